@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// CheckName says why name cannot be locked, or nil. The error is [ErrName].
+// This one validator serves the core, every engine and every test.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrName, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: it is not valid UTF-8", ErrName)
+	case strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w: it contains a NUL byte", ErrName)
+	}
+	return nil
+}
+
+// CheckTTL refuses lifetimes outside MinTTL to MaxTTL.
+func CheckTTL(ttl time.Duration) error {
+	if ttl < MinTTL || ttl > MaxTTL {
+		return Refuse("TTL %v is outside %v to %v", ttl, MinTTL, MaxTTL)
+	}
+	return nil
+}
+
+// Check refuses a request that no engine may accept. Every engine calls it
+// first, then [Guarantees.Check].
+func (r *Request) Check() error {
+	if err := CheckName(r.Name); err != nil {
+		return err
+	}
+	switch {
+	case r.ID == ID{}:
+		return Refuse("the claim ID is empty")
+	case r.Limit < 1:
+		return Refuse("limit %d is below 1", r.Limit)
+	case r.Units < 1 || r.Units > r.Limit:
+		return Refuse("%d units are outside 1 to the limit %d", r.Units, r.Limit)
+	case r.NoWait && r.Replaces != ID{}:
+		return Refuse("NoWait and Replaces exclude each other")
+	case r.Replaces == r.ID:
+		return Refuse("a claim cannot replace itself")
+	}
+	// Most owners are plainly small; only a suspicious one is worth encoding.
+	if n := len(r.Owner.Host) + len(r.Owner.Label); n > MaxOwner/8 || len(r.Owner.Holds) > 0 {
+		if n := len(r.Owner.Text()); n > MaxOwner {
+			return Refuse("the owner has %d bytes, more than %d", n, MaxOwner)
+		}
+	}
+	return CheckTTL(r.WaitTTL)
+}
+
+// Check refuses a request that needs what g does not declare.
+func (g Guarantees) Check(r *Request) error {
+	need := Units
+	switch {
+	case r.Units == r.Limit:
+		need = Exclusive
+	case r.Units == 1 && r.Limit == Max:
+		need = Shared
+	}
+	switch {
+	case g.Modes&need == 0:
+		return unsupported(fmt.Sprintf("%s claims", need))
+	case r.Detached && !g.Detach:
+		return unsupported("detached claims")
+	case r.WaitTTL > g.MaxTTL && g.MaxTTL > 0:
+		return Refuse("TTL %v is above this engine's %v", r.WaitTTL, g.MaxTTL)
+	}
+	return nil
+}
+
+func unsupported(what string) error {
+	return fmt.Errorf("%w: this engine has no %s: %w", ErrRefused, what, errors.ErrUnsupported)
+}

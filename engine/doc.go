@@ -1,0 +1,76 @@
+// Package engine is the contract between leasehold and whatever remembers who
+// holds what: a directory, Redis, ZooKeeper, etcd, a database.
+//
+// # The line is the lock
+//
+// Every name has one line. A claim is a place in it. Claims join only at the
+// end, with fixed units, and keep their order.
+//
+//	A claim is held exactly when the units of all claims up to and
+//	including it sum to at most the limit.
+//
+// That one rule is every primitive: exclusive (Max of Max), shared (1 of Max),
+// a semaphore (n of N). Removing any claim can only add holders.
+//
+//	ticket   101      102      103      104      105
+//	       +------+ +------+ +------+ +------+ +------+
+//	front  | 1    | | 1    | | Max  | | 1    | | Max  |  end: who joins
+//	       +------+ +------+ +------+ +------+ +------+
+//	         Held     Held    Waiting  Waiting  Waiting      limit Max
+//
+// An engine owns atomicity, order, expiry by its own clock, and waking. All
+// waiting, renewing, retrying and every deadline of a lease are the core's
+// (package leasehold), written once above this contract.
+//
+// # Nine rules
+//
+//  1. An error means nothing learned, except an error that is [ErrRefused]:
+//     that one is final, has left nothing behind and is never retried. Losing
+//     a claim is no error, it is state [Gone]. A batch returns what was
+//     learned together with an error; a claim missing from the result means
+//     that nothing was learned of it.
+//  2. Plain values throughout: they can be logged, compared, sent over a wire.
+//     [Claim].TTL is what was granted, counted from the START of the call that
+//     returned it (in a [Line]: what is left). [Claim].Look is advice, see
+//     there. No engine waits or polls on its own behalf.
+//  3. Every claim is born with [Request].WaitTTL. Becoming held never extends
+//     a claim. (The core renews what waits every third of it, and raises a
+//     held claim to the full TTL soon after, so a short section costs two
+//     calls and a cancelled Join that arrives late leaves a ghost of at most
+//     WaitTTL.) Session engines: WaitTTL is the session's.
+//  4. No call moves a deadline earlier: deadline = max(old, now + want). Only
+//     Leave, Evict and expiry end a claim. A repeated Join extends too.
+//  5. Expiry is one-way and decided once. Whatever reports a claim Held has
+//     removed, durably and in the same atomic step, every claim it skipped.
+//     Renew of a claim past its deadline says Gone even where its record still
+//     stands. A plain read never proves Held. An engine need not remember
+//     claims that are gone: the core never Joins an ID it saw Gone or sent
+//     Leave for.
+//  6. Whatever call makes another claim held, or makes a holder contended,
+//     tells that claim's client through Watch: Join, Renew, Leave and Evict
+//     alike. A Renew that removes nobody tells nobody. No call tells its own
+//     claim what its reply already says. Evict tells the client of the claim
+//     it ends. Watch may lose, repeat and reorder, and may come before Join
+//     returns; Renew is the floor. changed(Claim{}) means that a subscription
+//     began, or began again: look at every waiting claim. changed is called
+//     from one goroutine, never inside another method, with no lock of the
+//     engine's held; it neither blocks nor calls the engine. In a Watch claim
+//     TTL and Look mean nothing; Contended counts at once when true, and is
+//     false only in a reply.
+//  7. NoWait: held at once, or state Gone with nothing left behind; a refused
+//     one tells each holder at most once between two of its Renews. Replaces:
+//     leave that claim in the same step (never together with NoWait); the turn
+//     is lost exactly when somebody else waits. Detached: the claim outlives
+//     its client and ends by its TTL alone.
+//  8. Leave answers the state in which the claim was found: Held, Waiting, or
+//     Gone if it was absent, expired or marked. Evict removes a waiting claim
+//     at once; a holder it marks: from then on every call says Gone and
+//     Evicted and nothing extends it, and its room is free when its holder
+//     leaves or its deadline passes. With now its room is free at once, which
+//     may overlap with a holder that has not yet noticed.
+//  9. With order [OrderNone], Renew of a waiting claim tries again, and Watch
+//     means "a good moment to try". What an engine does not declare in
+//     [Guarantees] it refuses with [errors.ErrUnsupported], never half does.
+//
+// Package enginetest checks these rules against any engine.
+package engine

@@ -1,0 +1,12 @@
+// Package line is the line of one name as a pure value: no clock, no
+// goroutine, no I/O. Engines that keep their own lines (memlock, filelock)
+// load one, apply one operation and store it, all under a lock of their own;
+// everything else is checked against it.
+//
+// Every operation takes the engine's clock as now, a duration since any fixed
+// moment that never goes back, and returns the reply for the caller plus the
+// notes that others must be sent (rule 6 of package engine).
+//
+// Held places are a prefix of the line, so settling it is one loop, Contended
+// one comparison, and nothing ever moves back.
+package line

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Owner says who made a claim, for people who inspect a line and for the
+// search for deadlocks. It is what the owner says of itself: untrusted, and
+// never a reason to grant or expire anything. Escape it before it reaches a
+// terminal.
+type Owner struct {
+	Host  string    `json:"host,omitempty"`
+	PID   int       `json:"pid,omitempty"`
+	Label string    `json:"label,omitempty"`
+	Since time.Time `json:"since,omitzero"` // when it asked, by its own clock
+	Holds []Hold    `json:"holds,omitempty"`
+}
+
+// Hold identifies a claim to everybody. It authorises nothing.
+type Hold struct {
+	Name   string `json:"name"`
+	Ticket uint64 `json:"ticket,string"` // a string: JSON readers lose digits of large numbers
+}
+
+// Text is the owner as engines store it: JSON. [Request.Check] bounds it.
+func (o Owner) Text() string {
+	b, err := json.Marshal(o)
+	if err != nil {
+		// Only a time outside the years 0 to 9999 cannot be written.
+		o.Since = time.Time{}
+		b, _ = json.Marshal(o)
+	}
+	return string(b)
+}
+
+// ParseOwner reads what [Owner.Text] wrote. Text from elsewhere that is no
+// owner becomes the label, so that inspection still shows it.
+func ParseOwner(text string) Owner {
+	var o Owner
+	if text == "" {
+		return o
+	}
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return Owner{Label: text}
+	}
+	return o
+}
+
+// String is host, process and label, unescaped.
+func (o Owner) String() string {
+	switch {
+	case o.Host == "" && o.PID == 0:
+		return o.Label
+	case o.Label == "":
+		return fmt.Sprintf("%s pid %d", o.Host, o.PID)
+	}
+	return fmt.Sprintf("%s pid %d (%s)", o.Host, o.PID, o.Label)
+}
