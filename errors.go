@@ -1,0 +1,106 @@
+package leasehold
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"leasehold/engine"
+)
+
+// Errors tell the caller what to do next. Every error of a Client or a Lease
+// names the operation and the lock; look for the cause with errors.Is and
+// errors.As.
+var (
+	// ErrHeld: somebody else holds the name and the call was not to wait any
+	// longer. Try again later, or do without. HeldError says who holds it.
+	ErrHeld = errors.New("held by somebody else")
+
+	// ErrLost: the lease ended before Unlock; somebody else may hold the name
+	// since. It is the cause of the lease's context and the result of Unlock.
+	// Stop using the resource; what was written since may have to be undone,
+	// unless the resource checks tokens.
+	ErrLost = errors.New("lease lost")
+
+	// ErrEvicted is an ErrLost: somebody asked for the name with Evict.
+	ErrEvicted = fmt.Errorf("%w: evicted", ErrLost)
+
+	// ErrMaxHold is an ErrLost: LockOptions.MaxHold has passed.
+	ErrMaxHold = fmt.Errorf("%w: held for MaxHold", ErrLost)
+
+	// ErrUnknown is a result of Unlock: the hold was proven to its end, but
+	// the engine did not confirm the release. Nothing to do: others get the
+	// name at the latest when the TTL has passed.
+	ErrUnknown = errors.New("release not confirmed: others may wait until the TTL has passed")
+
+	// ErrUnavailable: the engine could not be reached in the time given. It
+	// wraps the engine's last error. Nothing is held.
+	ErrUnavailable = errors.New("engine unavailable")
+
+	// ErrUpgrade: the context holds the name shared and asks for it
+	// exclusively, which would wait for itself for ever. Unlock first.
+	ErrUpgrade = errors.New("held shared by this very caller: unlock before locking exclusively")
+
+	// ErrClosed: the Client was closed.
+	ErrClosed = errors.New("client closed")
+
+	// ErrRequire: the engine does not promise what Options.Require asks for.
+	// Choose another engine or ask for less.
+	ErrRequire = errors.New("engine does not promise what is required")
+)
+
+// Errors of the contract that reach callers unchanged.
+var (
+	// ErrName: the name cannot be locked; use valid UTF-8 of 1 to 512 bytes
+	// without NUL.
+	ErrName = engine.ErrName
+
+	// ErrLimit: users of one name disagree on its limit, such as Lock and
+	// Acquire(3 of 10) of one name; engine.LimitError has both figures.
+	ErrLimit = engine.ErrLimit
+
+	// ErrUnsupported: this engine cannot do that at all; see its row in
+	// docs/guarantees.md. It is errors.ErrUnsupported.
+	ErrUnsupported = errors.ErrUnsupported
+
+	// ErrNoClaim: Evict found no claim with that ticket.
+	ErrNoClaim = engine.ErrNoClaim
+)
+
+// HeldError is the ErrHeld of one name: who holds it, as far as a look at the
+// line right after could tell.
+type HeldError struct {
+	Name   string
+	Waited time.Duration  // how long this caller waited
+	By     []engine.Claim // the holders; empty if they were gone by then
+	Ahead  int            // how many waited as well
+}
+
+func (e *HeldError) Error() string {
+	if len(e.By) == 0 {
+		return fmt.Sprintf("%q is held by somebody else", e.Name)
+	}
+	by := e.By[0]
+	s := fmt.Sprintf("%q is held by %q with ticket %d", e.Name, by.Owner.String(), by.Ticket)
+	if !by.Owner.Since.IsZero() {
+		s += fmt.Sprintf(" (asked for at %s)", by.Owner.Since.Format(time.RFC3339))
+	}
+	if by.TTL > 0 {
+		s += fmt.Sprintf(", for at most %v more unless renewed", by.TTL.Round(time.Millisecond))
+	}
+	if n := len(e.By) - 1; n > 0 {
+		s += fmt.Sprintf(", and %d more", n)
+	}
+	return s
+}
+
+// Is makes a HeldError an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// wrap names the operation and the lock, once.
+func wrap(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("leasehold: %s %q: %w", op, name, err)
+}

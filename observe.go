@@ -1,0 +1,89 @@
+package leasehold
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Observer hears what happens to the leases of a Client. Observe is called
+// with no lock held, by whatever goroutine the event happened in: it must be
+// safe for concurrent use and should return soon. Events of different
+// goroutines may overtake each other.
+type Observer interface {
+	Observe(Event)
+}
+
+// ObserverFunc is a function as an Observer.
+type ObserverFunc func(Event)
+
+// Observe implements Observer.
+func (f ObserverFunc) Observe(e Event) { f(e) }
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The kinds of event. Fields not mentioned are zero, except Name.
+const (
+	EventHeld       EventKind = iota + 1 // a lease began with a claim of its own: Token, Waited
+	EventLent                            // a lease began with a claim this process held already: Token, Waited
+	EventGaveUp                          // a caller stopped waiting with nothing: Waited, Err
+	EventRenewed                         // a held claim was renewed: Token, Held
+	EventLost                            // a lease ended before Unlock: Token, Held, Err
+	EventReleased                        // Unlock ended a lease that was proven to its end: Token, Held
+	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
+	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
+)
+
+func (k EventKind) String() string {
+	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "engine up"}
+	if k < 1 || int(k) > len(names) {
+		return fmt.Sprintf("event %d", uint8(k))
+	}
+	return names[k-1]
+}
+
+// Event is one thing that happened.
+type Event struct {
+	Kind         EventKind
+	Name         string
+	Token        Token
+	Units, Limit int32
+	Waited       time.Duration // from asking until this event
+	Held         time.Duration // from the lease's begin until this event
+	Err          error
+}
+
+// LogTo is an Observer that writes to a slog.Logger: losses as errors, an
+// engine that is down as a warning, the rest at level debug.
+func LogTo(log *slog.Logger) Observer {
+	return ObserverFunc(func(e Event) {
+		level := slog.LevelDebug
+		switch e.Kind {
+		case EventLost:
+			level = slog.LevelError
+		case EventEngineDown:
+			level = slog.LevelWarn
+		case EventEngineUp:
+			level = slog.LevelInfo
+		}
+		attrs := make([]slog.Attr, 0, 5)
+		if e.Name != "" {
+			attrs = append(attrs, slog.String("name", e.Name))
+		}
+		if e.Token != 0 {
+			attrs = append(attrs, slog.String("token", e.Token.String()))
+		}
+		if e.Waited > 0 {
+			attrs = append(attrs, slog.Duration("waited", e.Waited))
+		}
+		if e.Held > 0 {
+			attrs = append(attrs, slog.Duration("held", e.Held))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("error", e.Err))
+		}
+		log.LogAttrs(context.Background(), level, "leasehold: "+e.Kind.String(), attrs...)
+	})
+}
