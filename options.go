@@ -109,15 +109,15 @@ type Requirement uint
 
 // Requirements, to be combined with |.
 const (
-	Fencing      Requirement = 1 << iota // tokens that rise, at least until the engine forgets
-	Cluster                              // excludes across machines
-	Machine                              // excludes across processes
-	FIFO                                 // first come, first served
-	SharedMode                           // RLock
-	Semaphore                            // Acquire of n of N
-	Detach                               // claims that outlive their process
-	NoDoubleGrant                        // no failover that may grant twice
-	CrashRelease                         // a killed process frees its claims before their TTL
+	Fencing       Requirement = 1 << iota // tokens that rise, at least until the engine forgets
+	Cluster                               // excludes across machines
+	Machine                               // excludes across processes
+	FIFO                                  // first come, first served
+	SharedMode                            // RLock
+	Semaphore                             // Acquire of n of N
+	Detach                                // claims that outlive their process
+	NoDoubleGrant                         // no failover that may grant twice
+	CrashRelease                          // a killed process frees its claims before their TTL
 )
 
 var requirements = []struct {
@@ -162,7 +162,9 @@ words:
 }
 
 // String is the requirement as ParseRequirement reads it.
-func (need Requirement) String() string { return strings.Join(need.unmet(engine.Guarantees{}, true), ",") }
+func (need Requirement) String() string {
+	return strings.Join(need.unmet(engine.Guarantees{}, true), ",")
+}
 
 func (need Requirement) unmet(g engine.Guarantees, all bool) (names []string) {
 	for _, r := range requirements {

@@ -1,0 +1,146 @@
+package leasehold
+
+import (
+	"sync/atomic"
+	"time"
+
+	"leasehold/engine"
+)
+
+// claim is one place in the engine's line as this client knows it. All but
+// trusted is under core.mu.
+type claim struct {
+	line *localLine
+	req  engine.Request // constant
+	lock *LockOptions   // of the caller it was made for
+
+	ticket uint64
+	state  engine.State // only rises
+
+	// trusted until = start of the last successful Join or Renew + granted TTL
+	// - margin, and it never moves earlier. Zero: nothing proven yet.
+	trusted atomic.Int64
+	granted time.Duration // by that call
+	proof   time.Duration // its start
+
+	old       *claim // what its Join replaces, until that is answered
+	joining   bool   // not answered yet
+	asking    bool   // its Join or Leave is under way
+	inflight  int    // Renews under way
+	abandoned bool   // nobody wants it any more: Leave once the Join is answered
+	raised    bool   // its full TTL was granted while it was held
+	evicted   bool
+
+	// contended: somebody waits behind, as far as is known. False is believed
+	// only from a reply that began after the last time it was heard true.
+	contended   bool
+	contendedAt time.Duration // when the budget of lending began; 0: it has not
+	heard       time.Duration // when contended was last heard
+	alone       time.Duration // start of the reply that said "not contended"
+	budget      int           // leases still lent while contended
+	spent       bool          // lend no more
+	lends       uint64
+	delivered   bool // a lease was ever made of it
+
+	leases *Lease // open ones, most recent first
+	users  int    // holds, re-entered ones counted once
+	heldAt time.Duration
+	lost   error // sticky
+
+	// What the keeper does next, and when.
+	renewAt   time.Duration
+	retries   int
+	leaving   bool // give it up, again and again until answered or leaveEnd
+	leaveEnd  time.Duration
+	listening bool          // renewed often since local callers wait behind it
+	keptTill  time.Duration // idle (Keep), or lingering (MinHold), until then
+	linger    bool          // no lease is left, but MinHold is
+	dropped   bool          // nothing more to do with it
+	due       time.Duration
+	index     int // in the agenda, -1: not there
+}
+
+// margin is what a lease is shorter than its TTL (SAFETY: rule R2): clocks
+// may run 1 % apart, and there is a moment between looking and using.
+func margin(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
+
+func (cl *claim) trustedUntil() time.Duration { return time.Duration(cl.trusted.Load()) }
+
+func (cl *claim) exclusive() bool { return cl.req.Units == cl.req.Limit }
+
+// ttl is the full TTL of its leases.
+func (cl *claim) ttl() time.Duration { return cl.line.key.ttl }
+
+// waitTTL is what it is renewed to while it waits: more than it was born with,
+// so that an engine's pause does not reorder the line (rule 3).
+func (cl *claim) waitTTL() time.Duration { return min(cl.ttl(), 4*cl.req.WaitTTL) }
+
+// want is what the next Renew asks for.
+func (cl *claim) want(now time.Duration) time.Duration {
+	switch {
+	case cl.linger:
+		return min(max(cl.keptTill-now, engine.MinTTL), engine.MaxTTL)
+	case cl.state == engine.Held:
+		return cl.ttl()
+	}
+	return cl.waitTTL()
+}
+
+// learn takes in a reply that began at s and proves the claim is in line.
+func (cl *claim) learn(s time.Duration, got engine.Claim) {
+	if got.Ticket != 0 {
+		cl.ticket = got.Ticket
+	}
+	cl.state = max(cl.state, got.State)
+	if until := int64(s + got.TTL - margin(got.TTL)); until > cl.trusted.Load() {
+		cl.trusted.Store(until) // only ever under mu: no lost update
+	}
+	if s >= cl.proof {
+		cl.proof, cl.granted = s, got.TTL
+	}
+	switch {
+	case got.State != engine.Held: // contended means something for holders only
+	case got.Contended:
+		cl.contended, cl.heard = true, max(cl.heard, s)
+	case s > cl.heard:
+		// Nobody waited at some moment after s, which is after the last time
+		// somebody was heard to wait. An older reply must not unsay that.
+		cl.contended, cl.contendedAt, cl.alone = false, 0, s
+	}
+}
+
+// proven reports whether the claim may carry a lease at now.
+func (cl *claim) proven(now time.Duration) bool {
+	return cl.state == engine.Held && now < cl.trustedUntil()
+}
+
+// fresh: enough is left that a lease does not begin with its end in sight.
+func (cl *claim) fresh(now time.Duration) bool {
+	return cl.trustedUntil()-now >= cl.granted/2
+}
+
+func (cl *claim) tellContended() {
+	for l := cl.leases; l != nil; l = l.next {
+		l.tellContended()
+	}
+}
+
+func (cl *claim) add(l *Lease) {
+	l.prev, l.next = nil, cl.leases
+	if cl.leases != nil {
+		cl.leases.prev = l
+	}
+	cl.leases = l
+}
+
+func (cl *claim) forget(l *Lease) {
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else {
+		cl.leases = l.next
+	}
+	if l.next != nil {
+		l.next.prev = l.prev
+	}
+	l.prev, l.next = nil, nil
+}

@@ -1,0 +1,294 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// Client obtains leases from one engine. It is safe for concurrent use; one
+// per process and engine is the rule, since callers of one Client share claims
+// and renewals.
+type Client struct {
+	core *core
+	lock LockOptions
+}
+
+// core is what all views of one Client share. One mutex guards everything
+// below it; it is never held while calling the engine or an Observer.
+type core struct {
+	eng    engine.Engine
+	grants engine.Guarantees
+	opts   Options
+	now    func() time.Duration
+	host   string
+	pid    int
+
+	life context.Context // ends at Close
+	end  context.CancelFunc
+	wg   sync.WaitGroup // every goroutine of this client
+
+	kick chan struct{} // capacity 1: the keeper has something earlier to do
+
+	mu       sync.Mutex
+	closed   bool
+	ended    chan struct{} // closed when Close has finished
+	result   error         // of Close
+	lines    map[lineKey]*localLine
+	claims   map[engine.ID]*claim
+	due      agenda
+	asleep   time.Duration // until when the keeper sleeps
+	firstTTL time.Duration // what the next claim is born with
+	down     error
+	downAt   time.Duration
+	events   []Event // to be observed once mu is free
+}
+
+// New makes a Client and takes the engine over: Close closes it. Errors:
+// ErrRequire if the engine does not promise what o.Require asks for; TTLs out
+// of bounds.
+func New(eng engine.Engine, o *Options) (*Client, error) {
+	k := &core{
+		eng:    eng,
+		grants: eng.Guarantees(),
+		kick:   make(chan struct{}, 1),
+		ended:  make(chan struct{}),
+		lines:  map[lineKey]*localLine{},
+		claims: map[engine.ID]*claim{},
+		pid:    os.Getpid(),
+	}
+	if o != nil {
+		k.opts = *o
+	}
+	k.opts.TTL = orDefault(k.opts.TTL, DefaultTTL)
+	k.opts.LendBudget = orDefault(k.opts.LendBudget, DefaultLendBudget)
+	k.opts.LendTime = orDefault(k.opts.LendTime, DefaultLendTime)
+	k.firstTTL = firstTTL
+	if k.now = k.opts.Clock; k.now == nil {
+		k.now = boottime.Now
+	}
+	if missing := k.opts.Require.unmet(k.grants, false); len(missing) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrRequire, strings.Join(missing, ", "))
+	}
+	if err := k.checkTTL(k.opts.TTL); err != nil {
+		return nil, err
+	}
+	if k.opts.Keep < 0 {
+		return nil, fmt.Errorf("leasehold: Options.Keep %v is negative", k.opts.Keep)
+	}
+	k.host, _ = os.Hostname() // only shown to people; unknown is fine
+	k.life, k.end = context.WithCancel(context.Background())
+	k.wg.Go(k.keep)
+	k.wg.Go(k.watch)
+	return &Client{core: k}, nil
+}
+
+func orDefault[T int | time.Duration](v, d T) T {
+	if v == 0 {
+		return d
+	}
+	return v
+}
+
+func (k *core) checkTTL(ttl time.Duration) error {
+	if err := engine.CheckTTL(ttl); err != nil {
+		return fmt.Errorf("leasehold: %w", err)
+	}
+	if most := k.grants.MaxTTL; most > 0 && ttl > most {
+		return fmt.Errorf("leasehold: TTL %v is above this engine's %v", ttl, most)
+	}
+	return nil
+}
+
+// With is this Client with other choices for the calls made through it. Zero
+// fields of o keep what the receiver had.
+func (c *Client) With(o LockOptions) *Client {
+	l := c.lock
+	l.TTL = orDefault(o.TTL, l.TTL)
+	l.Wait = orDefault(o.Wait, l.Wait)
+	l.MinHold = orDefault(o.MinHold, l.MinHold)
+	l.MaxHold = orDefault(o.MaxHold, l.MaxHold)
+	l.NoRenew = o.NoRenew || l.NoRenew
+	l.Detached = o.Detached || l.Detached
+	if o.Label != "" {
+		l.Label = o.Label
+	}
+	return &Client{core: c.core, lock: l}
+}
+
+// Lock obtains name exclusively. ctx bounds the waiting only: the lease goes
+// on after ctx ended, until Unlock, Close or loss; its life is
+// Lease.Context.
+//
+// Locking again under the lease's own context counts up (see Lease.Context).
+// A caller whose context holds another name queues for itself; everybody else
+// in this process shares claims, first come, first served.
+//
+// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrName,
+// ErrLimit, ErrUnsupported; ErrUpgrade; ErrUnavailable when the engine could
+// not be reached by then; ErrEvicted if somebody evicted the waiting claim;
+// ErrClosed.
+func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
+	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
+}
+
+// TryLock is Lock that never waits: ErrHeld if somebody else holds the name or
+// is in line for it.
+func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
+	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
+}
+
+// RLock obtains name shared: together with other shared leases, never with an
+// exclusive one. A waiting Lock lets no later RLock pass.
+func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
+	return c.obtain(ctx, "rlock", name, 1, engine.Max)
+}
+
+// Acquire obtains units of limit: a semaphore. Every user of a name must give
+// the same limit, 1 to engine.Max. It is never re-entrant: each call takes
+// units of its own, also under the context of a lease of the same name, which
+// waits for itself if the limit is too small for both.
+func (c *Client) Acquire(ctx context.Context, name string, units, limit int32) (*Lease, error) {
+	return c.obtain(ctx, "acquire", name, units, limit)
+}
+
+// Do runs fn under an exclusive lease of name. The context of fn ends with
+// ctx and with the lease, whichever ends first. The error joins fn's and
+// Unlock's: nil means that fn returned nil and the hold was proven to the end.
+func (c *Client) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error) (err error) {
+	l, err := c.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Unlock()) }() // also when fn panics
+	inner, cancel := context.WithCancelCause(l.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	if at, ok := ctx.Deadline(); ok {
+		var stop context.CancelFunc
+		inner, stop = context.WithDeadline(inner, at)
+		defer stop()
+	}
+	return fn(inner, l)
+}
+
+// Line shows who holds name and who waits, in order. It is for people: by the
+// time it is read it may be wrong.
+func (c *Client) Line(ctx context.Context, name string) (engine.Line, error) {
+	l, err := c.core.eng.Line(ctx, name)
+	return l, wrap("line", name, err)
+}
+
+// Lines shows every line whose name begins with prefix, in no order.
+func (c *Client) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return c.core.eng.Lines(ctx, prefix)
+}
+
+// Evict ends the claim with that ticket (as Line shows it). One that waits is
+// removed. A holder is told and has lost its lease; the name is free when it
+// unlocks or its TTL has passed. With now the name is free at once, which
+// overlaps with a holder that has not noticed yet. Errors: ErrNoClaim.
+func (c *Client) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	return wrap("evict", name, c.core.eng.Evict(ctx, name, ticket, now))
+}
+
+// Guarantees says what the engine promises.
+func (c *Client) Guarantees() engine.Guarantees { return c.core.grants }
+
+// Close ends every lease (cause ErrClosed) and every waiting call (ErrClosed),
+// gives every claim up and closes the engine. It waits at most a few seconds
+// for an engine that does not answer. What LockOptions.MinHold still keeps is
+// not given up. Closing a view closes them all; closing twice is allowed.
+func (c *Client) Close() error { return c.core.close() }
+
+func (k *core) close() error {
+	k.mu.Lock()
+	if k.closed {
+		k.unlock()
+		<-k.ended
+		return k.result
+	}
+	k.closed = true
+	var leave []engine.Claim
+	for id, cl := range k.claims {
+		for l := cl.leases; l != nil; l = l.next {
+			k.endLease(l, ErrClosed)
+		}
+		k.failAll(cl.line, ErrClosed)
+		if !cl.linger {
+			leave = append(leave, engine.Claim{Name: cl.line.key.name, ID: id})
+		}
+	}
+	for _, ln := range k.lines {
+		k.failAll(ln, ErrClosed)
+	}
+	k.unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
+	defer cancel()
+	var errs []error
+	for len(leave) > 0 {
+		n := min(len(leave), batchSize)
+		if _, err := k.eng.Leave(ctx, leave[:n]); err != nil {
+			errs = append(errs, fmt.Errorf("leasehold: close: %w: %w", ErrUnknown, err))
+			break
+		}
+		leave = leave[n:]
+	}
+	k.end()
+	errs = append(errs, k.eng.Close())
+	k.wg.Wait()
+	k.result = errors.Join(errs...)
+	close(k.ended)
+	return k.result
+}
+
+// unlock frees the mutex and then tells the Observer what happened under it.
+func (k *core) unlock() {
+	if len(k.events) == 0 {
+		k.mu.Unlock()
+		return
+	}
+	events := k.events
+	k.events = nil
+	k.mu.Unlock()
+	for _, e := range events {
+		k.opts.Observer.Observe(e)
+	}
+}
+
+func (k *core) event(e Event) {
+	if k.opts.Observer != nil {
+		k.events = append(k.events, e)
+	}
+}
+
+// spawn starts a goroutine of this client, unless it is closing: then nothing
+// new may begin, and Close has collected what there was.
+func (k *core) spawn(f func()) {
+	if !k.closed {
+		k.wg.Go(f)
+	}
+}
+
+// heard notes whether the engine answers. Called with mu held.
+func (k *core) heard(err error) {
+	switch {
+	case err == nil || errors.Is(err, engine.ErrRefused):
+		if k.down != nil {
+			k.event(Event{Kind: EventEngineUp, Held: k.now() - k.downAt})
+			k.down = nil
+		}
+	case k.down == nil && !k.closed:
+		k.down, k.downAt = err, k.now()
+		k.event(Event{Kind: EventEngineDown, Err: err})
+	}
+}

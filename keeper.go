@@ -1,0 +1,467 @@
+package leasehold
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"time"
+
+	"leasehold/engine"
+)
+
+const (
+	// never is a time that does not come.
+	never time.Duration = math.MaxInt64
+
+	// batchSize is the most claims in one call.
+	batchSize = 1000
+
+	// attempts is how many Renews of one claim may be under way at once. A
+	// reply may take as long as what was asked for; waiting for it would leave
+	// no second chance, so the next attempt does not.
+	attempts = 3
+
+	// tick bounds the keeper's sleep while it has anything to keep: timers
+	// stop while a machine is suspended, so the clock must be looked at.
+	tick = time.Second
+)
+
+// keep is the one watchdog of a client: it renews every claim in batches, owns
+// every deadline and cancels what is lost. It never calls the engine itself:
+// an engine that hangs must not delay the loss of a lease.
+func (k *core) keep() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	drift := k.drift()
+	for {
+		k.mu.Lock()
+		now := k.now()
+		if d := k.drift(); (d - drift).Abs() > tick {
+			// Somebody stepped the wall clock, which an engine may go by.
+			// That is a reason to renew now, never to lose.
+			drift = d
+			k.renewAll(func(cl *claim) bool { return true })
+		}
+		work := k.collect(now)
+		sleep := never
+		if len(k.due) > 0 {
+			sleep = min(k.due[0].due-now, tick)
+		}
+		k.asleep = never
+		if sleep != never {
+			k.asleep = now + sleep
+		}
+		k.unlock()
+		work.start(k)
+		timer.Reset(max(0, sleep))
+		select {
+		case <-timer.C:
+		case <-k.kick:
+		case <-k.life.Done():
+			return
+		}
+	}
+}
+
+// wall is the time for people to read.
+func (k *core) wall() time.Time { return time.Now() }
+
+// drift is how far the wall clock is from the time elapsed.
+func (k *core) drift() time.Duration {
+	return time.Duration(time.Now().Round(0).UnixNano()) - k.now()
+}
+
+// work is what the keeper found due.
+type work struct {
+	joins  []*claim
+	leaves []engine.Claim
+	renews [][]engine.Renewal
+}
+
+// start hands it out to goroutines.
+func (w *work) start(k *core) {
+	k.mu.Lock()
+	defer k.unlock()
+	for _, cl := range w.joins {
+		k.spawn(func() { k.attempt(k.life, cl) })
+	}
+	for _, batch := range w.renews {
+		k.spawn(func() { k.renew(batch) })
+	}
+	for len(w.leaves) > 0 {
+		n := min(len(w.leaves), batchSize)
+		batch := w.leaves[:n]
+		w.leaves = w.leaves[n:]
+		k.spawn(func() { k.leave(batch) })
+	}
+}
+
+// collect does what is due and returns the calls to make. Called with mu held.
+func (k *core) collect(now time.Duration) (w work) {
+	if k.closed {
+		return w
+	}
+	var batch []engine.Renewal
+	for len(k.due) > 0 {
+		cl := k.due[0]
+		if cl.due > now && !(cl.due == cl.renewAt && cl.due <= now+cl.early()) {
+			break
+		}
+		switch {
+		case cl.leaving:
+			cl.renewAt = now + backoff(cl.retries)
+			cl.retries++
+			if now > cl.leaveEnd {
+				k.drop(cl) // it must have expired
+				continue
+			}
+			w.leaves = append(w.leaves, engine.Claim{Name: cl.req.Name, ID: cl.req.ID})
+		case cl.joining:
+			cl.asking = true
+			w.joins = append(w.joins, cl)
+		case cl.users > 0 && now >= cl.trustedUntil():
+			k.lose(cl, ErrLost)
+		case cl.users > 0 && cl.lock.MaxHold > 0 && now >= cl.heldAt+cl.lock.MaxHold:
+			k.lose(cl, ErrMaxHold)
+		case cl.keptTill != 0 && now >= cl.keptTill:
+			k.leaveLater(cl, now)
+		default:
+			want := cl.want(now)
+			cl.renewAt = now + want/3
+			if cl.inflight < attempts {
+				cl.inflight++
+				batch = append(batch, engine.Renewal{Name: cl.req.Name, ID: cl.req.ID, Want: want})
+			}
+		}
+		k.schedule(cl)
+		if len(batch) == batchSize {
+			w.renews = append(w.renews, batch)
+			batch = nil
+		}
+	}
+	if len(batch) > 0 {
+		w.renews = append(w.renews, batch)
+	}
+	return w
+}
+
+// early is how much sooner than planned a claim is renewed so that many share
+// one call.
+func (cl *claim) early() time.Duration {
+	if cl.leaving || cl.joining || cl.state != engine.Held || !cl.raised || cl.linger {
+		return 0
+	}
+	return cl.ttl() / 24
+}
+
+// schedule puts a claim where the keeper finds it next. Called with mu held,
+// after every change.
+func (k *core) schedule(cl *claim) {
+	due := never
+	switch {
+	case cl.dropped || cl.asking:
+	case cl.leaving || cl.joining:
+		due = cl.renewAt
+	case cl.lost != nil: // its Unlock goes on from there
+	default:
+		if !(cl.lock.NoRenew && cl.delivered && !cl.linger) {
+			due = cl.renewAt
+		}
+		if cl.users > 0 {
+			due = min(due, cl.trustedUntil())
+			if cl.lock.MaxHold > 0 {
+				due = min(due, cl.heldAt+cl.lock.MaxHold)
+			}
+		}
+		if cl.keptTill != 0 {
+			due = min(due, cl.keptTill)
+		}
+	}
+	k.due.set(cl, due)
+	if due < k.asleep {
+		k.asleep = due
+		select {
+		case k.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// renewNow has a claim renewed, or its Join tried again, as soon as possible.
+func (k *core) renewNow(cl *claim, now time.Duration) {
+	cl.renewAt = now
+	k.schedule(cl)
+}
+
+func (k *core) renewAll(which func(*claim) bool) {
+	now := k.now()
+	for _, cl := range k.claims {
+		if !cl.leaving && which(cl) {
+			k.renewNow(cl, now)
+		}
+	}
+}
+
+// needsRaise: leases that are never renewed, or whose holder may leave this
+// process, begin with their full TTL.
+func (k *core) needsRaise(cl *claim) bool {
+	return (cl.lock.NoRenew || cl.req.Detached) && !cl.raised
+}
+
+// renew makes one call for many claims.
+func (k *core) renew(batch []engine.Renewal) {
+	longest := time.Duration(0)
+	for _, r := range batch {
+		longest = max(longest, r.Want)
+	}
+	ctx, cancel := context.WithTimeout(k.life, longest)
+	defer cancel()
+	s := k.now()
+	got, err := k.eng.Renew(ctx, batch)
+	k.mu.Lock()
+	defer k.unlock()
+	if k.closed {
+		return
+	}
+	k.heard(err)
+	now := k.now()
+	for _, c := range got {
+		if cl := k.claims[c.ID]; cl != nil {
+			k.renewed(cl, s, now, c)
+		}
+	}
+	for _, r := range batch {
+		cl := k.claims[r.ID]
+		if cl == nil {
+			continue
+		}
+		cl.inflight--
+		if cl.proof < s && !cl.leaving && !cl.dropped {
+			// Nothing learned: again soon, but no sooner than the engine can
+			// recover from being asked.
+			cl.renewAt = min(cl.renewAt, now+backoff(cl.retries))
+			cl.retries++
+			k.schedule(cl)
+		}
+	}
+}
+
+// renewed takes in one answer. Called with mu held.
+func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim) {
+	if cl.leaving || cl.lost != nil || cl.joining {
+		return
+	}
+	// A lease whose time was up before the answer came has ended, whatever the
+	// answer says: its holder may have been told so already.
+	if k.expire(cl, now); cl.lost != nil {
+		return
+	}
+	if got.State == engine.Gone {
+		k.gone(cl, got.Evicted, now)
+		return
+	}
+	cl.learn(s, got)
+	if cl.linger {
+		cl.renewAt = never
+		k.schedule(cl)
+		return
+	}
+	if got.State == engine.Held {
+		cl.raised = true
+	}
+	k.pace(cl, s, now, got.Look)
+	if cl.contended {
+		k.contend(cl, cl.heard)
+	}
+	if cl.users > 0 {
+		for l := cl.leases; l != nil && k.opts.Observer != nil; l = l.next {
+			k.event(Event{Kind: EventRenewed, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: now - l.heldAt})
+		}
+	}
+	k.join(k.pump(cl.line, true))
+}
+
+// leave makes one call for many claims that are being given up.
+func (k *core) leave(batch []engine.Claim) {
+	ctx, cancel := context.WithTimeout(k.life, releaseBound)
+	defer cancel()
+	got, err := k.eng.Leave(ctx, batch)
+	k.mu.Lock()
+	defer k.unlock()
+	if k.closed {
+		return
+	}
+	k.heard(err)
+	for _, c := range got {
+		if cl := k.claims[c.ID]; cl != nil {
+			k.drop(cl)
+		}
+	}
+}
+
+// watch listens to the engine until Close.
+func (k *core) watch() {
+	for retries := 0; ; retries++ {
+		err := k.eng.Watch(k.life, k.changed)
+		if k.life.Err() != nil {
+			return
+		}
+		k.mu.Lock()
+		k.heard(err)
+		k.unlock()
+		select {
+		case <-time.After(backoff(retries)):
+		case <-k.life.Done():
+			return
+		}
+	}
+}
+
+// changed takes in what Watch reports. It proves nothing about time: trust
+// comes from the last answered Join or Renew.
+func (k *core) changed(got engine.Claim) {
+	k.mu.Lock()
+	defer k.unlock()
+	if k.closed {
+		return
+	}
+	if got.ID == (engine.ID{}) {
+		// A subscription began: whatever was sent before may be lost.
+		k.renewAll(func(cl *claim) bool { return !cl.delivered && !cl.asking })
+		return
+	}
+	cl := k.claims[got.ID]
+	if cl == nil || cl.leaving || cl.lost != nil {
+		return
+	}
+	now := k.now()
+	if got.Contended {
+		k.contend(cl, now)
+	}
+	switch got.State {
+	case engine.Gone:
+		if cl.joining {
+			cl.evicted = cl.evicted || got.Evicted // joined decides
+			return
+		}
+		k.gone(cl, got.Evicted, now)
+	case engine.Waiting:
+		// From an engine without order: a good moment to try.
+		if !cl.joining && cl.state == engine.Waiting {
+			k.renewNow(cl, now)
+		}
+	case engine.Held:
+		if cl.state >= engine.Held {
+			return
+		}
+		cl.state = engine.Held
+		if got.Ticket != 0 {
+			cl.ticket = got.Ticket
+		}
+		if cl.joining {
+			return // heard before its Join was answered; that proves it
+		}
+		cl.renewAt = min(cl.renewAt, now+min(raiseAfter, cl.req.WaitTTL/3))
+		k.schedule(cl)
+		k.join(k.pump(cl.line, false))
+	}
+}
+
+// contend notes that somebody waits behind cl.
+func (k *core) contend(cl *claim, at time.Duration) {
+	cl.contended, cl.heard = true, max(cl.heard, at)
+	cl.tellContended()
+	if cl.users == 0 && cl.keptTill != 0 && !cl.linger {
+		k.leaveLater(cl, at) // kept for nobody while somebody wants it
+	}
+}
+
+// expire loses a claim in use whose trusted-until has come.
+func (k *core) expire(cl *claim, now time.Duration) {
+	if cl.users > 0 && cl.lost == nil && now >= cl.trustedUntil() {
+		k.lose(cl, ErrLost)
+	}
+}
+
+// lose ends every lease of a claim, for good. The claim itself is given up
+// when they are unlocked: until then its holder may still be at work, and what
+// the engine keeps of it keeps others out.
+func (k *core) lose(cl *claim, cause error) {
+	cl.lost = cause
+	for l := cl.leases; l != nil; l = l.next {
+		k.endLease(l, cause)
+	}
+	k.schedule(cl)
+	ln := cl.line
+	k.take(ln, cl)
+	k.join(k.pump(ln, false))
+}
+
+// gone takes in that the engine does not have the claim any more.
+func (k *core) gone(cl *claim, evicted bool, now time.Duration) {
+	cause := ErrLost
+	if evicted {
+		cause = ErrEvicted
+	}
+	if cl.users > 0 {
+		k.lose(cl, cause)
+		return
+	}
+	ln := cl.line
+	k.take(ln, cl)
+	if evicted {
+		k.leaveLater(cl, now) // a marked claim takes its room until it is left
+		if !cl.delivered {
+			k.failAll(ln, ErrEvicted)
+		}
+	} else {
+		k.drop(cl)
+	}
+	k.join(k.pump(ln, false))
+}
+
+// agenda is the claims by when they are due, soonest first.
+type agenda []*claim
+
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].due < a[j].due }
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].index, a[j].index = i, j
+}
+
+// Push and Pop are for package heap.
+func (a *agenda) Push(x any) {
+	cl := x.(*claim)
+	cl.index = len(*a)
+	*a = append(*a, cl)
+}
+
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	cl := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	cl.index = -1
+	return cl
+}
+
+// set moves a claim to its new time; never takes it out.
+func (a *agenda) set(cl *claim, due time.Duration) {
+	if due == never {
+		a.remove(cl)
+		return
+	}
+	cl.due = due
+	if cl.index < 0 {
+		heap.Push(a, cl)
+	} else {
+		heap.Fix(a, cl.index)
+	}
+}
+
+func (a *agenda) remove(cl *claim) {
+	if cl.index >= 0 {
+		heap.Remove(a, cl.index)
+	}
+}

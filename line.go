@@ -1,0 +1,382 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+)
+
+// lineKey: callers of one process who agree on all of this share claims.
+type lineKey struct {
+	name         string
+	units, limit int32
+	ttl          time.Duration
+}
+
+// localLine is who in this process is next for a name. Its callers queue
+// behind one claim, which belongs to the line and not to whoever made it:
+// while one is in use the next caller gets it at memory speed (lending).
+//
+// Exclusive and shared callers of a name have lines of their own; between
+// those, as between processes, the engine's line decides.
+type localLine struct {
+	key  lineKey
+	solo bool // one caller's own, not to be found by others
+
+	head, tail *Lease    // first come, first served
+	cur        *claim    // what the queue waits for, or lends from; nil: none
+	claims     int       // claims that still point here
+	ghost      engine.ID // a claim whose Leave was not answered
+	lastErr    error     // of the Join under way
+}
+
+// readies are the channels callers wait on. A pool, since at a million hand-
+// overs a second they are the larger half of the garbage.
+var readies = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
+
+var errWaited = errors.New("waited long enough")
+
+// obtain is every way to a lease.
+func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32) (*Lease, error) {
+	k := c.core
+	if ctx.Err() != nil {
+		return nil, wrap(op, name, context.Cause(ctx))
+	}
+	if err := engine.CheckName(name); err != nil {
+		return nil, wrap(op, name, err)
+	}
+	key := lineKey{name, units, limit, orDefault(c.lock.TTL, k.opts.TTL)}
+	if c.lock.TTL != 0 {
+		if err := k.checkTTL(key.ttl); err != nil {
+			return nil, wrap(op, name, err)
+		}
+	}
+	l := &Lease{core: k, name: name, ctx: ctx, lock: &c.lock}
+	l.hold = &l.own
+	l.outer, _ = ctx.Value(leaseKey{}).(*Lease)
+	if c.lock.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.lock.Wait, errWaited)
+		defer cancel()
+	}
+	if c.lock.Wait > 0 || k.opts.Observer != nil {
+		l.began = k.now()
+	}
+	l.ready = readies.Get().(chan struct{})
+
+	k.mu.Lock()
+	if k.closed {
+		k.unlock()
+		return nil, wrap(op, name, ErrClosed)
+	}
+	if done, err := k.reenter(l, key); done {
+		k.unlock()
+		return l, wrap(op, name, err)
+	}
+	ln, first, err := k.enter(l, key)
+	k.unlock()
+	if err != nil {
+		return nil, k.explain(ctx, op, l, err)
+	}
+	if first != nil {
+		// The claim needs a Join, and this goroutine has nothing better to do:
+		// an uncontended lock costs no hop between goroutines. If ctx ends in
+		// the middle while others queue for the same claim, the keeper asks
+		// again with the same ID.
+		k.attempt(ctx, first)
+	}
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		if k.giveUp(ln, l, context.Cause(ctx)) {
+			break
+		}
+		<-l.ready // delivered or failed in the meantime: that counts
+	}
+	readies.Put(l.ready)
+	l.ready = nil
+	if l.failed != nil {
+		return nil, k.explain(ctx, op, l, l.failed)
+	}
+	return l, nil
+}
+
+// enter finds l its line and puts it at the end. It returns the claim that l
+// has to Join, if any. Called with mu held.
+func (k *core) enter(l *Lease, key lineKey) (*localLine, *claim, error) {
+	nowait := l.lock.Wait < 0
+	ln := k.lines[key]
+	// What a caller wants for itself, or holds already, keeps it out of the
+	// shared line: a holder that queued behind a local claim could wait for a
+	// sibling that waits for it, unseen by anybody who looks at the lines.
+	own := k.opts.NoLend || key.limit != engine.Max || l.lock.MinHold > 0 || l.lock.MaxHold > 0 ||
+		l.lock.NoRenew || l.lock.Detached || k.holds(l)
+	if nowait && !own && ln != nil && ln.head == nil && ln.cur != nil {
+		now := k.now()
+		if cl := ln.cur; cl.exclusive() && cl.users > 0 && cl.proven(now) {
+			// Certainly held, by us: no need to ask.
+			cl.tellContended()
+			return ln, nil, ErrHeld
+		} else if (cl.users == 0 || !cl.exclusive()) && cl.proven(now) && cl.fresh(now) && k.mayLend(cl, now) {
+			k.give(cl, l, now)
+			return ln, nil, nil
+		}
+	}
+	if own || nowait {
+		ln = &localLine{key: key, solo: true}
+	} else if ln == nil {
+		ln = &localLine{key: key}
+		k.lines[key] = ln
+	}
+	ln.push(l)
+	if cl := ln.cur; cl != nil && cl.users > 0 {
+		if cl.exclusive() {
+			cl.tellContended()
+			if !cl.listening {
+				// A lost note must not let one process lend for long while
+				// another waits.
+				cl.listening = true
+				cl.renewAt = min(cl.renewAt, cl.proof+listen)
+				k.schedule(cl)
+			}
+			return ln, nil, nil // in use; its Unlock goes on from here
+		}
+	}
+	return ln, k.pump(ln, false), nil
+}
+
+// pump moves the line on as far as it can, and returns a claim that somebody
+// has to Join (attempt). Called with mu held, whenever a caller came or a claim
+// changed; answered says that the engine just proved the line's claim.
+func (k *core) pump(ln *localLine, answered bool) *claim {
+	if ln.head == nil || k.closed {
+		return nil
+	}
+	cl := ln.cur
+	if cl == nil {
+		return k.newClaim(ln, nil)
+	}
+	if cl.joining || cl.state != engine.Held || (cl.exclusive() && cl.users > 0) {
+		return nil
+	}
+	now := k.now()
+	// A claim just proven is delivered however little is left of it: with a
+	// slow engine there may never be more.
+	if !cl.proven(now) || k.needsRaise(cl) || (!answered && !cl.fresh(now)) {
+		if cl.inflight == 0 {
+			k.renewNow(cl, now)
+		}
+		return nil // its answer pumps again
+	}
+	return k.lend(ln, cl, now)
+}
+
+// lend delivers what the line's claim may still give, or replaces it.
+func (k *core) lend(ln *localLine, cl *claim, now time.Duration) *claim {
+	for ln.head != nil {
+		if cl.delivered && !k.mayLend(cl, now) {
+			if cl.users > 0 {
+				// Readers still use it. It ends with the last of them, and
+				// takes no new one: who waits behind it must get a turn.
+				ln.cur = nil
+				return k.newClaim(ln, nil)
+			}
+			return k.newClaim(ln, cl)
+		}
+		k.give(cl, ln.pop(), now)
+		if cl.exclusive() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// mayLend decides whether a claim that was used may be used once more, and
+// counts it. While another process waits, lending is bounded in number and
+// time, so that first come, first served holds between processes up to that.
+func (k *core) mayLend(cl *claim, now time.Duration) bool {
+	if cl.spent || cl.lends >= 1<<engine.LendBits-1 && cl.exclusive() {
+		return false
+	}
+	if !cl.contended && now-cl.alone < believe {
+		return true
+	}
+	if cl.contendedAt == 0 {
+		cl.contendedAt, cl.budget = now, k.opts.LendBudget
+	}
+	if cl.budget <= 0 || now-cl.contendedAt >= k.opts.LendTime {
+		cl.spent = true
+		return false
+	}
+	cl.budget--
+	return true
+}
+
+// give makes l a lease of cl and wakes its caller.
+func (k *core) give(cl *claim, l *Lease, now time.Duration) {
+	kind := EventHeld
+	if cl.delivered {
+		kind = EventLent
+		if cl.exclusive() {
+			cl.lends++
+		}
+	}
+	if !cl.delivered {
+		cl.delivered, cl.heldAt = true, now
+		cl.keptTill = 0
+		k.schedule(cl)
+	} else if cl.keptTill != 0 {
+		cl.keptTill = 0
+		k.schedule(cl)
+	}
+	cl.users++
+	l.claim, l.heldAt = cl, now
+	l.token = Token(cl.ticket<<engine.LendBits | cl.lends)
+	l.hold.count++
+	cl.add(l)
+	if k.opts.Observer != nil {
+		k.event(Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.line.key.units, Limit: cl.line.key.limit, Waited: now - l.began})
+	}
+	l.ready <- struct{}{} // capacity 1, sent once
+}
+
+// released goes on after the last hold of l's claim ended. It returns what
+// Unlock still has to do without the mutex: give the claim up, or prolong it.
+func (k *core) released(cl *claim, l *Lease, now time.Duration) func(*claim) error {
+	ln := cl.line
+	switch {
+	case k.closed:
+		return nil // Close gives it up
+	case cl.lost != nil:
+		// Whoever held a lease always sends Leave: it frees the room of a
+		// marked claim. Unlock's answer is known without waiting for it.
+		if cl.users == 0 {
+			k.leaveLater(cl, now)
+		}
+		return nil
+	case cl.users > 0:
+		return nil // other readers
+	case l.lock.MinHold > now-cl.heldAt:
+		cl.linger, cl.keptTill = true, cl.heldAt+l.lock.MinHold
+		k.take(ln, cl)
+		k.schedule(cl)
+		return k.lingerOn
+	case ln.cur == cl && ln.head != nil:
+		k.join(k.pump(ln, false))
+		return nil
+	case ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent:
+		cl.keptTill = now + k.opts.Keep
+		cl.renewAt = min(cl.renewAt, cl.proof+listen)
+		k.schedule(cl)
+		return nil
+	}
+	k.take(ln, cl)
+	cl.leaving, cl.asking = true, true
+	k.schedule(cl)
+	return k.leaveNow
+}
+
+// giveUp takes l out of its line. It reports false if l was answered already.
+func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
+	k.mu.Lock()
+	defer k.unlock()
+	if l.line == nil {
+		return false
+	}
+	ln.remove(l)
+	l.failed = cause
+	if ln.lastErr != nil {
+		l.failed = fmt.Errorf("%w: %w", ErrUnavailable, ln.lastErr)
+		if cause != errWaited {
+			l.failed = fmt.Errorf("%w (%w)", l.failed, cause)
+		}
+	}
+	switch cl := ln.cur; {
+	case cl == nil || cl.delivered:
+	case ln.head == nil:
+		ln.cur = nil
+		k.abandon(cl)
+	case cl.joining && !cl.asking:
+		// It was this caller's goroutine that asked; others still wait.
+		k.renewNow(cl, k.now())
+	}
+	return true
+}
+
+// fail answers everybody in the line with err.
+func (k *core) failAll(ln *localLine, err error) {
+	for ln.head != nil {
+		l := ln.pop()
+		l.failed = err
+		l.ready <- struct{}{}
+	}
+}
+
+// explain makes an error of why l got nothing: for ErrHeld it looks who holds
+// the name. Called without mu.
+func (k *core) explain(ctx context.Context, op string, l *Lease, err error) error {
+	waited := time.Duration(0)
+	if l.began > 0 {
+		waited = k.now() - l.began
+	}
+	if err == errWaited || err == ErrHeld {
+		err = k.heldError(ctx, l.name, waited)
+	}
+	err = wrap(op, l.name, err)
+	if k.opts.Observer != nil {
+		k.opts.Observer.Observe(Event{Kind: EventGaveUp, Name: l.name, Waited: waited, Err: err})
+	}
+	return err
+}
+
+func (k *core) heldError(ctx context.Context, name string, waited time.Duration) error {
+	held := &HeldError{Name: name, Waited: waited}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	line, err := k.eng.Line(ctx, name)
+	if err != nil {
+		return held // that somebody holds it is known; who, is not
+	}
+	for _, c := range line.Claims {
+		if c.State == engine.Held {
+			held.By = append(held.By, c)
+		} else {
+			held.Ahead++
+		}
+	}
+	return held
+}
+
+func (ln *localLine) push(l *Lease) {
+	l.line, l.prev, l.next = ln, ln.tail, nil
+	if ln.tail != nil {
+		ln.tail.next = l
+	} else {
+		ln.head = l
+	}
+	ln.tail = l
+}
+
+func (ln *localLine) pop() *Lease {
+	l := ln.head
+	ln.remove(l)
+	return l
+}
+
+func (ln *localLine) remove(l *Lease) {
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else {
+		ln.head = l.next
+	}
+	if l.next != nil {
+		l.next.prev = l.prev
+	} else {
+		ln.tail = l.prev
+	}
+	l.line, l.prev, l.next = nil, nil, nil
+}
