@@ -1,0 +1,97 @@
+# leasehold: 'make help' lists what there is.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Every module of go.work. Those that only measure, or that drive other
+# people's clients, are tested without the race detector: it would change what
+# they measure.
+ROOT     := $(CURDIR)
+MODULES   = $(shell go list -m -f '{{.Dir}}')
+UNRACED   = $(filter $(ROOT)/bench $(ROOT)/interop,$(MODULES))
+RACED     = $(filter-out $(UNRACED),$(MODULES))
+packages  = $(addsuffix /...,$(1))
+
+# The race detector needs a C compiler on most systems.
+RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
+
+# make test TESTFLAGS='-run Lock -v'
+TESTFLAGS ?=
+# make bench FAMILY=redis
+FAMILY    ?=
+# make bench BENCHFLAGS='-rounds 9'
+BENCHFLAGS ?=
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+.PHONY: deps
+deps: ## install what the tests need, where it may; no service is left running
+	@.ci/deps
+
+.PHONY: test
+test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
+	@.ci/deps check
+	@if [ -z "$(RACE)" ]; then \
+		echo "MISSING: a C compiler: the race detector is SKIPPED; run 'make deps'" >&2; \
+		[ "$$LEASEHOLD_REQUIRE" != all ]; \
+	fi
+	go test $(RACE) $(TESTFLAGS) $(call packages,$(RACED))
+	@if [ -n "$(UNRACED)" ]; then set -x; go test $(TESTFLAGS) $(call packages,$(UNRACED)); fi
+
+.PHONY: check
+check: fmt-check vet lint dependencies test ## what to run before a commit
+
+.PHONY: vet
+vet: ## go vet, every module
+	go vet work
+
+.PHONY: lint
+lint: ## staticcheck, every module (make deps builds it)
+	@[ -x .deps/bin/staticcheck ] || { echo "no staticcheck: run 'make deps'" >&2; exit 1; }
+	.deps/bin/staticcheck $(call packages,$(MODULES))
+
+.PHONY: fmt
+fmt: ## gofmt, every file
+	gofmt -w $$(git ls-files -- '*.go')
+
+.PHONY: fmt-check
+fmt-check: ## fail if gofmt would change a file
+	@files=$$(gofmt -l $$(git ls-files -- '*.go')); [ -z "$$files" ] || { echo "gofmt: $$files" >&2; exit 1; }
+
+.PHONY: modules
+modules: ## each module as its users build it, without go.work
+	@set -e; for dir in $(MODULES); do \
+		echo "GOWORK=off: $${dir#$(ROOT)/}"; \
+		GOWORK=off go -C $$dir build ./...; \
+		GOWORK=off go -C $$dir vet ./...; \
+		GOWORK=off go -C $$dir mod tidy -diff; \
+	done
+
+.PHONY: cross
+cross: ## go vet for macOS and Windows
+	@set -e; for os in darwin windows; do \
+		echo "GOOS=$$os"; \
+		GOOS=$$os CGO_ENABLED=0 go vet $(call packages,$(RACED)); \
+	done
+
+.PHONY: dependencies
+dependencies: ## compare every go.mod with docs/dependencies.txt
+	go run ./internal/dependencies
+
+.PHONY: readme
+readme: ## run every shell block of README.md in a clean clone of the last commit
+	go run ./internal/readme
+
+.PHONY: bench
+bench: ## peers side by side, with bars; FAMILY=redis for one family
+	go run ./bench $(if $(FAMILY),-family $(FAMILY)) $(BENCHFLAGS)
+
+.PHONY: bench-quick
+bench-quick: ## the same in two minutes
+	go run ./bench -quick $(if $(FAMILY),-family $(FAMILY)) $(BENCHFLAGS)
+
+.PHONY: ci
+ci: ## everything, as CI does it
+	.ci/run
