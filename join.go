@@ -111,7 +111,7 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 		case cl.evicted || got.Evicted:
 			k.failAll(ln, ErrEvicted)
 		}
-		return k.pump(ln, false) // expired on the way: again, silently
+		return k.pump(ln, false, k.now()) // expired on the way: again, silently
 	}
 	cl.learn(s, got)
 	cl.raised = cl.state == engine.Held && cl.req.WaitTTL == cl.ttl()
@@ -126,7 +126,7 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 	if cl.contended {
 		k.contend(cl, cl.heard)
 	}
-	return k.pump(ln, true)
+	return k.pump(ln, true, now)
 }
 
 // unclear: the Join may or may not have arrived.

@@ -120,9 +120,9 @@ func (k *core) collect(now time.Duration) (w work) {
 			cl.asking = true
 			w.joins = append(w.joins, cl)
 		case cl.users > 0 && now >= cl.trustedUntil():
-			k.lose(cl, ErrLost)
+			k.lose(cl, ErrLost, now)
 		case cl.users > 0 && cl.lock.MaxHold > 0 && now >= cl.heldAt+cl.lock.MaxHold:
-			k.lose(cl, ErrMaxHold)
+			k.lose(cl, ErrMaxHold, now)
 		case cl.keptTill != 0 && now >= cl.keptTill:
 			k.leaveLater(cl, now)
 		default:
@@ -278,7 +278,7 @@ func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim) {
 			k.event(Event{Kind: EventRenewed, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: now - l.heldAt})
 		}
 	}
-	k.join(k.pump(cl.line, true))
+	k.join(k.pump(cl.line, true, now))
 }
 
 // leave makes one call for many claims that are being given up.
@@ -363,7 +363,7 @@ func (k *core) changed(got engine.Claim) {
 		}
 		cl.renewAt = min(cl.renewAt, now+min(raiseAfter, cl.req.WaitTTL/3))
 		k.schedule(cl)
-		k.join(k.pump(cl.line, false))
+		k.join(k.pump(cl.line, false, now))
 	}
 }
 
@@ -379,14 +379,14 @@ func (k *core) contend(cl *claim, at time.Duration) {
 // expire loses a claim in use whose trusted-until has come.
 func (k *core) expire(cl *claim, now time.Duration) {
 	if cl.users > 0 && cl.lost == nil && now >= cl.trustedUntil() {
-		k.lose(cl, ErrLost)
+		k.lose(cl, ErrLost, now)
 	}
 }
 
 // lose ends every lease of a claim, for good. The claim itself is given up
 // when they are unlocked: until then its holder may still be at work, and what
 // the engine keeps of it keeps others out.
-func (k *core) lose(cl *claim, cause error) {
+func (k *core) lose(cl *claim, cause error, now time.Duration) {
 	cl.lost = cause
 	for l := cl.leases; l != nil; l = l.next {
 		k.endLease(l, cause)
@@ -394,7 +394,7 @@ func (k *core) lose(cl *claim, cause error) {
 	k.schedule(cl)
 	ln := cl.line
 	k.take(ln, cl)
-	k.join(k.pump(ln, false))
+	k.join(k.pump(ln, false, now))
 }
 
 // gone takes in that the engine does not have the claim any more.
@@ -404,7 +404,7 @@ func (k *core) gone(cl *claim, evicted bool, now time.Duration) {
 		cause = ErrEvicted
 	}
 	if cl.users > 0 {
-		k.lose(cl, cause)
+		k.lose(cl, cause, now)
 		return
 	}
 	ln := cl.line
@@ -417,7 +417,7 @@ func (k *core) gone(cl *claim, evicted bool, now time.Duration) {
 	} else {
 		k.drop(cl)
 	}
-	k.join(k.pump(ln, false))
+	k.join(k.pump(ln, false, now))
 }
 
 // agenda is the claims by when they are due, soonest first.

@@ -92,10 +92,9 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
-		if k.giveUp(ln, l, context.Cause(ctx)) {
-			break
+		if !k.giveUp(ln, l, context.Cause(ctx)) {
+			<-l.ready // delivered or failed in the meantime: that counts
 		}
-		<-l.ready // delivered or failed in the meantime: that counts
 	}
 	readies.Put(l.ready)
 	l.ready = nil
@@ -146,13 +145,16 @@ func (k *core) enter(l *Lease, key lineKey) (*localLine, *claim, error) {
 			return ln, nil, nil // in use; its Unlock goes on from here
 		}
 	}
-	return ln, k.pump(ln, false), nil
+	if ln.cur == nil {
+		return ln, k.newClaim(ln, nil), nil
+	}
+	return ln, k.pump(ln, false, k.now()), nil
 }
 
 // pump moves the line on as far as it can, and returns a claim that somebody
 // has to Join (attempt). Called with mu held, whenever a caller came or a claim
 // changed; answered says that the engine just proved the line's claim.
-func (k *core) pump(ln *localLine, answered bool) *claim {
+func (k *core) pump(ln *localLine, answered bool, now time.Duration) *claim {
 	if ln.head == nil || k.closed {
 		return nil
 	}
@@ -163,7 +165,6 @@ func (k *core) pump(ln *localLine, answered bool) *claim {
 	if cl.joining || cl.state != engine.Held || (cl.exclusive() && cl.users > 0) {
 		return nil
 	}
-	now := k.now()
 	// A claim just proven is delivered however little is left of it: with a
 	// slow engine there may never be more.
 	if !cl.proven(now) || k.needsRaise(cl) || (!answered && !cl.fresh(now)) {
@@ -266,7 +267,7 @@ func (k *core) released(cl *claim, l *Lease, now time.Duration) func(*claim) err
 		k.schedule(cl)
 		return k.lingerOn
 	case ln.cur == cl && ln.head != nil:
-		k.join(k.pump(ln, false))
+		k.join(k.pump(ln, false, now))
 		return nil
 	case ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent:
 		cl.keptTill = now + k.opts.Keep
