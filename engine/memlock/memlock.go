@@ -35,14 +35,18 @@ type Store struct {
 
 	mu      sync.Mutex
 	lines   map[string]*entry
-	floor   uint64 // no ticket of a line that was forgotten is above it
+	sweep   []*entry // the same entries, in any order, to be walked in steps
+	next    int      // where the walk goes on
+	floor   uint64   // no ticket of a line that was forgotten is above it
 	clients map[string]*Engine
 	born    int // clients ever made: their addresses
 }
 
 type entry struct {
+	name   string
 	line   line.Line
 	owners map[engine.ID]engine.Owner
+	at     int // its index in Store.sweep
 }
 
 // NewStore makes an empty store.
@@ -52,6 +56,14 @@ func NewStore(o *Options) *Store {
 		s.clock = o.Clock
 	}
 	return s
+}
+
+// Len is how many names the store remembers: those somebody is in line for,
+// and those whose claims all expired and that no update has come across yet.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines)
 }
 
 // New is an engine on a store of its own.
@@ -244,7 +256,7 @@ func (e *Engine) Close() error {
 	now := s.clock()
 	for name, n := range s.lines {
 		s.deliver(n.line.Depart(now, name, func(client string) bool { return client == e.client }))
-		s.tidy(now, name, n)
+		s.tidy(now, n)
 	}
 	close(e.closed)
 	return nil
@@ -264,14 +276,32 @@ func (e *Engine) update(ctx context.Context, name string, op func(time.Duration,
 	}
 	n := s.lines[name]
 	if n == nil {
-		n = &entry{line: line.Line{Last: s.floor}, owners: map[engine.ID]engine.Owner{}}
+		n = &entry{name: name, line: line.Line{Last: s.floor}, owners: map[engine.ID]engine.Owner{}, at: len(s.sweep)}
 		s.lines[name] = n
+		s.sweep = append(s.sweep, n)
 	}
 	now := s.clock()
 	notes, err := op(now, n)
 	s.deliver(notes)
-	s.tidy(now, name, n)
+	s.tidy(now, n)
+	s.step(now)
 	return err
+}
+
+// step looks at the next two lines of the walk and forgets those in which
+// every claim has expired: nobody may ever touch them again, and nobody is
+// left to be told. An update adds one line at most and two are looked at, so
+// the walk gains on the store, whose size stays within a factor of the lines
+// in use, at a bounded price for each update.
+func (s *Store) step(now time.Duration) {
+	for range min(2, len(s.sweep)) {
+		if s.next >= len(s.sweep) {
+			s.next = 0
+		}
+		n := s.sweep[s.next]
+		s.next++ // forgetting n moves a line there that was not looked at, until the next round
+		s.tidy(now, n)
+	}
 }
 
 // deliver never blocks: notes of clients that are gone or do not read are lost.
@@ -291,10 +321,15 @@ func (s *Store) deliver(notes []line.Note) {
 
 // tidy forgets a line nobody is in, and the owners of claims that are gone.
 // The floor keeps the tickets of forgotten names rising.
-func (s *Store) tidy(now time.Duration, name string, n *entry) {
+func (s *Store) tidy(now time.Duration, n *entry) {
 	if n.line.Empty(now) {
 		s.floor = max(s.floor, n.line.Last)
-		delete(s.lines, name)
+		delete(s.lines, n.name)
+		last := len(s.sweep) - 1
+		s.sweep[n.at] = s.sweep[last]
+		s.sweep[n.at].at = n.at
+		s.sweep[last] = nil
+		s.sweep = s.sweep[:last]
 		return
 	}
 	if len(n.owners) <= len(n.line.Places) {

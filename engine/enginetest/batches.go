@@ -1,0 +1,97 @@
+package enginetest
+
+import (
+	"context"
+	"maps"
+
+	"leasehold/engine"
+)
+
+func batches() promise {
+	return promise{"batches", "a batch says what was learned; a missing claim means nothing learned", []kase{
+		{"one claim's fate colours another's", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			mine := a.hold(t.exclusive(name))
+			waits := a.wait(t.exclusive(name))
+			other := a.hold(t.exclusive(t.name()))
+			foreign := b.hold(t.exclusive(t.name()))
+			gone := engine.Claim{Name: t.name(), ID: engine.NewID()}
+			absent := engine.Claim{Name: foreign.Name, ID: engine.NewID()}
+			want := map[engine.ID]engine.State{
+				mine.ID: engine.Held, waits.ID: engine.Waiting, other.ID: engine.Held,
+				gone.ID: engine.Gone, absent.ID: engine.Gone,
+			}
+			all := []engine.Claim{gone, waits, mine, absent, other}
+			got, err := a.Renew(t.ctx(), t.renewals(all...))
+			if err != nil || !maps.Equal(states(got), want) {
+				t.Fatalf("Renew of five claims says %v, %v; want %v", got, err, want)
+			}
+			// One batch, one line: what leaves first decides how the next is found.
+			got, err = a.Leave(t.ctx(), []engine.Claim{gone, waits, absent, mine, other})
+			if err != nil || !maps.Equal(states(got), want) {
+				t.Fatalf("Leave of five claims says %v, %v; want %v", got, err, want)
+			}
+			b.is(foreign, engine.Held, "only another ID of its name was left")
+		}},
+		{"an empty batch is an error", func(t *trial) {
+			a := t.client()
+			if got, err := a.Renew(t.ctx(), nil); err != nil || len(got) != 0 {
+				t.Fatalf("Renew of nothing says %v, %v", got, err)
+			}
+			if got, err := a.Leave(t.ctx(), nil); err != nil || len(got) != 0 {
+				t.Fatalf("Leave of nothing says %v, %v", got, err)
+			}
+		}},
+		{"what was not asked is reported", func(t *trial) {
+			a := t.client()
+			one, two := a.hold(t.exclusive(t.name())), a.hold(t.exclusive(t.name()))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			got, err := a.Renew(ctx, t.renewals(one, two))
+			if err == nil {
+				t.Fatal("Renew on an ended context reports no error")
+			}
+			for _, c := range got {
+				if c.State != engine.Held {
+					t.Fatalf("Renew on an ended context says that a held claim is %v", c.State)
+				}
+			}
+			a.is(one, engine.Held, "nothing ended it")
+			a.is(two, engine.Held, "nothing ended it")
+		}},
+		{"a failed part is reported, or spoils the rest", func(t *trial) {
+			if t.h.FailPartial == nil {
+				t.notExercised("FailPartial")
+			}
+			a := t.client()
+			one, two, three := a.hold(t.exclusive(t.name())), a.hold(t.exclusive(t.name())), a.hold(t.exclusive(t.name()))
+			t.h.FailPartial(t, a.Engine, two.Name)
+			got, err := a.Renew(t.ctx(), t.renewals(one, two, three))
+			if err == nil {
+				t.Fatal("part of a Renew failed, and it reports no error")
+			}
+			want := map[engine.ID]engine.State{one.ID: engine.Held, three.ID: engine.Held}
+			if s := states(got); !maps.Equal(s, want) {
+				t.Fatalf("the second of three failed, and Renew says %v", got)
+			}
+			for _, c := range []engine.Claim{one, two, three} {
+				a.is(c, engine.Held, "nothing ended it")
+			}
+		}},
+	}}
+}
+
+func (t *trial) renewals(cs ...engine.Claim) (rs []engine.Renewal) {
+	for _, c := range cs {
+		rs = append(rs, engine.Renewal{Name: c.Name, ID: c.ID, Want: t.long()})
+	}
+	return rs
+}
+
+func states(cs []engine.Claim) map[engine.ID]engine.State {
+	m := map[engine.ID]engine.State{}
+	for _, c := range cs {
+		m[c.ID] = c.State
+	}
+	return m
+}

@@ -1,0 +1,59 @@
+package enginetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"leasehold/engine"
+)
+
+func cancellation() promise {
+	return promise{"cancellation", "a cancelled Join and a Leave leave nothing; a late Join leaves a ghost of one WaitTTL", []kase{
+		{"a Join on an ended context leaves a ghost", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			r := t.exclusive(name)
+			if c, err := a.Join(ctx, r); err == nil {
+				t.Fatalf("Join on an ended context answered %v", c)
+			}
+			a.leave(engine.Claim{Name: name, ID: r.ID})
+			if !b.free(name) {
+				t.Fatal("the cancelled claim was left, and the name is not free")
+			}
+		}},
+		{"a Join cancelled on its way leaves a ghost", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			for range 30 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(2*time.Millisecond))))
+				r := t.exclusive(name)
+				_, _ = a.Join(ctx, r)
+				cancel()
+				a.leave(engine.Claim{Name: name, ID: r.ID})
+				if !b.free(name) {
+					t.Fatal("the cancelled claim was left, and the name is not free")
+				}
+			}
+		}},
+		{"a Join that arrives after its Leave stays", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			r := t.brief(t.exclusive(name))
+			a.leave(engine.Claim{Name: name, ID: r.ID})
+			ghost := a.join(r)
+			second := b.join(t.exclusive(name))
+			t.lapse(a, ghost)
+			b.awaits(second)
+		}},
+		{"a waiting claim that is cancelled holds up who is behind", func(t *trial) {
+			t.needsFIFO()
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			third := c.wait(t.exclusive(name))
+			b.leave(second)
+			a.leave(first)
+			c.awaits(third)
+		}},
+	}}
+}

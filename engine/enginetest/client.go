@@ -1,0 +1,252 @@
+package enginetest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+)
+
+// client is one client of the store, watched from birth.
+type client struct {
+	engine.Engine
+	t    *trial
+	dead bool // killed: Close may complain
+
+	mu    sync.Mutex
+	notes []engine.Claim
+	more  chan struct{} // closed and replaced when a note arrives
+}
+
+// client makes one more client and waits until its Watch has begun.
+func (t *trial) client() *client {
+	t.Helper()
+	a := &client{Engine: t.h.New(t), t: t, more: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = a.Watch(ctx, a.hear)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := a.Close(); err != nil && !a.dead {
+			t.Errorf("Close: %v", err)
+		}
+		select {
+		case <-ended:
+		case <-time.After(t.h.Patience):
+			t.Error("Watch goes on after its context ended and the engine was closed")
+		}
+	})
+	if !a.hears(func(c engine.Claim) bool { return c.Name == "" && c.ID == engine.ID{} }) {
+		t.Fatal("Watch did not say changed(Claim{}) when it began")
+	}
+	return a
+}
+
+func (a *client) hear(c engine.Claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.notes = append(a.notes, c)
+	close(a.more)
+	a.more = make(chan struct{})
+}
+
+// hears waits for a note, one that came before included.
+func (a *client) hears(match func(engine.Claim) bool) bool {
+	late := time.After(a.t.h.Patience)
+	for {
+		a.mu.Lock()
+		found, more := slices.ContainsFunc(a.notes, match), a.more
+		a.mu.Unlock()
+		if found {
+			return true
+		}
+		select {
+		case <-more:
+		case <-late:
+			return false
+		}
+	}
+}
+
+// heard is what has been heard of a claim so far.
+func (a *client) heard(id engine.ID) []engine.Claim {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(a.notes), func(c engine.Claim) bool { return c.ID != id })
+}
+
+// told waits for a note of that claim in that state, or fails.
+func (a *client) told(c engine.Claim, s engine.State, why string) {
+	a.t.Helper()
+	if !a.hears(func(n engine.Claim) bool { return n.ID == c.ID && n.Name == c.Name && n.State == s }) {
+		a.t.Fatalf("%s, but Watch did not say %v; it said %v", why, s, a.heard(c.ID))
+	}
+}
+
+// toldContended waits for the notice that somebody waits behind c.
+func (a *client) toldContended(c engine.Claim, why string) {
+	a.t.Helper()
+	if !a.hears(func(n engine.Claim) bool { return n.ID == c.ID && n.Name == c.Name && n.Contended }) {
+		a.t.Fatalf("%s, but Watch did not say that the claim is contended; it said %v", why, a.heard(c.ID))
+	}
+}
+
+// flush waits until whatever was sent to this client before has most likely
+// arrived: it makes two notes of other names, one of each kind, and waits for
+// either. Notes may be reordered, so this can overlook an unwanted note, but
+// never blames an innocent engine. If neither comes that is not its business.
+func (a *client) flush(by *client) {
+	a.t.Helper()
+	mine, theirs := a.t.name(), a.t.name()
+	held := a.join(a.t.exclusive(mine))
+	by.join(a.t.exclusive(mine))
+	before := by.join(a.t.exclusive(theirs))
+	waiting := a.join(a.t.exclusive(theirs))
+	by.leave(before)
+	a.hears(func(n engine.Claim) bool {
+		return n.ID == held.ID && n.Contended || n.ID == waiting.ID && n.State == engine.Held
+	})
+	a.leave(held)
+	a.leave(waiting)
+}
+
+// join joins or fails, and checks what every reply must say.
+func (a *client) join(r engine.Request) engine.Claim {
+	a.t.Helper()
+	start := a.t.h.Now()
+	c, err := a.Join(a.t.ctx(), r)
+	if err != nil {
+		a.t.Fatalf("Join: %v", err)
+	}
+	if _, again := a.t.mortal[r.ID]; !again && r.WaitTTL == a.t.short() {
+		a.t.mortal[r.ID] = start + c.TTL
+	}
+	switch {
+	case c.Name != r.Name || c.ID != r.ID:
+		a.t.Fatalf("Join of %q answered for another claim, of %q", r.Name, c.Name)
+	case c.State != engine.Waiting && c.State != engine.Held && !(c.State == engine.Gone && r.NoWait):
+		a.t.Fatalf("Join answered %v", c.State)
+	case c.State != engine.Gone && c.TTL < r.WaitTTL:
+		a.t.Fatalf("Join granted %v, less than the %v it was asked for", c.TTL, r.WaitTTL)
+	}
+	return c
+}
+
+// hold joins and must hold at once.
+func (a *client) hold(r engine.Request) engine.Claim {
+	a.t.Helper()
+	c := a.join(r)
+	if c.State == engine.Waiting && a.t.g.Order == engine.OrderNone {
+		return a.awaits(c)
+	}
+	if c.State != engine.Held {
+		a.t.unlessSpoiled()
+		a.t.Fatalf("Join with room in the line: %v, want held", c.State)
+	}
+	return c
+}
+
+// wait joins and must wait.
+func (a *client) wait(r engine.Request) engine.Claim {
+	a.t.Helper()
+	c := a.join(r)
+	if c.State != engine.Waiting {
+		a.t.unlessSpoiled()
+		a.t.Fatalf("Join without room: %v, want waiting", c.State)
+	}
+	return c
+}
+
+// free checks with a claim that does not wait whether the name is free.
+func (a *client) free(name string) bool {
+	a.t.Helper()
+	r := a.t.exclusive(name)
+	r.NoWait = true
+	c := a.join(r)
+	if c.State == engine.Held {
+		a.leave(c)
+	}
+	return c.State == engine.Held
+}
+
+// renew renews one claim.
+func (a *client) renew(c engine.Claim, want time.Duration) engine.Claim {
+	a.t.Helper()
+	start := a.t.h.Now()
+	got, err := a.Renew(a.t.ctx(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: want}})
+	if err != nil {
+		a.t.Fatalf("Renew: %v", err)
+	}
+	if len(got) != 1 || got[0].ID != c.ID || got[0].Name != c.Name || got[0].State == engine.Unknown {
+		a.t.Fatalf("Renew of one claim without an error answered %v", got)
+	}
+	if _, brief := a.t.mortal[c.ID]; brief && got[0].State != engine.Gone {
+		a.t.mortal[c.ID] = max(a.t.mortal[c.ID], start+got[0].TTL)
+	}
+	return got[0]
+}
+
+// is renews a claim for long and checks its state.
+func (a *client) is(c engine.Claim, want engine.State, why string) engine.Claim {
+	a.t.Helper()
+	got := a.renew(c, a.t.long())
+	if got.State != want {
+		a.t.unlessSpoiled()
+		a.t.Fatalf("%s: Renew says %v, want %v", why, got.State, want)
+	}
+	return got
+}
+
+// awaits renews a waiting claim until it is held: the floor under every lost
+// note, and the way things go where there is no order.
+func (a *client) awaits(c engine.Claim) engine.Claim {
+	a.t.Helper()
+	got, ok := a.eventually(c)
+	if !ok {
+		a.t.unlessSpoiled()
+		a.t.Fatalf("there is room, but Renew does not say held within %v; its last answer: %v", a.t.h.Patience, got.State)
+	}
+	return got
+}
+
+// eventually is awaits for any goroutine: it ends no case.
+func (a *client) eventually(c engine.Claim) (got engine.Claim, held bool) {
+	late := time.Now().Add(a.t.h.Patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		cs, err := a.Renew(a.t.ctx(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: a.t.long()}})
+		if err == nil && len(cs) == 1 {
+			got = cs[0]
+		}
+		if got.State == engine.Held || got.State == engine.Gone || time.Now().After(late) {
+			return got, got.State == engine.Held
+		}
+		time.Sleep(pause)
+	}
+}
+
+// leave gives one claim up and answers in which state it was found.
+func (a *client) leave(c engine.Claim) engine.Claim {
+	a.t.Helper()
+	got, err := a.Leave(a.t.ctx(), []engine.Claim{c})
+	if err != nil {
+		a.t.Fatalf("Leave: %v", err)
+	}
+	if len(got) != 1 || got[0].ID != c.ID || got[0].Name != c.Name || got[0].State == engine.Unknown {
+		a.t.Fatalf("Leave of one claim without an error answered %v", got)
+	}
+	return got[0]
+}
+
+func (a *client) line(name string) engine.Line {
+	a.t.Helper()
+	l, err := a.Line(a.t.ctx(), name)
+	if err != nil {
+		a.t.Fatalf("Line: %v", err)
+	}
+	return l
+}

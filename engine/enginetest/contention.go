@@ -1,0 +1,85 @@
+package enginetest
+
+import "leasehold/engine"
+
+func contention() promise {
+	return promise{"contention", "a holder learns, once, that somebody waits", []kase{
+		{"a reply does not say that somebody waits", func(t *trial) {
+			t.needsWaiters()
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			if first.Contended || a.is(first, engine.Held, "alone").Contended {
+				t.Fatal("alone in line, a claim is said to be contended")
+			}
+			second := b.wait(t.exclusive(name))
+			if !a.is(first, engine.Held, "another waits").Contended {
+				t.Fatal("somebody waits, and Renew of the holder does not say so")
+			}
+			b.leave(second)
+			if a.is(first, engine.Held, "alone again").Contended {
+				t.Fatal("nobody waits any more, and Renew of the holder says somebody does")
+			}
+			if t.g.Order != engine.FIFO {
+				return
+			}
+			second = b.wait(t.exclusive(name))
+			third := c.wait(t.exclusive(name))
+			a.leave(first)
+			if !b.awaits(second).Contended {
+				t.Fatal("a claim became held while another waits behind it, and Renew does not say so")
+			}
+			c.leave(third)
+		}},
+		{"the holder is not told of who joins behind it", func(t *trial) {
+			t.needsWaiters()
+			t.needsNotes()
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			b.wait(t.exclusive(name))
+			a.toldContended(first, "another claim joined behind")
+			c.wait(t.exclusive(name))
+			a.flush(b)
+			if n := a.contendedNotes(first); n > 1 {
+				t.Fatalf("the holder was told %d times that it is contended", n)
+			}
+		}},
+		{"only one of several holders is told", func(t *trial) {
+			t.needsWaiters()
+			t.needsNotes()
+			t.needsMode(engine.Exclusive | engine.Shared)
+			a, b, w, name := t.client(), t.client(), t.client(), t.name()
+			first, second := a.hold(t.reader(name)), b.hold(t.reader(name))
+			w.wait(t.exclusive(name))
+			a.toldContended(first, "a writer joined behind two readers")
+			b.toldContended(second, "a writer joined behind two readers")
+		}},
+		{"refused claims tell a holder never, or again and again", func(t *trial) {
+			t.needsWaiters()
+			t.needsNotes()
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			for round := 1; round <= 2; round++ {
+				for range 3 {
+					if b.free(name) {
+						t.Fatal("a second claim holds")
+					}
+				}
+				a.toldContended(first, "a claim that does not wait was refused")
+				a.flush(b)
+				if n := a.contendedNotes(first); n != round {
+					t.Fatalf("after %d Renews and six refusals between them the holder was told %d times", round-1, n)
+				}
+				a.is(first, engine.Held, "nothing ended it")
+			}
+		}},
+	}}
+}
+
+func (a *client) contendedNotes(c engine.Claim) (n int) {
+	for _, note := range a.heard(c.ID) {
+		if note.Contended {
+			n++
+		}
+	}
+	return n
+}

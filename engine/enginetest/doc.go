@@ -1,0 +1,57 @@
+// Package enginetest is the conformance suite of package engine: it checks the
+// nine rules against any engine, one file per promise, and prints what it
+// found as a table. It promises that an engine which breaks a rule in a way
+// one machine can show is caught by the file of that promise (package broken
+// has the engines that prove it). It cannot show what needs several machines:
+// skew between clocks, partitions, a server that loses what it confirmed.
+//
+// # For the author of an engine
+//
+// A test of some sixty lines runs everything:
+//
+//	func TestConformance(t *testing.T) {
+//		dir := t.TempDir() // the store: one for all cases
+//		enginetest.Run(t, enginetest.Harness{
+//			Name:      "mine",
+//			New:       func(t testing.TB) engine.Engine { return open(t, dir) },
+//			Committed: "../../docs/guarantees",
+//		})
+//	}
+//
+// Then give it hooks: [Harness.Kill], [Harness.Restart], [Harness.Forget],
+// [Harness.LoseReply], [Harness.FailPartial], [Harness.CountKeys]. What needs
+// a hook that is absent is shown as "not exercised".
+//
+// A case is named after the failure it prevents, so a red line reads as what
+// went wrong:
+//
+//	--- FAIL: TestConformance/replaces/the_turn_is_kept_though_somebody_waits
+//
+// # What the outcomes mean
+//
+//   - pass: the promise was put to the test and kept.
+//   - refused: Guarantees does not declare it, and asking for it was refused
+//     with errors.ErrUnsupported, which is what was tested.
+//   - not declared: Guarantees does not declare it, and there is no request to
+//     refuse (Order none, Fencing none, no notes).
+//   - not exercised: the harness has no hook for it. Nothing is known.
+//
+// # Real servers and slow machines
+//
+// Nothing is timed: cases wait for events, each for at most
+// [Harness.Patience], and what must not happen is looked for after an event
+// that comes later. Where a claim has to expire, its TTL is
+// [Harness.ShortTTL]; if a busy machine lets it expire too soon the case
+// notices and starts again. Cases run one after another and use names and
+// clients of their own, except that hooks like Restart hit the whole store.
+//
+// # The row
+//
+// With LEASEHOLD_GUARANTEES set to a folder, Run writes its row there, one
+// small JSON file per engine. `go run ./engine/enginetest/table` renders the
+// rows of docs/guarantees into docs/guarantees.md. With [Harness.Committed]
+// set, a row that differs from the committed one fails the test:
+//
+//	LEASEHOLD_GUARANTEES=$PWD/docs/guarantees go test ./engine/mine -run Conformance
+//	go run ./engine/enginetest/table
+package enginetest

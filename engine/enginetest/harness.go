@@ -1,0 +1,88 @@
+package enginetest
+
+import (
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// Harness is what the suite needs to know of an engine. New and Name are
+// required. Every other field is optional, but a promise that needs an absent
+// hook is shown as "not exercised" in the table, by name: an author decides
+// to leave it open, it is never taken for passed.
+//
+// A hook fails its test through t; t is also where it registers clean-up.
+type Harness struct {
+	// Name is the engine's column in the table.
+	Name string
+
+	// New is one more client of the same store, connected and ready. The
+	// store must exist already: t ends with one case, the store serves all.
+	// The suite closes the engine.
+	New func(t testing.TB) engine.Engine
+
+	// Now and Sleep are the engine's time: both or neither. With a fake clock
+	// Sleep moves it; by default they are real.
+	Now   func() time.Duration
+	Sleep func(time.Duration)
+
+	// ShortTTL is the TTL of claims that are meant to expire. Default: 400 ms,
+	// or the engine's MinTTL if that is more. Below it a busy machine loses
+	// claims by itself, and such cases must be tried again.
+	ShortTTL time.Duration
+
+	// Patience bounds each wait for something that must happen. Default 10 s.
+	// It is never waited for when all is well.
+	Patience time.Duration
+
+	// Polls: the engine sends no notes (it has nothing to send them with).
+	// Then Look of every waiting claim must be positive and at most Patience,
+	// and the promises about notes are shown as not declared.
+	Polls bool
+
+	// Restart ends the server as a crash would and starts it again on the
+	// same address, with whatever memory its configuration keeps.
+	Restart func(t testing.TB)
+
+	// Forget makes the server lose all memory while its clock goes on.
+	Forget func(t testing.TB)
+
+	// Kill ends a client as the death of its process would: no Close, no
+	// goodbye. Required to see anything expire where CrashRelease is
+	// CrashSession, since a live session never does.
+	Kill func(t testing.TB, e engine.Engine)
+
+	// LoseReply arranges that the next call of e is carried out and its answer
+	// lost.
+	LoseReply func(t testing.TB, e engine.Engine)
+
+	// FailPartial arranges that in the next batch of e whatever concerns the
+	// name fails, and the rest does not.
+	FailPartial func(t testing.TB, e engine.Engine, name string)
+
+	// CountKeys is how many records (keys, files, rows, entries) the store has
+	// for lines, not counting those that it will drop by itself within a day.
+	CountKeys func(t testing.TB) int
+
+	// Committed is the folder of committed rows, docs/guarantees of the
+	// repository. If given, the row measured must equal the one there.
+	Committed string
+}
+
+func (h Harness) withDefaults(g engine.Guarantees) Harness {
+	if h.Now == nil {
+		h.Now = boottime.Now
+	}
+	if h.Sleep == nil {
+		h.Sleep = time.Sleep
+	}
+	if h.ShortTTL == 0 {
+		h.ShortTTL = max(400*time.Millisecond, g.MinTTL)
+	}
+	if h.Patience == 0 {
+		h.Patience = 10 * time.Second
+	}
+	return h
+}

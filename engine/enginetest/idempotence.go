@@ -1,0 +1,103 @@
+package enginetest
+
+import (
+	"errors"
+
+	"leasehold/engine"
+)
+
+func idempotence() promise {
+	return promise{"idempotence", "a repeated Join finds the place that its ID already has", []kase{
+		{"a repeated Join waits behind itself", func(t *trial) {
+			a, name := t.client(), t.name()
+			r := t.exclusive(name)
+			first := a.hold(r)
+			again := a.join(r)
+			if again.State != engine.Held || again.Ticket != first.Ticket {
+				t.Fatalf("Join said held, ticket %d; repeated it says %v, ticket %d", first.Ticket, again.State, again.Ticket)
+			}
+			if l := a.line(name); len(l.Claims) != 1 {
+				t.Fatalf("one claim joined twice, the line has %d", len(l.Claims))
+			}
+			a.leave(first)
+			if !a.free(name) {
+				t.Fatal("the only claim left, and the name is not free")
+			}
+		}},
+		{"a repeated Join loses its place", func(t *trial) {
+			t.needsFIFO()
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			r := t.exclusive(name)
+			second := b.wait(r)
+			third := c.wait(t.exclusive(name))
+			if again := b.wait(r); again.Ticket != second.Ticket {
+				t.Fatalf("Join said ticket %d, repeated it says %d", second.Ticket, again.Ticket)
+			}
+			a.leave(first)
+			b.awaits(second)
+			c.is(third, engine.Waiting, "the claim before it holds")
+			if again := b.join(r); again.State != engine.Held {
+				t.Fatalf("Join of a claim that became held says %v", again.State)
+			}
+		}},
+		{"a repeated Join does not extend", func(t *trial) {
+			a, name := t.client(), t.name()
+			r := t.exclusive(name)
+			c := a.hold(t.brief(r))
+			a.join(r)
+			delete(t.mortal, c.ID)
+			if t.h.Sleep(2 * t.short()); c.TTL <= t.short() || t.g.CrashRelease != engine.CrashSession {
+				a.is(c, engine.Held, "it joined for short, then for long")
+			}
+		}},
+		{"a Join whose answer was lost waits behind itself", func(t *trial) {
+			if t.h.LoseReply == nil {
+				t.notExercised("LoseReply")
+			}
+			a, b, name := t.client(), t.client(), t.name()
+			r := t.exclusive(name)
+			t.h.LoseReply(t, a.Engine)
+			if _, err := a.Join(t.ctx(), r); errors.Is(err, engine.ErrRefused) {
+				t.Fatalf("a lost answer is final: %v", err)
+			}
+			c := a.hold(r)
+			if b.free(name) {
+				t.Fatal("a second client holds")
+			}
+			a.leave(c)
+			if !b.free(name) {
+				t.Fatal("the only claim left, and the name is not free")
+			}
+		}},
+		{"a Leave whose answer was lost leaves something", func(t *trial) {
+			if t.h.LoseReply == nil {
+				t.notExercised("LoseReply")
+			}
+			a, b, name := t.client(), t.client(), t.name()
+			c := a.hold(t.exclusive(name))
+			t.h.LoseReply(t, a.Engine)
+			_, _ = a.Leave(t.ctx(), []engine.Claim{c})
+			if got := a.leave(c); got.State != engine.Gone {
+				t.Fatalf("left once more, the claim was found %v", got.State)
+			}
+			if !b.free(name) {
+				t.Fatal("the only claim left, and the name is not free")
+			}
+		}},
+		{"a repeated Join that replaces loses both", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			old := a.hold(t.exclusive(name))
+			r := t.exclusive(name)
+			r.Replaces = old.ID
+			c := a.hold(r)
+			again := a.hold(r)
+			if again.Ticket != c.Ticket {
+				t.Fatalf("Join said ticket %d, repeated it says %d", c.Ticket, again.Ticket)
+			}
+			if b.free(name) {
+				t.Fatal("a second client holds")
+			}
+		}},
+	}}
+}

@@ -1,0 +1,43 @@
+package enginetest
+
+import "leasehold/engine"
+
+func renewal() promise {
+	return promise{"renewal", "no call moves a deadline earlier", []kase{
+		{"a shorter Renew shortens a held claim", func(t *trial) {
+			a, name := t.client(), t.name()
+			c := a.hold(t.brief(t.exclusive(name)))
+			long := a.renew(c, t.long())
+			short := a.renew(c, t.short())
+			if short.TTL < t.short() {
+				t.Fatalf("Renew granted %v, less than the %v it was asked for", short.TTL, t.short())
+			}
+			if t.h.Sleep(2 * t.short()); long.TTL > 4*t.short() {
+				a.is(c, engine.Held, "it was renewed for long, then for short")
+			}
+		}},
+		{"a shorter Renew shortens a waiting claim", func(t *trial) {
+			t.needsFIFO()
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.brief(t.exclusive(name)))
+			third := c.wait(t.exclusive(name))
+			long := b.renew(second, t.long())
+			b.renew(second, t.short())
+			if t.h.Sleep(2 * t.short()); long.TTL > 4*t.short() {
+				a.leave(first)
+				c.is(third, engine.Waiting, "the claim before it was renewed for long, then for short")
+				b.awaits(second)
+			}
+		}},
+		{"a repeated shorter Join shortens", func(t *trial) {
+			a, name := t.client(), t.name()
+			r := t.exclusive(name)
+			c := a.hold(r)
+			a.join(t.brief(r))
+			if t.h.Sleep(2 * t.short()); c.TTL > 4*t.short() {
+				a.is(c, engine.Held, "it was joined for long, then for short")
+			}
+		}},
+	}}
+}

@@ -1,0 +1,112 @@
+package enginetest
+
+import (
+	"testing"
+
+	"leasehold/engine"
+)
+
+// promise is one row of the table: one file of this package.
+type promise struct {
+	name  string
+	about string // one sentence for docs/guarantees.md
+	cases []kase
+}
+
+// kase is one subtest, named after the failure it prevents.
+type kase struct {
+	name string
+	run  func(t *trial)
+}
+
+// promises is the suite, in the order of the table.
+func promises() []promise {
+	return []promise{
+		exclusion(), order(), shared(), units(),
+		expiry(), renewal(), oneWay(),
+		contention(), wakeUp(), loss(), leave(), tokens(),
+		idempotence(), cancellation(), noWait(), replaces(), detached(),
+		inspection(), eviction(), limits(), names(), manyNames(), batches(),
+		crash(), lifecycle(), leaks(),
+	}
+}
+
+// Outcome is what one case, or a whole promise, came to.
+type Outcome string
+
+const (
+	Pass         Outcome = "pass"
+	Refused      Outcome = "refused"       // not declared, and refused with errors.ErrUnsupported, as must be
+	NotDeclared  Outcome = "not declared"  // nothing a request could ask for, and not promised
+	NotExercised Outcome = "not exercised" // the harness lacks a hook
+	Fail         Outcome = "FAIL"
+)
+
+// Result is the outcome of one case.
+type Result struct {
+	Promise string  `json:"promise"`
+	Case    string  `json:"case"`
+	Outcome Outcome `json:"outcome"`
+	Why     string  `json:"why,omitempty"` // for all but pass and fail
+}
+
+// Run checks every promise against the engine, prints the table and, as the
+// environment and the harness ask, writes or compares the row. Not to be
+// called from parallel tests that share a store: some cases restart it.
+func Run(t *testing.T, h Harness) {
+	if h.Name == "" || h.New == nil {
+		t.Fatal("enginetest: a Harness needs Name and New")
+	}
+	g := guaranteesOf(t, h)
+	h = h.withDefaults(g)
+	var results []Result
+	cases := 0
+	for _, p := range promises() {
+		cases += len(p.cases)
+		t.Run(p.name, func(t *testing.T) {
+			for _, c := range p.cases {
+				t.Run(c.name, func(t *testing.T) { try(t, h, g, p, c, &results) })
+			}
+		})
+	}
+	row := newRow(h.Name, g, results)
+	t.Logf("%s\n%s", h.Name, row.text())
+	if len(results) < cases {
+		t.Log("only part of the suite ran (-run): the row is neither written nor compared")
+		return
+	}
+	row.publish(t, h.Committed)
+}
+
+func guaranteesOf(t testing.TB, h Harness) engine.Guarantees {
+	e := h.New(t)
+	g := e.Guarantees()
+	if err := e.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	return g
+}
+
+// try runs one case. The outcome is settled in a clean-up that runs after all
+// others, because closing an engine may fail a case too.
+func try(tb testing.TB, h Harness, g engine.Guarantees, p promise, c kase, results *[]Result) {
+	t := &trial{TB: tb, h: h, g: g}
+	tb.Cleanup(func() {
+		r := Result{Promise: p.name, Case: c.name, Outcome: Pass}
+		switch {
+		case tb.Failed():
+			r.Outcome = Fail
+		case t.outcome != "":
+			r.Outcome, r.Why = t.outcome, t.why
+		case tb.Skipped():
+			r.Outcome, r.Why = NotExercised, "skipped by a hook of the harness"
+		}
+		*results = append(*results, r)
+	})
+	for range attempts {
+		if t.attempt(c.run) {
+			return
+		}
+	}
+	t.Fatalf("%d times a claim of %v ended before it was meant to: raise Harness.ShortTTL", attempts, t.short())
+}

@@ -1,0 +1,158 @@
+package enginetest
+
+import "leasehold/engine"
+
+func wakeUp() promise {
+	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the floor", []kase{
+		{"Renew does not say held after a lost note", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			if t.h.Polls && (second.Look <= 0 || second.Look > t.h.Patience) {
+				t.Fatalf("the engine sends no notes, and Look of a waiting claim is %v", second.Look)
+			}
+			a.leave(first)
+			b.awaits(second)
+		}},
+		{"Leave of the holder tells nobody, or the wrong one", func(t *trial) {
+			t.needsNotes()
+			t.needsFIFO()
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			third := c.wait(t.exclusive(name))
+			a.leave(first)
+			b.told(second, engine.Held, "the claim became held")
+			c.flush(a)
+			if n := c.heard(third.ID); len(n) > 0 {
+				t.Fatalf("a claim that still waits was told %v", n)
+			}
+			for _, n := range b.heard(second.ID) {
+				if n.Ticket != second.Ticket {
+					t.Fatalf("the note has ticket %d, the claim %d", n.Ticket, second.Ticket)
+				}
+			}
+		}},
+		{"only one of several who become held is told", func(t *trial) {
+			t.needsNotes()
+			t.needsFIFO()
+			t.needsMode(engine.Exclusive | engine.Shared)
+			w, a, b, v, c, name := t.client(), t.client(), t.client(), t.client(), t.client(), t.name()
+			writer := w.hold(t.exclusive(name))
+			first, second := a.wait(t.reader(name)), b.wait(t.reader(name))
+			next, last := v.wait(t.exclusive(name)), c.wait(t.reader(name))
+			w.leave(writer)
+			a.told(first, engine.Held, "two readers became held")
+			b.told(second, engine.Held, "two readers became held")
+			for who, claim := range map[*client]engine.Claim{v: next, c: last} {
+				who.flush(w)
+				if n := who.heard(claim.ID); len(n) > 0 {
+					t.Fatalf("a claim that still waits was told %v", n)
+				}
+			}
+		}},
+		{"who waits behind a waiter that leaves is forgotten", func(t *trial) {
+			t.needsFIFO()
+			t.needsMode(engine.Exclusive | engine.Shared)
+			a, b, c, name := t.client(), t.client(), t.client(), t.name()
+			a.hold(t.reader(name))
+			writer := b.wait(t.exclusive(name))
+			late := c.wait(t.reader(name))
+			b.leave(writer)
+			if !t.h.Polls {
+				c.told(late, engine.Held, "the writer before it left, and the holder is a reader")
+			}
+			c.awaits(late)
+		}},
+		{"Renew that removes an expired holder tells nobody", func(t *trial) {
+			t.afterLapse(func(c *client, third engine.Claim) { c.renew(third, t.long()) })
+		}},
+		{"Join that removes an expired holder tells nobody", func(t *trial) {
+			t.afterLapse(func(c *client, third engine.Claim) { c.join(t.exclusive(third.Name)) })
+		}},
+		{"Leave that removes an expired holder tells nobody", func(t *trial) {
+			t.afterLapse(func(c *client, third engine.Claim) { c.leave(third) })
+		}},
+		{"a claim that Evict lets hold is not told", func(t *trial) {
+			t.needsNotes()
+			t.needsFIFO()
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			if err := b.Evict(t.ctx(), name, first.Ticket, true); err != nil {
+				t.Fatalf("Evict: %v", err)
+			}
+			b.told(second, engine.Held, "the holder was evicted at once")
+		}},
+		{"an evicted claim is not told", func(t *trial) {
+			t.needsNotes()
+			t.needsFIFO()
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			if err := a.Evict(t.ctx(), name, second.Ticket, false); err != nil {
+				t.Fatalf("Evict of a waiting claim: %v", err)
+			}
+			b.told(second, engine.Gone, "the waiting claim was evicted")
+			if err := b.Evict(t.ctx(), name, first.Ticket, false); err != nil {
+				t.Fatalf("Evict of a held claim: %v", err)
+			}
+			a.told(first, engine.Gone, "the held claim was evicted")
+		}},
+		{"a call tells its own claim what its reply says", func(t *trial) {
+			t.needsNotes()
+			t.needsFIFO()
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			a.is(first, engine.Held, "nothing ended it")
+			a.leave(first)
+			r := t.exclusive(name)
+			second := a.hold(r)
+			r.ID, r.Replaces = engine.NewID(), second.ID
+			third := a.hold(r)
+			a.flush(b)
+			for _, c := range []engine.Claim{first, second, third} {
+				if n := a.heard(c.ID); len(n) > 0 {
+					t.Fatalf("a claim was told what the reply to its own call said: %v", n)
+				}
+			}
+		}},
+		{"Renew that removes nobody tells somebody", func(t *trial) {
+			t.needsNotes()
+			t.needsFIFO()
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			if t.g.SeesWaiters {
+				a.toldContended(first, "another claim joined behind")
+			}
+			before := len(a.heard(first.ID))
+			for range 3 {
+				b.renew(second, t.long())
+				a.renew(first, t.long())
+			}
+			a.flush(b)
+			b.flush(a)
+			if n := a.heard(first.ID); len(n) > before {
+				t.Fatalf("a Renew that removed nobody told the holder %v", n[before:])
+			}
+			if n := b.heard(second.ID); len(n) > 0 {
+				t.Fatalf("a Renew that removed nobody told who waits %v", n)
+			}
+		}},
+	}}
+}
+
+// afterLapse: the holder's deadline passes and nobody notices, until another
+// client's call does, which is then the one that must tell the first waiter.
+func (t *trial) afterLapse(call func(c *client, third engine.Claim)) {
+	t.needsNotes()
+	t.needsFIFO()
+	a, b, c, name := t.client(), t.client(), t.client(), t.name()
+	first := a.hold(t.brief(t.exclusive(name)))
+	second := b.wait(t.exclusive(name))
+	third := c.wait(t.exclusive(name))
+	t.lapse(a, first)
+	call(c, third)
+	b.told(second, engine.Held, "another client's call removed the expired claim before it")
+}
