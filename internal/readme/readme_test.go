@@ -1,18 +1,24 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	_ "leasehold" // built by the tests below: a change of it must not find them cached
 )
 
 const root = "../.."
 
-func readme(t *testing.T) []block {
+func readme(t *testing.T) []block { return page(t, "README.md") }
+
+func page(t *testing.T, name string) []block {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +79,67 @@ func TestAnotherModuleBuildsWhatTheREADMEShows(t *testing.T) {
 	}
 	if !strings.Contains(string(out), "token") {
 		t.Error("the program prints no token")
+	}
+}
+
+// Fragments of Go in the pages are bodies of functions that have ctx, eng,
+// locks and work.
+func TestFragmentsInThePagesCompile(t *testing.T) {
+	const before = `package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+var (
+	_ = errors.Is
+	_ = fmt.Sprint
+	_ = time.Second
+)
+
+func work(context.Context, leasehold.Token) error { return nil }
+`
+	program := before
+	for _, name := range []string{"README.md", "docs/engines.md", "docs/migrating.md"} {
+		n := 0
+		for _, b := range page(t, name) {
+			if b.lang != "go" || strings.HasPrefix(b.text, "package ") {
+				continue
+			}
+			n++
+			program += fmt.Sprintf("\nfunc _(ctx context.Context, eng engine.Engine, locks *leasehold.Client) error {\n//line %s:%d\n%sreturn nil\n}\n",
+				name, b.line+1, b.text)
+		}
+		if n == 0 {
+			t.Errorf("%s has no fragment of Go", name)
+		}
+	}
+	// As a package of this module that is only an overlay: nothing need be
+	// replaced, and nothing is written into the checkout.
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tour.go")
+	where, err := filepath.Abs(filepath.Join("tour", "tour.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {where: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{file: program, filepath.Join(dir, "overlay.json"): string(overlay)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "./tour")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
