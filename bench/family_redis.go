@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"leasehold/bench/harness"
+	"leasehold/bench/peers"
+	"leasehold/internal/servers"
+)
+
+// redisFamily is everything that locks on Redis.
+func redisFamily() *harness.Family {
+	const (
+		us, ping, setnx, blpop = harness.Us, "PING", "SET NX", "BLPOP"
+		redsync, redsync5      = "redsync", "redsync x5"
+		redislock, rueidislock = "redislock", "rueidislock"
+	)
+	locks := []string{us, rueidislock, redislock, redsync, redsync5}
+	with := func(floors ...string) []string { return append(floors, locks...) }
+	pair := []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColRequests}
+	handover := []harness.Column{harness.ColP50, harness.ColP99, harness.ColChanges, harness.ColCPU, harness.ColRequests, harness.ColFair, harness.ColNever}
+	ms := time.Millisecond
+
+	f := &harness.Family{
+		Name:  "redis",
+		Title: "Redis, one server",
+		Peers: []harness.Peer{
+			peers.Ping(), peers.SetNX(), peers.Token(),
+			peers.Redis(), peers.Rueidislock(), peers.Redislock(), peers.Redsync(1), peers.Redsync(5),
+		},
+		Start: redisStage,
+	}
+	add := func(w harness.Workload) { f.Workloads = append(f.Workloads, w) }
+
+	add(harness.Cycling(harness.Workload{
+		ID: "W1", Title: "uncontended, one goroutine", Peers: with(ping, setnx), Columns: pair, Main: harness.P50, Lower: true,
+		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
+	}, 1, harness.Load{}, 600*ms, nil))
+	add(harness.Cycling(harness.Workload{
+		ID: "W2", Title: "uncontended, 64 goroutines of one process", Peers: with(setnx), Columns: pair, Main: harness.Rate,
+		How: "64 goroutines of one process and one client, each with a name of its own.",
+	}, 1, harness.Load{Goroutines: 64}, 1000*ms, nil))
+
+	relay := func(id string, procs int, from, to, window time.Duration, held string) {
+		add(harness.Cycling(harness.Workload{
+			ID: id, Title: fmt.Sprintf("hand-over between %d processes, relayed, held %s", procs, held),
+			Peers: with(blpop), Columns: handover, Main: harness.P50, Lower: true, SkipQuick: to > 50*ms,
+			How: "Whoever released asks again only when the next one holds: the lock is only taken by somebody who was blocked already. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
+		}, procs, harness.Load{Names: 1, Relay: true, HoldMin: from, HoldMax: to}, window, nil))
+	}
+	relay("W3-relay-8", 8, 2*ms, 2*ms, 1200*ms, "2 ms")
+	relay("W3-relay-2", 2, 2*ms, 2*ms, 1000*ms, "2 ms")
+	relay("W3-long-8", 8, 100*ms, 300*ms, 3000*ms, "100 to 300 ms")
+	free := func(id string, procs int) {
+		add(harness.Cycling(harness.Workload{
+			ID: id, Title: fmt.Sprintf("hand-over between %d processes, free", procs),
+			Peers: with(blpop), Columns: handover, Main: harness.Rate,
+			How: "Lock and unlock as fast as possible; a releaser may have the lock again at once, but only changes of owner count.",
+		}, procs, harness.Load{Names: 1}, 1200*ms, nil))
+	}
+	free("W3-free-8", 8)
+	free("W3-free-2", 2)
+
+	for _, n := range []int{8, 100, 500} {
+		add(harness.Cycling(harness.Workload{
+			ID: fmt.Sprintf("W3-line-%d", n), Title: fmt.Sprintf("a line of %d distinct clients", n),
+			Peers: []string{us}, Once: true, SkipQuick: n > 100, Main: harness.P50, Lower: true,
+			Columns: append(handover[:len(handover):len(handover)], harness.Column{Key: harness.Renews, Head: "of these renewals"}),
+			How:     "Distinct clients in 4 processes, all in one line, relayed, held 2 ms: what a hand-over costs must not depend on who else waits. Renewals of waiting and holding claims are part of the requests and shown apart.",
+		}, 4, harness.Load{Names: 1, Relay: true, Clients: n / 4, HoldMin: 2 * ms, HoldMax: 2 * ms}, 4000*ms, nil))
+	}
+
+	for _, n := range []int{10, 100, 500} {
+		add(harness.Cycling(harness.Workload{
+			ID: fmt.Sprintf("W4-%d", n), Title: fmt.Sprintf("%d goroutines of one process, one name", n),
+			Peers: with(blpop), Main: harness.Rate,
+			Columns: []harness.Column{harness.ColChanges, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColRequests, harness.ColFair, harness.ColNever},
+			How:     "All goroutines share one client and fight for one name.",
+		}, 1, harness.Load{Names: 1, Goroutines: n}, 800*ms, nil))
+	}
+
+	add(harness.Idle(harness.Workload{
+		ID: "W5", Title: "one holder, 100 waiters in 4 processes, idle", Peers: locks, Main: harness.PerSecond, Lower: true,
+		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerProc, Head: "per process"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}},
+		How:     "What waiting costs while nothing happens: requests of the waiting processes on the wire, their CPU. The holder is a fifth process and not counted.",
+	}, 4, 100, 3000*ms))
+
+	add(harness.Killed(harness.Workload{
+		ID: "W6", Title: "the holder is killed, TTL 2 s", Peers: locks, Main: harness.Late, Lower: true,
+		Columns: []harness.Column{{Key: harness.Late, Head: "after the deadline", Unit: harness.Nanoseconds}, {Key: harness.Outage, Head: "after the kill", Unit: harness.Nanoseconds}},
+		How:     "SIGKILL about half a second after the lock was obtained, with one process waiting. The deadline is what the server says is left of the lock right after the kill.",
+	}, 2*time.Second))
+
+	add(harness.Keeping(harness.Workload{
+		ID: "W7", Title: "10,000 leases held by one client, TTL 6 s", Peers: []string{us, rueidislock}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
+		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerLease, Head: "requests per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
+		How:     "Only peers that renew by themselves take part. Memory is heap and stacks of the client, its connection included.",
+	}, 10_000, 6*time.Second, 6*time.Second))
+
+	add(harness.Cycling(harness.Workload{
+		ID: "W8-zipf", Title: "1,000 names under Zipf contention", Peers: locks, Main: harness.Rate,
+		Columns: pair,
+		How:     "8 goroutines in each of 4 processes draw names (Zipf, s = 1.1). p50 and p99 are of the wait for the lock.",
+	}, 4, harness.Load{Names: 1000, Zipf: 1.1, Goroutines: 8}, 1000*ms, nil))
+	modes := []harness.Column{{Key: harness.Rate, Head: "locks/s"}, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColRequests, harness.ColFair, harness.ColNever}
+	add(harness.Cycling(harness.Workload{
+		ID: "W8-rw", Title: "read-write, 90 % readers", Peers: []string{us}, Main: harness.Rate, Columns: modes,
+		How: "8 goroutines in each of 4 processes, one name, held 1 ms. No peer of this family has read-write locks.",
+	}, 4, harness.Load{Names: 1, ReadShare: 0.9, Goroutines: 8, HoldMin: ms, HoldMax: ms}, 1000*ms, nil))
+	add(harness.Cycling(harness.Workload{
+		ID: "W8-sem", Title: "semaphore of 8", Peers: []string{us}, Main: harness.Rate, Columns: modes,
+		How: "8 goroutines in each of 4 processes, one name, held 1 ms. No peer of this family has semaphores.",
+	}, 4, harness.Load{Names: 1, Permits: 8, Goroutines: 8, HoldMin: ms, HoldMax: ms}, 1000*ms, nil))
+
+	ratio := func(id, key, otherID, other string) func(*harness.Results) (harness.Stat, bool) {
+		return func(r *harness.Results) (harness.Stat, bool) { return r.Ratio(id, us, key, otherID, other, key) }
+	}
+	figure := func(id, key string) func(*harness.Results) (harness.Stat, bool) {
+		return func(r *harness.Results) (harness.Stat, bool) { return r.Figure(id, us, key) }
+	}
+	f.Bars = []harness.Bar{
+		{ID: "uncontended", What: "lock and unlock, one goroutine, p50", Want: "<= 1.25 x SET NX", Most: 1.25, Of: ratio("W1", harness.P50, "W1", setnx)},
+		{ID: "two-requests", What: "requests per uncontended lock and unlock", Want: "exactly 2", Exact: true, Most: 2, Least: 2, Of: figure("W1", harness.Requests)},
+		{ID: "own-names-best", What: "64 goroutines, own names: pairs/s by the best peer's", Want: ">= 1", Least: 1,
+			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W2", harness.Rate, false) }},
+		{ID: "own-names", What: "64 goroutines, own names: pairs/s", Want: ">= 0.75 x SET NX", Least: 0.75, Of: ratio("W2", harness.Rate, "W2", setnx)},
+		{ID: "relay-8", What: "hand-over between 8 processes, relayed, p50", Want: "<= 1.5 x BLPOP", Most: 1.5, Of: ratio("W3-relay-8", harness.P50, "W3-relay-8", blpop)},
+		{ID: "free-8", What: "hand-over between 8 processes, free, p50", Want: "<= 1.5 x BLPOP", Most: 1.5, Of: ratio("W3-free-8", harness.P50, "W3-free-8", blpop)},
+		{ID: "free-8-rate", What: "hand-over between 8 processes, free: owner changes/s", Want: ">= 0.7 x BLPOP", Least: 0.7, Of: ratio("W3-free-8", harness.Rate, "W3-free-8", blpop)},
+		{ID: "fair-relay", What: "Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99, Of: figure("W3-relay-8", harness.Fair)},
+		{ID: "fair-free", What: "Jain index, 8 processes, free", Want: ">= 0.99", Least: 0.99, Of: figure("W3-free-8", harness.Fair)},
+		{ID: "served-free", What: "processes never served, free", Want: "0", Most: 0.001, Of: figure("W3-free-8", harness.Never)},
+		{ID: "line-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-line-8")},
+		{ID: "line-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-line-100")},
+		{ID: "line-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-line-500")},
+		{ID: "goroutines-100", What: "100 goroutines of one process: owner changes/s by the best peer's", Want: ">= 50", Least: 50,
+			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W4-100", harness.Rate, false) }},
+		{ID: "goroutines-500", What: "500 goroutines of one process: owner changes/s by the best peer's", Want: ">= 50", Least: 50,
+			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W4-500", harness.Rate, false) }},
+		{ID: "idle", What: "100 waiters, idle: requests/s per waiting process", Want: "<= 2", Most: 2, Of: figure("W5", harness.PerProc)},
+		{ID: "batches", What: "10,000 leases: requests per lease and renewal", Want: "<= 0.01", Most: 0.01,
+			Of: func(r *harness.Results) (harness.Stat, bool) {
+				// Leases are renewed every third of the TTL.
+				s, ok := r.Figure("W7", us, harness.PerLease)
+				return harness.Stat{Median: s.Median / 3, Min: s.Min / 3, Max: s.Max / 3}, ok
+			}},
+		{ID: "killed", What: "holder killed: next holds after the deadline (ms)", Want: "<= 100", Most: 100,
+			Of: func(r *harness.Results) (harness.Stat, bool) {
+				s, ok := r.Figure("W6", us, harness.Late)
+				return harness.Stat{Median: s.Median / 1e6, Min: s.Min / 1e6, Max: s.Max / 1e6}, ok
+			}},
+	}
+	return f
+}
+
+// withoutRenewals is what a hand-over itself costs on the wire.
+func withoutRenewals(id string) func(*harness.Results) (harness.Stat, bool) {
+	return func(r *harness.Results) (harness.Stat, bool) {
+		all, ok := r.Figure(id, harness.Us, harness.Requests)
+		renewals, ok2 := r.Figure(id, harness.Us, harness.Renews)
+		v := all.Median - renewals.Median
+		return harness.Stat{Median: v, Min: v, Max: v}, ok && ok2
+	}
+}
+
+// redisMasters is how many servers run: the first for everybody, all for those
+// who want a majority.
+const redisMasters = 5
+
+func redisStage(context.Context) (*harness.Stage, error) {
+	s := &harness.Stage{}
+	var running []*servers.RedisServer
+	s.Close = func() {
+		for _, r := range running {
+			r.Close()
+		}
+	}
+	for range redisMasters {
+		r, err := servers.StartRedis(nil)
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		running = append(running, r)
+		s.At.Addrs = append(s.At.Addrs, r.Addr)
+	}
+	version, err := running[0].Info("redis_version")
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.Servers = []string{"redis-server " + version + ", nothing on disk, over loopback TCP"}
+	s.Reset = func(context.Context) error {
+		for _, r := range running {
+			if _, err := r.Do("FLUSHALL"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s.Counted = func() (*harness.Wire, error) { return redisWire(s.At) }
+	return s, nil
+}
+
+// settingUp is what clients say once per connection: no part of any lock.
+func settingUp(command string) bool {
+	switch command {
+	case "HELLO", "AUTH", "SELECT", "CLIENT SETINFO", "CLIENT SETNAME", "CLIENT TRACKING", "CLIENT MAINT_NOTIFICATIONS", "CLIENT ID", "CLUSTER SHARDS", "CLUSTER SLOTS":
+		return true
+	}
+	return false
+}
+
+func redisWire(at harness.Endpoint) (*harness.Wire, error) {
+	var proxies []*servers.Proxy
+	w := &harness.Wire{At: at}
+	w.At.Addrs = nil
+	w.Close = func() {
+		for _, p := range proxies {
+			p.Close()
+		}
+	}
+	for _, addr := range at.Addrs {
+		p, err := servers.NewProxy(addr)
+		if err != nil {
+			w.Close()
+			return nil, err
+		}
+		proxies = append(proxies, p)
+		w.At.Addrs = append(w.At.Addrs, p.Addr)
+	}
+	w.Total = func() (n int) {
+		for _, p := range proxies {
+			for command, count := range p.Commands() {
+				if !settingUp(command) {
+					n += count
+				}
+			}
+		}
+		return n
+	}
+	w.Forget = func() {
+		for _, p := range proxies {
+			p.Forget()
+		}
+	}
+	return w, nil
+}

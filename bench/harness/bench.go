@@ -1,0 +1,267 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Table is one workload's result.
+type Table struct {
+	ID      string   `json:"id"`
+	Title   string   `json:"title"`
+	How     string   `json:"how"`
+	Columns []Column `json:"-"`
+	Main    string   `json:"main"`
+	Lower   bool     `json:"lower_is_better"`
+	Rows    []*Row   `json:"rows"`
+}
+
+// Row is one peer's result in a workload.
+type Row struct {
+	Peer    string           `json:"peer"`
+	Floor   bool             `json:"floor"`
+	Figures map[string]Stat  `json:"figures"`
+	Faults  map[string]int64 `json:"faults,omitempty"` // of all rounds
+	Cause   string           `json:"cause,omitempty"`  // of the first fault
+	Ahead   *Stat            `json:"leasehold_ahead_by,omitempty"`
+
+	rounds map[string][]float64
+}
+
+// Results is what a family measured.
+type Results struct {
+	Family  string       `json:"family"`
+	Title   string       `json:"title"`
+	Servers []string     `json:"servers"`
+	Seconds float64      `json:"seconds"`
+	Tables  []*Table     `json:"tables"`
+	Bars    []BarResult  `json:"bars"`
+	Peers   []PeerResult `json:"peers"`
+}
+
+// PeerResult says how a peer was used.
+type PeerResult struct {
+	Name  string `json:"name"`
+	Floor bool   `json:"floor"`
+	Waits string `json:"waits,omitempty"`
+	About string `json:"about"`
+}
+
+// Choice narrows a run.
+type Choice struct {
+	Scale
+	Only     []string // workloads, by ID or its beginning
+	Peers    []string // by name
+	Progress io.Writer
+}
+
+func (c Choice) wants(w Workload) bool {
+	if len(c.Only) == 0 {
+		return !(c.Quick && w.SkipQuick)
+	}
+	return slices.ContainsFunc(c.Only, func(s string) bool { return strings.HasPrefix(w.ID, s) })
+}
+
+// Run runs a family: workload by workload, round by round, peer by peer.
+func (f *Family) Run(ctx context.Context, c Choice) (*Results, error) {
+	began := time.Now()
+	stage, err := f.Start(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("family %s: %w", f.Name, err)
+	}
+	defer stage.Close()
+	stage.Family, stage.Scale = f.Name, c.Scale
+	r := &Results{Family: f.Name, Title: f.Title, Servers: stage.Servers}
+	for _, p := range f.Peers {
+		r.Peers = append(r.Peers, PeerResult{p.Name, p.Floor, p.Waits, p.About})
+	}
+	for _, w := range f.Workloads {
+		if !c.wants(w) {
+			continue
+		}
+		t, err := f.table(ctx, stage, c, w, began)
+		if err != nil {
+			return nil, err
+		}
+		r.Tables = append(r.Tables, t)
+	}
+	r.Seconds = time.Since(began).Seconds()
+	return r, nil
+}
+
+func (f *Family) table(ctx context.Context, stage *Stage, c Choice, w Workload, began time.Time) (*Table, error) {
+	t := &Table{ID: w.ID, Title: w.Title, How: w.How, Columns: w.Columns, Main: w.Main, Lower: w.Lower}
+	var peers []Peer
+	for _, name := range w.Peers {
+		p, err := f.Peer(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.ID, err)
+		}
+		if len(c.Peers) > 0 && !slices.Contains(c.Peers, name) {
+			continue
+		}
+		peers = append(peers, p)
+		t.Rows = append(t.Rows, &Row{Peer: p.Name, Floor: p.Floor, rounds: map[string][]float64{}, Faults: map[string]int64{}})
+	}
+	rounds := c.Rounds
+	if w.Once {
+		rounds = 1
+	}
+	step := func(what string, row *Row, p Peer, measure func(context.Context, *Stage, Peer) (Sample, error)) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := stage.Reset(ctx); err != nil {
+			return fmt.Errorf("%s: reset: %w", w.ID, err)
+		}
+		s, err := measure(ctx, stage, p)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.Cause = err.Error()
+			s.Faults = map[string]int64{"measurements failed": 1}
+		}
+		row.add(s)
+		fmt.Fprintf(c.Progress, "[%s] %s %s %s: %s\n", time.Since(began).Round(time.Second), w.ID, what, p.Name, s.oneLine(w))
+		return nil
+	}
+	for round := range rounds {
+		for i, p := range peers {
+			if err := step(fmt.Sprintf("round %d/%d", round+1, rounds), t.Rows[i], p, w.Measure); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if w.Count != nil {
+		for i, p := range peers {
+			if err := step("count", t.Rows[i], p, w.Count); err != nil {
+				return nil, err
+			}
+		}
+	}
+	t.finish()
+	return t, nil
+}
+
+func (s Sample) oneLine(w Workload) string {
+	var words []string
+	for _, c := range w.Columns {
+		if v, ok := s.Figures[c.Key]; ok {
+			words = append(words, c.Head+" "+c.Unit.Format(v))
+		}
+	}
+	for name, n := range s.Faults {
+		words = append(words, fmt.Sprintf("%d %s", n, name))
+	}
+	if s.Cause != "" {
+		words = append(words, "("+strings.ReplaceAll(s.Cause, "\n", " | ")+")")
+	}
+	return strings.Join(words, ", ")
+}
+
+func (r *Row) add(s Sample) {
+	for key, v := range s.Figures {
+		r.rounds[key] = append(r.rounds[key], v)
+	}
+	for name, n := range s.Faults {
+		r.Faults[name] += n
+	}
+	if r.Cause == "" {
+		r.Cause = s.Cause
+	}
+}
+
+// finish computes medians and, where we take part, by how much we are ahead.
+func (t *Table) finish() {
+	var us *Row
+	for _, r := range t.Rows {
+		if r.Peer == Us {
+			us = r
+		}
+	}
+	for _, r := range t.Rows {
+		r.Figures = map[string]Stat{}
+		for key, rounds := range r.rounds {
+			if s, ok := NewStat(rounds); ok {
+				r.Figures[key] = s
+			}
+		}
+		if us == nil || r == us {
+			continue
+		}
+		a, b := us.rounds[t.Main], r.rounds[t.Main]
+		if t.Lower {
+			a, b = b, a
+		}
+		if s, ok := Ratio(a, b); ok {
+			r.Ahead = &s
+		}
+	}
+}
+
+// Table finds a table by its workload's ID.
+func (r *Results) Table(id string) *Table {
+	for _, t := range r.Tables {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+func (r *Results) row(id, peer string) *Row {
+	if t := r.Table(id); t != nil {
+		for _, row := range t.Rows {
+			if row.Peer == peer {
+				return row
+			}
+		}
+	}
+	return nil
+}
+
+// Figure is a figure of one peer.
+func (r *Results) Figure(id, peer, key string) (Stat, bool) {
+	row := r.row(id, peer)
+	if row == nil {
+		return Stat{}, false
+	}
+	s, ok := row.Figures[key]
+	return s, ok
+}
+
+// Ratio is one peer's figure by another's, round by round; they may stand in
+// different workloads.
+func (r *Results) Ratio(id, peer, key, otherID, other, otherKey string) (Stat, bool) {
+	a, b := r.row(id, peer), r.row(otherID, other)
+	if a == nil || b == nil {
+		return Stat{}, false
+	}
+	return Ratio(a.rounds[key], b.rounds[otherKey])
+}
+
+// Best is the ratio of our figure to that of whichever peer (floors apart) does
+// best by its median.
+func (r *Results) Best(id, key string, lower bool) (Stat, bool) {
+	t := r.Table(id)
+	if t == nil {
+		return Stat{}, false
+	}
+	best, peer := math.NaN(), ""
+	for _, row := range t.Rows {
+		s, ok := row.Figures[key]
+		if !ok || row.Floor || strings.HasPrefix(row.Peer, Us) {
+			continue
+		}
+		if peer == "" || (s.Median < best) == lower {
+			best, peer = s.Median, row.Peer
+		}
+	}
+	return r.Ratio(id, Us, key, id, peer, key)
+}

@@ -1,0 +1,89 @@
+package harness
+
+import (
+	"context"
+	"time"
+)
+
+// warm is how long a load runs before its window.
+const warm = 200 * time.Millisecond
+
+// Cycling makes a workload of a load that locks and unlocks again and again.
+func Cycling(w Workload, procs int, load Load, window time.Duration, at func(*Endpoint)) Workload {
+	load.Kind = Cycle
+	run := func(s *Stage, p Peer) Run {
+		r := Run{Family: s.Family, Peer: p, At: s.At, Procs: procs, Load: load, Warm: warm, Window: s.Scale.Window(window)}
+		if at != nil {
+			at(&r.At)
+		}
+		return r
+	}
+	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+		o, err := Measure(ctx, run(s, p))
+		if err != nil {
+			return Sample{}, err
+		}
+		sample := o.Sample(load)
+		if load.Names == 1 && !load.Light && load.ReadShare == 0 && load.Permits == 0 {
+			sample.Figures[Rate] = float64(o.Changes) / o.Window.Seconds()
+		}
+		return sample, nil
+	}
+	w.Count = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+		return s.count(ctx, run(s, p))
+	}
+	return w
+}
+
+// exactPairs is how many pairs every goroutine does where requests are counted
+// exactly. It takes less time than it takes a lease to need a renewal.
+const exactPairs = 100
+
+// count runs a load through counting proxies, or where there is no wire past a
+// counting engine. Where every goroutine has its own
+// name it counts whole pairs, from before the first to after the last; else
+// what passes during a window, divided by what was granted during it.
+func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
+	wire := &Wire{At: r.At, Total: func() int { return 0 }, Forget: func() {}, Close: func() {}}
+	if s.Counted != nil {
+		var err error
+		if wire, err = s.Counted(); err != nil {
+			return Sample{}, err
+		}
+	}
+	defer wire.Close()
+	r.At.Addrs, r.At.Count = wire.At.Addrs, true
+	total := 0
+	exact := r.Load.Names == 0
+	if exact {
+		r.Load.Pairs = exactPairs
+		r.Window = startBound
+		r.Ready = wire.Forget
+	} else {
+		r.Began = wire.Forget
+	}
+	r.Ended = func() { total = wire.Total() }
+	o, err := Measure(ctx, r)
+	if err != nil {
+		return Sample{}, err
+	}
+	pairs := float64(o.Granted)
+	if exact {
+		pairs = float64(o.Pairs)
+	}
+	sample := Sample{Faults: o.Faults(), Cause: o.Cause, Figures: map[string]float64{}}
+	if n, ok := o.Calls["Renew"]; ok {
+		sample.Figures[Renews] = float64(n) / float64(o.Pairs)
+	}
+	switch {
+	case s.Counted != nil:
+		sample.Figures[Requests] = float64(total) / pairs
+	case exact && len(o.Calls) > 0: // no wire: the engine's calls are the requests
+		var n int64
+		for _, calls := range o.Calls {
+			n += calls
+		}
+		sample.Figures[Requests] = float64(n) / pairs
+	}
+	return sample, nil
+}
