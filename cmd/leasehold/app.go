@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engines"
+)
+
+// app is one run of the program: where it reads and writes, and the flags
+// that every command has.
+type app struct {
+	in       *os.File
+	out, err io.Writer
+
+	engine  string // as given: a URL, or @file
+	require string
+	code    int // of a command that succeeded
+}
+
+// main runs the command that args name and returns the exit code.
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	if err := root.ExecuteContext(ctx); err != nil {
+		return a.fail(err)
+	}
+	return a.code
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leasehold",
+		Short: "Hold a name exclusively, shared, or N at a time, across processes and machines",
+		Long: `leasehold runs commands under a lock, shows who holds what and who waits, and
+asks holders to let go.
+
+Exit codes: those of the command that was run; ` + codesHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.engine, "engine", "", "engine URL, or @file to read it from (default $LEASEHOLD_ENGINE, else a directory of this machine)")
+	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these, such as cluster,fencing")
+	root.AddCommand(
+		a.runCommand(), a.lsCommand(), a.showCommand(), a.watchCommand(), a.evictCommand(),
+		a.demoCommand(), a.demoWorkerCommand(),
+	)
+	root.AddCommand(a.platformCommands()...)
+	return root
+}
+
+// engineURL is the URL that was chosen, and refuses a password that every
+// user of the machine could read in the list of processes.
+func (a *app) engineURL() (string, error) {
+	given := a.engine
+	if given == "" {
+		given = os.Getenv("LEASEHOLD_ENGINE")
+	} else if engines.HasSecret(given) {
+		return "", usageError("--engine %s has a password, which every user of this machine could read: put the URL into LEASEHOLD_ENGINE, or into a file and give --engine @file", engines.Redact(given))
+	}
+	path, isFile := strings.CutPrefix(given, "@")
+	if !isFile {
+		return given, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", usageError("reading the engine URL: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxURL+1))
+	switch given = strings.TrimSpace(string(text)); {
+	case err != nil:
+		return "", usageError("reading the engine URL: %w", err)
+	case given == "" || len(text) > maxURL || strings.ContainsAny(given, "\r\n\x00"):
+		return "", usageError("%s does not hold one engine URL on one line", path)
+	}
+	return given, nil
+}
+
+// maxURL bounds what is read from a file that should hold one URL.
+const maxURL = 16 << 10
+
+// open is a client of the chosen engine. TTL and label of o may be set; the
+// requirement is the flag's.
+func (a *app) open(ctx context.Context, o leasehold.Options) (*leasehold.Client, error) {
+	rawURL, err := a.engineURL()
+	if err != nil {
+		return nil, err
+	}
+	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+		return nil, usageError("--require: %w", err)
+	}
+	eng, err := engines.Open(ctx, rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(eng, o)
+}
+
+// newClient takes eng over, also when it fails.
+func newClient(eng engine.Engine, o leasehold.Options) (*leasehold.Client, error) {
+	locks, err := leasehold.New(eng, &o)
+	if err != nil {
+		return nil, errors.Join(err, eng.Close())
+	}
+	return locks, nil
+}
+
+// inspect runs f with a client, under a context that ends at the first signal
+// that asks to.
+func (a *app) inspect(cmd *cobra.Command, f func(context.Context, *leasehold.Client) error) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	locks, err := a.open(ctx, leasehold.Options{})
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	return f(ctx, locks)
+}
+
+// say writes one sentence to stderr. What comes from others (names, owners)
+// may contain control characters, which must not reach a terminal.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.err, "leasehold: "+printable(fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+func (a *app) evictCommand() *cobra.Command {
+	var ticket uint64
+	var now, yes bool
+	cmd := &cobra.Command{
+		Use:   "evict NAME --ticket N",
+		Short: "End somebody's claim on a name",
+		Long: `End the claim with that ticket, as "show NAME" shows it. One that waits is
+removed. A holder is told that it has lost the name, which is free when it has
+let go or its TTL has passed. With --now the name is free at once: that may
+overlap with a holder that has not noticed yet.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				return a.evict(ctx, locks, args[0], ticket, now, yes)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&ticket, "ticket", 0, "whose claim")
+	f.BoolVar(&now, "now", false, "do not wait for the holder to let go")
+	f.BoolVar(&yes, "yes", false, "do not ask")
+	_ = cmd.MarkFlagRequired("ticket") // fails only for a flag that is not there
+	return cmd
+}
+
+func (a *app) evict(ctx context.Context, locks *leasehold.Client, name string, ticket uint64, now, yes bool) error {
+	l, err := locks.Line(ctx, name)
+	if err != nil {
+		return err
+	}
+	whose, state := "somebody who left the line", ""
+	for _, c := range l.Claims {
+		if c.Ticket == ticket {
+			whose, state = printable(c.Owner.String()), c.State.String()
+		}
+	}
+	if state == "" {
+		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, leasehold.ErrNoClaim)}
+	}
+	if !yes {
+		question := fmt.Sprintf("Evict %s (%s, ticket %d) from %s?", whose, state, ticket, quoteName(name))
+		if now && state == engine.Held.String() {
+			question = fmt.Sprintf("Evict %s (ticket %d) from %s at once, while it may still be at work?", whose, ticket, quoteName(name))
+		}
+		if ok, err := a.ask(ctx, question); err != nil || !ok {
+			return err
+		}
+	}
+	if err := locks.Evict(ctx, name, ticket, now); err != nil {
+		return err
+	}
+	a.say("%s: evicted %s (%s, ticket %d) at %s", quoteName(name), whose, state, ticket, time.Now().Format(time.RFC3339))
+	return nil
+}
+
+// ask asks a person, and nobody else.
+func (a *app) ask(ctx context.Context, question string) (bool, error) {
+	if !term.IsTerminal(int(a.in.Fd())) {
+		return false, usageError("nobody is there to ask: give --yes")
+	}
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // a read that a signal must not have to wait for
+		line, _ := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case got := <-answer:
+		if got == "y" || got == "yes" {
+			return true, nil
+		}
+		return false, &exitError{codeFailed, fmt.Errorf("nothing was done")}
+	case <-ctx.Done():
+		fmt.Fprintln(a.err)
+		return false, ctx.Err()
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+// Exit codes of leasehold itself. Those below 128 that sysexits.h names mean
+// what it says; a command run under a lock may use them for itself, which is
+// why the two a script has to tell apart can be changed.
+const (
+	codeFailed      = 1   // answered, and the answer is no
+	codeUsage       = 64  // EX_USAGE: flags, names, figures
+	codeUnavailable = 69  // EX_UNAVAILABLE: the engine cannot be used or reached
+	codeConflict    = 75  // EX_TEMPFAIL: not obtained
+	codeLost        = 76  // EX_PROTOCOL: obtained, and lost before the command ended
+	codeNotRunnable = 126 // as shells do
+	codeNotFound    = 127
+	codeSignal      = 128 // + its number
+)
+
+const codesHelp = `128+n if signal n ended
+it; 126 or 127 if it cannot be run; 75 if the lock was not obtained; 76 if it
+was lost; 64 for wrong arguments; 69 if the engine cannot be used or reached.`
+
+// exitError is an error that has decided its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usageError(format string, args ...any) error {
+	return &exitError{codeUsage, fmt.Errorf(format, args...)}
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal syscall.Signal }
+
+func (e *signalError) Error() string { return "ended by a signal: " + e.signal.String() }
+
+// fail reports err in one sentence and returns the exit code it stands for.
+func (a *app) fail(err error) int {
+	var sig *signalError
+	var exit *exitError
+	code := codeUnavailable
+	switch {
+	case errors.As(err, &sig):
+		// Whoever sent it knows.
+		return codeSignal + int(sig.signal)
+	case errors.Is(err, context.Canceled):
+		return codeSignal + int(syscall.SIGINT)
+	case errors.As(err, &exit):
+		code = exit.code
+	case errors.Is(err, leasehold.ErrHeld):
+		code = codeConflict
+	case errors.Is(err, leasehold.ErrNoClaim):
+		code = codeFailed
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire):
+		code = codeUsage
+	case isUsage(err):
+		code = codeUsage
+	}
+	a.say("%s", strings.TrimPrefix(err.Error(), "leasehold: "))
+	return code
+}
+
+// isUsage recognises cobra's own complaints about commands and arguments,
+// which have no type.
+func isUsage(err error) bool {
+	s := err.Error()
+	for _, prefix := range []string{"unknown command", "accepts ", "requires at least", "required flag", "if any flags in the group"} {
+		if strings.HasPrefix(s, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// notRunnable gives a command that cannot be started the code that shells do.
+func notRunnable(name string, err error) error {
+	code := codeNotRunnable
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = codeNotFound
+	}
+	var of *exec.Error
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return &exitError{code, fmt.Errorf("cannot run %q: %w", name, err)}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// starter is the process that a person or a script started: the front. A run
+// is three processes:
+//
+//	shell ── leasehold run         the front: in the shell's job
+//	           └─ leasehold keep   the keeper: leads a process group of its own,
+//	                │              owns the lease, the claim and the command
+//	                └─ COMMAND     in the keeper's group, with all it starts
+//
+// Each of the upper two ends the command if the other fails. If the front is
+// killed, the keeper sees the wire close. If the keeper is killed or stopped,
+// the front sees it end, or trust run out (trustPage), and kills what is left;
+// it inherits what the keeper started, being a subreaper too. Killing both at
+// once still kills the command itself (PR_SET_PDEATHSIG).
+//
+// Why not one process that keeps the lease and stays in the shell's job: when
+// a person stops that job with Ctrl-Z it must stop, or the shell will not take
+// the terminal back; then the lease would be lost, and an editor with it. The
+// keeper does not stop.
+type starter struct {
+	*app
+	order *order
+
+	wire   *wire
+	page   *trustPage
+	term   *terminal // nil: none
+	keeper int       // its pid, and the number of its group
+
+	signals   chan os.Signal // all but SIGCONT
+	continued chan os.Signal
+	messages  chan delivery           // closed when the keeper's end of the wire is
+	states    chan syscall.WaitStatus // of the keeper; the last is its end
+	childless chan struct{}           // closed when nothing is left below us
+	killing   sync.Once
+
+	life    *os.File // keeps the claim alive as long as this process has it
+	ended   *status  // what the keeper said last
+	ran     bool     // the command runs, or ran
+	lent    bool     // the terminal was given to a command that asked for it
+	overdue bool     // trust ran out, and the keeper did nothing
+}
+
+// delivery is a message with the descriptor that came with it.
+type delivery struct {
+	message
+	life *os.File
+}
+
+// runOrder does what "run" was asked to do and returns the exit code.
+func (a *app) runOrder(_ context.Context, o *order) (int, error) {
+	f := &starter{
+		app: a, order: o,
+		signals:   make(chan os.Signal, 16),
+		continued: make(chan os.Signal, 1),
+		messages:  make(chan delivery, 16),
+		states:    make(chan syscall.WaitStatus, 16),
+		childless: make(chan struct{}),
+	}
+	if err := f.start(); err != nil {
+		return 0, err
+	}
+	return f.watch(), nil
+}
+
+func (f *starter) start() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	var theirs int
+	var err error
+	if f.wire, theirs, err = newWires(); err != nil {
+		return err
+	}
+	defer unix.Close(theirs)
+	if f.page, err = newTrustPage(); err != nil {
+		return err
+	}
+	// Before there is a keeper, so that no signal falls between the two.
+	catch(f.signals, append(slices.Clone(asking),
+		syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2))
+	catch(f.continued, []os.Signal{syscall.SIGCONT})
+
+	f.term = openTerminal()
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if f.term != nil && f.term.interactive && f.term.mine() {
+		attr.Foreground, attr.Ctty = true, f.term.fd
+	}
+	args := append([]string{"leasehold", "keep", "--", f.order.Name}, f.order.Command...)
+	f.keeper, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2, uintptr(theirs), f.page.file.Fd()}, Sys: attr,
+	})
+	if err != nil {
+		return fmt.Errorf("starting the process that keeps the lease: %w", err)
+	}
+	// In the background, only a process that ignores this may take the
+	// terminal back.
+	signal.Ignore(syscall.SIGTTOU)
+	go func() {
+		reap(func(pid int, ws syscall.WaitStatus) {
+			if pid == f.keeper {
+				f.states <- ws
+			}
+		})
+		close(f.childless)
+	}()
+	go f.receive()
+	// Failing means that it died at once, which its end reports.
+	_ = f.wire.send(message{Order: f.order}, nil)
+	return nil
+}
+
+func (f *starter) receive() {
+	defer close(f.messages)
+	for {
+		m, life, err := f.wire.receive()
+		if err != nil {
+			return
+		}
+		f.messages <- delivery{m, life}
+	}
+}

@@ -1,0 +1,79 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// runOrder keeps the lease in this process: here nobody is left to end the
+// command if leasehold itself is killed or stopped. Its group is ended by TERM
+// and KILL as everywhere; what left the group is not found, and a command that
+// is stopped from the terminal does not stop leasehold.
+func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
+	f := &noFront{sigs: make(chan syscall.Signal, 16)}
+	caught := make(chan os.Signal, 16)
+	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		for sig := range caught {
+			select {
+			case f.sigs <- sig.(syscall.Signal):
+			default: // who sends more than are read has been heard
+			}
+		}
+	}()
+	k := &keeper{app: a, order: o, front: f, run: startChild}
+	end, err := k.keep(ctx)
+	return end.code(), err
+}
+
+// noFront is a front that is this very process.
+type noFront struct{ sigs chan syscall.Signal }
+
+func (f *noFront) signals() <-chan syscall.Signal { return f.sigs }
+func (f *noFront) gone() <-chan struct{}          { return nil }
+func (f *noFront) running()                       {}
+func (f *noFront) keepAlive(*os.File)             {}
+func (f *noFront) trust(time.Duration)            {}
+func (f *noFront) over()                          {}
+func (f *noFront) stopped(syscall.Signal)         {}
+
+func (a *app) platformCommands() []*cobra.Command { return nil }
+
+// child is the command, with no more knowledge of what it started than its
+// process group.
+type child struct {
+	process *os.Process
+	ended   chan struct{}
+	how     status
+}
+
+func startChild(o *order, env []string, _ *os.File) (command, error) {
+	p, err := os.StartProcess(o.Path, o.Command, &os.ProcAttr{
+		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: childAttr(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &child{process: p, ended: make(chan struct{})}
+	go func() {
+		state, err := p.Wait()
+		c.how = status{Code: codeFailed}
+		if err == nil {
+			c.how = statusOf(state)
+		}
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+func (c *child) exited() <-chan struct{}        { return c.ended }
+func (c *child) gone() <-chan struct{}          { return c.ended }
+func (c *child) status() status                 { return c.how }
+func (c *child) stopped() <-chan syscall.Signal { return nil }

@@ -1,0 +1,21 @@
+module leasehold/cmd/leasehold
+
+go 1.26.0
+
+replace (
+	leasehold => ../..
+	leasehold/engines => ../../engines
+)
+
+require (
+	github.com/spf13/cobra v1.10.2
+	golang.org/x/sys v0.49.0
+	golang.org/x/term v0.47.0
+	leasehold v0.0.0
+	leasehold/engines v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+)

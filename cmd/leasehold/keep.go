@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engines"
+	"leasehold/internal/boottime"
+)
+
+// keeper obtains the lease, runs the command under it, and ends the command
+// when the lease ends. On Linux it is a process of its own.
+type keeper struct {
+	*app
+	order *order
+	front front
+	run   runner
+	life  *os.File // see lifeFile; nil: none
+
+	renewed chan struct{} // capacity 1: look at the lease
+}
+
+// front is the process that a person or a script started, as the keeper sees
+// it.
+type front interface {
+	// signals are those that are meant for the command.
+	signals() <-chan syscall.Signal
+	// gone is closed when it has died.
+	gone() <-chan struct{}
+	// running is called before the command is started.
+	running()
+	// keepAlive hands it a file that keeps the claim alive, see lifeFile.
+	keepAlive(*os.File)
+	// trust tells it until when it must let the command live if the keeper
+	// says no more.
+	trust(until time.Duration)
+	// over tells it that there is nothing left to end.
+	over()
+	// stopped tells it that the command was stopped.
+	stopped(syscall.Signal)
+}
+
+// runner starts the command.
+type runner func(o *order, env []string, life *os.File) (command, error)
+
+// command is the command and everything it started.
+type command interface {
+	exited() <-chan struct{} // closed when the command itself has ended
+	gone() <-chan struct{}   // closed when all it started has ended too
+	status() status          // once it has exited
+	stopped() <-chan syscall.Signal
+	signal(syscall.Signal) // to the command's group, as a terminal would
+	tell()                 // asks the group to end: TERM, heard even if it is stopped
+	kill()                 // all of it; returns at once, goes on until gone
+}
+
+// status is how a command ended.
+type status struct {
+	Code   int
+	Signal syscall.Signal // that ended it, or 0
+}
+
+func (s status) code() int {
+	if s.Signal != 0 {
+		return codeSignal + int(s.Signal)
+	}
+	return s.Code
+}
+
+var (
+	errFrontGone = errors.New("leasehold was killed")
+
+	// errNotRenewed is the one reason that comes before the loss.
+	errNotRenewed = errors.New("the lock could not be renewed")
+)
+
+// grace is how long a command may clean up after TERM when nothing else bounds
+// it: when its leasehold was killed.
+const grace = time.Second
+
+// keep returns how the command ended, with the exit code in it, or an error.
+func (k *keeper) keep(ctx context.Context) (status, error) {
+	k.renewed = make(chan struct{}, 1)
+	eng, err := engines.Open(ctx, k.order.Engine)
+	if err != nil {
+		return status{}, err
+	}
+	locks, err := newClient(eng, leasehold.Options{
+		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLend: true,
+		Observer: leasehold.ObserverFunc(k.observe),
+	})
+	if err != nil {
+		return status{}, err
+	}
+	defer locks.Close()
+	if k.life, err = lifeFile(eng); err != nil {
+		return status{}, err
+	}
+	lease, err := k.obtain(ctx, locks)
+	if err != nil {
+		var held *leasehold.HeldError
+		if errors.As(err, &held) {
+			err = held // who holds it is the whole story
+		}
+		if errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrEvicted) {
+			err = &exitError{k.order.Conflict, err}
+		}
+		return status{}, err
+	}
+	return k.under(locks, lease)
+}
+
+// observe hears of renewals, which move the end of the lease.
+func (k *keeper) observe(e leasehold.Event) {
+	if e.Kind != leasehold.EventRenewed {
+		return
+	}
+	select {
+	case k.renewed <- struct{}{}:
+	default:
+	}
+}
+
+// obtain waits for the lease, until a signal or the end of the front ends
+// that.
+func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehold.Lease, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waiting := make(chan struct{})
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		select {
+		case sig := <-k.front.signals():
+			cancel(&signalError{sig})
+		case <-k.front.gone():
+			cancel(errFrontGone)
+		case <-waiting:
+		}
+	}()
+	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold, MaxHold: k.order.MaxHold})
+	var lease *leasehold.Lease
+	var err error
+	switch o := k.order; {
+	case o.Shared:
+		lease, err = locks.RLock(ctx, o.Name)
+	case o.Permits > 0:
+		lease, err = locks.Acquire(ctx, o.Name, o.Permits, o.Of)
+	default:
+		lease, err = locks.Lock(ctx, o.Name)
+	}
+	// Nobody else may take a signal from here on. One that came between the
+	// grant and now still counts: nothing has been started.
+	close(waiting)
+	<-listening
+	if err == nil && ctx.Err() != nil {
+		lease.Unlock()
+		err = context.Cause(ctx)
+	}
+	return lease, err
+}
+
+// under runs the command under the lease and ends both.
+func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status, error) {
+	obtained := boottime.Now()
+	k.front.running()
+	if k.life != nil {
+		k.front.keepAlive(k.life)
+	}
+	env := append(os.Environ(), "LEASEHOLD_NAME="+k.order.Name, "LEASEHOLD_TOKEN="+lease.Token().String())
+	g := &guard{}
+	if k.order.MaxHold > 0 {
+		g.end, g.lead = obtained+k.order.MaxHold, min(k.order.MaxHold/3, 5*time.Second)
+	}
+	// Trust goes out before the command is started: from then on two processes
+	// watch its end.
+	if now := boottime.Now(); g.trust(now, lease.Remaining()) {
+		k.front.trust(g.until)
+	}
+	cmd, err := k.run(k.order, env, k.life)
+	if err != nil {
+		lease.Unlock()
+		return status{}, notRunnable(k.order.Command[0], err)
+	}
+	why := k.watch(locks, lease, cmd, g)
+	k.front.over() // before giving the lock back, which may take a while
+	end := cmd.status()
+	if !locks.Guarantees().Detach {
+		// The engine cannot keep the name without us.
+		k.linger(lease, obtained+k.order.MinHold)
+	}
+	if err := lease.Unlock(); why == nil && errors.Is(err, leasehold.ErrLost) {
+		why = err // between its last renewal and its end
+	} else if errors.Is(err, leasehold.ErrUnknown) {
+		k.say("%s: the release was not confirmed: others may wait up to %v", quoteName(k.order.Name), k.order.TTL)
+	}
+	if why == nil {
+		return end, nil
+	}
+	return end, &exitError{k.order.Lost, &lostError{k.order.Name, why}}
+}
+
+// lostError says what became of the command.
+type lostError struct {
+	name string
+	why  error
+}
+
+func (e *lostError) Unwrap() error { return e.why }
+
+func (e *lostError) Error() string {
+	switch name := quoteName(e.name); {
+	case errors.Is(e.why, leasehold.ErrEvicted):
+		return name + " was lost: somebody evicted it; the command was ended"
+	case errors.Is(e.why, leasehold.ErrMaxHold):
+		return name + " was held for --max-hold; the command was ended"
+	case errors.Is(e.why, errNotRenewed):
+		return name + " could not be renewed in time; the command was ended"
+	case errors.Is(e.why, errFrontGone):
+		return name + ": leasehold was killed; the command was ended"
+	default:
+		return name + " was lost: it could not be renewed; the command was ended"
+	}
+}
+
+// watch waits for the command's end and passes signals on to it. It returns
+// nil if the command ended by itself; otherwise why it had to end, and then
+// everything it started has ended too.
+func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard) (why error) {
+	wake := newAlarm()
+	defer wake.stop()
+	lost, abandoned, exited := lease.Context().Done(), k.front.gone(), cmd.exited()
+	var freed chan struct{}
+	ending := func(reason error) {
+		if why == nil {
+			why = reason
+		}
+	}
+	for {
+		now := boottime.Now()
+		if left := lease.Remaining(); left > 0 && g.trust(now, left) {
+			k.front.trust(g.until)
+		}
+		do, again := g.next(now)
+		switch do {
+		case tell:
+			if g.end != 0 && now >= g.end-g.lead {
+				ending(leasehold.ErrMaxHold)
+			}
+			ending(errNotRenewed) // unless a better reason is known
+			cmd.tell()
+		case kill:
+			ending(errNotRenewed)
+			// Before the kill, not after: the front would act a moment later,
+			// and kill this process too, which still has to say why.
+			k.front.over()
+			cmd.kill()
+			<-cmd.gone()
+			return why
+		}
+		wake.at(again)
+		select {
+		case <-cmd.gone():
+			return why
+		case <-exited:
+			if why == nil {
+				return nil
+			}
+			// It obeyed; what it leaves behind may not outlive it long.
+			exited = nil
+			g.finish(boottime.Now(), grace)
+		case <-k.renewed:
+		case <-wake.c():
+		case sig := <-cmd.stopped():
+			k.front.stopped(sig)
+		case sig := <-k.front.signals():
+			cmd.signal(sig)
+		case <-abandoned:
+			abandoned = nil
+			ending(errFrontGone)
+			g.finish(boottime.Now(), grace)
+		case <-lost:
+			lost = nil
+			cause := context.Cause(lease.Context())
+			ending(cause)
+			if !errors.Is(cause, leasehold.ErrEvicted) {
+				g.finish(boottime.Now(), 0) // somebody may hold it by now
+				break
+			}
+			// A holder that was evicted politely takes its room until it
+			// leaves or its deadline passes, so there is time for TERM. Only
+			// the line can tell it from one that was evicted at once.
+			g.finish(boottime.Now(), k.order.TTL)
+			freed = make(chan struct{})
+			go k.lookForRoom(locks, lease, freed)
+		case <-freed:
+			freed = nil
+			g.finish(boottime.Now(), 0)
+		}
+	}
+}
+
+// lookForRoom closes freed unless the lease's claim still keeps others out.
+func (k *keeper) lookForRoom(locks *leasehold.Client, lease *leasehold.Lease, freed chan<- struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	l, err := locks.Line(ctx, lease.Name())
+	if err == nil && slices.ContainsFunc(l.Claims, func(c engine.Claim) bool {
+		return c.Ticket == uint64(lease.Token())>>engine.LendBits && c.State == engine.Held
+	}) {
+		return
+	}
+	close(freed)
+}
+
+// linger keeps the lease until a moment, unless it is lost or somebody wants
+// this process to end.
+func (k *keeper) linger(lease *leasehold.Lease, until time.Duration) {
+	wake := newAlarm()
+	defer wake.stop()
+	for boottime.Now() < until {
+		wake.at(until)
+		select {
+		case <-wake.c():
+		case <-lease.Context().Done():
+			return
+		case <-k.front.signals():
+			return
+		}
+	}
+}
+
+// lifeFile is a file whose descriptor, in whatever process, keeps the claims
+// of an engine's client alive; nil if the engine has none. (The embedded
+// engine's claims die with the last descriptor of their client's file: as long
+// as anything that the command started lives, the name must not be free.)
+func lifeFile(eng engine.Engine) (*os.File, error) {
+	if e, ok := eng.(interface{ LifeFile() (*os.File, error) }); ok {
+		return e.LifeFile()
+	}
+	return nil, nil
+}

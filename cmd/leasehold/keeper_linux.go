@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Where the keeper finds its end of the wire, and the page it shares.
+const (
+	wireFD  = 3
+	trustFD = 4
+)
+
+// platformCommands are those that only exist here: the keeper.
+func (a *app) platformCommands() []*cobra.Command {
+	return []*cobra.Command{{
+		Use:    "keep NAME -- COMMAND [ARGUMENT...]",
+		Short:  "Keep the lease of a run (leasehold starts this itself)",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := newWire(wireFD)
+			if err != nil {
+				return usageError("keep is started by run, not by hand")
+			}
+			page, err := openTrustPage(trustFD)
+			if err != nil {
+				return err
+			}
+			m, _, err := w.receive()
+			if err != nil || m.Order == nil {
+				return fmt.Errorf("no order came: %w", err)
+			}
+			m.Order.Command = args[1:]
+			end, err := a.keepFor(cmd, m.Order, w, page)
+			if err != nil {
+				a.code = a.fail(err)
+			} else {
+				a.code = end.code()
+			}
+			w.send(message{Ended: &status{Code: a.code, Signal: end.Signal}}, nil)
+			return nil
+		},
+	}}
+}
+
+func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *trustPage) (status, error) {
+	f := &remoteFront{wire: w, page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
+	f.listen()
+	k := &keeper{app: a, order: o, front: f, run: func(o *order, env []string, life *os.File) (command, error) {
+		g, err := startGroup(o, env, life)
+		if err != nil {
+			return nil, err
+		}
+		f.group.Store(g)
+		return g, nil
+	}}
+	return k.keep(cmd.Context())
+}
+
+// remoteFront is the front in the keeper's eyes.
+type remoteFront struct {
+	wire   *wire
+	page   *trustPage
+	sigs   chan syscall.Signal
+	dead   chan struct{}
+	caught chan os.Signal
+	told   bool                  // the front knows that the command runs
+	group  atomic.Pointer[group] // once the command runs
+}
+
+// asking are the signals that ask a process to end. Those that were ignored
+// when leasehold was started (nohup) stay ignored, here and in the command.
+var asking = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
+// others can reach the keeper because it is in the command's group. They are
+// for the command, but until it runs the terminal may stop the keeper.
+var others = []os.Signal{
+	syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT, syscall.SIGWINCH,
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM,
+}
+
+func catch(c chan<- os.Signal, sigs []os.Signal) {
+	sigs = slices.DeleteFunc(slices.Clone(sigs), signal.Ignored)
+	if len(sigs) > 0 {
+		signal.Notify(c, sigs...)
+	}
+}
+
+// listen passes on what the front sends, and hears its end.
+func (f *remoteFront) listen() {
+	f.caught = make(chan os.Signal, 16)
+	catch(f.caught, asking)
+	go func() {
+		for sig := range f.caught {
+			f.heard(sig.(syscall.Signal))
+		}
+	}()
+	go func() {
+		defer close(f.dead)
+		for {
+			m, _, err := f.wire.receive()
+			if err != nil {
+				return
+			}
+			if m.Signal != 0 {
+				f.pass(m.Signal)
+			}
+		}
+	}()
+}
+
+// heard decides what a signal to this process is. Before the command runs it
+// asks the keeper to end. Then a terminal's has gone to the whole group and is
+// none of the keeper's business; but a TERM that this process did not send
+// itself was sent to its pid, which is the one that "show" shows, and is meant
+// for the command.
+func (f *remoteFront) heard(sig syscall.Signal) {
+	g := f.group.Load()
+	switch {
+	case g == nil && slices.Contains(asking, os.Signal(sig)):
+		f.pass(sig)
+	case g != nil && sig == syscall.SIGTERM && !g.echo():
+		f.pass(sig)
+	}
+}
+
+// pass never blocks: who sends more signals than are read has been heard.
+func (f *remoteFront) pass(sig syscall.Signal) {
+	select {
+	case f.sigs <- sig:
+	default:
+	}
+}
+
+func (f *remoteFront) signals() <-chan syscall.Signal { return f.sigs }
+func (f *remoteFront) gone() <-chan struct{}          { return f.dead }
+
+// running: from here on the keeper goes on when the group is stopped. It is
+// not ignored but caught, because what is ignored stays so in the command.
+func (f *remoteFront) running() { catch(f.caught, others) }
+
+func (f *remoteFront) keepAlive(life *os.File)    { f.wire.send(message{Life: true}, life) }
+func (f *remoteFront) stopped(sig syscall.Signal) { f.wire.send(message{Stopped: sig}, nil) }
+
+func (f *remoteFront) over() { f.page.set(0) }
+
+func (f *remoteFront) trust(until time.Duration) {
+	f.page.set(until)
+	if !f.told {
+		f.told = true
+		f.wire.send(message{Running: true}, nil)
+	}
+}

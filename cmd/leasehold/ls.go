@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls [PREFIX]",
+		Short: "List the names that somebody holds or waits for",
+		Long: `List the names that somebody holds or waits for, all of them or those that begin
+with PREFIX. The list is read name by name: it may not have been true at any
+one moment.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				lines, err := readLines(ctx, locks, strings.Join(args, ""))
+				if err != nil {
+					return err
+				}
+				if !asJSON {
+					return a.printLines(lines)
+				}
+				views := []lineView{}
+				for _, l := range lines {
+					views = append(views, viewLine(l))
+				}
+				return writeJSON(a.out, views, "  ")
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array; tickets and tokens are strings of digits")
+	return cmd
+}
+
+// readLines collects and sorts the lines whose names begin with prefix.
+func readLines(ctx context.Context, locks *leasehold.Client, prefix string) (lines []engine.Line, err error) {
+	for l, err := range locks.Lines(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, l)
+	}
+	slices.SortFunc(lines, func(a, b engine.Line) int { return strings.Compare(a.Name, b.Name) })
+	return lines, nil
+}
+
+func (a *app) printLines(lines []engine.Line) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	rows := [][]string{{"NAME", "MODE", "HELD", "WAITING", "FIRST", "TICKET", "FOR"}}
+	for _, l := range lines {
+		held, waiting := countText(l)
+		first := l.Claims[0]
+		rows = append(rows, []string{
+			quoteName(l.Name), modeText(first), fmt.Sprint(held), fmt.Sprint(waiting),
+			firstOwner(l), fmt.Sprint(first.Ticket), sinceText(first.Owner.Since, time.Now()),
+		})
+	}
+	return table(a.out, rows...)
+}
+
+// completeName offers the names in use to a shell.
+func (a *app) completeName(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, directive
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	locks, err := a.open(ctx, leasehold.Options{FailFast: true})
+	if err != nil {
+		return nil, directive
+	}
+	defer locks.Close()
+	var names []string
+	for l, err := range locks.Lines(ctx, prefix) {
+		if err != nil || len(names) == maxCompletions {
+			break
+		}
+		if l.Name == printable(l.Name) {
+			names = append(names, l.Name)
+		}
+	}
+	return names, directive
+}
+
+// maxCompletions bounds what is offered: more is no help.
+const maxCompletions = 200

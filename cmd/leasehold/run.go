@@ -1,0 +1,138 @@
+package main
+
+import (
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+// order is what "run" was asked to do, checked. It crosses from the process
+// that a person started to the one that keeps the lease (as JSON, over a
+// socket: the URL may hold a password).
+type order struct {
+	Name    string
+	Command []string `json:"-"` // in the arguments, where everybody expects it
+	Path    string   // of the program
+
+	Engine   string
+	Require  leasehold.Requirement
+	Label    string
+	TTL      time.Duration
+	Wait     time.Duration // as in leasehold.LockOptions
+	MinHold  time.Duration
+	MaxHold  time.Duration
+	Shared   bool
+	Permits  int32 // 0: not a semaphore
+	Of       int32
+	Conflict int // exit code if not obtained
+	Lost     int // exit code if lost
+}
+
+func (a *app) runCommand() *cobra.Command {
+	o := &order{}
+	var nonblock bool
+	cmd := &cobra.Command{
+		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while holding a name",
+		Long: `Obtain NAME, run COMMAND, give NAME back when COMMAND itself has ended. What it
+left running in the background goes on without the lock.
+
+COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
+runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
+group are sent TERM in the last third of the time that is left, and at the end
+of it they are killed with everything they started, also if leasehold itself is
+killed. Exit codes: COMMAND's own; ` + codesHelp,
+		Example: `  leasehold run backup -- ./backup.sh
+  leasehold run deploy --nonblock -- make deploy || echo "not now: $?"
+  leasehold run mail --permits 1 --of 4 --wait 10s -- ./send.sh`,
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.fillOrder(cmd, o, args, nonblock); err != nil {
+				return err
+			}
+			code, err := a.runOrder(cmd.Context(), o)
+			a.code = code
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Shared, "shared", false, "hold NAME together with other shared holders")
+	f.Int32Var(&o.Permits, "permits", 0, "hold this many permits of a semaphore (with --of)")
+	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must say the same")
+	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long (default: as long as it takes)")
+	f.BoolVar(&nonblock, "nonblock", false, "do not wait at all")
+	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
+	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long, even if COMMAND ends sooner")
+	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
+	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
+	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
+	cmd.MarkFlagsMutuallyExclusive("shared", "permits")
+	cmd.MarkFlagsMutuallyExclusive("wait", "nonblock")
+	cmd.MarkFlagsRequiredTogether("permits", "of")
+	return cmd
+}
+
+// fillOrder checks everything that can be checked before waiting: an hour in
+// line that ends in "no such command" would be an hour lost.
+func (a *app) fillOrder(cmd *cobra.Command, o *order, args []string, nonblock bool) (err error) {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash < 0 && len(args) < 2:
+		return usageError("give a name and a command: %s", cmd.UseLine())
+	case dash != 1:
+		return usageError("one name, then --, then the command: %s", cmd.UseLine())
+	case len(args) < 2:
+		return usageError("no command after --")
+	}
+	o.Name, o.Command = args[0], args[1:]
+	if err := engine.CheckName(o.Name); err != nil {
+		return err
+	}
+	if o.Engine, err = a.engineURL(); err != nil {
+		return err
+	}
+	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+		return usageError("--require: %w", err)
+	}
+	if err := engine.CheckTTL(o.TTL); err != nil {
+		return usageError("--ttl: %w", err)
+	}
+	flags := cmd.Flags()
+	switch {
+	case flags.Changed("permits") && o.Of < 1:
+		return usageError("--of %d: a name has at least 1 permit", o.Of)
+	case flags.Changed("permits") && (o.Permits < 1 || o.Permits > o.Of):
+		return usageError("--permits %d is outside 1 to the %d of --of", o.Permits, o.Of)
+	case o.Wait < 0 || o.MinHold < 0 || o.MaxHold < 0:
+		return usageError("--wait, --min-hold and --max-hold cannot be negative")
+	case flags.Changed("max-hold") && o.MaxHold < engine.MinTTL:
+		return usageError("--max-hold %v is less than %v", o.MaxHold, engine.MinTTL)
+	case o.MinHold > engine.MaxTTL:
+		return usageError("--min-hold %v is more than %v", o.MinHold, engine.MaxTTL)
+	case o.MaxHold > 0 && o.MinHold > o.MaxHold:
+		return usageError("--min-hold %v is more than the %v of --max-hold", o.MinHold, o.MaxHold)
+	case len(o.Label) > maxLabel:
+		return usageError("--label has %d bytes, more than %d", len(o.Label), maxLabel)
+	case badCode(o.Conflict):
+		return usageError("--conflict-exit-code %d is outside 0 to 255", o.Conflict)
+	case badCode(o.Lost):
+		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
+	}
+	if nonblock || flags.Changed("wait") && o.Wait == 0 {
+		o.Wait = leasehold.NoWait
+	}
+	if o.Path, err = exec.LookPath(o.Command[0]); err != nil {
+		return notRunnable(o.Command[0], err)
+	}
+	return nil
+}
+
+// maxLabel leaves room for the rest of an owner within engine.MaxOwner, even
+// if every byte of the label is written as an escape of six.
+const maxLabel = 100
+
+func badCode(code int) bool { return code < 0 || code > 255 }

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show the line of one name: who holds it, who waits",
+		Long: `Show the line of one name, in order: who holds it and who waits. A ticket is
+what "evict" asks for; owners are what they say of themselves.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				l, err := locks.Line(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(a.out, viewLine(l), "  ")
+				}
+				return printLine(a.out, l, time.Now())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object; tickets and tokens are strings of digits")
+	return cmd
+}
+
+func printLine(w io.Writer, l engine.Line, now time.Time) error {
+	if len(l.Claims) == 0 {
+		_, err := fmt.Fprintf(w, "%s: nobody holds it\n", quoteName(l.Name))
+		return err
+	}
+	held, waiting := countText(l)
+	fmt.Fprintf(w, "%s: %d hold it, %d wait\n", quoteName(l.Name), held, waiting)
+	rows := [][]string{{"TICKET", "STATE", "MODE", "OWNER", "SINCE", "TTL LEFT"}}
+	for _, c := range l.Claims {
+		rows = append(rows, []string{
+			fmt.Sprint(c.Ticket), stateText(c), modeText(c), printable(c.Owner.String()),
+			sinceText(c.Owner.Since, now), c.TTL.Round(100 * time.Millisecond).String(),
+		})
+	}
+	return table(w, rows...)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"leasehold/engine"
+)
+
+// lineView is a line as --json shows it. Tickets and tokens are strings:
+// JavaScript and jq read numbers as doubles and lose the last digits.
+type lineView struct {
+	Name   string      `json:"name"`
+	Limit  int32       `json:"limit,omitempty"`
+	Claims []claimView `json:"claims"`
+}
+
+type claimView struct {
+	Ticket    uint64       `json:"ticket,string"`
+	Token     uint64       `json:"token,string"` // its first: ticket << 10
+	State     string       `json:"state"`
+	Mode      string       `json:"mode"`
+	Units     int32        `json:"units"`
+	Owner     engine.Owner `json:"owner"`
+	TTL       float64      `json:"ttl_seconds"` // left
+	Contended bool         `json:"contended,omitempty"`
+	Evicted   bool         `json:"evicted,omitempty"`
+}
+
+func viewLine(l engine.Line) lineView {
+	v := lineView{Name: l.Name, Limit: l.Limit, Claims: []claimView{}}
+	for _, c := range l.Claims {
+		v.Claims = append(v.Claims, claimView{
+			Ticket: c.Ticket, Token: c.Ticket << engine.LendBits, State: c.State.String(), Mode: mode(c), Units: c.Units,
+			Owner: c.Owner, TTL: c.TTL.Round(time.Millisecond).Seconds(), Contended: c.Contended, Evicted: c.Evicted,
+		})
+	}
+	return v
+}
+
+// mode is what kind of claim it is, in the words of the flags.
+func mode(c engine.Claim) string {
+	switch {
+	case c.Limit == engine.Max && c.Units == engine.Max:
+		return "exclusive"
+	case c.Limit == engine.Max && c.Units == 1:
+		return "shared"
+	}
+	return "permits"
+}
+
+// modeText is mode with its figures.
+func modeText(c engine.Claim) string {
+	if m := mode(c); m != "permits" {
+		return m
+	}
+	return fmt.Sprintf("%d of %d", c.Units, c.Limit)
+}
+
+func stateText(c engine.Claim) string {
+	switch {
+	case c.Evicted:
+		return "held, evicted"
+	case c.State == engine.Held && c.Contended:
+		return "held, wanted"
+	}
+	return c.State.String()
+}
+
+// sinceText is how long ago, by two machines' wall clocks: for people only.
+func sinceText(since, now time.Time) string {
+	if since.IsZero() {
+		return "?"
+	}
+	return max(0, now.Sub(since)).Round(time.Second).String()
+}
+
+func countText(c engine.Line) (held, waiting int) {
+	for _, c := range c.Claims {
+		if c.State == engine.Held {
+			held++
+		} else {
+			waiting++
+		}
+	}
+	return held, waiting
+}
+
+// firstOwner is who stands in front, in a few words.
+func firstOwner(l engine.Line) string {
+	if len(l.Claims) == 0 {
+		return ""
+	}
+	return printable(l.Claims[0].Owner.String())
+}
+
+// table lines up columns given with tabs.
+func table(w io.Writer, rows ...[]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}

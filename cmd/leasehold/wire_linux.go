@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// message is what front and keeper tell each other. One field is set.
+type message struct {
+	Order   *order         `json:",omitempty"` // front to keeper, first
+	Signal  syscall.Signal `json:",omitempty"` // front to keeper: for the command
+	Life    bool           `json:",omitempty"` // keeper to front: a descriptor comes with it
+	Running bool           `json:",omitempty"` // keeper to front: the command runs under a lease
+	Stopped syscall.Signal `json:",omitempty"` // keeper to front: the command was stopped
+	Ended   *status        `json:",omitempty"` // keeper to front, last: all is said and done
+}
+
+// maxMessage bounds one message. A socket's buffer holds more.
+const maxMessage = 64 << 10
+
+// wire is one end of the socket between the two. It keeps the boundaries of
+// messages, carries a descriptor, and ends when the other process does,
+// however it does.
+type wire struct {
+	conn *net.UnixConn
+	mu   sync.Mutex // of sending
+}
+
+// newWires is both ends; theirs is a plain descriptor, to be inherited.
+func newWires() (ours *wire, theirs int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, -1, os.NewSyscallError("socketpair", err)
+	}
+	ours, err = newWire(fds[0])
+	if err != nil {
+		unix.Close(fds[1])
+		return nil, -1, err
+	}
+	return ours, fds[1], nil
+}
+
+// newWire takes fd over.
+func newWire(fd int) (*wire, error) {
+	f := os.NewFile(uintptr(fd), "wire")
+	if f == nil {
+		return nil, fmt.Errorf("descriptor %d is not open", fd)
+	}
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	uc, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("descriptor %d is not a Unix socket", fd)
+	}
+	return &wire{conn: uc}, nil
+}
+
+// send sends m with the descriptor of f, if any. Failing means that the other
+// end is gone, which whoever receives hears too.
+func (w *wire) send(m message, f *os.File) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxMessage {
+		return fmt.Errorf("a message of %d bytes is longer than %d", len(text), maxMessage)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Both have better things to do than to wait for one that is stopped.
+	w.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	if f == nil {
+		_, err = w.conn.Write(text)
+		return err
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		_, _, failed = w.conn.WriteMsgUnix(text, unix.UnixRights(int(fd)), nil)
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// receive waits for a message. The file is the descriptor that came with it.
+func (w *wire) receive() (m message, f *os.File, err error) {
+	text := make([]byte, maxMessage)
+	oob := make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := w.conn.ReadMsgUnix(text, oob)
+	if err != nil {
+		return m, nil, err
+	}
+	if oobn > 0 {
+		cs, err := unix.ParseSocketControlMessage(oob[:oobn])
+		if err != nil {
+			return m, nil, err
+		}
+		for _, c := range cs {
+			fds, err := unix.ParseUnixRights(&c)
+			if err != nil {
+				return m, nil, err
+			}
+			for _, fd := range fds {
+				unix.CloseOnExec(fd)
+				f = os.NewFile(uintptr(fd), "life")
+			}
+		}
+	}
+	return m, f, json.Unmarshal(text[:n], &m)
+}
