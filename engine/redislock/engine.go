@@ -1,0 +1,340 @@
+package redislock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+)
+
+// Engine is one client of a Redis, in the lines layout.
+type Engine struct {
+	client   rueidis.Client
+	own      bool // Close closes the client
+	prefix   string
+	channel  string // where this engine's claims are told of changes
+	replicas int
+	scripts  scripts
+	claims   register
+
+	closed   atomic.Bool
+	closing  chan struct{}
+	running  sync.WaitGroup // what outlives the call that began it; all bounded
+	spawning sync.Mutex
+	waited   bool // running is being waited for: nothing may be added
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// batch is how many leases one script call renews: enough for a hundred leases
+// a request, few enough not to keep other clients waiting.
+const batch = 128
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees { return guarantees(e.client) }
+
+func guarantees(c rueidis.Client) engine.Guarantees {
+	g := engine.Guarantees{
+		Order:        engine.FIFO,
+		Modes:        engine.Exclusive | engine.Shared | engine.Units,
+		Fencing:      engine.FencingMemory,
+		Failover:     engine.FailoverNone,
+		Scope:        engine.ScopeCluster,
+		CrashRelease: engine.CrashTTL,
+		Detach:       true,
+		SeesWaiters:  true,
+	}
+	if c.Mode() != rueidis.ClientModeStandalone {
+		// A replica is behind its primary; no number of acknowledgements keeps
+		// Sentinel from promoting one that missed a write.
+		g.Failover = engine.FailoverMayDouble
+	}
+	return g
+}
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := e.check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	key := e.key(r.Name)
+	owner := r.Owner.Text()
+	tail := make([]byte, 0, 1+len(e.channel)+len(owner))
+	tail = append(tail, byte(len(e.channel)))
+	tail = append(tail, e.channel...)
+	tail = append(tail, owner...)
+	args := []string{string(r.ID[:]), params(&r), string(tail)}
+	if r.Replaces != (engine.ID{}) {
+		args = append(args, string(r.Replaces[:]))
+	}
+	if !r.Detached {
+		// Before it is sent: a Join whose answer is lost must be left too.
+		e.claims.add(r.ID, r.Name, r.WaitTTL)
+	}
+	c, err := e.join(ctx, key, args)
+	if err != nil {
+		if errors.Is(err, engine.ErrRefused) {
+			e.claims.drop(r.ID)
+		}
+		var limit *engine.LimitError
+		if errors.As(err, &limit) {
+			limit.Name, limit.Want = r.Name, r.Limit
+		}
+		return engine.Claim{}, err
+	}
+	c.Name, c.ID = r.Name, r.ID
+	if c.State == engine.Gone {
+		e.claims.drop(r.ID)
+	} else if r.Replaces != (engine.ID{}) {
+		e.claims.drop(r.Replaces)
+	}
+	return c, nil
+}
+
+func (e *Engine) check(r *engine.Request) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	g := e.Guarantees()
+	return g.Check(r)
+}
+
+func params(r *engine.Request) string {
+	var b [17]byte
+	binary.BigEndian.PutUint32(b[0:], uint32(r.Units))
+	binary.BigEndian.PutUint32(b[4:], uint32(r.Limit))
+	binary.BigEndian.PutUint64(b[8:], uint64(r.WaitTTL.Microseconds()))
+	if r.NoWait {
+		b[16] |= 1
+	}
+	if r.Detached {
+		b[16] |= 2
+	}
+	return string(b[:])
+}
+
+func (e *Engine) join(ctx context.Context, key string, args []string) (engine.Claim, error) {
+	result := e.proven(ctx, &e.scripts.join, call{[]string{key}, args})
+	b, err := result.ToString()
+	if err != nil {
+		return engine.Claim{}, explain(err, key)
+	}
+	if c, ok := decode(b); ok {
+		return c, nil
+	}
+	switch {
+	case b == "X":
+		return engine.Claim{}, foreign(key)
+	case b == "T":
+		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
+	case len(b) == 5 && b[0] == 'L':
+		return engine.Claim{}, &engine.LimitError{Have: int32(u32(b[1:]))}
+	case len(b) == 5 && b[0] == 'C':
+		return engine.Claim{}, engine.Refuse("%d claims are in line already, which is the most", u32(b[1:]))
+	}
+	return engine.Claim{}, fmt.Errorf("redis: not an answer of ours: %d bytes", len(b))
+}
+
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	if len(rs) > engine.MaxBatch {
+		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
+	}
+	var bad error
+	groups := map[byte][]engine.Renewal{}
+	for _, r := range rs {
+		err := engine.CheckName(r.Name)
+		if err == nil {
+			err = engine.CheckTTL(r.Want)
+		}
+		if err != nil {
+			bad = err
+			continue
+		}
+		var group byte // one script call may not touch two slots of a Cluster
+		if e.client.Mode() == rueidis.ClientModeCluster {
+			group = bucket(r.Name)
+		}
+		groups[group] = append(groups[group], r)
+	}
+	var calls []call
+	var renewals [][]engine.Renewal
+	for _, group := range groups {
+		for len(group) > 0 {
+			n := min(batch, len(group))
+			calls = append(calls, e.renewal(group[:n]))
+			renewals = append(renewals, group[:n])
+			group = group[n:]
+		}
+	}
+	out := make([]engine.Claim, 0, len(rs))
+	err := e.renew(ctx, calls, renewals, &out)
+	if err == nil {
+		err = bad
+	}
+	return out, err
+}
+
+func (e *Engine) renewal(rs []engine.Renewal) (c call) {
+	for _, r := range rs {
+		c.keys = append(c.keys, e.key(r.Name))
+		c.args = append(c.args, string(binary.BigEndian.AppendUint64(r.ID[:], uint64(r.Want.Microseconds()))))
+	}
+	return c
+}
+
+// renew appends what was learned and returns the first error. A shard that is
+// away costs only its own claims.
+func (e *Engine) renew(ctx context.Context, calls []call, renewals [][]engine.Renewal, out *[]engine.Claim) error {
+	var first error
+	for i, result := range e.provenAll(ctx, &e.scripts.renew, calls) {
+		rs := renewals[i]
+		b, err := result.ToString()
+		switch {
+		case err != nil && len(rs) > 1 && apart(err):
+			// The slot is moving and its keys are in two places.
+			var singles []call
+			var each [][]engine.Renewal
+			for j := range rs {
+				singles = append(singles, e.renewal(rs[j:j+1]))
+				each = append(each, rs[j:j+1])
+			}
+			err = e.renew(ctx, singles, each, out)
+		case err != nil:
+			err = explain(err, calls[i].keys[0])
+		case len(b) != said*len(rs):
+			err = fmt.Errorf("redis: not an answer of ours: %d bytes for %d renewals", len(b), len(rs))
+		default:
+			for j, r := range rs {
+				c, _ := decode(b[said*j:])
+				c.Name, c.ID = r.Name, r.ID
+				if c.State == engine.Gone {
+					e.claims.drop(r.ID)
+				} else {
+					e.claims.extend(r.ID, c.TTL)
+				}
+				*out = append(*out, c)
+			}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	return e.leave(ctx, cs)
+}
+
+func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if len(cs) > engine.MaxBatch {
+		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
+	}
+	var first error
+	calls := make([]call, 0, len(cs))
+	asked := make([]engine.Claim, 0, len(cs))
+	for _, c := range cs {
+		if err := engine.CheckName(c.Name); err != nil {
+			first = err
+			continue
+		}
+		calls = append(calls, call{[]string{e.key(c.Name)}, []string{string(c.ID[:])}})
+		asked = append(asked, c)
+	}
+	out := make([]engine.Claim, 0, len(asked))
+	for i, result := range e.runAll(ctx, &e.scripts.leave, calls) {
+		b, err := result.ToString()
+		c, ok := decode(b)
+		switch {
+		case err != nil:
+			err = explain(err, calls[i].keys[0])
+		case !ok:
+			err = fmt.Errorf("redis: not an answer of ours: %d bytes", len(b))
+		default:
+			c.Name, c.ID = asked[i].Name, asked[i].ID
+			e.claims.drop(c.ID)
+			out = append(out, c)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return out, first
+}
+
+// Evict implements [engine.Engine].
+func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	if ticket > engine.MaxTicket {
+		return engine.ErrNoClaim
+	}
+	at := "0"
+	if now {
+		at = "1"
+	}
+	key := e.key(name)
+	b, err := e.run(ctx, &e.scripts.evict, []string{key}, []string{strconv.FormatUint(ticket, 10), at}).ToString()
+	switch {
+	case err != nil:
+		return explain(err, key)
+	case b == "1":
+		return nil
+	case b == "0":
+		return engine.ErrNoClaim
+	}
+	return foreign(key)
+}
+
+// Close implements [engine.Engine]: it leaves every claim that is not detached,
+// for at most closeBound.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	close(e.closing)
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	defer cancel()
+	var err error
+	for left := e.claims.all(); len(left) > 0; {
+		n := min(engine.MaxBatch, len(left))
+		if _, err = e.leave(ctx, left[:n]); err != nil {
+			err = fmt.Errorf("redislock: some claims were not left and end by their TTL: %w", err)
+			break
+		}
+		left = left[n:]
+	}
+	e.spawning.Lock()
+	e.waited = true
+	e.spawning.Unlock()
+	e.running.Wait()
+	if e.own {
+		e.client.Close()
+	}
+	return err
+}
+
+const closeBound = 2 * time.Second

@@ -1,0 +1,140 @@
+package redislock
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+// A name's one key is
+//
+//	prefix {xx} : name
+//
+// with xx = two hexadecimal digits from the name. A prefix has no braces, so
+// Cluster hashes xx alone, and braces in the name change nothing; the name
+// stands at the end as it is, so distinct names never share a key. 256 tags
+// spread over every Cluster of sensible size, and let one script call renew
+// many leases there, which may not cross slots.
+func (e *Engine) key(name string) string {
+	const digits = "0123456789abcdef"
+	h := bucket(name)
+	b := make([]byte, 0, len(e.prefix)+5+len(name))
+	b = append(b, e.prefix...)
+	b = append(b, '{', digits[h>>4], digits[h&15], '}', ':')
+	return string(append(b, name...))
+}
+
+// bucket is FNV-1a, folded to eight bits. It is part of the layout: clients of
+// all versions must agree on it.
+func bucket(name string) byte {
+	h := uint32(2166136261)
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return byte(h ^ h>>8 ^ h>>16 ^ h>>24)
+}
+
+// nameOf is the name in a key of ours.
+func (e *Engine) nameOf(key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, e.prefix)
+	if !ok || len(rest) < 6 || rest[0] != '{' || rest[3:5] != "}:" {
+		return "", false
+	}
+	return rest[5:], true
+}
+
+// said is the length of what say() in line.lua packs.
+const said = 33
+
+// decode reads what say() packed.
+func decode(b string) (c engine.Claim, ok bool) {
+	if len(b) < said {
+		return c, false
+	}
+	c.State = engine.State(b[0] & 3)
+	c.Contended, c.Evicted = b[0]&4 != 0, b[0]&8 != 0
+	c.Ticket = u64(b[1:])
+	c.Units, c.Limit = int32(u32(b[9:])), int32(u32(b[13:]))
+	c.TTL = time.Duration(u64(b[17:])) * time.Microsecond
+	c.Look = time.Duration(u64(b[25:])) * time.Microsecond
+	return c, b[0] < 16 && c.State != engine.Unknown
+}
+
+// note reads a message: ID, claim, key.
+func (e *Engine) note(m string) (c engine.Claim, ok bool) {
+	if len(m) < 16+said {
+		return c, false
+	}
+	if c, ok = decode(m[16:]); !ok {
+		return c, false
+	}
+	copy(c.ID[:], m)
+	c.Name, ok = e.nameOf(m[16+said:])
+	return c, ok
+}
+
+// stored is a line as its hash has it, for inspection.
+type stored struct {
+	line   line.Line
+	owners map[engine.ID]engine.Owner
+}
+
+// parseLine reads the fields of a line's hash: see line.lua.
+func parseLine(fields map[string]string) (s stored, err error) {
+	m, ok := fields["m"]
+	if !ok {
+		if len(fields) > 0 {
+			err = errForeign
+		}
+		return s, err
+	}
+	s.owners = map[engine.ID]engine.Owner{}
+	switch {
+	case m[0] == 'E' && len(m) == 17:
+		return s, nil
+	case m[0] == 'S' && len(m) > 90:
+		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[17:]))
+		return s, s.add(m[21:37], m[37:])
+	case m[0] == 'F' && len(m) == 97:
+		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[17:]))
+		for id, record := range fields {
+			if id == "m" {
+				continue
+			}
+			if err := s.add(id, record); err != nil {
+				return s, err
+			}
+		}
+		// The links say the same as the tickets.
+		slices.SortFunc(s.line.Places, func(a, b line.Place) int {
+			if a.Ticket < b.Ticket {
+				return -1
+			}
+			return 1
+		})
+		return s, nil
+	}
+	return s, errForeign
+}
+
+func (s *stored) add(id, r string) error {
+	if len(id) != 16 || len(r) < 54 || len(r) < 54+int(r[53]) {
+		return errForeign
+	}
+	p := line.Place{
+		Ticket: u64(r), Deadline: time.Duration(u64(r[8:])) * time.Microsecond, Units: int32(u32(r[16:])),
+		Held: r[20]&1 != 0, Detached: r[20]&2 != 0, Evicted: r[20]&4 != 0, Told: r[20]&8 != 0,
+		Client: r[54 : 54+int(r[53])],
+	}
+	copy(p.ID[:], id)
+	s.line.Places = append(s.line.Places, p)
+	s.owners[p.ID] = engine.ParseOwner(r[54+int(r[53]):])
+	return nil
+}
+
+func u32(s string) uint32 { return binary.BigEndian.Uint32([]byte(s[:4])) }
+func u64(s string) uint64 { return binary.BigEndian.Uint64([]byte(s[:8])) }

@@ -1,0 +1,309 @@
+-- The line of one name, as the scripts around this file see it. Its meaning is
+-- that of the Go package engine/line; a test compares the two step by step.
+--
+-- A name is one HASH. Field "m" is in one of three forms, told by its first byte:
+--
+--   E  nobody is in line: only the last ticket is remembered
+--   S  one claim, written inside m: all that an uncontended lock ever needs
+--   F  two claims or more: m has the totals, and each claim a field of its own,
+--      named by its ID, with links to the one before and the one behind
+--
+-- So a hand-over touches the claim that goes, the one that is next, and m,
+-- however many wait. Finding who has expired would mean reading everybody;
+-- m.soonest, which no deadline is below, says when that is not needed. Whoever
+-- reads everybody raises it to the true minimum. Living waiters renew long
+-- before their deadlines, so that happens about once in their lifetime.
+--
+-- Times are microseconds by this server's TIME, and tickets are such times too:
+-- below 2^53, so Lua's doubles hold them exactly. Tokens would not fit and are
+-- never computed here.
+--
+-- Deadlines are ours alone; the key's own expiry only tidies up. It is put KEEP
+-- behind the last deadline and moved only when less than half of KEEP is left,
+-- which most calls find it is not. In between, the key is the memory of the
+-- last ticket: tickets rise even if the clock steps back by an hour.
+
+local HELD, DETACHED, EVICTED, TOLD = 1, 2, 4, 8
+local NONE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+local NEVER = 9007199254740991
+
+-- A claim from its stored form. What follows the links (its client's channel,
+-- then its owner) is carried along unread.
+local function parse(id, raw, from)
+	local ticket, deadline, units, flags, prev, next, at = struct.unpack('>I8I8I4Bc16c16', raw, from)
+	return {
+		id = id, ticket = ticket, deadline = deadline, units = units,
+		held = bit.band(flags, HELD) ~= 0, detached = bit.band(flags, DETACHED) ~= 0,
+		evicted = bit.band(flags, EVICTED) ~= 0, told = bit.band(flags, TOLD) ~= 0,
+		prev = prev, next = next, rest = string.sub(raw, at),
+	}
+end
+
+local function format(p)
+	local flags = (p.held and HELD or 0) + (p.detached and DETACHED or 0)
+		+ (p.evicted and EVICTED or 0) + (p.told and TOLD or 0)
+	return struct.pack('>I8I8I4Bc16c16', p.ticket, p.deadline, p.units, flags, p.prev, p.next) .. p.rest
+end
+
+-- The line from m (false: no such key), or nil if m is not ours.
+local function open(key, m)
+	local l = {
+		key = key, form = 'E', last = 0, expiry = 0, limit = 0, count = 0, waiting = 0, sum = 0,
+		untold = 0, soonest = NEVER, first = NONE, wait = NONE, tail = NONE,
+		claims = {}, gone = {}, notes = {}, changed = false,
+	}
+	if not m then
+		return l
+	end
+	l.form = string.sub(m, 1, 1)
+	if l.form == 'E' and #m == 17 then
+		l.last, l.expiry = struct.unpack('>I8I8', m, 2)
+	elseif l.form == 'S' and #m > 90 then
+		local id
+		l.last, l.expiry, l.limit, id = struct.unpack('>I8I8I4c16', m, 2)
+		local p = parse(id, m, 38)
+		l.claims[id] = p
+		l.count, l.first, l.tail, l.soonest = 1, id, id, p.deadline
+		if p.held then
+			l.sum = p.units
+			if not p.told and not p.evicted then l.untold = 1 end
+		else
+			l.waiting, l.wait = 1, id
+		end
+	elseif l.form == 'F' and #m == 97 then
+		l.last, l.expiry, l.limit, l.count, l.waiting, l.untold, l.sum, l.soonest, l.first, l.wait, l.tail =
+			struct.unpack('>I8I8I4I4I4I4I8I8c16c16c16', m, 2)
+	else
+		return nil
+	end
+	return l
+end
+
+local function get(l, id)
+	local p = l.claims[id]
+	if p == nil then
+		p = l.form == 'F' and redis.call('HGET', l.key, id)
+		p = p and parse(id, p, 1)
+		l.claims[id] = p
+	end
+	return p
+end
+
+local function change(l, p)
+	p.dirty, l.changed = true, true
+end
+
+-- Holders that nobody has told that somebody waits are counted, so that each
+-- arrival need not look at each holder. Every change of what counts goes
+-- through here.
+local function untold(l, p, by)
+	if p.held and not p.told and not p.evicted then l.untold = l.untold + by end
+end
+
+local function remove(l, p)
+	if p.prev == NONE then l.first = p.next else
+		local q = get(l, p.prev)
+		q.next = p.next
+		change(l, q)
+	end
+	if p.next == NONE then l.tail = p.prev else
+		local q = get(l, p.next)
+		q.prev = p.prev
+		change(l, q)
+	end
+	if l.wait == p.id then l.wait = p.next end
+	if p.held then l.sum = l.sum - p.units else l.waiting = l.waiting - 1 end
+	untold(l, p, -1)
+	l.count = l.count - 1
+	l.claims[p.id] = false
+	l.gone[#l.gone + 1] = p.id
+	l.changed = true
+end
+
+local function readall(l)
+	if l.form ~= 'F' then return end
+	local all = redis.call('HGETALL', l.key)
+	for i = 1, #all, 2 do
+		local id = all[i]
+		if #id == 16 and l.claims[id] == nil then l.claims[id] = parse(id, all[i + 1], 1) end
+	end
+end
+
+-- Removes what has expired, before anything is decided.
+local function purge(l, now)
+	if now < l.soonest then return end
+	readall(l)
+	local id, soonest = l.first, NEVER
+	while id ~= NONE do
+		local p = l.claims[id]
+		id = p.next
+		if p.deadline <= now then
+			remove(l, p)
+		elseif p.deadline < soonest then
+			soonest = p.deadline
+		end
+	end
+	l.soonest, l.changed = soonest, true
+end
+
+-- What a call or a note says of a claim: 33 bytes, read by decode in Go.
+-- state: 1 waiting, 2 held, 3 gone
+local function say(state, contended, evicted, ticket, units, limit, ttl, look)
+	return struct.pack('>BI8I4I4I8I8', state + (contended and 4 or 0) + (evicted and 8 or 0),
+		ticket, units, limit, ttl, look)
+end
+
+local function contended(l, p)
+	if p.held then return l.waiting > 0 end
+	return l.tail ~= p.id
+end
+
+local function note(l, p, state)
+	local channel = string.sub(p.rest, 2, 1 + string.byte(p.rest))
+	l.notes[#l.notes + 1] = {channel, p.id ..
+		say(state, contended(l, p), p.evicted, p.ticket, p.units, l.limit, 0, 0) .. l.key}
+end
+
+-- Removes what has expired and lets the rule decide who holds. Everybody who
+-- became held is told, except subject, whose reply says it.
+local function settle(l, now, subject)
+	purge(l, now)
+	local became = {}
+	while l.wait ~= NONE do
+		local p = get(l, l.wait)
+		if l.sum + p.units > l.limit then break end
+		p.held, p.told = true, false
+		untold(l, p, 1)
+		l.sum, l.waiting, l.wait = l.sum + p.units, l.waiting - 1, p.next
+		change(l, p)
+		if p.id ~= subject then became[#became + 1] = p end
+	end
+	-- Only now is it known whether anybody still waits.
+	for _, p in ipairs(became) do
+		untold(l, p, -1)
+		p.told = l.waiting > 0
+		untold(l, p, 1)
+		note(l, p, 2)
+	end
+end
+
+-- Tells each holder once that it is contended.
+local function tellholders(l)
+	local id = l.first
+	while l.untold > 0 and id ~= NONE do
+		local p = get(l, id)
+		if not p.held then break end
+		if not p.told and not p.evicted then
+			untold(l, p, -1)
+			p.told = true
+			change(l, p)
+			local channel = string.sub(p.rest, 2, 1 + string.byte(p.rest))
+			l.notes[#l.notes + 1] = {channel, p.id ..
+				say(2, true, false, p.ticket, p.units, l.limit, 0, 0) .. l.key}
+		end
+		id = p.next
+	end
+end
+
+-- A claim that has not expired, or nil: past its deadline it is gone for its
+-- owner even while its record stands.
+local function find(l, now, id)
+	local p = get(l, id)
+	if p and p.deadline > now then return p end
+	return nil
+end
+
+-- No call moves a deadline earlier.
+local function extend(l, p, deadline)
+	if deadline > p.deadline then
+		p.deadline = deadline
+		change(l, p)
+	end
+end
+
+-- How long until expiry alone lets the first waiter hold.
+local function look(l, p, now)
+	local ahead, id, sum = {}, l.first, l.sum + p.units
+	while id ~= p.id do
+		local q = get(l, id)
+		ahead[#ahead + 1] = q
+		id = q.next
+	end
+	table.sort(ahead, function(a, b) return a.deadline < b.deadline end)
+	for _, q in ipairs(ahead) do
+		sum = sum - q.units
+		if sum <= l.limit then return q.deadline - now end
+	end
+	return 0
+end
+
+-- What the owner of a claim is told; it settles what the owner knows.
+local function reply(l, now, id)
+	local p = find(l, now, id)
+	if not p then return say(3, false, false, 0, 0, 0, 0, 0) end
+	local c = contended(l, p)
+	if p.held and p.told ~= c then
+		untold(l, p, -1)
+		p.told = c
+		untold(l, p, 1)
+		change(l, p)
+	end
+	if p.evicted then return say(3, c, true, p.ticket, p.units, l.limit, 0, 0) end
+	if p.held then return say(2, c, false, p.ticket, p.units, l.limit, p.deadline - now, 0) end
+	return say(1, c, false, p.ticket, p.units, l.limit, p.deadline - now, l.wait == id and look(l, p, now) or 0)
+end
+
+-- Writes what changed, then tells whom it concerns. Without memory for more
+-- Redis refuses the first write of a script and none after it: who joins then
+-- is refused whole, but who holds must still be able to renew and to leave, so
+-- there a write that needs no memory goes first.
+local function store(l, joining)
+	if l.changed then
+		local args = {l.key, 'm'}
+		if l.count == 0 then
+			args[3] = struct.pack('>c1I8I8', 'E', l.last, l.expiry)
+		else
+			local latest = 0
+			for _, p in pairs(l.claims) do
+				if p and p.deadline > latest then latest = p.deadline end
+			end
+			if l.expiry < latest + KEEP / 2 then
+				l.expiry = latest + KEEP
+				l.rearm = true
+			end
+			if l.count == 1 then
+				local p = get(l, l.first)
+				args[3] = struct.pack('>c1I8I8I4c16', 'S', l.last, l.expiry, l.limit, p.id) .. format(p)
+				l.gone[#l.gone + 1] = p.id
+			else
+				args[3] = struct.pack('>c1I8I8I4I4I4I4I8I8c16c16c16', 'F', l.last, l.expiry, l.limit, l.count,
+					l.waiting, l.untold, l.sum, l.soonest, l.first, l.wait, l.tail)
+				for id, p in pairs(l.claims) do
+					if p and (p.dirty or l.form ~= 'F') then
+						args[#args + 1] = id
+						args[#args + 1] = format(p)
+					end
+				end
+			end
+		end
+		local frees = l.form == 'F' and #l.gone > 0
+		if not joining and (l.rearm or not frees) then
+			redis.call('PEXPIREAT', l.key, math.ceil(l.expiry / 1000))
+		end
+		-- Lua's stack bounds the arguments of one call.
+		if frees then
+			for i = 1, #l.gone, 1000 do
+				redis.call('HDEL', l.key, unpack(l.gone, i, math.min(i + 999, #l.gone)))
+			end
+		end
+		for i = 2, #args, 1000 do
+			redis.call('HSET', l.key, unpack(args, i, math.min(i + 999, #args)))
+		end
+		if joining and l.rearm then redis.call('PEXPIREAT', l.key, math.ceil(l.expiry / 1000)) end
+	end
+	for _, n in ipairs(l.notes) do
+		-- A client that cannot be told looks by itself in time, and what was
+		-- decided here stands.
+		redis.pcall('PUBLISH', n[1], n[2])
+	end
+end

@@ -1,0 +1,6 @@
+-- Reads one line for inspection, and the time to read it by.
+--
+--   KEYS[1]  the line
+
+local t = redis.call('TIME')
+return {t[1] * 1000000 + t[2], redis.call('HGETALL', KEYS[1])}

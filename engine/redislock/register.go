@@ -1,0 +1,68 @@
+package redislock
+
+import (
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// register is the claims this engine must leave when it is closed: all that it
+// joined, are not detached, and may still stand. A claim whose end was never
+// heard of is forgotten after its deadline, so it is bounded by the claims that
+// stand.
+type register struct {
+	mu    sync.Mutex
+	m     map[engine.ID]registered
+	sweep int // size at which to look for expired ones
+}
+
+type registered struct {
+	name  string
+	until time.Duration // by boottime; at least the claim's deadline
+}
+
+func (r *register) add(id engine.ID, name string, ttl time.Duration) {
+	now := boottime.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil {
+		r.m, r.sweep = map[engine.ID]registered{}, 1024
+	}
+	if len(r.m) >= r.sweep {
+		for id, c := range r.m {
+			if c.until < now {
+				delete(r.m, id)
+			}
+		}
+		r.sweep = max(1024, 2*len(r.m))
+	}
+	// A request may be under way for a while before its TTL begins to count.
+	r.m[id] = registered{name, now + ttl + time.Minute}
+}
+
+func (r *register) extend(id engine.ID, ttl time.Duration) {
+	until := boottime.Now() + ttl + time.Minute
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.m[id]; ok {
+		c.until = max(c.until, until)
+		r.m[id] = c
+	}
+}
+
+func (r *register) drop(id engine.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.m, id)
+}
+
+func (r *register) all() (cs []engine.Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, c := range r.m {
+		cs = append(cs, engine.Claim{Name: c.name, ID: id})
+	}
+	return cs
+}

@@ -1,0 +1,139 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+)
+
+// Watch implements [engine.Engine]. It subscribes on a connection of its own
+// and hands messages on from the goroutine that reads them: no other stands
+// between a hand-over and its waiter.
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	if e.replicas > 0 {
+		return e.watchProven(ctx, changed)
+	}
+	return e.watch(ctx, changed)
+}
+
+func (e *Engine) watch(ctx context.Context, changed func(engine.Claim)) error {
+	const shortest, longest = 20 * time.Millisecond, time.Second
+	pause := shortest
+	for {
+		began := time.Now()
+		err := e.subscribe(ctx, changed)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case e.closed.Load():
+			return engine.ErrClosed
+		case errors.Is(err, engine.ErrRefused):
+			return err
+		}
+		if time.Since(began) > longest {
+			pause = shortest
+		}
+		// Spread over half the pause, so that the clients of a Redis that
+		// restarts do not all come at once.
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-e.closing:
+		}
+		timer.Stop()
+		pause = min(2*pause, longest)
+	}
+}
+
+// subscribe listens on one connection for as long as it lasts.
+func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) error {
+	conn, err := e.dedicate(ctx)
+	if err != nil {
+		return err
+	}
+	// Closing may wait for the server; whoever waits for Watch must not.
+	defer e.spawn(conn.Close)
+
+	// The reader may be in the middle of a message when this function ends.
+	// Nothing may be reported after Watch has returned.
+	var mu sync.Mutex
+	var ended bool
+	report := func(c engine.Claim) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			changed(c)
+		}
+	}
+	defer func() {
+		mu.Lock()
+		ended = true
+		mu.Unlock()
+	}()
+	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) {
+			if c, ok := e.note(m.Message); ok && m.Channel == e.channel {
+				report(c)
+			}
+		},
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if s.Kind == "subscribe" {
+				report(engine.Claim{})
+			}
+		},
+	})
+	if err := conn.Do(ctx, conn.B().Subscribe().Channel(e.channel).Build()).Error(); err != nil {
+		return explain(err, e.channel)
+	}
+	select {
+	case err := <-lost:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.closing:
+		return engine.ErrClosed
+	}
+}
+
+// dedicated is a connection out of the client's pool. Close ends it, release
+// gives it back.
+type dedicated struct {
+	rueidis.DedicatedClient
+	release func()
+}
+
+// dedicate takes a connection. rueidis dials it without a context, so somebody
+// else must wait for it if ours ends first.
+func (e *Engine) dedicate(ctx context.Context) (dedicated, error) {
+	got := make(chan dedicated, 1)
+	e.spawn(func() {
+		conn, release := e.client.Dedicate()
+		got <- dedicated{conn, release}
+	})
+	select {
+	case conn := <-got:
+		return conn, nil
+	case <-ctx.Done():
+		e.spawn(func() { (<-got).Close() })
+		return dedicated{}, ctx.Err()
+	}
+}
+
+// spawn runs what outlives the call that began it. Close waits for it, except
+// for what a call that was still under way then begins later.
+func (e *Engine) spawn(f func()) {
+	e.spawning.Lock()
+	defer e.spawning.Unlock()
+	if e.waited {
+		go f()
+		return
+	}
+	e.running.Go(f)
+}

@@ -1,0 +1,74 @@
+package servers
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// TB is the part of testing.TB that this package needs, so that programs which
+// are no tests can be built without package testing.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Skipf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+	Failed() bool
+}
+
+// Need skips the test if a program is not installed. With LEASEHOLD_REQUIRE=all
+// in the environment it fails instead, so that nothing is skipped unseen.
+func Need(t TB, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if err := Installed(p); err != nil {
+			Missing(t, err.Error())
+		}
+	}
+}
+
+// Missing skips, or fails under LEASEHOLD_REQUIRE=all, for any reason.
+func Missing(t TB, why string) {
+	t.Helper()
+	if os.Getenv("LEASEHOLD_REQUIRE") == "all" {
+		t.Fatalf("%s, and LEASEHOLD_REQUIRE=all forbids skipping", why)
+	}
+	t.Skipf("SKIPPED: %s", why)
+}
+
+// Installed says what to do if a program is not found.
+func Installed(program string) error {
+	if _, err := find(program); err != nil {
+		return fmt.Errorf("%s is not installed: run `make deps`", program)
+	}
+	return nil
+}
+
+// find also looks where Debian keeps servers, which an ordinary user's PATH
+// leaves out.
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin/", "/sbin/", "/usr/local/sbin/"} {
+		if path, err := exec.LookPath(dir + program); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// closing ties a server to a test: it is closed at the end, and a failed test
+// shows the last lines of its log.
+func closing(t TB, logs func() string, closer func() error) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s", logs())
+		}
+		if err := closer(); err != nil {
+			t.Logf("closing a server: %v", err)
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package servers
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Proxy stands between clients and one server, copies bytes, and does to them
+// what networks do. Faults may be set and healed at any time, from any
+// goroutine.
+type Proxy struct {
+	Addr string // where clients connect: 127.0.0.1:port
+
+	target   string
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu         sync.Mutex
+	changed    chan struct{} // closed and replaced whenever a setting changes
+	pairs      map[*pair]struct{}
+	counts     map[string]int
+	sawCommand func(name string)
+	delay      time.Duration
+	hold       bool
+	refuse     bool
+	dropReply  bool
+	cutRequest int // bytes to pass before the connection is cut; -1: no limit
+	cutReply   int
+	closed     bool
+}
+
+// pair is one client's connection and the one made for it.
+type pair struct {
+	client, server net.Conn
+	lost           bool // a reply was swallowed: the stream is beyond repair
+	once           sync.Once
+}
+
+// NewProxy starts a proxy to "host:port" or to the path of a socket.
+func NewProxy(target string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		Addr: l.Addr().String(), target: target, listener: l, changed: make(chan struct{}),
+		pairs: map[*pair]struct{}{}, counts: map[string]int{}, cutRequest: -1, cutReply: -1,
+	}
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// ProxyTo starts a proxy for a test.
+func ProxyTo(t TB, target string) *Proxy {
+	t.Helper()
+	p, err := NewProxy(target)
+	if err != nil {
+		t.Fatalf("proxy: %v", err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// Commands is how many Redis commands clients have sent, by name: "EVALSHA",
+// "CLIENT SETINFO". A command counts when its last byte has come in.
+func (p *Proxy) Commands() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
+}
+
+// Total is how many Redis commands clients have sent.
+func (p *Proxy) Total() (n int) {
+	for _, c := range p.Commands() {
+		n += c
+	}
+	return n
+}
+
+// Forget sets the counts to zero.
+func (p *Proxy) Forget() { p.set(func() { clear(p.counts) }) }
+
+// OnCommand calls f with every command's name before the command is passed on,
+// so that a test can strike at an exact moment. Nil ends it.
+func (p *Proxy) OnCommand(f func(name string)) { p.set(func() { p.sawCommand = f }) }
+
+// Delay lets every byte arrive that much later, in each direction.
+func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
+
+// BlackHole lets nothing pass until it is healed; then what was sent arrives,
+// as it does when a network's packets are sent again.
+func (p *Proxy) BlackHole(on bool) { p.set(func() { p.hold = on }) }
+
+// Refuse cuts new connections at once. Those that stand are not touched.
+func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
+
+// DropReplies lets requests pass and swallows the answers. When it is healed,
+// connections that lost an answer are reset.
+func (p *Proxy) DropReplies(on bool) {
+	p.set(func() { p.dropReply = on })
+	if on {
+		return
+	}
+	for _, x := range p.all() {
+		p.mu.Lock()
+		lost := x.lost
+		p.mu.Unlock()
+		if lost {
+			p.cut(x)
+		}
+	}
+}
+
+// Reset cuts every connection with a TCP reset.
+func (p *Proxy) Reset() {
+	for _, x := range p.all() {
+		p.cut(x)
+	}
+}
+
+// CutRequest passes n more bytes of requests and then resets the connection
+// that was in the middle: once.
+func (p *Proxy) CutRequest(n int) { p.set(func() { p.cutRequest = n }) }
+
+// CutReply passes n more bytes of replies and then resets the connection: once.
+func (p *Proxy) CutReply(n int) { p.set(func() { p.cutReply = n }) }
+
+// Retarget sends new connections elsewhere.
+func (p *Proxy) Retarget(target string) { p.set(func() { p.target = target }) }
+
+// Close resets every connection and waits for the proxy's goroutines.
+func (p *Proxy) Close() error {
+	p.set(func() { p.closed = true })
+	err := p.listener.Close()
+	p.Reset()
+	p.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (p *Proxy) set(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Proxy) all() []*pair {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []*pair
+	for x := range p.pairs {
+		list = append(list, x)
+	}
+	return list
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.serve(c) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	p.mu.Lock()
+	refuse, target := p.refuse, p.target
+	p.mu.Unlock()
+	network := "tcp"
+	if strings.HasPrefix(target, "/") {
+		network = "unix"
+	}
+	var server net.Conn
+	err := errors.New("refused")
+	if !refuse {
+		server, err = net.DialTimeout(network, target, 5*time.Second)
+	}
+	if err != nil {
+		abort(client)
+		return
+	}
+	x := &pair{client: client, server: server}
+	p.mu.Lock()
+	p.pairs[x] = struct{}{}
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		p.cut(x)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { p.copy(x, server, client, true) })
+	both.Go(func() { p.copy(x, client, server, false) })
+	both.Wait()
+}
+
+func (p *Proxy) cut(x *pair) {
+	x.once.Do(func() {
+		abort(x.client)
+		x.server.Close()
+		p.set(func() { delete(p.pairs, x) }) // wakes what waits in admit
+	})
+}
+
+// abort closes with a reset rather than an orderly end.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	c.Close()
+}
+
+type chunk struct {
+	data []byte
+	at   time.Time
+}
+
+// copy moves one direction. Reading and writing are apart, so that a delay
+// adds to latency without stopping what follows.
+func (p *Proxy) copy(x *pair, to, from net.Conn, requests bool) {
+	queue := make(chan chunk, 256)
+	var counter commandCounter
+	p.running.Go(func() {
+		defer close(queue)
+		for {
+			b := make([]byte, 16<<10)
+			n, err := from.Read(b)
+			if n > 0 {
+				if requests {
+					counter.feed(b[:n], p.count)
+				}
+				queue <- chunk{b[:n], time.Now()}
+			}
+			if err != nil {
+				if err != io.EOF {
+					p.cut(x)
+				}
+				return
+			}
+		}
+	})
+	defer func() {
+		p.cut(x) // an end in one direction ends both: no client here half-closes
+		for range queue {
+			// let the reader finish
+		}
+	}()
+	for c := range queue {
+		pass, alive := p.admit(x, c, requests)
+		if len(pass) > 0 {
+			if _, err := to.Write(pass); err != nil {
+				return
+			}
+		}
+		if !alive {
+			return
+		}
+	}
+}
+
+func (p *Proxy) count(name string) {
+	p.mu.Lock()
+	p.counts[name]++
+	saw := p.sawCommand
+	p.mu.Unlock()
+	if saw != nil {
+		saw(name)
+	}
+}
+
+// admit waits as the settings say and returns what may pass now, and whether
+// the connection lives on.
+func (p *Proxy) admit(x *pair, c chunk, requests bool) ([]byte, bool) {
+	for {
+		p.mu.Lock()
+		wait := time.Until(c.at.Add(p.delay))
+		changed := p.changed
+		_, open := p.pairs[x]
+		switch {
+		case !open || p.closed:
+			p.mu.Unlock()
+			return nil, false
+		case p.hold:
+			wait = time.Hour
+		case p.delay == 0 || wait <= 0:
+			defer p.mu.Unlock()
+			limit := &p.cutReply
+			if requests {
+				limit = &p.cutRequest
+			} else if p.dropReply {
+				x.lost = true
+				return nil, true
+			}
+			if *limit < 0 {
+				return c.data, true
+			}
+			if len(c.data) <= *limit {
+				*limit -= len(c.data)
+				return c.data, true
+			}
+			n := *limit
+			*limit = -1
+			return c.data[:n], false
+		}
+		p.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-changed:
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,264 @@
+package servers
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// RedisOptions are the choices of one Redis server. Nil means the defaults: no
+// password, no TLS, nothing on disk.
+type RedisOptions struct {
+	Password string   // of the default user
+	ACL      []string // lines "user name on >password ~* &* +@all"
+	TLS      bool     // also listen with TLS, certificate signed by CAFile
+	Durable  bool     // append-only file, synced with every write
+	Args     []string // further configuration: "--maxmemory", "2mb"
+
+	cluster  bool
+	sentinel string // the content of a Sentinel's configuration
+}
+
+// RedisServer is one redis-server or redis-sentinel process.
+type RedisServer struct {
+	Addr    string // 127.0.0.1:port
+	TLSAddr string // 127.0.0.1:port, with RedisOptions.TLS
+	CAFile  string // PEM of the authority that signed its certificate
+	Socket  string // path of its Unix socket
+	Dir     string
+
+	opts RedisOptions
+	args []string
+
+	mu      sync.Mutex
+	process *Process
+	admin   *Conn
+}
+
+// Redis starts one server for a test.
+func Redis(t TB, o *RedisOptions) *RedisServer {
+	t.Helper()
+	Need(t, "redis-server")
+	s, err := StartRedis(o)
+	if err != nil {
+		t.Fatalf("redis-server: %v", err)
+	}
+	closing(t, s.Tail, s.Close)
+	return s
+}
+
+// StartRedis starts one server. Close ends it and removes its folder.
+func StartRedis(o *RedisOptions) (*RedisServer, error) {
+	if o == nil {
+		o = &RedisOptions{}
+	}
+	var err error
+	for range 5 { // another process may have taken the port in between
+		var s *RedisServer
+		if s, err = tryRedis(*o); err == nil {
+			return s, nil
+		}
+		if !strings.Contains(err.Error(), "ddress already in use") {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
+	// Short names: a socket's path may have 107 bytes.
+	dir, err := os.MkdirTemp("", "lh-redis")
+	if err != nil {
+		return nil, err
+	}
+	s := &RedisServer{Dir: dir, Socket: filepath.Join(dir, "s"), opts: o}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	bus := 0
+	if o.cluster {
+		bus = 10000 // where Redis puts the cluster bus; 6.2 cannot be told otherwise
+	}
+	port, err := freePort(bus)
+	if err != nil {
+		return nil, err
+	}
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	conf := []string{
+		"bind 127.0.0.1", "port " + strconv.Itoa(port), "unixsocket " + s.Socket, "unixsocketperm 700",
+		"dir " + dir, "daemonize no", "protected-mode yes",
+	}
+	if o.sentinel == "" {
+		conf = append(conf, `save ""`, "repl-diskless-sync-delay 0", "repl-diskless-sync yes")
+	}
+	if o.Durable {
+		conf = append(conf, "appendonly yes", "appendfsync always")
+	}
+	if o.cluster {
+		conf = append(conf, "cluster-enabled yes", "cluster-node-timeout 1000",
+			"cluster-require-full-coverage no", "cluster-replica-validity-factor 0")
+	}
+	if o.Password != "" {
+		conf = append(conf, "requirepass "+o.Password, "masterauth "+o.Password)
+	}
+	conf = append(conf, o.ACL...)
+	if o.TLS {
+		tlsPort, err := freePort(0)
+		if err != nil {
+			return nil, err
+		}
+		s.TLSAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(tlsPort))
+		s.CAFile = filepath.Join(dir, "ca.pem")
+		if err := writeCerts(dir); err != nil {
+			return nil, err
+		}
+		conf = append(conf, "tls-port "+strconv.Itoa(tlsPort), "tls-auth-clients no", "tls-ca-cert-file "+s.CAFile,
+			"tls-cert-file "+filepath.Join(dir, "cert.pem"), "tls-key-file "+filepath.Join(dir, "key.pem"))
+	}
+	if o.sentinel != "" {
+		conf = append(conf, o.sentinel)
+	}
+	file := filepath.Join(dir, "conf")
+	if err := os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	s.args = append([]string{file}, o.Args...)
+	if o.sentinel != "" {
+		s.args = append(s.args, "--sentinel")
+	}
+	return s, s.start()
+}
+
+func (s *RedisServer) start() error {
+	os.Remove(s.Socket) // of a killed predecessor
+	p, err := Start(Command{Program: "redis-server", Args: s.args, Dir: s.Dir})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
+	// The socket lies in our own folder, so whoever answers there is ours; a
+	// port could be somebody else's. It answers only after the ports are bound.
+	return p.Until(startBound, func() error {
+		_, err := s.Do("PING")
+		return err
+	})
+}
+
+// Do runs one command as administrator, over the Unix socket. It reconnects
+// after a restart.
+func (s *RedisServer) Do(args ...string) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.admin == nil {
+		c, err := DialRedis(s.Socket, nil)
+		if err != nil {
+			return nil, err
+		}
+		if s.opts.Password != "" {
+			if _, err := c.Do("AUTH", s.opts.Password); err != nil {
+				c.Close()
+				return nil, err
+			}
+		}
+		s.admin = c
+	}
+	v, err := s.admin.Do(args...)
+	var answered RedisError
+	if err != nil && !errors.As(err, &answered) {
+		s.admin.Close()
+		s.admin = nil
+	}
+	return v, err
+}
+
+// Info is one field of INFO.
+func (s *RedisServer) Info(field string) (string, error) {
+	v, err := s.Do("INFO", "everything")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(v.(string)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("INFO has no field %s", field)
+}
+
+// Role is "master", "slave" or "sentinel".
+func (s *RedisServer) Role() (string, error) {
+	v, err := s.Do("ROLE")
+	if err != nil {
+		return "", err
+	}
+	return v.([]any)[0].(string), nil
+}
+
+// Kill ends the server with SIGKILL.
+func (s *RedisServer) Kill() error { return s.current().Kill() }
+
+// Stop halts the server with SIGSTOP.
+func (s *RedisServer) Stop() error { return s.current().Stop() }
+
+// Cont lets a stopped server go on.
+func (s *RedisServer) Cont() error { return s.current().Cont() }
+
+// Alive reports whether its process runs.
+func (s *RedisServer) Alive() bool { return s.current().Alive() }
+
+// PID is its process id.
+func (s *RedisServer) PID() int { return s.current().PID() }
+
+// Tail is the end of its log.
+func (s *RedisServer) Tail() string { return s.current().Tail() }
+
+func (s *RedisServer) current() *Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// Restart kills the server and starts it again at the same addresses. What it
+// had on disk is kept (see RedisOptions.Durable) unless forget is true.
+func (s *RedisServer) Restart(forget bool) error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if forget {
+		for _, f := range []string{"dump.rdb", "appendonlydir", "appendonly.aof"} {
+			if err := os.RemoveAll(filepath.Join(s.Dir, f)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.start()
+}
+
+// TLS is a client's configuration that trusts this server.
+func (s *RedisServer) TLS() (*tls.Config, error) { return clientTLS(s.CAFile) }
+
+// Close kills the server and removes its folder. Closing twice is allowed.
+func (s *RedisServer) Close() error {
+	s.mu.Lock()
+	p := s.process
+	if s.admin != nil {
+		s.admin.Close()
+		s.admin = nil
+	}
+	s.mu.Unlock()
+	var err error
+	if p != nil {
+		err = p.Kill()
+	}
+	return errors.Join(err, os.RemoveAll(s.Dir))
+}

@@ -1,0 +1,232 @@
+package servers
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("LEASEHOLD_SERVERS_CHILD") != "" {
+		s, err := StartRedis(nil)
+		if err != nil {
+			os.Stdout.WriteString("error: " + err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Stdout.WriteString(strconv.Itoa(s.PID()) + " " + s.Dir + "\n")
+		time.Sleep(time.Minute)
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestRedisKillStopRestart(t *testing.T) {
+	r := Redis(t, &RedisOptions{Durable: true, Password: "secret", TLS: true})
+	do := func(args ...string) any {
+		t.Helper()
+		v, err := r.Do(args...)
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return v
+	}
+	do("SET", "k", "v")
+	if err := r.Restart(false); err != nil {
+		t.Fatal(err)
+	}
+	if v := do("GET", "k"); v != "v" {
+		t.Errorf("after a restart with its data: %v", v)
+	}
+	if err := r.Restart(true); err != nil {
+		t.Fatal(err)
+	}
+	if v := do("GET", "k"); v != nil {
+		t.Errorf("after a restart without its data: %v", v)
+	}
+	config, err := r.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := DialRedis(r.TLSAddr, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var answered RedisError
+	if _, err := c.Do("PING"); !errors.As(err, &answered) || !strings.HasPrefix(err.Error(), "NOAUTH") {
+		t.Errorf("without a password: %v", err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	do("PING")
+}
+
+func TestServerDiesWithAProcessThatWasKilled(t *testing.T) {
+	Need(t, "redis-server")
+	if !diesWithParent {
+		t.Skip("only Linux ends children with their parent")
+	}
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "LEASEHOLD_SERVERS_CHILD=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 512)
+	n, _ := out.Read(b)
+	f := strings.Fields(string(b[:n]))
+	if len(f) != 2 {
+		child.Process.Kill()
+		child.Wait()
+		t.Fatalf("the child said %q", b[:n])
+	}
+	defer os.RemoveAll(f[1])
+	child.Process.Kill()
+	child.Wait()
+	pid, _ := strconv.Atoi(f[0])
+	err = until(10*time.Second, func() error {
+		// Its new parent may take a moment to reap it: a zombie has no command line.
+		if b, _ := os.ReadFile("/proc/" + f[0] + "/cmdline"); len(b) == 0 {
+			return nil
+		}
+		return errors.New("it is alive")
+	})
+	if err != nil {
+		if orphan, err := os.FindProcess(pid); err == nil {
+			orphan.Kill()
+		}
+		t.Fatal(err)
+	}
+}
+
+func TestSentinelFailsOver(t *testing.T) {
+	s := Sentinel(t, nil)
+	first, err := s.Primary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Kill()
+	err = until(20*time.Second, func() error {
+		now, err := s.Primary()
+		if err == nil && now == first {
+			err = errors.New("still the dead one")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Heal(startBound); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClusterServesEverySlot(t *testing.T) {
+	c := RedisCluster(t, nil)
+	for _, key := range []string{"a", "b", "c", "{x}y"} {
+		node, err := c.NodeOf(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := node.Do("SET", key, "1"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestProxyCountsAndCuts(t *testing.T) {
+	r := Redis(t, nil)
+	p := ProxyTo(t, r.Addr)
+	dial := func() *Conn {
+		t.Helper()
+		c, err := DialRedis(p.Addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	c := dial()
+	c.Do("SET", "k", strings.Repeat("x", 100_000))
+	c.Do("client", "id")
+	c.c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI"))
+	c.read()
+	c.c.Write([]byte("NG\r\nPING\r\n"))
+	c.read()
+	c.read()
+	want := map[string]int{"SET": 1, "CLIENT ID": 1, "PING": 3}
+	if got := p.Commands(); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+
+	p.CutReply(2)
+	if _, err := c.Do("INCR", "n"); err == nil {
+		t.Error("an answer came through a cut")
+	}
+	p.CutRequest(5)
+	if _, err := dial().Do("INCR", "n"); err == nil {
+		t.Error("a request came through a cut")
+	}
+	if v, err := dial().Do("GET", "n"); v != "1" {
+		t.Errorf("the first INCR must arrive and the second not: %v %v", v, err)
+	}
+
+	p.DropReplies(true)
+	c = dial()
+	c.c.SetDeadline(time.Now().Add(time.Second))
+	c.c.Write([]byte("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"))
+	if err := until(5*time.Second, func() error {
+		if v, _ := r.Do("GET", "n"); v != "2" {
+			return errors.New("not arrived")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	p.DropReplies(false)
+	if _, err := c.read(); err == nil {
+		t.Error("a connection that lost an answer lives on")
+	}
+
+	p.BlackHole(true)
+	c = dial()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.Do("PING")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Errorf("answered through a black hole: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	p.BlackHole(false)
+	if err := <-answered; err != nil {
+		t.Errorf("after healing: %v", err)
+	}
+
+	p.Delay(30 * time.Millisecond)
+	start := time.Now()
+	if _, err := c.Do("PING"); err != nil || time.Since(start) < 60*time.Millisecond {
+		t.Errorf("delayed: %v after %v", err, time.Since(start))
+	}
+	p.Delay(0)
+	p.Refuse(true)
+	if _, err := dial().Do("PING"); err == nil {
+		t.Error("connected though refused")
+	}
+}
