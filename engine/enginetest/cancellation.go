@@ -19,9 +19,7 @@ func cancellation() promise {
 				t.Fatalf("Join on an ended context answered %v", c)
 			}
 			a.leave(engine.Claim{Name: name, ID: r.ID})
-			if !b.free(name) {
-				t.Fatal("the cancelled claim was left, and the name is not free")
-			}
+			b.free(name, "the cancelled claim was left")
 		}},
 		{"a Join cancelled on its way leaves a ghost", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
@@ -31,9 +29,7 @@ func cancellation() promise {
 				_, _ = a.Join(ctx, r)
 				cancel()
 				a.leave(engine.Claim{Name: name, ID: r.ID})
-				if !b.free(name) {
-					t.Fatal("the cancelled claim was left, and the name is not free")
-				}
+				b.free(name, "the cancelled claim was left")
 			}
 		}},
 		{"a Join that arrives after its Leave stays", func(t *trial) {

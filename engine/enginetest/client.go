@@ -162,16 +162,39 @@ func (a *client) wait(r engine.Request) engine.Claim {
 	return c
 }
 
-// free checks with a claim that does not wait whether the name is free.
-func (a *client) free(name string) bool {
+// taken checks that nobody else can hold the name.
+func (a *client) taken(name, why string) {
 	a.t.Helper()
-	r := a.t.exclusive(name)
+	c := a.join(a.t.exclusive(name))
+	if c.State == engine.Held {
+		a.t.unlessSpoiled()
+		a.t.Fatalf("%s, and another client holds as well", why)
+	}
+	a.leave(c)
+}
+
+// free checks that the name can be held at once.
+func (a *client) free(name, why string) {
+	a.t.Helper()
+	c := a.join(a.t.exclusive(name))
+	if c.State == engine.Waiting && a.t.g.Order == engine.OrderNone {
+		c = a.awaits(c)
+	}
+	if c.State != engine.Held {
+		a.t.Fatalf("%s, and the name is not free", why)
+	}
+	a.leave(c)
+}
+
+// try joins without waiting, and leaves again if that succeeds.
+func (a *client) try(r engine.Request) engine.State {
+	a.t.Helper()
 	r.NoWait = true
 	c := a.join(r)
 	if c.State == engine.Held {
 		a.leave(c)
 	}
-	return c.State == engine.Held
+	return c.State
 }
 
 // renew renews one claim.
@@ -218,6 +241,9 @@ func (a *client) awaits(c engine.Claim) engine.Claim {
 func (a *client) eventually(c engine.Claim) (got engine.Claim, held bool) {
 	late := time.Now().Add(a.t.h.Patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		a.mu.Lock()
+		more := a.more // taken before asking: a note that comes meanwhile counts
+		a.mu.Unlock()
 		cs, err := a.Renew(a.t.ctx(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: a.t.long()}})
 		if err == nil && len(cs) == 1 {
 			got = cs[0]
@@ -225,7 +251,10 @@ func (a *client) eventually(c engine.Claim) (got engine.Claim, held bool) {
 		if got.State == engine.Held || got.State == engine.Gone || time.Now().After(late) {
 			return got, got.State == engine.Held
 		}
-		time.Sleep(pause)
+		select {
+		case <-more:
+		case <-time.After(pause):
+		}
 	}
 }
 

@@ -14,24 +14,18 @@ func detached() promise {
 			if err := a.Close(); err != nil {
 				t.Fatalf("Close: %v", err)
 			}
-			if b.free(c.Name) {
-				t.Fatal("its client was closed, and the detached claim is gone")
-			}
+			b.taken(c.Name, "its client was closed, but the claim is detached")
 			b.is(c, engine.Held, "who has the ID may renew a detached claim")
 			if got := b.leave(c); got.State != engine.Held {
 				t.Fatalf("who has the ID may leave a detached claim; it was found %v", got.State)
 			}
-			if !b.free(c.Name) {
-				t.Fatal("the detached claim was left, and the name is not free")
-			}
+			b.free(c.Name, "the detached claim was left")
 		}},
 		{"it ends with the death of its process", func(t *trial) {
 			a, b := t.client(), t.client()
 			c := t.detach(a, t.long())
 			t.kill(a)
-			if b.free(c.Name) {
-				t.Fatal("its client died, and the detached claim is gone")
-			}
+			b.taken(c.Name, "its client died, but the claim is detached")
 			b.leave(c)
 		}},
 		{"it outlives its TTL", func(t *trial) {

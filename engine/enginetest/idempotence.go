@@ -20,9 +20,7 @@ func idempotence() promise {
 				t.Fatalf("one claim joined twice, the line has %d", len(l.Claims))
 			}
 			a.leave(first)
-			if !a.free(name) {
-				t.Fatal("the only claim left, and the name is not free")
-			}
+			a.free(name, "the only claim left")
 		}},
 		{"a repeated Join loses its place", func(t *trial) {
 			t.needsFIFO()
@@ -62,13 +60,9 @@ func idempotence() promise {
 				t.Fatalf("a lost answer is final: %v", err)
 			}
 			c := a.hold(r)
-			if b.free(name) {
-				t.Fatal("a second client holds")
-			}
+			b.taken(name, "the claim is held")
 			a.leave(c)
-			if !b.free(name) {
-				t.Fatal("the only claim left, and the name is not free")
-			}
+			b.free(name, "the only claim left")
 		}},
 		{"a Leave whose answer was lost leaves something", func(t *trial) {
 			if t.h.LoseReply == nil {
@@ -81,23 +75,19 @@ func idempotence() promise {
 			if got := a.leave(c); got.State != engine.Gone {
 				t.Fatalf("left once more, the claim was found %v", got.State)
 			}
-			if !b.free(name) {
-				t.Fatal("the only claim left, and the name is not free")
-			}
+			b.free(name, "the only claim left")
 		}},
 		{"a repeated Join that replaces loses both", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			old := a.hold(t.exclusive(name))
 			r := t.exclusive(name)
 			r.Replaces = old.ID
-			c := a.hold(r)
-			again := a.hold(r)
-			if again.Ticket != c.Ticket {
+			c := a.join(r)
+			if again := a.join(r); again.Ticket != c.Ticket {
 				t.Fatalf("Join said ticket %d, repeated it says %d", c.Ticket, again.Ticket)
 			}
-			if b.free(name) {
-				t.Fatal("a second client holds")
-			}
+			a.awaits(c)
+			b.taken(name, "the claim is held")
 		}},
 	}}
 }

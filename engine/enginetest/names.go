@@ -50,9 +50,7 @@ func names() promise {
 				if l.Name != name || len(l.Claims) != 1 || l.Claims[0].Name != name || l.Claims[0].Ticket != c.Ticket {
 					t.Errorf("the line of %q is %+v", name, l)
 				}
-				if b.free(name) {
-					t.Errorf("a second client holds %q", name)
-				}
+				b.taken(name, fmt.Sprintf("%q is held", name))
 			}
 			seen := map[string]int{}
 			for l, err := range b.Lines(t.ctx(), "") {
@@ -68,9 +66,7 @@ func names() promise {
 				a.leave(c)
 			}
 			for name := range held {
-				if !b.free(name) {
-					t.Errorf("%q was left and is not free", name)
-				}
+				b.free(name, fmt.Sprintf("%q was left", name))
 			}
 		}},
 	}}

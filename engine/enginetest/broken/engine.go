@@ -1,0 +1,300 @@
+package broken
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync/atomic"
+
+	"leasehold/engine"
+	"leasehold/engine/memlock"
+)
+
+// Engine is one client of a World.
+type Engine struct {
+	w      *World
+	inner  atomic.Pointer[memlock.Engine]
+	closed atomic.Bool
+	lose   atomic.Bool            // the next answer
+	fail   atomic.Pointer[string] // that name, in the next batch
+
+	changed func(engine.Claim) // the Watch that runs, under w.mu
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+var errWire = errors.New("the wire was cut")
+
+func (e *Engine) lost() error {
+	if e.lose.Swap(false) {
+		return errWire
+	}
+	return nil
+}
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	w := e.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault.before != nil {
+		w.fault.before(w, r.Name)
+	}
+	join := (*Engine).join
+	if w.fault.join != nil {
+		join = w.fault.join
+	}
+	c, err := join(e, ctx, r)
+	c = e.reply(c)
+	if lost := e.lost(); lost != nil {
+		return engine.Claim{}, lost
+	}
+	return c, err
+}
+
+// join is the innocent Join, remembered.
+func (e *Engine) join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	c, err := e.inner.Load().Join(ctx, r)
+	if err != nil || c.State == engine.Gone {
+		return c, err
+	}
+	p := e.w.pastOf(r.Name)
+	if c.State == engine.Waiting {
+		p.waits++
+	}
+	if k := e.w.claims[r.ID]; k != nil {
+		k.ticket = c.Ticket
+	} else {
+		e.w.claims[r.ID] = &claim{Request: r, by: e, ticket: c.Ticket}
+	}
+	delete(e.w.claims, r.Replaces)
+	return c, nil
+}
+
+// reply is what a fault makes of an honest reply of Join or Renew.
+func (e *Engine) reply(c engine.Claim) engine.Claim {
+	if e.w.fault.reply != nil && c.Name != "" {
+		c = e.w.fault.reply(e, c)
+	}
+	if e.w.fault.alias != nil {
+		c = e.w.fault.alias(e, c)
+	}
+	if k := e.w.claims[c.ID]; k != nil && c.State == engine.Held {
+		k.held = true
+	}
+	return c
+}
+
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	w := e.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cut, failed := e.fail.Swap(nil), error(nil)
+	var out []engine.Claim
+	if cut != nil {
+		failed = errWire
+		if w.fault.guesses {
+			failed = nil
+			for _, r := range rs {
+				if r.Name == *cut {
+					out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
+				}
+			}
+		}
+		rs = slices.DeleteFunc(slices.Clone(rs), func(r engine.Renewal) bool { return r.Name == *cut })
+	}
+	got, err := e.renewAll(ctx, rs)
+	for i := range got {
+		got[i] = e.reply(got[i])
+	}
+	return append(out, got...), errors.Join(err, failed, e.lost())
+}
+
+func (e *Engine) renewAll(ctx context.Context, rs []engine.Renewal) (out []engine.Claim, err error) {
+	f := &e.w.fault
+	if f.before != nil {
+		for _, r := range rs {
+			f.before(e.w, r.Name)
+		}
+	}
+	if f.renew == nil || len(rs) > engine.MaxBatch {
+		return e.inner.Load().Renew(ctx, rs)
+	}
+	for _, r := range rs {
+		c, err := f.renew(e, ctx, r)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// renew is the innocent Renew of one claim, for faults.
+func (e *Engine) renew(ctx context.Context, r engine.Renewal) (engine.Claim, error) {
+	got, err := e.inner.Load().Renew(ctx, []engine.Renewal{r})
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	return got[0], nil
+}
+
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	w := e.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	got, err := e.leaveAll(ctx, cs)
+	for i := range got {
+		if w.fault.alias != nil {
+			got[i] = w.fault.alias(e, got[i])
+		}
+		delete(w.claims, got[i].ID)
+	}
+	if lost := e.lost(); lost != nil {
+		return nil, lost
+	}
+	return got, err
+}
+
+func (e *Engine) leaveAll(ctx context.Context, cs []engine.Claim) (out []engine.Claim, err error) {
+	f := &e.w.fault
+	if f.before != nil {
+		for _, c := range cs {
+			f.before(e.w, c.Name)
+		}
+	}
+	if f.leave == nil || len(cs) > engine.MaxBatch {
+		return e.inner.Load().Leave(ctx, cs)
+	}
+	for _, c := range cs {
+		got, err := f.leave(e, ctx, c)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, got)
+	}
+	return out, nil
+}
+
+// leave is the innocent Leave of one claim, for faults.
+func (e *Engine) leave(ctx context.Context, c engine.Claim) (engine.Claim, error) {
+	got, err := e.inner.Load().Leave(ctx, []engine.Claim{c})
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	return got[0], nil
+}
+
+// Watch implements [engine.Engine]. It begins again when the store was
+// replaced, as a client does that has to connect again.
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	w := e.w
+	w.mu.Lock()
+	e.changed = changed
+	w.mu.Unlock()
+	if w.fault.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	for {
+		err := e.inner.Load().Watch(ctx, func(c engine.Claim) {
+			w.mu.Lock()
+			tell := true
+			if w.fault.alias != nil {
+				c = w.fault.alias(e, c)
+			}
+			if w.fault.note != nil && c.Name != "" {
+				c, tell = w.fault.note(e, c)
+			}
+			if k := w.claims[c.ID]; k != nil && tell && c.State == engine.Held {
+				k.held = true
+			}
+			w.mu.Unlock()
+			if tell {
+				changed(c)
+			}
+		})
+		if ctx.Err() != nil || e.closed.Load() {
+			return err
+		}
+	}
+}
+
+// Line implements [engine.Engine].
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	e.w.mu.Lock()
+	defer e.w.mu.Unlock()
+	if e.w.fault.before != nil {
+		e.w.fault.before(e.w, name)
+	}
+	l, err := e.inner.Load().Line(ctx, e.fold(name))
+	if err == nil {
+		l.Name = name
+		e.shown(&l)
+	}
+	return l, err
+}
+
+// Lines implements [engine.Engine].
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		for l, err := range e.inner.Load().Lines(ctx, prefix) {
+			e.w.mu.Lock()
+			e.shown(&l)
+			e.w.mu.Unlock()
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) shown(l *engine.Line) {
+	if e.w.fault.line != nil {
+		e.w.fault.line(e, l)
+	}
+}
+
+// Evict implements [engine.Engine].
+func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	w := e.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault.evict != nil {
+		return w.fault.evict(e, ctx, name, ticket, now)
+	}
+	return e.evict(ctx, name, ticket, now)
+}
+
+func (e *Engine) evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	if k := e.w.byTicket(name, ticket); k != nil {
+		k.marked = true
+	}
+	return e.inner.Load().Evict(ctx, e.fold(name), ticket, now)
+}
+
+func (e *Engine) fold(name string) string {
+	if e.w.fault.fold != nil {
+		return e.w.fault.fold(name)
+	}
+	return name
+}
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees { return e.inner.Load().Guarantees() }
+
+// Close implements [engine.Engine].
+func (e *Engine) Close() error {
+	w := e.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.closed.Store(true)
+	for id, k := range w.claims {
+		if k.by == e && !k.Detached {
+			delete(w.claims, id)
+		}
+	}
+	return e.inner.Load().Close()
+}

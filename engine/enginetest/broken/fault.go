@@ -1,0 +1,89 @@
+package broken
+
+import (
+	"context"
+
+	"leasehold/engine"
+)
+
+// Fault is one way to be wrong. Its functions run under the world's lock, so
+// they may look before they act; what is nil is right.
+type Fault struct {
+	Name string // what an issue about it would be called
+
+	before func(w *World, name string) // every call that names a line
+	join   func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error)
+	renew  func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error)
+	leave  func(e *Engine, ctx context.Context, c engine.Claim) (engine.Claim, error)
+	evict  func(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error
+
+	reply   func(e *Engine, c engine.Claim) engine.Claim         // of Join and Renew
+	alias   func(e *Engine, c engine.Claim) engine.Claim         // of these, Leave and Watch
+	note    func(e *Engine, c engine.Claim) (engine.Claim, bool) // of Watch; false: not told
+	line    func(e *Engine, l *engine.Line)                      // as inspection shows it
+	fold    func(name string) string
+	restart func(w *World)
+
+	deaf     bool // Watch ignores its context
+	immortal bool // a killed client's claims stay
+	guesses  bool // what a batch could not ask is gone
+	hoards   bool // no name is ever forgotten
+}
+
+// Faults are all of them.
+func Faults() []Fault {
+	return append(append(append(grants(), lifetimes()...), notices()...), others()...)
+}
+
+// front is the line of a name as it truly is, and the claims in it.
+func (e *Engine) front(name string) []engine.Claim {
+	l, err := e.inner.Load().Line(context.Background(), name)
+	if err != nil {
+		return nil
+	}
+	for i := range l.Claims {
+		if k := e.w.byTicket(name, l.Claims[i].Ticket); k != nil {
+			l.Claims[i].ID = k.ID
+		}
+	}
+	return l.Claims
+}
+
+// stands reports whether the store has that claim in line.
+func (e *Engine) stands(name string, id engine.ID) bool {
+	for _, c := range e.front(name) {
+		if c.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// aside takes the waiting claims of a line out, from the back so that none
+// becomes held meanwhile, lets step happen, and puts them back in the order
+// that back gives. Their owners notice nothing but new tickets.
+func (e *Engine) aside(name string, step func(), back func([]*claim) []*claim) {
+	var waiting []*claim
+	line := e.front(name)
+	for i := len(line) - 1; i >= 0 && line[i].State == engine.Waiting; i-- {
+		k := e.w.claims[line[i].ID]
+		if k == nil {
+			return
+		}
+		k.WaitTTL = max(engine.MinTTL, line[i].TTL)
+		waiting = append([]*claim{k}, waiting...)
+	}
+	ctx := context.Background()
+	for i := len(waiting) - 1; i >= 0; i-- {
+		k := waiting[i]
+		_, _ = k.by.leave(ctx, engine.Claim{Name: name, ID: k.ID})
+	}
+	step()
+	for _, k := range back(waiting) {
+		r := k.Request
+		r.Replaces = engine.ID{}
+		_, _ = k.by.join(ctx, r)
+	}
+}
+
+func asTheyWere(ks []*claim) []*claim { return ks }

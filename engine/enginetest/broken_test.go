@@ -1,0 +1,145 @@
+package enginetest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine/enginetest"
+	"leasehold/engine/enginetest/broken"
+)
+
+// caught says for each deliberately broken engine which files of the suite
+// must fail. All others must pass.
+var caught = map[string][]string{
+	// Who holds.
+	"a race lets two hold":                            {"exclusion"},
+	"readers overtake a waiting writer":               {"order"},
+	"grant out of order":                              {"order"},
+	"a third reader waits":                            {"shared"},
+	"the sum of units overflows":                      {"units"},
+	"a reused token":                                  {"tokens"},
+	"tokens start again after a restart":              {"tokens"},
+	"a second Join of one ID stands behind the first": {"idempotence"},
+	"NoWait leaves a claim":                           {"no wait"},
+	"NoWait refuses a free name":                      {"no wait"},
+	"Replaces loses the turn":                         {"replaces"},
+	"Replaces keeps the turn of who is contended":     {"replaces"},
+	"a disagreeing limit is taken":                    {"limits"},
+
+	// How long.
+	"a shorter Renew shortens":                        {"renewal"},
+	"an expired claim is revived":                     {"expiry is one-way"},
+	"an expired claim is passed over and not removed": {"expiry is one-way"},
+	"held from a plain read of a clock that is ahead": {"expiry"},
+	"becoming held extends":                           {"expiry"},
+	"a cancelled Join is a ghost":                     {"cancellation"},
+	"Leave ends another's claim":                      {"loss"},
+	"Leave lies about what it found":                  {"leave"},
+	"a detached claim ends with its client":           {"detached"},
+	"Evict does not check the ticket":                 {"eviction"},
+	"a marked claim is extended":                      {"eviction"},
+	"a dead client holds on":                          {"crash"},
+
+	// Who is told.
+	"a wake-up is lost and there is no floor": {"wake-up"},
+	"who becomes held is not told":            {"wake-up"},
+	"everybody is told of everything":         {"wake-up"},
+	"a call tells its own claim":              {"wake-up"},
+	"contended and never told":                {"contention"},
+	"Watch ignores its context":               {"life cycle"},
+	// Both kinds of note are missing, so both files must say so.
+	"nobody is ever told": {"wake-up", "contention"},
+
+	// The rest.
+	"a secret in Line":                          {"inspection"},
+	"names collide by case":                     {"names"},
+	"the oldest of many names is forgotten":     {"many names"},
+	"what a batch could not ask is called gone": {"batches"},
+	"no name is ever forgotten":                 {"leaks"},
+	"every Join leaves a goroutine":             {"leaks"},
+}
+
+// Patience is what a broken engine's missing note costs, and what an innocent
+// one has to come up with a note on a busy machine.
+const patience = 2 * time.Second
+
+func harness(w *broken.World) enginetest.Harness {
+	return enginetest.Harness{
+		Name: "broken", New: w.Engine, Now: w.Now, Sleep: w.Sleep, Patience: patience,
+		Restart: w.Forget, Forget: w.Forget, Kill: w.Kill,
+		LoseReply: w.LoseReply, FailPartial: w.FailPartial, CountKeys: w.Count,
+	}
+}
+
+// Without a fault everything passes, and everything is exercised: whatever a
+// broken engine fails is due to its fault.
+func TestTheUnbrokenEngineFailsNothing(t *testing.T) {
+	w := broken.New(broken.Fault{})
+	defer w.Close()
+	results, failures := enginetest.Check(t, harness(w))
+	for _, f := range failures {
+		t.Error(f)
+	}
+	for _, r := range results {
+		if r.Outcome != enginetest.Pass {
+			t.Errorf("%s: %s: %s %s", r.Promise, r.Case, r.Outcome, r.Why)
+		}
+	}
+}
+
+func TestEveryBrokenEngineIsCaughtByItsFile(t *testing.T) {
+	unproven := enginetest.Promises()
+	for _, files := range caught {
+		unproven = slices.DeleteFunc(unproven, func(p string) bool { return slices.Contains(files, p) })
+	}
+	if len(unproven) > 0 {
+		t.Errorf("no broken engine shows that these files can fail: %q", unproven)
+	}
+	faults := broken.Faults()
+	if len(faults) != len(caught) {
+		t.Errorf("%d broken engines, %d are in the table", len(faults), len(caught))
+	}
+	// Some mostly wait for what never comes, so many run at once.
+	slots := make(chan struct{}, 8)
+	verdicts := make([]chan func(*testing.T), len(faults))
+	for i, f := range faults {
+		verdicts[i] = make(chan func(*testing.T), 1)
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			verdicts[i] <- judge(t, f)
+		}()
+	}
+	for i, f := range faults {
+		t.Run(f.Name, func(t *testing.T) { (<-verdicts[i])(t) })
+	}
+}
+
+// judge runs the suite on one broken engine.
+func judge(t *testing.T, f broken.Fault) func(*testing.T) {
+	w := broken.New(f)
+	defer w.Close()
+	results, failures := enginetest.Check(t, harness(w))
+	return func(t *testing.T) {
+		want, known := caught[f.Name]
+		if !known {
+			t.Fatal("the table does not say which file must catch it")
+		}
+		failed := map[string]bool{}
+		for _, r := range results {
+			if r.Outcome == enginetest.Fail {
+				failed[r.Promise] = true
+			}
+		}
+		for _, p := range want {
+			if !failed[p] {
+				t.Errorf("%s did not catch it", p)
+			}
+		}
+		if len(failed) > len(want) {
+			t.Errorf("only %s should fail, these failed:\n%s", strings.Join(want, ", "), strings.Join(failures, "\n"))
+		}
+	}
+}
