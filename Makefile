@@ -92,6 +92,15 @@ bench: ## peers side by side, with bars; FAMILY=redis for one family
 bench-quick: ## the same in two minutes
 	go run ./bench -quick $(if $(FAMILY),-family $(FAMILY)) $(BENCHFLAGS)
 
+.PHONY: bench-self-test
+bench-self-test: ## show that the benchmark notices what it must
+	go run ./bench -self-test
+
+.PHONY: guarantees
+guarantees: ## measure every engine and write docs/guarantees
+	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/...
+	go run ./engine/enginetest/table
+
 .PHONY: ci
 ci: ## everything, as CI does it
 	.ci/run

@@ -1,0 +1,171 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/quick"
+
+	"leasehold/engine"
+)
+
+func TestOpensWhatItLists(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir := t.TempDir()
+	for _, rawURL := range []string{"mem:", "dir://" + filepath.ToSlash(dir), "DIR://" + filepath.ToSlash(dir), "dir:", ""} {
+		t.Run(rawURL, func(t *testing.T) {
+			eng, err := Open(t.Context(), rawURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer eng.Close()
+			r := engine.Request{Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: engine.MinTTL}
+			if c, err := eng.Join(t.Context(), r); err != nil || c.State != engine.Held {
+				t.Fatalf("Join: %v, %v", c.State, err)
+			}
+		})
+	}
+}
+
+func TestTwoOfOneDirectoryExclude(t *testing.T) {
+	rawURL := "dir://" + filepath.ToSlash(t.TempDir())
+	var states []engine.State
+	for range 2 {
+		eng, err := Open(t.Context(), rawURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer eng.Close()
+		c, err := eng.Join(t.Context(), engine.Request{
+			Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: engine.MaxTTL,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, c.State)
+	}
+	if states[0] != engine.Held || states[1] != engine.Waiting {
+		t.Fatalf("the first is %v, the second %v", states[0], states[1])
+	}
+}
+
+func TestRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	for rawURL, want := range map[string]string{
+		"zookeeper-ng://host/": "unknown scheme",
+		"/var/lib/locks":       "has no scheme",
+		"locks":                "has no scheme",
+		"./a:b":                "has no scheme",
+		"mem:shared":           "nothing after the colon",
+		"dir://var/lib":        "three slashes, dir:///var/lib",
+		"dir:///a?froce=true":  "unknown option \"froce\"",
+		"dir:///a?force=maybe": "force is true or false",
+		"dir:///a?force=1;b":   "semicolon",
+		"dir:///a%00b":         "NUL",
+		"dir:///a#b":           "%23",
+		"dir:///a%zz":          "invalid URL escape",
+		"dir:a%zz":             "invalid URL escape",
+	} {
+		t.Run(rawURL, func(t *testing.T) {
+			eng, err := Open(t.Context(), rawURL)
+			if err == nil {
+				eng.Close()
+				t.Fatal("opened")
+			}
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not say %q", err, want)
+			}
+			if strings.Contains(want, "scheme") {
+				for _, s := range Schemes() {
+					if !strings.Contains(err.Error(), s.Usage) {
+						t.Errorf("%q does not list %q", err, s.Usage)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestDirOf(t *testing.T) {
+	for rawURL, want := range map[string]string{
+		"dir:":                       "",
+		"dir://":                     "",
+		"dir:///a/b":                 "/a/b",
+		"dir:/a/b":                   "/a/b",
+		"dir:a/b":                    "a/b",
+		"dir:./a":                    "./a",
+		"dir:///a%20b%3Fc":           "/a b?c",
+		"dir:a%20b":                  "a b",
+		"dir:///a?force=true":        "/a forced",
+		"dir:a?force=1":              "a forced",
+		"dir:?force=true":            " forced",
+		"dir:///a?force=false":       "/a",
+		"dir:///a?":                  "/a",
+		"dir:///caf%C3%A9/%F0%9F%94": "/caf\u00e9/\xf0\x9f\x94",
+	} {
+		got, o, err := dirOf(rawURL)
+		if err != nil {
+			t.Errorf("%s: %v", rawURL, err)
+			continue
+		}
+		if got = filepath.ToSlash(got); o.Force {
+			got += " forced"
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", rawURL, got, want)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for rawURL, want := range map[string]string{
+		"":                                    "",
+		"dir:///a/b":                          "dir:///a/b",
+		"redis://localhost:1/2":               "redis://localhost:1/2",
+		"redis://me@host":                     "redis://me@host",
+		"redis://me:sesame@host:1/2?a=b":      "redis://me:xxxxx@host:1/2?a=b",
+		"redis://:sesame@host":                "redis://:xxxxx@host",
+		"redis://me:se/s?a#m@e@h1:1,h2:2/0":   "redis://me:xxxxx@h1:1,h2:2/0",
+		"redis://h?password=sesame&db=1":      "redis://h?password=xxxxx&db=1",
+		"redis://h?a=1&sentinel_PASSWORD=ses": "redis://h?a=1&sentinel_PASSWORD=xxxxx",
+		"redis://h?%70assword=sesame#x":       "redis://h?%70assword=xxxxx#x",
+		"redis://h?auth_token=":               "redis://h?auth_token=",
+	} {
+		got := Redact(rawURL)
+		if got != want {
+			t.Errorf("%q: %q, want %q", rawURL, got, want)
+		}
+		if HasSecret(rawURL) != strings.Contains(want, hidden) {
+			t.Errorf("%q: HasSecret is %v", rawURL, HasSecret(rawURL))
+		}
+	}
+}
+
+// Whatever a password is made of, no error shows it: an engine may quote the
+// URL or any part of it, escaped or not.
+func TestErrorsShowNoPassword(t *testing.T) {
+	cause := errors.New("cause")
+	check := func(noise string) bool {
+		password := "7?/@:%#\\\"" + noise + "sesame"
+		rawURL := "redis://me:" + password + "@host:1/0"
+		for _, said := range []string{rawURL, password, "parse \"" + rawURL + "\": bad", "port " + password + " after host"} {
+			err := conceal(rawURL, errors.Join(errors.New(said), cause))
+			if strings.Contains(err.Error(), "sesame") || !errors.Is(err, cause) {
+				t.Logf("%q", err)
+				return false
+			}
+		}
+		_, err := Open(context.Background(), "x"+rawURL)
+		return err != nil && !strings.Contains(err.Error(), "sesame")
+	}
+	if err := quick.Check(check, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, rawURL := range []string{"dir://me:sesame@host/", "mem:?password=sesame", "sesame?password=sesame"} {
+		_, err := Open(t.Context(), rawURL)
+		if err == nil || strings.Contains(strings.TrimPrefix(err.Error(), `engine "sesame`), "sesame") {
+			t.Errorf("%s: %v", rawURL, err)
+		}
+	}
+}

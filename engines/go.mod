@@ -1,0 +1,9 @@
+module leasehold/engines
+
+go 1.26.0
+
+require leasehold v0.0.0
+
+require golang.org/x/sys v0.49.0 // indirect
+
+replace leasehold => ../
