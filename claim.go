@@ -23,12 +23,13 @@ type claim struct {
 	granted time.Duration // by that call
 	proof   time.Duration // its start
 
-	old       *claim // what its Join replaces, until that is answered
-	joining   bool   // not answered yet
-	asking    bool   // its Join or Leave is under way
-	inflight  int    // Renews under way
-	abandoned bool   // nobody wants it any more: Leave once the Join is answered
-	raised    bool   // its full TTL was granted while it was held
+	old       *claim        // what its Join replaces, until that is answered
+	joining   bool          // not answered yet
+	asking    bool          // its Join or Leave is under way
+	inflight  int           // Renews under way
+	born      time.Duration // start of the Join that was answered
+	abandoned bool          // nobody wants it any more: Leave once the Join is answered
+	raised    bool          // its full TTL was granted while it was held
 	evicted   bool
 
 	// contended: somebody waits behind, as far as is known. False is believed
@@ -82,6 +83,9 @@ func (cl *claim) want(now time.Duration) time.Duration {
 		return min(max(cl.keptTill-now, engine.MinTTL), engine.MaxTTL)
 	case cl.state == engine.Held:
 		return cl.ttl()
+	}
+	if now < cl.born+cl.req.WaitTTL/3 {
+		return cl.req.WaitTTL // asked early, by a new subscription: no reason to raise it
 	}
 	return cl.waitTTL()
 }

@@ -36,7 +36,8 @@ type core struct {
 	end  context.CancelFunc
 	wg   sync.WaitGroup // every goroutine of this client
 
-	kick chan struct{} // capacity 1: the keeper has something earlier to do
+	readies sync.Pool     // of chan struct{}, capacity 1
+	kick    chan struct{} // capacity 1: the keeper has something earlier to do
 
 	mu       sync.Mutex
 	closed   bool
@@ -216,7 +217,7 @@ func (k *core) close() error {
 		<-k.ended
 		return k.result
 	}
-	k.closed = true
+	k.closed = true // the keeper ends at its next look
 	var leave []engine.Claim
 	for id, cl := range k.claims {
 		for l := cl.leases; l != nil; l = l.next {

@@ -98,6 +98,7 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 	ln.lastErr = nil
 	k.replaced(cl)
 	cl.joining = false
+	cl.born = s
 	if cl.abandoned || cl.evicted || got.State == engine.Gone {
 		k.take(ln, cl)
 		if got.State == engine.Gone && !got.Evicted {

@@ -35,6 +35,10 @@ func (k *core) keep() {
 	drift := k.drift()
 	for {
 		k.mu.Lock()
+		if k.closed {
+			k.unlock()
+			return
+		}
 		now := k.now()
 		if d := k.drift(); (d - drift).Abs() > tick {
 			// Somebody stepped the wall clock, which an engine may go by.
@@ -98,9 +102,6 @@ func (w *work) start(k *core) {
 
 // collect does what is due and returns the calls to make. Called with mu held.
 func (k *core) collect(now time.Duration) (w work) {
-	if k.closed {
-		return w
-	}
 	var batch []engine.Renewal
 	for len(k.due) > 0 {
 		cl := k.due[0]

@@ -56,6 +56,7 @@ type Lease struct {
 	hold       *hold // shared with re-entered leases
 	own        hold
 	token      Token
+	ticket     uint64 // of the claim it waited with, once it gave up
 	heldAt     time.Duration
 	life       context.Context
 	cancel     context.CancelCauseFunc

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"leasehold/engine"
@@ -34,10 +33,6 @@ type localLine struct {
 	lastErr    error     // of the Join under way
 }
 
-// readies are the channels callers wait on. A pool, since at a million hand-
-// overs a second they are the larger half of the garbage.
-var readies = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
-
 var errWaited = errors.New("waited long enough")
 
 // obtain is every way to a lease.
@@ -66,7 +61,7 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 	if c.lock.Wait > 0 || k.opts.Observer != nil {
 		l.began = k.now()
 	}
-	l.ready = readies.Get().(chan struct{})
+	l.ready = k.ready()
 
 	k.mu.Lock()
 	if k.closed {
@@ -96,7 +91,7 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 			<-l.ready // delivered or failed in the meantime: that counts
 		}
 	}
-	readies.Put(l.ready)
+	k.readies.Put(l.ready)
 	l.ready = nil
 	if l.failed != nil {
 		return nil, k.explain(ctx, op, l, l.failed)
@@ -290,6 +285,9 @@ func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
 	}
 	ln.remove(l)
 	l.failed = cause
+	if ln.cur != nil {
+		l.ticket = ln.cur.ticket
+	}
 	if ln.lastErr != nil {
 		l.failed = fmt.Errorf("%w: %w", ErrUnavailable, ln.lastErr)
 		if cause != errWaited {
@@ -325,7 +323,7 @@ func (k *core) explain(ctx context.Context, op string, l *Lease, err error) erro
 		waited = k.now() - l.began
 	}
 	if err == errWaited || err == ErrHeld {
-		err = k.heldError(ctx, l.name, waited)
+		err = k.heldError(ctx, l, waited)
 	}
 	err = wrap(op, l.name, err)
 	if k.opts.Observer != nil {
@@ -334,22 +332,32 @@ func (k *core) explain(ctx context.Context, op string, l *Lease, err error) erro
 	return err
 }
 
-func (k *core) heldError(ctx context.Context, name string, waited time.Duration) error {
-	held := &HeldError{Name: name, Waited: waited}
+func (k *core) heldError(ctx context.Context, l *Lease, waited time.Duration) error {
+	held := &HeldError{Name: l.name, Waited: waited}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	line, err := k.eng.Line(ctx, name)
+	line, err := k.eng.Line(ctx, l.name)
 	if err != nil {
 		return held // that somebody holds it is known; who, is not
 	}
 	for _, c := range line.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)
-		} else {
-			held.Ahead++
+		} else if l.ticket == 0 || c.Ticket < l.ticket {
+			held.Ahead++ // not this caller's own claim, which is being left
 		}
 	}
 	return held
+}
+
+// ready is a channel to wait on. They are pooled, since at a million hand-overs
+// a second they are the larger half of the garbage; per client, since one from
+// outside a synctest bubble must not get into it.
+func (k *core) ready() chan struct{} {
+	if ch, ok := k.readies.Get().(chan struct{}); ok {
+		return ch
+	}
+	return make(chan struct{}, 1)
 }
 
 func (ln *localLine) push(l *Lease) {

@@ -30,7 +30,7 @@ func (k *core) reenter(l *Lease, key lineKey) (done bool, err error) {
 		l.hold.count++
 		cl.add(l)
 		k.event(Event{Kind: EventLent, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit})
-		readies.Put(l.ready)
+		k.readies.Put(l.ready)
 		l.ready = nil
 		return true, nil
 	}
