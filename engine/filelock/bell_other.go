@@ -1,0 +1,35 @@
+//go:build !linux
+
+package filelock
+
+import (
+	"errors"
+	"net"
+)
+
+// wakes: clients of this system do not wake each other; they look, as often as
+// Claim.Look says. (The BSDs have the sockets, but no way to name one by the
+// descriptor of its directory, and their paths end at 104 bytes.)
+const wakes = false
+
+const (
+	notesSuffix = ".d"
+	lifeSuffix  = ".s"
+)
+
+var errNoBell = errors.New("filelock: no sockets on this system")
+
+type bell struct{}
+
+func newBell(dir, string) (*bell, error) { return &bell{}, nil }
+
+func (*bell) receive(func([]byte), func()) {}
+func (*bell) accept()                      {}
+func (*bell) close()                       {}
+
+type noteConn struct{}
+
+func dialNotes(dir, string) (noteConn, error)      { return noteConn{}, errNoBell }
+func (noteConn) send([]byte) (bool, error)         { return false, errNoBell }
+func (noteConn) close()                            {}
+func dialLife(dir, string) (net.Conn, bool, error) { return nil, true, errNoBell }

@@ -1,0 +1,65 @@
+package filelock
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// errNoDir: nothing in the environment says where state may be kept.
+var errNoDir = errors.New("no directory for locks: HOME is not set; say where with --engine dir:///path or LEASEHOLD_ENGINE=dir:///path")
+
+// DefaultDir is the directory that all processes of this user agree on if they
+// are given none. The first of these that applies:
+//
+//  1. $STATE_DIRECTORY, as systemd sets it for a unit with StateDirectory=;
+//     of several directories the first. (With StateDirectory=leasehold that is
+//     /var/lib/leasehold for system units: the same as 3.)
+//  2. $XDG_STATE_HOME/leasehold
+//  3. /var/lib/leasehold, if the user is root
+//  4. ~/.local/state/leasehold; on Windows %LocalAppData%\leasehold
+//
+// Relative paths in the environment are ignored, as the XDG specification
+// demands. If nothing applies the error says how to name a directory.
+func DefaultDir() (string, error) {
+	return defaultDir(os.Getenv, os.Geteuid() == 0, runtime.GOOS == "windows")
+}
+
+func defaultDir(getenv func(string) string, root, windows bool) (string, error) {
+	first, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":")
+	switch {
+	case windows:
+		if d := getenv("LocalAppData"); filepath.IsAbs(d) {
+			return filepath.Join(d, "leasehold"), nil
+		}
+		return "", errors.New("no directory for locks: LocalAppData is not set; say where with --engine or LEASEHOLD_ENGINE")
+	case filepath.IsAbs(first):
+		return filepath.Clean(first), nil
+	case filepath.IsAbs(getenv("XDG_STATE_HOME")):
+		return filepath.Join(getenv("XDG_STATE_HOME"), "leasehold"), nil
+	case root:
+		return "/var/lib/leasehold", nil
+	case filepath.IsAbs(getenv("HOME")):
+		return filepath.Join(getenv("HOME"), ".local", "state", "leasehold"), nil
+	}
+	return "", errNoDir
+}
+
+// makeSub opens a directory inside d, made with mode 0700 if it is not there.
+func (d dir) makeSub(name string) (dir, error) {
+	if err := d.mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return dir{}, err
+	}
+	s, err := d.sub(name)
+	if err != nil {
+		return dir{}, err
+	}
+	if err := s.mine(name); err != nil {
+		s.close()
+		return dir{}, err
+	}
+	return s, nil
+}

@@ -1,0 +1,47 @@
+// Package filelock is the embedded default: locks between the processes of one
+// machine, kept in a directory. No server, nothing to set up.
+//
+// # What it promises
+//
+// Exclusion among all processes that use the directory under one kernel,
+// containers included; first come, first served between them; every mode;
+// tokens that rise even over a reboot (the last one plus one, or the wall
+// clock in microseconds, whichever is more). Deadlines are counted in
+// CLOCK_BOOTTIME, so that no wall clock decides anything but tokens.
+//
+// A process that ends, however it ends, gives up its claims at once: its life
+// is a kernel lock on a file. Claims joined as Detached stay until their TTL.
+// A process that is stopped or killed at any instruction in here delays others
+// on the same name by about a second, never more than two, and loses nothing
+// of theirs.
+//
+// # What it cannot
+//
+// It cannot exclude processes of another machine. File systems not known to be
+// local are refused. Whoever may write in the directory may break every
+// promise, above all by deleting it while it is in use; it therefore belongs
+// to one user and is closed to all others. After a crash of the machine all
+// lines are empty, since all their clients are: the files are never synced,
+// and tokens then rise as far as the wall clock was not stepped back.
+//
+// On macOS and FreeBSD, and on Windows, exclusion, order and crash release are
+// the same, but clients do not wake each other: the core looks every ten
+// milliseconds for who is next, and less often for others (Claim.Look). There
+// are no detached claims there. On Windows a record goes only when no process
+// has it open any more, and the directory is not checked for who may write in
+// it: leave it where only its user may.
+//
+// # How
+//
+//	lines/<hash>/<number>   one line: two checksummed slots       record.go
+//	floor/<number>          tickets of lines that were removed    cache.go
+//	clients/<client>        its lock is that client's life        life.go
+//	clients/<client>.d      socket: notes for that client         peers.go
+//	clients/<client>.s      socket: ends with that client         watch.go
+//	new/                    records about to be founded           record.go
+//
+// A change is: take the kernel lock, read, apply package line, write the slot
+// that is not the newest, look whether the file is still the record, unlock,
+// and only then tell others. That is five system calls, see update.go; the
+// argument why it can be interrupted anywhere is at type record.
+package filelock

@@ -1,0 +1,30 @@
+//go:build darwin || freebsd
+
+package filelock
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// local refuses a file system that is not marked as stored on this machine.
+func (d dir) local(path string) error {
+	var st unix.Statfs_t
+	if err := again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
+		return err
+	}
+	if st.Flags&unix.MNT_LOCAL == 0 {
+		return fmt.Errorf("%s is not on a local file system, so that locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one kernel use it", path)
+	}
+	return nil
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+func isReadOnly(err error) bool {
+	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+}

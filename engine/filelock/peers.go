@@ -1,0 +1,163 @@
+package filelock
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"strings"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+// maxPeers bounds the clients to which descriptors are kept open, two each.
+const maxPeers = 128
+
+// peer is another client as this one has it open. Under Engine.peers.
+type peer struct {
+	life  file
+	notes noteConn
+	dials bool // notes is open
+}
+
+const maxClient = 13 // characters of a client's name
+
+// newClient draws 64 random bits. The name is short, because the path of a
+// socket may have 107 bytes only.
+func newClient() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+}
+
+func validClient(s string) bool {
+	return len(s) == maxClient && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// peer finds or opens one. The caller has e.peers.
+func (e *Engine) peer(client string) (*peer, error) {
+	if p := e.peers.m[client]; p != nil {
+		return p, nil
+	}
+	f, err := e.clients.open(client)
+	if err != nil {
+		return nil, err
+	}
+	if len(e.peers.m) >= maxPeers {
+		for other := range e.peers.m { // any: the order of a map is random enough
+			e.dropPeer(other)
+			break
+		}
+	}
+	p := &peer{life: f}
+	e.peers.m[client] = p
+	return p, nil
+}
+
+func (e *Engine) dropPeer(client string) {
+	p := e.peers.m[client]
+	if p == nil {
+		return
+	}
+	delete(e.peers.m, client)
+	p.life.close()
+	if p.dials {
+		p.notes.close()
+	}
+}
+
+// send delivers notes after the change counts, never before: who is told that
+// it holds does hold. Notes are lost with a sender that dies here, and with a
+// receiver that is stopped: renewals are the floor.
+func (e *Engine) send(notes []line.Note) {
+	for i := range notes {
+		n := &notes[i]
+		switch {
+		case n.Client != e.client:
+			e.sendTo(n.Client, &n.Claim)
+		case n.Claim.State == engine.Unknown:
+			e.lookSoon(n.Claim.Name)
+		default:
+			e.post(n.Claim)
+		}
+	}
+}
+
+// sendTo never blocks. Each peer has a socket of its own here, because what
+// waits unread counts against its sender's socket: with a single one, a
+// stopped receiver would silence it for all others.
+//
+// When it is full, for either reason, messages are waiting to be read there.
+// So: raise the flag in the receiver's file, then try once more. If that fails
+// too, messages were waiting after the flag was raised, and the receiver looks
+// at the flag whenever it has read all of them (see overflow).
+func (e *Engine) sendTo(client string, c *engine.Claim) {
+	if !validClient(client) {
+		return
+	}
+	e.peers.Lock()
+	defer e.peers.Unlock()
+	p, err := e.peer(client)
+	if err != nil {
+		return
+	}
+	if !p.dials {
+		if p.notes, err = dialNotes(e.clients, client); err != nil {
+			return
+		}
+		p.dials = true
+	}
+	e.peers.buf = appendNote(e.peers.buf[:0], c)
+	full, err := p.notes.send(e.peers.buf)
+	if full {
+		if err = p.life.writeAt([]byte{1}, 0); err == nil {
+			_, err = p.notes.send(e.peers.buf)
+		}
+	}
+	if err != nil {
+		e.dropPeer(client)
+	}
+}
+
+// overflow reports whether notes were lost since it was last asked, and
+// forgets it. The caller then looks at everything, which covers every note
+// whose sender raised the flag before now.
+func (e *Engine) overflow() bool {
+	var b [1]byte
+	if n, err := e.life.readAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
+		return false
+	}
+	return e.life.writeAt([]byte{0}, 0) == nil
+}
+
+const (
+	noteContended = 1 << iota
+	noteEvicted
+)
+
+const noteHead = 1 + 1 + 16 + 8 + 4 + 4
+
+// appendNote encodes what Watch reports. A claim in state Unknown asks the
+// receiving engine to look who is ahead of its own claims in that line.
+func appendNote(b []byte, c *engine.Claim) []byte {
+	b = append(b, byte(c.State), flag(c.Contended, noteContended)|flag(c.Evicted, noteEvicted))
+	b = append(b, c.ID[:]...)
+	b = binary.LittleEndian.AppendUint64(b, c.Ticket)
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Units))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Limit))
+	return append(b, c.Name...)
+}
+
+func parseNote(b []byte) (c engine.Claim, ok bool) {
+	if len(b) < noteHead || b[0] > byte(engine.Gone) || engine.CheckName(string(b[noteHead:])) != nil {
+		return c, false
+	}
+	c.State = engine.State(b[0])
+	c.Contended, c.Evicted = b[1]&noteContended != 0, b[1]&noteEvicted != 0
+	copy(c.ID[:], b[2:])
+	c.Ticket = binary.LittleEndian.Uint64(b[18:])
+	c.Units = int32(binary.LittleEndian.Uint32(b[26:]))
+	c.Limit = int32(binary.LittleEndian.Uint32(b[30:]))
+	c.Name = string(b[noteHead:])
+	return c, true
+}

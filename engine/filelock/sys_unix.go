@@ -1,0 +1,197 @@
+//go:build linux || darwin || freebsd
+
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// file and dir are bare descriptors: a transaction is five system calls, and
+// package os would add half of that again in bookkeeping. Everything is opened
+// close-on-exec, so that a child process never keeps a claim alive, and never
+// through a symbolic link.
+type file struct{ fd int }
+
+type dir struct{ fd int }
+
+const openFlags = unix.O_CLOEXEC | unix.O_NOFOLLOW
+
+// again repeats a call that a signal interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func (f file) close() { unix.Close(f.fd) }
+
+func (f file) readAt(b []byte, off int64) (n int, err error) {
+	for {
+		if n, err = unix.Pread(f.fd, b, off); err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+// writeAt writes all of b or says why not.
+func (f file) writeAt(b []byte, off int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(f.fd, b, off)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b, off = b[n:], off+int64(n)
+	}
+	return nil
+}
+
+func (f file) truncate(size int64) error {
+	return again(func() error { return unix.Ftruncate(f.fd, size) })
+}
+
+// tryLock takes the kernel lock if it is free. flock and not an OFD lock:
+// both belong to the open file and not to the process (so two engines of one
+// process exclude each other, and closing an unrelated descriptor releases
+// nothing), but flock is one word in the kernel, and the BSDs have it too.
+func (f file) tryLock() (bool, error) { return f.flock(unix.LOCK_EX) }
+
+// tryShared takes the kernel lock together with others who only look whether
+// its owner lives.
+func (f file) tryShared() (bool, error) { return f.flock(unix.LOCK_SH) }
+
+func (f file) flock(how int) (bool, error) {
+	for {
+		switch err := unix.Flock(f.fd, how|unix.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case unix.EWOULDBLOCK:
+			return false, nil
+		case unix.EINTR:
+		default:
+			return false, fmt.Errorf("flock: %w", err)
+		}
+	}
+}
+
+func (f file) unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
+
+// linked reports whether any name still leads to the file.
+func (f file) linked() (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return false, err
+	}
+	return st.Nlink > 0, nil
+}
+
+func openDir(path string) (dir, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
+	return dir{fd}, err
+}
+
+func (d dir) close() { unix.Close(d.fd) }
+
+func (d dir) sub(name string) (dir, error) {
+	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
+	return dir{fd}, err
+}
+
+func (d dir) open(name string) (file, error) {
+	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|openFlags, 0)
+	return file{fd}, err
+}
+
+// create makes a file that must not exist yet.
+func (d dir) create(name string) (file, error) {
+	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|openFlags, 0o600)
+	return file{fd}, err
+}
+
+func (d dir) has(name string) (bool, error) {
+	var st unix.Stat_t
+	switch err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err {
+	case nil:
+		return true, nil
+	case unix.ENOENT:
+		return false, nil
+	default:
+		return false, err
+	}
+}
+
+func (d dir) mkdir(name string) error { return unix.Mkdirat(d.fd, name, 0o700) }
+
+// moveDir renames a directory to a name that must be free or an empty
+// directory: rename(2) itself refuses everything else.
+func (d dir) moveDir(name string, to dir, as string) error {
+	return unix.Renameat(d.fd, name, to.fd, as)
+}
+
+// bornPrefix is in front of the name of a client's file until it is locked.
+const bornPrefix = "new."
+
+// move renames a file.
+func (d dir) move(name, as string) error { return unix.Renameat(d.fd, name, d.fd, as) }
+
+func (d dir) remove(name string) error { return unix.Unlinkat(d.fd, name, 0) }
+
+// rmdir removes an empty directory and nothing else.
+func (d dir) rmdir(name string) error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) }
+
+// list reads the names in the directory, through an open file of its own.
+func (d dir) list() ([]string, error) {
+	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+// inUse says that a directory's name is taken by one that is not empty.
+func inUse(err error) bool { return err == unix.ENOTEMPTY || err == unix.EEXIST }
+
+// makeRoot opens the engine's directory, made if it is not there.
+func makeRoot(path string) (dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return dir{}, err
+	}
+	d, err := openDir(path)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return d, fmt.Errorf("%s is not a directory (a symbolic link to one does not count): give the real path", path)
+	}
+	if err != nil {
+		return d, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	if err := d.mine(path); err != nil {
+		d.close()
+		return d, err
+	}
+	return d, nil
+}
+
+// mine refuses a directory in which somebody else could replace our files.
+func (d dir) mine(path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, not to this process's user %d: use a directory of your own", path, st.Uid, os.Geteuid())
+	}
+	if st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s can be written by others (mode %04o): chmod 700 it", path, st.Mode&0o7777)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// On Windows a directory is a path, and a file that somebody has open can be
+// neither removed nor renamed, since it is opened without FILE_SHARE_DELETE.
+// What descriptors give elsewhere follows from that: as long as this process
+// has a number of a record open, the path of its directory cannot come to mean
+// another one.
+
+type file struct{ h windows.Handle }
+
+type dir struct{ path string }
+
+func openFile(path string, how uint32) (file, error) {
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return file{}, err
+	}
+	h, err := windows.CreateFile(p, windows.GENERIC_READ|windows.GENERIC_WRITE,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE, nil, how,
+		windows.FILE_ATTRIBUTE_NORMAL|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	return file{h}, err
+}
+
+func (f file) close() { windows.CloseHandle(f.h) }
+
+func at(off int64) *windows.Overlapped {
+	return &windows.Overlapped{Offset: uint32(off), OffsetHigh: uint32(off >> 32)}
+}
+
+func (f file) readAt(b []byte, off int64) (int, error) {
+	var n uint32
+	err := windows.ReadFile(f.h, b, &n, at(off))
+	if err == windows.ERROR_HANDLE_EOF {
+		err = io.EOF
+	}
+	return int(n), err
+}
+
+// writeAt writes all of b or says why not.
+func (f file) writeAt(b []byte, off int64) error {
+	for len(b) > 0 {
+		var n uint32
+		if err := windows.WriteFile(f.h, b, &n, at(off)); err != nil {
+			return err
+		}
+		b, off = b[n:], off+int64(n)
+	}
+	return nil
+}
+
+func (f file) truncate(size int64) error { return windows.Ftruncate(f.h, size) }
+
+// lockAt is far behind every byte that is ever written: locks are mandatory
+// here and would keep others from reading.
+const lockAt = 1 << 62
+
+func (f file) tryLock() (bool, error) { return f.lock(windows.LOCKFILE_EXCLUSIVE_LOCK) }
+
+func (f file) tryShared() (bool, error) { return f.lock(0) }
+
+func (f file) lock(how uint32) (bool, error) {
+	err := windows.LockFileEx(f.h, how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at(lockAt))
+	switch err {
+	case nil:
+		return true, nil
+	case windows.ERROR_LOCK_VIOLATION, windows.ERROR_IO_PENDING:
+		return false, nil
+	}
+	return false, fmt.Errorf("LockFileEx: %w", err)
+}
+
+func (f file) unlock() { _ = windows.UnlockFileEx(f.h, 0, 1, 0, at(lockAt)) }
+
+// linked: what is open cannot be removed.
+func (f file) linked() (bool, error) { return true, nil }
+
+func (d dir) close() {}
+
+func (d dir) join(name string) string { return filepath.Join(d.path, name) }
+
+func (d dir) sub(name string) (dir, error) {
+	s := dir{d.join(name)}
+	st, err := os.Lstat(s.path)
+	if err == nil && !st.IsDir() {
+		err = fmt.Errorf("%s is not a directory", s.path)
+	}
+	return s, err
+}
+
+func (d dir) open(name string) (file, error) { return openFile(d.join(name), windows.OPEN_EXISTING) }
+
+// create makes a file that must not exist yet.
+func (d dir) create(name string) (file, error) { return openFile(d.join(name), windows.CREATE_NEW) }
+
+func (d dir) has(name string) (bool, error) {
+	_, err := os.Lstat(d.join(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (d dir) mkdir(name string) error { return os.Mkdir(d.join(name), 0o700) }
+
+// moveDir renames a directory to a name that must be free: an empty directory
+// that is in the way goes first, and only if it is empty.
+func (d dir) moveDir(name string, to dir, as string) error {
+	err := os.Rename(d.join(name), to.join(as))
+	if err != nil && windows.RemoveDirectory(windows.StringToUTF16Ptr(to.join(as))) == nil {
+		err = os.Rename(d.join(name), to.join(as))
+	}
+	return err
+}
+
+// move is never needed, see bornPrefix.
+func (d dir) move(name, as string) error { return errors.ErrUnsupported }
+
+// bornPrefix: none, since an open file cannot be renamed here. Nor can it be
+// removed, so that a sweeper does no harm to a client that has no lock yet.
+const bornPrefix = ""
+
+func (d dir) remove(name string) error { return os.Remove(d.join(name)) }
+
+// rmdir removes an empty directory and nothing else.
+func (d dir) rmdir(name string) error {
+	return windows.RemoveDirectory(windows.StringToUTF16Ptr(d.join(name)))
+}
+
+func (d dir) list() ([]string, error) {
+	f, err := os.Open(d.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+// inUse says that a directory's name is taken by one that is not empty, or
+// that somebody has it open.
+func inUse(err error) bool {
+	return errors.Is(err, fs.ErrExist) || errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) ||
+		errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_SHARING_VIOLATION)
+}
+
+// makeRoot opens the engine's directory, made if it is not there. Who may
+// write in it is left to its access control list: %LocalAppData% is the
+// user's own.
+func makeRoot(path string) (dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return dir{}, err
+	}
+	return dir{filepath.Dir(path)}.sub(filepath.Base(path))
+}
+
+func (d dir) mine(string) error { return nil }
+
+// local refuses a drive that is not one of this machine.
+func (d dir) local(path string) error {
+	root := filepath.VolumeName(path) + `\`
+	p, err := windows.UTF16PtrFromString(root)
+	if err != nil {
+		return err
+	}
+	switch windows.GetDriveType(p) {
+	case windows.DRIVE_FIXED, windows.DRIVE_RAMDISK, windows.DRIVE_REMOVABLE:
+		if !strings.HasPrefix(root, `\\`) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not on a local drive, so that locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one machine use it", path)
+}
+
+func isFull(err error) bool { return errors.Is(err, windows.ERROR_DISK_FULL) }
+
+func isReadOnly(err error) bool {
+	return errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_WRITE_PROTECT)
+}
+
+// knowsBoot: not here. Deadlines of an earlier boot could be taken for those
+// of this one, but only of claims that outlive their client: all others ended
+// with the processes of that boot. So there are no detached claims.
+const knowsBoot = false
+
+// bootClock is GetTickCount64: the same for all processes, counting sleep, in
+// steps of ten to sixteen milliseconds.
+func bootClock() (boot [16]byte, clock func() time.Duration, err error) {
+	return boot, windows.DurationSinceBoot, nil
+}

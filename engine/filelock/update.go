@@ -1,0 +1,260 @@
+package filelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+// change is one operation on one line. run is called again, on the line as it
+// then is, whenever an attempt turned out not to count; it must therefore only
+// assign, never add up.
+type change struct {
+	run   func(now time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error)
+	owner *engine.Request // Join: whose owner stands beside the new claim
+	renew bool            // probe further than a Join does: renewals are the floor
+	look  bool            // probe everybody ahead: somebody is known to have died
+	tell  bool            // tell every holder what it is, known or not
+
+	leaves bool // every claim in the answer says how a Leave found it
+}
+
+// outcome is what counts of a change.
+type outcome struct {
+	claims []engine.Claim
+	notes  []line.Note
+	arm    []arm // whose deaths matter to claims that wait here
+	err    error // of the operation itself: refused
+	ran    bool
+}
+
+// update applies one change to one line, sends its notes, and keeps watch over
+// the clients that its claims wait for. An error that is not ErrRefused means
+// that nothing was learned; the change may still have happened, and every
+// change is harmless to repeat by ID.
+func (e *Engine) update(ctx context.Context, name string, ch change) ([]engine.Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !e.enter() {
+		return nil, engine.ErrClosed
+	}
+	defer e.leave()
+	r := e.hold(name)
+	defer e.unhold(r)
+	if err := r.take(ctx); err != nil {
+		return nil, err
+	}
+	out, err := e.transact(ctx, r, &ch)
+	r.give()
+	if err != nil {
+		return nil, explain(e.path, name, err)
+	}
+	e.step("sending")
+	e.send(out.notes)
+	e.watchFor(name, out.arm)
+	if !wakes {
+		advise(out.claims)
+	}
+	return out.claims, out.err
+}
+
+// explain says what to do about an error of the file system.
+func explain(path, name string, err error) error {
+	switch {
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case isFull(err):
+		return fmt.Errorf("filelock: no room for %q in %s (what was there is kept): free some, or use another directory: %w", name, path, err)
+	case isReadOnly(err):
+		return fmt.Errorf("filelock: cannot write in %s: it must belong to this user and be writable, or use another directory: %w", path, err)
+	}
+	return fmt.Errorf("filelock: %q in %s: %w", name, path, err)
+}
+
+// transact runs ch until an attempt counts. The caller has the turn.
+func (e *Engine) transact(ctx context.Context, r *record, ch *change) (outcome, error) {
+	var before *outcome // of an attempt that did not count, though it may have happened
+	for {
+		if !r.isOpen {
+			if err := r.find(); errors.Is(err, errNoRecord) {
+				if err = e.found(r); err != nil {
+					return outcome{}, err
+				}
+				continue
+			} else if err != nil {
+				return outcome{}, err
+			}
+			e.step("opened")
+		}
+		err := e.lock(ctx, r)
+		if err == nil {
+			e.step("locked")
+			var out outcome
+			out, err = e.attempt(r, ch)
+			r.f.unlock()
+			e.step("unlocked")
+			if err == nil {
+				if before != nil {
+					mend(&out, before, ch)
+				}
+				return out, nil
+			}
+			if errors.Is(err, errReplaced) && out.ran {
+				before = &out
+				ch.tell = true // its notes were never sent
+			}
+		}
+		r.shut()
+		if !errors.Is(err, errReplaced) {
+			return outcome{}, err
+		}
+		if err := ctx.Err(); err != nil {
+			return outcome{}, err
+		}
+	}
+}
+
+// mend corrects the answer of a change that an attempt before had already
+// made, without learning that it counts: an Evict or a Leave that now finds
+// nothing. Such a Leave says what that attempt found.
+func mend(out, before *outcome, ch *change) {
+	if errors.Is(out.err, engine.ErrNoClaim) && before.err == nil {
+		out.err = nil
+	}
+	if !ch.leaves {
+		return
+	}
+	for i := range out.claims {
+		c, b := &out.claims[i], &before.claims[i]
+		if c.State == engine.Gone && !c.Evicted && b.ID == c.ID {
+			*c = *b
+		}
+	}
+}
+
+// attempt is one transaction under the kernel lock: load, apply, store, and
+// the look that decides whether it counts.
+func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
+	payload, seq, known, err := r.load(true)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := r.parse(payload, known, e.boot, e.readFloor); err != nil {
+		return outcome{}, err
+	}
+	if r.state.swept {
+		if linked, err := r.f.linked(); err != nil || !linked {
+			return outcome{}, cmpErr(err, errReplaced)
+		}
+		r.state.swept = false // its sweeper died, or gave up
+	}
+	e.step("loaded")
+	out, err := e.apply(r, payload, known, ch)
+	if err != nil {
+		return outcome{}, err
+	}
+	e.step("applied")
+	if !known || len(r.out) < slotHead+touchedSize || string(r.out[slotHead+touchedSize:]) != payload[touchedSize:] {
+		seal(r.out, seq+1)
+		if err := e.store(r, seq+1); err != nil {
+			return outcome{}, err
+		}
+		e.step("stored")
+	}
+	if ok, err := r.current(); err != nil || !ok {
+		return out, cmpErr(err, errReplaced)
+	}
+	e.step("checked")
+	return out, nil
+}
+
+// apply runs the change on the line in r.state and encodes the result into
+// r.out. Clients that turn out to be dead leave the line first, which may
+// change everything, so that it begins again without them. It ends: every
+// round finds at least one more dead client.
+func (e *Engine) apply(r *record, payload string, known bool, ch *change) (outcome, error) {
+	s := &r.state
+	var dead map[string]bool
+	for {
+		r.before = append(r.before[:0], s.line.Places...) // package line works in place
+		out := outcome{ran: true}
+		now := e.clock()
+		if len(dead) > 0 {
+			out.notes = s.line.Depart(now, r.name, func(c string) bool { return dead[c] })
+		}
+		claims, notes, err := ch.run(now, &s.line)
+		out.claims, out.err = claims, err
+		out.notes = append(out.notes, notes...)
+
+		if more := e.probe(s, &out, ch, dead); len(more) > 0 {
+			if dead == nil {
+				dead = map[string]bool{}
+			}
+			for _, c := range more {
+				dead[c] = true
+			}
+			if err := r.parse(payload, known, e.boot, e.readFloor); err != nil {
+				return outcome{}, err
+			}
+			s.swept = false
+			continue
+		}
+
+		s.owners = carry(s, r.before, ch.owner)
+		e.heed(s, r.before, now, &out, ch, dead)
+		s.touched = now
+		r.out = append(r.out[:0], blankHead[:]...)
+		r.out = appendState(r.out, s)
+		return out, nil
+	}
+}
+
+var blankHead [slotHead]byte
+
+// carry gives every place that is left the owner it had, and a new one the
+// owner of its request. Places keep their order, so one walk does.
+func carry(s *state, before []line.Place, r *engine.Request) []string {
+	after := s.line.Places
+	owners := s.owners[:0] // never overtakes what is still to be read
+	j := 0
+	for i := range after {
+		for j < len(before) && before[j].Ticket < after[i].Ticket {
+			j++
+		}
+		switch {
+		case j < len(before) && before[j].Ticket == after[i].Ticket:
+			owners = append(owners, s.owners[j])
+			j++
+		case r != nil && after[i].ID == r.ID:
+			owner := appendOwner(nil, &r.Owner)
+			if len(owner) > maxOwnerSize {
+				owner = nil
+			}
+			owners = append(owners, string(owner))
+		default:
+			owners = append(owners, "")
+		}
+	}
+	return owners
+}
+
+// pollEvery is how often a claim should be looked at where clients cannot wake
+// each other: by the first waiter. Nobody else needs to look more than a few
+// times a second.
+const pollEvery = 10 * time.Millisecond
+
+func advise(cs []engine.Claim) {
+	for i := range cs {
+		if c := &cs[i]; c.State == engine.Waiting {
+			if c.Look == 0 { // somebody waits ahead
+				c.Look = 20 * pollEvery
+			}
+			c.Look = min(c.Look, 20*pollEvery)
+		}
+	}
+}
