@@ -208,3 +208,42 @@ func TestABlockThatFailsOrPrintsSomethingElseIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// The table of guarantees is copied from what the suite measured.
+func TestTheTableOfGuaranteesIsTheMeasuredOne(t *testing.T) {
+	rows, err := filepath.Glob(filepath.Join(root, "docs", "guarantees", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) == 0 {
+		t.Skip("SKIPPED: docs/guarantees has no rows: run `make guarantees`")
+	}
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range rows {
+		var row struct {
+			Engine   string
+			Declared []struct{ Name, Cell string }
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, &row); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		cells := map[string]string{}
+		for _, d := range row.Declared {
+			cells[d.Name] = d.Cell
+		}
+		want := "| " + row.Engine
+		for _, name := range []string{"Scope", "Order", "Modes", "Fencing", "Failover", "CrashRelease"} {
+			want += " | " + cells[name]
+		}
+		if want += " |\n"; !strings.Contains(string(text), want) {
+			t.Errorf("the README lacks the row\n%s", want)
+		}
+	}
+}
