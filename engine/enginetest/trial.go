@@ -21,6 +21,8 @@ type trial struct {
 	outcome Outcome // set by refused, notDeclared and notExercised
 	why     string
 
+	bench bool // see ctx
+
 	// mortal has the earliest end of every claim with a brief life, until
 	// the case itself lets it lapse.
 	mortal map[engine.ID]time.Duration
@@ -93,6 +95,9 @@ func (t *trial) needsMode(m engine.Modes) {
 // ctx bounds one call. Longer than any call may take when all is well, so
 // that an engine which ignores its context does not hang the suite silently.
 func (t *trial) ctx() context.Context {
+	if t.bench {
+		return t.Context() // no timer and no clean-up for each of a million calls
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), t.h.Patience)
 	t.Cleanup(cancel)
 	return ctx

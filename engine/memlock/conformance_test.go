@@ -5,8 +5,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/engine/enginetest/broken"
+	"leasehold/engine/memlock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,5 +32,11 @@ func world(t testing.TB) (*broken.World, enginetest.Harness) {
 
 func TestConformance(t *testing.T) {
 	_, h := world(t)
+	h.Committed = "../../docs/guarantees"
 	enginetest.Run(t, h)
+}
+
+func BenchmarkEngine(b *testing.B) {
+	s := memlock.NewStore(nil)
+	enginetest.Bench(b, enginetest.Harness{Name: "memlock", New: func(testing.TB) engine.Engine { return s.Engine() }})
 }
