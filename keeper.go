@@ -152,7 +152,7 @@ func (cl *claim) early() time.Duration {
 	if cl.leaving || cl.joining || cl.state != engine.Held || !cl.raised || cl.linger {
 		return 0
 	}
-	return cl.ttl() / 24
+	return (cl.renewAt - cl.proof) / 8
 }
 
 // schedule puts a claim where the keeper finds it next. Called with mu held,
