@@ -125,8 +125,7 @@ func params(r *engine.Request) string {
 }
 
 func (e *Engine) join(ctx context.Context, key string, args []string) (engine.Claim, error) {
-	result := e.proven(ctx, &e.scripts.join, call{[]string{key}, args})
-	b, err := result.ToString()
+	b, err := e.proven(ctx, &e.scripts.join, call{[]string{key}, args}).ToString()
 	if err != nil {
 		return engine.Claim{}, explain(err, key)
 	}
@@ -261,9 +260,15 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		asked = append(asked, c)
 	}
 	out := make([]engine.Claim, 0, len(asked))
-	for i, result := range e.runAll(ctx, &e.scripts.leave, calls) {
-		b, err := result.ToString()
+	for i, a := range e.runAll(ctx, &e.scripts.leave, calls) {
+		b, err := a.ToString()
 		c, ok := decode(b)
+		if ok && c.State == engine.Gone && a.unsure != nil {
+			// It is gone, but perhaps by the first attempt: whether it was held
+			// until then nobody can say, and Unlock must not guess.
+			e.claims.drop(asked[i].ID)
+			err = a.unsure
+		}
 		switch {
 		case err != nil:
 			err = explain(err, calls[i].keys[0])
@@ -297,12 +302,15 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 		at = "1"
 	}
 	key := e.key(name)
-	b, err := e.run(ctx, &e.scripts.evict, []string{key}, []string{strconv.FormatUint(ticket, 10), at}).ToString()
+	a := e.run(ctx, &e.scripts.evict, call{[]string{key}, []string{strconv.FormatUint(ticket, 10), at}})
+	b, err := a.ToString()
 	switch {
 	case err != nil:
 		return explain(err, key)
 	case b == "1":
 		return nil
+	case b == "0" && a.unsure != nil:
+		return explain(a.unsure, key) // perhaps the first attempt ended it
 	case b == "0":
 		return engine.ErrNoClaim
 	}

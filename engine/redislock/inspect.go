@@ -23,7 +23,7 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 		return engine.Line{}, engine.ErrClosed
 	}
 	key := e.key(name)
-	return view(name, key, e.run(ctx, &e.scripts.read, []string{key}, nil))
+	return view(name, key, e.run(ctx, &e.scripts.read, call{keys: []string{key}}).RedisResult)
 }
 
 func view(name, key string, r rueidis.RedisResult) (engine.Line, error) {
@@ -89,7 +89,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 					calls = append(calls, call{keys: []string{key}})
 				}
 				for i, r := range e.runAll(ctx, &e.scripts.read, calls) {
-					l, err := view(names[i], calls[i].keys[0], r)
+					l, err := view(names[i], calls[i].keys[0], r.RedisResult)
 					if errors.Is(err, errForeign) {
 						continue // somebody else's key is not a line
 					}

@@ -32,7 +32,7 @@ func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error
 	}
 	// Leaving a claim that cannot exist shows whether scripts may be run, and
 	// teaches every server the script on the way.
-	b, err := e.run(ctx, &e.scripts.leave, []string{e.key("probe")}, []string{strings.Repeat("\x00", 16)}).ToString()
+	b, err := e.run(ctx, &e.scripts.leave, call{[]string{e.key("probe")}, []string{strings.Repeat("\x00", 16)}}).ToString()
 	if err != nil {
 		return nil, fmt.Errorf("redislock: %w", explain(err, ""))
 	}

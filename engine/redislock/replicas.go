@@ -21,15 +21,15 @@ import (
 const replicaBound = time.Second
 
 // proven runs a script once so that its answer may be believed.
-func (e *Engine) proven(ctx context.Context, s *script, c call) rueidis.RedisResult {
+func (e *Engine) proven(ctx context.Context, s *script, c call) answer {
 	if e.replicas == 0 {
-		return e.run(ctx, s, c.keys, c.args)
+		return e.run(ctx, s, c)
 	}
 	return e.replicated(ctx, s, []call{c})[0]
 }
 
 // provenAll is proven for a batch.
-func (e *Engine) provenAll(ctx context.Context, s *script, calls []call) []rueidis.RedisResult {
+func (e *Engine) provenAll(ctx context.Context, s *script, calls []call) []answer {
 	switch {
 	case e.replicas == 0:
 		return e.runAll(ctx, s, calls)
@@ -37,7 +37,7 @@ func (e *Engine) provenAll(ctx context.Context, s *script, calls []call) []rueid
 		return e.replicated(ctx, s, calls)
 	}
 	// Every shard has replicas of its own, so every call needs its own WAIT.
-	results := make([]rueidis.RedisResult, len(calls))
+	results := make([]answer, len(calls))
 	var all sync.WaitGroup
 	free := make(chan struct{}, 16)
 	for i, c := range calls {
@@ -52,14 +52,14 @@ func (e *Engine) provenAll(ctx context.Context, s *script, calls []call) []rueid
 }
 
 // replicated sends all calls and one WAIT on one connection.
-func (e *Engine) replicated(ctx context.Context, s *script, calls []call) []rueidis.RedisResult {
-	results := make([]rueidis.RedisResult, len(calls))
+func (e *Engine) replicated(ctx context.Context, s *script, calls []call) []answer {
+	results := make([]answer, len(calls))
 	if len(calls) == 0 {
 		return results
 	}
-	fail := func(err error) []rueidis.RedisResult {
+	fail := func(err error) []answer {
 		for i := range results {
-			results[i] = rueidis.NewErrorResult(err)
+			results[i] = answer{RedisResult: rueidis.NewErrorResult(err)}
 		}
 		return results
 	}
@@ -75,7 +75,9 @@ func (e *Engine) replicated(ctx context.Context, s *script, calls []call) []ruei
 		}
 		cmds = append(cmds, conn.B().Arbitrary("WAIT", strconv.Itoa(e.replicas), strconv.FormatInt(replicaBound.Milliseconds(), 10)).Blocking())
 		answers := conn.DoMulti(ctx, cmds...)
-		copy(results, answers)
+		for i := range results {
+			results[i] = answer{RedisResult: answers[i]}
+		}
 		if acks, err = answers[len(calls)].AsInt64(); err != nil || !noScript(results[0].Error()) {
 			break
 		}

@@ -5,8 +5,12 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"errors"
+	"io"
+	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -68,40 +72,81 @@ func (s *script) command(c rueidis.Client, whole bool, keys, args []string) ruei
 	return c.B().Arbitrary(verb, what, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }
 
-// run calls a script once, and once more with its text if the server does not
-// know it (a fresh server, SCRIPT FLUSH, a failover): an unknown script has done
-// nothing.
-func (e *Engine) run(ctx context.Context, s *script, keys, args []string) rueidis.RedisResult {
-	r := e.client.Do(ctx, s.command(e.client, false, keys, args))
-	if noScript(r.Error()) {
-		r = e.client.Do(ctx, s.command(e.client, true, keys, args))
-	}
-	return r
-}
-
-// call is one use of a script in a batch.
+// call is one use of a script.
 type call struct{ keys, args []string }
 
-// runAll calls a script several times, pipelined.
-func (e *Engine) runAll(ctx context.Context, s *script, calls []call) []rueidis.RedisResult {
+// answer is what came of a call. unsure is the error of an earlier attempt
+// that may have been carried out: a connection that had died meanwhile tells
+// only when it is used, so a call is made again on a new one. That is right for
+// every script of ours, since they go by ID; but "absent" then no longer says
+// how the claim was found.
+type answer struct {
+	rueidis.RedisResult
+	unsure error
+}
+
+// attempts bounds how many connections one call tries: rueidis keeps up to four
+// to a server, and after its restart all of them may be dead.
+const attempts = 5
+
+// run makes one call.
+func (e *Engine) run(ctx context.Context, s *script, c call) answer {
+	a := answer{RedisResult: e.client.Do(ctx, s.command(e.client, false, c.keys, c.args))}
+	return e.insist(ctx, s, c, a)
+}
+
+// runAll makes several calls, pipelined.
+func (e *Engine) runAll(ctx context.Context, s *script, calls []call) []answer {
 	if len(calls) == 1 {
-		return []rueidis.RedisResult{e.run(ctx, s, calls[0].keys, calls[0].args)}
+		return []answer{e.run(ctx, s, calls[0])}
 	}
 	cmds := make([]rueidis.Completed, len(calls))
 	for i, c := range calls {
 		cmds[i] = s.command(e.client, false, c.keys, c.args)
 	}
-	results := e.client.DoMulti(ctx, cmds...)
-	for i, r := range results {
-		// The first EVAL teaches the server; those behind it find the script.
-		if noScript(r.Error()) {
-			results[i] = e.run(ctx, s, calls[i].keys, calls[i].args)
-		}
+	answers := make([]answer, len(calls))
+	for i, r := range e.client.DoMulti(ctx, cmds...) {
+		// The first one that is unknown teaches the server; those behind it
+		// find the script.
+		answers[i] = e.insist(ctx, s, calls[i], answer{RedisResult: r})
 	}
-	return results
+	return answers
+}
+
+// insist repeats a call with the script's text if the server does not know it
+// (a fresh server, SCRIPT FLUSH, a failover), and on another connection if this
+// one was broken.
+func (e *Engine) insist(ctx context.Context, s *script, c call, a answer) answer {
+	whole := false
+	for range attempts {
+		err := a.Error()
+		switch {
+		case err == nil:
+			return a
+		case noScript(err) && !whole:
+			whole = true // an unknown script has done nothing
+		case broken(err) && ctx.Err() == nil && !e.closed.Load():
+			a.unsure = err
+		default:
+			return a
+		}
+		a.RedisResult = e.client.Do(ctx, s.command(e.client, whole, c.keys, c.args))
+	}
+	return a
 }
 
 func noScript(err error) bool {
 	re, ok := rueidis.IsRedisErr(err)
 	return ok && re.IsNoScript()
+}
+
+// broken reports whether a connection that once stood has ended. A server that
+// cannot be reached, or does not answer, is another matter: the core waits.
+func broken(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -31,6 +31,7 @@ type Proxy struct {
 	dropReply  bool
 	cutRequest int // bytes to pass before the connection is cut; -1: no limit
 	cutReply   int
+	loseReply  map[string]bool // commands whose next answer is to be lost
 	closed     bool
 }
 
@@ -38,6 +39,7 @@ type Proxy struct {
 type pair struct {
 	client, server net.Conn
 	lost           bool // a reply was swallowed: the stream is beyond repair
+	lose           bool // the next bytes from the server are not to arrive
 	once           sync.Once
 }
 
@@ -129,6 +131,17 @@ func (p *Proxy) CutRequest(n int) { p.set(func() { p.cutRequest = n }) }
 
 // CutReply passes n more bytes of replies and then resets the connection: once.
 func (p *Proxy) CutReply(n int) { p.set(func() { p.cutReply = n }) }
+
+// LoseReply lets the next of these commands reach the server, and cuts its
+// connection when the answer comes: once, for whichever command is first.
+func (p *Proxy) LoseReply(commands ...string) {
+	p.set(func() {
+		p.loseReply = map[string]bool{}
+		for _, c := range commands {
+			p.loseReply[c] = true
+		}
+	})
+}
 
 // Retarget sends new connections elsewhere.
 func (p *Proxy) Retarget(target string) { p.set(func() { p.target = target }) }
@@ -237,7 +250,7 @@ func (p *Proxy) copy(x *pair, to, from net.Conn, requests bool) {
 			n, err := from.Read(b)
 			if n > 0 {
 				if requests {
-					counter.feed(b[:n], p.count)
+					counter.feed(b[:n], func(name string) { p.count(x, name) })
 				}
 				queue <- chunk{b[:n], time.Now()}
 			}
@@ -268,9 +281,12 @@ func (p *Proxy) copy(x *pair, to, from net.Conn, requests bool) {
 	}
 }
 
-func (p *Proxy) count(name string) {
+func (p *Proxy) count(x *pair, name string) {
 	p.mu.Lock()
 	p.counts[name]++
+	if p.loseReply[name] {
+		p.loseReply, x.lose = nil, true
+	}
 	saw := p.sawCommand
 	p.mu.Unlock()
 	if saw != nil {
@@ -297,6 +313,8 @@ func (p *Proxy) admit(x *pair, c chunk, requests bool) ([]byte, bool) {
 			limit := &p.cutReply
 			if requests {
 				limit = &p.cutRequest
+			} else if x.lose {
+				return nil, false
 			} else if p.dropReply {
 				x.lost = true
 				return nil, true
