@@ -8,18 +8,20 @@
 // links nothing else. This package is a module of its own because it depends
 // on every engine there is.
 //
-// What it promises: an URL it does not understand is refused with the list of
-// those it does, and no error of Open shows a password. What it cannot: an
-// engine that is opened need not be reachable; the first call finds out.
+// What it promises: a URL it does not understand is refused with the list of
+// those it does, and no error of Open shows a password. What it cannot: say more
+// about a server than that it answered once.
 package engines
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/engine/redislock"
 )
 
 // Default is what an empty URL means: the embedded engine in its default
@@ -28,24 +30,30 @@ const Default = "dir:"
 
 // Scheme is one kind of URL.
 type Scheme struct {
-	Name  string // before the colon
-	Usage string // how such a URL is written
+	Names []string // before the colon, in lower case; any case is accepted
+	Usage string   // how such a URL is written
 	open  func(ctx context.Context, rawURL string) (engine.Engine, error)
 }
 
 // Schemes lists what Open knows. Adding an engine is one line here.
 func Schemes() []Scheme {
 	return []Scheme{
-		{"dir", "dir:///a/directory, or dir: for the default one", openDir},
-		{"mem", "mem: is this process alone, for tests", openMem},
+		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir},
+		{[]string{"mem"}, "mem: for this process alone", openMem},
+		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redislock.Open},
+		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redislock.Open},
+		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redislock.Open},
+		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redislock.Open},
 	}
 }
 
-// Open opens the engine that rawURL names; empty means [Default]. Close of the
-// engine, or of the client that took it over, ends it.
+// Open opens the engine that rawURL names; empty means [Default]. ctx bounds the
+// opening, which may have to reach a server. Close of the engine, or of the
+// client that took it over, ends it.
 //
 // Errors: an unknown scheme (the error lists the known ones), a malformed URL,
-// whatever the engine refuses. Passwords in the URL are not in the error.
+// a server that cannot be reached, whatever the engine refuses. Passwords in
+// the URL are not in the error.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if rawURL == "" {
 		rawURL = Default
@@ -55,7 +63,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		return nil, fmt.Errorf("engine %q has no scheme: %s", Redact(rawURL), known())
 	}
 	for _, s := range Schemes() {
-		if !strings.EqualFold(s.Name, name) {
+		if !slices.Contains(s.Names, strings.ToLower(name)) {
 			continue
 		}
 		eng, err := s.open(ctx, rawURL)
@@ -81,16 +89,4 @@ func openMem(_ context.Context, rawURL string) (engine.Engine, error) {
 		return nil, fmt.Errorf("mem: takes nothing after the colon: every one is a memory of its own")
 	}
 	return memlock.New(), nil
-}
-
-// from makes an opener of an engine's own Open, whose result type is its own.
-// A failed Open must not become an engine.Engine that is a nil pointer.
-func from[E engine.Engine](open func(context.Context, string) (E, error)) func(context.Context, string) (engine.Engine, error) {
-	return func(ctx context.Context, rawURL string) (engine.Engine, error) {
-		eng, err := open(ctx, rawURL)
-		if err != nil {
-			return nil, err
-		}
-		return eng, nil
-	}
 }

@@ -3,12 +3,16 @@ package engines
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/quick"
+	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/servers"
 )
 
 func TestOpensWhatItLists(t *testing.T) {
@@ -123,7 +127,10 @@ func TestRedact(t *testing.T) {
 		"":                                    "",
 		"dir:///a/b":                          "dir:///a/b",
 		"redis://localhost:1/2":               "redis://localhost:1/2",
-		"redis://me@host":                     "redis://me@host",
+		"redis://sesame@host":                 "redis://xxxxx@host",
+		"redis://me:@host":                    "redis://me:@host",
+		"redis://sesame@host?password=open":   "redis://xxxxx@host?password=xxxxx",
+		"rediss://h?password-file=/run/pw":    "rediss://h?password-file=/run/pw",
 		"redis://me:sesame@host:1/2?a=b":      "redis://me:xxxxx@host:1/2?a=b",
 		"redis://:sesame@host":                "redis://:xxxxx@host",
 		"redis://me:se/s?a#m@e@h1:1,h2:2/0":   "redis://me:xxxxx@h1:1,h2:2/0",
@@ -136,7 +143,7 @@ func TestRedact(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %q, want %q", rawURL, got, want)
 		}
-		if HasSecret(rawURL) != strings.Contains(want, hidden) {
+		if HasSecret(rawURL) != strings.Contains(strings.Replace(want, "//"+hidden, "", 1), hidden) {
 			t.Errorf("%q: HasSecret is %v", rawURL, HasSecret(rawURL))
 		}
 	}
@@ -167,5 +174,56 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		if err == nil || strings.Contains(strings.TrimPrefix(err.Error(), `engine "sesame`), "sesame") {
 			t.Errorf("%s: %v", rawURL, err)
 		}
+	}
+}
+
+// Every scheme of a server reaches its engine, which says that nobody answers.
+func TestAServerThatIsNotThereIsAnErrorWithoutThePassword(t *testing.T) {
+	port, err := servers.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := fmt.Sprintf("127.0.0.1:%d", port)
+	for _, s := range Schemes() {
+		for _, name := range s.Names {
+			if name == "dir" || name == "mem" {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				rawURL := name + "://me:sesame@" + nobody
+				switch {
+				case strings.HasSuffix(name, "unix"):
+					rawURL = name + "://me:sesame@" + filepath.ToSlash(filepath.Join(t.TempDir(), "none"))
+				case strings.HasSuffix(name, "sentinel"):
+					rawURL += "/primary"
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				eng, err := Open(ctx, rawURL)
+				if err == nil {
+					eng.Close()
+					t.Fatal("opened")
+				}
+				if text := err.Error(); strings.Contains(text, "sesame") || strings.Contains(text, "scheme") {
+					t.Error(text)
+				}
+			})
+		}
+	}
+}
+
+func TestRedisByURL(t *testing.T) {
+	s := servers.Redis(t, &servers.RedisOptions{Password: "se/s@a#me"})
+	rawURL := "redis://:" + url.PathEscape("se/s@a#me") + "@" + s.Addr
+	eng, err := Open(t.Context(), rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	c, err := eng.Join(t.Context(), engine.Request{
+		Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: engine.MaxTTL,
+	})
+	if err != nil || c.State != engine.Held {
+		t.Fatalf("Join: %v, %v", c.State, err)
 	}
 }

@@ -11,52 +11,61 @@ import (
 const hidden = "xxxxx"
 
 // Redact is rawURL fit for a log or a terminal: without passwords, whether
-// before the @ or in a query. It works on the text, not on a parsed URL,
-// because the URLs most in need of it are those that do not parse.
+// before the @ or in a query. A user without a password is hidden too, since
+// many a password was put there by mistake. It works on the text, not on a
+// parsed URL, because the URLs most in need of it are those that do not parse.
 func Redact(rawURL string) string {
-	redacted, _ := redact(rawURL)
-	return redacted
+	return redact(rawURL).text
 }
 
 // HasSecret reports whether rawURL carries a password. Such a URL belongs into
 // the environment or a file, not into the arguments of a command, which every
 // user of the machine can read.
 func HasSecret(rawURL string) bool {
-	_, secrets := redact(rawURL)
-	return len(secrets) > 0
+	return redact(rawURL).passwords
 }
 
-// redact also returns what it took out.
-func redact(rawURL string) (redacted string, secrets []string) {
+// redaction is a URL without its secrets, and what they were.
+type redaction struct {
+	text      string
+	secrets   []string
+	passwords bool // some of them were passwords for certain
+}
+
+func redact(rawURL string) (r redaction) {
 	if at := strings.LastIndexByte(rawURL, '@'); at >= 0 {
 		if start := strings.Index(rawURL, "//"); start >= 0 && start < at {
 			// Up to the last @, wherever slashes are: a password in which
 			// somebody forgot to escape one must not be shown from there on.
 			user, password, found := strings.Cut(rawURL[start+2:at], ":")
-			if found && password != "" {
-				secrets = append(secrets, password)
+			switch {
+			case found && password != "":
+				r.secrets, r.passwords = append(r.secrets, password), true
 				rawURL = rawURL[:start+2] + user + ":" + hidden + rawURL[at:]
+			case !found && user != "":
+				r.secrets = append(r.secrets, user)
+				rawURL = rawURL[:start+2] + hidden + rawURL[at:]
 			}
 		}
 	}
 	base, query, found := strings.Cut(rawURL, "?")
-	if !found {
-		return base, secrets
+	if r.text = base; !found {
+		return r
 	}
 	query, fragment, hasFragment := strings.Cut(query, "#")
 	parts := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
 	for i, part := range parts {
 		key, value, _ := strings.Cut(part, "=")
 		if value != "" && secretKey(key) {
-			secrets = append(secrets, value)
+			r.secrets, r.passwords = append(r.secrets, value), true
 			parts[i] = key + "=" + hidden
 		}
 	}
-	redacted = base + "?" + strings.Join(parts, "&")
+	r.text += "?" + strings.Join(parts, "&")
 	if hasFragment {
-		redacted += "#" + fragment
+		r.text += "#" + fragment
 	}
-	return redacted, secrets
+	return r
 }
 
 func secretKey(key string) bool {
@@ -64,6 +73,9 @@ func secretKey(key string) bool {
 		key = plain
 	}
 	key = strings.ToLower(key)
+	if strings.HasSuffix(key, "file") {
+		return false // it says where the secret is
+	}
 	for _, word := range []string{"pass", "pwd", "secret", "token", "auth"} {
 		if strings.Contains(key, word) {
 			return true
@@ -83,7 +95,7 @@ func (e *openError) Error() string { return e.text }
 func (e *openError) Unwrap() error { return e.err }
 
 func conceal(rawURL string, err error) error {
-	redacted, secrets := redact(rawURL)
+	r := redact(rawURL)
 	var pairs []string
 	hide := func(old, new string) {
 		pairs = append(pairs, old, new)
@@ -91,8 +103,8 @@ func conceal(rawURL string, err error) error {
 			pairs = append(pairs, quoted[1:len(quoted)-1], new) // parsers quote what they complain of
 		}
 	}
-	hide(rawURL, redacted) // first, since it wins over its parts
-	for _, s := range secrets {
+	hide(rawURL, r.text) // first, since it wins over its parts
+	for _, s := range r.secrets {
 		hide(s, hidden)
 		for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
 			if plain, err := unescape(s); err == nil {
@@ -103,5 +115,5 @@ func conceal(rawURL string, err error) error {
 		}
 	}
 	text := strings.NewReplacer(pairs...).Replace(err.Error())
-	return &openError{text: fmt.Sprintf("engine %q: %s", redacted, text), err: err}
+	return &openError{text: fmt.Sprintf("engine %q: %s", r.text, text), err: err}
 }

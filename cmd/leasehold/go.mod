@@ -8,6 +8,7 @@ replace (
 )
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
@@ -17,5 +18,6 @@ require (
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 )
