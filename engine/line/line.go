@@ -151,12 +151,19 @@ func (l *Line) Depart(now time.Duration, name string, gone func(client string) b
 func (l *Line) View(now time.Duration, name string) (engine.Line, []int) {
 	v := engine.Line{Name: name}
 	var index []int
+	lastWaiter := -1 // nothing was settled: who stands last may have expired
+	for i, p := range l.Places {
+		if !p.Held && !p.expired(now) {
+			lastWaiter = i
+		}
+	}
 	for i := range l.Places {
 		if l.Places[i].expired(now) {
 			continue
 		}
 		c := l.claim(now, name, i)
-		c.ID, c.Look = engine.ID{}, 0
+		c.Contended = i < lastWaiter
+		c.ID, c.Look, c.TTL = engine.ID{}, 0, l.Places[i].Deadline-now
 		if l.Places[i].Held {
 			c.State = engine.Held // also if marked: it still takes its room
 		}

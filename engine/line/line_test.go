@@ -1,0 +1,123 @@
+package line_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+func request(id int, units, limit int32) engine.Request {
+	r := engine.Request{Name: lockName, Units: units, Limit: limit, WaitTTL: time.Second}
+	r.ID[0], r.ID[1], r.ID[2] = byte(id), byte(id>>8), 1
+	return r
+}
+
+func TestALineGrowsWithoutBound(t *testing.T) {
+	var l line.Line
+	if _, _, err := l.Join(0, 0, "c", request(0, 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < engine.MaxLine; i++ { // by hand: joining looks at the whole line
+		l.Places = append(l.Places, line.Place{ID: request(i, 1, 1).ID, Ticket: uint64(1 + i), Units: 1, Deadline: time.Second})
+	}
+	last := request(engine.MaxLine, 1, 1)
+	if c, notes, err := l.Join(0, 0, "c", last); !errors.Is(err, engine.ErrRefused) || len(notes) > 0 {
+		t.Fatalf("claim %d says %v, %v", engine.MaxLine+1, c.State, err)
+	}
+	if len(l.Places) != engine.MaxLine {
+		t.Fatalf("%d claims are in line", len(l.Places))
+	}
+	// A claim that takes the place of another makes it no longer.
+	last.Replaces = l.Places[5].ID
+	if _, _, err := l.Join(0, 0, "c", last); err != nil {
+		t.Fatal(err)
+	}
+	// Those that expired do not count.
+	if _, _, err := l.Join(time.Hour, 0, "c", request(engine.MaxLine+1, 1, 1)); err != nil || len(l.Places) != 1 {
+		t.Fatalf("everybody expired: %v, %d in line", err, len(l.Places))
+	}
+}
+
+func TestATicketPassesItsBound(t *testing.T) {
+	var l line.Line
+	first := request(1, 1, 2)
+	if _, _, err := l.Join(0, 0, "c", first); err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprintf("%+v", l)
+	r := request(2, 1, 2)
+	r.Replaces = first.ID
+	for _, micros := range []uint64{engine.MaxTicket + 1, 1<<64 - 1} {
+		if _, notes, err := l.Join(0, micros, "c", r); !errors.Is(err, engine.ErrRefused) || len(notes) > 0 {
+			t.Fatalf("with the clock at %d: %v", micros, err)
+		}
+	}
+	if after := fmt.Sprintf("%+v", l); after != before {
+		t.Fatalf("a refused Join changed %s into %s", before, after)
+	}
+	c, _, err := l.Join(0, engine.MaxTicket, "c", r)
+	if err != nil || c.Ticket != engine.MaxTicket {
+		t.Fatalf("the last ticket of all: %v, %v", c.Ticket, err)
+	}
+	if _, _, err := l.Join(0, 0, "c", request(3, 1, 2)); !errors.Is(err, engine.ErrRefused) {
+		t.Fatalf("after the last ticket of all: %v", err)
+	}
+}
+
+func TestInspectionHidesWhenAMarkedHolderEnds(t *testing.T) {
+	var l line.Line
+	c, _, _ := l.Join(0, 0, "c", request(1, 1, 1))
+	if _, err := l.Evict(0, lockName, c.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	v, _ := l.View(400*time.Millisecond, lockName)
+	if got := v.Claims[0]; got.State != engine.Held || !got.Evicted || got.TTL != 600*time.Millisecond {
+		t.Fatalf("a marked holder is shown as %+v", got)
+	}
+}
+
+func TestInspectionShowsAnExpiredWaiterAsContention(t *testing.T) {
+	var l line.Line
+	long := request(1, 1, 1)
+	long.WaitTTL = time.Minute
+	l.Join(0, 0, "c", long)
+	l.Join(0, 0, "c", request(2, 1, 1))
+	if v, _ := l.View(0, lockName); !v.Claims[0].Contended {
+		t.Fatal("somebody waits, and the holder is not shown as contended")
+	}
+	if v, _ := l.View(time.Second, lockName); len(v.Claims) != 1 || v.Claims[0].Contended {
+		t.Fatalf("the only waiter has expired: %+v", v.Claims)
+	}
+}
+
+// Loading must not depend on what View or a refused call left behind: an engine
+// stores the fields and nothing else.
+func TestAStoredLineBehavesDifferently(t *testing.T) {
+	var l line.Line
+	l.Join(0, 7, "a", request(1, 2, 3))
+	l.Join(0, 0, "b", request(2, 2, 3))
+	l.Join(0, 0, "c", request(3, 1, 3))
+	stored := line.Line{Last: l.Last, Limit: l.Limit, Places: append([]line.Place(nil), l.Places...)}
+	one, notes := l.Leave(1, lockName, request(1, 2, 3).ID)
+	two, more := stored.Leave(1, lockName, request(1, 2, 3).ID)
+	if fmt.Sprint(one, notes) != fmt.Sprint(two, more) || len(notes) != 2 {
+		t.Fatalf("%v %v differs from %v %v", one, notes, two, more)
+	}
+}
+
+func BenchmarkJoinLeaveBehindAHundred(b *testing.B) {
+	var l line.Line
+	for i := range 100 {
+		l.Join(0, 0, "c", request(i, 1, 1))
+	}
+	r := request(1000, 1, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Join(0, 0, "c", r)
+		l.Leave(0, lockName, r.ID)
+	}
+}
