@@ -92,9 +92,7 @@ func (cl *claim) want(now time.Duration) time.Duration {
 
 // learn takes in a reply that began at s and proves the claim is in line.
 func (cl *claim) learn(s time.Duration, got engine.Claim) {
-	if got.Ticket != 0 {
-		cl.ticket = got.Ticket
-	}
+	cl.reborn(got.Ticket)
 	cl.state = max(cl.state, got.State)
 	if until := int64(s + got.TTL - margin(got.TTL)); until > cl.trusted.Load() {
 		cl.trusted.Store(until) // only ever under mu: no lost update
@@ -112,6 +110,20 @@ func (cl *claim) learn(s time.Duration, got engine.Claim) {
 		cl.contended, cl.contendedAt, cl.alone = false, 0, s
 	}
 }
+
+// reborn takes in the ticket of a report. A Join that was asked for again and
+// again may find that its first arrival expired meanwhile, and make the claim
+// anew: what was heard of its former life, Held above all, is then void. The
+// ticket tells lives apart, since it only rises.
+func (cl *claim) reborn(ticket uint64) {
+	if ticket > cl.ticket {
+		cl.ticket, cl.state = ticket, engine.Unknown
+		cl.trusted.Store(0)
+	}
+}
+
+// stale reports whether a report with that ticket is of a former life.
+func (cl *claim) stale(ticket uint64) bool { return ticket != 0 && ticket < cl.ticket }
 
 // proven reports whether the claim may carry a lease at now.
 func (cl *claim) proven(now time.Duration) bool {

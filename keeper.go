@@ -249,7 +249,7 @@ func (k *core) renew(batch []engine.Renewal) {
 
 // renewed takes in one answer. Called with mu held.
 func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim) {
-	if cl.leaving || cl.lost != nil || cl.joining {
+	if cl.leaving || cl.lost != nil || cl.joining || cl.stale(got.Ticket) {
 		return
 	}
 	// A lease whose time was up before the answer came has ended, whatever the
@@ -257,8 +257,9 @@ func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim) {
 	if k.expire(cl, now); cl.lost != nil {
 		return
 	}
-	if got.State == engine.Gone {
-		k.gone(cl, got.Evicted, now)
+	if got.State == engine.Gone || cl.delivered && got.Ticket > cl.ticket {
+		// A claim that was made anew is not the one the lease was made of.
+		k.gone(cl, got, now)
 		return
 	}
 	cl.learn(s, got)
@@ -332,7 +333,7 @@ func (k *core) changed(got engine.Claim) {
 		return
 	}
 	cl := k.claims[got.ID]
-	if cl == nil || cl.leaving || cl.lost != nil {
+	if cl == nil || cl.leaving || cl.lost != nil || cl.stale(got.Ticket) {
 		return
 	}
 	now := k.now()
@@ -345,20 +346,21 @@ func (k *core) changed(got engine.Claim) {
 			cl.evicted = cl.evicted || got.Evicted // joined decides
 			return
 		}
-		k.gone(cl, got.Evicted, now)
+		k.gone(cl, got, now)
 	case engine.Waiting:
 		// From an engine without order: a good moment to try.
 		if !cl.joining && cl.state == engine.Waiting {
 			k.renewNow(cl, now)
 		}
 	case engine.Held:
-		if cl.state >= engine.Held {
+		if cl.delivered {
+			return
+		}
+		cl.reborn(got.Ticket)
+		if cl.state == engine.Held {
 			return
 		}
 		cl.state = engine.Held
-		if got.Ticket != 0 {
-			cl.ticket = got.Ticket
-		}
 		if cl.joining {
 			return // heard before its Join was answered; that proves it
 		}
@@ -398,10 +400,11 @@ func (k *core) lose(cl *claim, cause error, now time.Duration) {
 	k.join(k.pump(ln, false, now))
 }
 
-// gone takes in that the engine does not have the claim any more.
-func (k *core) gone(cl *claim, evicted bool, now time.Duration) {
+// gone takes in that the engine does not have the claim any more, at least not
+// in the life that this client knows.
+func (k *core) gone(cl *claim, got engine.Claim, now time.Duration) {
 	cause := ErrLost
-	if evicted {
+	if got.Evicted {
 		cause = ErrEvicted
 	}
 	if cl.users > 0 {
@@ -410,13 +413,13 @@ func (k *core) gone(cl *claim, evicted bool, now time.Duration) {
 	}
 	ln := cl.line
 	k.take(ln, cl)
-	if evicted {
-		k.leaveLater(cl, now) // a marked claim takes its room until it is left
-		if !cl.delivered {
-			k.failAll(ln, ErrEvicted)
-		}
-	} else {
+	if got.State == engine.Gone && !got.Evicted {
 		k.drop(cl)
+	} else {
+		k.leaveLater(cl, now) // marked or made anew: it takes its room until it is left
+	}
+	if got.Evicted && !cl.delivered {
+		k.failAll(ln, ErrEvicted)
 	}
 	k.join(k.pump(ln, false, now))
 }
