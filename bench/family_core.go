@@ -23,7 +23,7 @@ func coreFamily() *harness.Family {
 	}
 	add := func(w harness.Workload) { f.Workloads = append(f.Workloads, w) }
 	pair := []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColCPU, calls}
-	handover := []harness.Column{harness.ColP50, harness.ColP99, harness.ColChanges, harness.ColCPU, harness.ColFair, harness.ColNever}
+	handover := []harness.Column{harness.ColP50, harness.ColP99, harness.ColMax, harness.ColChanges, harness.ColCPU, harness.ColFair, harness.ColNever}
 
 	add(harness.Cycling(harness.Workload{
 		ID: "pair", Title: "lock and unlock, one goroutine", Peers: []string{flockWrite, us, mem}, Columns: pair, Main: harness.P50, Lower: true,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"leasehold/bench/harness"
@@ -19,8 +20,8 @@ func redisFamily() *harness.Family {
 	)
 	locks := []string{us, rueidislock, redislock, redsync, redsync5}
 	with := func(floors ...string) []string { return append(floors, locks...) }
-	pair := []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColRequests}
-	handover := []harness.Column{harness.ColP50, harness.ColP99, harness.ColChanges, harness.ColCPU, harness.ColRequests, harness.ColFair, harness.ColNever}
+	pair := []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests}
+	handover := []harness.Column{harness.ColP50, harness.ColP99, harness.ColMax, harness.ColChanges, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever}
 	ms := time.Millisecond
 
 	f := &harness.Family{
@@ -76,7 +77,7 @@ func redisFamily() *harness.Family {
 		add(harness.Cycling(harness.Workload{
 			ID: fmt.Sprintf("W4-%d", n), Title: fmt.Sprintf("%d goroutines of one process, one name", n),
 			Peers: with(blpop), Main: harness.Rate,
-			Columns: []harness.Column{harness.ColChanges, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColRequests, harness.ColFair, harness.ColNever},
+			Columns: []harness.Column{harness.ColChanges, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever},
 			How:     "All goroutines share one client and fight for one name.",
 		}, 1, harness.Load{Names: 1, Goroutines: n}, 800*ms, nil))
 	}
@@ -104,7 +105,7 @@ func redisFamily() *harness.Family {
 		Columns: pair,
 		How:     "8 goroutines in each of 4 processes draw names (Zipf, s = 1.1). p50 and p99 are of the wait for the lock.",
 	}, 4, harness.Load{Names: 1000, Zipf: 1.1, Goroutines: 8}, 1000*ms, nil))
-	modes := []harness.Column{{Key: harness.Rate, Head: "locks/s"}, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColRequests, harness.ColFair, harness.ColNever}
+	modes := []harness.Column{{Key: harness.Rate, Head: "locks/s"}, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever}
 	add(harness.Cycling(harness.Workload{
 		ID: "W8-rw", Title: "read-write, 90 % readers", Peers: []string{us}, Main: harness.Rate, Columns: modes,
 		How: "8 goroutines in each of 4 processes, one name, held 1 ms. No peer of this family has read-write locks.",
@@ -200,6 +201,23 @@ func redisStage(context.Context) (*harness.Stage, error) {
 		}
 		return nil
 	}
+	s.Keepalive = "PING" // rueidis: once a second and connection
+	s.ServerCPU = func() (sum time.Duration, err error) {
+		for _, r := range running {
+			for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+				text, err := r.Info(field)
+				if err != nil {
+					return 0, err
+				}
+				seconds, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					return 0, err
+				}
+				sum += time.Duration(seconds * float64(time.Second))
+			}
+		}
+		return sum, nil
+	}
 	s.Counted = func() (*harness.Wire, error) { return redisWire(s.At) }
 	return s, nil
 }
@@ -207,7 +225,7 @@ func redisStage(context.Context) (*harness.Stage, error) {
 // settingUp is what clients say once per connection: no part of any lock.
 func settingUp(command string) bool {
 	switch command {
-	case "HELLO", "AUTH", "SELECT", "CLIENT SETINFO", "CLIENT SETNAME", "CLIENT TRACKING", "CLIENT MAINT_NOTIFICATIONS", "CLIENT ID", "CLUSTER SHARDS", "CLUSTER SLOTS":
+	case "HELLO", "AUTH", "SELECT", "CLIENT SETINFO", "CLIENT SETNAME", "CLIENT TRACKING", "CLIENT MAINT_NOTIFICATIONS", "CLIENT ID", "CLUSTER SHARDS", "CLUSTER SLOTS", "SUBSCRIBE", "PSUBSCRIBE":
 		return true
 	}
 	return false
@@ -231,11 +249,12 @@ func redisWire(at harness.Endpoint) (*harness.Wire, error) {
 		proxies = append(proxies, p)
 		w.At.Addrs = append(w.At.Addrs, p.Addr)
 	}
-	w.Total = func() (n int) {
+	w.Requests = func() map[string]int {
+		n := map[string]int{}
 		for _, p := range proxies {
 			for command, count := range p.Commands() {
 				if !settingUp(command) {
-					n += count
+					n[command] += count
 				}
 			}
 		}

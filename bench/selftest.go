@@ -193,7 +193,7 @@ func echoWire(addr string) (*harness.Wire, error) {
 		return nil, err
 	}
 	return &harness.Wire{
-		At: harness.Endpoint{Addrs: []string{p.Addr}}, Total: p.Total, Forget: p.Forget,
+		At: harness.Endpoint{Addrs: []string{p.Addr}}, Requests: p.Commands, Forget: p.Forget,
 		Close: func() { p.Close() },
 	}, nil
 }

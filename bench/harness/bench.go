@@ -23,12 +23,13 @@ type Table struct {
 
 // Row is one peer's result in a workload.
 type Row struct {
-	Peer    string           `json:"peer"`
-	Floor   bool             `json:"floor"`
-	Figures map[string]Stat  `json:"figures"`
-	Faults  map[string]int64 `json:"faults,omitempty"` // of all rounds
-	Cause   string           `json:"cause,omitempty"`  // of the first fault
-	Ahead   *Stat            `json:"leasehold_ahead_by,omitempty"`
+	Peer    string             `json:"peer"`
+	Floor   bool               `json:"floor"`
+	Figures map[string]Stat    `json:"figures"`
+	Faults  map[string]int64   `json:"faults,omitempty"` // of all rounds
+	Cause   string             `json:"cause,omitempty"`  // of the first fault
+	Wire    map[string]float64 `json:"wire,omitempty"`   // requests by command
+	Ahead   *Stat              `json:"leasehold_ahead_by,omitempty"`
 
 	rounds map[string][]float64
 }
@@ -159,6 +160,9 @@ func (s Sample) oneLine(w Workload) string {
 	for name, n := range s.Faults {
 		words = append(words, fmt.Sprintf("%d %s", n, name))
 	}
+	if s.Wire != nil {
+		words = append(words, fmt.Sprint("wire ", commands(s.Wire)))
+	}
 	if s.Cause != "" {
 		words = append(words, "("+strings.ReplaceAll(s.Cause, "\n", " | ")+")")
 	}
@@ -174,6 +178,9 @@ func (r *Row) add(s Sample) {
 	}
 	if r.Cause == "" {
 		r.Cause = s.Cause
+	}
+	if s.Wire != nil {
+		r.Wire = s.Wire
 	}
 }
 
@@ -192,8 +199,8 @@ func (t *Table) finish() {
 				r.Figures[key] = s
 			}
 		}
-		if us == nil || r == us {
-			continue
+		if us == nil || strings.HasPrefix(r.Peer, Us) {
+			continue // itself, or another form of it
 		}
 		a, b := us.rounds[t.Main], r.rounds[t.Main]
 		if t.Lower {

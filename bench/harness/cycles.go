@@ -19,11 +19,21 @@ func Cycling(w Workload, procs int, load Load, window time.Duration, at func(*En
 		return r
 	}
 	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
-		o, err := Measure(ctx, run(s, p))
+		r := run(s, p)
+		var before, after time.Duration
+		if s.ServerCPU != nil {
+			// An error leaves the figure at nothing; the measurement stands.
+			r.Began = func() { before, _ = s.ServerCPU() }
+			r.Ended = func() { after, _ = s.ServerCPU() }
+		}
+		o, err := Measure(ctx, r)
 		if err != nil {
 			return Sample{}, err
 		}
 		sample := o.Sample(load)
+		if after > before && o.Granted > 0 {
+			sample.Figures[Server] = float64(after-before) / float64(o.Granted)
+		}
 		if load.Names == 1 && !load.Light && load.ReadShare == 0 && load.Permits == 0 {
 			sample.Figures[Rate] = float64(o.Changes) / o.Window.Seconds()
 		}
@@ -44,7 +54,7 @@ const exactPairs = 100
 // name it counts whole pairs, from before the first to after the last; else
 // what passes during a window, divided by what was granted during it.
 func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
-	wire := &Wire{At: r.At, Total: func() int { return 0 }, Forget: func() {}, Close: func() {}}
+	wire := &Wire{At: r.At, Requests: func() map[string]int { return nil }, Forget: func() {}, Close: func() {}}
 	if s.Counted != nil {
 		var err error
 		if wire, err = s.Counted(); err != nil {
@@ -53,7 +63,7 @@ func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
 	}
 	defer wire.Close()
 	r.At.Addrs, r.At.Count = wire.At.Addrs, true
-	total := 0
+	var total map[string]int
 	exact := r.Load.Names == 0
 	if exact {
 		r.Load.Pairs = exactPairs
@@ -62,7 +72,7 @@ func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
 	} else {
 		r.Began = wire.Forget
 	}
-	r.Ended = func() { total = wire.Total() }
+	r.Ended = func() { total = wire.Requests() }
 	o, err := Measure(ctx, r)
 	if err != nil {
 		return Sample{}, err
@@ -73,11 +83,11 @@ func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
 	}
 	sample := Sample{Faults: o.Faults(), Cause: o.Cause, Figures: map[string]float64{}}
 	if n, ok := o.Calls["Renew"]; ok {
-		sample.Figures[Renews] = float64(n) / float64(o.Pairs)
+		sample.Figures[Renews] = float64(n) / pairs
 	}
 	switch {
 	case s.Counted != nil:
-		sample.Figures[Requests] = float64(total) / pairs
+		sample.Figures[Requests] = sample.wire(total, pairs, s.keepalive(r.Peer))
 	case exact && len(o.Calls) > 0: // no wire: the engine's calls are the requests
 		var n int64
 		for _, calls := range o.Calls {
@@ -86,4 +96,25 @@ func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
 		sample.Figures[Requests] = float64(n) / pairs
 	}
 	return sample, nil
+}
+
+func (s *Stage) keepalive(p Peer) string {
+	if p.Name == s.Keepalive {
+		return ""
+	}
+	return s.Keepalive
+}
+
+// wire notes requests by command per unit of something, and returns their sum
+// without one of them.
+func (s *Sample) wire(requests map[string]int, units float64, without string) float64 {
+	s.Wire = map[string]float64{}
+	total := 0
+	for command, n := range requests {
+		s.Wire[command] = float64(n) / units
+		if command != without {
+			total += n
+		}
+	}
+	return float64(total) / units
 }

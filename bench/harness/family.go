@@ -43,6 +43,14 @@ type Stage struct {
 	// Reset brings the servers back to empty, before every measurement.
 	Reset func(ctx context.Context) error
 
+	// ServerCPU, if the family can tell, is the CPU time its servers took so far.
+	ServerCPU func() (time.Duration, error)
+
+	// Keepalive is the command with which idle connections are kept open. It
+	// belongs to no lock and is left out of what a lock costs, unless the peer
+	// is called like it; what waiting and holding cost includes it.
+	Keepalive string
+
 	// Counted begins to count requests on the wire: at leads to the same
 	// servers through proxies.
 	Counted func() (*Wire, error)
@@ -52,10 +60,10 @@ type Stage struct {
 
 // Wire counts the requests that pass it.
 type Wire struct {
-	At     Endpoint
-	Total  func() int
-	Forget func()
-	Close  func()
+	At       Endpoint
+	Requests func() map[string]int // by command, without what sets connections up
+	Forget   func()
+	Close    func()
 }
 
 // Scale is how long things take.
@@ -138,6 +146,7 @@ type Sample struct {
 	Figures map[string]float64
 	Faults  map[string]int64
 	Cause   string
+	Wire    map[string]float64 // requests by command, in the unit of the figure
 }
 
 // Keys of figures that several workloads have.
@@ -145,7 +154,9 @@ const (
 	Rate     = "rate"     // pairs or owner changes per second
 	P50      = "p50"      // nanoseconds
 	P99      = "p99"      // nanoseconds
+	Longest  = "max"      // nanoseconds
 	CPU      = "cpu"      // of the clients, nanoseconds per pair
+	Server   = "server"   // CPU of the servers, nanoseconds per pair
 	Fair     = "jain"     // Jain's index of what each actor got
 	Never    = "unserved" // actors that got nothing
 	Spread   = "maxmin"   // most served by least served actor
@@ -159,7 +170,9 @@ var (
 	ColChanges  = Column{Rate, "owner changes/s", Plain}
 	ColP50      = Column{P50, "p50", Nanoseconds}
 	ColP99      = Column{P99, "p99", Nanoseconds}
+	ColMax      = Column{Longest, "longest", Nanoseconds}
 	ColCPU      = Column{CPU, "client CPU/pair", Nanoseconds}
+	ColServer   = Column{Server, "server CPU/pair", Nanoseconds}
 	ColFair     = Column{Fair, "Jain", Plain}
 	ColNever    = Column{Never, "never served", Plain}
 	ColRequests = Column{Requests, "requests/pair", Plain}
@@ -182,10 +195,11 @@ func (o *Outcome) Sample(l Load) Sample {
 		served += n
 	}
 	s := Sample{Cause: o.Cause, Faults: o.Faults(), Figures: map[string]float64{
-		Rate: float64(served) / seconds,
-		P50:  Percentile(o.Latency, 0.5),
-		P99:  Percentile(o.Latency, 0.99),
-		CPU:  float64(o.CPU) / float64(served),
+		Rate:    float64(served) / seconds,
+		P50:     Percentile(o.Latency, 0.5),
+		P99:     Percentile(o.Latency, 0.99),
+		Longest: Percentile(o.Latency, 1),
+		CPU:     float64(o.CPU) / float64(served),
 	}}
 	if l.Names == 1 {
 		s.Figures[Fair] = Jain(o.Served)

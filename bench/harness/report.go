@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -114,6 +116,15 @@ func (t *Table) write(w io.Writer) {
 		rows = append(rows, row)
 	}
 	markdown(w, rows)
+	var wire []string
+	for _, r := range t.Rows {
+		if len(r.Wire) > 0 {
+			wire = append(wire, r.Peer+": "+commands(r.Wire))
+		}
+	}
+	if len(wire) > 0 {
+		fmt.Fprintf(w, "\nOn the wire: %s.\n", strings.Join(wire, "; "))
+	}
 	for _, r := range t.Rows {
 		if len(r.Faults) == 0 {
 			continue
@@ -129,6 +140,21 @@ func (t *Table) write(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// commands lists requests by command, the most frequent first, without those
+// that are hardly there.
+func commands(wire map[string]float64) string {
+	names := slices.SortedFunc(maps.Keys(wire), func(a, b string) int {
+		return cmp.Or(cmp.Compare(wire[b], wire[a]), cmp.Compare(a, b))
+	})
+	var words []string
+	for _, name := range names {
+		if wire[name] >= 0.005 {
+			words = append(words, name+" "+short(wire[name]))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 func (t *Table) head() string {

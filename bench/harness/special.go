@@ -36,24 +36,26 @@ func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 		defer wire.Close()
 		at := s.At
 		at.Addrs = wire.At.Addrs
-		total := 0
+		var total map[string]int
 		o, err := Measure(ctx, Run{
 			Family: s.Family, Peer: p, At: at, Procs: procs, Load: load, NoDrain: true,
 			// The beginning of a wait is no part of its idleness.
 			Warm: 1500 * time.Millisecond, Window: s.Scale.Window(window),
-			Began: wire.Forget, Ended: func() { total = wire.Total() },
+			Began: wire.Forget, Ended: func() { total = wire.Requests() },
 		})
 		if err != nil {
 			return Sample{}, err
 		}
 		faults := o.Faults()
 		delete(faults, "still waiting when cut off") // as they should
-		rate := float64(total) / o.Window.Seconds()
-		return Sample{Faults: faults, Cause: o.Cause, Figures: map[string]float64{
+		sample := Sample{Faults: faults, Cause: o.Cause}
+		rate := sample.wire(total, o.Window.Seconds(), "")
+		sample.Figures = map[string]float64{
 			PerSecond: rate,
 			PerProc:   rate / float64(procs),
 			Share:     float64(o.CPU) / float64(o.Window),
-		}}, nil
+		}
+		return sample, nil
 	}
 	return w
 }
@@ -158,7 +160,7 @@ func Keeping(w Workload, locks int, ttl, window time.Duration) Workload {
 	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
 		at := s.At
 		at.TTL, at.Count = ttl, true
-		total := 0
+		var total map[string]int
 		run := Run{
 			Family: s.Family, Peer: p, At: at, Procs: 1, Load: Load{Kind: Keep, Pairs: locks},
 			Warm: 500 * time.Millisecond, Window: window,
@@ -170,7 +172,7 @@ func Keeping(w Workload, locks int, ttl, window time.Duration) Workload {
 			}
 			defer wire.Close()
 			run.At.Addrs = wire.At.Addrs
-			run.Began, run.Ended = wire.Forget, func() { total = wire.Total() }
+			run.Began, run.Ended = wire.Forget, func() { total = wire.Requests() }
 		}
 		o, err := Measure(ctx, run)
 		if err != nil {
@@ -181,8 +183,9 @@ func Keeping(w Workload, locks int, ttl, window time.Duration) Workload {
 			Share:  float64(o.CPU) / float64(o.Window),
 		}}
 		if s.Counted != nil {
-			sample.Figures[PerSecond] = float64(total) / o.Window.Seconds()
-			sample.Figures[PerLease] = float64(total) / float64(locks) / o.Window.Seconds() * ttl.Seconds()
+			rate := sample.wire(total, o.Window.Seconds(), "")
+			sample.Figures[PerSecond] = rate
+			sample.Figures[PerLease] = rate / float64(locks) * ttl.Seconds()
 		}
 		if n, ok := o.Calls["Renew"]; ok {
 			sample.Figures[Calls] = float64(n)

@@ -38,6 +38,8 @@ type worker struct {
 	actors  []*actor
 	phase   atomic.Int32
 	bytes   float64
+	before  map[string]int64 // engine calls before the window
+	after   map[string]int64 // and at its end
 	kept    []kept
 	failed  atomic.Int64
 }
@@ -198,18 +200,16 @@ drain:
 	for _, a := range w.actors {
 		a.add(&r)
 	}
+	if r.Calls = w.after; r.Calls == nil {
+		r.Calls = w.calls()
+	}
+	for name, n := range w.before {
+		r.Calls[name] -= n
+	}
 	if w.job.Load.Kind == Keep {
 		w.release(&r)
 	}
 	r.Failed = w.failed.Load()
-	r.Calls = map[string]int64{}
-	for _, l := range w.lockers {
-		if c, ok := l.(Caller); ok {
-			for name, n := range c.Calls() {
-				r.Calls[name] += n
-			}
-		}
-	}
 	w.close()
 	return r
 }
@@ -220,10 +220,27 @@ func (w *worker) time(ended <-chan struct{}) time.Duration {
 		return 0
 	}
 	before := cpuTime()
+	if w.job.Load.Pairs == 0 || w.job.Load.Kind == Keep { // else whole pairs count
+		w.before = w.calls()
+	}
 	w.phase.Store(counting)
 	w.reach(&w.control.To, ended)
+	w.after = w.calls()
 	w.phase.Store(stopping)
 	return cpuTime() - before
+}
+
+// calls is how often the engines were called so far, by method.
+func (w *worker) calls() map[string]int64 {
+	calls := map[string]int64{}
+	for _, l := range w.lockers {
+		if c, ok := l.(Caller); ok {
+			for name, n := range c.Calls() {
+				calls[name] += n
+			}
+		}
+	}
+	return calls
 }
 
 // reach waits for a moment that may not be known yet; false if the load ended
