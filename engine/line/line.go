@@ -176,7 +176,12 @@ func (l *Line) View(now time.Duration, name string) (engine.Line, []int) {
 
 // Empty reports whether nobody is in line.
 func (l *Line) Empty(now time.Duration) bool {
-	return !slices.ContainsFunc(l.Places, func(p Place) bool { return !p.expired(now) })
+	for i := range l.Places {
+		if !l.Places[i].expired(now) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Place) expired(now time.Duration) bool { return p.Deadline <= now }
@@ -188,11 +193,29 @@ func (p *Place) extend(now, want time.Duration) { p.Deadline = max(p.Deadline, n
 // find is the index of a claim that has not expired, or -1. A claim past its
 // deadline is gone for its owner even while its record stands (rule 5).
 func (l *Line) find(now time.Duration, id engine.ID) int {
-	return slices.IndexFunc(l.Places, func(p Place) bool { return p.ID == id && !p.expired(now) })
+	for i := range l.Places {
+		if p := &l.Places[i]; p.ID == id && !p.expired(now) {
+			return i
+		}
+	}
+	return -1
 }
 
+// remove works in place and by pointer: it runs over the whole line in every
+// call, and slices.DeleteFunc would have each place escape to the heap.
 func (l *Line) remove(which func(*Place) bool) {
-	l.Places = slices.DeleteFunc(l.Places, func(p Place) bool { return which(&p) })
+	n := 0
+	for i := range l.Places {
+		if which(&l.Places[i]) {
+			continue
+		}
+		if n < i {
+			l.Places[n] = l.Places[i]
+		}
+		n++
+	}
+	clear(l.Places[n:])
+	l.Places = l.Places[:n]
 }
 
 // settle drops what has expired and lets the rule decide who holds. Everyone

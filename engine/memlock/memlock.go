@@ -194,7 +194,16 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 // Lines implements [engine.Engine].
 func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
 	return func(yield func(engine.Line, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(engine.Line{}, err)
+			return
+		}
 		e.store.mu.Lock()
+		if e.done {
+			e.store.mu.Unlock()
+			yield(engine.Line{}, engine.ErrClosed)
+			return
+		}
 		var names []string
 		for name := range e.store.lines {
 			if strings.HasPrefix(name, prefix) {
@@ -332,14 +341,16 @@ func (s *Store) tidy(now time.Duration, n *entry) {
 		s.sweep = s.sweep[:last]
 		return
 	}
-	if len(n.owners) <= len(n.line.Places) {
+	// Not after every claim that goes, which would make each hand-over as dear
+	// as the line is long, but when half of what is remembered is gone.
+	if len(n.owners) <= 2*len(n.line.Places)+8 {
 		return
 	}
-	for id := range n.owners {
-		if !slices.ContainsFunc(n.line.Places, func(p line.Place) bool { return p.ID == id }) {
-			delete(n.owners, id)
-		}
+	live := make(map[engine.ID]engine.Owner, len(n.line.Places))
+	for _, p := range n.line.Places {
+		live[p.ID] = n.owners[p.ID]
 	}
+	n.owners = live
 }
 
 // each runs op on every item and keeps what was learned before an error.
