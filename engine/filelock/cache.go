@@ -75,7 +75,7 @@ func (e *Engine) readFloor() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = r.parse(payload, known, e.boot, noFloor)
+	_, err = r.parse(payload, known, e.boot, noFloor)
 	return r.state.line.Last, err
 }
 

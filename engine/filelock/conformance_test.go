@@ -79,7 +79,7 @@ func (w *world) forget(t testing.TB) {
 
 // count is the records that are left after everything idle was swept.
 func (w *world) count(t testing.TB) int {
-	e, err := New(w.dir, &Options{sweep: 1})
+	e, err := New(w.dir, &Options{idle: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

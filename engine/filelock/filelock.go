@@ -1,6 +1,7 @@
 package filelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,10 @@ type Options struct {
 	// every process that uses the directory runs on one kernel.
 	Force bool
 
-	hook  func(step string) // tests: called at every step of a transaction
-	sweep time.Duration     // tests: how long a name is idle before its record goes
+	// For tests. With a hook the engine sweeps only when it is told to.
+	hook     func(step string) // called at every step
+	idle     time.Duration     // how long a name is idle before its record goes
+	patience time.Duration     // how long a lock is stuck before its holder counts as stopped
 }
 
 // Engine is one client of a directory. Several may use it at the same time, in
@@ -33,7 +36,8 @@ type Engine struct {
 	boot   [16]byte
 	clock  func() time.Duration
 	hook   func(string)
-	idle   time.Duration
+
+	idle, patience time.Duration
 
 	root, lines, clients, fresh dir
 	life                        file // its lock is this client's life
@@ -78,15 +82,15 @@ func New(dir string, o *Options) (*Engine, error) {
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	e := &Engine{
-		path: path, hook: o.hook, idle: o.sweep,
+		path: path, hook: o.hook,
+		idle:     cmp.Or(o.idle, idleTime),
+		patience: cmp.Or(o.patience, patience),
+
 		wake:    make(chan struct{}, 1),
 		records: map[string]*record{}, mine: map[engine.ID]string{},
 		monitors: map[string]*monitor{}, looking: map[string]bool{},
 	}
 	e.peers.m = map[string]*peer{}
-	if e.idle == 0 {
-		e.idle = idleTime
-	}
 	if err := e.open(o.Force); err != nil {
 		return nil, explain(path, "", err)
 	}
@@ -95,7 +99,9 @@ func New(dir string, o *Options) (*Engine, error) {
 		e.tasks.Go(e.receive)
 		e.tasks.Go(e.bell.accept)
 	}
-	e.tasks.Go(e.sweepLoop)
+	if e.hook == nil {
+		e.tasks.Go(e.sweepLoop)
+	}
 	return e, nil
 }
 

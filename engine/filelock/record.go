@@ -378,7 +378,7 @@ func (e *Engine) lock(ctx context.Context, r *record) error {
 		if try == 3 {
 			looked, since = now, now
 		}
-		if now-looked >= patience/20 {
+		if now-looked >= e.patience/20 {
 			looked = now
 			if ok, err := r.current(); err != nil || !ok {
 				return cmpErr(err, errReplaced)
@@ -389,7 +389,7 @@ func (e *Engine) lock(ctx context.Context, r *record) error {
 			}
 			if seq != lastSeq {
 				lastSeq, since = seq, now
-			} else if now-since >= patience {
+			} else if now-since >= e.patience {
 				if err := e.replace(r); err != nil {
 					return err
 				}
@@ -440,15 +440,14 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // parse turns a payload into r.state, or into an empty line if it is of
-// another boot, of another name, or none. floor gives tickets of lines that
-// were removed.
-func (r *record) parse(payload string, known bool, boot [16]byte, floor func() (uint64, error)) error {
-	if known {
-		known = parseState(payload, &r.state) == nil && r.state.name == r.name
-	}
+// another boot, of another name, or none: then fresh is true, and what is on
+// disk may be marked as swept, by whatever name. floor gives tickets of lines
+// that were removed.
+func (r *record) parse(payload string, known bool, boot [16]byte, floor func() (uint64, error)) (fresh bool, err error) {
 	s := &r.state
+	known = known && parseState(payload, s) == nil && s.name == r.name
 	if known && !s.swept && s.boot == boot {
-		return nil
+		return false, nil
 	}
 	last := uint64(0)
 	if known {
@@ -457,10 +456,10 @@ func (r *record) parse(payload string, known bool, boot [16]byte, floor func() (
 	if !known || s.swept {
 		f, err := floor()
 		if err != nil {
-			return err
+			return false, err
 		}
 		last = max(last, f)
 	}
-	*s = state{swept: known && s.swept, boot: boot, name: r.name, line: line.Line{Last: last}}
-	return nil
+	*s = state{boot: boot, name: r.name, line: line.Line{Last: last}}
+	return true, nil
 }

@@ -144,14 +144,17 @@ func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := r.parse(payload, known, e.boot, e.readFloor); err != nil {
+	fresh, err := r.parse(payload, known, e.boot, e.readFloor)
+	if err != nil {
 		return outcome{}, err
 	}
-	if r.state.swept {
+	if fresh {
+		// Perhaps swept: removed before the lock was ours, and then nobody
+		// will ever look here again. A sweeper that died, or gave up, leaves
+		// it linked; it then serves as if it were new.
 		if linked, err := r.f.linked(); err != nil || !linked {
 			return outcome{}, cmpErr(err, errReplaced)
 		}
-		r.state.swept = false // its sweeper died, or gave up
 	}
 	e.step("loaded")
 	out, err := e.apply(r, payload, known, ch)
@@ -198,10 +201,9 @@ func (e *Engine) apply(r *record, payload string, known bool, ch *change) (outco
 			for _, c := range more {
 				dead[c] = true
 			}
-			if err := r.parse(payload, known, e.boot, e.readFloor); err != nil {
+			if _, err := r.parse(payload, known, e.boot, e.readFloor); err != nil {
 				return outcome{}, err
 			}
-			s.swept = false
 			continue
 		}
 

@@ -1,0 +1,147 @@
+package filelock
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"leasehold/engine"
+)
+
+// Two processes hand one lock to and fro. Each holds it long enough for the
+// other to be waiting; the hand-over is measured from the start of the call
+// that gives it up to the moment the other knows that it holds.
+
+const holdFor = 300 * time.Microsecond
+
+// handoverRole prints, per turn, when it began to hold and when to give up.
+func handoverRole(args []string) error {
+	rounds, _ := strconv.Atoi(args[1])
+	e, err := New(args[0], nil)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	held := make(chan engine.ID, 16)
+	go e.Watch(ctx, func(c engine.Claim) {
+		if c.State == engine.Held {
+			held <- c.ID
+		}
+	})
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for range rounds {
+		r := engine.Request{Name: "ball", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 30 * time.Second}
+		c, err := e.Join(ctx, r)
+		if err != nil {
+			return err
+		}
+		for c.State != engine.Held {
+			if id := <-held; id == r.ID {
+				c.State = engine.Held
+			}
+		}
+		begin := monotonic()
+		time.Sleep(holdFor)
+		end := monotonic()
+		if _, err := e.Leave(ctx, []engine.Claim{c}); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, int64(begin), int64(end))
+	}
+	return nil
+}
+
+// flockRole does the same with nothing but flock(2).
+func flockRole(args []string) error {
+	rounds, _ := strconv.Atoi(args[1])
+	fd, err := unix.Open(args[0], unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for range rounds {
+		if err := again(func() error { return unix.Flock(fd, unix.LOCK_EX) }); err != nil {
+			return err
+		}
+		begin := monotonic()
+		time.Sleep(holdFor)
+		end := monotonic()
+		unix.Flock(fd, unix.LOCK_UN)
+		fmt.Fprintln(out, int64(begin), int64(end))
+		time.Sleep(holdFor / 2) // flock knows no order: let the other have it
+	}
+	return nil
+}
+
+// handovers runs two processes of a role and returns the times between one
+// giving up and the other holding.
+func handovers(t testing.TB, role, path string, rounds int) []time.Duration {
+	type turn struct {
+		who        int
+		begin, end time.Duration
+	}
+	turns := make(chan turn, 4*rounds)
+	done := make(chan struct{}, 2)
+	for who := range 2 {
+		_, _, out := start(t, role, path, strconv.Itoa(rounds))
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				var b, e int64
+				if n, _ := fmt.Sscan(lines.Text(), &b, &e); n == 2 {
+					turns <- turn{who, time.Duration(b), time.Duration(e)}
+				}
+			}
+		}()
+	}
+	<-done
+	<-done
+	close(turns)
+	var all []turn
+	for x := range turns {
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b turn) int { return int(a.begin - b.begin) })
+	var took []time.Duration
+	for i := 1; i < len(all); i++ {
+		if all[i].begin < all[i-1].end {
+			t.Errorf("%s: process %d began to hold %v before process %d gave up", role, all[i].who, all[i-1].end-all[i].begin, all[i-1].who)
+		}
+		if all[i].who != all[i-1].who {
+			took = append(took, all[i].begin-all[i-1].end)
+		}
+	}
+	if len(took) < rounds {
+		t.Fatalf("%s: only %d hand-overs in %d turns", role, len(took), len(all))
+	}
+	slices.Sort(took)
+	return took
+}
+
+// BenchmarkHandover prints the median hand-over between two processes, beside
+// that of a blocking flock in the same run.
+func BenchmarkHandover(b *testing.B) {
+	const rounds = 1000
+	for b.Loop() {
+		dir := b.TempDir()
+		ours := handovers(b, "handover", filepath.Join(dir, "state"), rounds)
+		flock := handovers(b, "flock", filepath.Join(dir, "flock"), rounds)
+		p50, floor := ours[len(ours)/2], flock[len(flock)/2]
+		b.ReportMetric(float64(p50)/1e3, "µs-p50")
+		b.ReportMetric(float64(ours[len(ours)*99/100])/1e3, "µs-p99")
+		b.ReportMetric(float64(floor)/1e3, "flock-µs-p50")
+		b.ReportMetric(float64(p50)/float64(floor), "x-flock")
+	}
+}
