@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -114,17 +113,13 @@ func (f *starter) suspend(sig syscall.Signal) {
 	case <-f.continued: // of before
 	default:
 	}
-	stopJob(sig)
-	switch sig {
-	case syscall.SIGTSTP:
-		catch(f.signals, []os.Signal{sig})
-	case syscall.SIGTTOU:
-		signal.Ignore(sig)
+	if stopJob(sig, func() bool { return wants && f.term.mine() }); sig == syscall.SIGTSTP {
+		signal.Notify(f.signals, sig) // the others are to be ignored anyway
 	}
 	select {
 	case <-f.continued:
 	case <-time.After(100 * time.Millisecond):
-		if wants {
+		if wants && !f.term.mine() {
 			// The kernel did not let us stop, and continuing the command would
 			// only have it ask again, for ever.
 			f.say("%s: the command waits for the terminal, which another job has", quoteName(f.order.Name))

@@ -66,7 +66,7 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long (default: as long as it takes)")
 	f.BoolVar(&nonblock, "nonblock", false, "do not wait at all")
 	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
-	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long, even if COMMAND ends sooner")
+	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")

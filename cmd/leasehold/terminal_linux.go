@@ -4,6 +4,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -51,16 +52,43 @@ func (t *terminal) give(pgrp int) { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCS
 
 // stopJob stops this process's job, as a terminal does, and returns when
 // somebody continues it; at once if the kernel does not let it stop, because
-// no shell is there to continue it.
-func stopJob(sig syscall.Signal) {
+// no shell is there to continue it. It leaves the signal ignored. Nothing is
+// stopped if needless says so at the last moment: a shell that puts the job
+// into the foreground continues it once, and a stop after that would last.
+func stopJob(sig syscall.Signal, needless func() bool) {
 	// The others of the job first, and not this process: a signal to a whole
 	// process may stop it a moment later, in another thread, and then the code
 	// after this would run before the stop as well as after it.
 	signal.Ignore(sig)
+	if needless() {
+		return
+	}
 	_ = syscall.Kill(0, sig)
-	signal.Reset(sig)
+	// signal.Reset would not do: the runtime keeps its handler for this
+	// signal, and the handler does not stop anything.
+	var before, stop sigaction
+	if setAction(sig, &stop, &before) != nil {
+		return
+	}
 	// A signal to the calling thread is delivered before the call returns.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
+	if !needless() {
+		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
+	}
+	_ = setAction(sig, &before, nil)
+}
+
+// sigaction is the kernel's, on every architecture with room to spare. All
+// zero it is the default action; anything else is only put back.
+type sigaction [8]uint64
+
+func setAction(sig syscall.Signal, to, from *sigaction) error {
+	const setSize = 8 // bytes of a set of 64 signals
+	_, _, errno := unix.Syscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(from)), setSize, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }

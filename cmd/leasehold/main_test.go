@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+)
+
+// program is leasehold itself, built once: what these tests are about happens
+// between processes.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "leasehold-cli")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "leasehold")
+	build := exec.Command("go", "build", "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building leasehold: %v\n%s", err, out)
+		return 1
+	}
+	os.Unsetenv("LEASEHOLD_ENGINE") // whoever runs the tests may use one
+	return m.Run()
+}
+
+// patience bounds every wait for something that must happen. It is no
+// measure of how fast it should.
+const patience = 15 * time.Second
+
+// place is an engine of a test's own.
+type place struct {
+	*testing.T
+	dir string
+	env []string
+}
+
+func newPlace(t *testing.T) *place {
+	dir := filepath.Join(t.TempDir(), "locks")
+	return &place{T: t, dir: dir, env: append(os.Environ(), "LEASEHOLD_ENGINE=dir://"+dir)}
+}
+
+// process is one run of it.
+type process struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+	done     chan struct{}
+	code     int
+}
+
+// start starts leasehold. It is killed at the end of the test.
+func (p *place) start(args ...string) *process {
+	p.Helper()
+	return p.startCmd(exec.Command(program, args...))
+}
+
+func (p *place) startCmd(cmd *exec.Cmd) *process {
+	p.Helper()
+	x := &process{Cmd: cmd, done: make(chan struct{})}
+	x.Env = p.env
+	x.Stdout, x.Stderr = &x.out, &x.err
+	// What it started may outlive it and keep its output open.
+	x.WaitDelay = time.Second
+	if err := x.Start(); err != nil {
+		p.Fatal(err)
+	}
+	go func() {
+		defer close(x.done)
+		x.code = x.ProcessState.ExitCode()
+		err := x.Wait()
+		var exit *exec.ExitError
+		if x.code = x.ProcessState.ExitCode(); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+			x.code = -2
+		}
+	}()
+	p.Cleanup(func() {
+		x.Process.Kill()
+		<-x.done
+	})
+	return x
+}
+
+// wait returns the exit code.
+func (x *process) wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-x.done:
+		return x.code
+	case <-time.After(patience):
+		t.Fatalf("%v still runs", x.Args)
+		return 0
+	}
+}
+
+// leasehold runs it to its end.
+func (p *place) leasehold(args ...string) (code int, stdout, stderr string) {
+	p.Helper()
+	x := p.start(args...)
+	code = x.wait(p)
+	return code, x.out.String(), x.err.String()
+}
+
+// must runs it to its end, which must be good, and returns what it printed.
+func (p *place) must(args ...string) string {
+	p.Helper()
+	code, out, err := p.leasehold(args...)
+	if code != 0 {
+		p.Fatalf("leasehold %q: exit code %d, %s", args, code, err)
+	}
+	return out
+}
+
+// line is what show says.
+func (p *place) line(name string) lineView {
+	p.Helper()
+	var v lineView
+	if err := json.Unmarshal([]byte(p.must("show", name, "--json")), &v); err != nil {
+		p.Fatal(err)
+	}
+	return v
+}
+
+// until waits for something to become true.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// file is a path in a folder of the test's own.
+func (p *place) file(name string) string { return filepath.Join(filepath.Dir(p.dir), name) }
+
+// exists waits for a file that a command makes when it is as far.
+func (p *place) exists(path string) {
+	p.Helper()
+	until(p, path+" exists", func() bool { _, err := os.Stat(path); return err == nil })
+}
+
+// content reads a file, waiting for it to have any.
+func (p *place) content(path string) (text string) {
+	p.Helper()
+	until(p, path+" has content", func() bool {
+		b, err := os.ReadFile(path)
+		text = strings.TrimSpace(string(b))
+		return err == nil && text != ""
+	})
+	return text
+}
+
+// held returns the first claim on name once it is held.
+func (p *place) held(name string) claimView {
+	p.Helper()
+	var v lineView
+	until(p, name+" is held", func() bool {
+		v = p.line(name)
+		return len(v.Claims) > 0 && v.Claims[0].State == engine.Held.String()
+	})
+	return v.Claims[0]
+}
+
+// one requires that text is one sentence on one line that contains each of
+// want.
+func one(t testing.TB, text string, want ...string) {
+	t.Helper()
+	if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
+		t.Errorf("not one line: %q", text)
+	}
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q does not say %q", text, w)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestRunExitCodes(t *testing.T) {
+	p := newPlace(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string // on stderr; empty: nothing at all
+	}{
+		{"of the command", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
+		{"success", []string{"--", "true"}, 0, ""},
+		{"a code of ours is the command's own", []string{"--", "sh", "-c", "exit 76"}, 76, ""},
+		{"killed by TERM", []string{"--", "sh", "-c", "kill -TERM $$"}, 143, ""},
+		{"killed by KILL", []string{"--", "sh", "-c", "kill -KILL $$"}, 137, ""},
+		{"killed by INT", []string{"--", "sh", "-c", "kill -INT $$"}, 130, ""},
+		{"no such command", []string{"--", "no-such-command"}, 127, `cannot run "no-such-command"`},
+		{"no such path", []string{"--", "/no/such/command"}, 127, "no such file"},
+		{"not executable", []string{"--", "/etc/passwd"}, 126, "permission denied"},
+		{"a directory", []string{"--", "/etc"}, 126, `cannot run "/etc"`},
+		{"not a program", []string{"--", notAProgram(t)}, 126, "exec format error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, _, stderr := p.leasehold(append([]string{"run", "codes"}, c.args...)...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if c.says == "" {
+				if stderr != "" {
+					t.Errorf("said %q", stderr)
+				}
+				return
+			}
+			one(t, stderr, c.says)
+		})
+	}
+	if l := p.line("codes"); len(l.Claims) != 0 {
+		t.Errorf("left behind: %+v", l.Claims)
+	}
+}
+
+func notAProgram(t *testing.T) string {
+	path := t.TempDir() + "/garbage"
+	if err := os.WriteFile(path, []byte{0, 1, 2, 3}, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestRunGivesNameAndToken(t *testing.T) {
+	p := newPlace(t)
+	var last uint64
+	for range 3 {
+		out := p.must("run", "the name", "--", "sh", "-c", `echo "$LEASEHOLD_NAME/$LEASEHOLD_TOKEN"`)
+		name, token, _ := strings.Cut(strings.TrimSpace(out), "/")
+		n, err := strconv.ParseUint(token, 10, 63)
+		if name != "the name" || err != nil || n <= last {
+			t.Fatalf("%q after the token %d", out, last)
+		}
+		last = n
+	}
+}
+
+func TestRunPassesInputAndOutputOn(t *testing.T) {
+	p := newPlace(t)
+	x := p.startCmd(command3("run", "io", "--", "sh", "-c", "cat; echo err >&2"))
+	if code := x.wait(t); code != 0 || x.out.String() != "given\n" || x.err.String() != "err\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, x.out.String(), x.err.String())
+	}
+}
+
+func TestRunExcludes(t *testing.T) {
+	p := newPlace(t)
+	log := p.file("log")
+	var all []*process
+	for range 4 {
+		all = append(all, p.start("run", "log", "--", "sh", "-c", "echo in >> "+log+"; sleep 0.05; echo out >> "+log))
+	}
+	for _, x := range all {
+		if code := x.wait(t); code != 0 {
+			t.Fatalf("exit code %d: %s", code, x.err.String())
+		}
+	}
+	if got, want := p.content(log), strings.TrimSpace(strings.Repeat("in\nout\n", 4)); got != want {
+		t.Errorf("two at once:\n%s", got)
+	}
+}
+
+func TestNotObtained(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "busy", "--label", "nightly", "--", "sleep", "60")
+	holder := p.held("busy")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"nonblock", []string{"--nonblock"}, 75},
+		{"wait 0", []string{"--wait", "0s"}, 75},
+		{"wait", []string{"--wait", "100ms"}, 75},
+		{"shared", []string{"--shared", "--nonblock"}, 75},
+		{"own exit code", []string{"--nonblock", "--conflict-exit-code", "0"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"run", "busy"}, c.args...)
+			code, out, stderr := p.leasehold(append(args, "--", "echo", "ran")...)
+			if code != c.code || out != "" {
+				t.Errorf("exit code %d, want %d; printed %q", code, c.code, out)
+			}
+			one(t, stderr, `"busy" is held by`, fmt.Sprintf("pid %d (nightly)", holder.Owner.PID), fmt.Sprint("ticket ", holder.Ticket))
+		})
+	}
+}
+
+func TestSharedAndPermits(t *testing.T) {
+	p := newPlace(t)
+	for _, mode := range []struct {
+		name string
+		args []string
+		fit  int
+	}{
+		{"shared", []string{"--shared"}, 3},
+		{"permits", []string{"--permits", "2", "--of", "5"}, 2},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			for i := range mode.fit {
+				args := append([]string{"run", mode.name}, mode.args...)
+				p.start(append(args, "--", "sleep", "60")...)
+				until(t, "it is held", func() bool { return len(p.line(mode.name).Claims) == i+1 })
+			}
+			for _, c := range p.line(mode.name).Claims {
+				if c.State != "held" || c.Mode != mode.name {
+					t.Errorf("%+v", c)
+				}
+			}
+			args := []string{"run", mode.name, "--nonblock"}
+			if mode.name == "permits" {
+				args = append(args, mode.args...)
+			}
+			if code, _, _ := p.leasehold(append(args, "--", "true")...); code != 75 {
+				t.Errorf("one more: exit code %d", code)
+			}
+		})
+	}
+	code, _, stderr := p.leasehold("run", "permits", "--permits", "1", "--of", "4", "--", "true")
+	if code != 64 {
+		t.Errorf("another limit: exit code %d", code)
+	}
+	one(t, stderr, "limit 5", "wants 4")
+}
+
+// What the command leaves in the background is not waited for, and not killed.
+func TestBackgroundGoesOnWithoutTheLock(t *testing.T) {
+	p := newPlace(t)
+	pid := p.file("pid")
+	p.must("run", "bg", "--", "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $! > "+pid)
+	if l := p.line("bg"); len(l.Claims) != 0 {
+		t.Errorf("still held: %+v", l.Claims)
+	}
+	left, err := strconv.Atoi(p.content(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(left, 0); err != nil {
+		t.Errorf("it was killed: %v", err)
+	}
+	syscall.Kill(left, syscall.SIGKILL)
+}
+
+func TestMinHold(t *testing.T) {
+	p := newPlace(t)
+	start := time.Now()
+	p.must("run", "cron", "--ttl", "1s", "--min-hold", "1500ms", "--", "true")
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("waited %v itself, although the engine can keep the name", took)
+	}
+	if code, _, _ := p.leasehold("run", "cron", "--nonblock", "--", "true"); code != 75 && time.Since(start) < 1500*time.Millisecond {
+		t.Errorf("held again %v later: exit code %d", time.Since(start), code)
+	}
+	p.must("run", "cron", "--wait", "10s", "--", "true")
+	if took := time.Since(start); took < 1500*time.Millisecond {
+		t.Errorf("held again after %v", took)
+	}
+}
+
+func TestSignalsWhileWaiting(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "busy", "--", "sleep", "60")
+	p.held("busy")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			x := p.start("run", "busy", "--", "echo", "ran")
+			until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 2 })
+			x.Process.Signal(sig)
+			if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 {
+				t.Errorf("exit code %d, printed %q", code, x.out.String())
+			}
+			if n := len(p.line("busy").Claims); n != 1 {
+				t.Errorf("%d claims in line", n)
+			}
+		})
+	}
+	t.Run("killed", func(t *testing.T) {
+		x := p.start("run", "busy", "--", "echo", "ran")
+		until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 2 })
+		x.Process.Kill()
+		until(t, "its claim is gone", func() bool { return len(p.line("busy").Claims) == 1 })
+	})
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	p := newPlace(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
+		for _, to := range []string{"front", "keeper"} {
+			if to == "keeper" && sig != syscall.SIGTERM {
+				continue // it cannot know whether the group got it too
+			}
+			t.Run(sig.String()+" to the "+to, func(t *testing.T) {
+				ready := p.file("ready" + to + sig.String())
+				// One signal must be heard once.
+				script := fmt.Sprintf(`n=0; trap 'n=$((n+1))' %d; : > '%s'; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.2; exit $((10+n))`, sig, ready)
+				x := p.start("run", "signals", "--", "sh", "-c", script)
+				p.exists(ready)
+				pid := x.Process.Pid
+				if to == "keeper" {
+					pid = p.held("signals").Owner.PID
+				}
+				syscall.Kill(pid, sig)
+				if code := x.wait(t); code != 11 {
+					t.Errorf("exit code %d: %s", code, x.err.String())
+				}
+			})
+		}
+	}
+}
+
+// nohup's way of keeping a hang-up away must reach the command.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	p := newPlace(t)
+	x := p.startCmd(shell(`trap '' HUP INT; exec "$0" run nohup -- sh -c 'kill -HUP $$; kill -INT $$; echo alive'`, program))
+	if code := x.wait(t); code != 0 || x.out.String() != "alive\n" {
+		t.Errorf("exit code %d, %q %q", code, x.out.String(), x.err.String())
+	}
+}
