@@ -39,6 +39,15 @@ func tokens() promise {
 			t.lapse(a, s.take(a, t.brief(t.exclusive(s.name))))
 			s.next(b)
 		}},
+		{"an expired claim that joins once more keeps its ticket", func(t *trial) {
+			// The core tells by the ticket that a repeated Join made the claim
+			// anew, and that what it heard of its former life is void.
+			s := t.newTickets()
+			a := t.client()
+			r := t.brief(t.exclusive(s.name))
+			ask := t.lapse(a, s.take(a, r))
+			s.take(ask, r)
+		}},
 		{"tickets fall after eviction", func(t *trial) {
 			s := t.newTickets()
 			t.needsFIFO()
