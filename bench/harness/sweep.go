@@ -29,11 +29,8 @@ func Sweep(holds []Hold, limit int64) (overlaps int) {
 	slices.SortFunc(edges, func(a, b edge) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.at, b.at), cmp.Compare(a.units, b.units))
 	})
-	var used int64
-	for i, e := range edges {
-		if i > 0 && edges[i-1].name != e.name {
-			used = 0
-		}
+	var used int64 // back at 0 after each name: every hold ends
+	for _, e := range edges {
 		used += e.units
 		if e.units > 0 && used > limit {
 			overlaps++
