@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -77,8 +78,8 @@ func TestRefusesWhatItDoesNotUnderstand(t *testing.T) {
 				eng.Close()
 				t.Fatal("opened")
 			}
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%q does not say %q", err, want)
+			if !strings.HasPrefix(err.Error(), fmt.Sprintf("engine %q", Redact(rawURL))) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not begin with the URL and say %q", err, want)
 			}
 			if strings.Contains(want, "scheme") {
 				for _, s := range Schemes() {
@@ -156,7 +157,7 @@ func TestErrorsShowNoPassword(t *testing.T) {
 	check := func(noise string) bool {
 		password := "7?/@:%#\\\"" + noise + "sesame"
 		rawURL := "redis://me:" + password + "@host:1/0"
-		for _, said := range []string{rawURL, password, "parse \"" + rawURL + "\": bad", "port " + password + " after host"} {
+		for _, said := range []string{rawURL, password, strconv.Quote(rawURL), fmt.Sprintf("%q after host", password), url.PathEscape(password), "parse \"" + rawURL + "\": bad", "port " + password + " after host"} {
 			err := conceal(rawURL, errors.Join(errors.New(said), cause))
 			if strings.Contains(err.Error(), "sesame") || !errors.Is(err, cause) {
 				t.Logf("%q", err)
