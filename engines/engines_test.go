@@ -157,7 +157,7 @@ func TestErrorsShowNoPassword(t *testing.T) {
 	check := func(noise string) bool {
 		password := "7?/@:%#\\\"" + noise + "sesame"
 		rawURL := "redis://me:" + password + "@host:1/0"
-		for _, said := range []string{rawURL, password, strconv.Quote(rawURL), fmt.Sprintf("%q after host", password), url.PathEscape(password), "parse \"" + rawURL + "\": bad", "port " + password + " after host"} {
+		for _, said := range []string{rawURL, password, strconv.Quote(rawURL), fmt.Sprintf("%q after host", password), url.PathEscape(password), url.UserPassword("me", password).String(), "parse \"" + rawURL + "\": bad", "port " + password + " after host"} {
 			err := conceal(rawURL, errors.Join(errors.New(said), cause))
 			if strings.Contains(err.Error(), "sesame") || !errors.Is(err, cause) {
 				t.Logf("%q", err)

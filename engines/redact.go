@@ -104,14 +104,18 @@ func conceal(rawURL string, err error) error {
 		}
 	}
 	hide(rawURL, r.text) // first, since it wins over its parts
-	for _, s := range r.secrets {
-		hide(s, hidden)
+	for _, secret := range r.secrets {
+		forms := []string{secret}
 		for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
-			if plain, err := unescape(s); err == nil {
-				hide(plain, hidden)
-				hide(url.QueryEscape(plain), hidden)
-				hide(url.PathEscape(plain), hidden)
+			if plain, err := unescape(secret); err == nil {
+				forms = append(forms, plain)
 			}
+		}
+		for _, form := range forms {
+			hide(form, hidden)
+			hide(url.QueryEscape(form), hidden)
+			hide(url.PathEscape(form), hidden)
+			hide(strings.TrimPrefix(url.UserPassword("", form).String(), ":"), hidden)
 		}
 	}
 	text := strings.NewReplacer(pairs...).Replace(err.Error())
