@@ -84,12 +84,11 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 	switch {
 	case errors.Is(err, engine.ErrRefused):
 		// Final, nothing left behind; what it would have replaced still stands.
-		k.take(ln, cl)
+		k.failClaim(cl, err)
 		if cl.old != nil {
 			k.leaveLater(cl.old, k.now())
 		}
 		k.drop(cl)
-		k.failAll(ln, err)
 		return nil
 	case err != nil:
 		k.unclear(cl, err, cancelled)
@@ -100,17 +99,16 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 	cl.joining = false
 	cl.born = s
 	if cl.abandoned || cl.evicted || got.State == engine.Gone {
-		k.take(ln, cl)
+		switch {
+		case cl.req.NoWait:
+			k.failClaim(cl, ErrHeld)
+		case cl.evicted || got.Evicted:
+			k.failClaim(cl, ErrEvicted)
+		}
 		if got.State == engine.Gone && !got.Evicted {
 			k.drop(cl)
 		} else {
 			k.leaveLater(cl, k.now())
-		}
-		switch {
-		case cl.req.NoWait:
-			k.failAll(ln, ErrHeld)
-		case cl.evicted || got.Evicted:
-			k.failAll(ln, ErrEvicted)
 		}
 		return k.pump(ln, false, k.now()) // expired on the way: again, silently
 	}
@@ -135,12 +133,11 @@ func (k *core) unclear(cl *claim, err error, cancelled bool) {
 	ln := cl.line
 	now := k.now()
 	if cl.abandoned || cl.req.NoWait || k.opts.FailFast {
-		k.take(ln, cl)
+		k.failClaim(cl, fmt.Errorf("%w: %w", ErrUnavailable, err))
 		if cl.old != nil {
 			k.leaveLater(cl.old, now)
 		}
 		k.leaveLater(cl, now)
-		k.failAll(ln, fmt.Errorf("%w: %w", ErrUnavailable, err))
 		return
 	}
 	if cancelled {

@@ -152,7 +152,9 @@ func (cl *claim) early() time.Duration {
 	if cl.leaving || cl.joining || cl.state != engine.Held || !cl.raised || cl.linger {
 		return 0
 	}
-	return (cl.renewAt - cl.proof) / 8
+	// Always less than the third of a TTL until the next attempt, or collect
+	// would find the same claim due for ever.
+	return min((cl.renewAt-cl.proof)/8, cl.ttl()/24)
 }
 
 // schedule puts a claim where the keeper finds it next. Called with mu held,
@@ -412,14 +414,14 @@ func (k *core) gone(cl *claim, got engine.Claim, now time.Duration) {
 		return
 	}
 	ln := cl.line
+	if got.Evicted && !cl.delivered {
+		k.failClaim(cl, ErrEvicted)
+	}
 	k.take(ln, cl)
 	if got.State == engine.Gone && !got.Evicted {
 		k.drop(cl)
 	} else {
 		k.leaveLater(cl, now) // marked or made anew: it takes its room until it is left
-	}
-	if got.Evicted && !cl.delivered {
-		k.failAll(ln, ErrEvicted)
 	}
 	k.join(k.pump(ln, false, now))
 }

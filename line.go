@@ -306,7 +306,16 @@ func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
 	return true
 }
 
-// fail answers everybody in the line with err.
+// failClaim answers everybody who waits for cl with err. The line may wait for
+// another claim by now: those who came after cl was abandoned.
+func (k *core) failClaim(cl *claim, err error) {
+	if cl.line.cur == cl {
+		cl.line.cur = nil
+		k.failAll(cl.line, err)
+	}
+}
+
+// failAll answers everybody in the line with err.
 func (k *core) failAll(ln *localLine, err error) {
 	for ln.head != nil {
 		l := ln.pop()

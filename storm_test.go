@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -226,7 +227,11 @@ func (s *storm) run() {
 	}
 	start := s.w.clock()
 	for _, name := range names[:2] {
-		l := mustLock(s.t, clients[0], name)
+		// Bounded, since a bubble's time goes on for ever.
+		l, err := clients[0].With(LockOptions{Wait: time.Hour}).Lock(context.Background(), name)
+		if err != nil {
+			s.t.Fatalf("never granted after healing: %v; %s", err, clients[0].core.dump())
+		}
 		mustUnlock(s.t, l)
 	}
 	if d := s.w.clock() - start; d > 4*ttl+2*time.Second {
@@ -244,4 +249,16 @@ func (s *storm) run() {
 		}
 		c.core.mu.Unlock()
 	}
+}
+
+// dump is what a client knows, for a failing test.
+func (k *core) dump() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var b strings.Builder
+	for _, cl := range k.claims {
+		fmt.Fprintf(&b, "\n%q ticket %d %v joining %v asking %v abandoned %v leaving %v users %d delivered %v inflight %d due %v (in agenda: %v) now %v trusted %v cur %v queue %v",
+			cl.req.Name, cl.ticket, cl.state, cl.joining, cl.asking, cl.abandoned, cl.leaving, cl.users, cl.delivered, cl.inflight, cl.due, cl.index >= 0, k.now(), cl.trustedUntil(), cl.line.cur == cl, cl.line.head != nil)
+	}
+	return b.String()
 }
