@@ -155,7 +155,7 @@ func TestRedact(t *testing.T) {
 func TestErrorsShowNoPassword(t *testing.T) {
 	cause := errors.New("cause")
 	check := func(noise string) bool {
-		password := "7?/@:%#\\\"" + noise + "sesame"
+		password := "7?/@:%#;,\\\"" + noise + "sesame"
 		rawURL := "redis://me:" + password + "@host:1/0"
 		for _, said := range []string{rawURL, password, strconv.Quote(rawURL), fmt.Sprintf("%q after host", password), url.PathEscape(password), url.UserPassword("me", password).String(), "parse \"" + rawURL + "\": bad", "port " + password + " after host"} {
 			err := conceal(rawURL, errors.Join(errors.New(said), cause))
