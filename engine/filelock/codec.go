@@ -30,6 +30,7 @@ const (
 	slotSize  = 1024 // of class 0: about eight claims with short owners
 	maxClass  = 14   // 16 MiB: MaxLine claims with owners of MaxOwner bytes fit
 	firstSize = 2 * slotSize
+	maxSeq    = 1 << 62 // nobody counts that far: a higher one was not written here
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -73,7 +74,8 @@ func slot(b []byte) (payload []byte, seq uint64, ok bool) {
 	if sum != binary.LittleEndian.Uint32(b[16:]) {
 		return nil, 0, false
 	}
-	return payload, binary.LittleEndian.Uint64(b[8:]), true
+	seq = binary.LittleEndian.Uint64(b[8:])
+	return payload, seq, seq < maxSeq
 }
 
 // seal fills in the head of a slot whose payload begins at b[slotHead].

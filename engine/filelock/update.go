@@ -162,7 +162,7 @@ func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
 		return outcome{}, err
 	}
 	e.step("applied")
-	if !known || len(r.out) < slotHead+touchedSize || string(r.out[slotHead+touchedSize:]) != payload[touchedSize:] {
+	if fresh || string(r.out[slotHead+touchedSize:]) != payload[touchedSize:] {
 		seal(r.out, seq+1)
 		if err := e.store(r, seq+1); err != nil {
 			return outcome{}, err
