@@ -247,14 +247,27 @@ func (k *core) leaveLater(cl *claim, now time.Duration) {
 	k.schedule(cl)
 }
 
-// leaveNow gives a claim up and says what Unlock has to report.
-func (k *core) leaveNow(cl *claim) error {
+// leaveNow gives claims up in one call and says what each Unlock has to report.
+func (k *core) leaveNow(cls ...*claim) []error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
-	got, err := k.eng.Leave(ctx, []engine.Claim{{Name: cl.req.Name, ID: cl.req.ID}})
+	query := make([]engine.Claim, len(cls))
+	for i, cl := range cls {
+		query[i] = engine.Claim{Name: cl.req.Name, ID: cl.req.ID}
+	}
+	got, err := k.eng.Leave(ctx, query)
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)
+	errs := make([]error, len(cls))
+	for i, cl := range cls {
+		errs[i] = k.left(cl, got, err)
+	}
+	return errs
+}
+
+// left takes in what Leave found of one claim, or did not.
+func (k *core) left(cl *claim, got []engine.Claim, err error) error {
 	if i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID }); i >= 0 {
 		k.drop(cl)
 		switch {

@@ -62,6 +62,7 @@ type Lease struct {
 	cancel     context.CancelCauseFunc
 	contended  chan struct{}
 	lost       error
+	lostFunc   func(error) // of a LockAll
 	unlocked   bool
 	unlocking  chan struct{} // while Unlock waits for the engine
 	result     error
@@ -175,35 +176,56 @@ func (l *Lease) Unlock() error {
 	if l.unlocked {
 		return l.unlockedAlready()
 	}
+	rest := k.unlockLocal(l)
+	k.unlock()
+	switch rest {
+	case leaveIt:
+		k.finish(l, k.leaveNow(l.claim)[0])
+	case lingerIt:
+		k.finish(l, k.lingerOn(l.claim))
+	}
+	return l.result
+}
+
+// rest is what of an Unlock is left to do without the mutex.
+type rest uint8
+
+const (
+	nothing rest = iota
+	leaveIt
+	lingerIt
+)
+
+// unlockLocal does all of Unlock that needs no engine. Called with mu held.
+func (k *core) unlockLocal(l *Lease) rest {
 	l.unlocked = true
 	cl, now := l.claim, k.now()
 	k.expire(cl, now) // the truth is decided here, before anybody else may hold
 	err := l.lost
 	if err == nil {
 		k.endLease(l, nil)
-		k.event(Event{Kind: EventReleased, Name: l.name, Token: l.token, Units: cl.line.key.units, Limit: cl.line.key.limit, Held: now - l.heldAt})
+		k.event(Event{Kind: EventReleased, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: now - l.heldAt})
 	}
 	cl.forget(l)
-	var finish func(*claim) error
-	if l.hold.count--; l.hold.count == 0 {
-		cl.users--
-		finish = k.released(cl, l, now)
-	}
 	l.result = wrap("unlock", l.name, err)
-	if finish == nil {
-		k.unlock()
-		return l.result
+	if l.hold.count--; l.hold.count > 0 {
+		return nothing
 	}
-	l.unlocking = make(chan struct{})
-	k.unlock()
-	err = finish(cl)
+	cl.users--
+	todo := k.released(cl, l, now)
+	if todo != nothing {
+		l.unlocking = make(chan struct{})
+	}
+	return todo
+}
 
+// finish records what the engine said.
+func (k *core) finish(l *Lease, err error) {
 	k.mu.Lock()
 	defer k.unlock()
 	l.result = wrap("unlock", l.name, err)
 	close(l.unlocking)
 	l.unlocking = nil
-	return l.result
 }
 
 // unlockedAlready answers a second Unlock as the first was, waiting for it.
@@ -230,9 +252,12 @@ func (k *core) endLease(l *Lease, cause error) {
 	}
 	if l.lost = cause; cause != nil {
 		cl := l.claim
-		k.event(Event{Kind: EventLost, Name: l.name, Token: l.token, Units: cl.line.key.units, Limit: cl.line.key.limit, Held: k.now() - l.heldAt, Err: cause})
+		k.event(Event{Kind: EventLost, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: k.now() - l.heldAt, Err: cause})
 	}
 	if l.cancel != nil {
 		l.cancel(cause)
+	}
+	if l.lostFunc != nil && cause != nil {
+		l.lostFunc(cause)
 	}
 }

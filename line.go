@@ -235,45 +235,45 @@ func (k *core) give(cl *claim, l *Lease, now time.Duration) {
 	l.hold.count++
 	cl.add(l)
 	if k.opts.Observer != nil {
-		k.event(Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.line.key.units, Limit: cl.line.key.limit, Waited: now - l.began})
+		k.event(Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Waited: now - l.began})
 	}
 	l.ready <- struct{}{} // capacity 1, sent once
 }
 
 // released goes on after the last hold of l's claim ended. It returns what
 // Unlock still has to do without the mutex: give the claim up, or prolong it.
-func (k *core) released(cl *claim, l *Lease, now time.Duration) func(*claim) error {
+func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
 	ln := cl.line
 	switch {
 	case k.closed:
-		return nil // Close gives it up
+		return nothing // Close gives it up
 	case cl.lost != nil:
 		// Whoever held a lease always sends Leave: it frees the room of a
 		// marked claim. Unlock's answer is known without waiting for it.
 		if cl.users == 0 {
 			k.leaveLater(cl, now)
 		}
-		return nil
+		return nothing
 	case cl.users > 0:
-		return nil // other readers
+		return nothing // other readers
 	case l.lock.MinHold > now-cl.heldAt:
 		cl.linger, cl.keptTill = true, cl.heldAt+l.lock.MinHold
 		k.take(ln, cl)
 		k.schedule(cl)
-		return k.lingerOn
+		return lingerIt
 	case ln.cur == cl && ln.head != nil:
 		k.join(k.pump(ln, false, now))
-		return nil
+		return nothing
 	case ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent:
 		cl.keptTill = now + k.opts.Keep
 		cl.renewAt = min(cl.renewAt, cl.proof+listen)
 		k.schedule(cl)
-		return nil
+		return nothing
 	}
 	k.take(ln, cl)
 	cl.leaving, cl.asking = true, true
 	k.schedule(cl)
-	return k.leaveNow
+	return leaveIt
 }
 
 // giveUp takes l out of its line. It reports false if l was answered already.

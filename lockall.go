@@ -1,0 +1,131 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Leases is several names held at once: all of them, or none.
+type Leases struct {
+	core   *core
+	leases []*Lease // in the order of their names
+	life   context.Context
+	cancel context.CancelCauseFunc
+}
+
+// LockAll obtains every name exclusively, in the order of their bytes whatever
+// the order given, so that callers of LockAll never wait for each other in a
+// circle. A name given twice counts once. If one cannot be had, what was had is
+// given up again and the error is that of Lock. LockOptions apply to each name:
+// Wait bounds the waiting for each.
+func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	all := &Leases{core: c.core, leases: make([]*Lease, 0, len(names))}
+	all.life, all.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	wait, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	for _, name := range names {
+		// Under the lease before: this caller is an actor that holds something,
+		// and says so in its claim. Losing one ends the waiting for the rest.
+		l, err := c.Lock(wait, name)
+		if err != nil {
+			return nil, errors.Join(err, all.Unlock())
+		}
+		all.leases = append(all.leases, l)
+		all.life = context.WithValue(all.life, leaseKey{}, l)
+		wait = context.WithValue(wait, leaseKey{}, l)
+		l.onLoss(func(cause error) {
+			all.cancel(cause)
+			stop(cause)
+		})
+	}
+	return all, nil
+}
+
+// onLoss has f called when the lease is lost, at once if it is already. f must
+// not block or call the Client: it runs with its mutex held.
+func (l *Lease) onLoss(f func(error)) {
+	k := l.core
+	k.mu.Lock()
+	defer k.unlock()
+	if l.lostFunc = f; l.lost != nil {
+		f(l.lost)
+	}
+}
+
+// Leases are the single leases, in the order of their names.
+func (a *Leases) Leases() []*Lease { return slices.Clone(a.leases) }
+
+// Tokens are the fencing tokens by name.
+func (a *Leases) Tokens() map[string]Token {
+	m := make(map[string]Token, len(a.leases))
+	for _, l := range a.leases {
+		m[l.name] = l.token
+	}
+	return m
+}
+
+// Context ends when the first of the leases is lost, with its cause, and at
+// Unlock. Locking under it re-enters each of the names.
+func (a *Leases) Context() context.Context { return a.life }
+
+// Valid reports whether every one of them is.
+func (a *Leases) Valid() bool {
+	for _, l := range a.leases {
+		if !l.Valid() {
+			return false
+		}
+	}
+	return true
+}
+
+// Remaining is the shortest Remaining; of no names it is 0.
+func (a *Leases) Remaining() (left time.Duration) {
+	for i, l := range a.leases {
+		if r := l.Remaining(); i == 0 || r < left {
+			left = r
+		}
+	}
+	return left
+}
+
+// Unlock ends all leases, the last obtained first, with one call to the engine
+// for all. The error joins what Lease.Unlock says of each.
+func (a *Leases) Unlock() error {
+	a.cancel(nil)
+	k := a.core
+	var leave []*claim
+	var left, wait []*Lease
+	k.mu.Lock()
+	for _, l := range slices.Backward(a.leases) {
+		if l.unlocked {
+			wait = append(wait, l)
+			continue
+		}
+		switch k.unlockLocal(l) {
+		case leaveIt:
+			leave, left = append(leave, l.claim), append(left, l)
+		case lingerIt:
+			wait = append(wait, l)
+			k.spawn(func() { k.finish(l, k.lingerOn(l.claim)) })
+		}
+	}
+	k.unlock()
+	if len(leave) > 0 {
+		for i, err := range k.leaveNow(leave...) {
+			k.finish(left[i], err)
+		}
+	}
+	var errs []error
+	for _, l := range wait {
+		_ = l.Unlock() // waits for the answer that result holds then
+	}
+	k.mu.Lock()
+	defer k.unlock()
+	for _, l := range a.leases {
+		errs = append(errs, l.result)
+	}
+	return errors.Join(errs...)
+}
