@@ -125,7 +125,7 @@ func (k *core) collect(now time.Duration) (w work) {
 		case cl.users > 0 && cl.lock.MaxHold > 0 && now >= cl.heldAt+cl.lock.MaxHold:
 			k.lose(cl, ErrMaxHold, now)
 		case cl.keptTill != 0 && now >= cl.keptTill:
-			k.leaveLater(cl, now)
+			k.giveBack(cl, now)
 		default:
 			want := cl.want(now)
 			cl.renewAt = now + want/3
@@ -377,8 +377,19 @@ func (k *core) contend(cl *claim, at time.Duration) {
 	cl.contended, cl.heard = true, max(cl.heard, at)
 	cl.tellContended()
 	if cl.users == 0 && cl.keptTill != 0 && !cl.linger {
-		k.leaveLater(cl, at) // kept for nobody while somebody wants it
+		k.giveBack(cl, at) // kept for nobody while somebody wants it
 	}
+}
+
+// giveBack ends the keeping of a claim that no lease needs. If local callers
+// came for it meanwhile (and wait for it to be renewed), it is theirs, by the
+// rules of lending.
+func (k *core) giveBack(cl *claim, now time.Duration) {
+	if cl.line.cur == cl && cl.line.head != nil {
+		cl.keptTill = 0
+		return
+	}
+	k.leaveLater(cl, now)
 }
 
 // expire loses a claim in use whose trusted-until has come.

@@ -295,7 +295,7 @@ func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
 		}
 	}
 	switch cl := ln.cur; {
-	case cl == nil || cl.delivered:
+	case cl == nil || cl.users > 0 || cl.keptTill != 0:
 	case ln.head == nil:
 		ln.cur = nil
 		k.abandon(cl)
