@@ -221,15 +221,16 @@ func (k *core) give(cl *claim, l *Lease, now time.Duration) {
 			cl.lends++
 		}
 	}
-	if !cl.delivered {
-		cl.delivered, cl.heldAt = true, now
-		cl.keptTill = 0
-		k.schedule(cl)
-	} else if cl.keptTill != 0 {
+	cl.users++
+	if !cl.delivered || cl.keptTill != 0 || cl.due > cl.trustedUntil() {
+		// From now on its deadline is somebody's. A claim lent on at once has it
+		// on the agenda already.
+		if !cl.delivered {
+			cl.delivered, cl.heldAt = true, now
+		}
 		cl.keptTill = 0
 		k.schedule(cl)
 	}
-	cl.users++
 	l.claim, l.heldAt = cl, now
 	l.token = Token(cl.ticket<<engine.LendBits | cl.lends)
 	l.hold.count++
