@@ -62,19 +62,17 @@ fmt-check: ## fail if gofmt would change a file
 
 .PHONY: modules
 modules: ## each module as its users build it, without go.work
-	@set -e; for dir in $(MODULES); do \
-		echo "GOWORK=off: $${dir#$(ROOT)/}"; \
-		GOWORK=off go -C $$dir build ./...; \
-		GOWORK=off go -C $$dir vet ./...; \
-		GOWORK=off go -C $$dir mod tidy -diff; \
-	done
+	@failed=; for dir in $(MODULES); do \
+		echo "GOWORK=off: $$(GOWORK=off go -C $$dir list -m)"; \
+		(export GOWORK=off; go -C $$dir build ./... && go -C $$dir vet ./... && go -C $$dir mod tidy -diff) || failed=1; \
+	done; [ -z "$$failed" ]
 
 .PHONY: cross
 cross: ## go vet for macOS and Windows
-	@set -e; for os in darwin windows; do \
+	@failed=; for os in darwin windows; do \
 		echo "GOOS=$$os"; \
-		GOOS=$$os CGO_ENABLED=0 go vet $(call packages,$(RACED)); \
-	done
+		GOOS=$$os CGO_ENABLED=0 go vet $(call packages,$(RACED)) || failed=1; \
+	done; [ -z "$$failed" ]
 
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt
