@@ -84,12 +84,26 @@ func inspection() promise {
 			b.awaits(second)
 			_ = ask
 		}},
+		{"an expired claim is shown, or gives its owner to the next", func(t *trial) {
+			t.needsWaiters()
+			t.needsFIFO()
+			a, b, name := t.client(), t.client(), t.name()
+			one, two := t.brief(t.exclusive(name)), t.exclusive(name)
+			one.Owner.Label, two.Owner.Label = "first", "second"
+			first, second := a.hold(one), b.wait(two)
+			t.lapse(a, first)
+			l := b.line(name)
+			if len(l.Claims) != 1 || l.Claims[0].Ticket != second.Ticket || l.Claims[0].Owner.Label != "second" {
+				t.Fatalf("the first of two claims has expired, and the line is %+v", l.Claims)
+			}
+		}},
 		{"Lines misses a name, or shows another", func(t *trial) {
 			a, prefix := t.client(), t.name()
 			want := map[string]bool{prefix: true, prefix + "/a": true, prefix + "/b": true, prefix + "*": true}
 			for name := range want {
 				a.hold(t.exclusive(name))
 			}
+			a.hold(t.exclusive("x" + prefix)) // has it, but not as its prefix
 			left := a.hold(t.exclusive(prefix + "/left"))
 			a.leave(left)
 			t.lines(a, prefix, want)

@@ -366,5 +366,5 @@ func each[In any](ctx context.Context, in []In, op func(In) (engine.Claim, error
 		}
 		out = append(out, c)
 	}
-	return out, ctx.Err()
+	return out, nil
 }
