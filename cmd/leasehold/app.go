@@ -62,6 +62,7 @@ Exit codes: those of the command that was run; ` + codesHelp,
 	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these, such as cluster,fencing")
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.watchCommand(), a.evictCommand(),
+		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
 		a.demoCommand(), a.demoWorkerCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)

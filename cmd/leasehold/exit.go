@@ -64,6 +64,8 @@ func (a *app) fail(err error) int {
 		code = exit.code
 	case errors.Is(err, leasehold.ErrHeld):
 		code = codeConflict
+	case errors.Is(err, leasehold.ErrLost):
+		code = codeLost
 	case errors.Is(err, leasehold.ErrNoClaim):
 		code = codeFailed
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire):

@@ -22,7 +22,7 @@ import (
 //
 // Each of the upper two ends the command if the other fails. If the front is
 // killed, the keeper sees the wire close. If the keeper is killed or stopped,
-// the front sees it end, or trust run out (trustPage), and kills what is left;
+// the front sees it end, or trust run out (sharedPage), and kills what is left;
 // it inherits what the keeper started, being a subreaper too. Killing both at
 // once still kills the command itself (PR_SET_PDEATHSIG).
 //
@@ -35,7 +35,7 @@ type starter struct {
 	order *order
 
 	wire   *wire
-	page   *trustPage
+	page   *sharedPage
 	term   *terminal // nil: none
 	keeper int       // its pid, and the number of its group
 
@@ -85,7 +85,7 @@ func (f *starter) start() error {
 		return err
 	}
 	defer unix.Close(theirs)
-	if f.page, err = newTrustPage(); err != nil {
+	if f.page, err = newSharedPage(); err != nil {
 		return err
 	}
 	// Before there is a keeper, so that no signal falls between the two.

@@ -40,7 +40,7 @@ func (f *noFront) signals() <-chan syscall.Signal { return f.sigs }
 func (f *noFront) gone() <-chan struct{}          { return nil }
 func (f *noFront) running()                       {}
 func (f *noFront) keepAlive(*os.File)             {}
-func (f *noFront) trust(time.Duration)            {}
+func (f *noFront) deadline(time.Duration)         {}
 func (f *noFront) over()                          {}
 func (f *noFront) stopped(syscall.Signal)         {}
 

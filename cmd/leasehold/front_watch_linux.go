@@ -9,11 +9,6 @@ import (
 	"leasehold/internal/boottime"
 )
 
-// afterTrust is how much later than the keeper the front acts: within the
-// 5 ms by which trust ends early for the sake of whoever looked just before
-// (SAFETY: rule R2).
-const afterTrust = 4 * time.Millisecond
-
 // watch waits for the keeper's end and returns the exit code.
 func (f *starter) watch() int {
 	wake := newAlarm()
@@ -28,17 +23,17 @@ func (f *starter) watch() int {
 			}
 			if f.take(m); m.Running {
 				f.ran = true
-				wake.at(f.page.get() + afterTrust)
+				wake.at(f.page.get())
 			}
 		case <-wake.c():
 			// The keeper moves the end without a word.
-			switch until := f.page.get(); {
-			case until == 0:
-			case boottime.Now() >= until+afterTrust:
+			switch at := f.page.get(); {
+			case at == 0:
+			case boottime.Now() >= at:
 				f.overdue = true
 				f.killAll()
 			default:
-				wake.at(until + afterTrust)
+				wake.at(at)
 			}
 		case sig := <-f.signals:
 			if sig == syscall.SIGTSTP {

@@ -6,10 +6,13 @@ import "time"
 // lose it must be told to end and when it must be killed. It has no clock of
 // its own; all times are those of package boottime.
 //
-//	renewed            renewals fail              TERM          KILL
-//	   |-----------------------|--------------------|-------------|
-//	   |<----------------- granted ------------------------------>|
-//	                                                |<- granted/3>| until
+//	renewed            renewals fail              TERM         KILL
+//	   |-----------------------|--------------------|------------|--|
+//	   |<------------------ granted ------------------------------->|
+//	                                                |<- granted/3 ->| until
+//
+// Killing takes time: processes have to be found, and to run once more to die.
+// It begins so much earlier that they are gone when trust ends.
 //
 // A renewal moves until; a command that survived its TERM and whose lease was
 // renewed after all goes on, and is told again the next time.
@@ -42,10 +45,16 @@ func (g *guard) trust(now, left time.Duration) (news bool) {
 // are far apart: a third of engine.MinTTL at least.
 const grain = 5 * time.Millisecond
 
+// killTime is set aside for killing.
+func (g *guard) killTime() time.Duration { return min(g.granted/20, 500*time.Millisecond) }
+
+// lastResort is when the front acts if the keeper has not.
+func (g *guard) lastResort() time.Duration { return g.until - g.killTime()/2 }
+
 // finish ends the hold whatever renewals say: KILL after grace, or when trust
 // ends if that is sooner. What was decided before is not put off.
 func (g *guard) finish(now, grace time.Duration) {
-	at := max(min(now+grace, g.until), 1)
+	at := max(min(now+grace, g.until-g.killTime()), 1)
 	if g.killAt == 0 || at < g.killAt {
 		g.killAt = at
 	}
@@ -61,7 +70,7 @@ const (
 
 // next is what to do at now, and when to ask again.
 func (g *guard) next(now time.Duration) (do action, again time.Duration) {
-	killAt, tellAt := g.until, g.until-g.granted/3
+	killAt, tellAt := g.until-g.killTime(), g.until-g.granted/3
 	if g.end != 0 {
 		killAt, tellAt = min(killAt, g.end), min(tellAt, g.end-g.lead)
 	}

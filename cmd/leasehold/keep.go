@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -37,9 +38,8 @@ type front interface {
 	running()
 	// keepAlive hands it a file that keeps the claim alive, see lifeFile.
 	keepAlive(*os.File)
-	// trust tells it until when it must let the command live if the keeper
-	// says no more.
-	trust(until time.Duration)
+	// deadline tells it when to end everything if the keeper says no more.
+	deadline(time.Duration)
 	// over tells it that there is nothing left to end.
 	over()
 	// stopped tells it that the command was stopped.
@@ -104,13 +104,6 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	}
 	lease, err := k.obtain(ctx, locks)
 	if err != nil {
-		var held *leasehold.HeldError
-		if errors.As(err, &held) {
-			err = held // who holds it is the whole story
-		}
-		if errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrEvicted) {
-			err = &exitError{k.order.Conflict, err}
-		}
 		return status{}, err
 	}
 	return k.under(locks, lease)
@@ -145,16 +138,7 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 		}
 	}()
 	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold, MaxHold: k.order.MaxHold})
-	var lease *leasehold.Lease
-	var err error
-	switch o := k.order; {
-	case o.Shared:
-		lease, err = locks.RLock(ctx, o.Name)
-	case o.Permits > 0:
-		lease, err = locks.Acquire(ctx, o.Name, o.Permits, o.Of)
-	default:
-		lease, err = locks.Lock(ctx, o.Name)
-	}
+	lease, err := k.order.lock(ctx, locks)
 	// Nobody else may take a signal from here on. One that came between the
 	// grant and now still counts: nothing has been started.
 	close(waiting)
@@ -180,9 +164,14 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	}
 	// Trust goes out before the command is started: from then on two processes
 	// watch its end.
-	if now := boottime.Now(); g.trust(now, lease.Remaining()) {
-		k.front.trust(g.until)
+	now, left := boottime.Now(), lease.Remaining()
+	if left == 0 {
+		why := context.Cause(lease.Context())
+		lease.Unlock() // frees the room of a claim that was evicted
+		return status{}, &exitError{k.order.Lost, fmt.Errorf("%s was lost before the command was started: %w", quoteName(k.order.Name), why)}
 	}
+	g.trust(now, left)
+	k.front.deadline(g.lastResort())
 	cmd, err := k.run(k.order, env, k.life)
 	if err != nil {
 		lease.Unlock()
@@ -245,7 +234,7 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 	for {
 		now := boottime.Now()
 		if left := lease.Remaining(); left > 0 && g.trust(now, left) {
-			k.front.trust(g.until)
+			k.front.deadline(g.lastResort())
 		}
 		do, again := g.next(now)
 		switch do {
@@ -256,6 +245,7 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			ending(errNotRenewed) // unless a better reason is known
 			cmd.tell()
 		case kill:
+			ending(context.Cause(lease.Context())) // if that is why, and not news yet
 			ending(errNotRenewed)
 			// Before the kill, not after: the front would act a moment later,
 			// and kill this process too, which still has to say why.

@@ -14,8 +14,8 @@ import (
 
 // Where the keeper finds its end of the wire, and the page it shares.
 const (
-	wireFD  = 3
-	trustFD = 4
+	wireFD = 3
+	pageFD = 4
 )
 
 // platformCommands are those that only exist here: the keeper.
@@ -30,7 +30,7 @@ func (a *app) platformCommands() []*cobra.Command {
 			if err != nil {
 				return usageError("keep is started by run, not by hand")
 			}
-			page, err := openTrustPage(trustFD)
+			page, err := openSharedPage(pageFD)
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func (a *app) platformCommands() []*cobra.Command {
 	}}
 }
 
-func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *trustPage) (status, error) {
+func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *sharedPage) (status, error) {
 	f := &remoteFront{wire: w, page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
 	f.listen()
 	k := &keeper{app: a, order: o, front: f, run: func(o *order, env []string, life *os.File) (command, error) {
@@ -68,7 +68,7 @@ func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *trustPage) (s
 // remoteFront is the front in the keeper's eyes.
 type remoteFront struct {
 	wire   *wire
-	page   *trustPage
+	page   *sharedPage
 	sigs   chan syscall.Signal
 	dead   chan struct{}
 	caught chan os.Signal
@@ -152,8 +152,8 @@ func (f *remoteFront) stopped(sig syscall.Signal) { f.wire.send(message{Stopped:
 
 func (f *remoteFront) over() { f.page.set(0) }
 
-func (f *remoteFront) trust(until time.Duration) {
-	f.page.set(until)
+func (f *remoteFront) deadline(at time.Duration) {
+	f.page.set(at)
 	if !f.told {
 		f.told = true
 		f.wire.send(message{Running: true}, nil)

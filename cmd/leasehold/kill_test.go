@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -22,75 +20,69 @@ func shell(script string, args ...string) *exec.Cmd {
 }
 
 // family is a command that will not go: it, its children and grandchildren,
-// one of them in a session of its own, ignore everything that can be ignored.
-// Each writes its pid.
+// some of them in a session of their own, ignore what can be ignored. Each
+// says that it has begun.
 const family = `
-trap '' TERM INT HUP
-echo $$ >> "$PIDS"
-(echo $(exec sh -c 'echo $PPID') >> "$PIDS"; (sh -c 'echo $$ >> "$PIDS"; exec sleep 60') & sleep 60) &
-setsid sh -c 'echo $$ >> "$PIDS"; sh -c "echo \$\$ >> \"\$PIDS\"; exec sleep 60" & sleep 60' &
-while [ $(wc -l < "$PIDS") -lt 5 ]; do sleep 0.01; done
-: > "$PIDS.ready"
+trap '' TERM INT HUP; : >> "$FAMILY"
+(echo >> "$FAMILY"; sh -c 'echo >> "$FAMILY"; exec sleep 60' & sleep 60) &
+setsid sh -c 'echo >> "$FAMILY"; sh -c "echo >> \"\$FAMILY\"; exec sleep 60" & sleep 60' &
+while [ $(wc -l < "$FAMILY") -lt 4 ]; do sleep 0.01; done
+: > "$FAMILY.ready"
 sleep 60; sleep 60`
 
 // startFamily returns once all of it runs.
-func (p *place) startFamily(name string, flags ...string) (x *process, pids []int) {
+func (p *place) startFamily(name string, flags ...string) (x *process, members func() []int) {
 	p.Helper()
-	path := p.file("pids-" + name)
-	p.env = append(p.env, "PIDS="+path)
+	mark := p.file("family-" + name)
 	args := append([]string{"run", name}, flags...)
-	x = p.start(append(args, "--", "sh", "-c", family)...)
-	p.exists(path + ".ready")
-	for _, text := range strings.Fields(p.content(path)) {
-		pid, err := strconv.Atoi(text)
-		if err != nil {
-			p.Fatal(err)
+	cmd := exec.Command(program, append(args, "--", "sh", "-c", family)...)
+	cmd.Env = append(p.env, "FAMILY="+mark)
+	x = p.startCmd(cmd)
+	p.exists(mark + ".ready")
+	members = func() (pids []int) {
+		for _, field := range strings.Fields(p.familyOf(exec.Command("sh", "-c", whoLives), mark)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				p.Fatal(err)
+			}
+			pids = append(pids, pid)
 		}
-		pids = append(pids, pid)
+		return pids
+	}
+	if n := len(members()); n < 5 {
+		p.Fatalf("the family has %d members", n)
 	}
 	p.Cleanup(func() {
-		for _, pid := range living(pids) {
+		for _, pid := range members() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	return x, pids
+	return x, members
 }
 
-// living are those that have not ended; a zombie has.
-func living(pids []int) (alive []int) {
-	for _, pid := range pids {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil {
-			if !errors.Is(err, os.ErrNotExist) && syscall.Kill(pid, 0) == nil {
-				alive = append(alive, pid)
-			}
-			continue
-		}
-		if _, rest, ok := cutLast(string(text), ") "); ok && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X") {
-			alive = append(alive, pid)
-		}
+// whoLives prints the pids of the family, which has its mark in its
+// environment; but not those of leasehold, nor of who has ended.
+const whoLives = `grep -lzsx "FAMILY=$MARK" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do
+	[ "$(readlink /proc/$pid/exe)" = "$LEASEHOLD" ] || echo $pid
+done`
+
+func (p *place) familyOf(cmd *exec.Cmd, mark string) string {
+	p.Helper()
+	cmd.Env = append(p.env, "MARK="+mark, "LEASEHOLD="+program)
+	x := p.startCmd(cmd)
+	if code := x.wait(p); code != 0 {
+		p.Fatalf("exit code %d: %s", code, x.err.String())
 	}
-	return alive
+	return x.out.String()
 }
 
 // freeOnlyWhenGone waits for name and reports whoever still lived then.
-func (p *place) freeOnlyWhenGone(name string, pids []int) {
+func (p *place) freeOnlyWhenGone(name string) {
 	p.Helper()
-	check := `for p in ` + list(pids) + `; do if [ -e /proc/$p/stat ] && ! grep -q ') [ZX] ' /proc/$p/stat; then echo $p; fi; done`
-	if out := p.must("run", name, "--wait", "12s", "--", "sh", "-c", check); out != "" {
+	cmd := exec.Command(program, "run", name, "--wait", "12s", "--", "sh", "-c", whoLives)
+	if out := p.familyOf(cmd, p.file("family-"+name)); out != "" {
 		p.Errorf("%s was held again while these still ran: %s", name, out)
 	}
-	if left := living(pids); len(left) > 0 {
-		p.Errorf("these still run: %v", left)
-	}
-}
-
-func list(ns []int) string {
-	var s []string
-	for _, n := range ns {
-		s = append(s, strconv.Itoa(n))
-	}
-	return strings.Join(s, " ")
 }
 
 func TestKilledLeaseholdEndsEverything(t *testing.T) {
@@ -98,14 +90,14 @@ func TestKilledLeaseholdEndsEverything(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			x, pids := p.startFamily("killed")
+			x, _ := p.startFamily("killed")
 			keeper := p.held("killed").Owner.PID
 			if who == "keeper" {
 				syscall.Kill(keeper, syscall.SIGKILL)
 			} else {
 				x.Process.Kill()
 			}
-			p.freeOnlyWhenGone("killed", append(pids, keeper))
+			p.freeOnlyWhenGone("killed")
 			if code := x.wait(t); who == "keeper" {
 				if code != 76 {
 					t.Errorf("exit code %d", code)
@@ -119,35 +111,37 @@ func TestKilledLeaseholdEndsEverything(t *testing.T) {
 // With both killed nobody is left to end the grandchildren; then the name must
 // not be free while they run, as long as the TTL.
 func TestBothKilled(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
-	x, pids := p.startFamily("both")
+	x, members := p.startFamily("both")
 	keeper := p.held("both").Owner.PID
 	syscall.Kill(x.Process.Pid, syscall.SIGSTOP) // so that it cannot act in between
 	syscall.Kill(keeper, syscall.SIGKILL)
 	x.Process.Kill()
-	until(t, "the kernel has killed the command", func() bool { return len(living(pids[:1])) == 0 })
-	if len(living(pids)) == 0 {
+	until(t, "both are gone", func() bool { return syscall.Kill(keeper, 0) != nil })
+	if len(members()) == 0 {
 		t.Fatal("no grandchild is left: this test shows nothing")
 	}
 	if code, _, _ := p.leasehold("run", "both", "--wait", "300ms", "--", "true"); code != 75 {
 		t.Errorf("held again while grandchildren ran: exit code %d", code)
 	}
-	for _, pid := range living(pids) {
+	for _, pid := range members() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	p.freeOnlyWhenGone("both", pids)
+	p.freeOnlyWhenGone("both")
 }
 
 // A keeper that is stopped cannot end the command. The front must, when trust
 // ends.
 func TestStoppedKeeper(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
-	x, pids := p.startFamily("stopped", "--ttl", "1s", "--lost-exit-code", "99")
+	x, _ := p.startFamily("stopped", "--ttl", "4s", "--lost-exit-code", "99")
 	keeper := p.held("stopped").Owner.PID
 	start := time.Now()
 	syscall.Kill(keeper, syscall.SIGSTOP)
-	p.freeOnlyWhenGone("stopped", append(pids, keeper))
-	if took := time.Since(start); took > 5*time.Second {
+	p.freeOnlyWhenGone("stopped")
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if code := x.wait(t); code != 99 {
@@ -159,16 +153,17 @@ func TestStoppedKeeper(t *testing.T) {
 // A front that is stopped changes nothing: the lease is kept, and lost leases
 // are acted upon.
 func TestStoppedFront(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
-	x, pids := p.startFamily("front", "--ttl", "300ms")
+	x, members := p.startFamily("front", "--ttl", "1s")
 	ticket := p.held("front").Ticket
 	x.Process.Signal(syscall.SIGSTOP)
-	time.Sleep(900 * time.Millisecond)
-	if c := p.held("front"); c.Ticket != ticket || len(living(pids)) != len(pids) {
+	time.Sleep(1500 * time.Millisecond)
+	if c := p.held("front"); c.Ticket != ticket || len(members()) < 5 {
 		t.Fatalf("lost: %+v", c)
 	}
 	p.must("evict", "front", "--ticket", strconv.FormatUint(ticket, 10), "--now", "--yes")
-	until(t, "the command has ended", func() bool { return len(living(pids)) == 0 })
+	until(t, "the command has ended", func() bool { return len(members()) == 0 })
 	x.Process.Signal(syscall.SIGCONT)
 	if code := x.wait(t); code != 76 {
 		t.Errorf("exit code %d", code)
@@ -179,14 +174,14 @@ func TestEvicted(t *testing.T) {
 	t.Run("now", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
-		x, pids := p.startFamily("e")
+		x, members := p.startFamily("e")
 		ticket := p.held("e").Ticket
 		p.must("evict", "e", "--ticket", strconv.FormatUint(ticket, 10), "--now", "--yes")
 		if code := x.wait(t); code != 76 {
 			t.Errorf("exit code %d", code)
 		}
 		one(t, x.err.String(), "e was lost: somebody evicted it")
-		if left := living(pids); len(left) > 0 {
+		if left := members(); len(left) > 0 {
 			t.Errorf("these still run: %v", left)
 		}
 	})
@@ -221,14 +216,15 @@ func TestEvicted(t *testing.T) {
 }
 
 func TestMaxHold(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	term := p.file("term")
 	start := time.Now()
-	x := p.start("run", "m", "--max-hold", "900ms", "--", "sh", "-c", "trap 'echo told > "+term+"' TERM; while :; do sleep 0.02; done")
+	x := p.start("run", "m", "--max-hold", "3s", "--", "sh", "-c", "trap 'echo told > "+term+"' TERM; while :; do sleep 0.02; done")
 	if code := x.wait(t); code != 76 {
 		t.Errorf("exit code %d", code)
 	}
-	if took := time.Since(start); took < 900*time.Millisecond {
+	if took := time.Since(start); took < 3*time.Second {
 		t.Errorf("killed after %v", took)
 	}
 	if p.content(term) != "told" {

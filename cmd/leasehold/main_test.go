@@ -71,7 +71,9 @@ func (p *place) start(args ...string) *process {
 func (p *place) startCmd(cmd *exec.Cmd) *process {
 	p.Helper()
 	x := &process{Cmd: cmd, done: make(chan struct{})}
-	x.Env = p.env
+	if x.Env == nil {
+		x.Env = p.env
+	}
 	x.Stdout, x.Stderr = &x.out, &x.err
 	// What it started may outlive it and keep its output open.
 	x.WaitDelay = time.Second

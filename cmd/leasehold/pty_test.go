@@ -111,6 +111,7 @@ func TestTerminalIsTheCommands(t *testing.T) {
 }
 
 func TestCtrlC(t *testing.T) {
+	t.Parallel()
 	s := newPlace(t).session()
 	// The command gets it once.
 	s.enter(`$leasehold run tty -- sh -c 'n=0; trap "n=\$((n+1))" INT; echo on; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo "n=$n"; trap - INT; while :; do sleep 0.05; done'; echo "code=$?"`)
@@ -139,6 +140,7 @@ func TestCtrlCWhileWaiting(t *testing.T) {
 // The lease is kept while a person has stopped the command, for longer than
 // its TTL.
 func TestCtrlZ(t *testing.T) {
+	t.Parallel()
 	s := newPlace(t).session()
 	s.enter(`$leasehold run tty --ttl 1s -- ` + reader + `; echo "code=$?"`)
 	s.expect("on\r\n")
@@ -161,6 +163,7 @@ func TestCtrlZ(t *testing.T) {
 
 // Put into the background, it runs on; reading the terminal stops it.
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	s := newPlace(t).session()
 	s.enter(`$leasehold run tty -- sh -c 'echo on; sleep 1; echo slept; read -r l; echo "<$l>"'`)
 	s.expect("on\r\n")
@@ -267,6 +270,7 @@ func TestCtrlZStopsTheScriptToo(t *testing.T) {
 }
 
 func TestEditor(t *testing.T) {
+	t.Parallel()
 	servers.Need(t, "vi")
 	p := newPlace(t)
 	path := p.file("text")

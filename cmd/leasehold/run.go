@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os/exec"
 	"time"
 
@@ -51,7 +53,7 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
   leasehold run mail --permits 1 --of 4 --wait 10s -- ./send.sh`,
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.fillOrder(cmd, o, args, nonblock); err != nil {
+			if err := a.fillRun(cmd, o, args, nonblock); err != nil {
 				return err
 			}
 			code, err := a.runOrder(cmd.Context(), o)
@@ -59,27 +61,33 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 			return err
 		},
 	}
+	claimFlags(cmd, o, &nonblock)
+	f := cmd.Flags()
+	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
+	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
+	return cmd
+}
+
+// claimFlags are the flags of every command that obtains a name.
+func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f := cmd.Flags()
 	f.BoolVar(&o.Shared, "shared", false, "hold NAME together with other shared holders")
 	f.Int32Var(&o.Permits, "permits", 0, "hold this many permits of a semaphore (with --of)")
 	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must say the same")
 	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long (default: as long as it takes)")
-	f.BoolVar(&nonblock, "nonblock", false, "do not wait at all")
+	f.BoolVar(nonblock, "nonblock", false, "do not wait at all")
 	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
-	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
-	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
-	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
 	cmd.MarkFlagsMutuallyExclusive("shared", "permits")
 	cmd.MarkFlagsMutuallyExclusive("wait", "nonblock")
 	cmd.MarkFlagsRequiredTogether("permits", "of")
-	return cmd
 }
 
-// fillOrder checks everything that can be checked before waiting: an hour in
+// fillRun checks everything that can be checked before waiting: an hour in
 // line that ends in "no such command" would be an hour lost.
-func (a *app) fillOrder(cmd *cobra.Command, o *order, args []string, nonblock bool) (err error) {
+func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool) (err error) {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash < 0 && len(args) < 2:
 		return usageError("give a name and a command: %s", cmd.UseLine())
@@ -89,6 +97,29 @@ func (a *app) fillOrder(cmd *cobra.Command, o *order, args []string, nonblock bo
 		return usageError("no command after --")
 	}
 	o.Name, o.Command = args[0], args[1:]
+	if err := a.fillClaim(cmd, o, nonblock); err != nil {
+		return err
+	}
+	switch {
+	case o.MinHold < 0 || o.MaxHold < 0:
+		return usageError("--min-hold and --max-hold cannot be negative")
+	case cmd.Flags().Changed("max-hold") && o.MaxHold < engine.MinTTL:
+		return usageError("--max-hold %v is less than %v", o.MaxHold, engine.MinTTL)
+	case o.MinHold > engine.MaxTTL:
+		return usageError("--min-hold %v is more than %v", o.MinHold, engine.MaxTTL)
+	case o.MaxHold > 0 && o.MinHold > o.MaxHold:
+		return usageError("--min-hold %v is more than the %v of --max-hold", o.MinHold, o.MaxHold)
+	case badCode(o.Lost):
+		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
+	}
+	if o.Path, err = exec.LookPath(o.Command[0]); err != nil {
+		return notRunnable(o.Command[0], err)
+	}
+	return nil
+}
+
+// fillClaim checks what claimFlags defined.
+func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error) {
 	if err := engine.CheckName(o.Name); err != nil {
 		return err
 	}
@@ -107,28 +138,37 @@ func (a *app) fillOrder(cmd *cobra.Command, o *order, args []string, nonblock bo
 		return usageError("--of %d: a name has at least 1 permit", o.Of)
 	case flags.Changed("permits") && (o.Permits < 1 || o.Permits > o.Of):
 		return usageError("--permits %d is outside 1 to the %d of --of", o.Permits, o.Of)
-	case o.Wait < 0 || o.MinHold < 0 || o.MaxHold < 0:
-		return usageError("--wait, --min-hold and --max-hold cannot be negative")
-	case flags.Changed("max-hold") && o.MaxHold < engine.MinTTL:
-		return usageError("--max-hold %v is less than %v", o.MaxHold, engine.MinTTL)
-	case o.MinHold > engine.MaxTTL:
-		return usageError("--min-hold %v is more than %v", o.MinHold, engine.MaxTTL)
-	case o.MaxHold > 0 && o.MinHold > o.MaxHold:
-		return usageError("--min-hold %v is more than the %v of --max-hold", o.MinHold, o.MaxHold)
+	case o.Wait < 0:
+		return usageError("--wait cannot be negative")
 	case len(o.Label) > maxLabel:
 		return usageError("--label has %d bytes, more than %d", len(o.Label), maxLabel)
 	case badCode(o.Conflict):
 		return usageError("--conflict-exit-code %d is outside 0 to 255", o.Conflict)
-	case badCode(o.Lost):
-		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
 	}
 	if nonblock || flags.Changed("wait") && o.Wait == 0 {
 		o.Wait = leasehold.NoWait
 	}
-	if o.Path, err = exec.LookPath(o.Command[0]); err != nil {
-		return notRunnable(o.Command[0], err)
-	}
 	return nil
+}
+
+// lock obtains the name, in the mode that was ordered.
+func (o *order) lock(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
+	switch {
+	case o.Shared:
+		lease, err = locks.RLock(ctx, o.Name)
+	case o.Permits > 0:
+		lease, err = locks.Acquire(ctx, o.Name, o.Permits, o.Of)
+	default:
+		lease, err = locks.Lock(ctx, o.Name)
+	}
+	var held *leasehold.HeldError
+	if errors.As(err, &held) {
+		err = held // who holds it is the whole story
+	}
+	if errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrEvicted) {
+		err = &exitError{o.Conflict, err}
+	}
+	return lease, err
 }
 
 // maxLabel leaves room for the rest of an owner within engine.MaxOwner, even

@@ -80,6 +80,7 @@ func TestRunPassesInputAndOutputOn(t *testing.T) {
 }
 
 func TestRunExcludes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	log := p.file("log")
 	var all []*process
@@ -97,6 +98,7 @@ func TestRunExcludes(t *testing.T) {
 }
 
 func TestNotObtained(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.start("run", "busy", "--label", "nightly", "--", "sleep", "60")
 	holder := p.held("busy")
@@ -178,6 +180,7 @@ func TestBackgroundGoesOnWithoutTheLock(t *testing.T) {
 }
 
 func TestMinHold(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	start := time.Now()
 	p.must("run", "cron", "--ttl", "1s", "--min-hold", "1500ms", "--", "true")
@@ -219,6 +222,7 @@ func TestSignalsWhileWaiting(t *testing.T) {
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
 		for _, to := range []string{"front", "keeper"} {

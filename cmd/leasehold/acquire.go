@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+)
+
+func (a *app) acquireCommand() *cobra.Command {
+	o := &order{}
+	var nonblock bool
+	cmd := &cobra.Command{
+		Use:   "acquire NAME",
+		Short: "Obtain a name and print a handle for it",
+		Long: `Obtain NAME and print a handle, alone on standard output. NAME stays held until
+"release", or until its TTL has passed without a "renew". Nobody notices if the
+script that holds it dies before: where a command can be run, "run" is better.
+
+A handle is a secret: whoever has it can renew and release. The commands take
+it as an argument, from LEASEHOLD_HANDLE, or with - from standard input;
+arguments can be read by every user of the machine.`,
+		Example: `  LEASEHOLD_HANDLE=$(leasehold acquire deploy --ttl 10m) || exit
+  export LEASEHOLD_HANDLE
+  ./step-one && leasehold renew && ./step-two
+  leasehold release`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Name = args[0]
+			if err := a.fillClaim(cmd, o, nonblock); err != nil {
+				return err
+			}
+			return a.acquire(cmd.Context(), o)
+		},
+	}
+	claimFlags(cmd, o, &nonblock)
+	return cmd
+}
+
+func (a *app) acquire(ctx context.Context, o *order) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true})
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	lease, err := o.lock(ctx, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
+	if err != nil {
+		return err
+	}
+	h, err := lease.Detach()
+	if err != nil && !errors.Is(err, leasehold.ErrUnknown) {
+		return err
+	}
+	if err != nil {
+		a.say("%s: held, perhaps for less than %v, since the engine did not answer", quoteName(o.Name), o.TTL)
+	}
+	if _, err := fmt.Fprintln(a.out, string(h)); err != nil {
+		// Nobody has the handle, so nobody could give the name back.
+		if lease, again := locks.Adopt(context.WithoutCancel(ctx), h); again == nil {
+			err = errors.Join(err, lease.Unlock())
+		}
+		return &exitError{codeFailed, fmt.Errorf("printing the handle: %w", err)}
+	}
+	return nil
+}
+
+func (a *app) renewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "renew [HANDLE | -]",
+		Short: "Keep what acquire obtained for another TTL",
+		Long: `Keep what "acquire" obtained for another TTL, the one it was obtained with. The
+exit code is 76 if it is lost. Without HANDLE it is read from LEASEHOLD_HANDLE,
+with - from standard input.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.adopt(cmd, args, func(lease *leasehold.Lease) error {
+				_, err := lease.Detach()
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) releaseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "release [HANDLE | -]",
+		Short: "Give back what acquire obtained",
+		Long: `Give back what "acquire" obtained. The exit code is 76 if it had been lost
+before. Without HANDLE it is read from LEASEHOLD_HANDLE, with - from standard
+input.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.adopt(cmd, args, (*leasehold.Lease).Unlock)
+		},
+	}
+}
+
+// adopt does something with the lease of a handle.
+func (a *app) adopt(cmd *cobra.Command, args []string, do func(*leasehold.Lease) error) error {
+	h, err := a.handle(args)
+	if err != nil {
+		return err
+	}
+	return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+		lease, err := locks.Adopt(ctx, h)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrLost) && !errors.Is(err, leasehold.ErrUnavailable) {
+			return &exitError{codeUsage, err} // of another kind, or for another engine
+		}
+		if err != nil {
+			return err
+		}
+		return do(lease)
+	})
+}
+
+// handle reads one, from wherever it was given.
+func (a *app) handle(args []string) (leasehold.Handle, error) {
+	text := os.Getenv("LEASEHOLD_HANDLE")
+	if len(args) > 0 {
+		text = args[0]
+	}
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(a.in, maxHandle))
+		if err != nil {
+			return "", usageError("reading the handle: %w", err)
+		}
+		text = string(b)
+	}
+	h := leasehold.Handle(strings.TrimSpace(text))
+	if h == "" {
+		return "", usageError("give a handle, as acquire prints it: as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
+	}
+	return h, nil
+}
+
+// maxHandle is more than the handle of the longest name has.
+const maxHandle = 8 << 10

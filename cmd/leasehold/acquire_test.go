@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAcquireRenewRelease(t *testing.T) {
+	p := newPlace(t)
+	out := p.must("acquire", "d", "--ttl", "20s", "--label", "step")
+	handle := strings.TrimSpace(out)
+	if out != handle+"\n" || strings.ContainsAny(handle, " \n") {
+		t.Fatalf("not a handle alone: %q", out)
+	}
+	first := p.line("d").Claims[0]
+	if first.State != "held" || first.Owner.Label != "step" {
+		t.Errorf("%+v", first)
+	}
+	if code, _, _ := p.leasehold("run", "d", "--nonblock", "--", "true"); code != 75 {
+		t.Errorf("held by another: exit code %d", code)
+	}
+	time.Sleep(200 * time.Millisecond)
+	before := p.line("d").Claims[0].TTL
+	if out := p.must("renew", handle); out != "" {
+		t.Errorf("renew printed %q", out)
+	}
+	if after := p.line("d").Claims[0]; after.Ticket != first.Ticket || after.TTL <= before {
+		t.Errorf("renewed from %vs to %vs, ticket %d to %d", before, after.TTL, first.Ticket, after.Ticket)
+	}
+	p.must("release", handle)
+	if l := p.line("d"); len(l.Claims) > 0 {
+		t.Errorf("still held: %+v", l.Claims)
+	}
+	for _, cmd := range []string{"renew", "release"} {
+		code, _, stderr := p.leasehold(cmd, handle)
+		if code != 76 {
+			t.Errorf("%s of what was released: exit code %d", cmd, code)
+		}
+		one(t, stderr, "lost")
+		if strings.Contains(stderr, handle) {
+			t.Errorf("the handle is told: %q", stderr)
+		}
+	}
+}
+
+func TestAcquireModes(t *testing.T) {
+	p := newPlace(t)
+	p.must("acquire", "s", "--shared")
+	p.must("acquire", "s", "--shared")
+	p.must("acquire", "n", "--permits", "2", "--of", "3")
+	if n := len(p.line("s").Claims); n != 2 {
+		t.Errorf("%d shared", n)
+	}
+	for _, args := range [][]string{{"s", "--nonblock"}, {"n", "--permits", "2", "--of", "3", "--wait", "50ms"}} {
+		code, out, stderr := p.leasehold(append([]string{"acquire"}, args...)...)
+		if code != 75 || out != "" {
+			t.Errorf("%q: exit code %d, printed %q", args, code, out)
+		}
+		one(t, stderr, "is held by")
+	}
+}
+
+func TestHandleFromElsewhere(t *testing.T) {
+	p := newPlace(t)
+	handle := p.must("acquire", "d")
+	cmd := exec.Command(program, "renew", "-")
+	cmd.Stdin = strings.NewReader(handle)
+	if x := p.startCmd(cmd); x.wait(t) != 0 {
+		t.Errorf("from standard input: %s", x.err.String())
+	}
+	cmd = exec.Command(program, "release")
+	cmd.Env = append(p.env, "LEASEHOLD_HANDLE="+handle)
+	if x := p.startCmd(cmd); x.wait(t) != 0 {
+		t.Errorf("from the environment: %s", x.err.String())
+	}
+	for _, bad := range [][]string{{"renew"}, {"renew", "x"}, {"release", "leasehold1.e30"}} {
+		code, _, stderr := p.leasehold(bad...)
+		if code != 64 {
+			t.Errorf("%q: exit code %d", bad, code)
+		}
+		one(t, stderr, "handle")
+	}
+}
+
+// A handle that nobody got would keep the name until its TTL.
+func TestHandleThatCannotBePrinted(t *testing.T) {
+	p := newPlace(t)
+	x := p.startCmd(shell(`exec "$0" acquire d > /dev/full`, program))
+	if code := x.wait(t); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	one(t, x.err.String(), "printing the handle")
+	if l := p.line("d"); len(l.Claims) > 0 {
+		t.Errorf("held by nobody: %+v", l.Claims)
+	}
+}
+
+func TestEvictedHandle(t *testing.T) {
+	p := newPlace(t)
+	handle := strings.TrimSpace(p.must("acquire", "d"))
+	p.must("evict", "d", "--ticket", fmt.Sprint(p.held("d").Ticket), "--now", "--yes")
+	if code, _, _ := p.leasehold("renew", handle); code != 76 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// Every refusal is one sentence and leaves nothing behind.
+func TestBadInput(t *testing.T) {
+	p := newPlace(t)
+	run := func(args ...string) []string { return append(append([]string{"run"}, args...), "--", "true") }
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("two\nlines\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"empty name", run(""), 64, "it is empty"},
+		{"long name", run(strings.Repeat("n", 513)), 64, "513 bytes"},
+		{"no UTF-8", run("\xff"), 64, "UTF-8"},
+		{"empty name to show", []string{"show", ""}, 64, "it is empty"},
+		{"no name", []string{"run"}, 64, "a name and a command"},
+		{"no command", []string{"run", "a", "--"}, 64, "no command"},
+		{"no dashes", []string{"run", "a", "true"}, 64, "--"},
+		{"two names", []string{"run", "a", "b", "--", "true"}, 64, "one name"},
+		{"TTL of zero", run("a", "--ttl", "0s"), 64, "TTL 0s"},
+		{"negative TTL", run("a", "--ttl", "-1s"), 64, "TTL -1s"},
+		{"absurd TTL", run("a", "--ttl", "9000h"), 64, "outside 100ms to 24h"},
+		{"no duration", run("a", "--ttl", "30"), 64, "missing unit"},
+		{"negative wait", run("a", "--wait", "-1s"), 64, "negative"},
+		{"wait and nonblock", run("a", "--wait", "1s", "--nonblock"), 64, "wait nonblock"},
+		{"shared and permits", run("a", "--shared", "--permits", "1", "--of", "2"), 64, "shared"},
+		{"permits alone", run("a", "--permits", "1"), 64, "of"},
+		{"permits over the limit", run("a", "--permits", "3", "--of", "2"), 64, "outside 1 to the 2"},
+		{"no permits", run("a", "--permits", "0", "--of", "2"), 64, "outside 1 to the 2"},
+		{"negative permits", run("a", "--permits", "-1", "--of", "2"), 64, "outside 1 to the 2"},
+		{"of none", run("a", "--permits", "1", "--of", "0"), 64, "at least 1"},
+		{"too many for a number", run("a", "--permits", "1", "--of", "2147483648"), 64, "2147483648"},
+		{"min-hold over max-hold", run("a", "--min-hold", "2s", "--max-hold", "1s"), 64, "--max-hold"},
+		{"absurd min-hold", run("a", "--min-hold", "25h"), 64, "--min-hold"},
+		{"long label", run("a", "--label", strings.Repeat("l", 101)), 64, "--label"},
+		{"exit code", run("a", "--lost-exit-code", "256"), 64, "outside 0 to 255"},
+		{"unknown flag", run("a", "--frob"), 64, "--frob"},
+		{"unknown command", []string{"frob"}, 64, "frob"},
+		{"too many names", []string{"show", "a", "b"}, 64, "1 arg"},
+		{"no ticket", []string{"evict", "a"}, 64, "ticket"},
+		{"ticket that is none", []string{"evict", "a", "--ticket", "x"}, 64, "x"},
+		{"nobody has the ticket", []string{"evict", "a", "--ticket", "7", "--yes"}, 1, "nobody has the ticket 7"},
+		{"watch too often", []string{"watch", "--every", "1ms"}, 64, "--every"},
+		{"unknown scheme", run("a", "--engine", "frob://host"), 69, "known are dir"},
+		{"no scheme", []string{"ls", "--engine", "/var/lib"}, 69, "no scheme"},
+		{"no file", []string{"ls", "--engine", "@/no/such/file"}, 64, "no such file"},
+		{"two lines", []string{"ls", "--engine", "@" + file}, 64, "one engine URL"},
+		{"unknown requirement", []string{"ls", "--require", "frob"}, 64, "known are"},
+		{"unmet requirement", run("a", "--require", "fencing,cluster"), 64, "cluster"},
+		{"a file for a directory", run("a", "--engine", "dir://"+file), 69, "not a directory"},
+		{"a link for a directory", run("a", "--engine", "dir://"+link), 69, "link"},
+		{"no directory to be made", run("a", "--engine", "dir:///proc/no/such"), 69, "/proc/no"},
+		{"keep by hand", []string{"keep", "a", "true"}, 64, "not by hand"},
+		{"demo-worker by hand", []string{"demo-worker", "a"}, 64, "not by hand"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			code, out, stderr := p.leasehold(c.args...)
+			if code != c.code || out != "" {
+				t.Errorf("exit code %d, want %d; printed %q", code, c.code, out)
+			}
+			one(t, stderr, c.says)
+		})
+	}
+}
+
+func TestUnwritableDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Log("as root, who may write everywhere: done as nobody")
+	}
+	p := newPlace(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "run", "a", "--engine", "dir://"+dir+"/locks", "--", "true")
+	if os.Geteuid() == 0 {
+		// The program must be reachable for that user.
+		for d := filepath.Dir(program); d != "/tmp" && d != "/"; d = filepath.Dir(d) {
+			os.Chmod(d, 0o755)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		os.Chmod(filepath.Dir(dir), 0o755)
+	}
+	x := p.startCmd(cmd)
+	if code := x.wait(t); code != 69 {
+		t.Errorf("exit code %d", code)
+	}
+	one(t, x.err.String(), "permission denied", dir)
+}
+
+func TestPasswords(t *testing.T) {
+	p := newPlace(t)
+	const secret = "frob://me:sesame@host/?password=sesame"
+	file := p.file("url")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, env string
+		args      []string
+		code      int
+	}{
+		{"argv", "", []string{"--engine", secret}, 64},
+		{"environment", secret, nil, 69},
+		{"file", "", []string{"--engine", "@" + file}, 69},
+		{"file named by the environment", "@" + file, nil, 69},
+	} {
+		for _, cmd := range [][]string{{"ls"}, {"run", "a"}} {
+			t.Run(cmd[0]+" by "+c.name, func(t *testing.T) {
+				q := *p
+				q.T, q.env = t, append(os.Environ(), "LEASEHOLD_ENGINE="+c.env)
+				args := append(append([]string{}, cmd...), c.args...)
+				if cmd[0] == "run" {
+					args = append(args, "--", "true")
+				}
+				code, out, stderr := q.leasehold(args...)
+				if code != c.code || strings.Contains(out+stderr, "sesame") {
+					t.Errorf("exit code %d, want %d; said %q", code, c.code, stderr)
+				}
+				one(t, stderr, "xxxxx")
+			})
+		}
+	}
+}
+
+func TestEngineFromFile(t *testing.T) {
+	p := newPlace(t)
+	file := p.file("url")
+	if err := os.WriteFile(file, []byte(" dir://"+p.dir+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start("run", "a", "--", "sleep", "60")
+	p.held("a")
+	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=")
+	if out := p.must("ls", "--engine", "@"+file); !strings.Contains(out, "a ") {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestLsAndShow(t *testing.T) {
+	p := newPlace(t)
+	names := []string{"b", "a", "other", "a b", "a\x1b[31m"}
+	for _, name := range names {
+		p.start("run", name, "--label", "by \x1b[2J"+strconv.Itoa(len(name)), "--", "sleep", "60")
+		p.held(name)
+	}
+	p.start("run", "a", "--shared", "--", "sleep", "60")
+	until(t, "somebody waits", func() bool { return len(p.line("a").Claims) == 2 })
+
+	out := p.must("ls")
+	var first []string
+	for _, row := range strings.Split(strings.TrimSpace(out), "\n") {
+		first = append(first, strings.SplitN(row, "  ", 2)[0])
+	}
+	if got, want := strings.Join(first, "|"), `NAME|a|"a\x1b[31m"|"a b"|b|other`; got != want {
+		t.Errorf("names %s, want %s", got, want)
+	}
+	if strings.ContainsRune(out, '\x1b') {
+		t.Errorf("control characters: %q", out)
+	}
+	if out := p.must("ls", "oth"); !strings.Contains(out, "other") || strings.Contains(out, "\nb") {
+		t.Errorf("with a prefix: %s", out)
+	}
+	if out := p.must("ls", "nobody"); out != "" {
+		t.Errorf("of nothing: %q", out)
+	}
+
+	out = p.must("show", "a")
+	for _, want := range []string{"a: 1 hold it, 1 wait", "exclusive", "shared", "held, wanted", "waiting", `by \x1b[2J1`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("show does not say %q:\n%s", want, out)
+		}
+	}
+	if out := p.must("show", "free"); out != "free: nobody holds it\n" {
+		t.Errorf("%q", out)
+	}
+
+	var lines []struct {
+		Name   string
+		Claims []struct {
+			Ticket, Token string
+			State, Mode   string
+			Owner         struct {
+				PID   int
+				Label string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(p.must("ls", "--json")), &lines); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != len(names) || lines[0].Name != "a" || lines[1].Name != "a\x1b[31m" || len(lines[0].Claims) != 2 {
+		t.Fatalf("%+v", lines)
+	}
+	c := lines[0].Claims[0]
+	ticket, err1 := strconv.ParseUint(c.Ticket, 10, 64)
+	token, err2 := strconv.ParseUint(c.Token, 10, 64)
+	if err1 != nil || err2 != nil || token != ticket<<10 || c.State != "held" || c.Mode != "exclusive" || c.Owner.Label != "by \x1b[2J1" {
+		t.Errorf("%+v", c)
+	}
+	if out := p.must("ls", "nobody", "--json"); out != "[]\n" {
+		t.Errorf("of nothing: %q", out)
+	}
+}
+
+func TestEvictAsks(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "a", "--label", "x\x1b[0m", "--", "sleep", "60")
+	ticket := fmt.Sprint(p.held("a").Ticket)
+	code, _, stderr := p.leasehold("evict", "a", "--ticket", ticket)
+	if code != 64 {
+		t.Errorf("without a terminal: exit code %d", code)
+	}
+	one(t, stderr, "--yes")
+
+	for _, c := range []struct {
+		answer string
+		code   int
+	}{{"\n", 1}, {"n\n", 1}, {"\x03", 130}, {"y\n", 0}} {
+		cmd := exec.Command(program, "evict", "a", "--ticket", ticket)
+		cmd.Env = p.env
+		tty, err := pty.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		b := make([]byte, 1024)
+		for !strings.Contains(said.String(), "[y/N]") {
+			n, err := tty.Read(b)
+			if said.Write(b[:n]); err != nil {
+				t.Fatalf("%q, %v", said.String(), err)
+			}
+		}
+		if !strings.Contains(said.String(), `(x\x1b[0m)`) {
+			t.Errorf("asked %q", said.String())
+		}
+		tty.WriteString(c.answer)
+		cmd.Wait()
+		tty.Close()
+		if got := cmd.ProcessState.ExitCode(); got != c.code {
+			t.Errorf("answer %q: exit code %d, want %d", c.answer, got, c.code)
+		}
+	}
+	until(t, "it is free", func() bool { return len(p.line("a").Claims) == 0 })
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	plain, err := os.Create(p.file("plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	cmd := exec.Command(program, "watch", "w", "--every", "50ms")
+	cmd.Env, cmd.Stdout = p.env, plain
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	asJSON := p.start("watch", "--every", "50ms", "--json")
+	says := func(what string) {
+		t.Helper()
+		until(t, "watch says "+what, func() bool {
+			b, _ := os.ReadFile(plain.Name())
+			return strings.Contains(string(b), what)
+		})
+	}
+	p.start("run", "other", "--", "sleep", "60")
+	x := p.start("run", "w", "--", "sleep", "60")
+	first := p.held("w")
+	says(fmt.Sprintf(" w holds ticket %d exclusive ", first.Ticket))
+	p.start("run", "w", "--", "sleep", "60")
+	says(" w waits ticket ")
+	x.Process.Signal(syscall.SIGTERM)
+	says(fmt.Sprintf(" w left ticket %d exclusive ", first.Ticket))
+	second := p.line("w").Claims[0]
+	says(fmt.Sprintf(" w holds ticket %d exclusive ", second.Ticket))
+	if b, _ := os.ReadFile(plain.Name()); strings.Contains(string(b), "other") || strings.ContainsRune(string(b), '\x1b') {
+		t.Errorf("%q", b)
+	}
+
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	asJSON.Process.Signal(os.Interrupt)
+	if a, b := cmd.ProcessState.ExitCode(), asJSON.wait(t); a != 0 || b != 0 {
+		t.Errorf("interrupted: exit codes %d, %d", a, b)
+	}
+	var c struct {
+		Name, What string
+		Claim      struct{ Ticket string }
+	}
+	if err := json.Unmarshal([]byte(strings.SplitN(asJSON.out.String(), "\n", 2)[0]), &c); err != nil || c.Name != "other" || c.Claim.Ticket == "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestWatchRedraws(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "w", "--", "sleep", "60")
+	p.held("w")
+	s := p.session()
+	s.enter("$leasehold watch --every 50ms")
+	s.expect("\x1b[H")
+	s.expect("w: 1 hold it, 0 wait")
+	s.expect("\x1b[J")
+	p.start("run", "w", "--", "sleep", "60")
+	s.expect("w: 1 hold it, 1 wait")
+	s.typed("\x03")
+	s.expect("ready> ")
+}
+
+func TestCompletion(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "stock:42", "--", "sleep", "60")
+	p.held("stock:42")
+	for _, cmd := range []string{"run", "show", "ls", "watch", "evict"} {
+		if out := p.must("__complete", cmd, "sto"); !strings.HasPrefix(out, "stock:42\n") {
+			t.Errorf("%s: %q", cmd, out)
+		}
+	}
+	if out := p.must("completion", "bash"); !strings.Contains(out, "leasehold") {
+		t.Error("no completion for bash")
+	}
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	out := p.must("demo", "--for", "700ms", "--procs", "3")
+	for _, want := range []string{"without the lock: ", "with the lock:    "} {
+		if !strings.Contains(out, "\n"+want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	with := out[strings.LastIndex(out, "with the lock:"):]
+	if !strings.Contains(with, ", 0 of them drawn before") {
+		t.Errorf("with the lock:\n%s", out)
+	}
+}

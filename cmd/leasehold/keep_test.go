@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engine/memlock"
+	"leasehold/internal/boottime"
+)
+
+// down is an engine that stops answering.
+type down struct {
+	engine.Engine
+	now atomic.Bool
+}
+
+func (d *down) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	if d.now.Load() {
+		return nil, errors.New("no answer")
+	}
+	return d.Engine.Renew(ctx, rs)
+}
+
+// stubFront and stubCommand record what the keeper does.
+type stubFront struct {
+	sigs chan syscall.Signal
+	dead chan struct{}
+	last atomic.Int64 // deadline
+}
+
+func (f *stubFront) signals() <-chan syscall.Signal { return f.sigs }
+func (f *stubFront) gone() <-chan struct{}          { return f.dead }
+func (f *stubFront) running()                       {}
+func (f *stubFront) keepAlive(*os.File)             {}
+func (f *stubFront) deadline(at time.Duration)      { f.last.Store(int64(at)) }
+func (f *stubFront) over()                          {}
+func (f *stubFront) stopped(syscall.Signal)         {}
+
+type stubCommand struct {
+	obeys bool // ends when told
+	ended chan struct{}
+	once  sync.Once
+
+	mu   sync.Mutex
+	did  []string
+	when []time.Duration
+}
+
+func (c *stubCommand) note(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.did, c.when = append(c.did, what), append(c.when, boottime.Now())
+}
+
+func (c *stubCommand) end()                           { c.once.Do(func() { close(c.ended) }) }
+func (c *stubCommand) exited() <-chan struct{}        { return c.ended }
+func (c *stubCommand) gone() <-chan struct{}          { return c.ended }
+func (c *stubCommand) status() status                 { return status{Code: 3} }
+func (c *stubCommand) stopped() <-chan syscall.Signal { return nil }
+func (c *stubCommand) signal(sig syscall.Signal)      { c.note(sig.String()) }
+func (c *stubCommand) kill()                          { c.note("kill"); c.end() }
+func (c *stubCommand) tell() {
+	if c.note("tell"); c.obeys {
+		c.end()
+	}
+}
+
+// kept is a keeper under which a command runs.
+type kept struct {
+	eng    *down
+	front  *stubFront
+	cmd    *stubCommand
+	locks  *leasehold.Client
+	ticket uint64
+	start  time.Duration
+
+	done chan struct{}
+	end  status
+	err  error
+}
+
+func keepStub(t *testing.T, o order, obeys bool) *kept {
+	k := &kept{
+		eng:   &down{Engine: memlock.New()},
+		front: &stubFront{sigs: make(chan syscall.Signal, 1), dead: make(chan struct{})},
+		cmd:   &stubCommand{obeys: obeys, ended: make(chan struct{})},
+		done:  make(chan struct{}),
+		start: boottime.Now(),
+	}
+	o.Name, o.Lost, o.Command = "name", 76, []string{"command"}
+	keeper := &keeper{app: &app{}, order: &o, front: k.front, renewed: make(chan struct{}, 1),
+		run: func(*order, []string, *os.File) (command, error) { return k.cmd, nil }}
+	var err error
+	k.locks, err = leasehold.New(k.eng, &leasehold.Options{TTL: o.TTL, NoLend: true, Observer: leasehold.ObserverFunc(keeper.observe)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := keeper.obtain(t.Context(), k.locks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.ticket = uint64(lease.Token()) >> engine.LendBits
+	go func() {
+		defer close(k.done)
+		k.end, k.err = keeper.under(k.locks, lease)
+	}()
+	t.Cleanup(func() {
+		k.cmd.end()
+		<-k.done
+		k.locks.Close()
+	})
+	return k
+}
+
+func (k *kept) wait(t *testing.T) (did []string, code int) {
+	select {
+	case <-k.done:
+	case <-time.After(patience):
+		t.Fatal("the command goes on")
+	}
+	code = k.end.code()
+	var exit *exitError
+	if errors.As(k.err, &exit) {
+		code = exit.code
+	}
+	return k.cmd.did, code
+}
+
+func TestRenewalsFail(t *testing.T) {
+	for _, obeys := range []bool{true, false} {
+		t.Run(map[bool]string{true: "told in the last third", false: "killed at the end"}[obeys], func(t *testing.T) {
+			t.Parallel()
+			const ttl = 3 * time.Second
+			k := keepStub(t, order{TTL: ttl}, obeys)
+			until(t, "the full TTL was granted", func() bool {
+				return time.Duration(k.front.last.Load())-k.start > ttl*9/10
+			})
+			k.eng.now.Store(true)
+			did, code := k.wait(t)
+			g := guard{granted: ttl}
+			trusted := time.Duration(k.front.last.Load()) + g.killTime()/2
+			// How late is the machine's business; never early is ours.
+			if early := trusted - ttl/3 - k.cmd.when[0]; early > 0 {
+				t.Errorf("told %v before the last third", early)
+			}
+			want := []string{"tell"}
+			if !obeys {
+				want = []string{"tell", "kill"}
+				if early := trusted - g.killTime() - k.cmd.when[1]; early > 0 {
+					t.Errorf("killed %v before trust ended", early)
+				}
+			}
+			if !slices.Equal(did, want) || code != 76 {
+				t.Errorf("%v, exit code %d", did, code)
+			}
+			if k.err == nil || !strings.Contains(k.err.Error(), "name could not be renewed in time") {
+				t.Errorf("%v", k.err)
+			}
+		})
+	}
+}
+
+func TestEngineIsDownForAMoment(t *testing.T) {
+	k := keepStub(t, order{TTL: 2 * time.Second}, false)
+	k.eng.now.Store(true)
+	time.Sleep(500 * time.Millisecond)
+	k.eng.now.Store(false)
+	before := time.Duration(k.front.last.Load())
+	until(t, "it is renewed", func() bool { return time.Duration(k.front.last.Load()) > before+time.Second })
+	k.cmd.end()
+	if did, code := k.wait(t); len(did) > 0 || code != 3 {
+		t.Errorf("%v, exit code %d", did, code)
+	}
+}
+
+func TestFrontIsGone(t *testing.T) {
+	k := keepStub(t, order{TTL: 30 * time.Second}, false)
+	close(k.front.dead)
+	if did, code := k.wait(t); !slices.Equal(did, []string{"tell", "kill"}) || code != 76 {
+		t.Errorf("%v, exit code %d", did, code)
+	}
+	if late := k.cmd.when[1] - k.cmd.when[0]; late < grace-grain {
+		t.Errorf("killed after a grace of %v", late)
+	}
+}
+
+func TestEvictedNowIsKilledAtOnce(t *testing.T) {
+	k := keepStub(t, order{TTL: time.Hour}, false)
+	if err := k.locks.Evict(t.Context(), "name", k.ticket, true); err != nil {
+		t.Fatal(err)
+	}
+	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
+		t.Errorf("%v, exit code %d, %v", did, code, k.err)
+	}
+}
+
+func TestEvictedPolitelyHasItsTrust(t *testing.T) {
+	k := keepStub(t, order{TTL: 2 * time.Second}, false)
+	if err := k.locks.Evict(t.Context(), "name", k.ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	did, code := k.wait(t)
+	if !slices.Equal(did, []string{"tell", "kill"}) || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
+		t.Fatalf("%v, exit code %d, %v", did, code, k.err)
+	}
+	if gap := k.cmd.when[1] - k.cmd.when[0]; gap < time.Second {
+		t.Errorf("killed %v after it was told", gap)
+	}
+}
+
+func TestSignalsReachTheCommand(t *testing.T) {
+	k := keepStub(t, order{TTL: 30 * time.Second}, false)
+	k.front.sigs <- syscall.SIGHUP
+	until(t, "the command has it", func() bool {
+		k.cmd.mu.Lock()
+		defer k.cmd.mu.Unlock()
+		return slices.Equal(k.cmd.did, []string{syscall.SIGHUP.String()})
+	})
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharedPage is memory that front and keeper share: when the front has to end
+// the command because trust is about to end and the keeper did nothing.
+// Messages would not do. A front that was stopped (Ctrl-Z) for an
+// hour has to know, before it acts on what it knew an hour ago, what is true
+// now, and must not make the keeper wait in the meantime.
+type sharedPage struct {
+	file     *os.File
+	deadline *atomic.Int64 // by package boottime; 0: nothing to end
+}
+
+// newSharedPage makes one, to be inherited as its file.
+func newSharedPage() (*sharedPage, error) {
+	fd, err := unix.MemfdCreate("leasehold-deadline", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	if err := unix.Ftruncate(fd, int64(os.Getpagesize())); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("ftruncate", err)
+	}
+	return openSharedPage(fd)
+}
+
+// openSharedPage takes fd over.
+func openSharedPage(fd int) (*sharedPage, error) {
+	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	// A page is aligned for an int64, and stays mapped as long as the process.
+	return &sharedPage{os.NewFile(uintptr(fd), "deadline"), (*atomic.Int64)(unsafe.Pointer(&page[0]))}, nil
+}
+
+func (p *sharedPage) set(at time.Duration) { p.deadline.Store(int64(at)) }
+func (p *sharedPage) get() time.Duration   { return time.Duration(p.deadline.Load()) }
