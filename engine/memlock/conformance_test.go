@@ -15,10 +15,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The world without a fault is memlock itself on a fake clock, behind a wire
 // that the suite can cut.
-func world(t testing.TB) (*broken.World, enginetest.Harness) {
+func TestConformance(t *testing.T) {
 	w := broken.New(broken.Fault{})
-	t.Cleanup(w.Close)
-	return w, enginetest.Harness{
+	defer w.Close()
+	enginetest.Run(t, enginetest.Harness{
 		Name: "memlock", New: w.Engine, Now: w.Now, Sleep: w.Sleep,
 		// A store lives and dies with its process, so starting again is
 		// forgetting, and no client can be killed alone: there is no Kill.
@@ -27,13 +27,8 @@ func world(t testing.TB) (*broken.World, enginetest.Harness) {
 		LoseReply:   w.LoseReply,
 		FailPartial: w.FailPartial,
 		CountKeys:   w.Count,
-	}
-}
-
-func TestConformance(t *testing.T) {
-	_, h := world(t)
-	h.Committed = "../../docs/guarantees"
-	enginetest.Run(t, h)
+		Committed:   "../../docs/guarantees",
+	})
 }
 
 func BenchmarkEngine(b *testing.B) {
