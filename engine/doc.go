@@ -45,7 +45,9 @@
 //     Renew of a claim past its deadline says Gone even where its record still
 //     stands. A plain read never proves Held. An engine need not remember
 //     claims that are gone: the core never Joins an ID it saw Gone or sent
-//     Leave for.
+//     Leave for. A Join asked for again after its first arrival has expired
+//     makes the claim anew, with a higher ticket: the ticket tells the lives of
+//     one ID apart, and what was reported of a former one is void.
 //  6. Whatever call makes another claim held, or makes a holder contended,
 //     tells that claim's client through Watch: Join, Renew, Leave and Evict
 //     alike. A Renew that removes nobody tells nobody. No call tells its own
@@ -71,6 +73,8 @@
 //  9. With order [OrderNone], Renew of a waiting claim tries again, and Watch
 //     means "a good moment to try". What an engine does not declare in
 //     [Guarantees] it refuses with [errors.ErrUnsupported], never half does.
+//     An engine without order that shares a foreign layout may refuse Evict the
+//     same way.
 //
 // Package enginetest checks these rules against any engine.
 package engine
