@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -37,10 +39,6 @@ func buildAndRun(m *testing.M) int {
 	os.Unsetenv("LEASEHOLD_ENGINE") // whoever runs the tests may use one
 	return m.Run()
 }
-
-// patience bounds every wait for something that must happen. It is no
-// measure of how fast it should.
-const patience = 15 * time.Second
 
 // place is an engine of a test's own.
 type place struct {
@@ -134,16 +132,6 @@ func (p *place) line(name string) lineView {
 		p.Fatal(err)
 	}
 	return v
-}
-
-// until waits for something to become true.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // file is a path in a folder of the test's own.

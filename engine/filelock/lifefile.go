@@ -1,0 +1,33 @@
+//go:build linux || darwin || freebsd
+
+package filelock
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// LifeFile is one more descriptor of the file whose kernel lock is this
+// client's life. The lock belongs to the open file, not to this process: as
+// long as any process has a descriptor of it (inherited, or sent over a Unix
+// socket), this client's claims are not free before their TTL, even if this
+// process is killed. A supervisor that has to end what a dead holder started
+// holds one, so that the name is free when that is done and not before.
+//
+// It prolongs nothing else: claims still end by Leave, Close, Evict and TTL,
+// whoever has the descriptor. Only having it open counts; writing to the file,
+// or flock with LOCK_UN on any of its descriptors, ends the client for
+// everybody. The caller closes it; Close of the engine does not.
+func (e *Engine) LifeFile() (*os.File, error) {
+	e.gate.RLock()
+	defer e.gate.RUnlock()
+	if e.shut {
+		return nil, os.ErrClosed
+	}
+	fd, err := unix.FcntlInt(uintptr(e.life.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), "life of "+e.client), nil
+}
