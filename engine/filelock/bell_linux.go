@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -98,10 +99,11 @@ func (b *bell) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of descriptors, most likely. Whoever waits in the backlog is
-			// told of our end as well; only new ones are turned away.
+			// Out of descriptors, most likely. Whoever waits in the backlog
+			// meanwhile is told of our end as well.
 			<-slots
-			return
+			time.Sleep(100 * time.Millisecond)
+			continue
 		}
 		b.mu.Lock()
 		if b.closed {

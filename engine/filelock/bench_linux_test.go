@@ -50,3 +50,23 @@ func BenchmarkFlockFloor(b *testing.B) {
 		unix.Close(fd)
 	}
 }
+
+// BenchmarkInLongLine is Join and Leave at the end of a line of 100.
+func BenchmarkInLongLine(b *testing.B) {
+	e := openEngine(b, b.TempDir(), nil)
+	for range 100 {
+		if _, err := e.Join(b.Context(), exclusive("x")); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := e.Join(b.Context(), exclusive("x"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := e.Leave(b.Context(), []engine.Claim{c}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -44,7 +44,8 @@ func slotAt(class int, seq uint64) (off, size int64) {
 // classEnd is the size of a file that has all classes up to class.
 func classEnd(class int) int64 { return 2 * (slotSize<<(class+1) - slotSize) }
 
-// newest finds the payload of the newest valid slot of a file.
+// newest finds the payload of the newest valid slot of a file. It sums up only
+// what could be it: of a long line that is most of the work.
 func newest(b []byte) (payload []byte, seq uint64, ok bool) {
 	for class := 0; class <= maxClass; class++ {
 		for half := uint64(0); half < 2; half++ {
@@ -52,30 +53,30 @@ func newest(b []byte) (payload []byte, seq uint64, ok bool) {
 			if off+slotHead > int64(len(b)) {
 				return payload, seq, ok
 			}
-			p, s, valid := slot(b[off:min(off+size, int64(len(b)))])
-			if valid && (!ok || s > seq) {
-				payload, seq, ok = p, s, true
+			s := b[off:min(off+size, int64(len(b)))]
+			n, its, plausible := slot(s)
+			if !plausible || ok && its <= seq || checksum(s, n) != binary.LittleEndian.Uint32(s[16:]) {
+				continue
 			}
+			payload, seq, ok = s[slotHead:slotHead+n], its, true
 		}
 	}
 	return payload, seq, ok
 }
 
-func slot(b []byte) (payload []byte, seq uint64, ok bool) {
-	if len(b) < slotHead || string(b[:4]) != slotMagic {
-		return nil, 0, false
+// slot reads the head of a slot: how long its payload is said to be, and its
+// sequence number.
+func slot(b []byte) (n int, seq uint64, plausible bool) {
+	if string(b[:4]) != slotMagic {
+		return 0, 0, false
 	}
-	n := binary.LittleEndian.Uint32(b[4:])
-	if int64(n) > int64(len(b)-slotHead) {
-		return nil, 0, false
-	}
-	payload = b[slotHead : slotHead+int(n)]
-	sum := crc32.Update(crc32.Checksum(b[:16], castagnoli), castagnoli, payload)
-	if sum != binary.LittleEndian.Uint32(b[16:]) {
-		return nil, 0, false
-	}
+	length := binary.LittleEndian.Uint32(b[4:])
 	seq = binary.LittleEndian.Uint64(b[8:])
-	return payload, seq, seq < maxSeq
+	return int(length), seq, int64(length) <= int64(len(b)-slotHead) && seq < maxSeq
+}
+
+func checksum(b []byte, n int) uint32 {
+	return crc32.Update(crc32.Checksum(b[:16], castagnoli), castagnoli, b[slotHead:slotHead+n])
 }
 
 // seal fills in the head of a slot whose payload begins at b[slotHead].
@@ -83,8 +84,7 @@ func seal(b []byte, seq uint64) {
 	copy(b, slotMagic)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-slotHead))
 	binary.LittleEndian.PutUint64(b[8:], seq)
-	sum := crc32.Update(crc32.Checksum(b[:16], castagnoli), castagnoli, b[slotHead:])
-	binary.LittleEndian.PutUint32(b[16:], sum)
+	binary.LittleEndian.PutUint32(b[16:], checksum(b, len(b)-slotHead))
 }
 
 // state is what a slot says.
@@ -104,6 +104,8 @@ const (
 	placeTold
 )
 
+const placeHead = 1 + 16 + 8 + 8 + 4 // flags, ID, ticket, deadline, units
+
 // touchedSize bytes begin every payload; two payloads that differ only there
 // say the same.
 const touchedSize = 8
@@ -120,9 +122,9 @@ func appendState(b []byte, s *state) []byte {
 		p := &s.line.Places[i]
 		b = append(b, flag(p.Held, placeHeld)|flag(p.Detached, placeDetached)|flag(p.Evicted, placeEvicted)|flag(p.Told, placeTold))
 		b = append(b, p.ID[:]...)
-		b = binary.AppendUvarint(b, p.Ticket)
-		b = binary.AppendUvarint(b, uint64(p.Units))
-		b = binary.AppendUvarint(b, uint64(p.Deadline))
+		b = binary.LittleEndian.AppendUint64(b, p.Ticket)
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Deadline))
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Units))
 		b = appendText(b, p.Client)
 		b = appendText(b, s.owners[i])
 	}
@@ -146,10 +148,12 @@ var errGarbage = errors.New("not a line")
 // could not be a line is an error even under a valid checksum: it was then not
 // written by this code, and package line must not meet it.
 func parseState(payload string, s *state) error {
-	r := reader{rest: payload}
+	r := reader{s: payload}
 	places, owners := s.line.Places[:0], s.owners[:0]
 	*s = state{}
-	s.touched = time.Duration(r.fixed64())
+	if touched := r.bytes(touchedSize); !r.bad {
+		s.touched = time.Duration(fixed64(touched))
+	}
 	s.swept = r.byte() == 1
 	copy(s.boot[:], r.bytes(len(s.boot)))
 	s.name = r.text(engine.MaxName)
@@ -158,24 +162,29 @@ func parseState(payload string, s *state) error {
 	count := r.uvarint(engine.MaxLine)
 	sum, ticket := int64(0), uint64(0)
 	for range count {
-		var p line.Place
-		f := r.byte()
-		p.Held, p.Detached = f&placeHeld != 0, f&placeDetached != 0
-		p.Evicted, p.Told = f&placeEvicted != 0, f&placeTold != 0
-		copy(p.ID[:], r.bytes(len(p.ID)))
-		p.Ticket = r.uvarint(s.line.Last)
-		p.Units = int32(r.uvarint(uint64(s.line.Limit)))
-		p.Deadline = time.Duration(r.uvarint(1<<63 - 1))
-		p.Client = r.text(maxClient)
-		owner := r.text(maxOwnerSize)
+		h := r.bytes(placeHead)
+		if r.bad {
+			return errGarbage
+		}
+		places = append(places, line.Place{
+			Held: h[0]&placeHeld != 0, Detached: h[0]&placeDetached != 0,
+			Evicted: h[0]&placeEvicted != 0, Told: h[0]&placeTold != 0,
+			ID:       engine.ID([]byte(h[1:17])),
+			Ticket:   fixed64(h[17:25]),
+			Deadline: time.Duration(fixed64(h[25:33])),
+			Units:    int32(fixed64(h[29:37]) >> 32),
+			Client:   r.text(maxClient),
+		})
+		owners = append(owners, r.text(maxOwnerSize))
+		p := &places[len(places)-1]
 		sum += int64(p.Units)
-		if r.bad || p.Units < 1 || p.Ticket <= ticket || p.Held && sum > int64(s.line.Limit) {
+		if r.bad || p.Units < 1 || p.Units > s.line.Limit || p.Ticket <= ticket || p.Ticket > s.line.Last ||
+			p.Deadline < 0 || p.Held && sum > int64(s.line.Limit) {
 			return errGarbage
 		}
 		ticket = p.Ticket
-		places, owners = append(places, p), append(owners, owner)
 	}
-	if r.bad || r.rest != "" {
+	if r.bad || r.more() {
 		return errGarbage
 	}
 	s.line.Places, s.owners = places, owners
@@ -183,34 +192,39 @@ func parseState(payload string, s *state) error {
 }
 
 // reader takes values off the front of a string; the first that is not there
-// or out of bounds makes it bad, and everything after it zero.
+// or out of bounds makes it bad, and everything after it zero. It counts
+// instead of reslicing: moving a pointer costs a write barrier each time.
 type reader struct {
-	rest string
-	bad  bool
+	s   string
+	at  int
+	bad bool
 }
 
+func (r *reader) more() bool { return r.at < len(r.s) && !r.bad }
+
 func (r *reader) bytes(n int) string {
-	if r.bad || n > len(r.rest) {
+	if r.bad || n > len(r.s)-r.at {
 		r.bad = true
 		return ""
 	}
-	s := r.rest[:n]
-	r.rest = r.rest[n:]
-	return s
+	r.at += n
+	return r.s[r.at-n : r.at]
 }
 
 func (r *reader) byte() byte {
-	if s := r.bytes(1); s != "" {
-		return s[0]
+	if r.bad || r.at == len(r.s) {
+		r.bad = true
+		return 0
 	}
-	return 0
+	r.at++
+	return r.s[r.at-1]
 }
 
-func (r *reader) fixed64() (v uint64) {
-	for i, c := range []byte(r.bytes(8)) {
-		v |= uint64(c) << (8 * i)
-	}
-	return v
+// fixed64 reads eight bytes, least significant first.
+func fixed64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
 func (r *reader) uvarint(most uint64) (v uint64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -253,6 +254,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 				return cs, notes, nil
 			},
 		})
+		e.forgetClaims(slices.DeleteFunc(slices.Clone(cs), func(c engine.Claim) bool { return c.State != engine.Gone || c.Evicted }))
 		return cs, err
 	})
 }
@@ -336,11 +338,14 @@ func (e *Engine) remember(r *engine.Request) {
 }
 
 func (e *Engine) forgetClaims(cs []engine.Claim) {
+	if len(cs) == 0 {
+		return
+	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	for i := range cs {
 		delete(e.mine, cs[i].ID)
 	}
-	e.mu.Unlock()
 }
 
 // step tells tests where a transaction is.

@@ -29,6 +29,10 @@ func openEngine(t testing.TB, dir string, o *Options) *Engine {
 	return e
 }
 
+// quiet engines sweep only when told to: nothing of theirs runs by itself, so
+// that a test may change them.
+func quiet() *Options { return &Options{hook: func(string) {}} }
+
 func exclusive(name string) engine.Request {
 	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 }
@@ -131,7 +135,7 @@ func sealed(b, payload []byte) []byte {
 // After a crash of the machine whatever stands in the files is an empty line.
 func TestOtherBoot(t *testing.T) {
 	dir := t.TempDir()
-	before, after := openEngine(t, dir, nil), openEngine(t, dir, nil)
+	before, after := openEngine(t, dir, nil), openEngine(t, dir, quiet())
 	after.boot[3]++
 	r := exclusive("x")
 	r.Detached, r.WaitTTL = true, time.Hour
@@ -163,7 +167,7 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	}
 	r.give()
 	before.unhold(r)
-	after := openEngine(t, dir, nil)
+	after := openEngine(t, dir, quiet())
 	after.boot[3]++
 	c := mustJoin(t, after, exclusive("x"), engine.Held)
 	if c.Ticket != ahead+1 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,10 +23,32 @@ import (
 
 const holdFor = 300 * time.Microsecond
 
-// handoverRole prints, per turn, when it began to hold and when to give up.
+// handoverRole prints, per turn, who it was, when it began to hold and when to
+// give up, of as many clients as it is told to be.
 func handoverRole(args []string) error {
 	rounds, _ := strconv.Atoi(args[1])
-	e, err := New(args[0], nil)
+	clients, _ := strconv.Atoi(args[2])
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for who := range clients {
+		wg.Go(func() {
+			if err := takeTurns(args[0], rounds, func(begin, end time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				fmt.Fprintln(out, who, int64(begin), int64(end))
+			}); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func takeTurns(dir string, rounds int, say func(begin, end time.Duration)) error {
+	e, err := New(dir, nil)
 	if err != nil {
 		return err
 	}
@@ -38,10 +61,8 @@ func handoverRole(args []string) error {
 			held <- c.ID
 		}
 	})
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
 	for range rounds {
-		r := engine.Request{Name: "ball", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 30 * time.Second}
+		r := engine.Request{Name: "ball", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 		c, err := e.Join(ctx, r)
 		if err != nil {
 			return err
@@ -57,7 +78,7 @@ func handoverRole(args []string) error {
 		if _, err := e.Leave(ctx, []engine.Claim{c}); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, int64(begin), int64(end))
+		say(begin, end)
 	}
 	return nil
 }
@@ -79,35 +100,34 @@ func flockRole(args []string) error {
 		time.Sleep(holdFor)
 		end := monotonic()
 		unix.Flock(fd, unix.LOCK_UN)
-		fmt.Fprintln(out, int64(begin), int64(end))
+		fmt.Fprintln(out, 0, int64(begin), int64(end))
 		time.Sleep(holdFor / 2) // flock knows no order: let the other have it
 	}
 	return nil
 }
 
-// handovers runs two processes of a role and returns the times between one
-// giving up and the other holding.
-func handovers(t testing.TB, role, path string, rounds int) []time.Duration {
+// handovers runs processes of a role and returns the times between one client
+// giving up and the next holding, sorted.
+func handovers(t testing.TB, role, path string, rounds, processes, clients int) []time.Duration {
 	type turn struct {
-		who        int
+		who        string
 		begin, end time.Duration
 	}
-	turns := make(chan turn, 4*rounds)
-	done := make(chan struct{}, 2)
-	for who := range 2 {
-		_, _, out := start(t, role, path, strconv.Itoa(rounds))
-		go func() {
-			defer func() { done <- struct{}{} }()
+	turns := make(chan turn, 2*rounds*processes*clients)
+	var done sync.WaitGroup
+	for process := range processes {
+		_, _, out := start(t, role, path, strconv.Itoa(rounds), strconv.Itoa(clients))
+		done.Go(func() {
 			for lines := bufio.NewScanner(out); lines.Scan(); {
+				var who int
 				var b, e int64
-				if n, _ := fmt.Sscan(lines.Text(), &b, &e); n == 2 {
-					turns <- turn{who, time.Duration(b), time.Duration(e)}
+				if n, _ := fmt.Sscan(lines.Text(), &who, &b, &e); n == 3 {
+					turns <- turn{fmt.Sprint(process, " ", who), time.Duration(b), time.Duration(e)}
 				}
 			}
-		}()
+		})
 	}
-	<-done
-	<-done
+	done.Wait()
 	close(turns)
 	var all []turn
 	for x := range turns {
@@ -117,7 +137,7 @@ func handovers(t testing.TB, role, path string, rounds int) []time.Duration {
 	var took []time.Duration
 	for i := 1; i < len(all); i++ {
 		if all[i].begin < all[i-1].end {
-			t.Errorf("%s: process %d began to hold %v before process %d gave up", role, all[i].who, all[i-1].end-all[i].begin, all[i-1].who)
+			t.Errorf("%s: client %s began to hold %v before client %s gave up", role, all[i].who, all[i-1].end-all[i].begin, all[i-1].who)
 		}
 		if all[i].who != all[i-1].who {
 			took = append(took, all[i].begin-all[i-1].end)
@@ -136,12 +156,25 @@ func BenchmarkHandover(b *testing.B) {
 	const rounds = 1000
 	for b.Loop() {
 		dir := b.TempDir()
-		ours := handovers(b, "handover", filepath.Join(dir, "state"), rounds)
-		flock := handovers(b, "flock", filepath.Join(dir, "flock"), rounds)
+		ours := handovers(b, "handover", filepath.Join(dir, "state"), rounds, 2, 1)
+		flock := handovers(b, "flock", filepath.Join(dir, "flock"), rounds, 2, 1)
 		p50, floor := ours[len(ours)/2], flock[len(flock)/2]
 		b.ReportMetric(float64(p50)/1e3, "µs-p50")
 		b.ReportMetric(float64(ours[len(ours)*99/100])/1e3, "µs-p99")
 		b.ReportMetric(float64(floor)/1e3, "flock-µs-p50")
 		b.ReportMetric(float64(p50)/float64(floor), "x-flock")
+	}
+}
+
+// BenchmarkLongLine compares the hand-over in a line of 104 clients in 8
+// processes with that in a line of 2.
+func BenchmarkLongLine(b *testing.B) {
+	for b.Loop() {
+		dir := b.TempDir()
+		short := handovers(b, "handover", filepath.Join(dir, "short"), 1000, 2, 1)
+		long := handovers(b, "handover", filepath.Join(dir, "long"), 20, 8, 13)
+		b.ReportMetric(float64(short[len(short)/2])/1e3, "µs-p50-of-2")
+		b.ReportMetric(float64(long[len(long)/2])/1e3, "µs-p50-of-104")
+		b.ReportMetric(float64(long[len(long)/2])/float64(short[len(short)/2]), "x")
 	}
 }

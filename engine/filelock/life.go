@@ -102,14 +102,16 @@ type arm struct {
 func (e *Engine) heed(s *state, before []line.Place, now time.Duration, out *outcome, ch *change, dead map[string]bool) {
 	places := s.line.Places
 	if ch.tell {
-		out.notes = out.notes[:0]
 		for i := range places {
-			if places[i].Held {
-				out.notes = append(out.notes, line.Note{Client: places[i].Client, Claim: engine.Claim{
-					Name: s.name, ID: places[i].ID, Ticket: places[i].Ticket, Units: places[i].Units, Limit: s.line.Limit,
-					State: engine.Held, Contended: !places[len(places)-1].Held,
-				}})
+			p := &places[i]
+			if !p.Held {
+				break
 			}
+			c := engine.Claim{Name: s.name, ID: p.ID, Ticket: p.Ticket, Units: p.Units, Limit: s.line.Limit, State: engine.Held}
+			if c.Contended = !places[len(places)-1].Held; p.Evicted {
+				c.State, c.Evicted = engine.Gone, true
+			}
+			out.notes = append(out.notes, line.Note{Client: p.Client, Claim: c})
 		}
 	}
 	// No claim is told what its reply says; no dead client is told anything.
@@ -125,9 +127,15 @@ func (e *Engine) heed(s *state, before []line.Place, now time.Duration, out *out
 			}
 		}
 	}
-	// Removing a place gives those behind it others to listen to. In a line of
-	// exclusive claims that is nobody: the next waiter listened to the new
-	// holder already, when that was still waiting ahead of it.
+	out.notes = append(out.notes, rearm(s, before, e.client)...)
+}
+
+// rearm asks other waiting clients to look again for themselves, if a change
+// gave them others to listen to. In a line of exclusive claims that is nobody:
+// who is the first to wait now listened to the holder already, when that was
+// still waiting ahead of it.
+func rearm(s *state, before []line.Place, me string) (notes []line.Note) {
+	places := s.line.Places
 	j := 0
 	for i := range places {
 		p := &places[i]
@@ -135,22 +143,23 @@ func (e *Engine) heed(s *state, before []line.Place, now time.Duration, out *out
 			j++
 		}
 		if j == len(before) {
-			break
+			break // new ones, who have seen the line as it is
 		}
-		if i == j && p.Held == before[j].Held && (i == 0 || places[i-1].Held == before[j-1].Held) {
+		if p.Held || p.Client == me || before[j].Ticket != p.Ticket {
 			continue
 		}
-		if p.Held || p.Client == e.client || before[j].Ticket != p.Ticket {
-			continue
-		}
-		had := ahead(before, j)
-		for _, c := range ahead(places, i) {
-			if !slices.Contains(had, c) {
-				out.notes = append(out.notes, line.Note{Client: p.Client, Claim: engine.Claim{Name: s.name}})
-				break
+		if i > 0 && !places[i-1].Held { // not the first to wait: it listens to the next ahead
+			if next := places[i-1].Client; next == p.Client || j > 0 && !before[j-1].Held && before[j-1].Client == next {
+				continue
 			}
+		} else if i == j && (i == 0 || before[j-1].Held) {
+			continue // the first, as before; who came to hold meanwhile was behind it
+		} else if had := ahead(before, j); !slices.ContainsFunc(ahead(places, i), func(c string) bool { return !slices.Contains(had, c) }) {
+			continue
 		}
+		notes = append(notes, line.Note{Client: p.Client, Claim: engine.Claim{Name: s.name}})
 	}
+	return notes
 }
 
 // ahead lists the clients that the claim waiting at i must outlive or outwait:

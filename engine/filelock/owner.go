@@ -36,7 +36,7 @@ func appendOwner(b []byte, o *engine.Owner) []byte {
 // parseOwner reads what appendOwner wrote. An owner is only ever shown, so
 // that a part that cannot be read is left out.
 func parseOwner(s string) (o engine.Owner) {
-	r := reader{rest: s}
+	r := reader{s: s}
 	o.Host = r.text(maxOwnerSize)
 	pid := r.uvarint(1<<64 - 1)
 	o.PID = int(pid>>1) ^ -int(pid&1)
@@ -47,7 +47,7 @@ func parseOwner(s string) (o engine.Owner) {
 			o.Since = t
 		}
 	}
-	for r.rest != "" && !r.bad {
+	for r.more() {
 		h := engine.Hold{Name: r.text(engine.MaxName), Ticket: r.uvarint(1<<64 - 1)}
 		if !r.bad {
 			o.Holds = append(o.Holds, h)

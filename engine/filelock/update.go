@@ -125,6 +125,11 @@ func (e *Engine) transact(ctx context.Context, r *record, ch *change) (outcome, 
 func mend(out, before *outcome, ch *change) {
 	if errors.Is(out.err, engine.ErrNoClaim) && before.err == nil {
 		out.err = nil
+		for _, n := range before.notes {
+			if n.Claim.State == engine.Gone { // true, whoever ended it
+				out.notes = append(out.notes, n)
+			}
+		}
 	}
 	if !ch.leaves {
 		return
