@@ -66,6 +66,7 @@ func coreFamily() *harness.Family {
 		How:     "Every lease is renewed once in the 10 s that are measured. Memory is heap and stacks of client and engine together.",
 	}, 10_000, 30*time.Second, 10*time.Second))
 	add(validity())
+	add(lockingAll())
 
 	figure := func(id, peer, key string, scale float64) func(*harness.Results) (harness.Stat, bool) {
 		return func(r *harness.Results) (harness.Stat, bool) {
@@ -93,6 +94,7 @@ func coreFamily() *harness.Family {
 		{ID: "lease-calls", What: "10,000 leases, memlock: renew calls per lease renewed", Want: "batched: <= 0.01", Most: 0.01, Exact: true, Of: figure("leases", mem, harness.Calls, 1e-4)},
 		{ID: "keep", What: "locking again what was kept, lock and unlock, p50 (µs)", Want: "<= 1", Most: 1, Of: figure("keep", us, harness.P50, 1e-3)},
 		{ID: "keep-calls", What: "engine calls per lock of what was kept", Want: "none (one pair to begin with)", Exact: true, Most: 0.05, Of: figure("keep", us, harness.Requests, 1)},
+		{ID: "lock-all", What: "LockAll of 10 free names, filelock", Want: "<= 10 x one Lock", Most: 10, Of: figure("lockall", us, perLock, 1)},
 		{ID: "valid", What: "Lease.Valid (µs)", Want: "< 1", Most: 1, Of: figure("valid", mem, harness.P50, 1e-3)},
 		{ID: "valid-allocs", What: "Lease.Valid: allocations per call", Want: "none", Exact: true, Most: 0.0001, Of: figure("valid", mem, allocations, 1)},
 	}

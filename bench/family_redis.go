@@ -20,6 +20,8 @@ func redisFamily() *harness.Family {
 	)
 	locks := []string{us, rueidislock, redislock, redsync, redsync5}
 	with := func(floors ...string) []string { return append(floors, locks...) }
+	// Five masters are shown where they make a difference of their own.
+	single := func(floors ...string) []string { return append(floors, us, rueidislock, redislock, redsync) }
 	pair := []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests}
 	handover := []harness.Column{harness.ColP50, harness.ColP99, harness.ColMax, harness.ColChanges, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever}
 	ms := time.Millisecond
@@ -45,19 +47,27 @@ func redisFamily() *harness.Family {
 	}, 1, harness.Load{Goroutines: 64}, 1000*ms, nil))
 
 	relay := func(id string, procs int, from, to, window time.Duration, held string) {
+		who := single(blpop)
+		if id == "W3-relay-8" {
+			who = with(blpop)
+		}
 		add(harness.Cycling(harness.Workload{
 			ID: id, Title: fmt.Sprintf("hand-over between %d processes, relayed, held %s", procs, held),
-			Peers: with(blpop), Columns: handover, Main: harness.P50, Lower: true, SkipQuick: to > 50*ms,
+			Peers: who, Columns: handover, Main: harness.P50, Lower: true, SkipQuick: to > 50*ms || procs < 8,
 			How: "Whoever released asks again only when the next one holds: the lock is only taken by somebody who was blocked already. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
 		}, procs, harness.Load{Names: 1, Relay: true, HoldMin: from, HoldMax: to}, window, nil))
 	}
 	relay("W3-relay-8", 8, 2*ms, 2*ms, 1200*ms, "2 ms")
 	relay("W3-relay-2", 2, 2*ms, 2*ms, 1000*ms, "2 ms")
-	relay("W3-long-8", 8, 100*ms, 300*ms, 3000*ms, "100 to 300 ms")
+	relay("W3-long-8", 8, 100*ms, 300*ms, 2500*ms, "100 to 300 ms")
 	free := func(id string, procs int) {
+		who := with(blpop)
+		if procs < 8 {
+			who = single(blpop)
+		}
 		add(harness.Cycling(harness.Workload{
 			ID: id, Title: fmt.Sprintf("hand-over between %d processes, free", procs),
-			Peers: with(blpop), Columns: handover, Main: harness.Rate,
+			Peers: who, Columns: handover, Main: harness.Rate, SkipQuick: procs < 8,
 			How: "Lock and unlock as fast as possible; a releaser may have the lock again at once, but only changes of owner count.",
 		}, procs, harness.Load{Names: 1}, 1200*ms, nil))
 	}
@@ -74,19 +84,23 @@ func redisFamily() *harness.Family {
 	}
 
 	for _, n := range []int{10, 100, 500} {
+		who := single(blpop)
+		if n == 100 {
+			who = with(blpop)
+		}
 		add(harness.Cycling(harness.Workload{
 			ID: fmt.Sprintf("W4-%d", n), Title: fmt.Sprintf("%d goroutines of one process, one name", n),
-			Peers: with(blpop), Main: harness.Rate,
+			Peers: who, Main: harness.Rate, SkipQuick: n != 100,
 			Columns: []harness.Column{harness.ColChanges, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever},
 			How:     "All goroutines share one client and fight for one name.",
 		}, 1, harness.Load{Names: 1, Goroutines: n}, 800*ms, nil))
 	}
 
 	add(harness.Idle(harness.Workload{
-		ID: "W5", Title: "one holder, 100 waiters in 4 processes, idle", Peers: locks, Main: harness.PerSecond, Lower: true,
+		ID: "W5", Title: "one holder, 100 waiters in 4 processes, idle", Peers: locks, Main: harness.PerSecond, Lower: true, Once: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerProc, Head: "per process"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}},
-		How:     "What waiting costs while nothing happens: requests of the waiting processes on the wire, their CPU. The holder is a fifth process and not counted.",
-	}, 4, 100, 3000*ms))
+		How:     "What waiting costs while nothing happens: requests of the waiting processes on the wire, their CPU, counted over 10 s (every peer's rhythm fits into that several times). The holder is a fifth process and not counted.",
+	}, 4, 100, 10*time.Second))
 
 	add(harness.Killed(harness.Workload{
 		ID: "W6", Title: "the holder is killed, TTL 2 s", Peers: locks, Main: harness.Late, Lower: true,
@@ -201,7 +215,7 @@ func redisStage(context.Context) (*harness.Stage, error) {
 		}
 		return nil
 	}
-	s.Keepalive = "PING" // rueidis: once a second and connection
+	s.Keepalive = "PING" // rueidis sends one now and then over each idle connection
 	s.ServerCPU = func() (sum time.Duration, err error) {
 		for _, r := range running {
 			for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {

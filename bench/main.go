@@ -75,8 +75,8 @@ type report struct {
 func run(ctx context.Context) (missed bool, err error) {
 	var (
 		family   = flag.String("family", "all", "which engine's peers: "+strings.Join(names(), ", ")+" or all")
-		quick    = flag.Bool("quick", false, "short windows and 3 rounds; times are reported but only counts are enforced")
-		rounds   = flag.Int("rounds", 0, "rounds per workload (default 5; 3 with -quick)")
+		quick    = flag.Bool("quick", false, "short windows and one round; times are reported but only counts are enforced")
+		rounds   = flag.Int("rounds", 0, "rounds per workload (default 5; 1 with -quick)")
 		only     = flag.String("only", "", "workloads to run, by the beginning of their IDs, separated by commas")
 		onlyPeer = flag.String("peers", "", "peers to run, by name, separated by commas")
 		jsonFile = flag.String("json", "", "write all figures to this `file`")
@@ -102,7 +102,7 @@ func run(ctx context.Context) (missed bool, err error) {
 	if choice.Rounds == 0 {
 		choice.Rounds = 5
 		if *quick {
-			choice.Rounds = 3
+			choice.Rounds = 1
 		}
 	}
 	if *only != "" {

@@ -48,6 +48,9 @@ func Ratio(a, b []float64) (Stat, bool) {
 // Compare says in words what a ratio means: "2.50x (2.31 to 2.70)", or "no
 // difference" when the spread crosses 1.
 func (s Stat) Compare() string {
+	if len(s.Rounds) == 1 {
+		return short(s.Median) + "x (one round)"
+	}
 	if s.Min <= 1 && s.Max >= 1 {
 		return fmt.Sprintf("no difference (%s to %s)", short(s.Min), short(s.Max))
 	}
