@@ -66,27 +66,21 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	key := e.key(r.Name)
-	owner := r.Owner.Text()
-	tail := make([]byte, 0, 1+len(e.channel)+len(owner))
-	tail = append(tail, byte(len(e.channel)))
-	tail = append(tail, e.channel...)
-	tail = append(tail, owner...)
-	args := []string{string(r.ID[:]), params(&r), string(tail)}
-	if r.Replaces != (engine.ID{}) {
+	args := []string{e.claim(&r), strconv.FormatInt(r.WaitTTL.Microseconds(), 10)}
+	switch {
+	case r.NoWait:
+		args = append(args, "n")
+	case r.Replaces != (engine.ID{}):
 		args = append(args, string(r.Replaces[:]))
 	}
 	if !r.Detached {
 		// Before it is sent: a Join whose answer is lost must be left too.
 		e.claims.add(r.ID, r.Name, r.WaitTTL)
 	}
-	c, err := e.join(ctx, key, args)
+	c, err := e.join(ctx, key, args, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
 			e.claims.drop(r.ID)
-		}
-		var limit *engine.LimitError
-		if errors.As(err, &limit) {
-			limit.Name, limit.Want = r.Name, r.Limit
 		}
 		return engine.Claim{}, err
 	}
@@ -110,24 +104,36 @@ func (e *Engine) check(r *engine.Request) error {
 	return g.Check(r)
 }
 
-func params(r *engine.Request) string {
-	var b [17]byte
-	binary.BigEndian.PutUint32(b[0:], uint32(r.Units))
-	binary.BigEndian.PutUint32(b[4:], uint32(r.Limit))
-	binary.BigEndian.PutUint64(b[8:], uint64(r.WaitTTL.Microseconds()))
-	if r.NoWait {
-		b[16] |= 1
-	}
+// claim is the part of a claim's stored form that does not depend on the
+// server: see join.lua.
+func (e *Engine) claim(r *engine.Request) string {
+	owner := r.Owner.Text()
+	b := make([]byte, 0, 26+len(e.channel)+len(owner))
+	flags := byte(1) // held, if nobody is in line
 	if r.Detached {
-		b[16] |= 2
+		flags |= 2
 	}
-	return string(b[:])
+	b = append(b, flags)
+	b = binary.BigEndian.AppendUint32(b, uint32(r.Units))
+	b = binary.BigEndian.AppendUint32(b, uint32(r.Limit))
+	b = append(b, r.ID[:]...)
+	b = append(b, byte(len(e.channel)))
+	b = append(b, e.channel...)
+	return string(append(b, owner...))
 }
 
-func (e *Engine) join(ctx context.Context, key string, args []string) (engine.Claim, error) {
-	b, err := e.proven(ctx, &e.scripts.join, call{[]string{key}, args}).ToString()
+func (e *Engine) join(ctx context.Context, key string, args []string, r *engine.Request) (engine.Claim, error) {
+	m, err := e.proven(ctx, &e.scripts.join, call{[]string{key}, args}).ToMessage()
 	if err != nil {
 		return engine.Claim{}, explain(err, key)
+	}
+	if m.IsInt64() {
+		ticket, err := m.AsInt64()
+		return engine.Claim{Ticket: uint64(ticket), Units: r.Units, Limit: r.Limit, State: engine.Held, TTL: r.WaitTTL.Truncate(time.Microsecond)}, err
+	}
+	b, err := m.ToString()
+	if err != nil {
+		return engine.Claim{}, fmt.Errorf("redis: not an answer of ours: %w", err)
 	}
 	if c, ok := decode(b); ok {
 		return c, nil
@@ -138,7 +144,7 @@ func (e *Engine) join(ctx context.Context, key string, args []string) (engine.Cl
 	case b == "T":
 		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
 	case len(b) == 5 && b[0] == 'L':
-		return engine.Claim{}, &engine.LimitError{Have: int32(u32(b[1:]))}
+		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: int32(u32(b[1:])), Want: r.Limit}
 	case len(b) == 5 && b[0] == 'C':
 		return engine.Claim{}, engine.Refuse("%d claims are in line already, which is the most", u32(b[1:]))
 	}
@@ -262,7 +268,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	out := make([]engine.Claim, 0, len(asked))
 	for i, a := range e.runAll(ctx, &e.scripts.leave, calls) {
 		b, err := a.ToString()
-		c, ok := decode(b)
+		c, ok := found(b)
 		if ok && c.State == engine.Gone && a.unsure != nil {
 			// It is gone, but perhaps by the first attempt: whether it was held
 			// until then nobody can say, and Unlock must not guess.

@@ -1,41 +1,66 @@
 -- Takes a place at the end of a line, or finds the one this ID already has.
 --
 --   KEYS[1]  the line
---   ARGV[1]  ID, 16 bytes
---   ARGV[2]  units, limit, TTL in microseconds, flags (1: not waiting, 2: detached)
---   ARGV[3]  the client's channel (length, then text), then the owner
---   ARGV[4]  the ID of a claim to leave in the same step, or nothing
+--   ARGV[1]  the claim as form S stores it: flags, units, limit, ID, 16 bytes,
+--            then its client's channel (length, text) and its owner
+--   ARGV[2]  its lifetime in microseconds
+--   ARGV[3]  n: held at once or not at all; or the ID of a claim to leave in
+--            the same step; or absent
 --
--- Returns what say() packs, or a refusal that left nothing behind: L and the
--- line's limit, C and how many are in line, T: tickets have run out, X: the
--- key is not ours.
+-- Returns the ticket alone if nobody was in line; else what say() packs; or a
+-- refusal that left nothing behind: L and the line's limit, C and how many are
+-- in line, T: tickets have run out, X: the key is not ours.
 
-local key, id = KEYS[1], ARGV[1]
-local units, limit, ttl, flags = struct.unpack('>I4I4I8B', ARGV[2])
+local key = KEYS[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local m = redis.call('HGET', key, 'm')
 
--- Nobody is in line: the uncontended lock, and the reason for form S.
-if not m or (#m == 17 and string.byte(m) == 69) then
+-- Nobody is in line: the uncontended lock, and the reason for form S. Every
+-- call and every value packed here counts: see BenchmarkUncontended.
+if not m or string.byte(m) == 69 and #m == 17 then
 	local last, expiry = 0, 0
 	if m then
 		last, expiry = struct.unpack('>I8I8', m, 2)
 	elseif redis.call('EXISTS', key) == 1 then
 		return 'X' -- somebody's hash without our field
 	end
-	local ticket, deadline = now, now + ttl
+	local ticket, deadline = now, now + ARGV[2]
 	if last >= now then
 		ticket = last + 1 -- the clock stepped back, or stands still
 		if ticket > 9007199254740991 then return 'T' end
 	end
 	local rearm = expiry < deadline + KEEP / 2
 	if rearm then expiry = deadline + KEEP end
-	redis.call('HSET', key, 'm', struct.pack('>c1I8I8I4c16I8I8I4Bc32', 'S', ticket, expiry, limit, id,
-		ticket, deadline, units, flags >= 2 and 3 or 1,
-		'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0') .. ARGV[3])
+	redis.call('HSET', key, 'm',
+		struct.pack('>c1I8I8I8I8', 'S', ticket, expiry, deadline, ticket) .. ARGV[1])
 	if rearm then redis.call('PEXPIREAT', key, math.ceil(expiry / 1000)) end
-	return struct.pack('>BI8I4I4I8I8', 2, ticket, units, limit, ttl, 0)
+	return ticket
+end
+
+local flags, units, limit, id = struct.unpack('>BI4I4c16', ARGV[1])
+local ttl = tonumber(ARGV[2])
+
+-- Others wait already, so this claim waits too, behind them, and every holder has
+-- been told by the first of them.
+-- The short way for a contended name, as in leave.lua.
+if string.byte(m) == 70 and #m == 97 and not ARGV[3] then
+	local last, expiry, limited, count, waiting, untold, sum, soonest, first, wait, tail =
+		struct.unpack('>I8I8I4I4I4I4I8I8c16c16c16', m, 2)
+	local deadline = now + ttl
+	if waiting > 0 and limited == limit and count < 10000 and now < soonest and last < now
+		and expiry >= deadline + KEEP / 2 then
+		local two = redis.call('HMGET', key, id, tail)
+		if not two[1] then
+			if deadline < soonest then soonest = deadline end
+			redis.call('HSET', key, 'm', struct.pack('>c1I8I8I4I4I4I4I8I8c16c16c16', 'F', now, expiry, limit,
+				count + 1, waiting + 1, untold, sum, soonest, first, wait, id),
+				tail, string.sub(two[2], 1, 37) .. id .. string.sub(two[2], 54),
+				id, struct.pack('>I8I8I4Bc16c16', now, deadline, units, flags - 1, tail,
+				'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0') .. string.sub(ARGV[1], 26))
+			return struct.pack('>BI8I4I4I8I8', 1, now, units, limit, ttl, 0)
+		end
+	end
 end
 
 -- include line.lua
@@ -57,7 +82,8 @@ end
 -- Every refusal comes before anything is stored: it leaves nothing behind and
 -- must not cost the caller the claim it replaces.
 purge(l, now)
-local replaced = ARGV[4] and get(l, ARGV[4])
+local nowait = ARGV[3] == 'n'
+local replaced = ARGV[3] and not nowait and get(l, ARGV[3])
 local others = l.count - (replaced and 1 or 0)
 if others > 0 and l.limit ~= limit then return struct.pack('>c1I4', 'L', l.limit) end
 if others >= 10000 then return struct.pack('>c1I4', 'C', others) end
@@ -65,7 +91,7 @@ local ticket = math.max(l.last + 1, now)
 if ticket > NEVER then return 'T' end
 
 if replaced then remove(l, replaced) end
-if flags % 2 == 1 then
+if nowait then
 	settle(l, now, id)
 	if l.waiting > 0 or l.sum + units > limit then
 		tellholders(l)
@@ -74,8 +100,8 @@ if flags % 2 == 1 then
 	end
 end
 p = {
-	id = id, ticket = ticket, deadline = now + ttl, units = units, detached = flags >= 2,
-	prev = l.tail, next = NONE, rest = ARGV[3], dirty = true,
+	id = id, ticket = ticket, deadline = now + ttl, units = units, detached = bit.band(flags, DETACHED) ~= 0,
+	prev = l.tail, next = NONE, rest = string.sub(ARGV[1], 26), dirty = true,
 }
 if l.tail == NONE then l.first = id else
 	local q = get(l, l.tail)

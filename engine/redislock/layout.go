@@ -64,6 +64,18 @@ func decode(b string) (c engine.Claim, ok bool) {
 	return c, b[0] < 16 && c.State != engine.Unknown
 }
 
+// found reads what leave.lua answers: a stored claim, if it was alone.
+func found(b string) (c engine.Claim, ok bool) {
+	if len(b) != 17 {
+		return decode(b)
+	}
+	c = engine.Claim{Ticket: u64(b), Units: int32(u32(b[9:])), Limit: int32(u32(b[13:])), State: engine.Held}
+	if b[8]&4 != 0 {
+		c.State, c.Evicted = engine.Gone, true
+	}
+	return c, true
+}
+
 // note reads a message: ID, claim, key.
 func (e *Engine) note(m string) (c engine.Claim, ok bool) {
 	if len(m) < 16+said {
@@ -96,16 +108,19 @@ func parseLine(fields map[string]string) (s stored, err error) {
 	switch {
 	case m[0] == 'E' && len(m) == 17:
 		return s, nil
-	case m[0] == 'S' && len(m) > 90:
-		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[17:]))
-		return s, s.add(m[21:37], m[37:])
+	case m[0] == 'S' && len(m) > 58:
+		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[38:]))
+		return s, s.add(m[42:58], u64(m[25:]), u64(m[17:]), u32(m[34:]), m[33], m[58:])
 	case m[0] == 'F' && len(m) == 97:
 		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[17:]))
 		for id, record := range fields {
 			if id == "m" {
 				continue
 			}
-			if err := s.add(id, record); err != nil {
+			if len(record) < 54 {
+				return s, errForeign
+			}
+			if err := s.add(id, u64(record), u64(record[8:]), u32(record[16:]), record[20], record[53:]); err != nil {
 				return s, err
 			}
 		}
@@ -121,18 +136,18 @@ func parseLine(fields map[string]string) (s stored, err error) {
 	return s, errForeign
 }
 
-func (s *stored) add(id, r string) error {
-	if len(id) != 16 || len(r) < 54 || len(r) < 54+int(r[53]) {
+func (s *stored) add(id string, ticket, deadline uint64, units uint32, flags byte, rest string) error {
+	if len(id) != 16 || len(rest) < 1+int(rest[0]) {
 		return errForeign
 	}
 	p := line.Place{
-		Ticket: u64(r), Deadline: time.Duration(u64(r[8:])) * time.Microsecond, Units: int32(u32(r[16:])),
-		Held: r[20]&1 != 0, Detached: r[20]&2 != 0, Evicted: r[20]&4 != 0, Told: r[20]&8 != 0,
-		Client: r[54 : 54+int(r[53])],
+		Ticket: ticket, Deadline: time.Duration(deadline) * time.Microsecond, Units: int32(units),
+		Held: flags&1 != 0, Detached: flags&2 != 0, Evicted: flags&4 != 0, Told: flags&8 != 0,
+		Client: rest[1 : 1+int(rest[0])],
 	}
 	copy(p.ID[:], id)
 	s.line.Places = append(s.line.Places, p)
-	s.owners[p.ID] = engine.ParseOwner(r[54+int(r[53]):])
+	s.owners[p.ID] = engine.ParseOwner(rest[1+int(rest[0]):])
 	return nil
 }
 

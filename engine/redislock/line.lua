@@ -27,22 +27,30 @@ local HELD, DETACHED, EVICTED, TOLD = 1, 2, 4, 8
 local NONE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local NEVER = 9007199254740991
 
--- A claim from its stored form. What follows the links (its client's channel,
--- then its owner) is carried along unread.
-local function parse(id, raw, from)
-	local ticket, deadline, units, flags, prev, next, at = struct.unpack('>I8I8I4Bc16c16', raw, from)
+-- rest is the claim's client (its channel: length, text) and its owner. They
+-- are carried along unread.
+local function claim(id, ticket, deadline, units, flags, prev, next, rest)
 	return {
 		id = id, ticket = ticket, deadline = deadline, units = units,
 		held = bit.band(flags, HELD) ~= 0, detached = bit.band(flags, DETACHED) ~= 0,
 		evicted = bit.band(flags, EVICTED) ~= 0, told = bit.band(flags, TOLD) ~= 0,
-		prev = prev, next = next, rest = string.sub(raw, at),
+		prev = prev, next = next, rest = rest,
 	}
 end
 
-local function format(p)
-	local flags = (p.held and HELD or 0) + (p.detached and DETACHED or 0)
+-- A claim from its field.
+local function parse(id, raw)
+	local ticket, deadline, units, flags, prev, next = struct.unpack('>I8I8I4Bc16c16', raw)
+	return claim(id, ticket, deadline, units, flags, prev, next, string.sub(raw, 54))
+end
+
+local function flagged(p)
+	return (p.held and HELD or 0) + (p.detached and DETACHED or 0)
 		+ (p.evicted and EVICTED or 0) + (p.told and TOLD or 0)
-	return struct.pack('>I8I8I4Bc16c16', p.ticket, p.deadline, p.units, flags, p.prev, p.next) .. p.rest
+end
+
+local function format(p)
+	return struct.pack('>I8I8I4Bc16c16', p.ticket, p.deadline, p.units, flagged(p), p.prev, p.next) .. p.rest
 end
 
 -- The line from m (false: no such key), or nil if m is not ours.
@@ -58,10 +66,10 @@ local function open(key, m)
 	l.form = string.sub(m, 1, 1)
 	if l.form == 'E' and #m == 17 then
 		l.last, l.expiry = struct.unpack('>I8I8', m, 2)
-	elseif l.form == 'S' and #m > 90 then
-		local id
-		l.last, l.expiry, l.limit, id = struct.unpack('>I8I8I4c16', m, 2)
-		local p = parse(id, m, 38)
+	elseif l.form == 'S' and #m > 58 then
+		local deadline, ticket, flags, units, id
+		l.last, l.expiry, deadline, ticket, flags, units, l.limit, id = struct.unpack('>I8I8I8I8BI4I4c16', m, 2)
+		local p = claim(id, ticket, deadline, units, flags, NONE, NONE, string.sub(m, 59))
 		l.claims[id] = p
 		l.count, l.first, l.tail, l.soonest = 1, id, id, p.deadline
 		if p.held then
@@ -83,7 +91,7 @@ local function get(l, id)
 	local p = l.claims[id]
 	if p == nil then
 		p = l.form == 'F' and redis.call('HGET', l.key, id)
-		p = p and parse(id, p, 1)
+		p = p and parse(id, p)
 		l.claims[id] = p
 	end
 	return p
@@ -125,7 +133,7 @@ local function readall(l)
 	local all = redis.call('HGETALL', l.key)
 	for i = 1, #all, 2 do
 		local id = all[i]
-		if #id == 16 and l.claims[id] == nil then l.claims[id] = parse(id, all[i + 1], 1) end
+		if #id == 16 and l.claims[id] == nil then l.claims[id] = parse(id, all[i + 1]) end
 	end
 end
 
@@ -273,7 +281,8 @@ local function store(l, joining)
 			end
 			if l.count == 1 then
 				local p = get(l, l.first)
-				args[3] = struct.pack('>c1I8I8I4c16', 'S', l.last, l.expiry, l.limit, p.id) .. format(p)
+				args[3] = struct.pack('>c1I8I8I8I8BI4I4c16', 'S', l.last, l.expiry, p.deadline, p.ticket,
+					flagged(p), p.units, l.limit, p.id) .. p.rest
 				l.gone[#l.gone + 1] = p.id
 			else
 				args[3] = struct.pack('>c1I8I8I4I4I4I4I8I8c16c16c16', 'F', l.last, l.expiry, l.limit, l.count,

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,12 +35,14 @@ func TestScriptsDoWhatPackageLineDoes(t *testing.T) {
 	}
 }
 
+var publish = regexp.MustCompile(`redis\.pcall\('PUBLISH', `)
+
 // testScripts read the clock from a key and list what they would publish.
 func testScripts() scripts {
 	s := newScripts()
 	for _, one := range []*script{&s.join, &s.leave, &s.renew, &s.evict, &s.read} {
 		text := strings.ReplaceAll(one.text, "redis.call('TIME')", "{redis.call('GET', 'sec'), redis.call('GET', 'usec')}")
-		text = strings.ReplaceAll(text, "redis.pcall('PUBLISH', n[1], n[2])", "redis.call('RPUSH', 'notes', n[1], n[2])")
+		text = publish.ReplaceAllString(text, "redis.call('RPUSH', 'notes', ")
 		*one = newScript(text)
 	}
 	return s
@@ -83,7 +86,7 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 		return ids[max(0, len(ids)-1-m.rng.IntN(8))]
 	}
 	anyTTL := func() time.Duration {
-		return []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second, time.Minute}[m.rng.IntN(4)]
+		return []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second, time.Minute, 3 * time.Hour}[m.rng.IntN(5)]
 	}
 	// Some seeds are about locks, some about semaphores, some mix what must not
 	// be mixed.
@@ -96,7 +99,7 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 	}
 	for range 300 {
 		if m.rng.IntN(3) == 0 {
-			step := []time.Duration{time.Microsecond, 50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}[m.rng.IntN(4)]
+			step := []time.Duration{time.Microsecond, 50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second, 40 * time.Minute}[m.rng.IntN(5)]
 			if m.rng.IntN(20) == 0 {
 				step = -200 * time.Millisecond // clocks do that
 			}
@@ -226,6 +229,22 @@ func (m *modelTest) checkLine(e *Engine, name string, want *line.Line) {
 	}
 	if len(want.Places) > 0 && got.line.Limit != want.Limit {
 		m.fatalf("limit: got %d, want %d", got.line.Limit, want.Limit)
+	}
+	// The key must outlive its last deadline by an hour, and not by a day.
+	if fields["m"] != "" {
+		expires, err := m.do("PEXPIRETIME", e.key(name)).AsInt64()
+		if err != nil {
+			m.Fatal(err)
+		}
+		at := time.Duration(expires) * time.Millisecond
+		for _, p := range got.line.Places {
+			if p.Deadline > m.now && at < p.Deadline+keep/2 {
+				m.fatalf("the key goes %v after the deadline of a claim", at-p.Deadline)
+			}
+		}
+		if at < 0 || at > m.now+24*time.Hour {
+			m.fatalf("the key goes in %v", at-m.now)
+		}
 	}
 	for id := range maps.Keys(fields) {
 		if len(want.Places) < 2 && id != "m" {
