@@ -37,9 +37,12 @@ func startGroup(o *order, env []string, life *os.File) (*group, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}
-	files := []uintptr{0, 1, 2}
 	if life != nil {
-		files = append(files, life.Fd())
+		// Under the number it has, which is free: 3 and the next may be what
+		// whoever started us meant for the command.
+		if err := inherit(int(life.Fd())); err != nil {
+			return nil, err
+		}
 	}
 	started := make(chan error)
 	go func() {
@@ -47,7 +50,7 @@ func startGroup(o *order, env []string, life *os.File) (*group, error) {
 		// so this one must last: it goes on as the reaper.
 		runtime.LockOSThread()
 		pid, err := syscall.ForkExec(o.Path, o.Command, &syscall.ProcAttr{
-			Env: env, Files: files, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+			Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 		})
 		started <- err
 		if err != nil {

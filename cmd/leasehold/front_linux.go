@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -98,9 +99,15 @@ func (f *starter) start() error {
 	if f.term != nil && f.term.interactive && f.term.mine() {
 		attr.Foreground, attr.Ctty = true, f.term.fd
 	}
-	args := append([]string{"leasehold", "keep", "--", f.order.Name}, f.order.Command...)
+	// Descriptors that whoever started us meant for the command keep their
+	// numbers, so these two are inherited under the free ones they have.
+	page := int(f.page.file.Fd())
+	if err := inherit(theirs, page); err != nil {
+		return err
+	}
+	args := append([]string{"leasehold", "keep", strconv.Itoa(theirs), strconv.Itoa(page), "--", f.order.Name}, f.order.Command...)
 	f.keeper, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2, uintptr(theirs), f.page.file.Fd()}, Sys: attr,
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attr,
 	})
 	if err != nil {
 		return fmt.Errorf("starting the process that keeps the lease: %w", err)
@@ -119,6 +126,17 @@ func (f *starter) start() error {
 	go f.receive()
 	// Failing means that it died at once, which its end reports.
 	_ = f.wire.send(message{Order: f.order}, nil)
+	return nil
+}
+
+// inherit lets descriptors stay open in what this process starts. It starts
+// one thing.
+func inherit(fds ...int) error {
+	for _, fd := range fds {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
 	return nil
 }
 

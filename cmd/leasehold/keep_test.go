@@ -119,6 +119,7 @@ func keepStub(t *testing.T, o order, obeys bool) *kept {
 		<-k.done
 		k.locks.Close()
 	})
+	until(t, "the command is started", func() bool { return k.front.last.Load() != 0 })
 	return k
 }
 
@@ -201,6 +202,30 @@ func TestEvictedNowIsKilledAtOnce(t *testing.T) {
 	}
 	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
 		t.Errorf("%v, exit code %d, %v", did, code, k.err)
+	}
+}
+
+func TestLostBeforeTheStart(t *testing.T) {
+	var ran atomic.Bool
+	locks, err := leasehold.New(memlock.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	lease, err := locks.Lock(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := locks.Evict(t.Context(), "name", uint64(lease.Token())>>engine.LendBits, true); err != nil {
+		t.Fatal(err)
+	}
+	<-lease.Context().Done()
+	k := &keeper{app: &app{}, order: &order{Name: "name", Lost: 76}, front: &stubFront{},
+		run: func(*order, []string, *os.File) (command, error) { ran.Store(true); return nil, errors.New("started") }}
+	_, err = k.under(locks, lease)
+	var exit *exitError
+	if !errors.As(err, &exit) || exit.code != 76 || !errors.Is(err, leasehold.ErrEvicted) || ran.Load() {
+		t.Errorf("%v, started: %v", err, ran.Load())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -12,33 +13,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Where the keeper finds its end of the wire, and the page it shares.
-const (
-	wireFD = 3
-	pageFD = 4
-)
-
-// platformCommands are those that only exist here: the keeper.
+// platformCommands are those that only exist here: the keeper. It is told the
+// numbers of its end of the wire and of the page it shares.
 func (a *app) platformCommands() []*cobra.Command {
 	return []*cobra.Command{{
-		Use:    "keep NAME -- COMMAND [ARGUMENT...]",
+		Use:    "keep WIRE PAGE -- NAME COMMAND [ARGUMENT...]",
 		Short:  "Keep the lease of a run (leasehold starts this itself)",
 		Hidden: true,
-		Args:   cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			byHand := usageError("keep is started by run, not by hand")
+			if cmd.ArgsLenAtDash() != 2 || len(args) < 4 {
+				return byHand
+			}
+			wireFD, err1 := strconv.Atoi(args[0])
+			pageFD, err2 := strconv.Atoi(args[1])
+			if err1 != nil || err2 != nil || wireFD < 3 || pageFD < 3 {
+				return byHand
+			}
 			w, err := newWire(wireFD)
 			if err != nil {
-				return usageError("keep is started by run, not by hand")
+				return byHand
 			}
 			page, err := openSharedPage(pageFD)
 			if err != nil {
-				return err
+				return byHand
 			}
 			m, _, err := w.receive()
 			if err != nil || m.Order == nil {
 				return fmt.Errorf("no order came: %w", err)
 			}
-			m.Order.Command = args[1:]
+			m.Order.Command = args[3:]
 			end, err := a.keepFor(cmd, m.Order, w, page)
 			if err != nil {
 				a.code = a.fail(err)

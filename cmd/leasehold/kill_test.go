@@ -70,20 +70,36 @@ done`
 
 func (p *place) familyOf(cmd *exec.Cmd, mark string) string {
 	p.Helper()
+	return p.said(p.startFamilyOf(cmd, mark))
+}
+
+func (p *place) startFamilyOf(cmd *exec.Cmd, mark string) *process {
+	p.Helper()
 	cmd.Env = append(p.env, "MARK="+mark, "LEASEHOLD="+program)
-	x := p.startCmd(cmd)
+	return p.startCmd(cmd)
+}
+
+// said waits for success and returns what was printed.
+func (p *place) said(x *process) string {
+	p.Helper()
 	if code := x.wait(p); code != 0 {
-		p.Fatalf("exit code %d: %s", code, x.err.String())
+		p.Fatalf("%q: exit code %d: %s", x.Args, code, x.err.String())
 	}
 	return x.out.String()
 }
 
-// freeOnlyWhenGone waits for name and reports whoever still lived then.
-func (p *place) freeOnlyWhenGone(name string) {
+// nextInLine waits behind the family's claim. The result waits until it holds
+// the name, and reports whoever of the family lives then.
+func (p *place) nextInLine(name string) (check func()) {
 	p.Helper()
 	cmd := exec.Command(program, "run", name, "--wait", "12s", "--", "sh", "-c", whoLives)
-	if out := p.familyOf(cmd, p.file("family-"+name)); out != "" {
-		p.Errorf("%s was held again while these still ran: %s", name, out)
+	x := p.startFamilyOf(cmd, p.file("family-"+name))
+	until(p, "it waits", func() bool { return len(p.line(name).Claims) == 2 })
+	return func() {
+		p.Helper()
+		if out := p.said(x); out != "" {
+			p.Errorf("%s was held again while these still ran: %s", name, out)
+		}
 	}
 }
 
@@ -94,12 +110,13 @@ func TestKilledLeaseholdEndsEverything(t *testing.T) {
 			p := newPlace(t)
 			x, _ := p.startFamily("killed")
 			keeper := p.held("killed").Owner.PID
+			check := p.nextInLine("killed")
 			if who == "keeper" {
 				syscall.Kill(keeper, syscall.SIGKILL)
 			} else {
 				x.Process.Kill()
 			}
-			p.freeOnlyWhenGone("killed")
+			check()
 			if code := x.wait(t); who == "keeper" {
 				if code != 76 {
 					t.Errorf("exit code %d", code)
@@ -117,6 +134,7 @@ func TestBothKilled(t *testing.T) {
 	p := newPlace(t)
 	x, members := p.startFamily("both")
 	keeper := p.held("both").Owner.PID
+	check := p.nextInLine("both")
 	syscall.Kill(x.Process.Pid, syscall.SIGSTOP) // so that it cannot act in between
 	syscall.Kill(keeper, syscall.SIGKILL)
 	x.Process.Kill()
@@ -124,13 +142,14 @@ func TestBothKilled(t *testing.T) {
 	if len(members()) == 0 {
 		t.Fatal("no grandchild is left: this test shows nothing")
 	}
-	if code, _, _ := p.leasehold("run", "both", "--wait", "300ms", "--", "true"); code != 75 {
-		t.Errorf("held again while grandchildren ran: exit code %d", code)
+	time.Sleep(300 * time.Millisecond)
+	if n := len(p.line("both").Claims); n != 2 {
+		t.Errorf("%d in line while grandchildren ran", n)
 	}
 	for _, pid := range members() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	p.freeOnlyWhenGone("both")
+	check()
 }
 
 // A keeper that is stopped cannot end the command. The front must, when trust
@@ -140,9 +159,10 @@ func TestStoppedKeeper(t *testing.T) {
 	p := newPlace(t)
 	x, _ := p.startFamily("stopped", "--ttl", "4s", "--lost-exit-code", "99")
 	keeper := p.held("stopped").Owner.PID
+	check := p.nextInLine("stopped")
 	start := time.Now()
 	syscall.Kill(keeper, syscall.SIGSTOP)
-	p.freeOnlyWhenGone("stopped")
+	check()
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}

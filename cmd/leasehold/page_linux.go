@@ -32,8 +32,9 @@ func newSharedPage() (*sharedPage, error) {
 	return openSharedPage(fd)
 }
 
-// openSharedPage takes fd over.
+// openSharedPage takes fd over, and keeps it from what this process starts.
 func openSharedPage(fd int) (*sharedPage, error) {
+	unix.CloseOnExec(fd)
 	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		unix.Close(fd)

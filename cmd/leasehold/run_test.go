@@ -81,6 +81,16 @@ func TestRunPassesInputAndOutputOn(t *testing.T) {
 	}
 }
 
+// Files that a shell opened for the command reach it under their numbers.
+func TestRunPassesDescriptorsOn(t *testing.T) {
+	p := newPlace(t)
+	x := p.startCmd(shell(`echo three > "$1"; echo four > "$2"
+exec "$0" run fds -- sh -c 'cat <&3; cat <&4; cat <&9' 3< "$1" 4< "$2" 9< /dev/null`, program, p.file("3"), p.file("4")))
+	if code := x.wait(t); code != 0 || x.out.String() != "three\nfour\n" {
+		t.Errorf("exit code %d, %q, %q", code, x.out.String(), x.err.String())
+	}
+}
+
 func TestRunExcludes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
