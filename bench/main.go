@@ -5,6 +5,7 @@
 //	go run ./bench -family core                 # the core's bars
 //	go run ./bench -family redis -json out.json
 //	go run ./bench -family all -quick           # everything, roughly
+//	go run ./bench -from out.json -write-docs docs/performance.md
 //	go run ./bench -self-test                   # does the harness notice?
 //
 // It exits with 1 if a bar is missed that expected.json does not know, and
@@ -80,6 +81,7 @@ func run(ctx context.Context) (missed bool, err error) {
 		only     = flag.String("only", "", "workloads to run, by the beginning of their IDs, separated by commas")
 		onlyPeer = flag.String("peers", "", "peers to run, by name, separated by commas")
 		jsonFile = flag.String("json", "", "write all figures to this `file`")
+		from     = flag.String("from", "", "print the figures of this `file`, which -json wrote, instead of measuring")
 		docs     = flag.String("write-docs", "", "put the tables between the markers of this `file`")
 		selfTest = flag.Bool("self-test", false, "show that the harness notices broken locks, starved processes and miscounted requests")
 	)
@@ -89,6 +91,9 @@ func run(ctx context.Context) (missed bool, err error) {
 	}
 	if *selfTest {
 		return false, selfTests(ctx)
+	}
+	if *from != "" {
+		return false, reprint(*from, *docs)
 	}
 	chosen, err := choose(*family)
 	if err != nil {
@@ -143,6 +148,32 @@ func run(ctx context.Context) (missed bool, err error) {
 		}
 	}
 	return missed, nil
+}
+
+// reprint prints what an earlier run measured, as it was judged then.
+func reprint(file, docs string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var all report
+	if err := json.Unmarshal(b, &all); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, r := range all.Families {
+		chosen, err := choose(r.Family)
+		if err != nil {
+			return err
+		}
+		chosen[0].Describe(r)
+		r.Write(os.Stdout, all.Machine)
+		if docs != "" {
+			if err := r.WriteDocs(docs, all.Machine); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func names() (all []string) {

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -166,5 +167,26 @@ func TestDocsKeepWhatIsOutsideTheMarkers(t *testing.T) {
 	r.Family = "other"
 	if err := r.WriteDocs(path, Machine{}); err == nil {
 		t.Error("missing markers went unnoticed")
+	}
+}
+
+func TestResultsReadFromJSONPrintTheSame(t *testing.T) {
+	f := fake([]float64{1, 2, 3}, []float64{2, 4, 6}, map[string]int64{"slept": 1}, Bar{ID: "b", What: "b", Want: "<= 1", Most: 1,
+		Of: func(r *Results) (Stat, bool) { return r.Figure("W", Us, P50) }})
+	r := judge(t, f, nil, Choice{})
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Results
+	if err := json.Unmarshal(b, &again); err != nil {
+		t.Fatal(err)
+	}
+	f.Describe(&again)
+	var want, got strings.Builder
+	r.Write(&want, Machine{})
+	again.Write(&got, Machine{})
+	if got.String() != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", &got, &want)
 	}
 }

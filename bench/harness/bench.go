@@ -39,6 +39,7 @@ type Results struct {
 	Family  string       `json:"family"`
 	Title   string       `json:"title"`
 	Servers []string     `json:"servers"`
+	Rounds  int          `json:"rounds"`
 	Seconds float64      `json:"seconds"`
 	Tables  []*Table     `json:"tables"`
 	Bars    []BarResult  `json:"bars"`
@@ -77,10 +78,8 @@ func (f *Family) Run(ctx context.Context, c Choice) (*Results, error) {
 	}
 	defer stage.Close()
 	stage.Family, stage.Scale = f.Name, c.Scale
-	r := &Results{Family: f.Name, Title: f.Title, Servers: stage.Servers}
-	for _, p := range f.Peers {
-		r.Peers = append(r.Peers, PeerResult{p.Name, p.Floor, p.Waits, p.About})
-	}
+	r := &Results{Family: f.Name, Title: f.Title, Servers: stage.Servers, Rounds: c.Rounds}
+	f.Describe(r)
 	for _, w := range f.Workloads {
 		if !c.wants(w) {
 			continue
@@ -93,6 +92,22 @@ func (f *Family) Run(ctx context.Context, c Choice) (*Results, error) {
 	}
 	r.Seconds = time.Since(began).Seconds()
 	return r, nil
+}
+
+// Describe adds to results what stands in the code and not in the figures, so
+// that results read from JSON can be printed again.
+func (f *Family) Describe(r *Results) {
+	r.Peers = nil
+	for _, p := range f.Peers {
+		r.Peers = append(r.Peers, PeerResult{p.Name, p.Floor, p.Waits, p.About})
+	}
+	for _, t := range r.Tables {
+		for _, w := range f.Workloads {
+			if w.ID == t.ID {
+				t.Title, t.How, t.Columns = w.Title, w.How, w.Columns
+			}
+		}
+	}
 }
 
 func (f *Family) table(ctx context.Context, stage *Stage, c Choice, w Workload, began time.Time) (*Table, error) {

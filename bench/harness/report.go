@@ -49,14 +49,23 @@ func (m Machine) String() string {
 
 // Write prints a family's results as Markdown, which is readable as text too.
 func (r *Results) Write(w io.Writer, m Machine) {
-	fmt.Fprintf(w, "Measured on %s; %s; %.0f s.\n", m, strings.Join(r.Servers, ", "), r.Seconds)
+	fmt.Fprintf(w, "Measured on %s; %s; %d rounds, %.0f s.\n\n", m, strings.Join(r.Servers, ", "), r.Rounds, r.Seconds)
+	rows := [][]string{{"", "how it was used", "how it waits"}}
+	for _, p := range r.Peers {
+		waits := p.Waits
+		if waits == "" {
+			waits = "-"
+		}
+		rows = append(rows, []string{styled(p.Name, p.Floor), p.About, waits})
+	}
+	markdown(w, rows)
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "\n### %s: %s\n\n%s\n\n", t.ID, t.Title, t.How)
 		t.write(w)
 	}
 	if len(r.Bars) > 0 {
 		fmt.Fprintf(w, "\n### Bars\n\n")
-		rows := [][]string{{"bar", "wanted", "measured (spread)", "verdict"}}
+		rows = [][]string{{"bar", "wanted", "measured (spread)", "verdict"}}
 		for _, b := range r.Bars {
 			got := "-"
 			if b.Got != nil {
@@ -86,14 +95,7 @@ func (t *Table) write(w io.Writer) {
 	}
 	rows := [][]string{head}
 	for _, r := range t.Rows {
-		name := r.Peer
-		switch {
-		case r.Floor:
-			name = "*" + name + "*"
-		case strings.HasPrefix(name, Us):
-			name = "**" + name + "**"
-		}
-		row := []string{name}
+		row := []string{styled(r.Peer, r.Floor)}
 		for _, c := range t.Columns {
 			s, ok := r.Figures[c.Key]
 			if !ok {
@@ -140,6 +142,17 @@ func (t *Table) write(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// styled sets floors in italics and us in bold.
+func styled(peer string, floor bool) string {
+	switch {
+	case floor:
+		return "*" + peer + "*"
+	case strings.HasPrefix(peer, Us):
+		return "**" + peer + "**"
+	}
+	return peer
 }
 
 // commands lists requests by command, the most frequent first, without those
