@@ -369,6 +369,39 @@ func TestStoppedSweeper(t *testing.T) {
 	}
 }
 
+// Somebody is stopped inside the lock; the record is replaced, used, and idle.
+// The sweeper must leave the stopped one something to notice it by.
+func TestSweepSparesTheStopped(t *testing.T) {
+	for step := range strings.FieldsSeq("locked applied stored") {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.leave(s.b, s.held(s.b, s.join(s.b)))
+			id := engine.NewID()
+			s.victim.order(order{Do: "join", Name: s.name, ID: id.Secret(), At: step})
+			s.victim.stopped()
+			first := s.join(s.b) // in a new number
+			if first.State == engine.Waiting {
+				s.victim.signal(unix.SIGCONT) // its claim counted: nothing is idle
+				s.victim.answer()
+				return
+			}
+			s.leave(s.b, first)
+			e := openEngine(t, s.dir, &Options{patience: brief, idle: 1, hook: func(string) {}})
+			if _, err := e.sweep(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			s.victim.signal(unix.SIGCONT)
+			if a := s.victim.answer(); a.Err != "" || a.Claim.State != engine.Held {
+				t.Fatalf("the victim continued: %+v", a)
+			}
+			if c := s.join(s.c); c.State != engine.Waiting {
+				t.Errorf("the victim holds, and so does somebody else: the claim is %v", c.State)
+			}
+		})
+	}
+}
+
 // With the engine as users have it: about a second, and not for ever.
 func TestPatience(t *testing.T) {
 	t.Parallel()

@@ -200,6 +200,9 @@ func TestDiskFull(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(dir, "new")); err != nil || len(left) > 0 {
 		t.Errorf("half-made records are left: %v %v", left, err)
 	}
+	if made, err := os.ReadDir(filepath.Join(dir, "lines")); err != nil || len(made) != 2 {
+		t.Errorf("a record without room was founded: %v %v", made, err)
+	}
 
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
