@@ -1,0 +1,76 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/internal/servers"
+)
+
+// redisPlace is a place on a server of the test's own.
+func redisPlace(t *testing.T) (*place, *servers.RedisServer) {
+	servers.Need(t, "redis-server")
+	s := servers.Redis(t, nil)
+	p := newPlace(t)
+	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=redis://"+s.Addr)
+	return p, s
+}
+
+// A server that stops answering: the command is told in the last third of what
+// was granted, killed before it ends, and 76 says so. The server, once it goes
+// on, gives the name to the next.
+func TestServerStopsAnswering(t *testing.T) {
+	t.Parallel()
+	p, s := redisPlace(t)
+	told := p.file("told")
+	script := fmt.Sprintf(`trap 'date +%%s.%%N > %s' TERM; while :; do sleep 0.05; done`, told)
+	x := p.start("run", "r", "--ttl", "3s", "--", "sh", "-c", script)
+	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 2 })
+	time.Sleep(300 * time.Millisecond) // past the raise, before the next renewal
+	stopped := time.Now()
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if code := x.wait(t); code != 76 {
+		t.Errorf("exit code %d: %s", code, x.err.String())
+	}
+	if took := time.Since(stopped); took < time.Second || took > 3*time.Second+releaseTime {
+		t.Errorf("it went on for %v", took)
+	}
+	p.content(told)
+	if err := s.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	p.must("run", "r", "--wait", "10s", "--", "true")
+}
+
+// releaseTime is how long Unlock and Close may try to reach the server, and
+// the machine may take for the rest.
+const releaseTime = 12 * time.Second
+
+func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	p, s := redisPlace(t)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=redis://me:sesame@"+s.Addr)
+	for _, args := range [][]string{{"run", "r", "--wait", "500ms", "--", "true"}, {"run", "r", "--nonblock", "--", "true"}, {"ls"}, {"show", "r"}} {
+		cmd := exec.Command(program, args...)
+		cmd.Env = p.env
+		x := p.startCmd(cmd)
+		if code := x.wait(t); code != 69 {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+		one(t, x.err.String(), "refused")
+		if text := x.err.String(); strings.Contains(text, "sesame") {
+			t.Errorf("%q: %s", args, text)
+		}
+	}
+}
