@@ -325,8 +325,7 @@ func TestWatch(t *testing.T) {
 		}
 		seen[c.Name+" "+c.What] = true
 	}
-	// Which it sees depends on when it looked; never nothing, and no prefix
-	// was given to it.
+	// It was given no prefix.
 	if !seen["w holds"] || !seen["other holds"] {
 		t.Errorf("%v", seen)
 	}
