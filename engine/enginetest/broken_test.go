@@ -102,7 +102,7 @@ func TestEveryBrokenEngineIsCaughtByItsFile(t *testing.T) {
 		t.Errorf("%d broken engines, %d are in the table", len(faults), len(caught))
 	}
 	// Some mostly wait for what never comes, so many run at once.
-	slots := make(chan struct{}, 8)
+	slots := make(chan struct{}, 4)
 	verdicts := make([]chan func(*testing.T), len(faults))
 	for i, f := range faults {
 		verdicts[i] = make(chan func(*testing.T), 1)
@@ -117,29 +117,47 @@ func TestEveryBrokenEngineIsCaughtByItsFile(t *testing.T) {
 	}
 }
 
+// tries is how often a broken engine is judged until the verdict is the one in
+// the table. A machine so busy that an innocent call misses its deadline, or
+// that a race does not happen, must not decide; a file that cannot catch its
+// engine, or always blames it for more, fails every try.
+const tries = 4
+
 // judge runs the suite on one broken engine.
 func judge(t *testing.T, f broken.Fault) func(*testing.T) {
+	want, known := caught[f.Name]
+	if !known {
+		return func(t *testing.T) { t.Fatal("the table does not say which file must catch it") }
+	}
+	var complaints []string
+	for range tries {
+		complaint := try(t, f, want)
+		if complaint == "" {
+			return func(*testing.T) {}
+		}
+		complaints = append(complaints, complaint)
+	}
+	return func(t *testing.T) { t.Error(strings.Join(complaints, "\nagain: ")) }
+}
+
+// try is one run; it returns what is wrong with the verdict.
+func try(t *testing.T, f broken.Fault, want []string) string {
 	w := broken.New(f)
 	defer w.Close()
 	results, failures := enginetest.Check(t, harness(w))
-	return func(t *testing.T) {
-		want, known := caught[f.Name]
-		if !known {
-			t.Fatal("the table does not say which file must catch it")
-		}
-		failed := map[string]bool{}
-		for _, r := range results {
-			if r.Outcome == enginetest.Fail {
-				failed[r.Promise] = true
-			}
-		}
-		for _, p := range want {
-			if !failed[p] {
-				t.Errorf("%s did not catch it", p)
-			}
-		}
-		if len(failed) > len(want) {
-			t.Errorf("only %s should fail, these failed:\n%s", strings.Join(want, ", "), strings.Join(failures, "\n"))
+	failed := map[string]bool{}
+	for _, r := range results {
+		if r.Outcome == enginetest.Fail {
+			failed[r.Promise] = true
 		}
 	}
+	for _, p := range want {
+		if !failed[p] {
+			return p + " did not catch it"
+		}
+	}
+	if len(failed) > len(want) {
+		return "only " + strings.Join(want, ", ") + " should fail, these failed:\n" + strings.Join(failures, "\n")
+	}
+	return ""
 }
