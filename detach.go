@@ -123,6 +123,9 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	case len(got) != 1:
 		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: %w", ErrUnavailable, err))
 	case got[0].Evicted:
+		// Its holder was to leave it, and that is now this client.
+		k.claims[id] = cl
+		k.leaveLater(cl, now)
 		return nil, wrap("adopt", body.Name, ErrEvicted)
 	case got[0].State != engine.Held:
 		return nil, wrap("adopt", body.Name, ErrLost)

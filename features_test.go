@@ -344,6 +344,20 @@ func TestDetachAndAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := b.Evict(ctx, "z", l3.Token().Ticket(), false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Adopt(ctx, h3); !errors.Is(err, ErrEvicted) {
+			t.Error(err)
+		}
+		synctest.Wait() // who adopts an evicted lease frees its room
+		w.wantLine("z", nil, nil)
+		if l3, err = b.With(LockOptions{Detached: true}).Lock(ctx, "z"); err != nil {
+			t.Fatal(err)
+		}
+		if h3, err = l3.Detach(); err != nil {
+			t.Fatal(err)
+		}
 		l4, err := b.Adopt(ctx, h3)
 		if err != nil {
 			t.Fatal(err)
