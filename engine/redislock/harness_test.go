@@ -14,7 +14,13 @@ import (
 	"leasehold/internal/servers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A Cluster client's look at the topology sleeps up to a second, the
+	// closing of nodes that left up to five, whether or not the client lives.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // connect is a plain client of one server, for tests that need no URL.
 func connect(t testing.TB, addr string) rueidis.Client {
