@@ -2,6 +2,7 @@ package filelock
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,6 +68,25 @@ func BenchmarkInLongLine(b *testing.B) {
 		}
 		if _, err := e.Leave(b.Context(), []engine.Claim{c}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRenewMany renews a claim on each of 10,000 names, more than are
+// kept open, in one call.
+func BenchmarkRenewMany(b *testing.B) {
+	e := openEngine(b, b.TempDir(), nil)
+	var rs []engine.Renewal
+	for i := range 10_000 {
+		c, err := e.Join(b.Context(), exclusive(fmt.Sprint(i)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		rs = append(rs, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Minute})
+	}
+	for b.Loop() {
+		if cs, err := e.Renew(b.Context(), rs); err != nil || len(cs) != len(rs) {
+			b.Fatal(len(cs), err)
 		}
 	}
 }

@@ -93,7 +93,10 @@ func New(dir string, o *Options) (*Engine, error) {
 	}
 	e.peers.m = map[string]*peer{}
 	if err := e.open(o.Force); err != nil {
-		return nil, explain(path, "", err)
+		if isReadOnly(err) {
+			err = fmt.Errorf("%s must belong to this user and be writable, or use another directory: %w", path, err)
+		}
+		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if wakes {

@@ -108,7 +108,7 @@ func (e *Engine) listLines(ctx context.Context) ([]string, error) {
 	defer e.leave()
 	files, err := e.lines.list()
 	if err != nil {
-		return nil, explain(e.path, "", err)
+		return nil, explain(e.path, "lines", err)
 	}
 	return files, nil
 }

@@ -402,6 +402,29 @@ func TestSweepSparesTheStopped(t *testing.T) {
 	}
 }
 
+// A name that is never idle does not keep what was replaced.
+func TestReplacedNumbersGo(t *testing.T) {
+	dir := t.TempDir()
+	a, b := openEngine(t, dir, nil), openEngine(t, dir, quiet())
+	c := mustJoin(t, a, exclusive("x"), engine.Held)
+	for range 3 {
+		r := a.hold("x")
+		if err := a.replace(r); err != nil {
+			t.Fatal(err)
+		}
+		a.unhold(r)
+	}
+	mustJoin(t, b, exclusive("x"), engine.Waiting)
+	if _, err := b.sweep(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if path := recordFile(t, dir, "x"); filepath.Base(path) != "4" {
+		t.Errorf("the record is %s", path)
+	}
+	mustLeave(t, a, c, engine.Held)
+	mustJoin(t, openEngine(t, dir, nil), exclusive("x"), engine.Waiting)
+}
+
 // With the engine as users have it: about a second, and not for ever.
 func TestPatience(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,8 @@ func (e *Engine) gated(step func() error) error {
 	return step()
 }
 
-// isIdle looks, without the lock, whether a record could go.
+// isIdle looks, without the lock, whether a record could go. One that may not
+// is rid of the numbers below it at least.
 func (e *Engine) isIdle(ctx context.Context, file string) (last uint64, ok bool) {
 	_ = e.gated(func() error {
 		if ctx.Err() != nil {
@@ -101,10 +102,33 @@ func (e *Engine) isIdle(ctx context.Context, file string) (last uint64, ok bool)
 			return err
 		}
 		defer r.shut()
-		last, ok = e.idleNow(r, false)
+		if last, ok = e.idleNow(r, false); !ok && r.number > 1 {
+			return e.removeBelow(r)
+		}
 		return nil
 	})
 	return last, ok
+}
+
+// removeBelow removes the numbers below a record that is in use, if it has a
+// state of its own: from then on it always has one, and nobody reads them.
+func (e *Engine) removeBelow(r *record) error {
+	if _, _, own, err := r.readSteady(r.f); err != nil || !own {
+		return err
+	}
+	numbers, err := numbers(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		if n >= r.number {
+			break
+		}
+		if done, err := e.removeNumber(r, n, 0); err != nil || !done {
+			return err
+		}
+	}
+	return nil
 }
 
 // idleNow reports whether nobody is in the line of an open record, nor was for
