@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestStoppedAnywhere(t *testing.T) {
 }
 
 func victimTest(t *testing.T, do, step string, kill bool) {
-	s := newScene(t)
+	s := newScene(t, nil)
 	verb, arg, _ := strings.Cut(do, " ")
 	mine := engine.NewID() // the victim's claim
 	o := order{Do: verb, Name: s.name, ID: mine.Secret(), At: step, Kill: kill}
@@ -80,6 +81,9 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 	third := s.join(s.c) // of somebody who knows nothing
 	if took := time.Since(begin); took > others {
 		t.Errorf("Join took %v while another process was %s", took, step)
+	}
+	if told := told(s.b, second.ID); told && s.state(s.b, second) != engine.Held {
+		t.Error("a claim that waits was told that it holds")
 	}
 	if !kill {
 		s.victim.signal(unix.SIGCONT)
@@ -121,31 +125,35 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 	s.nobody()
 }
 
-// scene is one name, a victim, and two clients that nothing happens to.
-type scene struct {
-	t      *testing.T
-	dir    string
-	name   string
-	victim *remote
-	b, c   *Engine
-	last   uint64 // the highest ticket that held
+// told reports whether a note says that the claim holds.
+func told(e *Engine, id engine.ID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.mail, func(c engine.Claim) bool { return c.ID == id && c.State == engine.Held })
 }
 
-func newScene(t *testing.T) *scene {
+// scene is one name, a victim, and two clients that nothing happens to.
+type scene struct {
+	t       *testing.T
+	dir     string
+	name    string
+	victim  *remote
+	b, c    *Engine
+	options *Options
+	last    uint64 // the highest ticket that held
+}
+
+func newScene(t *testing.T, o *Options) *scene {
 	s := &scene{t: t, dir: filepath.Join(t.TempDir(), "state"), name: "the name"}
 	s.victim = newRemote(t, s.dir)
+	if s.options = o; o == nil {
+		s.options = &Options{patience: brief}
+	}
 	s.b, s.c = s.engine(), s.engine()
 	return s
 }
 
-func (s *scene) engine() *Engine {
-	e, err := New(s.dir, &Options{patience: brief})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { e.Close() })
-	return e
-}
+func (s *scene) engine() *Engine { return openEngine(s.t, s.dir, s.options) }
 
 // out waits until the victim is stopped or dead.
 func (s *scene) out(kill bool) {
@@ -245,7 +253,7 @@ func TestStoppedReplacer(t *testing.T) {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/kill %v", step, kill), func(t *testing.T) {
 				t.Parallel()
-				s := newScene(t)
+				s := newScene(t, nil)
 				first := s.held(s.b, s.join(s.b))
 				stuck := newRemote(t, s.dir)
 				id, id2 := engine.NewID(), engine.NewID()
@@ -319,6 +327,7 @@ func (s *scene) sweptClean() {
 // A sweeper stopped or killed at any step loses nobody's claim.
 func TestStoppedSweeper(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
+		calm := &Options{patience: brief, hook: func(string) {}}
 		steps := "floor-raised marked removed"
 		if replaced {
 			steps += " low-marked"
@@ -327,7 +336,7 @@ func TestStoppedSweeper(t *testing.T) {
 			for _, kill := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/replaced %v/kill %v", step, replaced, kill), func(t *testing.T) {
 					t.Parallel()
-					s := newScene(t)
+					s := newScene(t, calm) // others must not sweep what the victim is to sweep
 					s.leave(s.b, s.held(s.b, s.join(s.b)))
 					if replaced {
 						r := s.b.hold(s.name)
@@ -375,7 +384,7 @@ func TestSweepSparesTheStopped(t *testing.T) {
 	for step := range strings.FieldsSeq("locked applied stored") {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newScene(t, nil)
 			s.leave(s.b, s.held(s.b, s.join(s.b)))
 			id := engine.NewID()
 			s.victim.order(order{Do: "join", Name: s.name, ID: id.Secret(), At: step})
@@ -428,7 +437,7 @@ func TestReplacedNumbersGo(t *testing.T) {
 // With the engine as users have it: about a second, and not for ever.
 func TestPatience(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newScene(t, nil)
 	e, err := New(s.dir, nil)
 	if err != nil {
 		t.Fatal(err)
