@@ -11,9 +11,9 @@
 //
 // A process that ends, however it ends, gives up its claims at once: its life
 // is a kernel lock on a file. Claims joined as Detached stay until their TTL.
-// A process that is stopped or killed at any instruction in here delays others
-// on the same name by about a second, never more than two, and loses nothing
-// of theirs.
+// A process that is stopped at any instruction in here delays others on the
+// same name by about a second, or two if one that was about to help is stopped
+// as well; one that is killed delays nobody. Neither loses anything of theirs.
 //
 // # What it cannot
 //
