@@ -18,6 +18,7 @@ func TestConformance(t *testing.T) {
 	w := &world{dir: t.TempDir()}
 	enginetest.Run(t, enginetest.Harness{
 		Name:        "filelock",
+		Committed:   "../../docs/guarantees",
 		New:         w.client,
 		Polls:       !wakes,
 		Restart:     func(testing.TB) { w.reboot() },
