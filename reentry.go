@@ -63,7 +63,7 @@ func (k *core) owner(l *Lease) engine.Owner {
 			o.Holds = append(o.Holds, engine.Hold{Name: u.name, Ticket: u.claim.ticket})
 		}
 	}
-	for len(o.Holds) > 0 && len(o.Text()) > engine.MaxOwner {
+	for len(o.Holds) > 0 && !o.Fits() {
 		o.Holds = o.Holds[:len(o.Holds)-1]
 	}
 	return o

@@ -50,11 +50,8 @@ func (r *Request) Check() error {
 	case r.Replaces == r.ID:
 		return Refuse("a claim cannot replace itself")
 	}
-	// Most owners are plainly small; only a suspicious one is worth encoding.
-	if n := len(r.Owner.Host) + len(r.Owner.Label); n > MaxOwner/8 || len(r.Owner.Holds) > 0 {
-		if n := len(r.Owner.Text()); n > MaxOwner {
-			return Refuse("the owner has %d bytes, more than %d", n, MaxOwner)
-		}
+	if !r.Owner.Fits() {
+		return Refuse("the owner has %d bytes, more than %d", len(r.Owner.Text()), MaxOwner)
 	}
 	return CheckTTL(r.WaitTTL)
 }

@@ -35,6 +35,29 @@ func (o Owner) Text() string {
 	return string(b)
 }
 
+// Fits reports whether Text has at most MaxOwner bytes. Most owners are plainly
+// small: only a doubtful one is encoded to find out.
+func (o *Owner) Fits() bool {
+	const fixed, hold = 100, 50 // bytes of field names, numbers and the time
+	most := fixed + escaped(o.Host) + escaped(o.Label)
+	for _, h := range o.Holds {
+		most += hold + escaped(h.Name)
+	}
+	return most <= MaxOwner || len(o.Text()) <= MaxOwner
+}
+
+// escaped is the most bytes that s takes in JSON: plain ASCII stands as it is,
+// anything else may become \u and four digits for each byte.
+func escaped(s string) int {
+	n := len(s)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			n += 5
+		}
+	}
+	return n
+}
+
 // ParseOwner reads what [Owner.Text] wrote. Text from elsewhere that is no
 // owner becomes the label, so that inspection still shows it.
 func ParseOwner(text string) Owner {
