@@ -84,6 +84,8 @@ func kill(e engine.Engine) {
 	switch e := e.(type) {
 	case *Engine:
 		e.client.Close()
+	case *Plain:
+		e.client.Close()
 	}
 }
 
@@ -92,7 +94,8 @@ func kill(e engine.Engine) {
 func teach(t testing.TB, r *servers.RedisServer) {
 	t.Helper()
 	s := newScripts()
-	for _, one := range []script{s.join, s.leave, s.renew, s.evict, s.read} {
+	p := newPlainScripts()
+	for _, one := range []script{s.join, s.leave, s.renew, s.evict, s.read, p.join, p.leave, p.renew, p.evict, p.read} {
 		if _, err := r.Do("SCRIPT", "LOAD", one.text); err != nil {
 			t.Fatal(err)
 		}

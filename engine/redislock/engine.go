@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,19 +15,11 @@ import (
 
 // Engine is one client of a Redis, in the lines layout.
 type Engine struct {
-	client   rueidis.Client
-	own      bool // Close closes the client
+	server
 	prefix   string
 	channel  string // where this engine's claims are told of changes
 	replicas int
 	scripts  scripts
-	claims   register
-
-	closed   atomic.Bool
-	closing  chan struct{}
-	running  sync.WaitGroup // what outlives the call that began it; all bounded
-	spawning sync.Mutex
-	waited   bool // running is being waited for: nothing may be added
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -325,30 +315,4 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 
 // Close implements [engine.Engine]: it leaves every claim that is not detached,
 // for at most closeBound.
-func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
-		return nil
-	}
-	close(e.closing)
-	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
-	defer cancel()
-	var err error
-	for left := e.claims.all(); len(left) > 0; {
-		n := min(engine.MaxBatch, len(left))
-		if _, err = e.leave(ctx, left[:n]); err != nil {
-			err = fmt.Errorf("redislock: some claims were not left and end by their TTL: %w", err)
-			break
-		}
-		left = left[n:]
-	}
-	e.spawning.Lock()
-	e.waited = true
-	e.spawning.Unlock()
-	e.running.Wait()
-	if e.own {
-		e.client.Close()
-	}
-	return err
-}
-
-const closeBound = 2 * time.Second
+func (e *Engine) Close() error { return e.close(e.leave) }

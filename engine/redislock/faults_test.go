@@ -149,13 +149,14 @@ func TestBusyServerIsNoAnswer(t *testing.T) {
 }
 
 func TestLoadingServerIsNoAnswer(t *testing.T) {
-	r := redis(t, &servers.RedisOptions{Durable: true, Args: []string{"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"}})
+	r := redis(t, &servers.RedisOptions{Args: []string{"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"}})
 	e := newEngine(t, r.Addr)
 	held := exclusive("a")
 	held.WaitTTL = time.Minute
 	c := join(t, e, held)
-	do(t, r, "CONFIG", "SET", "aof-use-rdb-preamble", "no")
-	do(t, r, "EVAL", "for i = 1, 500 do redis.call('SET', 'k' .. i, i) end", "0")
+	do(t, r, "EVAL", "for i = 1, 500 do redis.call('SET', 'k' .. i, string.rep('x', 1000)) end", "0")
+	do(t, r, "CONFIG", "SET", "rdbcompression", "no")
+	do(t, r, "SAVE")
 	restarted := make(chan error, 1)
 	go func() { restarted <- r.Restart(false) }()
 	defer func() {
@@ -177,7 +178,7 @@ func TestLoadingServerIsNoAnswer(t *testing.T) {
 		t.Errorf("after loading: %+v %v", got, err)
 	}
 	if !strings.Contains(seen, "LOADING") {
-		t.Logf("LOADING was not seen: %s", seen)
+		t.Errorf("LOADING was not seen: %s", seen)
 	}
 }
 

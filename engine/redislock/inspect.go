@@ -113,7 +113,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 const scanBatch = 500
 
 // primaries are the servers that between them have every key once.
-func (e *Engine) primaries(ctx context.Context) ([]rueidis.Client, error) {
+func (e *server) primaries(ctx context.Context) ([]rueidis.Client, error) {
 	if e.client.Mode() != rueidis.ClientModeCluster {
 		return []rueidis.Client{e.client}, nil
 	}

@@ -74,7 +74,10 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 	m.do("FLUSHALL")
 	engines := make([]*Engine, 3)
 	for i := range engines {
-		engines[i] = &Engine{client: client, prefix: defaultPrefix, channel: fmt.Sprint("client", i), scripts: testScripts(), closing: make(chan struct{})}
+		engines[i] = &Engine{
+			server: server{client: client, closing: make(chan struct{})},
+			prefix: defaultPrefix, channel: fmt.Sprint("client", i), scripts: testScripts(),
+		}
 	}
 	const name = "a {name}"
 	var l line.Line

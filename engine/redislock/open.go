@@ -17,7 +17,7 @@ import (
 // New is an engine on the caller's own client, which the caller closes after
 // the engine. It asks the server once whether it can do what is needed.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
-	opts, err := o.check()
+	opts, err := o.check(defaultPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -27,8 +27,9 @@ func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		client: client, prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]),
-		replicas: opts.Replicas, scripts: newScripts(), closing: make(chan struct{}),
+		server: server{client: client, closing: make(chan struct{})},
+		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]),
+		replicas: opts.Replicas, scripts: newScripts(),
 	}
 	// Leaving a claim that cannot exist shows whether scripts may be run, and
 	// teaches every server the script on the way.

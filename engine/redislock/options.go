@@ -25,13 +25,13 @@ type Options struct {
 // defaultPrefix begins the keys and channels of the lines layout.
 const defaultPrefix = "leasehold:"
 
-func (o *Options) check() (Options, error) {
+func (o *Options) check(prefix string) (Options, error) {
 	var c Options
 	if o != nil {
 		c = *o
 	}
 	if c.Prefix == "" {
-		c.Prefix = defaultPrefix
+		c.Prefix = prefix
 	}
 	switch {
 	case strings.ContainsAny(c.Prefix, "{}"):

@@ -90,13 +90,13 @@ type answer struct {
 const attempts = 5
 
 // run makes one call.
-func (e *Engine) run(ctx context.Context, s *script, c call) answer {
+func (e *server) run(ctx context.Context, s *script, c call) answer {
 	a := answer{RedisResult: e.client.Do(ctx, s.command(e.client, false, c.keys, c.args))}
 	return e.insist(ctx, s, c, a)
 }
 
 // runAll makes several calls, pipelined.
-func (e *Engine) runAll(ctx context.Context, s *script, calls []call) []answer {
+func (e *server) runAll(ctx context.Context, s *script, calls []call) []answer {
 	if len(calls) == 1 {
 		return []answer{e.run(ctx, s, calls[0])}
 	}
@@ -116,7 +116,7 @@ func (e *Engine) runAll(ctx context.Context, s *script, calls []call) []answer {
 // insist repeats a call with the script's text if the server does not know it
 // (a fresh server, SCRIPT FLUSH, a failover), and on another connection if this
 // one was broken.
-func (e *Engine) insist(ctx context.Context, s *script, c call, a answer) answer {
+func (e *server) insist(ctx context.Context, s *script, c call, a answer) answer {
 	whole := false
 	for range attempts {
 		err := a.Error()

@@ -34,6 +34,15 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redislock: %s: %w", strings.Join(u.client.InitAddress, ","), err)
 	}
+	if u.plain {
+		p, err := NewPlain(ctx, client, &u.options)
+		if err != nil {
+			client.Close()
+			return nil, err
+		}
+		p.own = true
+		return p, nil
+	}
 	e, err := New(ctx, client, &u.options)
 	if err != nil {
 		client.Close()

@@ -101,39 +101,3 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		return engine.ErrClosed
 	}
 }
-
-// dedicated is a connection out of the client's pool. Close ends it, release
-// gives it back.
-type dedicated struct {
-	rueidis.DedicatedClient
-	release func()
-}
-
-// dedicate takes a connection. rueidis dials it without a context, so somebody
-// else must wait for it if ours ends first.
-func (e *Engine) dedicate(ctx context.Context) (dedicated, error) {
-	got := make(chan dedicated, 1)
-	e.spawn(func() {
-		conn, release := e.client.Dedicate()
-		got <- dedicated{conn, release}
-	})
-	select {
-	case conn := <-got:
-		return conn, nil
-	case <-ctx.Done():
-		e.spawn(func() { (<-got).Close() })
-		return dedicated{}, ctx.Err()
-	}
-}
-
-// spawn runs what outlives the call that began it. Close waits for it, except
-// for what a call that was still under way then begins later.
-func (e *Engine) spawn(f func()) {
-	e.spawning.Lock()
-	defer e.spawning.Unlock()
-	if e.waited {
-		go f()
-		return
-	}
-	e.running.Go(f)
-}

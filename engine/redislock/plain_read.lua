@@ -1,0 +1,13 @@
+-- Reads a plain lock for inspection.
+--
+--   KEYS[1]  the lock            KEYS[2]  what is beside it
+--
+-- Returns nothing if it is free; else the milliseconds it has left (-1: no
+-- expiry), the ticket (0: another program's), the owner, and 1 if it was evicted.
+
+local value = redis.call('GET', KEYS[1])
+if not value then return {} end
+local last = redis.call('HMGET', KEYS[2], 'ticket', 'id', 'owner', 'evicted')
+local left = redis.call('PTTL', KEYS[1])
+if value ~= last[2] then return {left, '0', '', 0} end
+return {left, last[1], last[3] or '', last[4] == value and 1 or 0}

@@ -1,0 +1,91 @@
+package redislock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+)
+
+// server is what both layouts need of the other side, and of closing.
+type server struct {
+	client rueidis.Client
+	own    bool // Close closes the client
+	claims register
+
+	closed   atomic.Bool
+	closing  chan struct{}
+	running  sync.WaitGroup // what outlives the call that began it; all bounded
+	spawning sync.Mutex
+	waited   bool // running is being waited for: nothing may be added
+}
+
+const closeBound = 2 * time.Second
+
+// close leaves every claim that is not detached.
+func (e *server) close(leave func(context.Context, []engine.Claim) ([]engine.Claim, error)) error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	close(e.closing)
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	defer cancel()
+	var err error
+	for left := e.claims.all(); len(left) > 0; {
+		n := min(engine.MaxBatch, len(left))
+		if _, err = leave(ctx, left[:n]); err != nil {
+			err = fmt.Errorf("redislock: some claims were not left and end by their TTL: %w", err)
+			break
+		}
+		left = left[n:]
+	}
+	e.spawning.Lock()
+	e.waited = true
+	e.spawning.Unlock()
+	e.running.Wait()
+	if e.own {
+		e.client.Close()
+	}
+	return err
+}
+
+// dedicated is a connection out of the client's pool. Close ends it, release
+// gives it back.
+type dedicated struct {
+	rueidis.DedicatedClient
+	release func()
+}
+
+// dedicate takes a connection. rueidis dials it without a context, so somebody
+// else must wait for it if ours ends first.
+func (e *server) dedicate(ctx context.Context) (dedicated, error) {
+	got := make(chan dedicated, 1)
+	e.spawn(func() {
+		conn, release := e.client.Dedicate()
+		got <- dedicated{conn, release}
+	})
+	select {
+	case conn := <-got:
+		return conn, nil
+	case <-ctx.Done():
+		e.spawn(func() { (<-got).Close() })
+		return dedicated{}, ctx.Err()
+	}
+}
+
+// spawn runs what outlives the call that began it. Close waits for it, except
+// for what a call that was still under way then begins later.
+func (e *server) spawn(f func()) {
+	e.spawning.Lock()
+	defer e.spawning.Unlock()
+	if e.waited {
+		go f()
+		return
+	}
+	e.running.Go(f)
+}
