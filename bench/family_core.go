@@ -52,7 +52,7 @@ func coreFamily() *harness.Family {
 	}, 10, hundred, 2000*ms, alone))
 	add(harness.Cycling(harness.Workload{
 		ID: "free", Title: "hand-over between 8 processes, free", Peers: []string{flock, us}, Columns: handover, Main: harness.Rate,
-		How: "Lock and unlock as fast as possible; only changes of owner count. flock lets a releaser barge, so its changes are few and unfair.",
+		How: "Lock and unlock as fast as possible; only changes of owner count. flock lets a releaser have it again at once.",
 	}, 8, harness.Load{Names: 1}, 800*ms, nil))
 
 	add(lending(harness.Workload{

@@ -99,7 +99,7 @@ func redisFamily() *harness.Family {
 	add(harness.Idle(harness.Workload{
 		ID: "W5", Title: "one holder, 100 waiters in 4 processes, idle", Peers: locks, Main: harness.PerSecond, Lower: true, Once: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerProc, Head: "per process"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}},
-		How:     "What waiting costs while nothing happens: requests of the waiting processes on the wire, their CPU, counted over 10 s (every peer's rhythm fits into that several times). The holder is a fifth process and not counted.",
+		How:     "What waiting costs while nothing happens: requests of the waiting processes on the wire, their CPU, counted over 10 s (every peer's rhythm fits into that several times). TTL 30 s for all, since some never renew. The holder is a fifth process and not counted.",
 	}, 4, 100, 10*time.Second))
 
 	add(harness.Killed(harness.Workload{

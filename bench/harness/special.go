@@ -19,12 +19,17 @@ const (
 	Calls     = "calls"
 )
 
+// idleTTL outlasts an Idle load: not every peer renews what it holds.
+const idleTTL = 30 * time.Second
+
 // Idle makes a workload of one holder and many who wait for it: what waiting
 // costs while nothing happens.
 func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 	load := Load{Kind: Cycle, Names: 1, Goroutines: waiters / procs}
 	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
-		holder, err := hold(ctx, s, p, s.At)
+		held := s.At
+		held.TTL = idleTTL
+		holder, err := hold(ctx, s, p, held)
 		if err != nil {
 			return Sample{}, err
 		}
@@ -34,7 +39,7 @@ func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 			return Sample{}, err
 		}
 		defer wire.Close()
-		at := s.At
+		at := held
 		at.Addrs = wire.At.Addrs
 		var total map[string]int
 		o, err := Measure(ctx, Run{
@@ -48,6 +53,9 @@ func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 		}
 		faults := o.Faults()
 		delete(faults, "still waiting when cut off") // as they should
+		if o.Granted > 0 {
+			faults["obtained although held"] = o.Granted
+		}
 		sample := Sample{Faults: faults, Cause: o.Cause}
 		rate := sample.wire(total, o.Window.Seconds(), "")
 		sample.Figures = map[string]float64{
