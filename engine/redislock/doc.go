@@ -1,7 +1,96 @@
 // Package redislock keeps lines in Redis or Valkey: one server, Sentinel, or
-// Cluster.
+// Cluster, from Redis 6.2 on.
 //
-// Every claim is first come, first served between all processes. An uncontended
-// lock is two requests in all, and a hand-over is the releaser's one request:
-// Redis itself tells the next holder, on a channel of its own.
+// Claims are served first come, first served between all processes. An
+// uncontended lock is two requests in all, and a hand-over is the releaser's
+// one request: Redis itself tells the next holder, on a channel of its own, and
+// that message is the lock. What a hand-over costs does not grow with the
+// number who wait.
+//
+//	A leaves            Redis                     B waits
+//	  |--- leave.lua ---->| takes A out of the line |
+//	  |                   | B is next, and fits     |
+//	  |<-- "was held" ----|------- PUBLISH -------->| "you hold, ticket 42"
+//
+// # What it promises
+//
+//   - One server: at most the limit hold, as long as it neither restarts
+//     without its data nor has its clock stepped.
+//   - Sentinel, Cluster: the same until a failover. A new primary may not have
+//     heard of a grant and may grant it again: both then hold, and the first
+//     learns of it at its next renewal. ?replicas=n makes that rarer, not
+//     impossible. Fence what matters with the token.
+//   - Tokens rise: a ticket is the larger of the last one plus 1 and the
+//     server's clock in microseconds. A name's last ticket is remembered for one
+//     to two hours after its line. So a ticket can fall only if that memory is
+//     lost (FLUSHALL, a crash without persistence, a failover) and the clock
+//     has stepped back as well, or a failover's new clock is behind.
+//   - A dead process's claims end by their TTL, by the server's clock.
+//
+// What it cannot promise: Redis keys expire by the wall clock of the server.
+// Stepping that clock forward by a TTL frees every lock. Run the servers with a
+// clock that is slewed, not stepped.
+//
+// # URLs
+//
+//	redis://[user:password@]host[:6379][/db]
+//	rediss://...                           with TLS, always verified
+//	unix:///path/to/socket[?db=n]          also redis+unix://
+//	redis-sentinel://[user:password@]host:26379,host:26379/primary[/db]
+//	redis-cluster://[user:password@]host:6379,host:6379
+//
+// rediss-sentinel:// and rediss-cluster:// use TLS, valkey:// and valkeys:// mean
+// the same as redis:// and rediss://. Special characters are written as %xx.
+// Parameters:
+//
+//	prefix=leasehold:        begins every key and channel
+//	replicas=n               believe a hold only when n replicas have it (WAIT)
+//	allow-eviction           accept a maxmemory-policy that may drop locks
+//	layout=plain             share locks with SET NX PX, see below
+//	db=n                     database number
+//	password-file=path       password from a file
+//	ca=path                  the authority that signed the server's certificate
+//	cert=path, key=path      this client's certificate
+//	sentinel-user=name, sentinel-password-file=path
+//
+// [New] takes a client of your own instead (github.com/redis/rueidis).
+// DisableCache is worth setting there: nothing here is cached. If you know
+// go-redis: Addr is InitAddress with one element and ForceSingleClient;
+// FailoverOptions.MasterName is Sentinel.MasterSet; ClusterOptions.Addrs is
+// InitAddress; DB is SelectDB; Username, Password and TLSConfig have the same
+// names; PoolSize has no counterpart, since commands share few connections;
+// ReadTimeout and WriteTimeout are ConnWriteTimeout; MaxRetries does not
+// matter: no script is repeated except by claim ID.
+//
+// # Keys
+//
+// A name has one key, {prefix}{xx}:name with xx from the name alone, so that
+// braces in names cannot move them between Cluster slots. It is a hash; line.lua
+// describes it. It goes by itself one to two hours after its last claim's
+// deadline. Whoever may read keys or channels under the prefix can read claim
+// IDs, and with them end claims: give the prefix to nobody else.
+//
+// A maxmemory-policy that evicts keys would drop held locks; [Open] refuses it.
+// When memory is full, nobody new can join, and whoever is in can still renew,
+// be told, and leave.
+//
+// # The least a user needs
+//
+//	~leasehold:* &leasehold:* +evalsha +eval +time +exists +hget +hmget +hgetall
+//	+hset +hdel +del +pexpireat +publish +subscribe +unsubscribe +scan +info
+//	+ping +hello +auth +select +wait
+//
+// (+info may be left out, then the eviction policy is not checked; +wait is for
+// ?replicas; Cluster adds +cluster|slots +cluster|shards.) For the plain layout:
+//
+//	~* &leasehold:* +evalsha +eval +time +get +set +del +pttl +pexpire +hmget
+//	+hset +scan +info +ping +hello +auth +select
+//
+// # The plain layout
+//
+// With ?layout=plain the lock of a name is the key prefix+name itself, set with
+// NX and PX and deleted by comparison, as redsync, bsm/redislock and countless
+// scripts do it: they and leasehold exclude each other, for a migration without
+// a pause. It has exclusive locks only, no order, and waiters try again by
+// themselves; see [Plain].
 package redislock

@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,3 +133,7 @@ func countCalls(stats string) (n int64) {
 	}
 	return n
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func toText(v any) string { return fmt.Sprint(v) }

@@ -34,6 +34,10 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redislock: %s: %w", strings.Join(u.client.InitAddress, ","), err)
 	}
+	if u.cluster && client.Mode() != rueidis.ClientModeCluster {
+		client.Close()
+		return nil, fmt.Errorf("redislock: %s is not part of a Cluster: use redis://", u.client.InitAddress[0])
+	}
 	if u.plain {
 		p, err := NewPlain(ctx, client, &u.options)
 		if err != nil {
@@ -57,6 +61,7 @@ type target struct {
 	client  rueidis.ClientOption
 	options Options
 	plain   bool
+	cluster bool
 }
 
 // Time-outs of the connections that Open makes. A lock must notice a dead
@@ -175,6 +180,7 @@ func (t *target) form(form, authority, path string, q url.Values) (err error) {
 			return err
 		}
 	case "cluster":
+		t.cluster = true
 		if path != "" && path != "0" || db != "" && db != "0" {
 			return errors.New("a Redis Cluster has only database 0")
 		}
