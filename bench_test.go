@@ -68,3 +68,17 @@ func benchPair(b *testing.B, c *Client) {
 		b.Error(err)
 	}
 }
+
+func BenchmarkLockAll10(b *testing.B) {
+	c := benchClient(b, nil)
+	names := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+	for b.Loop() {
+		all, err := c.LockAll(context.Background(), names...)
+		if err == nil {
+			err = all.Unlock()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

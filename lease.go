@@ -176,13 +176,13 @@ func (l *Lease) Unlock() error {
 	if l.unlocked {
 		return l.unlockedAlready()
 	}
-	rest := k.unlockLocal(l)
+	rest := k.unlockLocal(l, k.now())
 	k.unlock()
 	switch rest {
 	case leaveIt:
-		k.finish(l, k.leaveNow(l.claim)[0])
+		k.finish([]*Lease{l}, k.leaveNow(l.claim))
 	case lingerIt:
-		k.finish(l, k.lingerOn(l.claim))
+		k.finish([]*Lease{l}, []error{k.lingerOn(l.claim)})
 	}
 	return l.result
 }
@@ -197,9 +197,9 @@ const (
 )
 
 // unlockLocal does all of Unlock that needs no engine. Called with mu held.
-func (k *core) unlockLocal(l *Lease) rest {
+func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
 	l.unlocked = true
-	cl, now := l.claim, k.now()
+	cl := l.claim
 	k.expire(cl, now) // the truth is decided here, before anybody else may hold
 	err := l.lost
 	if err == nil {
@@ -220,12 +220,14 @@ func (k *core) unlockLocal(l *Lease) rest {
 }
 
 // finish records what the engine said.
-func (k *core) finish(l *Lease, err error) {
+func (k *core) finish(leases []*Lease, errs []error) {
 	k.mu.Lock()
 	defer k.unlock()
-	l.result = wrap("unlock", l.name, err)
-	close(l.unlocking)
-	l.unlocking = nil
+	for i, l := range leases {
+		l.result = wrap("unlock", l.name, errs[i])
+		close(l.unlocking)
+		l.unlocking = nil
+	}
 }
 
 // unlockedAlready answers a second Unlock as the first was, waiting for it.

@@ -99,24 +99,23 @@ func (a *Leases) Unlock() error {
 	var leave []*claim
 	var left, wait []*Lease
 	k.mu.Lock()
+	now := k.now()
 	for _, l := range slices.Backward(a.leases) {
 		if l.unlocked {
 			wait = append(wait, l)
 			continue
 		}
-		switch k.unlockLocal(l) {
+		switch k.unlockLocal(l, now) {
 		case leaveIt:
 			leave, left = append(leave, l.claim), append(left, l)
 		case lingerIt:
 			wait = append(wait, l)
-			k.spawn(func() { k.finish(l, k.lingerOn(l.claim)) })
+			k.spawn(func() { k.finish([]*Lease{l}, []error{k.lingerOn(l.claim)}) })
 		}
 	}
 	k.unlock()
 	if len(leave) > 0 {
-		for i, err := range k.leaveNow(leave...) {
-			k.finish(left[i], err)
-		}
+		k.finish(left, k.leaveNow(leave...))
 	}
 	var errs []error
 	for _, l := range wait {
