@@ -51,6 +51,7 @@ type claim struct {
 	// What the keeper does next, and when.
 	renewAt   time.Duration
 	retries   int
+	unlocking bool // an Unlock is leaving it
 	leaving   bool // give it up, again and again until answered or leaveEnd
 	leaveEnd  time.Duration
 	listening bool          // renewed often since local callers wait behind it
@@ -66,6 +67,15 @@ type claim struct {
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
 
 func (cl *claim) trustedUntil() time.Duration { return time.Duration(cl.trusted.Load()) }
+
+// ends is when a lease of it ends unless renewed. It takes no lock: heldAt and
+// lock are constant once a lease with MaxHold, which is never lent, exists.
+func (cl *claim) ends() time.Duration {
+	if cl.lock.MaxHold > 0 {
+		return min(cl.trustedUntil(), cl.heldAt+cl.lock.MaxHold)
+	}
+	return cl.trustedUntil()
+}
 
 func (cl *claim) exclusive() bool { return cl.req.Units == cl.req.Limit }
 

@@ -32,9 +32,10 @@ type core struct {
 	host   string
 	pid    int
 
-	life context.Context // ends at Close
-	end  context.CancelFunc
-	wg   sync.WaitGroup // every goroutine of this client
+	life    context.Context // ends at Close
+	end     context.CancelFunc
+	wg      sync.WaitGroup // every goroutine of this client
+	unlocks sync.WaitGroup // Unlocks that wait for the engine
 
 	readies sync.Pool     // of chan struct{}, capacity 1
 	kick    chan struct{} // capacity 1: the keeper has something earlier to do
@@ -158,7 +159,7 @@ func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
 // units of its own, also under the context of a lease of the same name, which
 // waits for itself if the limit is too small for both.
 func (c *Client) Acquire(ctx context.Context, name string, units, limit int32) (*Lease, error) {
-	return c.obtain(ctx, "acquire", name, units, limit)
+	return c.obtain(ctx, opAcquire, name, units, limit)
 }
 
 // Do runs fn under an exclusive lease of name. The context of fn ends with
@@ -219,12 +220,18 @@ func (k *core) close() error {
 	}
 	k.closed = true // the keeper ends at its next look
 	var leave []engine.Claim
+	var keep []engine.Renewal // what MinHold keeps although its lease is still open
+	now := k.now()
 	for id, cl := range k.claims {
+		if cl.users > 0 && cl.lost == nil && cl.lock.MinHold > now-cl.heldAt {
+			cl.linger, cl.keptTill = true, cl.heldAt+cl.lock.MinHold
+			keep = append(keep, engine.Renewal{Name: cl.req.Name, ID: id, Want: cl.want(now)})
+		}
 		for l := cl.leases; l != nil; l = l.next {
 			k.endLease(l, ErrClosed)
 		}
 		k.failAll(cl.line, ErrClosed)
-		if !cl.linger {
+		if !cl.linger && !cl.unlocking {
 			leave = append(leave, engine.Claim{Name: cl.line.key.name, ID: id})
 		}
 	}
@@ -236,6 +243,14 @@ func (k *core) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
 	var errs []error
+	for len(keep) > 0 {
+		n := min(len(keep), batchSize)
+		if _, err := k.eng.Renew(ctx, keep[:n]); err != nil {
+			errs = append(errs, fmt.Errorf("leasehold: close: %w (MinHold may end early): %w", ErrUnknown, err))
+			break
+		}
+		keep = keep[n:]
+	}
 	for len(leave) > 0 {
 		n := min(len(leave), batchSize)
 		if _, err := k.eng.Leave(ctx, leave[:n]); err != nil {
@@ -244,6 +259,7 @@ func (k *core) close() error {
 		}
 		leave = leave[n:]
 	}
+	k.unlocks.Wait() // bounded by their own releaseBound; they leave what Close did not
 	k.end()
 	errs = append(errs, k.eng.Close())
 	k.wg.Wait()

@@ -53,7 +53,7 @@ func (l *Lease) Detach() (Handle, error) {
 		err = l.lost
 	case l.unlocked:
 		err = errors.New("it was unlocked already")
-	case !cl.req.Detached:
+	case !cl.lock.Detached:
 		err = fmt.Errorf("%w: obtain it with LockOptions.Detached", ErrUnsupported)
 	case l.hold.count > 1:
 		err = fmt.Errorf("%w: it was re-entered; unlock the inner lease first", ErrUnsupported)
@@ -66,6 +66,7 @@ func (l *Lease) Detach() (Handle, error) {
 	k.endLease(l, nil)
 	cl.forget(l)
 	cl.users--
+	l.hold.count-- // or its context would re-enter what was given away
 	body, err := json.Marshal(handleBody{cl.req.Name, cl.req.ID.Secret(), l.token, cl.req.Units, cl.req.Limit, cl.ttl()})
 	k.drop(cl)
 	k.unlock()
@@ -80,9 +81,17 @@ func (l *Lease) Detach() (Handle, error) {
 	i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID })
 	switch {
 	case i < 0:
-		return h, wrap("detach", l.name, fmt.Errorf("%w: %w", ErrUnknown, err))
+		return h, wrap("detach", l.name, fmt.Errorf("%w: %w", ErrUnknown, orMissing(err)))
 	case got[i].State != engine.Held:
-		return "", wrap("detach", l.name, ErrLost)
+		err := ErrLost
+		if got[i].Evicted {
+			err = ErrEvicted
+			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: cl.req.Name, ID: cl.req.ID}}) // frees the room of a marked claim
+		}
+		k.mu.Lock()
+		l.result = wrap("unlock", l.name, err)
+		k.unlock()
+		return "", wrap("detach", l.name, err)
 	}
 	return h, nil
 }
@@ -115,13 +124,17 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	got, err := k.eng.Renew(bounded, []engine.Renewal{{Name: body.Name, ID: id, Want: body.TTL}})
 	k.mu.Lock()
 	defer k.unlock()
-	k.heard(err)
+	if err == nil || ctx.Err() == nil {
+		k.heard(err)
+	}
 	now := k.now()
 	switch {
 	case k.closed:
 		return nil, wrap("adopt", body.Name, ErrClosed)
+	case k.claims[id] != nil:
+		return nil, wrap("adopt", body.Name, errors.New("this client adopted that handle already"))
 	case len(got) != 1:
-		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: %w", ErrUnavailable, orMissing(err)))
 	case got[0].Evicted:
 		// Its holder was to leave it, and that is now this client.
 		k.claims[id] = cl

@@ -37,6 +37,7 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 		cl.req.Replaces = ln.ghost
 	}
 	ln.cur = cl
+	ln.lastErr = nil
 	ln.claims++
 	k.claims[cl.req.ID] = cl
 	if cl.exclusive() && !ln.solo {
@@ -44,7 +45,7 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 		// another process; no need to hear it from the engine.
 		key := ln.key
 		key.units = 1
-		if readers := k.lines[key]; readers != nil && readers.cur != nil {
+		if readers := k.lines[key]; readers != nil && readers.cur != nil && readers.cur.delivered {
 			readers.cur.spent = true
 		}
 	}
@@ -132,7 +133,7 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 func (k *core) unclear(cl *claim, err error, cancelled bool) {
 	ln := cl.line
 	now := k.now()
-	if cl.abandoned || cl.req.NoWait || k.opts.FailFast {
+	if cl.abandoned || cl.req.NoWait || k.opts.FailFast && !cancelled {
 		k.failClaim(cl, fmt.Errorf("%w: %w", ErrUnavailable, err))
 		if cl.old != nil {
 			k.leaveLater(cl.old, now)
@@ -151,6 +152,12 @@ func (k *core) unclear(cl *claim, err error, cancelled bool) {
 		ln.lastErr = err
 		cl.renewAt = now + backoff(cl.retries)
 		cl.retries++
+		if errors.Is(err, context.DeadlineExceeded) {
+			// No answer in the time asked for: ask for more, which also gives the
+			// next attempt more time (an engine slower than WaitTTL).
+			cl.req.WaitTTL = min(2*cl.req.WaitTTL, cl.ttl())
+			k.firstTTL = max(k.firstTTL, cl.req.WaitTTL)
+		}
 	}
 	k.schedule(cl)
 }
@@ -172,8 +179,7 @@ func (k *core) replaced(cl *claim) {
 
 // adopt lets local callers share what a NoWait caller got for itself.
 func (k *core) adopt(cl *claim) bool {
-	o := cl.lock
-	if k.opts.NoLend || cl.req.Limit != engine.Max || o.MinHold > 0 || o.MaxHold > 0 || o.NoRenew || o.Detached {
+	if k.opts.NoLend || !lendable(cl.req.Units, cl.req.Limit) || !cl.lock.lendable() {
 		return false
 	}
 	solo := cl.line
@@ -201,7 +207,7 @@ func (k *core) pace(cl *claim, s, now time.Duration, look time.Duration) {
 	switch {
 	case cl.trustedUntil() <= now:
 		// The engine is slower than the TTL asked for: ask for more.
-		k.firstTTL = min(2*k.firstTTL, max(k.opts.TTL, cl.ttl()))
+		k.firstTTL = max(k.firstTTL, min(2*k.firstTTL, max(k.opts.TTL, cl.ttl())))
 		cl.renewAt = now
 	case cl.state == engine.Held && !cl.raised:
 		cl.renewAt = now + min(raiseAfter, cl.req.WaitTTL/3)
@@ -261,6 +267,7 @@ func (k *core) leaveNow(cls ...*claim) []error {
 	k.heard(err)
 	errs := make([]error, len(cls))
 	for i, cl := range cls {
+		cl.unlocking = false
 		errs[i] = k.left(cl, got, err)
 	}
 	return errs
@@ -284,7 +291,15 @@ func (k *core) left(cl *claim, got []engine.Claim, err error) error {
 		cl.renewAt += backoff(0)
 		k.schedule(cl)
 	}
-	return fmt.Errorf("%w: %w", ErrUnknown, err)
+	return fmt.Errorf("%w: %w", ErrUnknown, orMissing(err))
+}
+
+// orMissing is why nothing was learned of a claim.
+func orMissing(err error) error {
+	if err == nil {
+		return errors.New("the engine's answer leaves it out")
+	}
+	return err
 }
 
 // lingerOn keeps a claim for the rest of its MinHold. It asks for that in one
@@ -299,22 +314,30 @@ func (k *core) lingerOn(cl *claim) error {
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)
+	if cl.leaving || cl.dropped {
+		return nil // MinHold passed meanwhile: the keeper gives it up
+	}
 	now := k.now()
 	i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID })
 	switch {
 	case i < 0:
 		k.renewNow(cl, now)
-		return fmt.Errorf("%w (MinHold may end early): %w", ErrUnknown, err)
+		return fmt.Errorf("%w (MinHold may end early): %w", ErrUnknown, orMissing(err))
 	case got[i].State == engine.Gone:
 		k.drop(cl)
 		return ErrLost
 	}
+	k.lingers(cl, now, got[i].TTL)
+	return nil
+}
+
+// lingers decides when a claim kept for MinHold needs another renewal.
+func (k *core) lingers(cl *claim, now, granted time.Duration) {
 	cl.renewAt = never
-	if now+want < cl.keptTill {
-		cl.renewAt = now + want/3
+	if now+granted < cl.keptTill-100*time.Millisecond {
+		cl.renewAt = now + granted/3
 	}
 	k.schedule(cl)
-	return nil
 }
 
 // take makes the line forget cl as its current claim.

@@ -3,7 +3,9 @@ package leasehold
 import (
 	"container/heap"
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"leasehold/engine"
@@ -79,7 +81,14 @@ func (k *core) drift() time.Duration {
 type work struct {
 	joins  []*claim
 	leaves []engine.Claim
-	renews [][]engine.Renewal
+	renews []renewals
+}
+
+// renewals is one call. It may take as long as the longest time that any of its
+// claims was granted last: later no answer could help them.
+type renewals struct {
+	batch []engine.Renewal
+	bound time.Duration
 }
 
 // start hands it out to goroutines.
@@ -90,7 +99,7 @@ func (w *work) start(k *core) {
 		k.spawn(func() { k.attempt(k.life, cl) })
 	}
 	for _, batch := range w.renews {
-		k.spawn(func() { k.renew(batch) })
+		k.spawn(func() { k.renew(batch.batch, batch.bound) })
 	}
 	for len(w.leaves) > 0 {
 		n := min(len(w.leaves), batchSize)
@@ -102,7 +111,7 @@ func (w *work) start(k *core) {
 
 // collect does what is due and returns the calls to make. Called with mu held.
 func (k *core) collect(now time.Duration) (w work) {
-	var batch []engine.Renewal
+	var next renewals
 	for len(k.due) > 0 {
 		cl := k.due[0]
 		if cl.due > now && !(cl.due == cl.renewAt && cl.due <= now+cl.early()) {
@@ -128,20 +137,23 @@ func (k *core) collect(now time.Duration) (w work) {
 			k.giveBack(cl, now)
 		default:
 			want := cl.want(now)
-			cl.renewAt = now + want/3
+			// A third of what is left of the last grant at most, or a call that
+			// hangs would be the only one before the claim expires.
+			cl.renewAt = now + min(want, cl.granted)/3
 			if cl.inflight < attempts {
 				cl.inflight++
-				batch = append(batch, engine.Renewal{Name: cl.req.Name, ID: cl.req.ID, Want: want})
+				next.batch = append(next.batch, engine.Renewal{Name: cl.req.Name, ID: cl.req.ID, Want: want})
+				next.bound = max(next.bound, min(want, max(cl.granted, cl.req.WaitTTL)))
 			}
 		}
 		k.schedule(cl)
-		if len(batch) == batchSize {
-			w.renews = append(w.renews, batch)
-			batch = nil
+		if len(next.batch) == batchSize {
+			w.renews = append(w.renews, next)
+			next = renewals{}
 		}
 	}
-	if len(batch) > 0 {
-		w.renews = append(w.renews, batch)
+	if len(next.batch) > 0 {
+		w.renews = append(w.renews, next)
 	}
 	return w
 }
@@ -154,7 +166,7 @@ func (cl *claim) early() time.Duration {
 	}
 	// Always less than the third of a TTL until the next attempt, or collect
 	// would find the same claim due for ever.
-	return min((cl.renewAt-cl.proof)/8, cl.ttl()/24)
+	return min((cl.renewAt-cl.proof)/8, min(cl.ttl(), cl.granted)/24)
 }
 
 // schedule puts a claim where the keeper finds it next. Called with mu held,
@@ -212,12 +224,8 @@ func (k *core) needsRaise(cl *claim) bool {
 }
 
 // renew makes one call for many claims.
-func (k *core) renew(batch []engine.Renewal) {
-	longest := time.Duration(0)
-	for _, r := range batch {
-		longest = max(longest, r.Want)
-	}
-	ctx, cancel := context.WithTimeout(k.life, longest)
+func (k *core) renew(batch []engine.Renewal, bound time.Duration) {
+	ctx, cancel := context.WithTimeout(k.life, bound)
 	defer cancel()
 	s := k.now()
 	got, err := k.eng.Renew(ctx, batch)
@@ -228,9 +236,12 @@ func (k *core) renew(batch []engine.Renewal) {
 	}
 	k.heard(err)
 	now := k.now()
-	for _, c := range got {
+	for i, c := range got {
 		if cl := k.claims[c.ID]; cl != nil {
-			k.renewed(cl, s, now, c)
+			if i >= len(batch) || batch[i].ID != c.ID {
+				i = slices.IndexFunc(batch, func(r engine.Renewal) bool { return r.ID == c.ID })
+			}
+			k.renewed(cl, s, now, c, i >= 0 && batch[i].Want >= cl.ttl())
 		}
 	}
 	for _, r := range batch {
@@ -240,6 +251,12 @@ func (k *core) renew(batch []engine.Renewal) {
 		}
 		cl.inflight--
 		if cl.proof < s && !cl.leaving && !cl.dropped {
+			if cl.req.NoWait && !cl.delivered && !cl.joining {
+				// One bounded try: it does not wait for the engine to come back.
+				k.failClaim(cl, fmt.Errorf("%w: %w", ErrUnavailable, err))
+				k.leaveLater(cl, now)
+				continue
+			}
 			// Nothing learned: again soon, but no sooner than the engine can
 			// recover from being asked.
 			cl.renewAt = min(cl.renewAt, now+backoff(cl.retries))
@@ -250,7 +267,7 @@ func (k *core) renew(batch []engine.Renewal) {
 }
 
 // renewed takes in one answer. Called with mu held.
-func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim) {
+func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim, full bool) {
 	if cl.leaving || cl.lost != nil || cl.joining || cl.stale(got.Ticket) {
 		return
 	}
@@ -259,18 +276,17 @@ func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim) {
 	if k.expire(cl, now); cl.lost != nil {
 		return
 	}
-	if got.State == engine.Gone || cl.delivered && got.Ticket > cl.ticket {
+	if got.State == engine.Gone || cl.delivered && (got.Ticket > cl.ticket || got.State == engine.Waiting && s >= cl.heldAt) {
 		// A claim that was made anew is not the one the lease was made of.
 		k.gone(cl, got, now)
 		return
 	}
 	cl.learn(s, got)
 	if cl.linger {
-		cl.renewAt = never
-		k.schedule(cl)
+		k.lingers(cl, now, got.TTL)
 		return
 	}
-	if got.State == engine.Held {
+	if got.State == engine.Held && full {
 		cl.raised = true
 	}
 	k.pace(cl, s, now, got.Look)
@@ -299,6 +315,11 @@ func (k *core) leave(batch []engine.Claim) {
 	for _, c := range got {
 		if cl := k.claims[c.ID]; cl != nil {
 			k.drop(cl)
+		}
+	}
+	for _, q := range batch {
+		if cl := k.claims[q.ID]; cl != nil {
+			cl.line.ghost = q.ID // unclear: the next Join replaces it
 		}
 	}
 }
@@ -394,8 +415,12 @@ func (k *core) giveBack(cl *claim, now time.Duration) {
 
 // expire loses a claim in use whose trusted-until has come.
 func (k *core) expire(cl *claim, now time.Duration) {
-	if cl.users > 0 && cl.lost == nil && now >= cl.trustedUntil() {
+	switch {
+	case cl.users == 0 || cl.lost != nil:
+	case now >= cl.trustedUntil():
 		k.lose(cl, ErrLost, now)
+	case cl.lock.MaxHold > 0 && now >= cl.heldAt+cl.lock.MaxHold:
+		k.lose(cl, ErrMaxHold, now)
 	}
 }
 

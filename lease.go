@@ -109,7 +109,7 @@ func (l *Lease) Valid() bool {
 	if l.over.Load() {
 		return false
 	}
-	if l.core.now() < time.Duration(l.claim.trusted.Load()) {
+	if l.core.now() < l.claim.ends() {
 		return true
 	}
 	// Either the time is up, or a renewal moved it between the two reads.
@@ -128,7 +128,7 @@ func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
 	}
-	return max(0, time.Duration(l.claim.trusted.Load())-l.core.now())
+	return max(0, l.claim.ends()-l.core.now())
 }
 
 // Contended is closed once somebody waits for this name behind this lease,
@@ -215,6 +215,7 @@ func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
 	todo := k.released(cl, l, now)
 	if todo != nothing {
 		l.unlocking = make(chan struct{})
+		k.unlocks.Add(1)
 	}
 	return todo
 }
@@ -227,6 +228,7 @@ func (k *core) finish(leases []*Lease, errs []error) {
 		l.result = wrap("unlock", l.name, errs[i])
 		close(l.unlocking)
 		l.unlocking = nil
+		k.unlocks.Done()
 	}
 }
 

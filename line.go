@@ -33,6 +33,8 @@ type localLine struct {
 	lastErr    error     // of the Join under way
 }
 
+const opAcquire = "acquire"
+
 var errWaited = errors.New("waited long enough")
 
 // obtain is every way to a lease.
@@ -68,9 +70,12 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 		k.unlock()
 		return nil, wrap(op, name, ErrClosed)
 	}
-	if done, err := k.reenter(l, key); done {
+	if done, err := k.reenter(l, key); done && op != opAcquire {
 		k.unlock()
-		return l, wrap(op, name, err)
+		if err != nil {
+			return nil, wrap(op, name, err)
+		}
+		return l, nil
 	}
 	ln, first, err := k.enter(l, key)
 	k.unlock()
@@ -107,15 +112,20 @@ func (k *core) enter(l *Lease, key lineKey) (*localLine, *claim, error) {
 	// What a caller wants for itself, or holds already, keeps it out of the
 	// shared line: a holder that queued behind a local claim could wait for a
 	// sibling that waits for it, unseen by anybody who looks at the lines.
-	own := k.opts.NoLend || key.limit != engine.Max || l.lock.MinHold > 0 || l.lock.MaxHold > 0 ||
-		l.lock.NoRenew || l.lock.Detached || k.holds(l)
-	if nowait && !own && ln != nil && ln.head == nil && ln.cur != nil {
+	special := k.opts.NoLend || !lendable(key.units, key.limit) || !l.lock.lendable()
+	own := special || k.holds(l)
+	if nowait && !special && ln != nil && ln.head == nil && ln.cur != nil {
 		now := k.now()
-		if cl := ln.cur; cl.exclusive() && cl.users > 0 && cl.proven(now) {
+		cl := ln.cur
+		switch {
+		case !cl.proven(now):
+		case cl.users > 0 && cl.exclusive():
 			// Certainly held, by us: no need to ask.
 			cl.tellContended()
 			return ln, nil, ErrHeld
-		} else if (cl.users == 0 || !cl.exclusive()) && cl.proven(now) && cl.fresh(now) && k.mayLend(cl, now) {
+		case cl.users > 0 && own:
+		case cl.fresh(now) && k.mayLend(cl, now):
+			// Also to an actor if it is idle: that is no queueing.
 			k.give(cl, l, now)
 			return ln, nil, nil
 		}
@@ -144,6 +154,17 @@ func (k *core) enter(l *Lease, key lineKey) (*localLine, *claim, error) {
 		return ln, k.newClaim(ln, nil), nil
 	}
 	return ln, k.pump(ln, false, k.now()), nil
+}
+
+// lendable: such leases may be made of any claim, and leave one as it was.
+func (o *LockOptions) lendable() bool {
+	return o.MinHold == 0 && o.MaxHold == 0 && !o.NoRenew && !o.Detached
+}
+
+// lendable: Lock and RLock share claims; permits are each caller's own, also
+// those of the limit Max.
+func lendable(units, limit int32) bool {
+	return limit == engine.Max && (units == engine.Max || units == 1)
 }
 
 // pump moves the line on as far as it can, and returns a claim that somebody
@@ -257,22 +278,24 @@ func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
 		return nothing
 	case cl.users > 0:
 		return nothing // other readers
-	case l.lock.MinHold > now-cl.heldAt:
-		cl.linger, cl.keptTill = true, cl.heldAt+l.lock.MinHold
+	case cl.lock.MinHold > now-cl.heldAt:
+		// The claim's, not l's: l may be a re-entered lease that outlived the
+		// one the claim was made for.
+		cl.linger, cl.keptTill = true, cl.heldAt+cl.lock.MinHold
 		k.take(ln, cl)
 		k.schedule(cl)
 		return lingerIt
 	case ln.cur == cl && ln.head != nil:
 		k.join(k.pump(ln, false, now))
 		return nothing
-	case ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent:
+	case ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent && !(cl.exclusive() && cl.lends >= 1<<engine.LendBits-1):
 		cl.keptTill = now + k.opts.Keep
 		cl.renewAt = min(cl.renewAt, cl.proof+listen)
 		k.schedule(cl)
 		return nothing
 	}
 	k.take(ln, cl)
-	cl.leaving, cl.asking = true, true
+	cl.leaving, cl.asking, cl.unlocking = true, true, true
 	k.schedule(cl)
 	return leaveIt
 }

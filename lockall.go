@@ -3,9 +3,13 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
+
+// maxLockAll bounds LockAll, whose names are given up in one call.
+const maxLockAll = batchSize
 
 // Leases is several names held at once: all of them, or none.
 type Leases struct {
@@ -19,9 +23,12 @@ type Leases struct {
 // the order given, so that callers of LockAll never wait for each other in a
 // circle. A name given twice counts once. If one cannot be had, what was had is
 // given up again and the error is that of Lock. LockOptions apply to each name:
-// Wait bounds the waiting for each.
+// Wait bounds the waiting for each. At most 1,000 names.
 func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) > maxLockAll {
+		return nil, fmt.Errorf("leasehold: LockAll of %d names: at most %d", len(names), maxLockAll)
+	}
 	all := &Leases{core: c.core, leases: make([]*Lease, 0, len(names))}
 	all.life, all.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	wait, stop := context.WithCancelCause(ctx)

@@ -14,7 +14,7 @@ import (
 // One Locker serves any number of goroutines; like a sync.Mutex it is not
 // re-entrant.
 func (c *Client) Locker(ctx context.Context, name string) sync.Locker {
-	return &locker{client: c, ctx: ctx, name: name}
+	return &locker{client: c, ctx: ctx, name: name, turn: make(chan struct{}, 1)}
 }
 
 type locker struct {
@@ -22,13 +22,22 @@ type locker struct {
 	ctx    context.Context // of every waiting: a sync.Locker has no other place for it
 	name   string
 
-	lease *Lease // guarded by the lock itself
+	turn  chan struct{} // capacity 1: in it from the end of Lock to the end of Unlock
+	lease *Lease        // of whose turn it is
 }
 
+// Lock obtains the lease first and the turn then: the lease is lent on as
+// always, and one whose predecessor lost its own waits until that one has
+// unlocked, so that each Unlock ends the lease of its own Lock.
 func (l *locker) Lock() {
 	lease, err := l.client.Lock(l.ctx, l.name)
 	if err != nil {
 		panic(err)
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-l.ctx.Done():
+		panic(errors.Join(wrap("lock", l.name, context.Cause(l.ctx)), lease.Unlock()))
 	}
 	l.lease = lease
 }
@@ -39,6 +48,7 @@ func (l *locker) Unlock() {
 		panic(wrap("unlock", l.name, errors.New("not locked")))
 	}
 	l.lease = nil
+	defer func() { <-l.turn }()
 	if err := lease.Unlock(); err != nil && !errors.Is(err, ErrUnknown) {
 		panic(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 // Observer hears what happens to the leases of a Client. Observe is called
 // with no lock held, by whatever goroutine the event happened in: it must be
-// safe for concurrent use and should return soon. Events of different
+// safe for concurrent use, should return soon and must not call Close. Events of different
 // goroutines may overtake each other.
 type Observer interface {
 	Observe(Event)

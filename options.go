@@ -60,7 +60,8 @@ type Options struct {
 
 	// Keep ("sticky") keeps a claim this long after its last lease ended,
 	// unless another process wants it. Locking it again then costs no round
-	// trip. Default 0: given back at once.
+	// trip. A TryLock of this client in the other mode (shared, exclusive) is
+	// refused once by what it keeps. Default 0: given back at once.
 	Keep time.Duration
 
 	// Observer hears what happens. Default: nobody.

@@ -58,7 +58,7 @@ func (k *core) owner(l *Lease) engine.Owner {
 		label = k.opts.Label
 	}
 	o := engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: k.wall()}
-	for u := l.outer; u != nil; u = u.outer {
+	for u := l.outer; u != nil && len(o.Holds) < engine.MaxOwner/32; u = u.outer {
 		if u.core == k && u.hold.count > 0 && u.claim.ticket != 0 {
 			o.Holds = append(o.Holds, engine.Hold{Name: u.name, Ticket: u.claim.ticket})
 		}
