@@ -14,6 +14,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	r := redis(t, &servers.RedisOptions{Durable: true})
 	enginetest.Run(t, conformance("redislock", r, "redis://"))
 }

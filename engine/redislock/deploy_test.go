@@ -19,6 +19,7 @@ func sentinelURL(s *servers.SentinelSetup) string {
 }
 
 func TestConformanceSentinel(t *testing.T) {
+	t.Parallel()
 	s := servers.Sentinel(t, nil)
 	enginetest.Run(t, enginetest.Harness{
 		Name: "redislock (Sentinel)",
@@ -48,6 +49,7 @@ func clusterURL(c *servers.ClusterSetup) string {
 }
 
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	enginetest.Run(t, enginetest.Harness{
 		Name: "redislock (Cluster)",
@@ -74,6 +76,7 @@ func TestConformanceCluster(t *testing.T) {
 // link cut), 20 times in CI, and counts who holds what afterwards. Both on one machine,
 // so their clocks agree: tokens must rise although the grant is forgotten.
 func TestFailoverIsReportedAsTheGuaranteesSay(t *testing.T) {
+	t.Parallel()
 	rounds := 3 // some six seconds each
 	if os.Getenv("LEASEHOLD_REQUIRE") == "all" {
 		rounds = 20
@@ -163,6 +166,7 @@ func eventually(t testing.TB, f func(context.Context) (engine.Claim, error)) (c 
 }
 
 func TestReplicasMustAcknowledge(t *testing.T) {
+	t.Parallel()
 	s := servers.Sentinel(t, nil)
 	e := open(t, sentinelURL(s)+"?replicas=1").(*Engine)
 	heard := watch(t, e)
@@ -199,6 +203,7 @@ func TestReplicasMustAcknowledge(t *testing.T) {
 }
 
 func TestOneDeadShardSpoilsOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	e := open(t, clusterURL(c)).(*Engine)
 	var rs []engine.Renewal
@@ -254,6 +259,7 @@ func TestOneDeadShardSpoilsOnlyItsOwn(t *testing.T) {
 // TestMovingSlotKeepsItsLines moves a slot with lines in it from one node to
 // another, key by key, and uses the lines at every step.
 func TestMovingSlotKeepsItsLines(t *testing.T) {
+	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	e := open(t, clusterURL(c)).(*Engine)
 	// Names of one slot.

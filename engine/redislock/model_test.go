@@ -24,6 +24,7 @@ import (
 // that is left. The scripts read a clock that the test moves, and leave their
 // notes in a list, so that both sides are exact.
 func TestScriptsDoWhatPackageLineDoes(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	c := connect(t, r.Addr)
 	seeds := 40

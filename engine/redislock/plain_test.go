@@ -12,6 +12,7 @@ import (
 )
 
 func TestConformancePlain(t *testing.T) {
+	t.Parallel()
 	r := redis(t, &servers.RedisOptions{Durable: true})
 	h := conformance("redislock (plain)", r, "redis://?layout=plain")
 	h.Polls = true
@@ -19,6 +20,7 @@ func TestConformancePlain(t *testing.T) {
 }
 
 func TestConformancePlainCluster(t *testing.T) {
+	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	enginetest.Run(t, enginetest.Harness{
 		Name:  "redislock (plain, Cluster)",
@@ -103,6 +105,7 @@ func TestPlainExcludesProgramsThatUseTheKey(t *testing.T) {
 }
 
 func TestKeyBesideIsInTheSameSlot(t *testing.T) {
+	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	p := &Plain{prefix: "app:"}
 	seen := map[string]string{}

@@ -36,13 +36,15 @@ func (e *server) close(leave func(context.Context, []engine.Claim) ([]engine.Cla
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
 	var err error
-	for left := e.claims.all(); len(left) > 0; {
+	for left := e.claims.all(); len(left) > 0 && err == nil; {
 		n := min(engine.MaxBatch, len(left))
-		if _, err = leave(ctx, left[:n]); err != nil {
-			err = fmt.Errorf("redislock: some claims were not left and end by their TTL: %w", err)
-			break
-		}
+		_, err = leave(ctx, left[:n])
 		left = left[n:]
+	}
+	if n := len(e.claims.all()); n == 0 {
+		err = nil // all are gone, even if of some it is not known how they were found
+	} else if err != nil {
+		err = fmt.Errorf("redislock: %d claims were not left and end by their TTL: %w", n, err)
 	}
 	e.spawning.Lock()
 	e.waited = true

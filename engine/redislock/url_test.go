@@ -178,6 +178,7 @@ func TestWrongServersAreNamed(t *testing.T) {
 }
 
 func TestUnfitServersAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		r := redis(t, &servers.RedisOptions{Args: []string{"--maxmemory", "50mb", "--maxmemory-policy", policy}})
 		for _, layout := range []string{"lines", "plain"} {
