@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,22 +63,23 @@ func (s *storm) granted(l *Lease) {
 	}
 }
 
-func (s *storm) release(l *Lease) {
+// forget takes l out of what is checked, right before it is unlocked.
+func (s *storm) forget(l *Lease) {
 	s.mu.Lock()
-	for i, o := range s.held[l.name] {
-		if o == l {
-			s.held[l.name] = append(s.held[l.name][:i:i], s.held[l.name][i+1:]...)
-			break
-		}
-	}
+	defer s.mu.Unlock()
+	s.held[l.name] = slices.DeleteFunc(s.held[l.name], func(o *Lease) bool { return o == l })
+}
+
+func (s *storm) release(l *Lease) {
 	valid := l.Valid()
-	s.mu.Unlock()
+	s.forget(l)
 	err := l.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case errors.Is(err, ErrLost):
 		s.lost++
+	case errors.Is(err, ErrClosed):
 	case !valid:
 		s.t.Errorf("%q: Unlock said %v of a lease that was not valid", l.name, err)
 	case err != nil && !errors.Is(err, ErrUnknown):

@@ -1,0 +1,642 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"leasehold/engine"
+)
+
+// Each test in this file is a schedule that once broke the core.
+
+// hangs until ctx ends, without arriving
+func hangRenew(ctx context.Context, _ []engine.Renewal, _ func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func within(t *testing.T, d time.Duration, ch chan outcome, what string) outcome {
+	t.Helper()
+	select {
+	case o := <-ch:
+		return o
+	case <-time.After(d):
+		t.Errorf("%s: no answer after %v", what, d)
+		return outcome{}
+	}
+}
+
+// Acquire(n of Max) is put into the shared local line and shares one claim.
+func TestPermitsOfTheLimitMaxAreEachTheirOwn(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		a, err := c.Acquire(context.Background(), "x", engine.Max-1, engine.Max)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := c.With(LockOptions{Wait: time.Second}).Acquire(context.Background(), "x", engine.Max-1, engine.Max)
+		if err == nil {
+			t.Errorf("two leases of %d units each, limit %d: valid %v %v", engine.Max-1, engine.Max, a.Valid(), b.Valid())
+			b.Unlock()
+		}
+		a.Unlock()
+	})
+}
+
+// Detach leaves the hold counted: a context of the lease re-enters what was given away.
+func TestDetachedLeaseIsNotReentered(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(&Options{Label: "a"})
+		b, _ := w.client(&Options{Label: "b"})
+		all, err := a.With(LockOptions{Detached: true}).LockAll(context.Background(), "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := all.Leases()[0].Detach() // x goes to b
+		if err != nil {
+			t.Fatal(err)
+		}
+		lb, err := b.Adopt(context.Background(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := a.With(LockOptions{Wait: time.Second}).Lock(all.Context(), "x")
+		if err == nil {
+			t.Errorf("a holds x again (valid %v) while b holds it (valid %v)", again.Valid(), lb.Valid())
+			again.Unlock()
+			synctest.Wait()
+			time.Sleep(20 * time.Second)
+			t.Logf("after a's Unlock, b's lease: valid %v, Unlock %v", lb.Valid(), lb.Unlock())
+		}
+		all.Unlock()
+	})
+}
+
+// Re-entered with MinHold and unlocked last: the queue loses its claim.
+func TestReenteredMinHoldKeepsTheLocalQueue(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		l1 := mustLock(t, c, "x")
+		l2, err := c.With(LockOptions{MinHold: time.Second}).Lock(l1.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		q := async(func() (*Lease, error) { return c.Lock(ctx, "x") })
+		synctest.Wait()
+		l1.Unlock()
+		l2.Unlock()
+		if o := within(t, time.Hour, q, "queued local caller"); o.l != nil {
+			o.l.Unlock()
+		}
+	})
+}
+
+// MinHold of the outer is forgotten when a re-entered lease is unlocked last.
+func TestInnerLeaseDoesNotEndMinHold(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(&Options{Label: "a"})
+		l1, err := c.With(LockOptions{MinHold: time.Minute}).Lock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l2, err := c.Lock(l1.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l1.Unlock()
+		l2.Unlock()
+		w.wantLine("x", []string{"a"}, nil)
+	})
+}
+
+// One hung Renew right after Lock loses the lease.
+func TestOneHungRenewDoesNotLoseTheLease(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil) // TTL 30 s
+		var n atomic.Int32
+		f.set(func(f *faulty) {
+			f.renew = func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				if n.Add(1) == 1 {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return real()
+			}
+		})
+		l := mustLock(t, c, "x")
+		time.Sleep(9 * time.Second)
+		if !l.Valid() {
+			t.Errorf("lost although only one Renew was swallowed; renewals tried: %d", n.Load())
+		}
+		l.Unlock()
+	})
+}
+
+// The same for a waiter: it loses its place.
+func TestOneHungRenewDoesNotLoseThePlace(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(&Options{Label: "a"})
+		b, fb := w.client(&Options{Label: "b"})
+		c, _ := w.client(&Options{Label: "c"})
+		l := mustLock(t, a, "x")
+		synctest.Wait() // the subscriptions have begun
+		var n atomic.Int32
+		fb.set(func(f *faulty) {
+			f.renew = func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				if n.Add(1) == 1 {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return real()
+			}
+		})
+		qb := async(func() (*Lease, error) { return b.Lock(context.Background(), "x") })
+		time.Sleep(100 * time.Millisecond)
+		qc := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+		time.Sleep(20 * time.Second)
+		held, waiting := w.line("x")
+		if len(waiting) != 2 || waiting[0] != "b" {
+			t.Errorf("b came first, and one Renew was swallowed: held %v, waiting %v", held, waiting)
+		}
+		l.Unlock()
+		for range 2 {
+			select {
+			case o := <-qb:
+				o.l.Unlock()
+			case o := <-qc:
+				o.l.Unlock()
+			}
+		}
+	})
+}
+
+// NoRenew gets waitTTL instead of the full TTL.
+func TestNoRenewIsRaisedFromWaiting(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, fa := w.client(&Options{Label: "a"})
+		b, fb := w.client(&Options{Label: "b"})
+		fb.set(func(f *faulty) { f.deaf = true })
+		l := mustLock(t, a, "x")
+		q := async(func() (*Lease, error) { return b.With(LockOptions{NoRenew: true}).Lock(context.Background(), "x") })
+		time.Sleep(5 * time.Second)
+		_ = fa
+		l.Unlock()
+		o := within(t, time.Minute, q, "waiter")
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		if r := o.l.Remaining(); r < 29*time.Second {
+			t.Errorf("NoRenew lease of TTL 30s begins with %v", r)
+		}
+		o.l.Unlock()
+	})
+}
+
+// FailFast: one caller's cancelled context fails the others.
+func TestCancelledCallerDoesNotFailItsSiblings(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(&Options{FailFast: true})
+		f.set(func(f *faulty) {
+			f.join = func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
+				select {
+				case <-time.After(time.Second):
+					return real()
+				case <-ctx.Done():
+					return engine.Claim{}, ctx.Err()
+				}
+			}
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		qa := async(func() (*Lease, error) { return c.Lock(ctx, "x") })
+		synctest.Wait()
+		qb := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+		synctest.Wait()
+		cancel()
+		<-qa
+		if o := within(t, time.Minute, qb, "sibling"); o.err != nil {
+			t.Errorf("the sibling's context is alive and the engine answers: %v (is context.Canceled: %v)", o.err, errors.Is(o.err, context.Canceled))
+		} else if o.l != nil {
+			o.l.Unlock()
+		}
+	})
+}
+
+// TryLock of a NoRenew or detached lease waits for ever when Renew fails.
+func TestTryLockThatCannotBeRaisedAnswers(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		f.set(func(f *faulty) { f.renew = cutRenew })
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		q := async(func() (*Lease, error) { return c.With(LockOptions{NoRenew: true, Wait: NoWait}).Lock(ctx, "x") })
+		if o := within(t, 10*time.Minute, q, "TryLock, NoRenew"); o.l != nil {
+			o.l.Unlock()
+		}
+	})
+}
+
+// Close overtakes the Leave of an Unlock: Unlock says lost.
+func TestCloseDuringUnlockLeavesTheTruth(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		l := mustLock(t, c, "x")
+		first := true
+		f.set(func(f *faulty) {
+			f.leave = func(ctx context.Context, cs []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				if first {
+					first = false
+					time.Sleep(100 * time.Millisecond)
+				} else {
+					defer time.Sleep(200 * time.Millisecond) // the answer is late
+				}
+				return real()
+			}
+		})
+		done := make(chan error)
+		go func() { done <- l.Unlock() }()
+		synctest.Wait()
+		go c.Close()
+		if err := <-done; errors.Is(err, ErrLost) {
+			t.Errorf("a proven hold: %v", err)
+		}
+	})
+}
+
+// MinHold: the keeper's Leave overtakes Unlock's Renew: Unlock says lost.
+func TestEndOfMinHoldDuringUnlockIsNoLoss(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		l, err := c.With(LockOptions{MinHold: time.Second}).Lock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(950 * time.Millisecond)
+		f.set(func(f *faulty) {
+			f.renew = func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				time.Sleep(300 * time.Millisecond)
+				return real()
+			}
+		})
+		if err := l.Unlock(); errors.Is(err, ErrLost) {
+			t.Errorf("a proven hold: %v", err)
+		}
+	})
+}
+
+// the same, with the keeper's Leave failing: the claim is never left nor forgotten.
+func TestLeaveAfterMinHoldIsRetried(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		l, err := c.With(LockOptions{MinHold: time.Second}).Lock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(950 * time.Millisecond)
+		var n atomic.Int32
+		f.set(func(f *faulty) {
+			f.renew = func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) (cs []engine.Claim, err error) {
+				cs, err = real()
+				time.Sleep(52 * time.Millisecond) // keptTill passes meanwhile
+				return
+			}
+			f.leave = func(ctx context.Context, cs []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				if n.Add(1) < 3 {
+					return nil, errCut
+				}
+				return real()
+			}
+		})
+		t.Log(l.Unlock())
+		time.Sleep(2 * time.Minute)
+		c.core.mu.Lock()
+		if m := len(c.core.claims); m > 0 {
+			t.Errorf("%d claims remembered for ever, %d Leaves tried", m, n.Load())
+		}
+		c.core.mu.Unlock()
+	})
+}
+
+// Readers who queued before a local writer are let in one by one.
+func TestReadersBeforeALocalWriterGetInTogether(t *testing.T) {
+	bubble(t, func(w *world) {
+		other, _ := w.client(nil)
+		c, f := w.client(nil)
+		block := mustLock(t, other, "x")
+		var rs []chan outcome
+		for range 5 {
+			rs = append(rs, async(func() (*Lease, error) { return c.RLock(context.Background(), "x") }))
+			synctest.Wait()
+		}
+		qw := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+		synctest.Wait()
+		block.Unlock()
+		synctest.Wait()
+		in := 0
+		var ls []*Lease
+		for _, r := range rs {
+			select {
+			case o := <-r:
+				in++
+				ls = append(ls, o.l)
+			default:
+			}
+		}
+		j, _, _ := f.calls()
+		if in != 5 {
+			t.Errorf("%d of 5 readers who came before the writer hold (%d Joins)", in, j)
+		}
+		for _, l := range ls {
+			l.Unlock()
+		}
+		(<-qw).l.Unlock()
+		for _, r := range rs[in:] {
+			(<-r).l.Unlock()
+		}
+	})
+}
+
+// Keep and TryLock: every 1024th fails although nobody else wants the name.
+func TestKeptClaimIsNotKeptBeyondItsLends(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(&Options{Keep: time.Minute})
+		for i := range 3000 {
+			l, err := c.TryLock(context.Background(), "x")
+			if err != nil {
+				t.Fatalf("TryLock %d: %v", i, err)
+			}
+			l.Unlock()
+		}
+	})
+}
+
+// Keep: an actor's TryLock of what this process keeps idle.
+func TestActorTakesWhatIsKept(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(&Options{Keep: time.Minute})
+		mustUnlock(t, mustLock(t, c, "a"))
+		b := mustLock(t, c, "b")
+		l, err := c.TryLock(b.Context(), "a")
+		if err != nil {
+			t.Errorf("nobody holds a: %v", err)
+		} else {
+			l.Unlock()
+		}
+		b.Unlock()
+	})
+}
+
+// Locker: the Unlock of one whose lease was lost ends its successor's.
+func TestLockerEndsNoOtherLease(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(&Options{TTL: time.Second})
+		lk := c.Locker(context.Background(), "x")
+		lk.Lock()
+		f.set(func(f *faulty) { f.renew = cutRenew })
+		time.Sleep(1100 * time.Millisecond) // lost
+		f.set(func(f *faulty) { f.renew = nil })
+		locked := make(chan bool)
+		go func() { lk.Lock(); locked <- true; time.Sleep(100 * time.Millisecond); lk.Unlock(); locked <- true }()
+		time.Sleep(100 * time.Millisecond / 2)
+		func() {
+			defer func() {
+				if p := recover(); p == nil {
+					t.Error("no panic for a lost lease: the successor's was unlocked in its place")
+				}
+			}()
+			lk.Unlock()
+		}()
+		<-locked
+		<-locked
+	})
+}
+
+// Detach that finds the lease lost: Unlock says nil; an evicted claim is not left.
+func TestDetachOfALostLeaseSaysSo(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(&Options{Label: "a"})
+		f.set(func(f *faulty) { f.deaf = true })
+		l, err := c.With(LockOptions{Detached: true}).Lock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := w.store.Engine()
+		defer e.Close()
+		if err := e.Evict(context.Background(), "x", l.Token().Ticket(), false); err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Detach()
+		if !errors.Is(err, ErrLost) {
+			t.Fatal(err)
+		}
+		if err := l.Unlock(); !errors.Is(err, ErrLost) {
+			t.Errorf("Detach said lost, Unlock says %v", err)
+		}
+		time.Sleep(time.Second)
+		w.wantLine("x", nil, nil)
+	})
+}
+
+// Engine with latency above 3 s that obeys its context: never locked although TTL is 30 s.
+func TestSlowEngineThatObeysItsContextIsLocked(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		slow := func(ctx context.Context) error {
+			select {
+			case <-time.After(4 * time.Second):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		f.set(func(f *faulty) {
+			f.join = func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
+				if err := slow(ctx); err != nil {
+					return engine.Claim{}, err
+				}
+				return real()
+			}
+			f.renew = func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				if err := slow(ctx); err != nil {
+					return nil, err
+				}
+				return real()
+			}
+		})
+		l, err := c.With(LockOptions{Wait: 10 * time.Minute}).Lock(context.Background(), "x")
+		if err != nil {
+			j, _, _ := f.calls()
+			t.Errorf("%v (%d Joins)", err, j)
+			return
+		}
+		l.Unlock()
+	})
+}
+
+// Lingering for more than MaxTTL.
+func TestMinHoldMayBeLongerThanADay(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(&Options{Label: "a"})
+		l, err := c.With(LockOptions{MinHold: 48 * time.Hour}).Lock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Hour)
+		w.wantLine("x", []string{"a"}, nil)
+	})
+}
+
+// Close gives up what MinHold has to keep, if the lease is still open.
+func TestCloseKeepsMinHold(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(&Options{Label: "a"})
+		if _, err := c.With(LockOptions{MinHold: time.Minute}).Lock(context.Background(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		w.wantLine("x", []string{"a"}, nil)
+	})
+}
+
+// An error comes with a lease.
+func TestErrUpgradeComesAlone(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		r, _ := c.RLock(context.Background(), "x")
+		l, err := c.Lock(r.Context(), "x")
+		if err != nil && l != nil {
+			t.Errorf("%v comes with %p, whose Unlock panics", err, l)
+		}
+		r.Unlock()
+	})
+}
+
+// MaxHold: Valid and Remaining do not read the clock for it.
+func TestRemainingEndsWithMaxHold(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		l, _ := c.With(LockOptions{MaxHold: time.Second}).Lock(context.Background(), "x")
+		time.Sleep(500 * time.Millisecond)
+		if r := l.Remaining(); r > 500*time.Millisecond {
+			t.Errorf("MaxHold leaves 500ms, Remaining says %v", r)
+		}
+		l.Unlock()
+	})
+}
+
+// A waiting reply after Held extends trust (R4).
+func TestWaitingReplyProvesNoLease(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(&Options{TTL: 3 * time.Second})
+		l := mustLock(t, c, "x")
+		f.set(func(f *faulty) {
+			f.renew = func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				cs, err := real()
+				for i := range cs {
+					cs[i].State = engine.Waiting
+				}
+				return cs, err
+			}
+		})
+		time.Sleep(10 * time.Second)
+		if l.Valid() {
+			t.Error("valid 10 s after the last reply that said Held, TTL 3 s")
+		}
+		l.Unlock()
+	})
+}
+
+// An old error explains a new Join.
+func TestOldErrorDoesNotBlameTheEngine(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		f.set(func(f *faulty) {
+			f.join = func(context.Context, engine.Request, func() (engine.Claim, error)) (engine.Claim, error) {
+				return engine.Claim{}, errCut
+			}
+			f.leave = cutLeave
+		})
+		_, err := c.With(LockOptions{Wait: time.Second}).Lock(context.Background(), "x")
+		t.Log(err)
+		f.set(func(f *faulty) {
+			f.join = func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
+				select {
+				case <-time.After(200 * time.Millisecond):
+					return real()
+				case <-ctx.Done():
+					return engine.Claim{}, ctx.Err()
+				}
+			}
+		})
+		_, err = c.With(LockOptions{Wait: 100 * time.Millisecond}).Lock(context.Background(), "x")
+		if errors.Is(err, errCut) {
+			t.Errorf("this Join was not cut, only slow: %v", err)
+		}
+		f.set(func(f *faulty) { f.leave = nil })
+	})
+}
+
+// An abandoned claim whose Leave is unclear is not replaced by the next Join.
+func TestGhostOfACancelledWaiterIsReplaced(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		c, f := w.client(nil)
+		l := mustLock(t, a, "x")
+		f.set(func(f *faulty) { f.leave = cutLeave })
+		if _, err := c.With(LockOptions{Wait: 2 * time.Second}).Lock(context.Background(), "x"); err == nil {
+			t.Fatal("held")
+		}
+		time.Sleep(10 * time.Millisecond)
+		q := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+		synctest.Wait()
+		f.mu.Lock()
+		r := f.joins[len(f.joins)-1]
+		f.mu.Unlock()
+		if r.Replaces == (engine.ID{}) {
+			t.Error("the next Join does not replace the claim whose Leave is unclear")
+		}
+		start := w.clock()
+		l.Unlock()
+		o := <-q
+		t.Logf("held %v after the line had room", w.clock()-start)
+		f.set(func(f *faulty) { f.leave = nil })
+		o.l.Unlock()
+	})
+}
+
+// Adopting one handle twice in one client.
+func TestHandleIsAdoptedOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		l, err := c.With(LockOptions{Detached: true}).Lock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := l.Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l1, err1 := c.Adopt(context.Background(), h)
+		l2, err2 := c.Adopt(context.Background(), h)
+		if err1 != nil || err2 != nil {
+			return
+		}
+		time.Sleep(40 * time.Second)
+		t.Errorf("both adopted; after 40 s valid: %v %v", l1.Valid(), l2.Valid())
+		l1.Unlock()
+		time.Sleep(40 * time.Second)
+		t.Logf("then: %v", l2.Valid())
+		l2.Unlock()
+	})
+}
+
+var _ sync.Mutex
