@@ -7,59 +7,78 @@ import (
 	"leasehold/engine"
 )
 
+// request is what a claim asks for, less its owner, which is needed only until
+// it has joined and is the larger part.
+type request struct {
+	Name         string
+	ID, Replaces engine.ID
+	Units, Limit int32
+	WaitTTL      time.Duration
+	NoWait       bool
+	Detached     bool
+}
+
+func (r *request) full(o *engine.Owner) engine.Request {
+	return engine.Request{Name: r.Name, ID: r.ID, Owner: *o, Units: r.Units, Limit: r.Limit,
+		WaitTTL: r.WaitTTL, NoWait: r.NoWait, Detached: r.Detached, Replaces: r.Replaces}
+}
+
 // claim is one place in the engine's line as this client knows it. All but
-// trusted is under core.mu.
+// trusted is under core.mu. There may be many thousands: fields of one size
+// stand together, so that none is lost to padding.
 type claim struct {
-	line *localLine
-	req  engine.Request // constant
-	lock *LockOptions   // of the caller it was made for
+	line  *localLine
+	req   request
+	lock  *LockOptions  // of the caller it was made for
+	owner *engine.Owner // until the Join is answered
+	old   *claim        // what its Join replaces, until that is answered
 
 	ticket uint64
-	state  engine.State // only rises
 
 	// trusted until = start of the last successful Join or Renew + granted TTL
 	// - margin, and it never moves earlier. Zero: nothing proven yet.
 	trusted atomic.Int64
 	granted time.Duration // by that call
 	proof   time.Duration // its start
-
-	old       *claim        // what its Join replaces, until that is answered
-	joining   bool          // not answered yet
-	asking    bool          // its Join or Leave is under way
-	inflight  int           // Renews under way
-	born      time.Duration // start of the Join that was answered
-	abandoned bool          // nobody wants it any more: Leave once the Join is answered
-	raised    bool          // its full TTL was granted while it was held
-	evicted   bool
+	born    time.Duration // start of the Join that was answered
+	heldAt  time.Duration // when the first lease was made of it
 
 	// contended: somebody waits behind, as far as is known. False is believed
 	// only from a reply that began after the last time it was heard true.
-	contended   bool
 	contendedAt time.Duration // when the budget of lending began; 0: it has not
 	heard       time.Duration // when contended was last heard
 	alone       time.Duration // start of the reply that said "not contended"
-	budget      int           // leases still lent while contended
-	spent       bool          // lend no more
-	lends       uint64
-	delivered   bool // a lease was ever made of it
 
 	leases *Lease // open ones, most recent first
-	users  int    // holds, re-entered ones counted once
-	heldAt time.Duration
-	lost   error // sticky
+	lost   error  // sticky
 
 	// What the keeper does next, and when.
-	renewAt   time.Duration
-	retries   int
+	renewAt  time.Duration
+	leaveEnd time.Duration // of leaving
+	keptTill time.Duration // idle (Keep), or lingering (MinHold), until then
+	due      time.Duration
+
+	index    int32 // in the agenda, -1: not there
+	users    int32 // holds, re-entered ones counted once
+	budget   int32 // leases still lent while contended
+	lends    uint16
+	retries  uint16
+	inflight uint8        // Renews under way
+	state    engine.State // only rises
+
+	joining   bool // not answered yet
+	asking    bool // its Join or Leave is under way
+	abandoned bool // nobody wants it any more: Leave once the Join is answered
+	raised    bool // its full TTL was granted while it was held
+	evicted   bool
+	contended bool
+	spent     bool // lend no more
+	delivered bool // a lease was ever made of it
 	unlocking bool // an Unlock is leaving it
 	leaving   bool // give it up, again and again until answered or leaveEnd
-	leaveEnd  time.Duration
-	listening bool          // renewed often since local callers wait behind it
-	keptTill  time.Duration // idle (Keep), or lingering (MinHold), until then
-	linger    bool          // no lease is left, but MinHold is
-	dropped   bool          // nothing more to do with it
-	due       time.Duration
-	index     int // in the agenda, -1: not there
+	listening bool // renewed often since local callers wait behind it
+	linger    bool // no lease is left, but MinHold is
+	dropped   bool // nothing more to do with it
 }
 
 // margin is what a lease is shorter than its TTL (SAFETY: rule R2): clocks

@@ -115,7 +115,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	lock.Detached = true
 	key := lineKey{body.Name, body.Units, body.Limit, body.TTL}
 	cl := &claim{line: &localLine{key: key, solo: true, claims: 1}, lock: &lock, index: -1}
-	cl.req = engine.Request{Name: body.Name, ID: id, Units: body.Units, Limit: body.Limit, WaitTTL: min(firstTTL, body.TTL), Detached: true}
+	cl.req = request{Name: body.Name, ID: id, Units: body.Units, Limit: body.Limit, WaitTTL: min(firstTTL, body.TTL), Detached: true}
 	cl.line.cur = cl
 
 	s := k.now()
@@ -144,7 +144,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		return nil, wrap("adopt", body.Name, ErrLost)
 	}
 	cl.learn(s, got[0])
-	cl.ticket, cl.lends = body.Token.Ticket(), uint64(body.Token)&(1<<engine.LendBits-1)
+	cl.ticket, cl.lends = body.Token.Ticket(), uint16(body.Token&(1<<engine.LendBits-1))
 	cl.raised = true
 	k.claims[id] = cl
 	k.pace(cl, s, now, 0)

@@ -18,10 +18,10 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 	l := ln.head
 	o := l.lock
 	cl := &claim{line: ln, lock: o, index: -1, joining: true, asking: true, old: old}
-	cl.req = engine.Request{
+	cl.owner = k.owner(l)
+	cl.req = request{
 		Name:     ln.key.name,
 		ID:       engine.NewID(),
-		Owner:    k.owner(l),
 		Units:    ln.key.units,
 		Limit:    ln.key.limit,
 		WaitTTL:  min(k.firstTTL, ln.key.ttl),
@@ -58,7 +58,7 @@ func (k *core) attempt(ctx context.Context, cl *claim) {
 	s := k.now() // before the request is written: rule R1
 	bounded, cancel := context.WithTimeout(ctx, cl.req.WaitTTL)
 	defer cancel()
-	got, err := k.eng.Join(bounded, cl.req)
+	got, err := k.eng.Join(bounded, cl.req.full(cl.owner))
 	k.mu.Lock()
 	defer k.unlock()
 	k.join(k.joined(cl, s, got, err, ctx.Err() != nil))
@@ -97,7 +97,7 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 	}
 	ln.lastErr = nil
 	k.replaced(cl)
-	cl.joining = false
+	cl.joining, cl.owner = false, nil
 	cl.born = s
 	if cl.abandoned || cl.evicted || got.State == engine.Gone {
 		switch {
@@ -150,7 +150,7 @@ func (k *core) unclear(cl *claim, err error, cancelled bool) {
 		}
 	} else {
 		ln.lastErr = err
-		cl.renewAt = now + backoff(cl.retries)
+		cl.renewAt = now + backoff(int(cl.retries))
 		cl.retries++
 		if errors.Is(err, context.DeadlineExceeded) {
 			// No answer in the time asked for: ask for more, which also gives the

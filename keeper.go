@@ -119,7 +119,7 @@ func (k *core) collect(now time.Duration) (w work) {
 		}
 		switch {
 		case cl.leaving:
-			cl.renewAt = now + backoff(cl.retries)
+			cl.renewAt = now + backoff(int(cl.retries))
 			cl.retries++
 			if now > cl.leaveEnd {
 				k.drop(cl) // it must have expired
@@ -259,7 +259,7 @@ func (k *core) renew(batch []engine.Renewal, bound time.Duration) {
 			}
 			// Nothing learned: again soon, but no sooner than the engine can
 			// recover from being asked.
-			cl.renewAt = min(cl.renewAt, now+backoff(cl.retries))
+			cl.renewAt = min(cl.renewAt, now+backoff(int(cl.retries)))
 			cl.retries++
 			k.schedule(cl)
 		}
@@ -469,13 +469,13 @@ func (a agenda) Len() int           { return len(a) }
 func (a agenda) Less(i, j int) bool { return a[i].due < a[j].due }
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].index, a[j].index = i, j
+	a[i].index, a[j].index = int32(i), int32(j)
 }
 
 // Push and Pop are for package heap.
 func (a *agenda) Push(x any) {
 	cl := x.(*claim)
-	cl.index = len(*a)
+	cl.index = int32(len(*a))
 	*a = append(*a, cl)
 }
 
@@ -498,12 +498,12 @@ func (a *agenda) set(cl *claim, due time.Duration) {
 	if cl.index < 0 {
 		heap.Push(a, cl)
 	} else {
-		heap.Fix(a, cl.index)
+		heap.Fix(a, int(cl.index))
 	}
 }
 
 func (a *agenda) remove(cl *claim) {
 	if cl.index >= 0 {
-		heap.Remove(a, cl.index)
+		heap.Remove(a, int(cl.index))
 	}
 }

@@ -223,7 +223,7 @@ func (k *core) mayLend(cl *claim, now time.Duration) bool {
 		return true
 	}
 	if cl.contendedAt == 0 {
-		cl.contendedAt, cl.budget = now, k.opts.LendBudget
+		cl.contendedAt, cl.budget = now, int32(min(k.opts.LendBudget, 1<<30))
 	}
 	if cl.budget <= 0 || now-cl.contendedAt >= k.opts.LendTime {
 		cl.spent = true
@@ -253,7 +253,7 @@ func (k *core) give(cl *claim, l *Lease, now time.Duration) {
 		k.schedule(cl)
 	}
 	l.claim, l.heldAt = cl, now
-	l.token = Token(cl.ticket<<engine.LendBits | cl.lends)
+	l.token = Token(cl.ticket<<engine.LendBits | uint64(cl.lends))
 	l.hold.count++
 	cl.add(l)
 	if k.opts.Observer != nil {

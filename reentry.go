@@ -52,12 +52,12 @@ func (k *core) holds(l *Lease) bool {
 // caller holds already. Holds that do not fit engine.MaxOwner are left out, the
 // outermost first: people read the rest, and a search for deadlocks treats a
 // missing edge as "not a deadlock".
-func (k *core) owner(l *Lease) engine.Owner {
+func (k *core) owner(l *Lease) *engine.Owner {
 	label := l.lock.Label
 	if label == "" {
 		label = k.opts.Label
 	}
-	o := engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: k.wall()}
+	o := &engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: k.wall()}
 	for u := l.outer; u != nil && len(o.Holds) < engine.MaxOwner/32; u = u.outer {
 		if u.core == k && u.hold.count > 0 && u.claim.ticket != 0 {
 			o.Holds = append(o.Holds, engine.Hold{Name: u.name, Ticket: u.claim.ticket})

@@ -8,6 +8,7 @@
 package memlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -45,8 +46,8 @@ type Store struct {
 type entry struct {
 	name   string
 	line   line.Line
-	owners map[engine.ID]engine.Owner
-	at     int // its index in Store.sweep
+	owners []owned // by ticket, of the claims in line and of some that are gone
+	at     int     // its index in Store.sweep
 }
 
 // NewStore makes an empty store.
@@ -124,7 +125,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	err := e.update(ctx, r.Name, func(now time.Duration, n *entry) (notes []line.Note, err error) {
 		c, notes, err = n.line.Join(now, uint64(time.Now().UnixMicro()), e.client, r)
 		if err == nil && c.State != engine.Gone {
-			n.owners[r.ID] = r.Owner
+			n.own(c.Ticket, r.Owner)
 		}
 		return notes, err
 	})
@@ -186,7 +187,7 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	}
 	v, index := n.line.View(s.clock(), name)
 	for i := range v.Claims {
-		v.Claims[i].Owner = n.owners[n.line.Places[index[i]].ID]
+		v.Claims[i].Owner = n.owner(n.line.Places[index[i]].Ticket)
 	}
 	return v, nil
 }
@@ -285,7 +286,7 @@ func (e *Engine) update(ctx context.Context, name string, op func(time.Duration,
 	}
 	n := s.lines[name]
 	if n == nil {
-		n = &entry{name: name, line: line.Line{Last: s.floor}, owners: map[engine.ID]engine.Owner{}, at: len(s.sweep)}
+		n = &entry{name: name, line: line.Line{Last: s.floor}, at: len(s.sweep)}
 		s.lines[name] = n
 		s.sweep = append(s.sweep, n)
 	}
@@ -346,11 +347,33 @@ func (s *Store) tidy(now time.Duration, n *entry) {
 	if len(n.owners) <= 2*len(n.line.Places)+8 {
 		return
 	}
-	live := make(map[engine.ID]engine.Owner, len(n.line.Places))
+	live := make([]owned, 0, len(n.line.Places))
 	for _, p := range n.line.Places {
-		live[p.ID] = n.owners[p.ID]
+		live = append(live, owned{p.Ticket, n.owner(p.Ticket)})
 	}
 	n.owners = live
+}
+
+// owned is who made the claim with that ticket.
+type owned struct {
+	ticket uint64
+	owner  engine.Owner
+}
+
+// own remembers the owner of a claim that joined. A claim found again is there
+// already: tickets only rise.
+func (n *entry) own(ticket uint64, o engine.Owner) {
+	if last := len(n.owners) - 1; last < 0 || n.owners[last].ticket < ticket {
+		n.owners = append(n.owners, owned{ticket, o})
+	}
+}
+
+func (n *entry) owner(ticket uint64) engine.Owner {
+	i, ok := slices.BinarySearchFunc(n.owners, ticket, func(o owned, t uint64) int { return cmp.Compare(o.ticket, t) })
+	if !ok {
+		return engine.Owner{}
+	}
+	return n.owners[i].owner
 }
 
 // each runs op on every item and keeps what was learned before an error.
