@@ -7,10 +7,10 @@ import (
 	"leasehold/engine"
 )
 
-// request is what a claim asks for, less its owner, which is needed only until
+// request is what a claim asks for, less its name, which the line has, and less
+// its owner, which is needed only until
 // it has joined and is the larger part.
 type request struct {
-	Name         string
 	ID, Replaces engine.ID
 	Units, Limit int32
 	WaitTTL      time.Duration
@@ -18,8 +18,8 @@ type request struct {
 	Detached     bool
 }
 
-func (r *request) full(o *engine.Owner) engine.Request {
-	return engine.Request{Name: r.Name, ID: r.ID, Owner: *o, Units: r.Units, Limit: r.Limit,
+func (r *request) full(name string, o *engine.Owner) engine.Request {
+	return engine.Request{Name: name, ID: r.ID, Owner: *o, Units: r.Units, Limit: r.Limit,
 		WaitTTL: r.WaitTTL, NoWait: r.NoWait, Detached: r.Detached, Replaces: r.Replaces}
 }
 
@@ -95,6 +95,8 @@ func (cl *claim) ends() time.Duration {
 	}
 	return cl.trustedUntil()
 }
+
+func (cl *claim) name() string { return cl.line.key.name }
 
 func (cl *claim) exclusive() bool { return cl.req.Units == cl.req.Limit }
 

@@ -225,14 +225,14 @@ func (k *core) close() error {
 	for id, cl := range k.claims {
 		if cl.users > 0 && cl.lost == nil && cl.lock.MinHold > now-cl.heldAt {
 			cl.linger, cl.keptTill = true, cl.heldAt+cl.lock.MinHold
-			keep = append(keep, engine.Renewal{Name: cl.req.Name, ID: id, Want: cl.want(now)})
+			keep = append(keep, engine.Renewal{Name: cl.name(), ID: id, Want: cl.want(now)})
 		}
 		for l := cl.leases; l != nil; l = l.next {
 			k.endLease(l, ErrClosed)
 		}
 		k.failAll(cl.line, ErrClosed)
 		if !cl.linger && !cl.unlocking {
-			leave = append(leave, engine.Claim{Name: cl.line.key.name, ID: id})
+			leave = append(leave, engine.Claim{Name: cl.name(), ID: id})
 		}
 	}
 	for _, ln := range k.lines {

@@ -67,7 +67,7 @@ func (l *Lease) Detach() (Handle, error) {
 	cl.forget(l)
 	cl.users--
 	l.hold.count-- // or its context would re-enter what was given away
-	body, err := json.Marshal(handleBody{cl.req.Name, cl.req.ID.Secret(), l.token, cl.req.Units, cl.req.Limit, cl.ttl()})
+	body, err := json.Marshal(handleBody{cl.name(), cl.req.ID.Secret(), l.token, cl.req.Units, cl.req.Limit, cl.ttl()})
 	k.drop(cl)
 	k.unlock()
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *Lease) Detach() (Handle, error) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
-	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: cl.req.Name, ID: cl.req.ID, Want: cl.ttl()}})
+	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: cl.name(), ID: cl.req.ID, Want: cl.ttl()}})
 	i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID })
 	switch {
 	case i < 0:
@@ -86,10 +86,10 @@ func (l *Lease) Detach() (Handle, error) {
 		err := ErrLost
 		if got[i].Evicted {
 			err = ErrEvicted
-			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: cl.req.Name, ID: cl.req.ID}}) // frees the room of a marked claim
+			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: cl.name(), ID: cl.req.ID}}) // frees the room of a marked claim
 		}
 		k.mu.Lock()
-		l.result = wrap("unlock", l.name, err)
+		l.err = wrap("unlock", l.name, err)
 		k.unlock()
 		return "", wrap("detach", l.name, err)
 	}
@@ -115,7 +115,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	lock.Detached = true
 	key := lineKey{body.Name, body.Units, body.Limit, body.TTL}
 	cl := &claim{line: &localLine{key: key, solo: true, claims: 1}, lock: &lock, index: -1}
-	cl.req = request{Name: body.Name, ID: id, Units: body.Units, Limit: body.Limit, WaitTTL: min(firstTTL, body.TTL), Detached: true}
+	cl.req = request{ID: id, Units: body.Units, Limit: body.Limit, WaitTTL: min(firstTTL, body.TTL), Detached: true}
 	cl.line.cur = cl
 
 	s := k.now()

@@ -20,7 +20,6 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 	cl := &claim{line: ln, lock: o, index: -1, joining: true, asking: true, old: old}
 	cl.owner = k.owner(l)
 	cl.req = request{
-		Name:     ln.key.name,
 		ID:       engine.NewID(),
 		Units:    ln.key.units,
 		Limit:    ln.key.limit,
@@ -58,7 +57,7 @@ func (k *core) attempt(ctx context.Context, cl *claim) {
 	s := k.now() // before the request is written: rule R1
 	bounded, cancel := context.WithTimeout(ctx, cl.req.WaitTTL)
 	defer cancel()
-	got, err := k.eng.Join(bounded, cl.req.full(cl.owner))
+	got, err := k.eng.Join(bounded, cl.req.full(cl.name(), cl.owner))
 	k.mu.Lock()
 	defer k.unlock()
 	k.join(k.joined(cl, s, got, err, ctx.Err() != nil))
@@ -259,7 +258,7 @@ func (k *core) leaveNow(cls ...*claim) []error {
 	defer cancel()
 	query := make([]engine.Claim, len(cls))
 	for i, cl := range cls {
-		query[i] = engine.Claim{Name: cl.req.Name, ID: cl.req.ID}
+		query[i] = engine.Claim{Name: cl.name(), ID: cl.req.ID}
 	}
 	got, err := k.eng.Leave(ctx, query)
 	k.mu.Lock()
@@ -310,7 +309,7 @@ func (k *core) lingerOn(cl *claim) error {
 	k.mu.Lock()
 	want := cl.want(k.now())
 	k.unlock()
-	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: cl.req.Name, ID: cl.req.ID, Want: want}})
+	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: cl.name(), ID: cl.req.ID, Want: want}})
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)

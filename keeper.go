@@ -125,7 +125,7 @@ func (k *core) collect(now time.Duration) (w work) {
 				k.drop(cl) // it must have expired
 				continue
 			}
-			w.leaves = append(w.leaves, engine.Claim{Name: cl.req.Name, ID: cl.req.ID})
+			w.leaves = append(w.leaves, engine.Claim{Name: cl.name(), ID: cl.req.ID})
 		case cl.joining:
 			cl.asking = true
 			w.joins = append(w.joins, cl)
@@ -142,7 +142,7 @@ func (k *core) collect(now time.Duration) (w work) {
 			cl.renewAt = now + min(want, cl.granted)/3
 			if cl.inflight < attempts {
 				cl.inflight++
-				next.batch = append(next.batch, engine.Renewal{Name: cl.req.Name, ID: cl.req.ID, Want: want})
+				next.batch = append(next.batch, engine.Renewal{Name: cl.name(), ID: cl.req.ID, Want: want})
 				next.bound = max(next.bound, min(want, max(cl.granted, cl.req.WaitTTL)))
 			}
 		}

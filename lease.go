@@ -41,7 +41,7 @@ type Lease struct {
 	core  *core
 	name  string
 	outer *Lease          // the innermost lease of the context it was asked with
-	ctx   context.Context // asked with; its values live on in Context
+	ctx   context.Context // asked with; once cancel is set, the lease's own
 	lock  *LockOptions
 	began time.Duration // asking; only where somebody wants to know
 
@@ -51,21 +51,18 @@ type Lease struct {
 	ready      chan struct{} // capacity 1: delivered or failed
 	line       *localLine    // while queued
 	prev, next *Lease        // in line.head or claim.leases
-	failed     error         // why it was not delivered
+	err        error         // why it was not delivered; once unlocked, what Unlock said
 	claim      *claim
 	hold       *hold // shared with re-entered leases
 	own        hold
-	token      Token
-	ticket     uint64 // of the claim it waited with, once it gave up
+	token      Token // of one that gave up: of the claim it waited with
 	heldAt     time.Duration
-	life       context.Context
 	cancel     context.CancelCauseFunc
 	contended  chan struct{}
 	lost       error
 	lostFunc   func(error) // of a LockAll
 	unlocked   bool
 	unlocking  chan struct{} // while Unlock waits for the engine
-	result     error
 }
 
 // hold is one caller's hold of a claim, counted up by re-entering.
@@ -92,14 +89,14 @@ func (l *Lease) Context() context.Context {
 	k := l.core
 	k.mu.Lock()
 	defer k.unlock()
-	if l.life == nil {
+	if l.cancel == nil {
 		ctx := context.WithValue(context.WithoutCancel(l.ctx), leaseKey{}, l)
-		l.life, l.cancel = context.WithCancelCause(ctx)
+		l.ctx, l.cancel = context.WithCancelCause(ctx)
 		if l.over.Load() {
 			l.cancel(l.lost)
 		}
 	}
-	return l.life
+	return l.ctx
 }
 
 // Valid reports whether the lease is still proven: not unlocked, not lost, and
@@ -184,7 +181,7 @@ func (l *Lease) Unlock() error {
 	case lingerIt:
 		k.finish([]*Lease{l}, []error{k.lingerOn(l.claim)})
 	}
-	return l.result
+	return l.err
 }
 
 // rest is what of an Unlock is left to do without the mutex.
@@ -207,7 +204,7 @@ func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
 		k.event(Event{Kind: EventReleased, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: now - l.heldAt})
 	}
 	cl.forget(l)
-	l.result = wrap("unlock", l.name, err)
+	l.err = wrap("unlock", l.name, err)
 	if l.hold.count--; l.hold.count > 0 {
 		return nothing
 	}
@@ -225,7 +222,7 @@ func (k *core) finish(leases []*Lease, errs []error) {
 	k.mu.Lock()
 	defer k.unlock()
 	for i, l := range leases {
-		l.result = wrap("unlock", l.name, errs[i])
+		l.err = wrap("unlock", l.name, errs[i])
 		close(l.unlocking)
 		l.unlocking = nil
 		k.unlocks.Done()
@@ -239,13 +236,13 @@ func (l *Lease) unlockedAlready() error {
 	first := l.unlocking
 	if first == nil {
 		defer k.unlock()
-		return l.result
+		return l.err
 	}
 	k.unlock()
 	<-first
 	k.mu.Lock()
 	defer k.unlock()
-	return l.result
+	return l.err
 }
 
 // endLease ends one lease: by loss, or with a nil cause by Unlock. Called with

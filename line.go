@@ -23,14 +23,14 @@ type lineKey struct {
 // Exclusive and shared callers of a name have lines of their own; between
 // those, as between processes, the engine's line decides.
 type localLine struct {
-	key  lineKey
-	solo bool // one caller's own, not to be found by others
+	key lineKey
 
 	head, tail *Lease    // first come, first served
 	cur        *claim    // what the queue waits for, or lends from; nil: none
-	claims     int       // claims that still point here
 	ghost      engine.ID // a claim whose Leave was not answered
 	lastErr    error     // of the Join under way
+	claims     int32     // claims that still point here
+	solo       bool      // one caller's own, not to be found by others
 }
 
 const opAcquire = "acquire"
@@ -98,8 +98,8 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 	}
 	k.readies.Put(l.ready)
 	l.ready = nil
-	if l.failed != nil {
-		return nil, k.explain(ctx, op, l, l.failed)
+	if l.err != nil {
+		return nil, k.explain(ctx, op, l, l.err)
 	}
 	return l, nil
 }
@@ -308,14 +308,14 @@ func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
 		return false
 	}
 	ln.remove(l)
-	l.failed = cause
+	l.err = cause
 	if ln.cur != nil {
-		l.ticket = ln.cur.ticket
+		l.token = Token(ln.cur.ticket << engine.LendBits)
 	}
 	if ln.lastErr != nil {
-		l.failed = fmt.Errorf("%w: %w", ErrUnavailable, ln.lastErr)
+		l.err = fmt.Errorf("%w: %w", ErrUnavailable, ln.lastErr)
 		if cause != errWaited {
-			l.failed = fmt.Errorf("%w (%w)", l.failed, cause)
+			l.err = fmt.Errorf("%w (%w)", l.err, cause)
 		}
 	}
 	switch cl := ln.cur; {
@@ -343,7 +343,7 @@ func (k *core) failClaim(cl *claim, err error) {
 func (k *core) failAll(ln *localLine, err error) {
 	for ln.head != nil {
 		l := ln.pop()
-		l.failed = err
+		l.err = err
 		l.ready <- struct{}{}
 	}
 }
@@ -376,7 +376,7 @@ func (k *core) heldError(ctx context.Context, l *Lease, waited time.Duration) er
 	for _, c := range line.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)
-		} else if l.ticket == 0 || c.Ticket < l.ticket {
+		} else if l.token == 0 || c.Ticket < l.token.Ticket() {
 			held.Ahead++ // not this caller's own claim, which is being left
 		}
 	}

@@ -131,7 +131,7 @@ func (a *Leases) Unlock() error {
 	k.mu.Lock()
 	defer k.unlock()
 	for _, l := range a.leases {
-		errs = append(errs, l.result)
+		errs = append(errs, l.err)
 	}
 	return errors.Join(errs...)
 }

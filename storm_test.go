@@ -264,7 +264,7 @@ func (k *core) dump() string {
 	var b strings.Builder
 	for _, cl := range k.claims {
 		fmt.Fprintf(&b, "\n%q ticket %d %v joining %v asking %v abandoned %v leaving %v users %d delivered %v inflight %d due %v (in agenda: %v) now %v trusted %v cur %v queue %v",
-			cl.req.Name, cl.ticket, cl.state, cl.joining, cl.asking, cl.abandoned, cl.leaving, cl.users, cl.delivered, cl.inflight, cl.due, cl.index >= 0, k.now(), cl.trustedUntil(), cl.line.cur == cl, cl.line.head != nil)
+			cl.name(), cl.ticket, cl.state, cl.joining, cl.asking, cl.abandoned, cl.leaving, cl.users, cl.delivered, cl.inflight, cl.due, cl.index >= 0, k.now(), cl.trustedUntil(), cl.line.cur == cl, cl.line.head != nil)
 	}
 	return b.String()
 }
