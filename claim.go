@@ -50,7 +50,6 @@ type claim struct {
 	alone       time.Duration // start of the reply that said "not contended"
 
 	leases *Lease // open ones, most recent first
-	lost   error  // sticky
 
 	// What the keeper does next, and when.
 	renewAt  time.Duration
@@ -73,6 +72,7 @@ type claim struct {
 	evicted   bool
 	contended bool
 	spent     bool // lend no more
+	lost      bool // sticky
 	delivered bool // a lease was ever made of it
 	unlocking bool // an Unlock is leaving it
 	leaving   bool // give it up, again and again until answered or leaveEnd

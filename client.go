@@ -223,7 +223,7 @@ func (k *core) close() error {
 	var keep []engine.Renewal // what MinHold keeps although its lease is still open
 	now := k.now()
 	for id, cl := range k.claims {
-		if cl.users > 0 && cl.lost == nil && cl.lock.MinHold > now-cl.heldAt {
+		if cl.users > 0 && !cl.lost && cl.lock.MinHold > now-cl.heldAt {
 			cl.linger, cl.keptTill = true, cl.heldAt+cl.lock.MinHold
 			keep = append(keep, engine.Renewal{Name: cl.name(), ID: id, Want: cl.want(now)})
 		}

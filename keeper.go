@@ -177,7 +177,7 @@ func (k *core) schedule(cl *claim) {
 	case cl.dropped || cl.asking:
 	case cl.leaving || cl.joining:
 		due = cl.renewAt
-	case cl.lost != nil: // its Unlock goes on from there
+	case cl.lost: // its Unlock goes on from there
 	default:
 		if !(cl.lock.NoRenew && cl.delivered && !cl.linger) {
 			due = cl.renewAt
@@ -268,12 +268,12 @@ func (k *core) renew(batch []engine.Renewal, bound time.Duration) {
 
 // renewed takes in one answer. Called with mu held.
 func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim, full bool) {
-	if cl.leaving || cl.lost != nil || cl.joining || cl.stale(got.Ticket) {
+	if cl.leaving || cl.lost || cl.joining || cl.stale(got.Ticket) {
 		return
 	}
 	// A lease whose time was up before the answer came has ended, whatever the
 	// answer says: its holder may have been told so already.
-	if k.expire(cl, now); cl.lost != nil {
+	if k.expire(cl, now); cl.lost {
 		return
 	}
 	if got.State == engine.Gone || cl.delivered && (got.Ticket > cl.ticket || got.State == engine.Waiting && s >= cl.heldAt) {
@@ -356,7 +356,7 @@ func (k *core) changed(got engine.Claim) {
 		return
 	}
 	cl := k.claims[got.ID]
-	if cl == nil || cl.leaving || cl.lost != nil || cl.stale(got.Ticket) {
+	if cl == nil || cl.leaving || cl.lost || cl.stale(got.Ticket) {
 		return
 	}
 	now := k.now()
@@ -416,7 +416,7 @@ func (k *core) giveBack(cl *claim, now time.Duration) {
 // expire loses a claim in use whose trusted-until has come.
 func (k *core) expire(cl *claim, now time.Duration) {
 	switch {
-	case cl.users == 0 || cl.lost != nil:
+	case cl.users == 0 || cl.lost:
 	case now >= cl.trustedUntil():
 		k.lose(cl, ErrLost, now)
 	case cl.lock.MaxHold > 0 && now >= cl.heldAt+cl.lock.MaxHold:
@@ -428,7 +428,7 @@ func (k *core) expire(cl *claim, now time.Duration) {
 // when they are unlocked: until then its holder may still be at work, and what
 // the engine keeps of it keeps others out.
 func (k *core) lose(cl *claim, cause error, now time.Duration) {
-	cl.lost = cause
+	cl.lost = true
 	for l := cl.leases; l != nil; l = l.next {
 		k.endLease(l, cause)
 	}

@@ -46,6 +46,7 @@ type Lease struct {
 	began time.Duration // asking; only where somebody wants to know
 
 	over atomic.Bool // released or lost: read without mu by Valid
+	own  hold
 
 	// Under core.mu.
 	ready      chan struct{} // capacity 1: delivered or failed
@@ -54,7 +55,6 @@ type Lease struct {
 	err        error         // why it was not delivered; once unlocked, what Unlock said
 	claim      *claim
 	hold       *hold // shared with re-entered leases
-	own        hold
 	token      Token // of one that gave up: of the claim it waited with
 	heldAt     time.Duration
 	cancel     context.CancelCauseFunc
@@ -66,7 +66,7 @@ type Lease struct {
 }
 
 // hold is one caller's hold of a claim, counted up by re-entering.
-type hold struct{ count int }
+type hold struct{ count int32 }
 
 type leaseKey struct{}
 

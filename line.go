@@ -269,7 +269,7 @@ func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
 	switch {
 	case k.closed:
 		return nothing // Close gives it up
-	case cl.lost != nil:
+	case cl.lost:
 		// Whoever held a lease always sends Leave: it frees the room of a
 		// marked claim. Unlock's answer is known without waiting for it.
 		if cl.users == 0 {

@@ -14,7 +14,7 @@ func (k *core) reenter(l *Lease, key lineKey) (done bool, err error) {
 		return false, nil
 	}
 	for o := l.outer; o != nil; o = o.outer {
-		if o.core != k || o.name != l.name || o.hold.count == 0 || o.claim.lost != nil || o.claim.req.Limit != engine.Max {
+		if o.core != k || o.name != l.name || o.hold.count == 0 || o.claim.lost || o.claim.req.Limit != engine.Max {
 			continue
 		}
 		cl := o.claim
@@ -23,8 +23,8 @@ func (k *core) reenter(l *Lease, key lineKey) (done bool, err error) {
 		}
 		now := k.now()
 		k.expire(cl, now)
-		if cl.lost != nil {
-			return true, cl.lost
+		if cl.lost {
+			return true, ErrLost
 		}
 		l.hold, l.claim, l.token, l.heldAt = o.hold, cl, o.token, now
 		l.hold.count++
