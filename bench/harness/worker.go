@@ -264,8 +264,17 @@ func (w *worker) reach(moment *atomic.Int64, ended <-chan struct{}) bool {
 
 func (w *worker) waitFor(ctx context.Context, phase int32) {
 	for w.phase.Load() < phase && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
+		time.Sleep(w.look())
 	}
+}
+
+// look is how often a worker looks what it is to do next. While it only keeps
+// locks, looking every millisecond would be most of the CPU that is measured.
+func (w *worker) look() time.Duration {
+	if w.job.Load.Kind == Keep {
+		return 50 * time.Millisecond
+	}
+	return time.Millisecond
 }
 
 func (w *worker) close() {
