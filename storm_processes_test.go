@@ -132,22 +132,20 @@ func (s *storm) processes() {
 						}
 					}
 				case 1: // hand over
-					h := ""
+					var h Handle
 					l, err := c.With(LockOptions{Detached: true}).Lock(ctx, names[s.n(3)])
 					if err == nil {
 						s.granted(l)
 						time.Sleep(hold)
 						s.forget(l)
-						var hd Handle
-						hd, err = l.Detach()
-						if hd == "" {
+						h, _ = l.Detach() // with an error, but a handle, if that is good
+						if h == "" {
 							l.Unlock()
 						}
-						h = string(hd)
 					}
 					if h != "" {
 						time.Sleep(s.dur(time.Second))
-						l, err := get(i+1).Adopt(ctx, Handle(h))
+						l, err := get(i+1).Adopt(ctx, h)
 						if err == nil {
 							s.mu.Lock()
 							s.last[l.name] = 0 // same token
