@@ -137,7 +137,9 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 		case <-waiting:
 		}
 	}()
-	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold, MaxHold: k.order.MaxHold})
+	// MaxHold is this process's to keep: the command gets its TERM before and
+	// its KILL at the end, which is no loss of the lease.
+	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold})
 	lease, err := k.order.lock(ctx, locks)
 	// Nobody else may take a signal from here on. One that came between the
 	// grant and now still counts: nothing has been started.
