@@ -199,7 +199,11 @@ func (c *Client) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 // unlocks or its TTL has passed. With now the name is free at once, which
 // overlaps with a holder that has not noticed yet. Errors: ErrNoClaim.
 func (c *Client) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
-	return wrap("evict", name, c.core.eng.Evict(ctx, name, ticket, now))
+	err := c.core.eng.Evict(ctx, name, ticket, now)
+	if err == nil && c.core.opts.Observer != nil {
+		c.core.opts.Observer.Observe(Event{Kind: EventEvict, Name: name, Token: Token(ticket << engine.LendBits)})
+	}
+	return wrap("evict", name, err)
 }
 
 // Guarantees says what the engine promises.

@@ -560,9 +560,14 @@ func TestEveryEventIsCounted(t *testing.T) {
 		<-l.Context().Done()
 		l.Unlock()
 		synctest.Wait()
+		// Evicted.
+		l = mustLock(t, other, "z")
+		if err := c.Evict(ctx, "z", l.Token().Ticket(), true); err != nil {
+			t.Fatal(err)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		want := map[EventKind]int{EventHeld: 2, EventLent: 9, EventReleased: 10, EventGaveUp: 2, EventLost: 1, EventEngineDown: 1, EventEngineUp: 1}
+		want := map[EventKind]int{EventHeld: 2, EventLent: 9, EventReleased: 10, EventGaveUp: 2, EventLost: 1, EventEvict: 1, EventEngineDown: 1, EventEngineUp: 1}
 		for kind, n := range want {
 			if counts[kind] != n {
 				t.Errorf("%v: %d events, want %d", kind, counts[kind], n)

@@ -37,8 +37,15 @@ const opAcquire = "acquire"
 
 var errWaited = errors.New("waited long enough")
 
-// obtain is every way to a lease.
+// obtain is every way to a lease. The caller holds what its context says.
 func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32) (*Lease, error) {
+	outer, _ := ctx.Value(leaseKey{}).(*Lease)
+	return c.obtainUnder(ctx, outer, op, name, units, limit)
+}
+
+// obtainUnder is obtain for a caller who holds outer, and what that was
+// obtained under.
+func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32) (*Lease, error) {
 	k := c.core
 	if ctx.Err() != nil {
 		return nil, wrap(op, name, context.Cause(ctx))
@@ -52,9 +59,8 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 			return nil, wrap(op, name, err)
 		}
 	}
-	l := &Lease{core: k, name: name, ctx: ctx, lock: &c.lock}
+	l := &Lease{core: k, name: name, ctx: ctx, lock: &c.lock, outer: outer}
 	l.hold = &l.own
-	l.outer, _ = ctx.Value(leaseKey{}).(*Lease)
 	if c.lock.Wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.lock.Wait, errWaited)

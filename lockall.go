@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"leasehold/engine"
 )
 
 // maxLockAll bounds LockAll, whose names are given up in one call.
@@ -33,21 +35,22 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) 
 	all.life, all.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	wait, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	last, _ := ctx.Value(leaseKey{}).(*Lease)
 	for _, name := range names {
 		// Under the lease before: this caller is an actor that holds something,
 		// and says so in its claim. Losing one ends the waiting for the rest.
-		l, err := c.Lock(wait, name)
+		l, err := c.obtainUnder(wait, last, "lock", name, engine.Max, engine.Max)
 		if err != nil {
 			return nil, errors.Join(err, all.Unlock())
 		}
 		all.leases = append(all.leases, l)
-		all.life = context.WithValue(all.life, leaseKey{}, l)
-		wait = context.WithValue(wait, leaseKey{}, l)
+		last = l
 		l.onLoss(func(cause error) {
 			all.cancel(cause)
 			stop(cause)
 		})
 	}
+	all.life = context.WithValue(all.life, leaseKey{}, last)
 	return all, nil
 }
 

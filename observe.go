@@ -33,11 +33,12 @@ const (
 	EventLost                            // a lease ended before Unlock: Token, Held, Err
 	EventReleased                        // Unlock ended a lease that was proven to its end: Token, Held
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
+	EventEvict                           // this client evicted a claim, its own or another's: Token as Line shows its ticket, without lends
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
 )
 
 func (k EventKind) String() string {
-	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "engine up"}
+	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -55,15 +56,15 @@ type Event struct {
 	Err          error
 }
 
-// LogTo is an Observer that writes to a slog.Logger: losses as errors, an
-// engine that is down as a warning, the rest at level debug.
+// LogTo is an Observer that writes to a slog.Logger: losses as errors, evictions
+// and an engine that is down as warnings, the rest at level debug.
 func LogTo(log *slog.Logger) Observer {
 	return ObserverFunc(func(e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
 		case EventLost:
 			level = slog.LevelError
-		case EventEngineDown:
+		case EventEngineDown, EventEvict:
 			level = slog.LevelWarn
 		case EventEngineUp:
 			level = slog.LevelInfo
