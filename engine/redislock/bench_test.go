@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"leasehold"
 	"leasehold/engine"
 )
 
@@ -84,6 +85,32 @@ func measure(goroutines, pairs int, pair func(i int)) time.Duration {
 func median(ds []time.Duration) time.Duration {
 	slices.Sort(ds)
 	return ds[len(ds)/2]
+}
+
+// BenchmarkClient is the same with package leasehold on top.
+func BenchmarkClient(b *testing.B) {
+	r := redis(b, nil)
+	for _, goroutines := range []int{1, 8, 64} {
+		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
+			locks, err := leasehold.New(open(b, "redis://"+r.Addr), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer locks.Close()
+			pairs := max(1, b.N/goroutines)
+			d := measure(goroutines, pairs, func(i int) {
+				l, err := locks.Lock(b.Context(), fmt.Sprint("client", i))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				if err := l.Unlock(); err != nil {
+					b.Error(err)
+				}
+			})
+			b.ReportMetric(float64(d)/float64(pairs*goroutines), "ns/pair")
+		})
+	}
 }
 
 // BenchmarkHandOver relays one name among eight clients and, for the floor, a

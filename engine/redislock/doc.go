@@ -62,6 +62,9 @@
 // ReadTimeout and WriteTimeout are ConnWriteTimeout; MaxRetries does not
 // matter: no script is repeated except by claim ID.
 //
+// An engine uses the client's shared connections, one more for its subscription
+// and, on a single server, one for calls that come one at a time.
+//
 // # Keys
 //
 // A name has one key, {prefix}{xx}:name with xx from the name alone, so that

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/boottime"
 )
 
 // register is the claims this engine must leave when it is closed: all that it
@@ -20,11 +19,11 @@ type register struct {
 
 type registered struct {
 	name  string
-	until time.Duration // by boottime; at least the claim's deadline
+	until time.Time // at least the claim's deadline; only tidying hangs on it
 }
 
 func (r *register) add(id engine.ID, name string, ttl time.Duration) {
-	now := boottime.Now()
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.m == nil {
@@ -32,23 +31,25 @@ func (r *register) add(id engine.ID, name string, ttl time.Duration) {
 	}
 	if len(r.m) >= r.sweep {
 		for id, c := range r.m {
-			if c.until < now {
+			if c.until.Before(now) {
 				delete(r.m, id)
 			}
 		}
 		r.sweep = max(1024, 2*len(r.m))
 	}
 	// A request may be under way for a while before its TTL begins to count.
-	r.m[id] = registered{name, now + ttl + time.Minute}
+	r.m[id] = registered{name, now.Add(ttl + time.Minute)}
 }
 
 func (r *register) extend(id engine.ID, ttl time.Duration) {
-	until := boottime.Now() + ttl + time.Minute
+	until := time.Now().Add(ttl + time.Minute)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c, ok := r.m[id]; ok {
-		c.until = max(c.until, until)
-		r.m[id] = c
+		if until.After(c.until) {
+			c.until = until
+			r.m[id] = c
+		}
 	}
 }
 

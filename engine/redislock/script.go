@@ -91,7 +91,7 @@ const attempts = 5
 
 // run makes one call.
 func (e *server) run(ctx context.Context, s *script, c call) answer {
-	a := answer{RedisResult: e.client.Do(ctx, s.command(e.client, false, c.keys, c.args))}
+	a := answer{RedisResult: e.do(ctx, s.command(e.client, false, c.keys, c.args))}
 	return e.insist(ctx, s, c, a)
 }
 

@@ -17,6 +17,8 @@ type server struct {
 	client rueidis.Client
 	own    bool // Close closes the client
 	claims register
+	lane   lane
+	group  group
 
 	closed   atomic.Bool
 	closing  chan struct{}
@@ -46,6 +48,7 @@ func (e *server) close(leave func(context.Context, []engine.Claim) ([]engine.Cla
 	} else if err != nil {
 		err = fmt.Errorf("redislock: %d claims were not left and end by their TTL: %w", n, err)
 	}
+	e.closeLane()
 	e.spawning.Lock()
 	e.waited = true
 	e.spawning.Unlock()
