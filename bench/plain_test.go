@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/bench/harness"
+	"leasehold/bench/peers"
+	"leasehold/engine/redislock"
+	"leasehold/internal/servers"
+)
+
+// plainEnv makes the test binary one process of TestPlainLayoutIsSharedLive:
+// who locks, the server, the folder and how often.
+const plainEnv = "LEASEHOLD_BENCH_PLAIN"
+
+// TestPlainLayoutIsSharedLive has two processes of leasehold and two of a peer
+// add to one number that nothing but the lock protects. Each side must wait for
+// the other and be waited for; no addition may be lost.
+func TestPlainLayoutIsSharedLive(t *testing.T) {
+	if job := os.Getenv(plainEnv); job != "" {
+		if err := plainProcess(t.Context(), strings.Split(job, "|")); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	servers.Need(t, "redis-server")
+	const rounds = 40
+	for _, peer := range []string{"redsync", "redislock"} {
+		t.Run(peer, func(t *testing.T) {
+			r := servers.Redis(t, nil)
+			dir := t.TempDir()
+			var cmds []*exec.Cmd
+			for i := range 4 {
+				who := "leasehold"
+				if i%2 == 1 {
+					who = peer
+				}
+				cmd := exec.Command(os.Args[0], "-test.run=^TestPlainLayoutIsSharedLive$", "-test.timeout=100s")
+				cmd.Env = append(os.Environ(), plainEnv+"="+strings.Join([]string{who, r.Addr, dir, strconv.Itoa(rounds)}, "|"))
+				cmd.Stderr = os.Stderr
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				cmds = append(cmds, cmd)
+			}
+			for _, cmd := range cmds {
+				if err := cmd.Wait(); err != nil {
+					t.Error(err)
+				}
+			}
+			wrote, err := os.ReadFile(filepath.Join(dir, "number"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			order, err := os.ReadFile(filepath.Join(dir, "order"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(wrote) != strconv.Itoa(4*rounds) {
+				t.Errorf("counted %s of %d", wrote, 4*rounds)
+			}
+			// Who held after whom: both ways, or one side never waited.
+			there, back := 0, 0
+			holders := strings.Fields(string(order))
+			for i := 1; i < len(holders); i++ {
+				switch {
+				case holders[i-1] == "leasehold" && holders[i] == peer:
+					there++
+				case holders[i-1] == peer && holders[i] == "leasehold":
+					back++
+				}
+			}
+			if there < 2 || back < 2 {
+				t.Errorf("void: %d times from leasehold to %s and %d times back", there, peer, back)
+			}
+		})
+	}
+}
+
+// locking is a lock of either side.
+type locking func(ctx context.Context) (unlock func() error, err error)
+
+func plainProcess(ctx context.Context, job []string) error {
+	who, addr, dir := job[0], job[1], job[2]
+	rounds, err := strconv.Atoi(job[3])
+	if err != nil {
+		return err
+	}
+	lock, closer, err := plainLock(ctx, who, addr)
+	if err != nil {
+		return err
+	}
+	defer closer()
+	for range rounds {
+		unlock, err := lock(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", who, err)
+		}
+		if err := plainAdd(dir, who); err != nil {
+			return err
+		}
+		if err := unlock(); err != nil {
+			return fmt.Errorf("%s: %w", who, err)
+		}
+		time.Sleep(30 * time.Millisecond) // or one process would do all its rounds at once
+	}
+	return nil
+}
+
+func plainLock(ctx context.Context, who, addr string) (locking, func(), error) {
+	const name = "shared {with} others"
+	if who == "leasehold" {
+		eng, err := redislock.Open(ctx, "redis://"+addr+"?layout=plain")
+		if err != nil {
+			return nil, nil, err
+		}
+		locks, err := leasehold.New(eng, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(ctx context.Context) (func() error, error) {
+			l, err := locks.Lock(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return l.Unlock, nil
+		}, func() { locks.Close() }, nil
+	}
+	peer := peers.Redsync(1)
+	if who == "redislock" {
+		peer = peers.Redislock()
+	}
+	l, err := peer.Open(ctx, harness.Endpoint{Addrs: []string{addr}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) (func() error, error) {
+		for {
+			unlock, err := l.Lock(ctx, name)
+			if err == nil {
+				return unlock, nil
+			}
+			// redsync gives up after 32 tries and is called again.
+			if ctx.Err() != nil || !strings.Contains(err.Error(), "lock") {
+				return nil, err
+			}
+		}
+	}, func() { l.Close() }, nil
+}
+
+// plainAdd reads, waits a moment and writes: two at once lose an addition.
+func plainAdd(dir, who string) error {
+	number := filepath.Join(dir, "number")
+	text, err := os.ReadFile(number)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	n, _ := strconv.Atoi(string(text)) // empty at first
+	time.Sleep(2 * time.Millisecond)
+	if err := os.WriteFile(number, []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "order"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(f, who); err != nil {
+		return err
+	}
+	return f.Close()
+}
