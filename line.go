@@ -3,7 +3,6 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"leasehold/engine"
@@ -162,17 +161,6 @@ func (k *core) enter(l *Lease, key lineKey) (*localLine, *claim, error) {
 	return ln, k.pump(ln, false, k.now()), nil
 }
 
-// lendable: such leases may be made of any claim, and leave one as it was.
-func (o *LockOptions) lendable() bool {
-	return o.MinHold == 0 && o.MaxHold == 0 && !o.NoRenew && !o.Detached
-}
-
-// lendable: Lock and RLock share claims; permits are each caller's own, also
-// those of the limit Max.
-func lendable(units, limit int32) bool {
-	return limit == engine.Max && (units == engine.Max || units == 1)
-}
-
 // pump moves the line on as far as it can, and returns a claim that somebody
 // has to Join (attempt). Called with mu held, whenever a caller came or a claim
 // changed; answered says that the engine just proved the line's claim.
@@ -196,76 +184,6 @@ func (k *core) pump(ln *localLine, answered bool, now time.Duration) *claim {
 		return nil // its answer pumps again
 	}
 	return k.lend(ln, cl, now)
-}
-
-// lend delivers what the line's claim may still give, or replaces it.
-func (k *core) lend(ln *localLine, cl *claim, now time.Duration) *claim {
-	for ln.head != nil {
-		if cl.delivered && !k.mayLend(cl, now) {
-			if cl.users > 0 {
-				// Readers still use it. It ends with the last of them, and
-				// takes no new one: who waits behind it must get a turn.
-				ln.cur = nil
-				return k.newClaim(ln, nil)
-			}
-			return k.newClaim(ln, cl)
-		}
-		k.give(cl, ln.pop(), now)
-		if cl.exclusive() {
-			return nil
-		}
-	}
-	return nil
-}
-
-// mayLend decides whether a claim that was used may be used once more, and
-// counts it. While another process waits, lending is bounded in number and
-// time, so that first come, first served holds between processes up to that.
-func (k *core) mayLend(cl *claim, now time.Duration) bool {
-	if cl.spent || cl.lends >= 1<<engine.LendBits-1 && cl.exclusive() {
-		return false
-	}
-	if !cl.contended && now-cl.alone < believe {
-		return true
-	}
-	if cl.contendedAt == 0 {
-		cl.contendedAt, cl.budget = now, int32(min(k.opts.LendBudget, 1<<30))
-	}
-	if cl.budget <= 0 || now-cl.contendedAt >= k.opts.LendTime {
-		cl.spent = true
-		return false
-	}
-	cl.budget--
-	return true
-}
-
-// give makes l a lease of cl and wakes its caller.
-func (k *core) give(cl *claim, l *Lease, now time.Duration) {
-	kind := EventHeld
-	if cl.delivered {
-		kind = EventLent
-		if cl.exclusive() {
-			cl.lends++
-		}
-	}
-	cl.users++
-	if !cl.delivered || cl.keptTill != 0 || cl.due > cl.trustedUntil() {
-		// From now on its deadline is somebody's. A claim lent on at once has it
-		// on the agenda already.
-		if !cl.delivered {
-			cl.delivered, cl.heldAt = true, now
-		}
-		cl.keptTill = 0
-		k.schedule(cl)
-	}
-	l.claim, l.heldAt = cl, now
-	l.token = Token(cl.ticket<<engine.LendBits | uint64(cl.lends))
-	l.hold.count++
-	cl.add(l)
-	if k.opts.Observer != nil {
-		k.event(Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Waited: now - l.began})
-	}
-	l.ready <- struct{}{} // capacity 1, sent once
 }
 
 // released goes on after the last hold of l's claim ended. It returns what
@@ -304,89 +222,6 @@ func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
 	cl.leaving, cl.asking, cl.unlocking = true, true, true
 	k.schedule(cl)
 	return leaveIt
-}
-
-// giveUp takes l out of its line. It reports false if l was answered already.
-func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
-	k.mu.Lock()
-	defer k.unlock()
-	if l.line == nil {
-		return false
-	}
-	ln.remove(l)
-	l.err = cause
-	if ln.cur != nil {
-		l.token = Token(ln.cur.ticket << engine.LendBits)
-	}
-	if ln.lastErr != nil {
-		l.err = fmt.Errorf("%w: %w", ErrUnavailable, ln.lastErr)
-		if cause != errWaited {
-			l.err = fmt.Errorf("%w (%w)", l.err, cause)
-		}
-	}
-	switch cl := ln.cur; {
-	case cl == nil || cl.users > 0 || cl.keptTill != 0:
-	case ln.head == nil:
-		ln.cur = nil
-		k.abandon(cl)
-	case cl.joining && !cl.asking:
-		// It was this caller's goroutine that asked; others still wait.
-		k.renewNow(cl, k.now())
-	}
-	return true
-}
-
-// failClaim answers everybody who waits for cl with err. The line may wait for
-// another claim by now: those who came after cl was abandoned.
-func (k *core) failClaim(cl *claim, err error) {
-	if cl.line.cur == cl {
-		cl.line.cur = nil
-		k.failAll(cl.line, err)
-	}
-}
-
-// failAll answers everybody in the line with err.
-func (k *core) failAll(ln *localLine, err error) {
-	for ln.head != nil {
-		l := ln.pop()
-		l.err = err
-		l.ready <- struct{}{}
-	}
-}
-
-// explain makes an error of why l got nothing: for ErrHeld it looks who holds
-// the name. Called without mu.
-func (k *core) explain(ctx context.Context, op string, l *Lease, err error) error {
-	waited := time.Duration(0)
-	if l.began > 0 {
-		waited = k.now() - l.began
-	}
-	if err == errWaited || err == ErrHeld {
-		err = k.heldError(ctx, l, waited)
-	}
-	err = wrap(op, l.name, err)
-	if k.opts.Observer != nil {
-		k.opts.Observer.Observe(Event{Kind: EventGaveUp, Name: l.name, Waited: waited, Err: err})
-	}
-	return err
-}
-
-func (k *core) heldError(ctx context.Context, l *Lease, waited time.Duration) error {
-	held := &HeldError{Name: l.name, Waited: waited}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	line, err := k.eng.Line(ctx, l.name)
-	if err != nil {
-		return held // that somebody holds it is known; who, is not
-	}
-	for _, c := range line.Claims {
-		if c.State == engine.Held {
-			held.By = append(held.By, c)
-		} else if l.token == 0 || c.Ticket < l.token.Ticket() {
-			held.Ahead++ // not this caller's own claim, which is being left
-		}
-	}
-	return held
 }
 
 // ready is a channel to wait on. They are pooled, since at a million hand-overs
