@@ -24,7 +24,8 @@ func conformance(name string, r *servers.RedisServer, scheme string) enginetest.
 	var mu sync.Mutex
 	proxies := map[engine.Engine]*servers.Proxy{}
 	return enginetest.Harness{
-		Name: name,
+		Name:      name,
+		Committed: "../../docs/guarantees",
 		New: func(t testing.TB) engine.Engine {
 			teach(t, r)
 			p := unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })

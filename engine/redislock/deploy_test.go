@@ -22,9 +22,10 @@ func TestConformanceSentinel(t *testing.T) {
 	t.Parallel()
 	s := servers.Sentinel(t, nil)
 	enginetest.Run(t, enginetest.Harness{
-		Name: "redislock (Sentinel)",
-		New:  func(t testing.TB) engine.Engine { return open(t, sentinelURL(s)) },
-		Kill: func(t testing.TB, e engine.Engine) { kill(e) },
+		Name:      "redislock-sentinel",
+		Committed: "../../docs/guarantees",
+		New:       func(t testing.TB) engine.Engine { return open(t, sentinelURL(s)) },
+		Kill:      func(t testing.TB, e engine.Engine) { kill(e) },
 		Forget: func(t testing.TB) {
 			primary, err := s.Primary()
 			if err != nil {
@@ -52,9 +53,10 @@ func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	enginetest.Run(t, enginetest.Harness{
-		Name: "redislock (Cluster)",
-		New:  func(t testing.TB) engine.Engine { return open(t, clusterURL(c)) },
-		Kill: func(t testing.TB, e engine.Engine) { kill(e) },
+		Name:      "redislock-cluster",
+		Committed: "../../docs/guarantees",
+		New:       func(t testing.TB) engine.Engine { return open(t, clusterURL(c)) },
+		Kill:      func(t testing.TB, e engine.Engine) { kill(e) },
 		Forget: func(t testing.TB) {
 			for _, n := range c.Nodes[:3] {
 				if _, err := n.Do("FLUSHALL"); err != nil {

@@ -14,7 +14,7 @@ import (
 func TestConformancePlain(t *testing.T) {
 	t.Parallel()
 	r := redis(t, &servers.RedisOptions{Durable: true})
-	h := conformance("redislock (plain)", r, "redis://?layout=plain")
+	h := conformance("redislock-plain", r, "redis://?layout=plain")
 	h.Polls = true
 	enginetest.Run(t, h)
 }
@@ -23,10 +23,11 @@ func TestConformancePlainCluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	enginetest.Run(t, enginetest.Harness{
-		Name:  "redislock (plain, Cluster)",
-		New:   func(t testing.TB) engine.Engine { return open(t, clusterURL(c)+"?layout=plain") },
-		Kill:  func(t testing.TB, e engine.Engine) { kill(e) },
-		Polls: true,
+		Name:      "redislock-plain-cluster",
+		Committed: "../../docs/guarantees",
+		New:       func(t testing.TB) engine.Engine { return open(t, clusterURL(c)+"?layout=plain") },
+		Kill:      func(t testing.TB, e engine.Engine) { kill(e) },
+		Polls:     true,
 	})
 }
 
