@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -39,6 +40,22 @@ func TestOwnerSurvivesItsText(t *testing.T) {
 	if got := engine.ParseOwner("not ours"); got.Label != "not ours" {
 		t.Errorf("%+v", got)
 	}
+}
+
+func TestPlainOwnersAreWrittenAsJSONWritesThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,40}`))
+		o := engine.Owner{
+			Host:  text.Draw(t, "host"),
+			PID:   rapid.Int().Draw(t, "pid"),
+			Label: text.Draw(t, "label"),
+			Since: time.Unix(rapid.Int64Range(-1<<36, 1<<37).Draw(t, "since"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
+		}
+		want, err := json.Marshal(o)
+		if err == nil && o.Text() != string(want) {
+			t.Fatalf("%s, JSON writes %s", o.Text(), want)
+		}
+	})
 }
 
 func TestIDsAreNotPrinted(t *testing.T) {
