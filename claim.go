@@ -8,8 +8,7 @@ import (
 )
 
 // request is what a claim asks for, less its name, which the line has, and less
-// its owner, which is needed only until
-// it has joined and is the larger part.
+// its owner, which is needed only until it has joined and is the larger part.
 type request struct {
 	ID, Replaces engine.ID
 	Units, Limit int32
@@ -36,7 +35,8 @@ type claim struct {
 	ticket uint64
 
 	// trusted until = start of the last successful Join or Renew + granted TTL
-	// - margin, and it never moves earlier. Zero: nothing proven yet.
+	// - margin. In one life of the claim (see reborn) it never moves earlier.
+	// Zero: nothing proven yet.
 	trusted atomic.Int64
 	granted time.Duration // by that call
 	proof   time.Duration // its start

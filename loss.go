@@ -6,7 +6,7 @@ import (
 	"leasehold/engine"
 )
 
-// expire loses a claim in use whose trusted-until has come.
+// expire loses a claim in use whose trusted-until, or MaxHold, has come.
 func (k *core) expire(cl *claim, now time.Duration) {
 	switch {
 	case cl.users == 0 || cl.lost:

@@ -75,7 +75,7 @@ func TestRedisKillStopRestart(t *testing.T) {
 func TestServerDiesWithAProcessThatWasKilled(t *testing.T) {
 	Need(t, "redis-server")
 	if !diesWithParent {
-		t.Skip("only Linux ends children with their parent")
+		Missing(t, "only Linux ends children with their parent")
 	}
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), "LEASEHOLD_SERVERS_CHILD=1")
