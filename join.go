@@ -55,9 +55,9 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 // the caller whose ctx this is may have its lease, or have gone, by then.
 func (k *core) attempt(ctx context.Context, cl *claim) {
 	s := k.now() // before the request is written: rule R1
-	bounded, cancel := context.WithTimeout(ctx, cl.req.WaitTTL)
-	defer cancel()
-	got, err := k.eng.Join(bounded, cl.req.full(cl.name(), cl.owner))
+	call := withBound(ctx, cl.req.WaitTTL)
+	defer call.end()
+	got, err := k.eng.Join(call, cl.req.full(cl.name(), cl.owner))
 	k.mu.Lock()
 	defer k.unlock()
 	k.join(k.joined(cl, s, got, err, ctx.Err() != nil))
@@ -254,8 +254,8 @@ func (k *core) leaveLater(cl *claim, now time.Duration) {
 
 // leaveNow gives claims up in one call and says what each Unlock has to report.
 func (k *core) leaveNow(cls ...*claim) []error {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
-	defer cancel()
+	ctx := withBound(context.Background(), releaseBound)
+	defer ctx.end()
 	query := make([]engine.Claim, len(cls))
 	for i, cl := range cls {
 		query[i] = engine.Claim{Name: cl.name(), ID: cl.req.ID}

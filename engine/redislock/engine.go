@@ -119,7 +119,7 @@ func (e *Engine) join(ctx context.Context, key string, args []string, r *engine.
 	}
 	if m.IsInt64() {
 		ticket, err := m.AsInt64()
-		return engine.Claim{Ticket: uint64(ticket), Units: r.Units, Limit: r.Limit, State: engine.Held, TTL: r.WaitTTL.Truncate(time.Microsecond)}, err
+		return settled(ticket, r), err
 	}
 	b, err := m.ToString()
 	if err != nil {
@@ -139,6 +139,16 @@ func (e *Engine) join(ctx context.Context, key string, args []string, r *engine.
 		return engine.Claim{}, engine.Refuse("%d claims are in line already, which is the most", u32(b[1:]))
 	}
 	return engine.Claim{}, fmt.Errorf("redis: not an answer of ours: %d bytes", len(b))
+}
+
+// settled is the usual answer to a Join: a ticket of who holds, minus a ticket of
+// who waits behind others.
+func settled(ticket int64, r *engine.Request) engine.Claim {
+	c := engine.Claim{Ticket: uint64(ticket), Units: r.Units, Limit: r.Limit, State: engine.Held, TTL: r.WaitTTL.Truncate(time.Microsecond)}
+	if ticket < 0 {
+		c.Ticket, c.State = uint64(-ticket), engine.Waiting
+	}
+	return c
 }
 
 // Renew implements [engine.Engine].

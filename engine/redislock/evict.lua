@@ -27,7 +27,7 @@ if p then
 	untold(l, p, -1)
 	p.evicted = true
 	change(l, p)
-	note(l, p, 3)
+	note(l, p, 3, contended(l, p))
 	if not p.held or ARGV[2] == '1' then
 		remove(l, p)
 		settle(l, now, NONE)

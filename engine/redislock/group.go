@@ -8,57 +8,151 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// group collects commands of concurrent callers and sends them together.
+// group collects uncontended Joins and Leaves of concurrent callers into calls
+// of group.lua. With many callers most of the work of a lock is not the lock: it
+// is beginning a script, reading the clock, writing and reading a request. So
+// they share that.
 //
-// rueidis pipelines them too, but its writer is woken by the first command of
-// several and sends that one alone: with many callers most of a process's time
-// then goes into system calls with one or two commands each. Here the first
-// caller's command waits for as long as it takes every goroutine that is ready
-// to run to have its turn, and no longer: nothing waits for a clock.
+// A call waits for as long as it takes every goroutine that is ready to run to
+// have its turn, or until there is enough for one request, and no longer: never
+// for a clock.
 type group struct {
-	mu         sync.Mutex
-	commands   []rueidis.Completed
-	results    []chan rueidis.RedisResult
-	collecting bool // somebody will send what is here
+	script script
+
+	mu        sync.Mutex
+	gathering []*member
+	flying    map[*flight]struct{}
+	idle      sync.Pool // of *member
 }
 
-// many is how many calls must be under way before they are sent in groups. With
-// fewer the detour costs more than it saves.
-const many = 32
+// flight is one request under way.
+type flight struct{ members []*member }
 
-// inGroup sends one command together with others.
-func (e *server) inGroup(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	result := make(chan rueidis.RedisResult, 1)
+// member is one caller's call.
+type member struct {
+	ctx    context.Context
+	call   call
+	result chan reply // capacity 1
+	given  bool       // under group.mu, while its batch flies: nobody waits any more
+}
+
+// reply is what became of a member: simple is false if nothing was done.
+type reply struct {
+	rueidis.RedisResult
+	simple bool
+}
+
+const (
+	// many is how many calls must be under way before they are sent in groups.
+	// With fewer the detour costs more than it saves.
+	many = 32
+
+	// enough is how many are sent at once, so that the server works on some while
+	// this process makes the next.
+	enough = 16
+)
+
+// inGroup makes one call of a script with others. It reports false if that
+// script itself has to be asked.
+func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool) {
 	g := &e.group
+	m, _ := g.idle.Get().(*member)
+	if m == nil {
+		m = &member{result: make(chan reply, 1)}
+	}
+	m.ctx, m.call = ctx, c
 	g.mu.Lock()
-	g.commands = append(g.commands, cmd)
-	g.results = append(g.results, result)
-	first := !g.collecting
-	g.collecting = true
-	g.mu.Unlock()
-	if first {
+	g.gathering = append(g.gathering, m)
+	switch len(g.gathering) {
+	case 1:
 		// Not the caller itself: its context may end before the answers come.
-		go e.sendGroup()
+		go e.sendGathered()
+	case enough:
+		go e.sendGroup(g.take())
 	}
-	select {
-	case r := <-result:
-		return r
-	case <-ctx.Done():
-		return rueidis.NewErrorResult(ctx.Err())
+	g.mu.Unlock()
+	r := <-m.result // overdue answers if ctx ends first
+	if m.given {
+		return r.RedisResult, true // the group still has it: not for others
+	}
+	m.ctx, m.call = nil, call{}
+	g.idle.Put(m)
+	return r.RedisResult, r.simple
+}
+
+// take begins a flight with what was gathered. Called with mu held.
+func (g *group) take() *flight {
+	if len(g.gathering) == 0 {
+		return nil
+	}
+	b := &flight{g.gathering}
+	g.gathering = make([]*member, 0, enough)
+	if g.flying == nil {
+		g.flying = map[*flight]struct{}{}
+	}
+	g.flying[b] = struct{}{}
+	return b
+}
+
+func (e *server) sendGathered() {
+	runtime.Gosched()
+	e.group.mu.Lock()
+	b := e.group.take()
+	e.group.mu.Unlock()
+	if b != nil {
+		e.sendGroup(b)
 	}
 }
 
-func (e *server) sendGroup() {
-	runtime.Gosched()
+func (e *server) sendGroup(b *flight) {
 	g := &e.group
-	g.mu.Lock()
-	commands, results := g.commands, g.results
-	g.commands, g.results = make([]rueidis.Completed, 0, len(commands)), make([]chan rueidis.RedisResult, 0, len(results))
-	g.collecting = false
-	g.mu.Unlock()
+	n := len(b.members)
+	keys, args := make([]string, 0, n), make([]string, 0, 2*n)
+	for _, m := range b.members {
+		lifetime := ""
+		if len(m.call.args) > 1 {
+			lifetime = m.call.args[1]
+		}
+		keys, args = append(keys, m.call.keys[0]), append(args, m.call.args[0], lifetime)
+	}
 	// No context: one caller's must not break off the others. The client's own
 	// time-out ends the connection if the server is silent.
-	for i, r := range e.client.DoMulti(context.Background(), commands...) {
-		results[i] <- r
+	ctx := context.Background()
+	r := e.client.Do(ctx, g.script.command(e.client, false, keys, args))
+	if noScript(r.Error()) {
+		r = e.client.Do(ctx, g.script.command(e.client, true, keys, args))
+	}
+	// A connection that broke may have carried it out, or not; what the server
+	// itself refused has done nothing, and each finds out why by itself.
+	results, err := r.ToArray()
+	unclear := err != nil && r.NonRedisError() != nil
+
+	g.mu.Lock()
+	delete(g.flying, b)
+	g.mu.Unlock()
+	for i, m := range b.members {
+		switch {
+		case m.given:
+		case unclear:
+			m.result <- reply{rueidis.NewErrorResult(err), true}
+		case len(results) != n || results[i].IsNil():
+			m.result <- reply{}
+		default:
+			m.result <- reply{rueidis.NewResult(results[i], nil), true}
+		}
+	}
+}
+
+// overdue answers callers whose contexts have ended. Their calls go on.
+func (g *group) overdue() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for b := range g.flying {
+		for _, m := range b.members {
+			if err := m.ctx.Err(); err != nil && !m.given {
+				m.given = true
+				m.result <- reply{rueidis.NewErrorResult(err), true}
+			}
+		}
 	}
 }

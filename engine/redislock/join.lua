@@ -7,8 +7,8 @@
 --   ARGV[3]  n: held at once or not at all; or the ID of a claim to leave in
 --            the same step; or absent
 --
--- Returns the ticket alone if nobody was in line; else what say() packs; or a
--- refusal that left nothing behind: L and the line's limit, C and how many are
+-- Returns the ticket alone if nobody was in line, minus the ticket if others wait
+-- before it; else what say() packs; or a refusal that left nothing behind: L and the line's limit, C and how many are
 -- in line, T: tickets have run out, X: the key is not ours.
 
 local key = KEYS[1]
@@ -38,27 +38,33 @@ if not m or string.byte(m) == 69 and #m == 17 then
 	return ticket
 end
 
-local flags, units, limit, id = struct.unpack('>BI4I4c16', ARGV[1])
+-- Others wait already, or will have to: a contended lock. Nobody has expired, so
+-- this claim goes behind the last one, and a holder who has not heard that
+-- somebody waits is told. Whatever is less simple goes the long way, which does
+-- the same for this case and costs several times as much.
 local ttl = tonumber(ARGV[2])
-
--- Others wait already, so this claim waits too, behind them, and every holder has
--- been told by the first of them.
--- The short way for a contended name, as in leave.lua.
-if string.byte(m) == 70 and #m == 97 and not ARGV[3] then
-	local last, expiry, limited, count, waiting, untold, sum, soonest, first, wait, tail =
-		struct.unpack('>I8I8I4I4I4I4I8I8c16c16c16', m, 2)
+if string.byte(m) == 81 and #m == 98 and not ARGV[3] then
+	local last, expiry, soonest, tail, untold, limited = struct.unpack('>I8I8I8c16I4c4', m, 2)
+	local flags, units, limit, id = struct.unpack('>Bc4c4c16', ARGV[1])
 	local deadline = now + ttl
-	if waiting > 0 and limited == limit and count < 10000 and now < soonest and last < now
-		and expiry >= deadline + KEEP / 2 then
+	if units == limited and limit == limited and now < soonest and last < now and expiry >= deadline + KEEP / 2
+		and redis.call('HLEN', key) <= 10000 then
 		local two = redis.call('HMGET', key, id, tail)
 		if not two[1] then
+			local ahead, wait, none = two[2], string.sub(m, 74, 89), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+			local first = wait == none -- to wait: then the tail is the holder
 			if deadline < soonest then soonest = deadline end
-			redis.call('HSET', key, 'm', struct.pack('>c1I8I8I4I4I4I4I8I8c16c16c16', 'F', now, expiry, limit,
-				count + 1, waiting + 1, untold, sum, soonest, first, wait, id),
-				tail, string.sub(two[2], 1, 37) .. id .. string.sub(two[2], 54),
-				id, struct.pack('>I8I8I4Bc16c16', now, deadline, units, flags - 1, tail,
-				'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0') .. string.sub(ARGV[1], 26))
-			return struct.pack('>BI8I4I4I8I8', 1, now, units, limit, ttl, 0)
+			redis.call('HSET', key, 'm', struct.pack('>c1I8I8I8c16I4', 'Q', now, expiry, soonest, id, 0)
+				.. string.sub(m, 46, 73) .. (first and id or wait) .. string.sub(m, 90),
+				tail, id .. string.sub(ahead, 17),
+				id, none .. tail .. struct.pack('>I8Bc4I8', now, flags - 1, units, deadline) .. string.sub(ARGV[1], 26))
+			if not first then return -now end
+			if untold > 0 then
+				redis.pcall('PUBLISH', string.sub(ahead, 55, 54 + string.byte(ahead, 54)), tail .. '\6'
+					.. string.sub(ahead, 33, 40) .. string.sub(ahead, 42, 45) .. limited .. key)
+			end
+			local look = struct.unpack('>I8', ahead, 46) - now
+			return struct.pack('>BI8c4c4I8I8', 1, now, units, limit, ttl, look)
 		end
 	end
 end
@@ -67,6 +73,7 @@ end
 
 local l = open(key, m)
 if not l then return 'X' end
+local flags, units, limit, id = struct.unpack('>BI4I4c16', ARGV[1])
 
 -- A retry of a Join whose answer was lost. What it replaced is gone since the
 -- first arrival.
@@ -84,7 +91,8 @@ end
 purge(l, now)
 local nowait = ARGV[3] == 'n'
 local replaced = ARGV[3] and not nowait and get(l, ARGV[3])
-local others = l.count - (replaced and 1 or 0)
+local others = (l.first == NONE and 0 or 1) - (replaced and 1 or 0)
+if l.form == 'F' or l.form == 'Q' then others = redis.call('HLEN', key) - #l.gone - (replaced and 2 or 1) end
 if others > 0 and l.limit ~= limit then return struct.pack('>c1I4', 'L', l.limit) end
 if others >= 10000 then return struct.pack('>c1I4', 'C', others) end
 local ticket = math.max(l.last + 1, now)
@@ -93,7 +101,7 @@ if ticket > NEVER then return 'T' end
 if replaced then remove(l, replaced) end
 if nowait then
 	settle(l, now, id)
-	if l.waiting > 0 or l.sum + units > limit then
+	if l.wait ~= NONE or l.sum + units > limit then
 		tellholders(l)
 		store(l, true)
 		return say(3, false, false, 0, units, limit, 0, 0)
@@ -109,7 +117,11 @@ if l.tail == NONE then l.first = id else
 	change(l, q)
 end
 l.claims[id] = p
-l.tail, l.last, l.limit, l.count, l.waiting, l.changed = id, ticket, limit, l.count + 1, l.waiting + 1, true
+l.tail, l.last, l.limit, l.changed = id, ticket, limit, true
+if l.whole and units ~= limit then
+	l.whole = false
+	if l.first ~= id then change(l, get(l, l.first)) end -- form Q did not say that it holds
+end
 if l.wait == NONE then l.wait = id end
 if p.deadline < l.soonest then l.soonest = p.deadline end
 settle(l, now, id)

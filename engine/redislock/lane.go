@@ -2,10 +2,13 @@ package redislock
 
 import (
 	"context"
+	"net"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"leasehold/engine"
 )
 
 // lane is a connection of its own for calls that come one at a time.
@@ -22,10 +25,21 @@ import (
 // knows which server to ask, and a connection it does not manage would go on
 // asking one that was demoted.
 type lane struct {
-	busy  atomic.Int32 // calls under way, on the lane or not
-	mu    sync.Mutex   // held while the lane is used, or its state changes
-	conn  *dedicated
+	mu    sync.Mutex // held while the lane is used, or its state changes
+	conn  laneConn
+	own   bool // conn is a client with one socket
 	state laneState
+
+	using sync.Mutex
+	ctx   context.Context // of the call under way
+	age   int             // in ticks
+	cut   error           // why it was broken off
+}
+
+// laneConn is one connection that nobody else uses.
+type laneConn interface {
+	Do(context.Context, rueidis.Completed) rueidis.RedisResult
+	Close()
 }
 
 type laneState uint8
@@ -37,75 +51,137 @@ const (
 	laneClosed // for good
 )
 
-// do sends one command.
-func (e *server) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	defer e.lane.busy.Add(-1)
-	busy := e.lane.busy.Add(1)
-	if busy == 1 && e.client.Mode() == rueidis.ClientModeStandalone && e.lane.mu.TryLock() {
-		switch e.lane.state {
-		case laneOpen:
-			defer e.lane.mu.Unlock()
-			return e.onLane(ctx, cmd)
-		case laneNone:
-			// Dialing takes a while: this call goes the shared way.
-			e.lane.state = laneOpening
-			e.spawn(e.openLane)
+// onLane makes one call, or reports false: there is no lane, or it is in use.
+func (e *server) onLane(ctx context.Context, s *script, c call) (rueidis.RedisResult, bool) {
+	l := &e.lane
+	if e.client.Mode() != rueidis.ClientModeStandalone || !l.mu.TryLock() {
+		return rueidis.RedisResult{}, false
+	}
+	defer l.mu.Unlock()
+	switch l.state {
+	case laneNone:
+		// Dialing takes a while: this call goes the shared way.
+		l.state = laneOpening
+		e.spawn(e.openLane)
+		fallthrough
+	default:
+		return rueidis.RedisResult{}, false
+	case laneOpen:
+	}
+	if err := ctx.Err(); err != nil {
+		return rueidis.NewErrorResult(err), true
+	}
+	// rueidis hands a call to its goroutines for good if its context could be
+	// cancelled, and sets the connection's deadline, hence a timer, if it could
+	// time out. So it gets one that does neither, and overdue looks at ours.
+	l.use(ctx)
+	cmd := s.untimed(e.client, c.keys, c.args)
+	if l.own {
+		cmd = s.command(e.client, false, c.keys, c.args) // its socket ignores time-outs
+	}
+	r := l.conn.Do(context.Background(), cmd)
+	cut := l.use(nil)
+	if cut != nil || r.NonRedisError() != nil {
+		e.spawn(l.conn.Close)
+		l.conn, l.state = nil, laneNone
+		if cut != nil && r.NonRedisError() != nil {
+			return rueidis.NewErrorResult(cut), true
 		}
-		e.lane.mu.Unlock()
 	}
-	if busy >= many {
-		return e.inGroup(ctx, cmd)
-	}
-	return e.client.Do(ctx, cmd)
+	return r, true
 }
 
-// onLane runs with the lane locked.
-func (e *server) onLane(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	conn := e.lane.conn
-	if err := ctx.Err(); err != nil {
-		return rueidis.NewErrorResult(err)
+// use says whose call is under way, and why the last one was broken off.
+func (l *lane) use(ctx context.Context) error {
+	l.using.Lock()
+	defer l.using.Unlock()
+	cut := l.cut
+	l.ctx, l.age, l.cut = ctx, 0, nil
+	return cut
+}
+
+// overdueLane breaks the call off whose context has ended, or that has taken too
+// long.
+func (e *server) overdueLane() {
+	l := &e.lane
+	l.using.Lock()
+	defer l.using.Unlock()
+	if l.ctx == nil {
+		return
 	}
-	// rueidis hands a call to its goroutines for good if the context could be
-	// cancelled at a time unknown. So it gets one that cannot, and a
-	// cancellation ends the connection instead, which breaks the call off
-	// within a second if the server is silent; else the answer is here sooner.
-	stop := context.AfterFunc(ctx, func() { e.spawn(conn.Close) })
-	inner := ctx
-	if _, ok := ctx.Deadline(); !ok {
-		inner = context.WithoutCancel(ctx)
+	if err := l.ctx.Err(); err != nil {
+		e.cutLane(err)
 	}
-	r := conn.Do(inner, cmd)
-	lost := !stop()
-	if lost || r.NonRedisError() != nil {
-		e.lane.conn, e.lane.state = nil, laneNone
-		if !lost {
-			e.spawn(conn.Close)
-		} else if r.NonRedisError() != nil {
-			return rueidis.NewErrorResult(ctx.Err())
-		}
+	if l.age++; l.age > longest {
+		e.cutLane(context.DeadlineExceeded)
 	}
-	return r
+}
+
+// cutLane closes the connection under the call that uses it. Called with using
+// held.
+func (e *server) cutLane(why error) {
+	if l := &e.lane; l.ctx != nil && l.cut == nil {
+		l.cut = why
+		e.spawn(l.conn.Close) // the call keeps conn as it is
+	}
 }
 
 func (e *server) openLane() {
+	conn, err := e.dialLane()
+	e.lane.mu.Lock()
+	defer e.lane.mu.Unlock()
+	if err == nil && e.lane.state != laneClosed {
+		_, shared := conn.(*dedicated)
+		e.lane.conn, e.lane.own, e.lane.state = conn, !shared, laneOpen
+		return
+	}
+	if err == nil {
+		e.spawn(conn.Close)
+	}
+	if e.lane.state == laneOpening {
+		e.lane.state = laneNone
+	}
+}
+
+// dialLane makes a client of its own with one connection, or takes a connection
+// of the client's.
+func (e *server) dialLane() (laneConn, error) {
+	var last *socket
+	own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
+		s, err := newSocket(c)
+		if err != nil {
+			return c, nil
+		}
+		last = s
+		return s, nil
+	}, func(o *rueidis.ClientOption) {
+		o.Dialer.KeepAlive = -1 // rueidis would ping as often, into somebody's call
+		o.Dialer.KeepAliveConfig = net.KeepAliveConfig{Enable: true}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case ok && last != nil:
+		last.untimed = true // from here on overdueLane looks after it
+		return own, last.SetDeadline(time.Time{})
+	case ok:
+		own.Close() // not a socket
+	}
 	conn, release := e.client.Dedicate()
 	// A connection that could not be made says so at its first use, and the
 	// call that used it goes another way. Better that happens here.
-	err := conn.Do(context.Background(), conn.B().Ping().Build()).Error()
-	e.lane.mu.Lock()
-	defer e.lane.mu.Unlock()
-	if err != nil || e.lane.state == laneClosed {
-		e.spawn(conn.Close)
-		if e.lane.state == laneOpening {
-			e.lane.state = laneNone
-		}
-		return
+	if err := conn.Do(context.Background(), conn.B().Ping().Build()).Error(); err != nil {
+		conn.Close()
+		return nil, err
 	}
-	e.lane.conn, e.lane.state = &dedicated{conn, release}, laneOpen
+	return &dedicated{conn, release}, nil
 }
 
-// closeLane ends the lane for good.
+// closeLane ends the lane for good, and a call that is still under way.
 func (e *server) closeLane() {
+	e.lane.using.Lock()
+	e.cutLane(engine.ErrClosed)
+	e.lane.using.Unlock()
 	e.lane.mu.Lock()
 	defer e.lane.mu.Unlock()
 	if e.lane.state == laneOpen {

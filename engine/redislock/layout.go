@@ -55,38 +55,47 @@ func decode(b string) (c engine.Claim, ok bool) {
 	if len(b) < said {
 		return c, false
 	}
+	ok = read(b, &c)
+	c.TTL = time.Duration(u64(b[17:])) * time.Microsecond
+	c.Look = time.Duration(u64(b[25:])) * time.Microsecond
+	return c, ok
+}
+
+// read takes in the first 17 bytes of that.
+func read(b string, c *engine.Claim) (ok bool) {
 	c.State = engine.State(b[0] & 3)
 	c.Contended, c.Evicted = b[0]&4 != 0, b[0]&8 != 0
 	c.Ticket = u64(b[1:])
 	c.Units, c.Limit = int32(u32(b[9:])), int32(u32(b[13:]))
-	c.TTL = time.Duration(u64(b[17:])) * time.Microsecond
-	c.Look = time.Duration(u64(b[25:])) * time.Microsecond
-	return c, b[0] < 16 && c.State != engine.Unknown
+	return b[0] < 16 && c.State != engine.Unknown
 }
 
-// found reads what leave.lua answers: a stored claim, if it was alone.
+// found reads what leave.lua answers: a stored claim, if it held.
 func found(b string) (c engine.Claim, ok bool) {
-	if len(b) != 17 {
+	if len(b) != 17 && len(b) != 18 {
 		return decode(b)
 	}
-	c = engine.Claim{Ticket: u64(b), Units: int32(u32(b[9:])), Limit: int32(u32(b[13:])), State: engine.Held}
+	c = engine.Claim{Ticket: u64(b), Units: int32(u32(b[9:])), Limit: int32(u32(b[13:])), State: engine.Held, Contended: len(b) == 18}
 	if b[8]&4 != 0 {
 		c.State, c.Evicted = engine.Gone, true
 	}
 	return c, true
 }
 
-// note reads a message: ID, claim, key.
+// noted is the length of a message before the key: an ID, and what say() packs
+// less its two times.
+const noted = 16 + said - 16
+
+// note reads a message.
 func (e *Engine) note(m string) (c engine.Claim, ok bool) {
-	if len(m) < 16+said {
-		return c, false
-	}
-	if c, ok = decode(m[16:]); !ok {
+	if len(m) < noted {
 		return c, false
 	}
 	copy(c.ID[:], m)
-	c.Name, ok = e.nameOf(m[16+said:])
-	return c, ok
+	if c.Name, ok = e.nameOf(m[noted:]); !ok {
+		return c, false
+	}
+	return c, read(m[16:], &c)
 }
 
 // stored is a line as its hash has it, for inspection.
@@ -111,8 +120,9 @@ func parseLine(fields map[string]string) (s stored, err error) {
 	case m[0] == 'S' && len(m) > 58:
 		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[38:]))
 		return s, s.add(m[42:58], u64(m[25:]), u64(m[17:]), u32(m[34:]), m[33], m[58:])
-	case m[0] == 'F' && len(m) == 97:
-		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[17:]))
+	case (m[0] == 'F' || m[0] == 'Q') && len(m) == 98:
+		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[45:]))
+		untold, front := u32(m[41:]), m[57:73]
 		for id, record := range fields {
 			if id == "m" {
 				continue
@@ -120,7 +130,16 @@ func parseLine(fields map[string]string) (s stored, err error) {
 			if len(record) < 54 {
 				return s, errForeign
 			}
-			if err := s.add(id, u64(record), u64(record[8:]), u32(record[16:]), record[20], record[53:]); err != nil {
+			flags := record[40]
+			if m[0] == 'Q' {
+				// Who holds, and was told that others wait, follows from m.
+				if flags &^= 1 | 8; id == front {
+					if flags |= 1; untold == 0 {
+						flags |= 8
+					}
+				}
+			}
+			if err := s.add(id, u64(record[32:]), u64(record[45:]), u32(record[41:]), flags, record[53:]); err != nil {
 				return s, err
 			}
 		}

@@ -3,8 +3,9 @@
 --   KEYS[1]  the line
 --   ARGV[1]  ID, 16 bytes
 --
--- Returns what say() packs, or, where nobody else was in line, the claim as it
--- is stored: ticket, flags, units, limit. A key that is not ours holds no claim.
+-- Returns what say() packs, or, for a claim that held, as it is stored: ticket,
+-- flags, units, limit, and one more byte if somebody was waiting. A key that is
+-- not ours holds no claim.
 
 local key, id = KEYS[1], ARGV[1]
 local m = redis.pcall('HGET', key, 'm')
@@ -29,30 +30,21 @@ if string.byte(m) == 83 and #m > 58 and string.sub(m, 43, 58) == id then
 	return string.sub(m, 26, 42)
 end
 
--- The only holder goes and hands over to the next, who takes the whole limit
--- too, while others wait behind: a contended lock. Nobody has expired, so this
--- is all there is to do; whatever is less simple goes the long way, which does
--- the same for this case and costs twice as much.
-if string.byte(m) == 70 and #m == 97 then
-	local last, expiry, limit, count, waiting, _, _, soonest, first, wait, tail =
-		struct.unpack('>I8I8I4I4I4I4I8I8c16c16c16', m, 2)
-	if first == id and waiting == count - 1 and waiting > 1 and now < soonest then
-		local two = redis.call('HMGET', key, id, wait)
-		local mine, theirs = two[1], two[2]
-		local ticket, _, units, flags = struct.unpack('>I8I8I4B', mine)
-		local theirticket, deadline, theirunits, theirflags, _, behind = struct.unpack('>I8I8I4Bc16c16', theirs)
-		if theirunits == limit then
-			local channel = string.sub(theirs, 55, 54 + string.byte(theirs, 54))
-			redis.call('HDEL', key, id)
-			-- Held (1) and told (8): all that wait behind are seen in the note.
-			redis.call('HSET', key, 'm', struct.pack('>c1I8I8I4I4I4I4I8I8c16c16c16', 'F', last, expiry, limit,
-				count - 1, waiting - 1, 0, limit, soonest, wait, behind, tail),
-				wait, struct.pack('>I8I8I4Bc16', theirticket, deadline, theirunits, theirflags + 9,
-				'\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0') .. string.sub(theirs, 38))
-			redis.pcall('PUBLISH', channel, wait ..
-				struct.pack('>BI8I4I4I8I8', 6, theirticket, theirunits, limit, 0, 0) .. key)
-			return struct.pack('>BI8I4I4I8I8', flags % 8 >= 4 and 15 or 6, ticket, units, limit, 0, 0)
-		end
+-- The holder of a contended lock goes and hands over to the next. Nobody has
+-- expired, so this is all there is to do; whatever is less simple goes the long
+-- way, which does the same for this case and costs several times as much.
+if string.byte(m) == 81 and #m == 98 and string.sub(m, 58, 73) == id and now < struct.unpack('>I8', m, 18) then
+	local nextid, none = string.sub(m, 74, 89), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+	if nextid ~= none then
+		local theirs, limit = redis.call('HGET', key, nextid), string.sub(m, 46, 49)
+		local behind = string.sub(theirs, 1, 16)
+		local last = behind == none -- nobody waits any more, so one holder is untold
+		redis.call('HDEL', key, id)
+		redis.call('HSET', key, 'm', string.sub(m, 1, 41) .. (last and '\0\0\0\1' or '\0\0\0\0')
+			.. string.sub(m, 46, 57) .. nextid .. behind .. string.sub(theirs, 33, 41))
+		redis.pcall('PUBLISH', string.sub(theirs, 55, 54 + string.byte(theirs, 54)), nextid .. (last and '\2' or '\6')
+			.. string.sub(theirs, 33, 40) .. string.sub(theirs, 42, 45) .. limit .. key)
+		return string.sub(m, 90) .. limit .. limit .. '\1' -- it takes the whole limit
 	end
 end
 

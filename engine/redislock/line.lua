@@ -1,15 +1,17 @@
 -- The line of one name, as the scripts around this file see it. Its meaning is
 -- that of the Go package engine/line; a test compares the two step by step.
 --
--- A name is one HASH. Field "m" is in one of three forms, told by its first byte:
+-- A name is one HASH. Field "m" is in one of four forms, told by its first byte:
 --
 --   E  nobody is in line: only the last ticket is remembered
 --   S  one claim, written inside m: all that an uncontended lock ever needs
---   F  two claims or more: m has the totals, and each claim a field of its own,
---      named by its ID, with links to the one before and the one behind
+--   F  any number of claims: m has the totals, and each claim a field of its
+--      own, named by its ID, with links to the one before and the one behind
+--   Q  as F, but each claim takes the whole limit: a contended lock. So the front
+--      holds and nobody else, which is not written in its field
 --
--- So a hand-over touches the claim that goes, the one that is next, and m,
--- however many wait. Finding who has expired would mean reading everybody;
+-- So a hand-over touches m and the claim that goes, and reads the one that is
+-- next, however many wait. Finding who has expired would mean reading everybody;
 -- m.soonest, which no deadline is below, says when that is not needed. Whoever
 -- reads everybody raises it to the true minimum. Living waiters renew long
 -- before their deadlines, so that happens about once in their lifetime.
@@ -27,9 +29,15 @@ local HELD, DETACHED, EVICTED, TOLD = 1, 2, 4, 8
 local NONE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local NEVER = 9007199254740991
 
+-- What m says in forms F and Q, and a claim's field. The scripts' short ways cut
+-- these at fixed places, so their order is chosen for them.
+-- In form Q m also has the front's ticket and flags, as its field has them.
+local HEAD = '>c1I8I8I8c16I4I4I8c16c16c9' -- form, last, expiry, soonest, tail, untold, limit, sum, first, wait, front
+local FIELD = '>c16c16I8BI4I8' -- next, prev, ticket, flags, units, deadline, then rest
+
 -- rest is the claim's client (its channel: length, text) and its owner. They
 -- are carried along unread.
-local function claim(id, ticket, deadline, units, flags, prev, next, rest)
+local function claim(id, next, prev, ticket, flags, units, deadline, rest)
 	return {
 		id = id, ticket = ticket, deadline = deadline, units = units,
 		held = bit.band(flags, HELD) ~= 0, detached = bit.band(flags, DETACHED) ~= 0,
@@ -38,25 +46,30 @@ local function claim(id, ticket, deadline, units, flags, prev, next, rest)
 	}
 end
 
--- A claim from its field.
-local function parse(id, raw)
-	local ticket, deadline, units, flags, prev, next = struct.unpack('>I8I8I4Bc16c16', raw)
-	return claim(id, ticket, deadline, units, flags, prev, next, string.sub(raw, 54))
-end
-
 local function flagged(p)
 	return (p.held and HELD or 0) + (p.detached and DETACHED or 0)
 		+ (p.evicted and EVICTED or 0) + (p.told and TOLD or 0)
 end
 
+-- A claim from its field.
+local function parse(l, id, raw)
+	local next, prev, ticket, flags, units, deadline = struct.unpack(FIELD, raw)
+	local p = claim(id, next, prev, ticket, flags, units, deadline, string.sub(raw, 54))
+	if l.form == 'Q' then
+		p.held, p.told = id == l.front, id == l.front and l.fronttold
+	end
+	if id == l.front then p.prev = NONE end
+	return p
+end
+
 local function format(p)
-	return struct.pack('>I8I8I4Bc16c16', p.ticket, p.deadline, p.units, flagged(p), p.prev, p.next) .. p.rest
+	return struct.pack(FIELD, p.next, p.prev, p.ticket, flagged(p), p.units, p.deadline) .. p.rest
 end
 
 -- The line from m (false: no such key), or nil if m is not ours.
 local function open(key, m)
 	local l = {
-		key = key, form = 'E', last = 0, expiry = 0, limit = 0, count = 0, waiting = 0, sum = 0,
+		key = key, form = 'E', last = 0, expiry = 0, limit = 0, sum = 0, whole = true,
 		untold = 0, soonest = NEVER, first = NONE, wait = NONE, tail = NONE,
 		claims = {}, gone = {}, notes = {}, changed = false,
 	}
@@ -69,18 +82,19 @@ local function open(key, m)
 	elseif l.form == 'S' and #m > 58 then
 		local deadline, ticket, flags, units, id
 		l.last, l.expiry, deadline, ticket, flags, units, l.limit, id = struct.unpack('>I8I8I8I8BI4I4c16', m, 2)
-		local p = claim(id, ticket, deadline, units, flags, NONE, NONE, string.sub(m, 59))
+		local p = claim(id, NONE, NONE, ticket, flags, units, deadline, string.sub(m, 59))
 		l.claims[id] = p
-		l.count, l.first, l.tail, l.soonest = 1, id, id, p.deadline
+		l.first, l.tail, l.soonest, l.whole = id, id, p.deadline, units == l.limit
 		if p.held then
 			l.sum = p.units
 			if not p.told and not p.evicted then l.untold = 1 end
 		else
-			l.waiting, l.wait = 1, id
+			l.wait = id
 		end
-	elseif l.form == 'F' and #m == 97 then
-		l.last, l.expiry, l.limit, l.count, l.waiting, l.untold, l.sum, l.soonest, l.first, l.wait, l.tail =
-			struct.unpack('>I8I8I4I4I4I4I8I8c16c16c16', m, 2)
+	elseif (l.form == 'F' or l.form == 'Q') and #m == 98 then
+		local form
+		form, l.last, l.expiry, l.soonest, l.tail, l.untold, l.limit, l.sum, l.first, l.wait, l.said = struct.unpack(HEAD, m)
+		l.whole, l.front, l.fronttold = form == 'Q', l.first, l.untold == 0
 	else
 		return nil
 	end
@@ -90,8 +104,8 @@ end
 local function get(l, id)
 	local p = l.claims[id]
 	if p == nil then
-		p = l.form == 'F' and redis.call('HGET', l.key, id)
-		p = p and parse(id, p)
+		p = (l.form == 'F' or l.form == 'Q') and redis.call('HGET', l.key, id)
+		p = p and parse(l, id, p)
 		l.claims[id] = p
 	end
 	return p
@@ -120,20 +134,19 @@ local function remove(l, p)
 		change(l, q)
 	end
 	if l.wait == p.id then l.wait = p.next end
-	if p.held then l.sum = l.sum - p.units else l.waiting = l.waiting - 1 end
+	if p.held then l.sum = l.sum - p.units end
 	untold(l, p, -1)
-	l.count = l.count - 1
 	l.claims[p.id] = false
 	l.gone[#l.gone + 1] = p.id
 	l.changed = true
 end
 
 local function readall(l)
-	if l.form ~= 'F' then return end
+	if l.form ~= 'F' and l.form ~= 'Q' then return end
 	local all = redis.call('HGETALL', l.key)
 	for i = 1, #all, 2 do
 		local id = all[i]
-		if #id == 16 and l.claims[id] == nil then l.claims[id] = parse(id, all[i + 1]) end
+		if #id == 16 and l.claims[id] == nil then l.claims[id] = parse(l, id, all[i + 1]) end
 	end
 end
 
@@ -154,7 +167,7 @@ local function purge(l, now)
 	l.soonest, l.changed = soonest, true
 end
 
--- What a call or a note says of a claim: 33 bytes, read by decode in Go.
+-- What a call says of a claim: 33 bytes, read by decode in Go.
 -- state: 1 waiting, 2 held, 3 gone
 local function say(state, contended, evicted, ticket, units, limit, ttl, look)
 	return struct.pack('>BI8I4I4I8I8', state + (contended and 4 or 0) + (evicted and 8 or 0),
@@ -162,14 +175,15 @@ local function say(state, contended, evicted, ticket, units, limit, ttl, look)
 end
 
 local function contended(l, p)
-	if p.held then return l.waiting > 0 end
+	if p.held then return l.wait ~= NONE end
 	return l.tail ~= p.id
 end
 
-local function note(l, p, state)
+-- A note is the claim's ID, the first 17 bytes of what say() packs, and the key.
+local function note(l, p, state, behind)
 	local channel = string.sub(p.rest, 2, 1 + string.byte(p.rest))
-	l.notes[#l.notes + 1] = {channel, p.id ..
-		say(state, contended(l, p), p.evicted, p.ticket, p.units, l.limit, 0, 0) .. l.key}
+	l.notes[#l.notes + 1] = {channel, p.id .. struct.pack('>BI8I4I4',
+		state + (behind and 4 or 0) + (p.evicted and 8 or 0), p.ticket, p.units, l.limit) .. l.key}
 end
 
 -- Removes what has expired and lets the rule decide who holds. Everybody who
@@ -182,16 +196,16 @@ local function settle(l, now, subject)
 		if l.sum + p.units > l.limit then break end
 		p.held, p.told = true, false
 		untold(l, p, 1)
-		l.sum, l.waiting, l.wait = l.sum + p.units, l.waiting - 1, p.next
+		l.sum, l.wait = l.sum + p.units, p.next
 		change(l, p)
 		if p.id ~= subject then became[#became + 1] = p end
 	end
 	-- Only now is it known whether anybody still waits.
 	for _, p in ipairs(became) do
 		untold(l, p, -1)
-		p.told = l.waiting > 0
+		p.told = l.wait ~= NONE
 		untold(l, p, 1)
-		note(l, p, 2)
+		note(l, p, 2, p.told)
 	end
 end
 
@@ -205,9 +219,7 @@ local function tellholders(l)
 			untold(l, p, -1)
 			p.told = true
 			change(l, p)
-			local channel = string.sub(p.rest, 2, 1 + string.byte(p.rest))
-			l.notes[#l.notes + 1] = {channel, p.id ..
-				say(2, true, false, p.ticket, p.units, l.limit, 0, 0) .. l.key}
+			note(l, p, 2, true)
 		end
 		id = p.next
 	end
@@ -268,7 +280,8 @@ end
 local function store(l, joining)
 	if l.changed then
 		local args = {l.key, 'm'}
-		if l.count == 0 then
+		local fields = l.form == 'F' or l.form == 'Q'
+		if l.first == NONE then
 			args[3] = struct.pack('>c1I8I8', 'E', l.last, l.expiry)
 		else
 			local latest = 0
@@ -279,23 +292,29 @@ local function store(l, joining)
 				l.expiry = latest + KEEP
 				l.rearm = true
 			end
-			if l.count == 1 then
+			if l.first == l.tail then
 				local p = get(l, l.first)
 				args[3] = struct.pack('>c1I8I8I8I8BI4I4c16', 'S', l.last, l.expiry, p.deadline, p.ticket,
 					flagged(p), p.units, l.limit, p.id) .. p.rest
 				l.gone[#l.gone + 1] = p.id
 			else
-				args[3] = struct.pack('>c1I8I8I4I4I4I4I8I8c16c16c16', 'F', l.last, l.expiry, l.limit, l.count,
-					l.waiting, l.untold, l.sum, l.soonest, l.first, l.wait, l.tail)
+				local front = l.claims[l.first]
+				if front then
+					l.said = struct.pack('>I8B', front.ticket, flagged(front))
+				elseif l.first ~= l.front then
+					l.said = string.sub(redis.call('HGET', l.key, l.first), 33, 41)
+				end
+				args[3] = struct.pack(HEAD, l.whole and 'Q' or 'F', l.last, l.expiry, l.soonest, l.tail,
+					l.untold, l.limit, l.sum, l.first, l.wait, l.said)
 				for id, p in pairs(l.claims) do
-					if p and (p.dirty or l.form ~= 'F') then
+					if p and (p.dirty or not fields) then
 						args[#args + 1] = id
 						args[#args + 1] = format(p)
 					end
 				end
 			end
 		end
-		local frees = l.form == 'F' and #l.gone > 0
+		local frees = fields and #l.gone > 0
 		if not joining and (l.rearm or not frees) then
 			redis.call('PEXPIREAT', l.key, math.ceil(l.expiry / 1000))
 		end

@@ -17,6 +17,12 @@ import (
 // New is an engine on the caller's own client, which the caller closes after
 // the engine. It asks the server once whether it can do what is needed.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
+	return newLines(ctx, client, nil, o)
+}
+
+// newLines is New on a client that was made with those options, and that the
+// engine closes, if they are not nil.
+func newLines(ctx context.Context, client rueidis.Client, own *rueidis.ClientOption, o *Options) (*Engine, error) {
 	opts, err := o.check(defaultPrefix)
 	if err != nil {
 		return nil, err
@@ -27,7 +33,7 @@ func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		server: server{client: client, closing: make(chan struct{})},
+		server: newServer(client, own),
 		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]),
 		replicas: opts.Replicas, scripts: newScripts(),
 	}

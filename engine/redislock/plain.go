@@ -62,6 +62,10 @@ func newPlainScripts() plainScripts {
 // NewPlain is an engine in the plain layout on the caller's own client, which
 // the caller closes after the engine.
 func NewPlain(ctx context.Context, client rueidis.Client, o *Options) (*Plain, error) {
+	return newPlain(ctx, client, nil, o)
+}
+
+func newPlain(ctx context.Context, client rueidis.Client, own *rueidis.ClientOption, o *Options) (*Plain, error) {
 	opts, err := o.check("")
 	if err != nil {
 		return nil, err
@@ -73,7 +77,7 @@ func NewPlain(ctx context.Context, client rueidis.Client, o *Options) (*Plain, e
 		return nil, fmt.Errorf("redislock: %w", err)
 	}
 	p := &Plain{
-		server: server{client: client, closing: make(chan struct{})},
+		server: newServer(client, own),
 		prefix: opts.Prefix, scripts: newPlainScripts(), waiting: map[engine.ID]*waiter{}, sweep: 1024,
 	}
 	return p, nil

@@ -33,6 +33,8 @@ var (
 	leaveLua string
 	//go:embed renew.lua
 	renewLua string
+	//go:embed group.lua
+	groupLua string
 	//go:embed evict.lua
 	evictLua string
 	//go:embed read.lua
@@ -40,7 +42,10 @@ var (
 )
 
 // script is one Lua program. Redis knows it by its digest once it was sent.
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	grouped   int // of join and leave: with so many arguments group.lua does the same
+}
 
 // scripts of the lines layout. Each is a fast path, the shared line, and what
 // the call does with it; a fast path returns before the shared functions are
@@ -48,17 +53,19 @@ type script struct{ text, sha string }
 type scripts struct{ join, leave, renew, evict, read script }
 
 func newScripts() scripts {
-	return scripts{
+	s := scripts{
 		join: newScript(joinLua), leave: newScript(leaveLua), renew: newScript(renewLua),
 		evict: newScript(evictLua), read: newScript(readLua),
 	}
+	s.join.grouped, s.leave.grouped = 2, 1
+	return s
 }
 
 func newScript(text string) script {
 	text = "local KEEP = " + strconv.FormatInt(keep.Microseconds(), 10) + "\n" +
 		strings.Replace(text, "-- include line.lua\n", lineLua, 1)
 	sum := sha1.Sum([]byte(text)) // Redis's name for it, not a matter of security
-	return script{text, hex.EncodeToString(sum[:])}
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 // command builds one call, by digest or with the whole text. No script is ever
@@ -70,6 +77,11 @@ func (s *script) command(c rueidis.Client, whole bool, keys, args []string) ruei
 		verb, what = "EVAL", s.text
 	}
 	return c.B().Arbitrary(verb, what, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+}
+
+// untimed is a call by digest that rueidis sets no time-out of its own for.
+func (s *script) untimed(c rueidis.Client, keys, args []string) rueidis.Completed {
+	return c.B().Arbitrary("EVALSHA", s.sha, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Blocking()
 }
 
 // call is one use of a script.
@@ -91,8 +103,52 @@ const attempts = 5
 
 // run makes one call.
 func (e *server) run(ctx context.Context, s *script, c call) answer {
-	a := answer{RedisResult: e.do(ctx, s.command(e.client, false, c.keys, c.args))}
-	return e.insist(ctx, s, c, a)
+	return e.insist(ctx, s, c, answer{RedisResult: e.do(ctx, s, c)})
+}
+
+// do makes one call by the way that suits how many are under way.
+func (e *server) do(ctx context.Context, s *script, c call) rueidis.RedisResult {
+	defer e.busy.Add(-1)
+	busy := e.busy.Add(1)
+	e.guard()
+	switch {
+	case busy >= e.many && s.grouped == len(c.args) && s.grouped > 0 && e.client.Mode() != rueidis.ClientModeCluster:
+		// In a Cluster the keys of one script must be of one slot.
+		if r, done := e.inGroup(ctx, c); done {
+			return r
+		}
+	case busy == 1:
+		if r, done := e.onLane(ctx, s, c); done {
+			return r
+		}
+	}
+	return e.shared(ctx, c.keys[0], s.command(e.client, false, c.keys, c.args))
+}
+
+// shared sends a command on the client's shared connections. One may have to be
+// made first, and no context breaks that off once it is connected and a silent
+// server owes a greeting. So whoever might have to make one does not wait for it.
+func (e *server) shared(ctx context.Context, key string, cmd rueidis.Completed) rueidis.RedisResult {
+	warm := &e.warm[bucket(key)] // rueidis chooses a connection by the key's slot
+	if warm.Load() || ctx.Done() == nil {
+		r := e.client.Do(ctx, cmd)
+		if r.NonRedisError() != nil && ctx.Err() == nil {
+			warm.Store(false)
+		}
+		return r
+	}
+	got := make(chan rueidis.RedisResult, 1)
+	e.spawn(func() {
+		r := e.client.Do(ctx, cmd)
+		warm.Store(r.NonRedisError() == nil)
+		got <- r
+	})
+	select {
+	case r := <-got:
+		return r
+	case <-ctx.Done():
+		return rueidis.NewErrorResult(ctx.Err())
+	}
 }
 
 // runAll makes several calls, pipelined.
@@ -130,7 +186,7 @@ func (e *server) insist(ctx context.Context, s *script, c call, a answer) answer
 		default:
 			return a
 		}
-		a.RedisResult = e.client.Do(ctx, s.command(e.client, whole, c.keys, c.args))
+		a.RedisResult = e.shared(ctx, c.keys[0], s.command(e.client, whole, c.keys, c.args))
 	}
 	return a
 }

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,16 +16,30 @@ import (
 // server is what both layouts need of the other side, and of closing.
 type server struct {
 	client rueidis.Client
-	own    bool // Close closes the client
+	own    *rueidis.ClientOption // of the client, if Close closes it
 	claims register
+	busy   atomic.Int32 // calls under way
+	many   int32        // from how many on they are grouped
 	lane   lane
 	group  group
+
+	guarded atomic.Bool // look will be called
+
+	warm [256]atomic.Bool // by bucket of the key: its connection stands
 
 	closed   atomic.Bool
 	closing  chan struct{}
 	running  sync.WaitGroup // what outlives the call that began it; all bounded
 	spawning sync.Mutex
 	waited   bool // running is being waited for: nothing may be added
+}
+
+// newServer: own are the options that the client was made with, if Close is to
+// close it.
+func newServer(c rueidis.Client, own *rueidis.ClientOption) server {
+	return server{
+		client: c, own: own, many: many, closing: make(chan struct{}), group: group{script: newScript(groupLua)},
+	}
 }
 
 const closeBound = 2 * time.Second
@@ -53,7 +68,7 @@ func (e *server) close(leave func(context.Context, []engine.Claim) ([]engine.Cla
 	e.waited = true
 	e.spawning.Unlock()
 	e.running.Wait()
-	if e.own {
+	if e.own != nil {
 		e.client.Close()
 	}
 	return err
@@ -69,16 +84,68 @@ type dedicated struct {
 // dedicate takes a connection. rueidis dials it without a context, so somebody
 // else must wait for it if ours ends first.
 func (e *server) dedicate(ctx context.Context) (dedicated, error) {
-	got := make(chan dedicated, 1)
-	e.spawn(func() {
+	return e.await(ctx, func() (dedicated, error) {
 		conn, release := e.client.Dedicate()
-		got <- dedicated{conn, release}
+		return dedicated{conn, release}, nil
+	})
+}
+
+// dedicateSocket is dedicate for a subscription: a socket where that is possible.
+func (e *server) dedicateSocket(ctx context.Context) (dedicated, error) {
+	return e.await(ctx, func() (dedicated, error) {
+		sockets := true
+		own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
+			s, err := newNoteSocket(c)
+			if err != nil {
+				sockets = false
+				return c, nil
+			}
+			return s, nil
+		}, func(*rueidis.ClientOption) {})
+		switch {
+		case err != nil:
+			return dedicated{}, err
+		case ok && sockets:
+			conn, _ := own.Dedicate()
+			return dedicated{ending{conn, own}, own.Close}, nil
+		case ok:
+			own.Close()
+		}
+		conn, release := e.client.Dedicate()
+		return dedicated{conn, release}, nil
+	})
+}
+
+// ending is the one dedicated connection of a client, which ends with it.
+type ending struct {
+	rueidis.DedicatedClient
+	client rueidis.Client
+}
+
+func (c ending) Close() {
+	c.DedicatedClient.Close()
+	c.client.Close()
+}
+
+func (e *server) await(ctx context.Context, dial func() (dedicated, error)) (dedicated, error) {
+	type dialed struct {
+		conn dedicated
+		err  error
+	}
+	got := make(chan dialed, 1)
+	e.spawn(func() {
+		conn, err := dial()
+		got <- dialed{conn, err}
 	})
 	select {
-	case conn := <-got:
-		return conn, nil
+	case d := <-got:
+		return d.conn, d.err
 	case <-ctx.Done():
-		e.spawn(func() { (<-got).Close() })
+		e.spawn(func() {
+			if d := <-got; d.err == nil {
+				d.conn.Close()
+			}
+		})
 		return dedicated{}, ctx.Err()
 	}
 }

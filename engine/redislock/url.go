@@ -39,20 +39,18 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		return nil, fmt.Errorf("redislock: %s is not part of a Cluster: use redis://", u.client.InitAddress[0])
 	}
 	if u.plain {
-		p, err := NewPlain(ctx, client, &u.options)
+		p, err := newPlain(ctx, client, &u.client, &u.options)
 		if err != nil {
 			client.Close()
 			return nil, err
 		}
-		p.own = true
 		return p, nil
 	}
-	e, err := New(ctx, client, &u.options)
+	e, err := newLines(ctx, client, &u.client, &u.options)
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	e.own = true
 	return e, nil
 }
 

@@ -54,7 +54,7 @@ func (e *Engine) watch(ctx context.Context, changed func(engine.Claim)) error {
 
 // subscribe listens on one connection for as long as it lasts.
 func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) error {
-	conn, err := e.dedicate(ctx)
+	conn, err := e.dedicateSocket(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,85 @@
+package leasehold
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// bounded is context.WithTimeout for calls that are over long before: it makes
+// neither a timer nor a channel until somebody asks for Done. A timer that is
+// set for each call wakes a thread for each call, which costs more than the rest
+// of what this package does for one.
+type bounded struct {
+	context.Context // the caller's
+	deadline        time.Time
+
+	mu    sync.Mutex
+	inner context.Context // once Done was asked for
+	stop  context.CancelFunc
+	ended bool
+}
+
+func withBound(ctx context.Context, d time.Duration) *bounded {
+	at := time.Now().Add(d)
+	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {
+		at = earlier
+	}
+	return &bounded{Context: ctx, deadline: at}
+}
+
+// Deadline implements [context.Context].
+func (b *bounded) Deadline() (time.Time, bool) { return b.deadline, true }
+
+// Done implements [context.Context].
+func (b *bounded) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		b.inner, b.stop = context.WithDeadline(b.Context, b.deadline)
+		if b.ended {
+			b.stop()
+		}
+	}
+	return b.inner.Done()
+}
+
+// Err implements [context.Context]. Once it is not nil, Done is closed for
+// whoever asks for it then.
+func (b *bounded) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.inner != nil:
+		return b.inner.Err()
+	case b.Context.Err() != nil:
+		return b.Context.Err()
+	case b.ended:
+		return context.Canceled
+	case !time.Now().Before(b.deadline):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value implements [context.Context]. Contexts made from this one find inner by
+// it, and end with it without a goroutine that waits.
+func (b *bounded) Value(key any) any {
+	b.mu.Lock()
+	inner := b.inner
+	b.mu.Unlock()
+	if inner != nil {
+		return inner.Value(key)
+	}
+	return b.Context.Value(key)
+}
+
+// end frees what Done made. The context has ended then.
+func (b *bounded) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	if b.stop != nil {
+		b.stop()
+	}
+}

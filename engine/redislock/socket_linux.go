@@ -1,0 +1,270 @@
+package redislock
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is a connection whose reader blocks in the kernel.
+//
+// Go parks a goroutine that reads, and waits for all connections in one place.
+// That is right for many of them and for long waits, but for one answer that is
+// there after some ten microseconds it takes six system calls and wakes two or
+// three threads. A thread that blocks in read is woken by the kernel and goes on
+// at once, as after reading a file. So the lane's connection and that of a
+// subscription are sockets; the shared connections are not.
+type socket struct {
+	fd            int
+	local, remote net.Addr
+
+	mu       sync.Mutex
+	users    int         // in a system call
+	closed   bool        // the last of them closes fd
+	deadline *time.Timer // hangs up
+	untimed  bool        // deadlines are somebody else's business
+}
+
+// newSocket takes a connection over, or leaves it as it is with an error.
+func newSocket(c net.Conn) (*socket, error) {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported // TLS: what is waited for may have been read ahead
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr()}
+	// A duplicate is not among what Go polls: else each answer would wake its
+	// poller as well.
+	var dup error
+	if err := raw.Control(func(fd uintptr) { s.fd, dup = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, err
+	}
+	if dup != nil {
+		return nil, dup
+	}
+	if err := unix.SetNonblock(s.fd, false); err != nil {
+		unix.Close(s.fd)
+		return nil, err
+	}
+	c.Close() // the duplicate stands
+	return s, nil
+}
+
+// begin keeps fd open until end.
+func (s *socket) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	s.users++
+	return nil
+}
+
+func (s *socket) end() (closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.closed && s.users == 0 {
+		unix.Close(s.fd)
+	}
+	return s.closed
+}
+
+// Read implements [net.Conn].
+func (s *socket) Read(b []byte) (int, error) {
+	if err := s.begin(); err != nil {
+		return 0, s.failed("read", err)
+	}
+	n, err := again(unix.Read, s.fd, b)
+	switch closed := s.end(); {
+	case closed:
+		return 0, s.failed("read", net.ErrClosed)
+	case err != nil:
+		return 0, s.failed("read", os.NewSyscallError("read", err))
+	case n == 0 && len(b) > 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Write implements [net.Conn].
+func (s *socket) Write(b []byte) (n int, err error) {
+	if err := s.begin(); err != nil {
+		return 0, s.failed("write", err)
+	}
+	for n < len(b) && err == nil {
+		var more int
+		more, err = again(unix.Write, s.fd, b[n:])
+		n += max(0, more)
+	}
+	if closed := s.end(); closed && err != nil {
+		return n, s.failed("write", net.ErrClosed)
+	}
+	if err != nil {
+		return n, s.failed("write", os.NewSyscallError("write", err))
+	}
+	return n, nil
+}
+
+// again repeats what a signal interrupted.
+func again(call func(int, []byte) (int, error), fd int, b []byte) (n int, err error) {
+	for {
+		if n, err = call(fd, b); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+func (s *socket) failed(op string, err error) error {
+	return &net.OpError{Op: op, Net: s.remote.Network(), Source: s.local, Addr: s.remote, Err: err}
+}
+
+// Close implements [net.Conn]. It ends a Read or Write that is under way.
+func (s *socket) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return s.failed("close", net.ErrClosed)
+	}
+	s.closed = true
+	if s.deadline != nil {
+		s.deadline.Stop()
+	}
+	if s.users == 0 {
+		return unix.Close(s.fd)
+	}
+	return unix.Shutdown(s.fd, unix.SHUT_RDWR)
+}
+
+// hangUp ends what is under way, and all use of the connection.
+func (s *socket) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		unix.Shutdown(s.fd, unix.SHUT_RDWR)
+	}
+}
+
+// LocalAddr implements [net.Conn].
+func (s *socket) LocalAddr() net.Addr { return s.local }
+
+// RemoteAddr implements [net.Conn].
+func (s *socket) RemoteAddr() net.Addr { return s.remote }
+
+// SetDeadline implements [net.Conn]. Passing it hangs up, which is what rueidis
+// does then anyway.
+func (s *socket) SetDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deadline != nil {
+		s.deadline.Stop()
+		s.deadline = nil
+	}
+	if !t.IsZero() && !s.untimed && !s.closed {
+		s.deadline = time.AfterFunc(time.Until(t), s.hangUp)
+	}
+	return nil
+}
+
+// SetReadDeadline implements [net.Conn] as SetDeadline.
+func (s *socket) SetReadDeadline(t time.Time) error { return s.SetDeadline(t) }
+
+// SetWriteDeadline implements [net.Conn] as SetDeadline.
+func (s *socket) SetWriteDeadline(t time.Time) error { return s.SetDeadline(t) }
+
+// noteSocket is the socket of a subscription. It blocks only where the next note
+// can be expected soon: a thread that blocks keeps the runtime's monitor awake
+// for ten milliseconds, which costs more than parking once.
+type noteSocket struct {
+	*socket
+	poll *os.File // an epoll of fd alone, which Go polls
+	raw  syscall.RawConn
+
+	last time.Time // when Read last returned
+	soon bool      // that was within noteWait of the time before
+}
+
+// noteWait is how soon notes must follow each other to be waited for by
+// blocking: a busy name goes around among a few clients.
+const noteWait = 2 * time.Millisecond
+
+func newNoteSocket(c net.Conn) (*noteSocket, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // or os would not have it polled
+		unix.Close(fd)
+		return nil, err
+	}
+	s := &noteSocket{poll: os.NewFile(uintptr(fd), "epoll")}
+	if s.raw, err = s.poll.SyscallConn(); err == nil {
+		s.socket, err = newSocket(c)
+	}
+	if err != nil {
+		s.poll.Close()
+		return nil, err
+	}
+	return s, s.arm(unix.EPOLL_CTL_ADD, 0)
+}
+
+// arm has poll say once that one of events has come.
+func (s *noteSocket) arm(op int, events uint32) (err error) {
+	outer := s.raw.Control(func(fd uintptr) {
+		err = unix.EpollCtl(int(fd), op, s.fd, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(s.fd)})
+	})
+	return errors.Join(outer, err)
+}
+
+// Read implements [net.Conn]. Only one goroutine may be in it.
+func (s *noteSocket) Read(b []byte) (int, error) {
+	if s.soon {
+		// Whoever was just told of a note goes first: the processor of this thread
+		// is taken only when the runtime finds out that it blocks.
+		runtime.Gosched()
+	} else if err := s.park(); err != nil {
+		return 0, err
+	}
+	n, err := s.socket.Read(b)
+	now := time.Now()
+	s.soon, s.last = now.Sub(s.last) < noteWait, now
+	return n, err
+}
+
+// park waits as Go does until something can be read.
+func (s *noteSocket) park() error {
+	if err := s.begin(); err != nil {
+		return s.failed("read", err)
+	}
+	defer s.end()
+	if err := s.arm(unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
+		return s.failed("read", err)
+	}
+	var err error
+	outer := s.raw.Read(func(fd uintptr) bool {
+		var events [1]unix.EpollEvent
+		var n int
+		n, err = unix.EpollWait(int(fd), events[:], 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
+	if err := errors.Join(outer, err); err != nil {
+		return s.failed("read", err)
+	}
+	return nil
+}
+
+// Close implements [net.Conn].
+func (s *noteSocket) Close() error {
+	// poll goes first: fd must not come to mean something else while it is in it.
+	return errors.Join(s.poll.Close(), s.socket.Close())
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package redislock
+
+import (
+	"errors"
+	"net"
+)
+
+// Sockets are made on Linux only: see socket_linux.go.
+
+type socket struct {
+	net.Conn
+	untimed bool
+}
+
+func newSocket(net.Conn) (*socket, error) { return nil, errors.ErrUnsupported }
+
+func newNoteSocket(net.Conn) (*socket, error) { return nil, errors.ErrUnsupported }
