@@ -62,7 +62,8 @@ type Lease struct {
 	lost       error
 	lostFunc   func(error) // of a LockAll
 	unlocked   bool
-	unlocking  chan struct{} // while Unlock waits for the engine
+	unlocking  bool          // Unlock waits for the engine
+	waiting    chan struct{} // closed then, if a second Unlock waits for the first
 }
 
 // hold is one caller's hold of a claim, counted up by re-entering.
@@ -211,7 +212,7 @@ func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
 	cl.users--
 	todo := k.released(cl, l, now)
 	if todo != nothing {
-		l.unlocking = make(chan struct{})
+		l.unlocking = true
 		k.unlocks.Add(1)
 	}
 	return todo
@@ -223,8 +224,10 @@ func (k *core) finish(leases []*Lease, errs []error) {
 	defer k.unlock()
 	for i, l := range leases {
 		l.err = wrap("unlock", l.name, errs[i])
-		close(l.unlocking)
-		l.unlocking = nil
+		l.unlocking = false
+		if l.waiting != nil {
+			close(l.waiting)
+		}
 		k.unlocks.Done()
 	}
 }
@@ -233,11 +236,14 @@ func (k *core) finish(leases []*Lease, errs []error) {
 // Called with mu held; frees it.
 func (l *Lease) unlockedAlready() error {
 	k := l.core
-	first := l.unlocking
-	if first == nil {
+	if !l.unlocking {
 		defer k.unlock()
 		return l.err
 	}
+	if l.waiting == nil {
+		l.waiting = make(chan struct{})
+	}
+	first := l.waiting
 	k.unlock()
 	<-first
 	k.mu.Lock()

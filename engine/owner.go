@@ -29,22 +29,28 @@ type Hold struct {
 //
 // Every Join writes one, so the usual owner, plain ASCII without holds, is
 // written without reflection; the result is the same.
-func (o Owner) Text() string {
+func (o Owner) Text() string { return string(o.AppendText(nil)) }
+
+// AppendText appends Text to b.
+func (o *Owner) AppendText(b []byte) []byte {
 	if len(o.Holds) == 0 && escaped(o.Host) == len(o.Host) && escaped(o.Label) == len(o.Label) &&
 		!o.Since.IsZero() && o.Since.Year() > 0 && o.Since.Year() < 10_000 {
-		return o.plain()
+		return o.appendPlain(b)
 	}
+	return append(b, o.json()...)
+}
+
+func (o Owner) json() []byte {
 	b, err := json.Marshal(o)
 	if err != nil {
 		// Only a time outside the years 0 to 9999 cannot be written.
 		o.Since = time.Time{}
 		b, _ = json.Marshal(o)
 	}
-	return string(b)
+	return b
 }
 
-func (o *Owner) plain() string {
-	b := make([]byte, 0, 128)
+func (o *Owner) appendPlain(b []byte) []byte {
 	b = append(b, '{')
 	if o.Host != "" {
 		b = append(b, `"host":"`...)
@@ -63,7 +69,7 @@ func (o *Owner) plain() string {
 	}
 	b = append(b, `"since":"`...)
 	b = o.Since.AppendFormat(b, time.RFC3339Nano)
-	return string(append(b, `"}`...))
+	return append(b, `"}`...)
 }
 
 // Fits reports whether Text has at most MaxOwner bytes. Most owners are plainly

@@ -97,8 +97,8 @@ func (e *Engine) check(r *engine.Request) error {
 // claim is the part of a claim's stored form that does not depend on the
 // server: see join.lua.
 func (e *Engine) claim(r *engine.Request) string {
-	owner := r.Owner.Text()
-	b := make([]byte, 0, 26+len(e.channel)+len(owner))
+	var room [512]byte // usually enough
+	b := room[:0]
 	flags := byte(1) // held, if nobody is in line
 	if r.Detached {
 		flags |= 2
@@ -109,7 +109,7 @@ func (e *Engine) claim(r *engine.Request) string {
 	b = append(b, r.ID[:]...)
 	b = append(b, byte(len(e.channel)))
 	b = append(b, e.channel...)
-	return string(append(b, owner...))
+	return string(r.Owner.AppendText(b))
 }
 
 func (e *Engine) join(ctx context.Context, key string, args []string, r *engine.Request) (engine.Claim, error) {
@@ -254,42 +254,64 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	if len(cs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
 	}
+	if len(cs) == 1 {
+		if err := engine.CheckName(cs[0].Name); err != nil {
+			return nil, err
+		}
+		c := e.leaving(&cs[0])
+		left, err := e.left(&cs[0], c, e.run(ctx, &e.scripts.leave, c))
+		if err != nil {
+			return nil, err
+		}
+		return []engine.Claim{left}, nil
+	}
 	var first error
 	calls := make([]call, 0, len(cs))
-	asked := make([]engine.Claim, 0, len(cs))
-	for _, c := range cs {
-		if err := engine.CheckName(c.Name); err != nil {
+	asked := make([]*engine.Claim, 0, len(cs))
+	for i := range cs {
+		if err := engine.CheckName(cs[i].Name); err != nil {
 			first = err
 			continue
 		}
-		calls = append(calls, call{[]string{e.key(c.Name)}, []string{string(c.ID[:])}})
-		asked = append(asked, c)
+		calls = append(calls, e.leaving(&cs[i]))
+		asked = append(asked, &cs[i])
 	}
 	out := make([]engine.Claim, 0, len(asked))
 	for i, a := range e.runAll(ctx, &e.scripts.leave, calls) {
-		b, err := a.ToString()
-		c, ok := found(b)
-		if ok && c.State == engine.Gone && a.unsure != nil {
-			// It is gone, but perhaps by the first attempt: whether it was held
-			// until then nobody can say, and Unlock must not guess.
-			e.claims.drop(asked[i].ID)
-			err = a.unsure
-		}
-		switch {
-		case err != nil:
-			err = explain(err, calls[i].keys[0])
-		case !ok:
-			err = fmt.Errorf("redis: not an answer of ours: %d bytes", len(b))
-		default:
-			c.Name, c.ID = asked[i].Name, asked[i].ID
-			e.claims.drop(c.ID)
+		c, err := e.left(asked[i], calls[i], a)
+		if err == nil {
 			out = append(out, c)
-		}
-		if first == nil {
+		} else if first == nil {
 			first = err
 		}
 	}
 	return out, first
+}
+
+// leaving is the call that leaves a claim.
+func (e *Engine) leaving(c *engine.Claim) call {
+	return call{[]string{e.key(c.Name)}, []string{string(c.ID[:])}}
+}
+
+// left reads what became of it.
+func (e *Engine) left(asked *engine.Claim, c call, a answer) (left engine.Claim, err error) {
+	b, err := a.ToString()
+	if err != nil {
+		return left, explain(err, c.keys[0])
+	}
+	left, ok := found(b)
+	switch {
+	case !ok:
+		return left, fmt.Errorf("redis: not an answer of ours: %d bytes", len(b))
+	case left.State == engine.Gone && a.unsure != nil:
+		// It is gone, but perhaps by the first attempt: whether it was held until
+		// then nobody can say, and Unlock must not guess.
+		e.claims.drop(asked.ID)
+		return left, explain(a.unsure, c.keys[0])
+	}
+	left.Name, left.ID = asked.Name, asked.ID
+	e.claims.drop(left.ID)
+	return left, nil
 }
 
 // Evict implements [engine.Engine].

@@ -22,10 +22,7 @@ import (
 func (e *Engine) key(name string) string {
 	const digits = "0123456789abcdef"
 	h := bucket(name)
-	b := make([]byte, 0, len(e.prefix)+5+len(name))
-	b = append(b, e.prefix...)
-	b = append(b, '{', digits[h>>4], digits[h&15], '}', ':')
-	return string(append(b, name...))
+	return e.prefix + "{" + digits[h>>4:h>>4+1] + digits[h&15:h&15+1] + "}:" + name
 }
 
 // bucket is FNV-1a, folded to eight bits. It is part of the layout: clients of
