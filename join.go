@@ -252,24 +252,23 @@ func (k *core) leaveLater(cl *claim, now time.Duration) {
 	k.schedule(cl)
 }
 
-// leaveNow gives claims up in one call and says what each Unlock has to report.
-func (k *core) leaveNow(cls ...*claim) []error {
+// leaveNow gives the claims of leases up in one call and records what each
+// Unlock has to report.
+func (k *core) leaveNow(leases ...*Lease) {
 	ctx := withBound(context.Background(), releaseBound)
 	defer ctx.end()
-	query := make([]engine.Claim, len(cls))
-	for i, cl := range cls {
-		query[i] = engine.Claim{Name: cl.name(), ID: cl.req.ID}
+	query := make([]engine.Claim, len(leases))
+	for i, l := range leases {
+		query[i] = engine.Claim{Name: l.name, ID: l.claim.req.ID}
 	}
 	got, err := k.eng.Leave(ctx, query)
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)
-	errs := make([]error, len(cls))
-	for i, cl := range cls {
-		cl.unlocking = false
-		errs[i] = k.left(cl, got, err)
+	for _, l := range leases {
+		l.claim.unlocking = false
+		k.finish(l, k.left(l.claim, got, err))
 	}
-	return errs
 }
 
 // left takes in what Leave found of one claim, or did not.
@@ -301,9 +300,10 @@ func orMissing(err error) error {
 	return err
 }
 
-// lingerOn keeps a claim for the rest of its MinHold. It asks for that in one
-// step, so that it stands even if this process exits now.
-func (k *core) lingerOn(cl *claim) error {
+// lingerOn keeps a lease's claim for the rest of its MinHold. It asks for that
+// in one step, so that it stands even if this process exits now.
+func (k *core) lingerOn(l *Lease) {
+	cl := l.claim
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
 	k.mu.Lock()
@@ -313,6 +313,11 @@ func (k *core) lingerOn(cl *claim) error {
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)
+	k.finish(l, k.lingered(cl, got, err))
+}
+
+// lingered takes in the answer. Called with mu held.
+func (k *core) lingered(cl *claim, got []engine.Claim, err error) error {
 	if cl.leaving || cl.dropped {
 		return nil // MinHold passed meanwhile: the keeper gives it up
 	}

@@ -178,9 +178,9 @@ func (l *Lease) Unlock() error {
 	k.unlock()
 	switch rest {
 	case leaveIt:
-		k.finish([]*Lease{l}, k.leaveNow(l.claim))
+		k.leaveNow(l)
 	case lingerIt:
-		k.finish([]*Lease{l}, []error{k.lingerOn(l.claim)})
+		k.lingerOn(l)
 	}
 	return l.err
 }
@@ -218,18 +218,14 @@ func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
 	return todo
 }
 
-// finish records what the engine said.
-func (k *core) finish(leases []*Lease, errs []error) {
-	k.mu.Lock()
-	defer k.unlock()
-	for i, l := range leases {
-		l.err = wrap("unlock", l.name, errs[i])
-		l.unlocking = false
-		if l.waiting != nil {
-			close(l.waiting)
-		}
-		k.unlocks.Done()
+// finish records what the engine said. Called with mu held.
+func (k *core) finish(l *Lease, err error) {
+	l.err = wrap("unlock", l.name, err)
+	l.unlocking = false
+	if l.waiting != nil {
+		close(l.waiting)
 	}
+	k.unlocks.Done()
 }
 
 // unlockedAlready answers a second Unlock as the first was, waiting for it.

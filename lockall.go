@@ -106,8 +106,7 @@ func (a *Leases) Remaining() (left time.Duration) {
 func (a *Leases) Unlock() error {
 	a.cancel(nil)
 	k := a.core
-	var leave []*claim
-	var left, wait []*Lease
+	var leave, wait []*Lease
 	k.mu.Lock()
 	now := k.now()
 	for _, l := range slices.Backward(a.leases) {
@@ -117,15 +116,15 @@ func (a *Leases) Unlock() error {
 		}
 		switch k.unlockLocal(l, now) {
 		case leaveIt:
-			leave, left = append(leave, l.claim), append(left, l)
+			leave = append(leave, l)
 		case lingerIt:
 			wait = append(wait, l)
-			k.spawn(func() { k.finish([]*Lease{l}, []error{k.lingerOn(l.claim)}) })
+			k.spawn(func() { k.lingerOn(l) })
 		}
 	}
 	k.unlock()
 	if len(leave) > 0 {
-		k.finish(left, k.leaveNow(leave...))
+		k.leaveNow(leave...)
 	}
 	var errs []error
 	for _, l := range wait {
