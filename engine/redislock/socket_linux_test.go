@@ -1,0 +1,594 @@
+package redislock
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// tcpPair is a connection to be taken over, and its peer.
+func tcpPair(t testing.TB) (ours, peer *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(); p.Close() })
+	return c.(*net.TCPConn), p.(*net.TCPConn)
+}
+
+// kinds of sockets. hot makes a noteSocket block in its next Read, as it does
+// after messages in a row.
+var socketKinds = map[string]func(net.Conn) (net.Conn, error){
+	"socket": func(c net.Conn) (net.Conn, error) { return newSocket(c) },
+	"parked": func(c net.Conn) (net.Conn, error) { return newNoteSocket(c) },
+	"hot": func(c net.Conn) (net.Conn, error) {
+		s, err := newNoteSocket(c)
+		if err == nil {
+			s.soon = true
+		}
+		return s, err
+	},
+}
+
+func eachSocket(t *testing.T, f func(t *testing.T, s net.Conn, peer *net.TCPConn)) {
+	t.Helper()
+	for kind, take := range socketKinds {
+		t.Run(kind, func(t *testing.T) {
+			ours, peer := tcpPair(t)
+			s, err := take(ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			f(t, s, peer)
+		})
+	}
+}
+
+// base is the socket inside.
+func base(c net.Conn) *socket {
+	if s, ok := c.(*noteSocket); ok {
+		return s.socket
+	}
+	return c.(*socket)
+}
+
+// reading begins a Read and returns when it is in the system call, or parked.
+func reading(t *testing.T, c net.Conn) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		n, err := c.Read(make([]byte, 16))
+		if err == nil {
+			err = fmt.Errorf("%d bytes and no error", n)
+		}
+		done <- err
+	}()
+	s := base(c)
+	until(t, "Read has not begun", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.users > 0
+	})
+	return done
+}
+
+// until waits for what no channel tells.
+func until(t testing.TB, not string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(not)
+		}
+	}
+}
+
+// ended is the error a channel tells, unless nothing does.
+func ended(t testing.TB, c <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("it hangs")
+		return nil
+	}
+}
+
+func TestSocketReadEnds(t *testing.T) {
+	t.Run("by Close", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, _ *net.TCPConn) {
+			done := reading(t, s)
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			// A Read that parks is told by another part of Go, in other words.
+			err := ended(t, done)
+			if _, parks := s.(*noteSocket); err == io.EOF || !parks && !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Read: %v", err)
+			}
+			if err := s.Close(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("closed twice: %v", err)
+			}
+			if _, err := s.Read(make([]byte, 1)); err == nil || err == io.EOF {
+				t.Errorf("Read of a closed socket: %v", err)
+			}
+			if _, err := s.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Write to a closed socket: %v", err)
+			}
+		})
+	})
+	t.Run("by the peer", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			done := reading(t, s)
+			peer.Close()
+			if err := ended(t, done); err != io.EOF {
+				t.Errorf("Read: %v", err)
+			}
+		})
+	})
+	t.Run("by the peer's reset", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			done := reading(t, s)
+			peer.SetLinger(0)
+			peer.Close()
+			if err := ended(t, done); !broken(err) {
+				t.Errorf("Read: %v", err)
+			}
+		})
+	})
+	t.Run("by a deadline", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, _ *net.TCPConn) {
+			done := reading(t, s)
+			if err := s.SetDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			if err := ended(t, done); err == nil {
+				t.Error("Read had something")
+			}
+		})
+	})
+	t.Run("by a deadline that has passed", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, _ *net.TCPConn) {
+			if err := s.SetDeadline(time.Now().Add(-time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			ended(t, readOnce(s))
+		})
+	})
+}
+
+// readOnce is reading where Read may be over at once.
+func readOnce(c net.Conn) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 16))
+		done <- err
+	}()
+	return done
+}
+
+func TestSocketDeadlineTakenBack(t *testing.T) {
+	for name, take := range map[string]func(net.Conn) error{
+		"by none":    func(s net.Conn) error { return s.SetDeadline(time.Time{}) },
+		"by a later": func(s net.Conn) error { return s.SetReadDeadline(time.Now().Add(time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+				s.SetDeadline(time.Now().Add(200 * time.Millisecond))
+				if err := take(s); err != nil {
+					t.Fatal(err)
+				}
+				// The time that must pass without an effect.
+				time.Sleep(300 * time.Millisecond)
+				roundTrip(t, s, peer)
+			})
+		})
+	}
+	t.Run("by being somebody else's business", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			base(s).untimed = true
+			s.SetDeadline(time.Now())
+			s.SetReadDeadline(time.Now())
+			s.SetWriteDeadline(time.Now())
+			if base(s).deadline != nil {
+				t.Error("a timer runs")
+			}
+			roundTrip(t, s, peer)
+		})
+	})
+}
+
+func roundTrip(t *testing.T, s, peer net.Conn) {
+	t.Helper()
+	for _, d := range [][2]net.Conn{{s, peer}, {peer, s}} {
+		if _, err := d[0].Write([]byte("hello")); err != nil {
+			t.Fatalf("Write: %v", err)
+		}
+		var b [5]byte
+		if _, err := io.ReadFull(d[1], b[:]); err != nil || string(b[:]) != "hello" {
+			t.Fatalf("Read: %q %v", b, err)
+		}
+	}
+}
+
+// TestSocketWriteToClosedPeer would end the test's process if SIGPIPE did.
+func TestSocketWriteToClosedPeer(t *testing.T) {
+	eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+		peer.SetLinger(0)
+		peer.Close()
+		var err error
+		for range 100 {
+			if _, err = s.Write([]byte("x")); err != nil {
+				break
+			}
+		}
+		if !broken(err) {
+			t.Errorf("Write: %v", err)
+		}
+	})
+}
+
+func TestSocketCloseEndsBlockedWrite(t *testing.T) {
+	eachSocket(t, func(t *testing.T, s net.Conn, _ *net.TCPConn) {
+		done := make(chan error, 1)
+		var sum int
+		go func() {
+			n, err := s.Write(make([]byte, 64<<20)) // more than any buffer of a kernel
+			sum = n
+			done <- err
+		}()
+		until(t, "Write has not begun", func() bool {
+			base(s).mu.Lock()
+			defer base(s).mu.Unlock()
+			return base(s).users > 0
+		})
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if err := ended(t, done); !errors.Is(err, net.ErrClosed) || sum >= 64<<20 {
+			t.Errorf("Write: %d bytes, %v", sum, err)
+		}
+	})
+}
+
+// TestSocketDescriptorIsNotAnotherConnections closes under readers and writers
+// while new connections take every descriptor that comes free: bytes of one that
+// turn up in another are a descriptor closed while it was in use.
+func TestSocketDescriptorIsNotAnotherConnections(t *testing.T) {
+	for kind, take := range socketKinds {
+		t.Run(kind, func(t *testing.T) {
+			var all sync.WaitGroup
+			for w := range 8 {
+				all.Go(func() {
+					for round := range 40 {
+						ours, peer := tcpPair(t)
+						s, err := take(ours)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mark := []byte(fmt.Sprintf("%02d.%03d;", w, round))
+						only := func(who string, c net.Conn) {
+							b := make([]byte, len(mark)*100)
+							var got []byte
+							for {
+								n, err := c.Read(b)
+								got = append(got, b[:n]...)
+								for len(got) >= len(mark) {
+									if string(got[:len(mark)]) != string(mark) {
+										t.Errorf("%s reads %q, want %q", who, got[:len(mark)], mark)
+										return
+									}
+									got = got[len(mark):]
+								}
+								if err != nil {
+									return
+								}
+							}
+						}
+						write := func(c net.Conn) {
+							for range 20 {
+								if _, err := c.Write(mark); err != nil {
+									return
+								}
+							}
+						}
+						var both sync.WaitGroup
+						both.Go(func() { only("the socket", s) })
+						both.Go(func() { only("the peer", peer) })
+						both.Go(func() { write(s) })
+						both.Go(func() { write(peer) })
+						for range 2 {
+							both.Go(func() {
+								for range round % 5 {
+									runtime.Gosched()
+								}
+								s.Close()
+							})
+						}
+						both.Go(func() { s.SetDeadline(time.Now().Add(time.Duration(round%3) * time.Millisecond)) })
+						both.Wait()
+						peer.Close()
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+func TestSocketRefusesWhatReadsAhead(t *testing.T) {
+	take := func(t *testing.T, c, peer net.Conn) {
+		if s, err := newSocket(c); err == nil {
+			t.Fatalf("newSocket took %T", s)
+		}
+		if s, err := newNoteSocket(c); err == nil {
+			t.Fatalf("newNoteSocket took %T", s)
+		}
+		go peer.Write([]byte("still"))
+		var b [5]byte
+		if _, err := io.ReadFull(c, b[:]); err != nil || string(b[:]) != "still" {
+			t.Errorf("afterwards: %q %v", b, err)
+		}
+	}
+	t.Run("net.Pipe", func(t *testing.T) {
+		c, peer := net.Pipe()
+		defer c.Close()
+		defer peer.Close()
+		take(t, c, peer)
+	})
+	t.Run("TLS", func(t *testing.T) {
+		web := httptest.NewTLSServer(nil) // for its certificate
+		certs := web.TLS.Certificates
+		web.Close()
+		r := openFDs(t)
+		ours, theirs := tcpPair(t)
+		c, peer := tls.Client(ours, &tls.Config{InsecureSkipVerify: true}), tls.Server(theirs, &tls.Config{Certificates: certs})
+		take(t, c, peer)
+		c.Close()
+		peer.Close()
+		if n := openFDs(t); n > r {
+			t.Errorf("%d descriptors more", n-r)
+		}
+	})
+	t.Run("closed", func(t *testing.T) {
+		c, _ := tcpPair(t)
+		c.Close()
+		before := openFDs(t)
+		if _, err := newSocket(c); err == nil {
+			t.Error("newSocket took a closed connection")
+		}
+		if _, err := newNoteSocket(c); err == nil {
+			t.Error("newNoteSocket took a closed connection")
+		}
+		if n := openFDs(t); n > before {
+			t.Errorf("%d descriptors more", n-before)
+		}
+	})
+}
+
+func TestSocketTakesTheConnectionOver(t *testing.T) {
+	eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+		if s.LocalAddr().String() != peer.RemoteAddr().String() || s.RemoteAddr().String() != peer.LocalAddr().String() {
+			t.Errorf("%v to %v", s.LocalAddr(), s.RemoteAddr())
+		}
+		roundTrip(t, s, peer)
+	})
+}
+
+// openFDs counts sockets and epolls: other descriptors may come and go with
+// other parts of the test's process.
+func openFDs(t testing.TB) (n int) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, _ := os.Readlink("/proc/self/fd/" + fd.Name())
+		if strings.HasPrefix(to, "socket:") || strings.Contains(to, "eventpoll") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSocketLeaksNoDescriptor(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, s, peer net.Conn){
+		"closed":               func(t *testing.T, s, _ net.Conn) { s.Close() },
+		"closed twice":         func(t *testing.T, s, _ net.Conn) { s.Close(); s.Close() },
+		"closed by the peer":   func(t *testing.T, s, peer net.Conn) { peer.Close(); s.Read(make([]byte, 1)); s.Close() },
+		"hung up":              func(t *testing.T, s, _ net.Conn) { s.SetDeadline(time.Now()); s.Read(make([]byte, 1)); s.Close() },
+		"closed under a Read":  func(t *testing.T, s, _ net.Conn) { done := reading(t, s); s.Close(); ended(t, done) },
+		"closed with deadline": func(t *testing.T, s, _ net.Conn) { s.SetDeadline(time.Now().Add(time.Hour)); s.Close() },
+	} {
+		for kind, take := range socketKinds {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				before := openFDs(t)
+				for range 100 {
+					ours, peer := tcpPair(t)
+					s, err := take(ours)
+					if err != nil {
+						t.Fatal(err)
+					}
+					end(t, s, peer)
+					peer.Close()
+				}
+				// Tests in parallel may have some of their own for a while.
+				until(t, "descriptors leaked", func() bool { return openFDs(t) < before+50 })
+			})
+		}
+	}
+}
+
+// messages reads as many numbered messages and wants them in order.
+func messages(s net.Conn, n int) error {
+	b := make([]byte, 8)
+	for i := range n {
+		if _, err := io.ReadFull(s, b); err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		if got, err := strconv.Atoi(string(b)); err != nil || got != i {
+			return fmt.Errorf("message %d is %q", i, b)
+		}
+	}
+	return nil
+}
+
+func message(i int) []byte { return []byte(fmt.Sprintf("%08d", i)) }
+
+func TestNoteSocketReadsEverythingInOrder(t *testing.T) {
+	fresh := func(t *testing.T) (*noteSocket, *net.TCPConn) {
+		ours, peer := tcpPair(t)
+		s, err := newNoteSocket(ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s, peer
+	}
+	read := func(s net.Conn, n int) <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- messages(s, n) }()
+		return done
+	}
+	t.Run("there before it is a note socket", func(t *testing.T) {
+		ours, peer := tcpPair(t)
+		peer.Write(message(0))
+		time.Sleep(10 * time.Millisecond) // Go's poller has seen it
+		s, err := newNoteSocket(ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := ended(t, read(s, 1)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("there before it parks", func(t *testing.T) {
+		s, peer := fresh(t)
+		for i := range 100 {
+			peer.Write(message(i))
+		}
+		if err := ended(t, read(s, 100)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("while it is parked", func(t *testing.T) {
+		s, peer := fresh(t)
+		done := read(s, 5)
+		for i := range 5 {
+			until(t, "Read has not begun", func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.users > 0
+			})
+			time.Sleep(5 * noteWait) // so that each is awaited by parking, or the next one is
+			peer.Write(message(i))
+		}
+		if err := ended(t, done); err != nil {
+			t.Error(err)
+		}
+		if s.soon {
+			t.Error("notes far apart are waited for by blocking")
+		}
+	})
+	t.Run("in a row", func(t *testing.T) {
+		s, peer := fresh(t)
+		const n = 5000
+		done := read(s, n)
+		for i := range n {
+			peer.Write(message(i)) // one by one: Nagle is off
+		}
+		if err := ended(t, done); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("in pieces", func(t *testing.T) {
+		s, peer := fresh(t)
+		done := read(s, 50)
+		for i := range 50 {
+			for _, b := range message(i) {
+				peer.Write([]byte{b})
+				if i%10 == 0 {
+					time.Sleep(noteWait / 2) // across both ways of waiting
+				}
+			}
+		}
+		if err := ended(t, done); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("back and forth, as a lock goes around", func(t *testing.T) {
+		s, peer := fresh(t)
+		done := read(s, 500)
+		echoed := make(chan error, 1)
+		go func() { // nothing stops it from writing while it reads
+			_, err := io.Copy(io.Discard, peer)
+			echoed <- err
+		}()
+		for i := range 500 {
+			s.Write([]byte("ping"))
+			peer.Write(message(i))
+			if i%100 == 0 {
+				time.Sleep(2 * noteWait)
+			}
+		}
+		if err := ended(t, done); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+		if err := ended(t, echoed); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNoteSocketGoesHotAndCold(t *testing.T) {
+	ours, peer := tcpPair(t)
+	s, err := newNoteSocket(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b := make([]byte, 8)
+	// What is there already is read at once, so two Reads follow each other
+	// closely, if not the first two then some.
+	until(t, "it never blocks", func() bool {
+		for i := range 3 {
+			peer.Write(message(i))
+		}
+		for range 3 {
+			if _, err := io.ReadFull(s, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.soon
+	})
+	time.Sleep(2 * noteWait)
+	peer.Write(message(0))
+	if _, err := io.ReadFull(s, b); err != nil || s.soon {
+		t.Errorf("still hot, %v", err)
+	}
+}
