@@ -196,7 +196,7 @@ type noteSocket struct {
 
 // noteWait is how soon notes must follow each other to be waited for by
 // blocking: a busy name goes around among a few clients.
-const noteWait = 2 * time.Millisecond
+const noteWait = 5 * time.Millisecond
 
 func newNoteSocket(c net.Conn) (*noteSocket, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)

@@ -250,7 +250,7 @@ func TestForeignDataIsNotTouched(t *testing.T) {
 
 // The ACLs of the package documentation, word for word.
 const (
-	lineACL  = "user app on >secret ~leasehold:* &leasehold:* +evalsha +eval +time +exists +hget +hmget +hgetall +hset +hdel +del +pexpireat +publish +subscribe +unsubscribe +scan +info +ping +hello +auth +select +wait"
+	lineACL  = "user app on >secret ~leasehold:* &leasehold:* +evalsha +eval +time +exists +hget +hmget +hgetall +hlen +hset +hdel +del +pexpireat +publish +subscribe +unsubscribe +scan +info +ping +hello +auth +select +wait"
 	plainACL = "user plain on >secret ~* &leasehold:* +evalsha +eval +time +get +set +del +pttl +pexpire +hmget +hset +scan +info +ping +hello +auth +select"
 )
 
