@@ -93,28 +93,6 @@ func reading(t *testing.T, c net.Conn) <-chan error {
 	return done
 }
 
-// until waits for what no channel tells.
-func until(t testing.TB, not string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(not)
-		}
-	}
-}
-
-// ended is the error a channel tells, unless nothing does.
-func ended(t testing.TB, c <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-c:
-		return err
-	case <-time.After(20 * time.Second):
-		t.Fatal("it hangs")
-		return nil
-	}
-}
-
 func TestSocketReadEnds(t *testing.T) {
 	t.Run("by Close", func(t *testing.T) {
 		eachSocket(t, func(t *testing.T, s net.Conn, _ *net.TCPConn) {
