@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -162,8 +161,8 @@ func (e *server) dialLane() (laneConn, error) {
 	case err != nil:
 		return nil, err
 	case ok && last != nil:
-		last.untimed = true // from here on overdueLane looks after it
-		return own, last.SetDeadline(time.Time{})
+		last.ignoreDeadlines() // from here on overdueLane looks after it
+		return own, nil
 	case ok:
 		own.Close() // not a socket
 	}

@@ -122,27 +122,33 @@ func (e *server) do(ctx context.Context, s *script, c call) rueidis.RedisResult 
 			return r
 		}
 	}
-	return e.shared(ctx, c.keys[0], s.command(e.client, false, c.keys, c.args))
+	return e.shared(ctx, s.command(e.client, false, c.keys, c.args))
 }
 
-// shared sends a command on the client's shared connections. One may have to be
-// made first, and no context breaks that off once it is connected and a silent
-// server owes a greeting. So whoever might have to make one does not wait for it.
-func (e *server) shared(ctx context.Context, key string, cmd rueidis.Completed) rueidis.RedisResult {
-	warm := &e.warm[bucket(key)] // rueidis chooses a connection by the key's slot
-	if warm.Load() || ctx.Done() == nil {
+// warm is after how many calls every shared connection stands, almost certainly:
+// rueidis takes one of a few by chance, and makes it if need be.
+const warm = 256
+
+// shared sends a command on the client's shared connections. Once one that has
+// to be made is connected, and a silent server owes its greeting, no context
+// breaks that off. So whoever might have to make one does not wait for it.
+func (e *server) shared(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	do := func() rueidis.RedisResult {
 		r := e.client.Do(ctx, cmd)
-		if r.NonRedisError() != nil && ctx.Err() == nil {
-			warm.Store(false)
+		if r.NonRedisError() == nil {
+			if e.answered.Load() < warm {
+				e.answered.Add(1)
+			}
+		} else if ctx.Err() == nil {
+			e.answered.Store(0)
 		}
 		return r
 	}
+	if e.answered.Load() >= warm || ctx.Done() == nil {
+		return do()
+	}
 	got := make(chan rueidis.RedisResult, 1)
-	e.spawn(func() {
-		r := e.client.Do(ctx, cmd)
-		warm.Store(r.NonRedisError() == nil)
-		got <- r
-	})
+	e.spawn(func() { got <- do() })
 	select {
 	case r := <-got:
 		return r
@@ -186,7 +192,7 @@ func (e *server) insist(ctx context.Context, s *script, c call, a answer) answer
 		default:
 			return a
 		}
-		a.RedisResult = e.shared(ctx, c.keys[0], s.command(e.client, whole, c.keys, c.args))
+		a.RedisResult = e.shared(ctx, s.command(e.client, whole, c.keys, c.args))
 	}
 	return a
 }

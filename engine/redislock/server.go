@@ -25,7 +25,7 @@ type server struct {
 
 	guarded atomic.Bool // look will be called
 
-	warm [256]atomic.Bool // by bucket of the key: its connection stands
+	answered atomic.Int32 // shared calls since one failed, up to warm
 
 	closed   atomic.Bool
 	closing  chan struct{}

@@ -26,10 +26,12 @@ type socket struct {
 	local, remote net.Addr
 
 	mu       sync.Mutex
-	users    int         // in a system call
-	closed   bool        // the last of them closes fd
-	deadline *time.Timer // hangs up
-	untimed  bool        // deadlines are somebody else's business
+	users    int  // in a system call
+	closed   bool // the last of them closes fd
+	deadline *time.Timer
+	set      int  // how often it was set
+	late     bool // it has passed
+	untimed  bool // deadlines are somebody else's business
 }
 
 // newSocket takes a connection over, or leaves it as it is with an error.
@@ -64,20 +66,31 @@ func newSocket(c net.Conn) (*socket, error) {
 func (s *socket) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return net.ErrClosed
+	if err := s.over(); err != nil {
+		return err
 	}
 	s.users++
 	return nil
 }
 
-func (s *socket) end() (closed bool) {
+// end says why what was begun must have failed, if it must.
+func (s *socket) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users--; s.closed && s.users == 0 {
 		unix.Close(s.fd)
 	}
-	return s.closed
+	return s.over()
+}
+
+func (s *socket) over() error {
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.late:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
 }
 
 // Read implements [net.Conn].
@@ -86,9 +99,9 @@ func (s *socket) Read(b []byte) (int, error) {
 		return 0, s.failed("read", err)
 	}
 	n, err := again(unix.Read, s.fd, b)
-	switch closed := s.end(); {
-	case closed:
-		return 0, s.failed("read", net.ErrClosed)
+	switch over := s.end(); {
+	case over != nil:
+		return 0, s.failed("read", over)
 	case err != nil:
 		return 0, s.failed("read", os.NewSyscallError("read", err))
 	case n == 0 && len(b) > 0:
@@ -107,10 +120,10 @@ func (s *socket) Write(b []byte) (n int, err error) {
 		more, err = again(unix.Write, s.fd, b[n:])
 		n += max(0, more)
 	}
-	if closed := s.end(); closed && err != nil {
-		return n, s.failed("write", net.ErrClosed)
-	}
-	if err != nil {
+	switch over := s.end(); {
+	case err != nil && over != nil:
+		return n, s.failed("write", over)
+	case err != nil:
 		return n, s.failed("write", os.NewSyscallError("write", err))
 	}
 	return n, nil
@@ -146,13 +159,25 @@ func (s *socket) Close() error {
 	return unix.Shutdown(s.fd, unix.SHUT_RDWR)
 }
 
-// hangUp ends what is under way, and all use of the connection.
-func (s *socket) hangUp() {
+// expire is called at the deadline. What is under way can be broken off only
+// together with the connection, which is what rueidis does then anyway.
+func (s *socket) expire(set int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
+	if set != s.set {
+		return // it was moved meanwhile
+	}
+	if s.late = true; s.users > 0 && !s.closed {
 		unix.Shutdown(s.fd, unix.SHUT_RDWR)
 	}
+}
+
+// ignoreDeadlines has SetDeadline do nothing from now on.
+func (s *socket) ignoreDeadlines() {
+	s.SetDeadline(time.Time{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untimed = true
 }
 
 // LocalAddr implements [net.Conn].
@@ -161,17 +186,18 @@ func (s *socket) LocalAddr() net.Addr { return s.local }
 // RemoteAddr implements [net.Conn].
 func (s *socket) RemoteAddr() net.Addr { return s.remote }
 
-// SetDeadline implements [net.Conn]. Passing it hangs up, which is what rueidis
-// does then anyway.
+// SetDeadline implements [net.Conn].
 func (s *socket) SetDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.deadline != nil {
 		s.deadline.Stop()
-		s.deadline = nil
 	}
+	s.set++
+	s.deadline, s.late = nil, false
 	if !t.IsZero() && !s.untimed && !s.closed {
-		s.deadline = time.AfterFunc(time.Until(t), s.hangUp)
+		set := s.set
+		s.deadline = time.AfterFunc(time.Until(t), func() { s.expire(set) })
 	}
 	return nil
 }
@@ -228,12 +254,14 @@ func (s *noteSocket) arm(op int, events uint32) (err error) {
 
 // Read implements [net.Conn]. Only one goroutine may be in it.
 func (s *noteSocket) Read(b []byte) (int, error) {
-	if s.soon {
-		// Whoever was just told of a note goes first: the processor of this thread
-		// is taken only when the runtime finds out that it blocks.
-		runtime.Gosched()
-	} else if err := s.park(); err != nil {
-		return 0, err
+	// Whoever was just told of a note goes first. It waits for the processor of
+	// this thread, which would be free only once this goroutine parks, or the
+	// runtime finds out that it blocks.
+	runtime.Gosched()
+	if !s.soon {
+		if err := s.park(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := s.socket.Read(b)
 	now := time.Now()
