@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -210,6 +211,19 @@ func TestBoundedAsParent(t *testing.T) {
 			context.AfterFunc(b, func() { close(ran) })
 			<-ran
 		})
+	})
+	t.Run("without a goroutine that waits", func(t *testing.T) {
+		b := withBound(t.Context(), time.Hour)
+		before := runtime.NumGoroutine()
+		for range 100 {
+			_, stop := context.WithCancel(b)
+			defer stop()
+			defer context.AfterFunc(b, func() {})()
+		}
+		if n := runtime.NumGoroutine() - before; n > 50 {
+			t.Errorf("%d goroutines more", n)
+		}
+		b.end()
 	})
 	t.Run("a child does not end it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

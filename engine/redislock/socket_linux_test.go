@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,8 +142,8 @@ func TestSocketReadEnds(t *testing.T) {
 			if err := s.SetDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
-			if err := ended(t, done); err == nil {
-				t.Error("Read had something")
+			if err := ended(t, done); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("Read: %v", err)
 			}
 		})
 	})
@@ -151,7 +152,13 @@ func TestSocketReadEnds(t *testing.T) {
 			if err := s.SetDeadline(time.Now().Add(-time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			ended(t, readOnce(s))
+			until(t, "it does not pass", func() bool { return late(s) })
+			if err := ended(t, readOnce(s)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("Read: %v", err)
+			}
+			if _, err := s.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("Write: %v", err)
+			}
 		})
 	})
 }
@@ -164,6 +171,14 @@ func readOnce(c net.Conn) <-chan error {
 		done <- err
 	}()
 	return done
+}
+
+// late says that the deadline has passed.
+func late(c net.Conn) bool {
+	s := base(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
 }
 
 func TestSocketDeadlineTakenBack(t *testing.T) {
@@ -183,9 +198,18 @@ func TestSocketDeadlineTakenBack(t *testing.T) {
 			})
 		})
 	}
+	t.Run("after it has passed while nobody waited", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			s.SetDeadline(time.Now())
+			until(t, "it does not pass", func() bool { return late(s) })
+			s.SetDeadline(time.Time{})
+			roundTrip(t, s, peer)
+		})
+	})
 	t.Run("by being somebody else's business", func(t *testing.T) {
 		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
-			base(s).untimed = true
+			s.SetDeadline(time.Now().Add(time.Hour))
+			base(s).ignoreDeadlines()
 			s.SetDeadline(time.Now())
 			s.SetReadDeadline(time.Now())
 			s.SetWriteDeadline(time.Now())
@@ -393,6 +417,8 @@ func openFDs(t testing.TB) (n int) {
 }
 
 func TestSocketLeaksNoDescriptor(t *testing.T) {
+	// The collector closes files that nobody closed.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for name, end := range map[string]func(t *testing.T, s, peer net.Conn){
 		"closed":               func(t *testing.T, s, _ net.Conn) { s.Close() },
 		"closed twice":         func(t *testing.T, s, _ net.Conn) { s.Close(); s.Close() },
