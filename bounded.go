@@ -17,7 +17,7 @@ type bounded struct {
 	mu    sync.Mutex
 	inner context.Context // once Done was asked for
 	stop  context.CancelFunc
-	ended bool
+	err   error // what Err once said, or would have at end
 }
 
 func withBound(ctx context.Context, d time.Duration) *bounded {
@@ -37,7 +37,7 @@ func (b *bounded) Done() <-chan struct{} {
 	defer b.mu.Unlock()
 	if b.inner == nil {
 		b.inner, b.stop = context.WithDeadline(b.Context, b.deadline)
-		if b.ended {
+		if b.err != nil {
 			b.stop()
 		}
 	}
@@ -49,17 +49,21 @@ func (b *bounded) Done() <-chan struct{} {
 func (b *bounded) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.look()
+}
+
+// look finds out whether it has ended. Called with mu held.
+func (b *bounded) look() error {
 	switch {
+	case b.err != nil:
 	case b.inner != nil:
-		return b.inner.Err()
+		b.err = b.inner.Err()
 	case b.Context.Err() != nil:
-		return b.Context.Err()
-	case b.ended:
-		return context.Canceled
+		b.err = b.Context.Err()
 	case !time.Now().Before(b.deadline):
-		return context.DeadlineExceeded
+		b.err = context.DeadlineExceeded
 	}
-	return nil
+	return b.err
 }
 
 // Value implements [context.Context]. Contexts made from this one find inner by
@@ -78,7 +82,9 @@ func (b *bounded) Value(key any) any {
 func (b *bounded) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ended = true
+	if b.look() == nil {
+		b.err = context.Canceled
+	}
 	if b.stop != nil {
 		b.stop()
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
+
+	"leasehold/engine"
 )
 
 // group collects uncontended Joins and Leaves of concurrent callers into calls
@@ -55,6 +57,9 @@ const (
 // inGroup makes one call of a script with others. It reports false if that
 // script itself has to be asked.
 func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool) {
+	if err := ctx.Err(); err != nil {
+		return rueidis.NewErrorResult(err), true
+	}
 	g := &e.group
 	m, _ := g.idle.Get().(*member)
 	if m == nil {
@@ -145,11 +150,23 @@ func (e *server) sendGroup(b *flight) {
 
 // overdue answers callers whose contexts have ended. Their calls go on.
 func (g *group) overdue() {
+	g.answer(func(m *member) error { return m.ctx.Err() })
+}
+
+// close answers all callers. Their calls end with the client.
+func (g *group) close() {
+	g.answer(func(*member) error { return engine.ErrClosed })
+}
+
+func (g *group) answer(with func(*member) error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for b := range g.flying {
 		for _, m := range b.members {
-			if err := m.ctx.Err(); err != nil && !m.given {
+			if m.given {
+				continue
+			}
+			if err := with(m); err != nil {
 				m.given = true
 				m.result <- reply{rueidis.NewErrorResult(err), true}
 			}

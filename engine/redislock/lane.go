@@ -35,6 +35,18 @@ type lane struct {
 	cut   error           // why it was broken off
 }
 
+// ownLane is a client with one connection, which is a socket.
+type ownLane struct {
+	rueidis.Client
+	socket *socket
+}
+
+// Close breaks off what is under way. The client alone would first wait for it.
+func (l ownLane) Close() {
+	l.socket.Close()
+	l.Client.Close()
+}
+
 // laneConn is one connection that nobody else uses.
 type laneConn interface {
 	Do(context.Context, rueidis.Completed) rueidis.RedisResult
@@ -162,7 +174,7 @@ func (e *server) dialLane() (laneConn, error) {
 		return nil, err
 	case ok && last != nil:
 		last.ignoreDeadlines() // from here on overdueLane looks after it
-		return own, nil
+		return ownLane{own, last}, nil
 	case ok:
 		own.Close() // not a socket
 	}

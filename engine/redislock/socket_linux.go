@@ -36,6 +36,28 @@ type socket struct {
 
 // newSocket takes a connection over, or leaves it as it is with an error.
 func newSocket(c net.Conn) (*socket, error) {
+	s, err := duplicate(c)
+	if err == nil {
+		err = s.block(c)
+	}
+	return s, err
+}
+
+// block has fd block, and closes the connection that it duplicates.
+func (s *socket) block(c net.Conn) error {
+	if err := unix.SetNonblock(s.fd, false); err != nil {
+		unix.Close(s.fd)
+		return err
+	}
+	c.Close() // the duplicate stands
+	return nil
+}
+
+// duplicate makes a socket of a connection, not blocking yet.
+//
+// A duplicate is not among what Go polls: else each answer would wake its poller
+// as well.
+func duplicate(c net.Conn) (*socket, error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return nil, errors.ErrUnsupported // TLS: what is waited for may have been read ahead
@@ -45,21 +67,11 @@ func newSocket(c net.Conn) (*socket, error) {
 		return nil, err
 	}
 	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr()}
-	// A duplicate is not among what Go polls: else each answer would wake its
-	// poller as well.
 	var dup error
 	if err := raw.Control(func(fd uintptr) { s.fd, dup = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
 		return nil, err
 	}
-	if dup != nil {
-		return nil, dup
-	}
-	if err := unix.SetNonblock(s.fd, false); err != nil {
-		unix.Close(s.fd)
-		return nil, err
-	}
-	c.Close() // the duplicate stands
-	return s, nil
+	return s, dup
 }
 
 // begin keeps fd open until end.
@@ -235,13 +247,22 @@ func newNoteSocket(c net.Conn) (*noteSocket, error) {
 	}
 	s := &noteSocket{poll: os.NewFile(uintptr(fd), "epoll")}
 	if s.raw, err = s.poll.SyscallConn(); err == nil {
-		s.socket, err = newSocket(c)
+		s.socket, err = duplicate(c)
 	}
 	if err != nil {
 		s.poll.Close()
 		return nil, err
 	}
-	return s, s.arm(unix.EPOLL_CTL_ADD, 0)
+	if err = s.arm(unix.EPOLL_CTL_ADD, 0); err != nil {
+		unix.Close(s.fd)
+	} else {
+		err = s.block(c)
+	}
+	if err != nil {
+		s.poll.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // arm has poll say once that one of events has come.
