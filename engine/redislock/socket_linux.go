@@ -111,12 +111,18 @@ func (s *socket) Read(b []byte) (int, error) {
 		return 0, s.failed("read", err)
 	}
 	n, err := again(unix.Read, s.fd, b)
-	switch over := s.end(); {
-	case over != nil:
+	if over := s.end(); over != nil {
 		return 0, s.failed("read", over)
+	}
+	return s.got(n, err, len(b))
+}
+
+// got is what Read makes of a system call's answer.
+func (s *socket) got(n int, err error, room int) (int, error) {
+	switch {
 	case err != nil:
 		return 0, s.failed("read", os.NewSyscallError("read", err))
-	case n == 0 && len(b) > 0:
+	case n == 0 && room > 0:
 		return 0, io.EOF
 	}
 	return n, nil
@@ -225,8 +231,9 @@ func (s *socket) SetWriteDeadline(t time.Time) error { return s.SetDeadline(t) }
 // for ten milliseconds, which costs more than parking once.
 type noteSocket struct {
 	*socket
-	poll *os.File // an epoll of fd alone, which Go polls
-	raw  syscall.RawConn
+	poll  *os.File // an epoll of fd alone, which Go polls
+	raw   syscall.RawConn
+	armed bool // poll says when fd can be read: while this blocks, nobody needs to know
 
 	last time.Time // when Read last returned
 	soon bool      // that was within noteWait of the time before
@@ -253,7 +260,7 @@ func newNoteSocket(c net.Conn) (*noteSocket, error) {
 		s.poll.Close()
 		return nil, err
 	}
-	if err = s.arm(unix.EPOLL_CTL_ADD, 0); err != nil {
+	if err = s.arm(unix.EPOLL_CTL_ADD, true); err != nil {
 		unix.Close(s.fd)
 	} else {
 		err = s.block(c)
@@ -265,51 +272,77 @@ func newNoteSocket(c net.Conn) (*noteSocket, error) {
 	return s, nil
 }
 
-// arm has poll say once that one of events has come.
-func (s *noteSocket) arm(op int, events uint32) (err error) {
+// arm has poll watch fd or not.
+func (s *noteSocket) arm(op int, armed bool) (err error) {
+	var events uint32
+	if armed {
+		events = unix.EPOLLIN | unix.EPOLLRDHUP
+	}
 	outer := s.raw.Control(func(fd uintptr) {
-		err = unix.EpollCtl(int(fd), op, s.fd, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(s.fd)})
+		err = unix.EpollCtl(int(fd), op, s.fd, &unix.EpollEvent{Events: events, Fd: int32(s.fd)})
 	})
-	return errors.Join(outer, err)
+	if outer != nil {
+		return outer
+	}
+	s.armed = armed && err == nil
+	return err
 }
 
 // Read implements [net.Conn]. Only one goroutine may be in it.
-func (s *noteSocket) Read(b []byte) (int, error) {
+func (s *noteSocket) Read(b []byte) (n int, err error) {
 	// Whoever was just told of a note goes first. It waits for the processor of
 	// this thread, which would be free only once this goroutine parks, or the
 	// runtime finds out that it blocks.
 	runtime.Gosched()
-	if !s.soon {
-		if err := s.park(); err != nil {
+	if s.armed == s.soon {
+		if err := s.rearm(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := s.socket.Read(b)
+	if s.soon {
+		n, err = s.socket.Read(b)
+	} else {
+		n, err = s.park(b)
+	}
 	now := time.Now()
 	s.soon, s.last = now.Sub(s.last) < noteWait, now
 	return n, err
 }
 
-// park waits as Go does until something can be read.
-func (s *noteSocket) park() error {
+func (s *noteSocket) rearm() error {
 	if err := s.begin(); err != nil {
 		return s.failed("read", err)
 	}
-	defer s.end()
-	if err := s.arm(unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
-		return s.failed("read", err)
+	err := s.arm(unix.EPOLL_CTL_MOD, !s.soon)
+	if over := s.end(); over != nil {
+		err = over
 	}
-	var err error
-	outer := s.raw.Read(func(fd uintptr) bool {
-		var events [1]unix.EpollEvent
-		var n int
-		n, err = unix.EpollWait(int(fd), events[:], 0)
-		return n > 0 || err != nil && err != unix.EINTR
-	})
-	if err := errors.Join(outer, err); err != nil {
+	if err != nil {
 		return s.failed("read", err)
 	}
 	return nil
+}
+
+// park reads as Go does: what is there, or after waiting with its goroutine
+// parked. poll is ready whenever fd is, so Go's waiting for poll is as good.
+func (s *noteSocket) park(b []byte) (n int, err error) {
+	if err := s.begin(); err != nil {
+		return 0, s.failed("read", err)
+	}
+	outer := s.raw.Read(func(uintptr) bool {
+		n, err = again(func(fd int, b []byte) (int, error) {
+			n, _, err := unix.Recvfrom(fd, b, unix.MSG_DONTWAIT)
+			return n, err
+		}, s.fd, b)
+		return err != unix.EAGAIN
+	})
+	switch over := s.end(); {
+	case over != nil:
+		return 0, s.failed("read", over)
+	case outer != nil:
+		return 0, s.failed("read", outer)
+	}
+	return s.got(n, err, len(b))
 }
 
 // Close implements [net.Conn].
