@@ -265,15 +265,19 @@ func (k *core) leaveNow(leases ...*Lease) {
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)
-	for _, l := range leases {
+	for i, l := range leases {
 		l.claim.unlocking = false
-		k.finish(l, k.left(l.claim, got, err))
+		k.finish(l, k.left(l.claim, i, got, err))
 	}
 }
 
-// left takes in what Leave found of one claim, or did not.
-func (k *core) left(cl *claim, got []engine.Claim, err error) error {
-	if i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID }); i >= 0 {
+// left takes in what Leave found of one claim, or did not. It is usually the
+// i-th of what it was asked.
+func (k *core) left(cl *claim, i int, got []engine.Claim, err error) error {
+	if i >= len(got) || got[i].ID != cl.req.ID {
+		i = slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID })
+	}
+	if i >= 0 {
 		k.drop(cl)
 		switch {
 		case got[i].State == engine.Held:

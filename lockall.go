@@ -36,6 +36,10 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) 
 	wait, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	last, _ := ctx.Value(leaseKey{}).(*Lease)
+	lost := func(cause error) {
+		all.cancel(cause)
+		stop(cause)
+	}
 	for _, name := range names {
 		// Under the lease before: this caller is an actor that holds something,
 		// and says so in its claim. Losing one ends the waiting for the rest.
@@ -45,10 +49,7 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) 
 		}
 		all.leases = append(all.leases, l)
 		last = l
-		l.onLoss(func(cause error) {
-			all.cancel(cause)
-			stop(cause)
-		})
+		l.onLoss(lost)
 	}
 	all.life = context.WithValue(all.life, leaseKey{}, last)
 	return all, nil
@@ -106,7 +107,8 @@ func (a *Leases) Remaining() (left time.Duration) {
 func (a *Leases) Unlock() error {
 	a.cancel(nil)
 	k := a.core
-	var leave, wait []*Lease
+	var wait []*Lease
+	leave := make([]*Lease, 0, len(a.leases))
 	k.mu.Lock()
 	now := k.now()
 	for _, l := range slices.Backward(a.leases) {
@@ -133,7 +135,9 @@ func (a *Leases) Unlock() error {
 	k.mu.Lock()
 	defer k.unlock()
 	for _, l := range a.leases {
-		errs = append(errs, l.err)
+		if l.err != nil {
+			errs = append(errs, l.err)
+		}
 	}
 	return errors.Join(errs...)
 }

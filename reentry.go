@@ -58,6 +58,13 @@ func (k *core) owner(l *Lease) *engine.Owner {
 		label = k.opts.Label
 	}
 	o := &engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: k.wall()}
+	n := 0
+	for u := l.outer; u != nil && n < engine.MaxOwner/32; u = u.outer {
+		n++
+	}
+	if n > 0 {
+		o.Holds = make([]engine.Hold, 0, n)
+	}
 	for u := l.outer; u != nil && len(o.Holds) < engine.MaxOwner/32; u = u.outer {
 		if u.core == k && u.hold.count > 0 && u.claim.ticket != 0 {
 			o.Holds = append(o.Holds, engine.Hold{Name: u.name, Ticket: u.claim.ticket})

@@ -27,18 +27,29 @@ type Hold struct {
 
 // Text is the owner as engines store it: JSON. [Request.Check] bounds it.
 //
-// Every Join writes one, so the usual owner, plain ASCII without holds, is
-// written without reflection; the result is the same.
+// Every Join writes one, so the usual owner, of plain ASCII, is written without
+// reflection; the result is the same.
 func (o Owner) Text() string { return string(o.AppendText(nil)) }
 
 // AppendText appends Text to b.
 func (o *Owner) AppendText(b []byte) []byte {
-	if len(o.Holds) == 0 && escaped(o.Host) == len(o.Host) && escaped(o.Label) == len(o.Label) &&
-		!o.Since.IsZero() && o.Since.Year() > 0 && o.Since.Year() < 10_000 {
+	if o.isPlain() {
 		return o.appendPlain(b)
 	}
 	return append(b, o.json()...)
 }
+
+func (o *Owner) isPlain() bool {
+	for i := range o.Holds {
+		if !plain(o.Holds[i].Name) {
+			return false
+		}
+	}
+	return plain(o.Host) && plain(o.Label) && !o.Since.IsZero() && o.Since.Year() > 0 && o.Since.Year() < 10_000
+}
+
+// plain: JSON writes s as it is.
+func plain(s string) bool { return escaped(s) == len(s) }
 
 func (o Owner) json() []byte {
 	b, err := json.Marshal(o)
@@ -69,16 +80,32 @@ func (o *Owner) appendPlain(b []byte) []byte {
 	}
 	b = append(b, `"since":"`...)
 	b = o.Since.AppendFormat(b, time.RFC3339Nano)
-	return append(b, `"}`...)
+	b = append(b, '"')
+	for i, h := range o.Holds {
+		if i == 0 {
+			b = append(b, `,"holds":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, `{"name":"`...)
+		b = append(b, h.Name...)
+		b = append(b, `","ticket":"`...)
+		b = strconv.AppendUint(b, h.Ticket, 10)
+		b = append(b, `"}`...)
+	}
+	if len(o.Holds) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
 }
 
 // Fits reports whether Text has at most MaxOwner bytes. Most owners are plainly
 // small: only a doubtful one is encoded to find out.
 func (o *Owner) Fits() bool {
-	const fixed, hold = 100, 50 // bytes of field names, numbers and the time
-	most := fixed + escaped(o.Host) + escaped(o.Label)
-	for _, h := range o.Holds {
-		most += hold + escaped(h.Name)
+	const fixed, hold, escape = 100, 50, 6 // bytes of field names, numbers and the time; of a byte at most
+	most := fixed + escape*(len(o.Host)+len(o.Label))
+	for i := range o.Holds {
+		most += hold + escape*len(o.Holds[i].Name)
 	}
 	return most <= MaxOwner || len(o.Text()) <= MaxOwner
 }

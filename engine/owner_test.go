@@ -51,6 +51,9 @@ func TestPlainOwnersAreWrittenAsJSONWritesThem(t *testing.T) {
 			Label: text.Draw(t, "label"),
 			Since: time.Unix(rapid.Int64Range(-1<<36, 1<<37).Draw(t, "since"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "holds") {
+			o.Holds = append(o.Holds, engine.Hold{Name: text.Draw(t, "name"), Ticket: rapid.Uint64().Draw(t, "ticket")})
+		}
 		want, err := json.Marshal(o)
 		if err == nil && o.Text() != string(want) {
 			t.Fatalf("%s, JSON writes %s", o.Text(), want)

@@ -308,27 +308,49 @@ func batch[In any](in []In, name func(*In) string, op func(string, []In) ([]engi
 		}
 		return op(name(&in[0]), in)
 	}
-	byName := map[string][]In{}
-	var names []string
-	for i := range in {
-		n := name(&in[i])
-		if byName[n] == nil {
-			if err := engine.CheckName(n); err != nil {
-				return nil, err
-			}
-			names = append(names, n)
-		}
-		byName[n] = append(byName[n], in[i])
+	groups, err := byName(in, name)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]engine.Claim, 0, len(in))
-	for _, n := range names {
-		cs, err := op(n, byName[n])
+	for _, group := range groups {
+		cs, err := op(name(&group[0]), group)
 		out = append(out, cs...)
 		if err != nil {
 			return out, err
 		}
 	}
 	return out, nil
+}
+
+// byName puts what is of one name together. A few of different names, as LockAll
+// gives up, stay where they are.
+func byName[In any](in []In, name func(*In) string) ([][]In, error) {
+	const few = 16
+	groups := make([][]In, 0, len(in))
+	place := map[string]int(nil)
+	if len(in) > few {
+		place = make(map[string]int, len(in))
+	}
+	for i := range in {
+		n := name(&in[i])
+		at, found := place[n]
+		for j := 0; place == nil && !found && j < len(groups); j++ {
+			at, found = j, name(&groups[j][0]) == n
+		}
+		if found {
+			groups[at] = append(groups[at], in[i]) // its capacity is its length
+			continue
+		}
+		if err := engine.CheckName(n); err != nil {
+			return nil, err
+		}
+		if place != nil {
+			place[n] = len(groups)
+		}
+		groups = append(groups, in[i:i+1:i+1])
+	}
+	return groups, nil
 }
 
 func (e *Engine) remember(r *engine.Request) {
