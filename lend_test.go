@@ -67,12 +67,14 @@ func TestLendingPassesOneClaimAround(t *testing.T) {
 			}
 		}
 		// 1,024 leases a claim, 5,001 leases: it is replaced four times while
-		// others queue. (The last goroutine may run some rounds alone.)
+		// others queue. (The last goroutines may run some rounds when nobody does,
+		// with claims of their own, which come when the last one was left.)
 		replaced := 0
-		for _, r := range f.joins {
-			if r.Replaces != (engine.ID{}) {
-				replaced++
+		for _, r := range f.joins[1:] {
+			if r.Replaces == (engine.ID{}) {
+				break
 			}
+			replaced++
 		}
 		if replaced > 4 {
 			t.Errorf("%d claims were replaced in 5,001 leases", replaced)
