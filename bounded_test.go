@@ -253,7 +253,8 @@ func TestBoundedPassesValuesThrough(t *testing.T) {
 		}
 		b.Done()
 	}
-	child := context.WithValue(b, "k", 1)
+	type key struct{}
+	child := context.WithValue(b, key{}, 1)
 	if v := child.Value(boundedKey{}); v != "value" {
 		t.Errorf("%v", v)
 	}

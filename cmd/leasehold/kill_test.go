@@ -63,9 +63,10 @@ func (p *place) startFamily(name string, flags ...string) (x *process, members f
 }
 
 // whoLives prints the pids of the family, which has its mark in its
-// environment; but not those of leasehold, nor of who has ended.
+// environment; but not those of leasehold, nor of who has ended, be it since the
+// environment was read: then there is no exe any more.
 const whoLives = `grep -lzsx "FAMILY=$MARK" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do
-	[ "$(readlink /proc/$pid/exe)" = "$LEASEHOLD" ] || echo $pid
+	exe=$(readlink /proc/$pid/exe) && [ "$exe" != "$LEASEHOLD" ] && echo $pid || :
 done`
 
 func (p *place) familyOf(cmd *exec.Cmd, mark string) string {

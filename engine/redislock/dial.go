@@ -8,9 +8,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// dialer is how rueidis has a connection made.
-type dialer = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
-
 // alone makes a client with one shared connection and the same options as the
 // engine's own, whose connections go through take first. It reports false where
 // there is no such client: the engine's is the caller's, or not of one server.

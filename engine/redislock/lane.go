@@ -85,13 +85,13 @@ func (e *server) onLane(ctx context.Context, s *script, c call) (rueidis.RedisRe
 	// rueidis hands a call to its goroutines for good if its context could be
 	// cancelled, and sets the connection's deadline, hence a timer, if it could
 	// time out. So it gets one that does neither, and overdue looks at ours.
-	l.use(ctx)
+	l.begin(ctx)
 	cmd := s.untimed(e.client, c.keys, c.args)
 	if l.own {
 		cmd = s.command(e.client, false, c.keys, c.args) // its socket ignores time-outs
 	}
 	r := l.conn.Do(context.Background(), cmd)
-	cut := l.use(nil)
+	cut := l.end()
 	if cut != nil || r.NonRedisError() != nil {
 		e.spawn(l.conn.Close)
 		l.conn, l.state = nil, laneNone
@@ -102,13 +102,19 @@ func (e *server) onLane(ctx context.Context, s *script, c call) (rueidis.RedisRe
 	return r, true
 }
 
-// use says whose call is under way, and why the last one was broken off.
-func (l *lane) use(ctx context.Context) error {
+// begin says whose call is under way.
+func (l *lane) begin(ctx context.Context) {
 	l.using.Lock()
 	defer l.using.Unlock()
-	cut := l.cut
 	l.ctx, l.age, l.cut = ctx, 0, nil
-	return cut
+}
+
+// end says why it was broken off, if it was.
+func (l *lane) end() error {
+	l.using.Lock()
+	defer l.using.Unlock()
+	l.ctx = nil
+	return l.cut
 }
 
 // overdueLane breaks the call off whose context has ended, or that has taken too
