@@ -153,8 +153,17 @@ func (e *server) shared(ctx context.Context, cmd rueidis.Completed) rueidis.Redi
 	case r := <-got:
 		return r
 	case <-ctx.Done():
-		return rueidis.NewErrorResult(ctx.Err())
 	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// rueidis minds deadlines itself, by breaking the connection. Whoever comes
+		// next must not find it broken: it is replaced when that call is over.
+		select {
+		case r := <-got:
+			return r
+		case <-time.After(tick):
+		}
+	}
+	return rueidis.NewErrorResult(ctx.Err())
 }
 
 // runAll makes several calls, pipelined.
