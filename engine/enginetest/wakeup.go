@@ -128,7 +128,9 @@ func wakeUp() promise {
 			}
 			a.flush(b)
 			b.flush(a)
-			if n := a.heard(first.ID); len(n) > before {
+			// What it was told when somebody came may be late: notes of two names need
+			// not come in order where they come from two servers.
+			if n := a.heard(first.ID); len(n) > max(before, 1) {
 				t.Fatalf("a Renew that removed nobody told the holder %v", n[before:])
 			}
 			if n := b.heard(second.ID); len(n) > 0 {
