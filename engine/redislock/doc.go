@@ -65,8 +65,8 @@
 // An engine uses the client's shared connections, one more for its subscription
 // and, on a single server, one for calls that come one at a time. Opened by its
 // URL, without TLS and on Linux, the last two are sockets that a thread blocks
-// on, which makes an answer two to four times as fast; they belong to clients of
-// their own, so that it has up to seven connections then. From 32 calls at a
+// on, which makes a lone lock faster (docs/performance.md); they belong to
+// clients of their own, so that it has up to seven connections then. From 32 calls at a
 // time on, uncontended locks share requests.
 //
 // # Keys

@@ -35,7 +35,7 @@ type member struct {
 	ctx    context.Context
 	call   call
 	result chan reply // capacity 1
-	given  bool       // under group.mu, while its batch flies: nobody waits any more
+	given  bool       // under group.mu, while its flight is under way: nobody waits any more
 }
 
 // reply is what became of a member: simple is false if nothing was done.

@@ -8,8 +8,9 @@
 --            the same step; or absent
 --
 -- Returns the ticket alone if nobody was in line, minus the ticket if others wait
--- before it; else what say() packs; or a refusal that left nothing behind: L and the line's limit, C and how many are
--- in line, T: tickets have run out, X: the key is not ours.
+-- before it; else what say() packs; or a refusal that left nothing behind: L and
+-- the line's limit, C and how many are in line, T: tickets have run out, X: the
+-- key is not ours.
 
 local key = KEYS[1]
 local t = redis.call('TIME')
