@@ -34,7 +34,7 @@ func (k *core) keep() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	drift := k.drift()
-	for {
+	for kicked := false; ; {
 		k.mu.Lock()
 		if k.closed {
 			k.unlock()
@@ -48,20 +48,25 @@ func (k *core) keep() {
 			k.renewAll(func(cl *claim) bool { return true })
 		}
 		work := k.collect(now)
-		sleep := never
+		wake := never
 		if len(k.due) > 0 {
-			sleep = min(k.due[0].due-now, tick)
+			wake = min(k.due[0].due, now+tick)
 		}
-		k.asleep = never
-		if sleep != never {
-			k.asleep = now + sleep
+		if kicked && k.asleep > now {
+			// For a claim that may be gone already, but the next of its kind will
+			// want the same: to look once in vain costs less than to be woken
+			// for each.
+			wake = min(wake, k.asleep)
 		}
+		k.asleep = wake
 		k.unlock()
 		work.start(k)
-		timer.Reset(max(0, sleep))
+		timer.Reset(max(0, wake-now))
+		kicked = false
 		select {
 		case <-timer.C:
 		case <-k.kick:
+			kicked = true
 		case <-k.life.Done():
 			return
 		}

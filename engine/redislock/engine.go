@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -20,6 +21,7 @@ type Engine struct {
 	channel  string // where this engine's claims are told of changes
 	replicas int
 	scripts  scripts
+	notes    atomic.Pointer[notes]
 }
 
 var _ engine.Engine = (*Engine)(nil)

@@ -92,21 +92,21 @@ func (e *server) dedicate(ctx context.Context) (dedicated, error) {
 }
 
 // dedicateSocket is dedicate for a subscription: a socket where that is possible.
-func (e *server) dedicateSocket(ctx context.Context) (dedicated, error) {
-	return e.await(ctx, func() (dedicated, error) {
-		sockets := true
+func (e *server) dedicateSocket(ctx context.Context) (dedicated, *noteSocket, error) {
+	var last *noteSocket
+	conn, err := e.await(ctx, func() (dedicated, error) {
 		own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
 			s, err := newNoteSocket(c)
 			if err != nil {
-				sockets = false
 				return c, nil
 			}
+			last = s
 			return s, nil
 		}, func(*rueidis.ClientOption) {})
 		switch {
 		case err != nil:
 			return dedicated{}, err
-		case ok && sockets:
+		case ok && last != nil:
 			conn, _ := own.Dedicate()
 			return dedicated{ending{conn, own}, own.Close}, nil
 		case ok:
@@ -115,6 +115,10 @@ func (e *server) dedicateSocket(ctx context.Context) (dedicated, error) {
 		conn, release := e.client.Dedicate()
 		return dedicated{conn, release}, nil
 	})
+	if err != nil {
+		return conn, nil, err // last may be being made
+	}
+	return conn, last, nil
 }
 
 // ending is the one dedicated connection of a client, which ends with it.

@@ -13,17 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a connection whose reader blocks in the kernel.
+// socket is a connection whose reader blocks in the kernel while there is much to
+// do, and otherwise parks as Go's do.
 //
 // Go parks a goroutine that reads, and waits for all connections in one place.
 // That is right for many of them and for long waits, but for one answer that is
 // there after some ten microseconds it takes six system calls and wakes two or
 // three threads. A thread that blocks in read is woken by the kernel and goes on
-// at once, as after reading a file. So the lane's connection and that of a
-// subscription are sockets; the shared connections are not.
+// at once, as after reading a file. But the runtime's monitor has to watch over a
+// thread that blocks, which costs a process that is mostly idle more than parking.
 type socket struct {
 	fd            int
 	local, remote net.Addr
+	parking       *parking
+	armed         bool // parking waits for fd: while Read blocks, nobody needs to know
+	pace          pace // of writing
 
 	mu       sync.Mutex
 	users    int  // in a system call
@@ -32,32 +36,48 @@ type socket struct {
 	set      int  // how often it was set
 	late     bool // it has passed
 	untimed  bool // deadlines are somebody else's business
+
+	also func() // closes what goes with fd
 }
+
+// pace tells a busy socket from one that is used now and then.
+type pace struct {
+	last    time.Time
+	yielded time.Time
+	soon int // how many times in a row it came within hotWithin
+}
+
+const (
+	hotWithin = 5 * time.Millisecond
+	hotFrom   = 3
+)
+
+func (p *pace) tick(now time.Time) {
+	if now.Sub(p.last) > hotWithin {
+		p.soon = 0
+	} else if p.soon < hotFrom {
+		p.soon++
+	}
+	p.last = now
+}
+
+// yield is to be called before a system call that blocks. The monitor takes a
+// processor from a thread that blocks although nobody else wants it, if the same
+// goroutine has had it for 10 ms.
+func (p *pace) yield() {
+	if p.last.Sub(p.yielded) > hotWithin {
+		p.yielded = p.last
+		runtime.Gosched()
+	}
+}
+
+func (p *pace) hot() bool { return p.soon >= hotFrom }
 
 // newSocket takes a connection over, or leaves it as it is with an error.
-func newSocket(c net.Conn) (*socket, error) {
-	s, err := duplicate(c)
-	if err == nil {
-		err = s.block(c)
-	}
-	return s, err
-}
-
-// block has fd block, and closes the connection that it duplicates.
-func (s *socket) block(c net.Conn) error {
-	if err := unix.SetNonblock(s.fd, false); err != nil {
-		unix.Close(s.fd)
-		return err
-	}
-	c.Close() // the duplicate stands
-	return nil
-}
-
-// duplicate makes a socket of a connection, not blocking yet.
 //
-// A duplicate is not among what Go polls: else each answer would wake its poller
-// as well.
-func duplicate(c net.Conn) (*socket, error) {
+// It makes a duplicate, which is not among what Go polls: else each answer would
+// wake its poller as well.
+func newSocket(c net.Conn) (*socket, error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return nil, errors.ErrUnsupported // TLS: what is waited for may have been read ahead
@@ -66,12 +86,28 @@ func duplicate(c net.Conn) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr()}
-	var dup error
-	if err := raw.Control(func(fd uintptr) { s.fd, dup = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr(), armed: true}
+	if s.parking, err = newParking(); err != nil {
 		return nil, err
 	}
-	return s, dup
+	var dup error
+	if err = raw.Control(func(fd uintptr) { s.fd, dup = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err == nil {
+		err = dup
+	}
+	if err != nil {
+		s.parking.close()
+		return nil, err
+	}
+	if err = s.parking.add(s.fd, true); err == nil {
+		err = unix.SetNonblock(s.fd, false)
+	}
+	if err != nil {
+		s.parking.close()
+		unix.Close(s.fd)
+		return nil, err
+	}
+	c.Close() // the duplicate stands
+	return s, nil
 }
 
 // begin keeps fd open until end.
@@ -90,7 +126,7 @@ func (s *socket) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users--; s.closed && s.users == 0 {
-		unix.Close(s.fd)
+		s.release()
 	}
 	return s.over()
 }
@@ -105,14 +141,32 @@ func (s *socket) over() error {
 	return nil
 }
 
-// Read implements [net.Conn].
-func (s *socket) Read(b []byte) (int, error) {
+// Read implements [net.Conn]. Only one goroutine may be in it.
+func (s *socket) Read(b []byte) (n int, err error) {
 	if err := s.begin(); err != nil {
 		return 0, s.failed("read", err)
 	}
-	n, err := again(unix.Read, s.fd, b)
+	if hot := s.pace.hot(); hot == s.armed {
+		s.armed = !hot
+		err = s.parking.set(s.fd, s.armed)
+	}
+	var closed error
+	switch {
+	case err != nil:
+	case s.armed:
+		closed = s.parking.wait(func() bool {
+			n, err = receive(s.fd, b, 0)
+			return err != unix.EAGAIN && err != unix.EINTR
+		})
+	default:
+		s.pace.yield()
+		n, err = again(unix.Read, s.fd, b)
+	}
 	if over := s.end(); over != nil {
-		return 0, s.failed("read", over)
+		closed = over
+	}
+	if closed != nil {
+		return 0, s.failed("read", closed)
 	}
 	return s.got(n, err, len(b))
 }
@@ -133,9 +187,12 @@ func (s *socket) Write(b []byte) (n int, err error) {
 	if err := s.begin(); err != nil {
 		return 0, s.failed("write", err)
 	}
+	s.pace.tick(time.Now())
 	for n < len(b) && err == nil {
 		var more int
-		more, err = again(unix.Write, s.fd, b[n:])
+		if more, err = send(s.fd, b[n:]); err == unix.EAGAIN || err == unix.EINTR {
+			more, err = again(unix.Write, s.fd, b[n:])
+		}
 		n += max(0, more)
 	}
 	switch over := s.end(); {
@@ -171,10 +228,20 @@ func (s *socket) Close() error {
 	if s.deadline != nil {
 		s.deadline.Stop()
 	}
+	// It goes first: fd must not come to mean something else while it is in it.
+	s.parking.close()
 	if s.users == 0 {
-		return unix.Close(s.fd)
+		return s.release()
 	}
 	return unix.Shutdown(s.fd, unix.SHUT_RDWR)
+}
+
+// release is Close when nobody is in a system call.
+func (s *socket) release() error {
+	if s.also != nil {
+		s.also()
+	}
+	return unix.Close(s.fd)
 }
 
 // expire is called at the deadline. What is under way can be broken off only
@@ -225,128 +292,3 @@ func (s *socket) SetReadDeadline(t time.Time) error { return s.SetDeadline(t) }
 
 // SetWriteDeadline implements [net.Conn] as SetDeadline.
 func (s *socket) SetWriteDeadline(t time.Time) error { return s.SetDeadline(t) }
-
-// noteSocket is the socket of a subscription. It blocks only where the next note
-// can be expected soon: a thread that blocks keeps the runtime's monitor awake
-// for ten milliseconds, which costs more than parking once.
-type noteSocket struct {
-	*socket
-	poll  *os.File // an epoll of fd alone, which Go polls
-	raw   syscall.RawConn
-	armed bool // poll says when fd can be read: while this blocks, nobody needs to know
-
-	last time.Time // when Read last returned
-	soon bool      // that was within noteWait of the time before
-}
-
-// noteWait is how soon notes must follow each other to be waited for by
-// blocking: a busy name goes around among a few clients.
-const noteWait = 5 * time.Millisecond
-
-func newNoteSocket(c net.Conn) (*noteSocket, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.SetNonblock(fd, true); err != nil { // or os would not have it polled
-		unix.Close(fd)
-		return nil, err
-	}
-	s := &noteSocket{poll: os.NewFile(uintptr(fd), "epoll")}
-	if s.raw, err = s.poll.SyscallConn(); err == nil {
-		s.socket, err = duplicate(c)
-	}
-	if err != nil {
-		s.poll.Close()
-		return nil, err
-	}
-	if err = s.arm(unix.EPOLL_CTL_ADD, true); err != nil {
-		unix.Close(s.fd)
-	} else {
-		err = s.block(c)
-	}
-	if err != nil {
-		s.poll.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// arm has poll watch fd or not.
-func (s *noteSocket) arm(op int, armed bool) (err error) {
-	var events uint32
-	if armed {
-		events = unix.EPOLLIN | unix.EPOLLRDHUP
-	}
-	outer := s.raw.Control(func(fd uintptr) {
-		err = unix.EpollCtl(int(fd), op, s.fd, &unix.EpollEvent{Events: events, Fd: int32(s.fd)})
-	})
-	if outer != nil {
-		return outer
-	}
-	s.armed = armed && err == nil
-	return err
-}
-
-// Read implements [net.Conn]. Only one goroutine may be in it.
-func (s *noteSocket) Read(b []byte) (n int, err error) {
-	// Whoever was just told of a note goes first. It waits for the processor of
-	// this thread, which would be free only once this goroutine parks, or the
-	// runtime finds out that it blocks.
-	runtime.Gosched()
-	if s.armed == s.soon {
-		if err := s.rearm(); err != nil {
-			return 0, err
-		}
-	}
-	if s.soon {
-		n, err = s.socket.Read(b)
-	} else {
-		n, err = s.park(b)
-	}
-	now := time.Now()
-	s.soon, s.last = now.Sub(s.last) < noteWait, now
-	return n, err
-}
-
-func (s *noteSocket) rearm() error {
-	if err := s.begin(); err != nil {
-		return s.failed("read", err)
-	}
-	err := s.arm(unix.EPOLL_CTL_MOD, !s.soon)
-	if over := s.end(); over != nil {
-		err = over
-	}
-	if err != nil {
-		return s.failed("read", err)
-	}
-	return nil
-}
-
-// park reads as Go does: what is there, or after waiting with its goroutine
-// parked. poll is ready whenever fd is, so Go's waiting for poll is as good.
-func (s *noteSocket) park(b []byte) (n int, err error) {
-	if err := s.begin(); err != nil {
-		return 0, s.failed("read", err)
-	}
-	outer := s.raw.Read(func(uintptr) bool {
-		n, err = again(func(fd int, b []byte) (int, error) {
-			n, _, err := unix.Recvfrom(fd, b, unix.MSG_DONTWAIT)
-			return n, err
-		}, s.fd, b)
-		return err != unix.EAGAIN
-	})
-	switch over := s.end(); {
-	case over != nil:
-		return 0, s.failed("read", over)
-	case outer != nil:
-		return 0, s.failed("read", outer)
-	}
-	return s.got(n, err, len(b))
-}
-
-// Close implements [net.Conn].
-func (s *noteSocket) Close() error {
-	// poll goes first: fd must not come to mean something else while it is in it.
-	return errors.Join(s.poll.Close(), s.socket.Close())
-}

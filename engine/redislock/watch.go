@@ -54,7 +54,7 @@ func (e *Engine) watch(ctx context.Context, changed func(engine.Claim)) error {
 
 // subscribe listens on one connection for as long as it lasts.
 func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) error {
-	conn, err := e.dedicateSocket(ctx)
+	conn, socket, err := e.dedicateSocket(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,17 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		mu.Lock()
 		ended = true
 		mu.Unlock()
+		e.notes.Store(nil)
 	}()
+	take := func(message []string) bool {
+		if len(message) != 3 || message[0] != "message" {
+			return false
+		}
+		if c, ok := e.note(message[2]); ok && message[1] == e.channel {
+			report(c)
+		}
+		return true
+	}
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) {
 			if c, ok := e.note(m.Message); ok && m.Channel == e.channel {
@@ -86,6 +96,9 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if s.Kind == "subscribe" {
 				report(engine.Claim{})
+				if socket != nil {
+					e.notes.Store(&notes{socket, take})
+				}
 			}
 		},
 	})
