@@ -14,7 +14,7 @@ func (k *core) attend(ctx context.Context, l *Lease) {
 	}
 	k.mu.Lock()
 	ln := l.line
-	ok := ln != nil && ln.head == l && ln.cur != nil && !ln.cur.joining && ln.cur.state == engine.Waiting
+	ok := ln != nil && ln.head == l && ln.cur != nil && !ln.cur.joining && ln.cur.state == engine.Waiting && k.alone(ln.cur)
 	l.attending = ok
 	k.unlock()
 	if !ok {
@@ -32,4 +32,17 @@ func (k *core) wake(l *Lease) {
 	if l.attending {
 		k.attender.Interrupt()
 	}
+}
+
+// alone: nobody else in this client waits for anything.
+func (k *core) alone(cl *claim) bool {
+	if len(k.claims) > 16 {
+		return false
+	}
+	for _, other := range k.claims {
+		if other != cl && !other.delivered && !other.leaving {
+			return false
+		}
+	}
+	return true
 }

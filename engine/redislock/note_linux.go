@@ -42,7 +42,7 @@ func newNoteSocket(c net.Conn) (*noteSocket, error) {
 		watch.close()
 		return nil, err
 	}
-	s := &noteSocket{watch: watch, wake: wake}
+	s := &noteSocket{watch: watch, wake: wake, visits: pace{gap: 4 * hotWithin}}
 	if s.socket, err = newSocket(c); err != nil {
 		watch.close()
 		unix.Close(wake)

@@ -40,24 +40,21 @@ type socket struct {
 	also func() // closes what goes with fd
 }
 
-// pace tells a busy socket from one that is used now and then.
+// pace tells a socket that is used all the time from one that is used now and
+// then.
 type pace struct {
 	last    time.Time
 	yielded time.Time
-	soon int // how many times in a row it came within hotWithin
+	gap     time.Duration // between uses, on average
 }
 
 const (
-	hotWithin = 5 * time.Millisecond
-	hotFrom   = 3
+	hotWithin  = 2 * time.Millisecond
+	yieldEvery = 5 * time.Millisecond
 )
 
 func (p *pace) tick(now time.Time) {
-	if now.Sub(p.last) > hotWithin {
-		p.soon = 0
-	} else if p.soon < hotFrom {
-		p.soon++
-	}
+	p.gap += (min(now.Sub(p.last), 4*hotWithin) - p.gap) / 8
 	p.last = now
 }
 
@@ -65,13 +62,13 @@ func (p *pace) tick(now time.Time) {
 // processor from a thread that blocks although nobody else wants it, if the same
 // goroutine has had it for 10 ms.
 func (p *pace) yield() {
-	if p.last.Sub(p.yielded) > hotWithin {
+	if p.last.Sub(p.yielded) > yieldEvery {
 		p.yielded = p.last
 		runtime.Gosched()
 	}
 }
 
-func (p *pace) hot() bool { return p.soon >= hotFrom }
+func (p *pace) hot() bool { return p.gap < hotWithin }
 
 // newSocket takes a connection over, or leaves it as it is with an error.
 //
@@ -86,7 +83,7 @@ func newSocket(c net.Conn) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr(), armed: true}
+	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr(), armed: true, pace: pace{gap: 4 * hotWithin}}
 	if s.parking, err = newParking(); err != nil {
 		return nil, err
 	}
