@@ -6,18 +6,19 @@ import (
 	"leasehold/engine"
 )
 
-// attend has the caller of l receive what its claim waits for, where the engine
-// can do that.
+// attend has the caller of l receive the note it waits for itself, where the
+// engine can do that and nobody else of this client waits for one: a reader that
+// serves many is better than many that take turns. Returning proves nothing.
 func (k *core) attend(ctx context.Context, l *Lease) {
 	if k.attender == nil || len(l.ready) > 0 {
 		return
 	}
 	k.mu.Lock()
 	ln := l.line
-	ok := ln != nil && ln.head == l && ln.cur != nil && !ln.cur.joining && ln.cur.state == engine.Waiting && k.alone(ln.cur)
-	l.attending = ok
+	l.attending = ln != nil && ln.head == l && ln.cur != nil && k.waitsAlone(ln.cur)
+	attending := l.attending
 	k.unlock()
-	if !ok {
+	if !attending {
 		return
 	}
 	if ctx.Done() != nil {
@@ -26,17 +27,11 @@ func (k *core) attend(ctx context.Context, l *Lease) {
 	k.attender.Attend(func() bool { return len(l.ready) > 0 || ctx.Err() != nil })
 }
 
-// wake has the caller of l go on.
-func (k *core) wake(l *Lease) {
-	l.ready <- struct{}{} // capacity 1, sent once
-	if l.attending {
-		k.attender.Interrupt()
-	}
-}
-
-// alone: nobody else in this client waits for anything.
-func (k *core) alone(cl *claim) bool {
-	if len(k.claims) > 16 {
+// waitsAlone: cl waits, and no other claim of this client does. Called with mu
+// held.
+func (k *core) waitsAlone(cl *claim) bool {
+	const few = 16 // to look at each costs less than one hop between goroutines
+	if cl.joining || cl.state != engine.Waiting || len(k.claims) > few {
 		return false
 	}
 	for _, other := range k.claims {
@@ -45,4 +40,12 @@ func (k *core) alone(cl *claim) bool {
 		}
 	}
 	return true
+}
+
+// answer has the caller of l go on. Called with mu held.
+func (k *core) answer(l *Lease) {
+	l.ready <- struct{}{} // capacity 1, sent once
+	if l.attending {
+		k.attender.Interrupt()
+	}
 }

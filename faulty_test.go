@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/enginetest"
 	"leasehold/engine/memlock"
 )
 
@@ -101,18 +102,29 @@ func cutLeave(context.Context, []engine.Claim, func() ([]engine.Claim, error)) (
 
 // world is one store inside a bubble, where time is synctest's.
 type world struct {
-	t     *testing.T
-	store *memlock.Store
-	clock func() time.Duration
+	t        *testing.T
+	store    *memlock.Store
+	clock    func() time.Duration
+	attended bool // engines are Attenders
 }
 
-// bubble runs f in a synctest bubble and closes every client at its end.
+// bubble runs f in a synctest bubble and closes every client at its end. It does
+// so twice: whether callers receive their notes themselves must make no
+// difference, and whoever is not interrupted then waits for ever, which a bubble
+// notices.
 func bubble(t *testing.T, f func(w *world)) {
+	t.Helper()
+	for _, attended := range []bool{false, true} {
+		bubbleOf(t, attended, f)
+	}
+}
+
+func bubbleOf(t *testing.T, attended bool, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		clock := func() time.Duration { return time.Since(start) + time.Hour }
-		f(&world{t: t, store: memlock.NewStore(&memlock.Options{Clock: clock}), clock: clock})
+		f(&world{t: t, store: memlock.NewStore(&memlock.Options{Clock: clock}), clock: clock, attended: attended})
 	})
 }
 
@@ -124,7 +136,11 @@ func (w *world) client(o *Options) (*Client, *faulty) {
 		o = &Options{}
 	}
 	o.Clock = w.clock
-	c, err := New(f, o)
+	var e engine.Engine = f
+	if w.attended {
+		e = enginetest.Attending(f)
+	}
+	c, err := New(e, o)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (k *core) failAll(ln *localLine, err error) {
 	for ln.head != nil {
 		l := ln.pop()
 		l.err = err
-		k.wake(l)
+		k.answer(l)
 	}
 }
 

@@ -640,3 +640,43 @@ func TestHandleIsAdoptedOnce(t *testing.T) {
 }
 
 var _ sync.Mutex
+
+// A lock that goes around is held for a moment each time. To wake the keeper for
+// each of these claims costs more than the claims do: it must stay set for the
+// first of them, although that has gone.
+func TestTheKeeperIsNotWokenForEveryHold(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, _ := w.client(nil)
+		alarm := func() time.Duration {
+			k := b.core
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.asleep
+		}
+		hold := func() {
+			l := mustLock(t, a, "x")
+			got := async(func() (*Lease, error) { return b.Lock(context.Background(), "x") })
+			synctest.Wait()
+			mustUnlock(t, l)
+			mustUnlock(t, (<-got).l)
+			synctest.Wait()
+		}
+		hold()
+		first := alarm()
+		if first > w.clock()+raiseAfter {
+			t.Fatalf("the keeper looks again at %v, it is %v", first, w.clock())
+		}
+		for range 10 {
+			time.Sleep(raiseAfter / 20)
+			hold()
+			if now := alarm(); now != first {
+				t.Fatalf("woken for another: it looks again at %v, not at %v", now, first)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if now := alarm(); now != never {
+			t.Errorf("nothing to keep, and it looks again at %v; it is %v", now, w.clock())
+		}
+	})
+}

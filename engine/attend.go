@@ -1,14 +1,18 @@
 package engine
 
 // Attender is an engine whose notes a caller that waits for one can receive
-// itself. That a goroutine receives and wakes another costs more than everything
-// else that a hand-over between two processes costs a client.
+// itself. In a process that does little but wait for its turn, the hop from the
+// goroutine that receives to the one that waits is most of what a hand-over
+// costs, so the core uses this for a caller who is alone in waiting. It is never
+// needed: Watch hears everything whether somebody attends or not.
 type Attender interface {
-	// Attend hands what arrives to Watch's changed, in the calling goroutine. It
-	// returns when over reports true, which it asks after every note and every
-	// Interrupt; or for reasons of its own, also at once.
+	// Attend hands what arrives to Watch's changed, in the calling goroutine and
+	// instead of Watch's. It asks over after every note and every Interrupt and
+	// returns when it reports true. It may also return for reasons of its own, at
+	// once if need be: if Watch does not run, or somebody attends already.
 	Attend(over func() bool)
 
-	// Interrupt has whoever is in Attend ask over.
+	// Interrupt has who is in Attend ask over; it must not be missed by one who
+	// asked just before. It is also called inside changed, and does not block.
 	Interrupt()
 }

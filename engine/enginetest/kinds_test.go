@@ -2,6 +2,8 @@ package enginetest_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -237,7 +239,8 @@ func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 		"without order": {New: func(testing.TB) engine.Engine {
 			return &unordered{Engine: store.Engine(), waiting: map[engine.ID]engine.Request{}}
 		}, Polls: true},
-		"without notes": {New: func(testing.TB) engine.Engine { return polling{store.Engine()} }, Polls: true},
+		"without notes":    {New: func(testing.TB) engine.Engine { return polling{store.Engine()} }, Polls: true},
+		"that is attended": {New: func(testing.TB) engine.Engine { return enginetest.Attending(store.Engine()) }},
 		"with sessions": {New: func(testing.TB) engine.Engine { return &session{store.Engine(), all} },
 			Kill: func(_ testing.TB, e engine.Engine) {
 				all.mu.Lock()
@@ -258,6 +261,48 @@ func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 			t.Log(n)
 			if n[enginetest.Pass] < 40 {
 				t.Errorf("only %d cases were put to the test", n[enginetest.Pass])
+			}
+		})
+	}
+}
+
+// deaf does not hear Interrupt; busy attends in two goroutines at once.
+type deaf struct{ engine.Engine }
+
+func (d deaf) Attend(over func() bool) { d.Engine.(engine.Attender).Attend(over) }
+func (deaf) Interrupt()                {}
+
+type busy struct{ engine.Engine }
+
+func (b busy) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	return b.Engine.Watch(ctx, func(c engine.Claim) {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				for range 100 {
+					changed(c)
+				}
+			})
+		}
+		both.Wait()
+	})
+}
+
+func TestABadAttenderIsCaught(t *testing.T) {
+	c := &clock{}
+	store := memlock.NewStore(&memlock.Options{Clock: c.Now})
+	for name, bad := range map[string]struct {
+		engine func(testing.TB) engine.Engine
+		why    string
+	}{
+		"deaf":               {func(testing.TB) engine.Engine { return deaf{enginetest.Attending(store.Engine())} }, "after an Interrupt"},
+		"two tell at a time": {func(testing.TB) engine.Engine { return busy{store.Engine()} }, "by two goroutines at once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := enginetest.Harness{Name: name, New: bad.engine, Now: c.Now, Sleep: c.Sleep, Patience: 200 * time.Millisecond}
+			_, failures := enginetest.Check(t, h)
+			if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, bad.why) }) {
+				t.Errorf("nobody says %q: %v", bad.why, failures)
 			}
 		})
 	}

@@ -5,10 +5,11 @@ import (
 	"strconv"
 )
 
-// frames follows a stream of Redis' protocol, to know where a message ends.
+// frames follows a stream of Redis' protocol (RESP 2 and 3), to know where its
+// messages end.
 type frames struct {
 	rest   []byte // the beginning of a message
-	broken bool   // it is no such stream
+	broken bool   // it is no such stream, for good
 }
 
 // feed takes the next bytes of the stream.
@@ -23,7 +24,6 @@ func (f *frames) feed(b []byte) {
 		n := span(b)
 		if n < 0 {
 			f.broken = true
-			f.rest = nil
 			return
 		}
 		if n == 0 {
@@ -31,50 +31,50 @@ func (f *frames) feed(b []byte) {
 		}
 		b = b[n:]
 	}
-	f.rest = append(f.rest[:0:0], b...)
+	f.rest = bytes.Clone(b) // what it was cut from is the caller's
 }
 
-// between reports that what was fed ended with the end of a message.
+// between reports that what was fed ends with the end of a message.
 func (f *frames) between() bool { return !f.broken && len(f.rest) == 0 }
 
+// longestText is the most that Redis allows a text to have, and more than any
+// list has elements.
+const longestText = 512 << 20
+
 // span is the length of the message that b begins with: 0 if it is not all
-// there, negative if it is none.
+// there, negative if there is none.
 func span(b []byte) int {
 	used := 0
-	for open := 1; open > 0; open-- {
+	for open := 1; open > 0; open-- { // messages to come until it is whole
 		line := bytes.IndexByte(b[used:], '\n')
-		if line < 0 {
+		switch {
+		case line < 0:
 			return 0
-		}
-		if line < 2 {
+		case line < 2:
 			return -1
 		}
 		kind, text := b[used], b[used+1:used+line-1]
 		used += line + 1
 		switch kind {
 		case '+', '-', ':', '_', '#', ',', '(':
+			continue
+		}
+		n, err := strconv.Atoi(string(text))
+		if err != nil || n < -1 || n > longestText {
+			return -1
+		}
+		if n = max(n, 0); text[0] == '-' {
+			continue // null
+		}
+		switch kind {
 		case '$', '=', '!':
-			n, err := strconv.Atoi(string(text))
-			if err != nil {
-				return -1
-			}
-			if n >= 0 {
-				used += n + 2
-			}
-		case '*', '>', '~', '%', '|':
-			n, err := strconv.Atoi(string(text))
-			if err != nil {
-				return -1
-			}
-			switch {
-			case n < 0:
-			case kind == '|':
-				open += 2*n + 1
-			case kind == '%':
-				open += 2 * n
-			default:
-				open += n
-			}
+			used += n + len("\r\n")
+		case '*', '>', '~':
+			open += n
+		case '%':
+			open += 2 * n
+		case '|': // about the message that follows
+			open += 2*n + 1
 		default:
 			return -1
 		}
@@ -85,25 +85,25 @@ func span(b []byte) int {
 	return used
 }
 
-// parse reads a message that is a list of texts, and its length; 0 if b does not
+// parse reads a message that is a list of texts. Its length is 0 if b does not
 // begin with one.
 func parse(b []byte) (message []string, size int) {
 	n := span(b)
 	if n <= 0 || b[0] != '*' && b[0] != '>' {
 		return nil, 0
 	}
-	rest := b[bytes.IndexByte(b, '\n')+1 : n]
-	for len(rest) > 0 {
-		if rest[0] != '$' {
-			return nil, 0
-		}
+	for rest := b[bytes.IndexByte(b, '\n')+1 : n]; len(rest) > 0; {
 		line := bytes.IndexByte(rest, '\n')
 		length, err := strconv.Atoi(string(rest[1 : line-1]))
-		if err != nil || length < 0 {
+		if rest[0] != '$' || err != nil || length < 0 {
 			return nil, 0
 		}
-		message = append(message, string(rest[line+1:line+1+length]))
-		rest = rest[line+1+length+2:]
+		rest = rest[line+1:]
+		message = append(message, string(rest[:length]))
+		rest = rest[length+len("\r\n"):]
+	}
+	if message == nil {
+		return nil, 0
 	}
 	return message, n
 }

@@ -3,7 +3,9 @@ package redislock
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -15,27 +17,37 @@ import (
 // is beginning a script, reading the clock, writing and reading a request. So
 // they share that.
 //
-// A call waits for as long as it takes every goroutine that is ready to run to
-// have its turn, or until there is enough for one request, and no longer: never
-// for a clock.
+// A few goroutines send them, each on a connection of its own where there can be
+// one (see alone): a request then takes no way through other goroutines, and
+// while all are waiting for answers the next calls gather. No call waits for a
+// clock.
 type group struct {
 	script script
 
 	mu        sync.Mutex
 	gathering []*member
 	flying    map[*flight]struct{}
+	senders   int
+	conns     []laneConn // that no sender uses
+	opened    int        // connections there are, or will be
+	closed    bool
 	idle      sync.Pool // of *member
 }
 
 // flight is one request under way.
-type flight struct{ members []*member }
+type flight struct {
+	members []*member
+	conn    laneConn // nil: one that is shared
+	age     int      // in ticks
+	cut     bool
+}
 
 // member is one caller's call.
 type member struct {
 	ctx    context.Context
 	call   call
 	result chan reply // capacity 1
-	given  bool       // under group.mu, while its flight is under way: nobody waits any more
+	given  bool       // under group.mu: nobody waits any more
 }
 
 // reply is what became of a member: simple is false if nothing was done.
@@ -49,9 +61,14 @@ const (
 	// With fewer the detour costs more than it saves.
 	many = 32
 
-	// enough is how many are sent at once, so that the server works on some while
-	// this process makes the next.
+	// enough is how many are sent at once at most, so that the server works on
+	// some while this process makes the next.
 	enough = 16
+
+	// crew is how many goroutines send, and another begins when so many calls
+	// wait for one.
+	crew    = 4
+	waiting = 8
 )
 
 // inGroup makes one call of a script with others. It reports false if that
@@ -67,13 +84,16 @@ func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool
 	}
 	m.ctx, m.call = ctx, c
 	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return rueidis.NewErrorResult(engine.ErrClosed), true
+	}
 	g.gathering = append(g.gathering, m)
-	switch len(g.gathering) {
-	case 1:
-		// Not the caller itself: its context may end before the answers come.
-		go e.sendGathered()
-	case enough:
-		go e.sendGroup(g.take())
+	if g.senders == 0 || g.senders < crew && len(g.gathering) >= waiting {
+		// Not the caller itself: its context may end before the answers come. Close
+		// does not wait for it: a silent server ends it only with the client.
+		g.senders++
+		go e.sendGroups()
 	}
 	g.mu.Unlock()
 	r := <-m.result // overdue answers if ctx ends first
@@ -85,13 +105,46 @@ func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool
 	return r.RedisResult, r.simple
 }
 
+// sendGroups sends for as long as calls gather.
+func (e *server) sendGroups() {
+	runtime.Gosched() // whoever is ready to make a call makes it first
+	g := &e.group
+	var conn laneConn
+	for {
+		g.mu.Lock()
+		b := g.take(conn)
+		if b == nil {
+			g.senders--
+			g.put(e, conn)
+			g.mu.Unlock()
+			return
+		}
+		if conn = b.conn; conn == nil && g.opened < crew {
+			// Dialing takes a while: meanwhile the client's connections do.
+			g.opened++
+			e.spawn(e.openSender)
+		}
+		g.mu.Unlock()
+		if !e.sendGroup(b) {
+			conn = nil
+		}
+	}
+}
+
 // take begins a flight with what was gathered. Called with mu held.
-func (g *group) take() *flight {
-	if len(g.gathering) == 0 {
+func (g *group) take(conn laneConn) *flight {
+	// Whose caller has gone is not sent.
+	g.gathering = slices.DeleteFunc(g.gathering, func(m *member) bool { return m.given })
+	n := min(len(g.gathering), enough)
+	if n == 0 {
 		return nil
 	}
-	b := &flight{g.gathering}
-	g.gathering = make([]*member, 0, enough)
+	b := &flight{members: slices.Clone(g.gathering[:n]), conn: conn}
+	g.gathering = slices.Delete(g.gathering, 0, n)
+	if last := len(g.conns) - 1; conn == nil && last >= 0 {
+		b.conn = g.conns[last]
+		g.conns = slices.Delete(g.conns, last, last+1)
+	}
 	if g.flying == nil {
 		g.flying = map[*flight]struct{}{}
 	}
@@ -99,17 +152,39 @@ func (g *group) take() *flight {
 	return b
 }
 
-func (e *server) sendGathered() {
-	runtime.Gosched()
-	e.group.mu.Lock()
-	b := e.group.take()
-	e.group.mu.Unlock()
-	if b != nil {
-		e.sendGroup(b)
+// put leaves a connection to the next sender. Called with mu held.
+func (g *group) put(e *server, conn laneConn) {
+	switch {
+	case conn == nil:
+	case g.closed:
+		e.spawn(conn.Close)
+	default:
+		g.conns = append(g.conns, conn)
 	}
 }
 
-func (e *server) sendGroup(b *flight) {
+// openSender makes a connection for a sender. Where there can be none of its
+// own, the shared ones serve, and are not asked again.
+func (e *server) openSender() {
+	conn, err := e.dialAlone(false)
+	g := &e.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case err != nil:
+		time.AfterFunc(time.Second, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.opened--
+		})
+	case conn.Client != nil:
+		g.put(e, conn)
+	}
+}
+
+// sendGroup makes one request and answers its members. It reports false if the
+// connection is no good any more.
+func (e *server) sendGroup(b *flight) bool {
 	g := &e.group
 	n := len(b.members)
 	keys, args := make([]string, 0, n), make([]string, 0, 2*n)
@@ -120,12 +195,15 @@ func (e *server) sendGroup(b *flight) {
 		}
 		keys, args = append(keys, m.call.keys[0]), append(args, m.call.args[0], lifetime)
 	}
-	// No context: one caller's must not break off the others. The client's own
-	// time-out ends the connection if the server is silent.
+	do := e.client.Do
+	if b.conn != nil {
+		do = b.conn.Do
+	}
+	// No context: one caller's must not break off the others.
 	ctx := context.Background()
-	r := e.client.Do(ctx, g.script.command(e.client, false, keys, args))
+	r := do(ctx, g.script.command(e.client, false, keys, args))
 	if noScript(r.Error()) {
-		r = e.client.Do(ctx, g.script.command(e.client, true, keys, args))
+		r = do(ctx, g.script.command(e.client, true, keys, args))
 	}
 	// A connection that broke may have carried it out, or not; what the server
 	// itself refused has done nothing, and each finds out why by itself.
@@ -134,6 +212,13 @@ func (e *server) sendGroup(b *flight) {
 
 	g.mu.Lock()
 	delete(g.flying, b)
+	good := !b.cut && !unclear
+	if b.conn != nil && !good {
+		g.opened--
+		if !b.cut {
+			e.spawn(b.conn.Close)
+		}
+	}
 	g.mu.Unlock()
 	for i, m := range b.members {
 		switch {
@@ -146,23 +231,54 @@ func (e *server) sendGroup(b *flight) {
 			m.result <- reply{rueidis.NewResult(results[i], nil), true}
 		}
 	}
+	return good
 }
 
-// overdue answers callers whose contexts have ended. Their calls go on.
-func (g *group) overdue() {
-	g.answer(func(m *member) error { return m.ctx.Err() })
-}
-
-// close answers all callers. Their calls end with the client.
-func (g *group) close() {
-	g.answer(func(*member) error { return engine.ErrClosed })
-}
-
-func (g *group) answer(with func(*member) error) {
+// overdue answers callers whose contexts have ended. Their calls go on, unless
+// nobody waits any more for one of a request: then the server is silent.
+func (e *server) overdueGroup() {
+	g := &e.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.answer(func(m *member) error { return m.ctx.Err() })
 	for b := range g.flying {
-		for _, m := range b.members {
+		b.age++
+		alone := slices.IndexFunc(b.members, func(m *member) bool { return !m.given }) < 0
+		if alone || b.age > longest {
+			e.cutFlight(b)
+		}
+	}
+}
+
+// closeGroup answers all callers, and ends what they wait for.
+func (e *server) closeGroup() {
+	g := &e.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	g.answer(func(*member) error { return engine.ErrClosed })
+	for b := range g.flying {
+		e.cutFlight(b)
+	}
+	for _, conn := range g.conns {
+		e.spawn(conn.Close)
+	}
+	g.conns = nil
+}
+
+// cutFlight closes the connection under a request. One that is shared is minded
+// by the client's own time-out.
+func (e *server) cutFlight(b *flight) {
+	if b.conn != nil && !b.cut {
+		b.cut = true
+		e.spawn(b.conn.Close)
+	}
+}
+
+// answer answers those that with has an error for. Called with mu held.
+func (g *group) answer(with func(*member) error) {
+	each := func(members []*member) {
+		for _, m := range members {
 			if m.given {
 				continue
 			}
@@ -171,5 +287,9 @@ func (g *group) answer(with func(*member) error) {
 				m.result <- reply{rueidis.NewErrorResult(err), true}
 			}
 		}
+	}
+	each(g.gathering)
+	for b := range g.flying {
+		each(b.members)
 	}
 }

@@ -2,9 +2,11 @@ package redislock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"reflect"
 	"strconv"
 	"strings"
@@ -27,10 +29,11 @@ func grouping(t testing.TB, addr string) *Engine {
 	return e
 }
 
-// inFlight is how many calls were sent in groups and have no answer yet.
-func inFlight(e *Engine) (n int) {
+// inGroups is how many calls wait in groups, or for one.
+func inGroups(e *Engine) (n int) {
 	e.group.mu.Lock()
 	defer e.group.mu.Unlock()
+	n = len(e.group.gathering)
 	for b := range e.group.flying {
 		n += len(b.members)
 	}
@@ -313,7 +316,7 @@ func TestGroupedCallEndsWithItsContext(t *testing.T) {
 				results[i] <- outcome{c, err}
 			}()
 		}
-		until(t, "they are not sent", func() bool { return inFlight(e) == n })
+		until(t, "they are not sent", func() bool { return inGroups(e) == n })
 		cancel()
 		get := func(i int) outcome {
 			select {
@@ -536,7 +539,7 @@ func TestCloseWhileGroupsHang(t *testing.T) {
 					done <- err
 				}()
 			}
-			until(t, "they are not sent", func() bool { return inFlight(e) == n })
+			until(t, "they are not sent", func() bool { return inGroups(e) == n })
 			closed := make(chan error, 1)
 			go func() { closed <- e.Close() }()
 			ended(t, closed)
@@ -559,4 +562,140 @@ func TestFewCallsAreNotGrouped(t *testing.T) {
 	if m := e.group.idle.Get(); m != nil {
 		t.Errorf("%+v went in a group", m)
 	}
+}
+
+// crewed says how many connections there are for senders, and how many are idle.
+func crewed(e *Engine) (opened, idle int) {
+	e.group.mu.Lock()
+	defer e.group.mu.Unlock()
+	return e.group.opened, len(e.group.conns)
+}
+
+// pairs makes so many pairs of calls at once until enough says so.
+func pairs(t *testing.T, e *Engine, n int, why string, enough func() bool) {
+	t.Helper()
+	until(t, why, func() bool {
+		atOnce(n, func(i int) {
+			c, err := e.Join(within(t), long(itoa(i)))
+			if err == nil {
+				_, err = e.Leave(within(t), []engine.Claim{c})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		return t.Failed() || enough()
+	})
+}
+
+// TestGroupsAreSentByACrew counts connections at the server: each sender has one,
+// there are never more than the crew, and Close leaves none.
+func TestGroupsAreSentByACrew(t *testing.T) {
+	r := redis(t, nil)
+	c := connect(t, r.Addr)
+	clients := func() int {
+		text, err := c.Do(t.Context(), c.B().ClientList().Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(text, "\n")
+	}
+	before := clients()
+	e := grouping(t, r.Addr)
+	alone := clients()
+	pairs(t, e, 100, "the crew is never complete", func() bool { _, idle := crewed(e); return idle == crew })
+	for range 20 {
+		pairs(t, e, 100, "", func() bool { return true })
+		if opened, _ := crewed(e); opened != crew {
+			t.Errorf("%d connections, want %d", opened, crew)
+		}
+	}
+	if n := clients() - alone; n < crew || n > crew+4 { // and the client's own, up to four
+		t.Errorf("%d more connections", n)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	until(t, "connections stay", func() bool { return clients() == before })
+}
+
+// TestSilentServerDoesNotKeepTheCrew: a request that nobody waits for any more,
+// or that takes too long, gives its sender free.
+func TestSilentServerDoesNotKeepTheCrew(t *testing.T) {
+	r := redis(t, nil)
+	for name, end := range map[string]func(e *Engine, cancel func()){
+		"nobody waits": func(_ *Engine, cancel func()) { cancel() },
+		"too long": func(e *Engine, _ func()) {
+			for range longest + 1 {
+				e.overdueGroup()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := servers.ProxyTo(t, r.Addr)
+			e := grouping(t, p.Addr)
+			pairs(t, e, 100, "the crew is never complete", func() bool { _, idle := crewed(e); return idle == crew })
+			p.BlackHole(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			const n = 100
+			done := make(chan error, n)
+			for i := range n {
+				go func() {
+					_, err := e.Join(ctx, long("silent "+itoa(i)))
+					done <- err
+				}()
+			}
+			until(t, "the crew is not at work", func() bool { _, idle := crewed(e); return idle == 0 && inGroups(e) == n })
+			end(e, cancel)
+			until(t, "connections stay", func() bool {
+				e.group.mu.Lock()
+				defer e.group.mu.Unlock()
+				for b := range e.group.flying {
+					if b.conn != nil && !b.cut {
+						return false
+					}
+				}
+				return true
+			})
+			for range n {
+				if err := ended(t, done); err == nil {
+					t.Error("an answer of a silent server")
+				}
+			}
+			p.BlackHole(false)
+			pairs(t, e, 100, "no new crew", func() bool { _, idle := crewed(e); return idle == crew })
+		})
+	}
+}
+
+// TestGroupsWithoutConnectionsOfTheirOwn: where none can be made, the client's do.
+func TestGroupsWithoutConnectionsOfTheirOwn(t *testing.T) {
+	r := redis(t, nil)
+	t.Run("the caller's client", func(t *testing.T) {
+		e := newEngine(t, r.Addr)
+		e.many = 1
+		pairs(t, e, 100, "", func() bool { opened, _ := crewed(e); return opened == crew })
+		if _, idle := crewed(e); idle > 0 {
+			t.Errorf("%d connections of its own", idle)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		e := open(t, "redis://"+r.Addr).(*Engine)
+		laneOpens(t, e) // by a dial that is as it was
+		e.many = 1
+		var allowed atomic.Bool
+		e.own.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if !allowed.Load() {
+				return nil, errors.New("no more")
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+		pairs(t, e, 100, "", func() bool { opened, _ := crewed(e); return opened == crew })
+		if _, idle := crewed(e); idle > 0 {
+			t.Errorf("%d connections", idle)
+		}
+		allowed.Store(true)
+		pairs(t, e, 100, "it is never tried again", func() bool { _, idle := crewed(e); return idle == crew })
+	})
 }

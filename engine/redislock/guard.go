@@ -23,7 +23,7 @@ func (e *server) guard() {
 func (e *server) look() {
 	if e.busy.Load() > 0 {
 		e.overdueLane()
-		e.group.overdue()
+		e.overdueGroup()
 		time.AfterFunc(tick, e.look)
 		return
 	}

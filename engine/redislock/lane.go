@@ -160,12 +160,12 @@ func (e *server) openLane() {
 	}
 }
 
-// dialLane makes a client of its own with one connection, or takes a connection
-// of the client's.
-func (e *server) dialLane() (laneConn, error) {
+// dialAlone makes a client of its own with one connection, which is a socket. It
+// has no client where that is not possible.
+func (e *server) dialAlone(blocks bool) (conn ownLane, err error) {
 	var last *socket
 	own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
-		s, err := newSocket(c)
+		s, err := newSocket(c, blocks)
 		if err != nil {
 			return c, nil
 		}
@@ -176,13 +176,24 @@ func (e *server) dialLane() (laneConn, error) {
 		o.Dialer.KeepAliveConfig = net.KeepAliveConfig{Enable: true}
 	})
 	switch {
-	case err != nil:
-		return nil, err
-	case ok && last != nil:
-		last.ignoreDeadlines() // from here on overdueLane looks after it
-		return ownLane{own, last}, nil
-	case ok:
+	case err != nil || !ok:
+		return ownLane{}, err
+	case last == nil:
 		own.Close() // not a socket
+		return ownLane{}, nil
+	}
+	last.ignoreDeadlines() // from here on guard looks after it
+	return ownLane{own, last}, nil
+}
+
+// dialLane makes a client of its own, or takes a connection of the client's.
+func (e *server) dialLane() (laneConn, error) {
+	own, err := e.dialAlone(true)
+	if err != nil {
+		return nil, err
+	}
+	if own.Client != nil {
+		return own, nil
 	}
 	conn, release := e.client.Dedicate()
 	// A connection that could not be made says so at its first use, and the

@@ -10,27 +10,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noteSocket is the socket of a subscription. Who reads it changes: usually
-// rueidis, whose goroutine is parked until something comes; but while somebody
-// waits for a note and has nothing else to do, that goroutine reads (attend). A
-// note then wakes the thread of whoever waits for it, and nobody else: no poller,
-// no reader, no hop from one goroutine to another.
+// noteSocket is the socket of a subscription. Who reads it changes. Usually it is
+// rueidis, whose goroutine is parked until something comes. But while somebody
+// waits for a note and has nothing else to do, that goroutine reads in its place
+// (attend): a note then wakes the thread of whoever waits for it, and nobody else.
+//
+// Who attends takes only whole messages that it knows, and leaves everything else
+// in the kernel for the reader. So a connection that breaks, an answer to a PING
+// or a message of another kind are still the business of rueidis.
 type noteSocket struct {
 	*socket
-	watch *parking // of who attends: of fd, and of wake
+	watch *parking // where who attends waits: for fd, and for wake
 	wake  int      // an eventfd, which interrupts who attends
 
 	turn     sync.Mutex
-	frames   frames      // how far into a message the reader is
-	idle     bool        // the reader has used all it was given, and waits for more
-	attended bool        // by another than the reader
-	visits   pace        // of attending
-	woken    atomic.Bool // wake says so
-	asleep   atomic.Bool // who attends is in a system call, or parked
+	frames   frames // where in a message the reader is
+	idle     bool   // the reader has used all that it was given, and waits for more
+	attended bool   // somebody reads in its place
+	missed   bool   // the reader was woken meanwhile
+
+	visits pace        // of attending; of who attends, as room is
+	room   [2048]byte  // for messages; a note is shorter than 700 bytes
+	asleep atomic.Bool // who attends waits, or is about to
+	woken  atomic.Bool // wake was written to
 }
 
-// attendBound is how long somebody attends in the kernel without a note.
-const attendBound = 10 * time.Millisecond
+// attendBlocked is how long who attends may block without a message.
+const attendBlocked = 10 * time.Millisecond
 
 func newNoteSocket(c net.Conn) (*noteSocket, error) {
 	watch, err := newParking()
@@ -42,14 +48,15 @@ func newNoteSocket(c net.Conn) (*noteSocket, error) {
 		watch.close()
 		return nil, err
 	}
-	s := &noteSocket{watch: watch, wake: wake, visits: pace{gap: 4 * hotWithin}}
-	if s.socket, err = newSocket(c); err != nil {
-		watch.close()
+	inner, err := newSocket(c, false)
+	if err != nil {
 		unix.Close(wake)
+		watch.close()
 		return nil, err
 	}
-	s.also = func() { unix.Close(s.wake) }
-	if err = errors.Join(watch.add(wake, true), watch.add(s.fd, false)); err != nil {
+	inner.also = func() { unix.Close(wake) }
+	s := &noteSocket{socket: inner, watch: watch, wake: wake, visits: newPace(true)}
+	if err := errors.Join(watch.add(wake, true), watch.add(s.fd, false)); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -64,70 +71,31 @@ func (s *noteSocket) Read(b []byte) (n int, err error) {
 	closed := s.parking.wait(func() bool {
 		s.turn.Lock()
 		defer s.turn.Unlock()
-		s.idle = true
-		if s.attended {
+		if s.idle = true; s.attended {
+			s.missed = true
 			return false
 		}
-		n, err = receive(s.fd, b, 0)
-		if err == unix.EAGAIN || err == unix.EINTR {
+		if n, err = receive(s.fd, b, 0); waits(err) {
 			return false
 		}
 		s.idle = false
-		s.frames.feed(b[:max(n, 0)])
+		s.frames.feed(b[:n])
 		return true
 	})
-	if over := s.end(); over != nil {
-		closed = over
-	}
-	if closed != nil {
-		return 0, s.failed("read", closed)
-	}
-	return s.got(n, err, len(b))
+	return s.read(n, err, len(b), closed)
 }
 
-// attend reads in the reader's place, and takes whole messages for as long as
-// take wants them, until over, an interruption with over, or attendBound.
+// attend reads in the reader's place and hands over what comes to take, until
+// over reports true: it is asked after every message and every interrupt. It also
+// returns when take does not want something, and at once where it may not read.
 func (s *noteSocket) attend(over func() bool, take func(message []string) bool) {
-	if s.begin() != nil {
+	if !s.replaceReader() {
 		return
 	}
-	defer s.end()
-	s.turn.Lock()
-	ok := s.idle && !s.attended && s.frames.between() && s.parking.set(s.fd, false) == nil
-	if ok {
-		s.attended = true
-		s.visits.tick(time.Now())
-	}
-	s.turn.Unlock()
-	if !ok {
-		return
-	}
-	defer func() {
-		s.turn.Lock()
-		defer s.turn.Unlock()
-		s.attended = false
-		s.parking.set(s.fd, true)
-	}()
+	defer s.restoreReader()
 	if s.visits.hot() {
-		fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN | unix.POLLRDHUP}, {Fd: int32(s.wake), Events: unix.POLLIN}}
-		for {
-			s.asleep.Store(true)
-			if over() {
-				s.asleep.Store(false)
-				return
-			}
-			s.visits.yield()
-			n, err := unix.Poll(fds, int(attendBound/time.Millisecond))
-			s.asleep.Store(false)
-			if err == unix.EINTR {
-				continue
-			}
-			if n == 0 {
-				break
-			}
-			if err != nil || !s.takeAll(take) {
-				return
-			}
+		if done := s.attendBlocking(over, take); done {
+			return
 		}
 	}
 	if s.watch.set(s.fd, true) != nil {
@@ -136,55 +104,105 @@ func (s *noteSocket) attend(over func() bool, take func(message []string) bool) 
 	defer s.watch.set(s.fd, false)
 	s.watch.wait(func() bool {
 		s.asleep.Store(false)
-		if !s.takeAll(take) {
-			return true
-		}
-		s.asleep.Store(true)
-		if over() {
-			s.asleep.Store(false)
-			return true
-		}
-		return false
+		return !s.takeAll(take) || s.rest(over)
 	})
 }
 
-// takeAll takes the messages that are there. It reports false if there is
-// something that is not wanted here.
-func (s *noteSocket) takeAll(take func(message []string) bool) bool {
-	var room [2048]byte
-	if s.woken.Swap(false) {
-		unix.Read(s.wake, room[:8])
+// attendBlocking reports false if nothing has come for a while.
+func (s *noteSocket) attendBlocking(over func() bool, take func(message []string) bool) bool {
+	fds := [2]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN | unix.POLLRDHUP}, {Fd: int32(s.wake), Events: unix.POLLIN}}
+	s.visits.yield()
+	for !s.rest(over) {
+		n, err := unix.Poll(fds[:], int(attendBlocked/time.Millisecond))
+		s.asleep.Store(false)
+		switch {
+		case err == unix.EINTR:
+		case err == nil && n == 0:
+			return false
+		case err != nil || !s.takeAll(take):
+			return true
+		}
 	}
-	// Looked at before it is taken: what is not wanted here, or not whole,
-	// is left to the reader.
-	n, err := receive(s.fd, room[:], unix.MSG_PEEK)
-	if err == unix.EAGAIN || err == unix.EINTR {
-		return true
-	}
-	if n <= 0 {
+	return true
+}
+
+// replaceReader makes sure that the reader reads nothing until restoreReader. It
+// reports false if it may be in the middle of a message, or is replaced already.
+func (s *noteSocket) replaceReader() bool {
+	if s.begin() != nil {
 		return false
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if !s.idle || s.attended || !s.frames.between() || s.parking.set(s.fd, false) != nil {
+		s.end()
+		return false
+	}
+	s.attended = true
+	s.visits.tick(time.Now())
+	return true
+}
+
+// restoreReader has the reader woken, if there is anything to read.
+func (s *noteSocket) restoreReader() {
+	s.turn.Lock()
+	if s.attended = false; s.missed {
+		// An epoll reports errors also where it does not wait for anything. What
+		// it has reported already it would not report again.
+		s.missed = false
+		s.parking.renew(s.fd)
+	} else {
+		s.parking.set(s.fd, true)
+	}
+	s.turn.Unlock()
+	s.end()
+}
+
+// rest is to be called before waiting: interrupt does something only while
+// somebody waits, so whoever makes over true and then interrupts is either seen
+// here or ends the wait.
+func (s *noteSocket) rest(over func() bool) bool {
+	s.asleep.Store(true)
+	if !over() {
+		return false
+	}
+	s.asleep.Store(false)
+	return true
+}
+
+// interrupt has who attends, if anybody, ask over.
+func (s *noteSocket) interrupt() {
+	if !s.asleep.Load() || s.begin() != nil {
+		return
+	}
+	unix.Write(s.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // not 0 in any byte order
+	s.woken.Store(true)
+	s.end()
+}
+
+// takeAll hands over the messages that are there. It reports false if something
+// is left for the reader.
+func (s *noteSocket) takeAll(take func(message []string) bool) bool {
+	if s.woken.Swap(false) {
+		unix.Read(s.wake, s.room[:8])
+	}
+	// They are looked at before they are taken.
+	n, err := receive(s.fd, s.room[:], unix.MSG_PEEK)
+	if waits(err) {
+		return true
 	}
 	used := 0
 	for used < n {
-		message, size := parse(room[used:n])
+		message, size := parse(s.room[used:n])
 		if size == 0 || !take(message) {
 			break
 		}
 		used += size
 	}
 	if used > 0 {
-		receive(s.fd, room[:used], 0)
+		receive(s.fd, s.room[:used], 0)
 	}
-	return used == n
-}
-
-// interrupt has who attends look whether it is over.
-func (s *noteSocket) interrupt() {
-	if s.asleep.Load() && s.begin() == nil {
-		s.woken.Store(true)
-		unix.Write(s.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-		s.end()
-	}
+	return used > 0 && used == n
 }
 
 // Close implements [net.Conn].

@@ -64,7 +64,7 @@ func (e *server) close(leave func(context.Context, []engine.Claim) ([]engine.Cla
 		err = fmt.Errorf("redislock: %d claims were not left and end by their TTL: %w", n, err)
 	}
 	e.closeLane()
-	e.group.close()
+	e.closeGroup()
 	e.spawning.Lock()
 	e.waited = true
 	e.spawning.Unlock()

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -14,23 +13,24 @@ import (
 )
 
 // socket is a connection whose reader blocks in the kernel while there is much to
-// do, and otherwise parks as Go's do.
+// do, and otherwise parks as readers do in Go.
 //
 // Go parks a goroutine that reads, and waits for all connections in one place.
 // That is right for many of them and for long waits, but for one answer that is
 // there after some ten microseconds it takes six system calls and wakes two or
 // three threads. A thread that blocks in read is woken by the kernel and goes on
-// at once, as after reading a file. But the runtime's monitor has to watch over a
-// thread that blocks, which costs a process that is mostly idle more than parking.
+// at once, as after reading a file. But the runtime's monitor watches over a thread
+// that blocks, which costs a process that is idle most of the time more than
+// parking does.
 type socket struct {
 	fd            int
 	local, remote net.Addr
 	parking       *parking
 	armed         bool // parking waits for fd: while Read blocks, nobody needs to know
-	pace          pace // of writing
+	pace          pace // of reading
 
 	mu       sync.Mutex
-	users    int  // in a system call
+	users    int  // in a system call, or parked
 	closed   bool // the last of them closes fd
 	deadline *time.Timer
 	set      int  // how often it was set
@@ -40,41 +40,12 @@ type socket struct {
 	also func() // closes what goes with fd
 }
 
-// pace tells a socket that is used all the time from one that is used now and
-// then.
-type pace struct {
-	last    time.Time
-	yielded time.Time
-	gap     time.Duration // between uses, on average
-}
-
-const (
-	hotWithin  = 2 * time.Millisecond
-	yieldEvery = 5 * time.Millisecond
-)
-
-func (p *pace) tick(now time.Time) {
-	p.gap += (min(now.Sub(p.last), 4*hotWithin) - p.gap) / 8
-	p.last = now
-}
-
-// yield is to be called before a system call that blocks. The monitor takes a
-// processor from a thread that blocks although nobody else wants it, if the same
-// goroutine has had it for 10 ms.
-func (p *pace) yield() {
-	if p.last.Sub(p.yielded) > yieldEvery {
-		p.yielded = p.last
-		runtime.Gosched()
-	}
-}
-
-func (p *pace) hot() bool { return p.gap < hotWithin }
-
-// newSocket takes a connection over, or leaves it as it is with an error.
+// newSocket takes a connection over, or leaves it as it is with an error. With
+// blocks its reader may block.
 //
 // It makes a duplicate, which is not among what Go polls: else each answer would
 // wake its poller as well.
-func newSocket(c net.Conn) (*socket, error) {
+func newSocket(c net.Conn, blocks bool) (*socket, error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return nil, errors.ErrUnsupported // TLS: what is waited for may have been read ahead
@@ -83,7 +54,7 @@ func newSocket(c net.Conn) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr(), armed: true, pace: pace{gap: 4 * hotWithin}}
+	s := &socket{local: c.LocalAddr(), remote: c.RemoteAddr(), armed: true, pace: newPace(blocks)}
 	if s.parking, err = newParking(); err != nil {
 		return nil, err
 	}
@@ -143,34 +114,34 @@ func (s *socket) Read(b []byte) (n int, err error) {
 	if err := s.begin(); err != nil {
 		return 0, s.failed("read", err)
 	}
+	s.pace.tick(time.Now())
+	var closed error
 	if hot := s.pace.hot(); hot == s.armed {
 		s.armed = !hot
-		err = s.parking.set(s.fd, s.armed)
+		closed = s.parking.set(s.fd, s.armed)
 	}
-	var closed error
 	switch {
-	case err != nil:
+	case closed != nil:
 	case s.armed:
 		closed = s.parking.wait(func() bool {
 			n, err = receive(s.fd, b, 0)
-			return err != unix.EAGAIN && err != unix.EINTR
+			return !waits(err)
 		})
 	default:
 		s.pace.yield()
 		n, err = again(unix.Read, s.fd, b)
 	}
+	return s.read(n, err, len(b), closed)
+}
+
+// read ends a Read: what a system call's answer means, or that of a parking.
+func (s *socket) read(n int, err error, room int, closed error) (int, error) {
 	if over := s.end(); over != nil {
 		closed = over
 	}
-	if closed != nil {
-		return 0, s.failed("read", closed)
-	}
-	return s.got(n, err, len(b))
-}
-
-// got is what Read makes of a system call's answer.
-func (s *socket) got(n int, err error, room int) (int, error) {
 	switch {
+	case closed != nil:
+		return 0, s.failed("read", closed)
 	case err != nil:
 		return 0, s.failed("read", os.NewSyscallError("read", err))
 	case n == 0 && room > 0:
@@ -184,10 +155,9 @@ func (s *socket) Write(b []byte) (n int, err error) {
 	if err := s.begin(); err != nil {
 		return 0, s.failed("write", err)
 	}
-	s.pace.tick(time.Now())
 	for n < len(b) && err == nil {
 		var more int
-		if more, err = send(s.fd, b[n:]); err == unix.EAGAIN || err == unix.EINTR {
+		if more, err = send(s.fd, b[n:]); waits(err) {
 			more, err = again(unix.Write, s.fd, b[n:])
 		}
 		n += max(0, more)

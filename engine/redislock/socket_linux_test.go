@@ -37,18 +37,17 @@ func tcpPair(t testing.TB) (ours, peer *net.TCPConn) {
 	return c.(*net.TCPConn), p.(*net.TCPConn)
 }
 
-// kinds of sockets. hot makes a noteSocket block in its next Read, as it does
-// after messages in a row.
+// kinds of sockets.
 var socketKinds = map[string]func(net.Conn) (net.Conn, error){
-	"socket": func(c net.Conn) (net.Conn, error) { return newSocket(c) },
-	"parked": func(c net.Conn) (net.Conn, error) { return newNoteSocket(c) },
-	"hot": func(c net.Conn) (net.Conn, error) {
-		s, err := newNoteSocket(c)
+	"that parks": func(c net.Conn) (net.Conn, error) { return newSocket(c, false) },
+	"that blocks": func(c net.Conn) (net.Conn, error) {
+		s, err := newSocket(c, true)
 		if err == nil {
-			s.soon = true
+			s.pace = pace{} // hot
 		}
 		return s, err
 	},
+	"of notes": func(c net.Conn) (net.Conn, error) { return newNoteSocket(c) },
 }
 
 func eachSocket(t *testing.T, f func(t *testing.T, s net.Conn, peer *net.TCPConn)) {
@@ -101,9 +100,7 @@ func TestSocketReadEnds(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
-			// A Read that parks is told by another part of Go, in other words.
-			err := ended(t, done)
-			if _, parks := s.(*noteSocket); err == io.EOF || !parks && !errors.Is(err, net.ErrClosed) {
+			if err := ended(t, done); !errors.Is(err, net.ErrClosed) {
 				t.Errorf("Read: %v", err)
 			}
 			if err := s.Close(); !errors.Is(err, net.ErrClosed) {
@@ -342,7 +339,7 @@ func TestSocketDescriptorIsNotAnotherConnections(t *testing.T) {
 
 func TestSocketRefusesWhatReadsAhead(t *testing.T) {
 	take := func(t *testing.T, c, peer net.Conn) {
-		if s, err := newSocket(c); err == nil {
+		if s, err := newSocket(c, true); err == nil {
 			t.Fatalf("newSocket took %T", s)
 		}
 		if s, err := newNoteSocket(c); err == nil {
@@ -378,7 +375,7 @@ func TestSocketRefusesWhatReadsAhead(t *testing.T) {
 		c, _ := tcpPair(t)
 		c.Close()
 		before := openFDs(t)
-		if _, err := newSocket(c); err == nil {
+		if _, err := newSocket(c, true); err == nil {
 			t.Error("newSocket took a closed connection")
 		}
 		if _, err := newNoteSocket(c); err == nil {
@@ -399,7 +396,7 @@ func TestSocketTakesTheConnectionOver(t *testing.T) {
 	})
 }
 
-// openFDs counts sockets and epolls: other descriptors may come and go with
+// openFDs counts sockets, epolls and eventfds: other descriptors may come and go with
 // other parts of the test's process.
 func openFDs(t testing.TB) (n int) {
 	t.Helper()
@@ -409,7 +406,7 @@ func openFDs(t testing.TB) (n int) {
 	}
 	for _, fd := range fds {
 		to, _ := os.Readlink("/proc/self/fd/" + fd.Name())
-		if strings.HasPrefix(to, "socket:") || strings.Contains(to, "eventpoll") {
+		if strings.HasPrefix(to, "socket:") || strings.Contains(to, "eventpoll") || strings.Contains(to, "eventfd") {
 			n++
 		}
 	}
@@ -462,137 +459,145 @@ func messages(s net.Conn, n int) error {
 
 func message(i int) []byte { return []byte(fmt.Sprintf("%08d", i)) }
 
-func TestNoteSocketReadsEverythingInOrder(t *testing.T) {
-	fresh := func(t *testing.T) (*noteSocket, *net.TCPConn) {
-		ours, peer := tcpPair(t)
-		s, err := newNoteSocket(ours)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s, peer
-	}
+func TestSocketReadsEverythingInOrder(t *testing.T) {
 	read := func(s net.Conn, n int) <-chan error {
 		done := make(chan error, 1)
 		go func() { done <- messages(s, n) }()
 		return done
 	}
-	t.Run("there before it is a note socket", func(t *testing.T) {
-		ours, peer := tcpPair(t)
-		peer.Write(message(0))
-		time.Sleep(10 * time.Millisecond) // Go's poller has seen it
-		s, err := newNoteSocket(ours)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if err := ended(t, read(s, 1)); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("there before it parks", func(t *testing.T) {
-		s, peer := fresh(t)
-		for i := range 100 {
-			peer.Write(message(i))
-		}
-		if err := ended(t, read(s, 100)); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("while it is parked", func(t *testing.T) {
-		s, peer := fresh(t)
-		done := read(s, 5)
-		for i := range 5 {
-			until(t, "Read has not begun", func() bool {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.users > 0
+	t.Run("there before it is a socket", func(t *testing.T) {
+		for kind, take := range socketKinds {
+			t.Run(kind, func(t *testing.T) {
+				ours, peer := tcpPair(t)
+				peer.Write(message(0))
+				time.Sleep(10 * time.Millisecond) // Go's poller has seen it
+				s, err := take(ours)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				if err := ended(t, read(s, 1)); err != nil {
+					t.Error(err)
+				}
 			})
-			time.Sleep(5 * noteWait) // so that each is awaited by parking, or the next one is
-			peer.Write(message(i))
 		}
-		if err := ended(t, done); err != nil {
-			t.Error(err)
-		}
-		if s.soon {
-			t.Error("notes far apart are waited for by blocking")
-		}
+	})
+	t.Run("there before it waits", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			for i := range 100 {
+				peer.Write(message(i))
+			}
+			if err := ended(t, read(s, 100)); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("far apart", func(t *testing.T) {
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			done := read(s, 30)
+			for i := range 30 {
+				time.Sleep(cold) // who blocked at first parks then
+				peer.Write(message(i))
+			}
+			if err := ended(t, done); err != nil {
+				t.Error(err)
+			}
+			if !base(s).armed {
+				t.Error("what comes now and then is waited for by blocking")
+			}
+		})
 	})
 	t.Run("in a row", func(t *testing.T) {
-		s, peer := fresh(t)
-		const n = 5000
-		done := read(s, n)
-		for i := range n {
-			peer.Write(message(i)) // one by one: Nagle is off
-		}
-		if err := ended(t, done); err != nil {
-			t.Error(err)
-		}
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			const n = 5000
+			done := read(s, n)
+			for i := range n {
+				peer.Write(message(i)) // one by one: Nagle is off
+			}
+			if err := ended(t, done); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 	t.Run("in pieces", func(t *testing.T) {
-		s, peer := fresh(t)
-		done := read(s, 50)
-		for i := range 50 {
-			for _, b := range message(i) {
-				peer.Write([]byte{b})
-				if i%10 == 0 {
-					time.Sleep(noteWait / 2) // across both ways of waiting
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			done := read(s, 50)
+			for i := range 50 {
+				for _, b := range message(i) {
+					peer.Write([]byte{b})
+					if i%10 == 0 {
+						time.Sleep(hot) // across both ways of waiting
+					}
 				}
 			}
-		}
-		if err := ended(t, done); err != nil {
-			t.Error(err)
-		}
+			if err := ended(t, done); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 	t.Run("back and forth, as a lock goes around", func(t *testing.T) {
-		s, peer := fresh(t)
-		done := read(s, 500)
-		echoed := make(chan error, 1)
-		go func() { // nothing stops it from writing while it reads
-			_, err := io.Copy(io.Discard, peer)
-			echoed <- err
-		}()
-		for i := range 500 {
-			s.Write([]byte("ping"))
-			peer.Write(message(i))
-			if i%100 == 0 {
-				time.Sleep(2 * noteWait)
+		eachSocket(t, func(t *testing.T, s net.Conn, peer *net.TCPConn) {
+			done := read(s, 500)
+			echoed := make(chan error, 1)
+			go func() { // nothing stops it from writing while it reads
+				_, err := io.Copy(io.Discard, peer)
+				echoed <- err
+			}()
+			for i := range 500 {
+				s.Write([]byte("ping"))
+				peer.Write(message(i))
+				if i%100 == 0 {
+					time.Sleep(2 * cold)
+				}
 			}
-		}
-		if err := ended(t, done); err != nil {
-			t.Error(err)
-		}
-		s.Close()
-		if err := ended(t, echoed); err != nil {
-			t.Error(err)
-		}
+			if err := ended(t, done); err != nil {
+				t.Error(err)
+			}
+			s.Close()
+			if err := ended(t, echoed); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }
 
-func TestNoteSocketGoesHotAndCold(t *testing.T) {
-	ours, peer := tcpPair(t)
-	s, err := newNoteSocket(ours)
-	if err != nil {
-		t.Fatal(err)
+func TestPace(t *testing.T) {
+	at := time.Now()
+	p := pace{gap: cold}
+	go1 := func(n int, gap time.Duration) {
+		for range n {
+			at = at.Add(gap)
+			p.tick(at)
+		}
 	}
-	defer s.Close()
-	b := make([]byte, 8)
-	// What is there already is read at once, so two Reads follow each other
-	// closely, if not the first two then some.
-	until(t, "it never blocks", func() bool {
-		for i := range 3 {
-			peer.Write(message(i))
+	for _, step := range []struct {
+		why string
+		n   int
+		gap time.Duration
+		hot bool
+	}{
+		{"a first use", 1, time.Hour, false},
+		{"a second", 1, time.Microsecond, false},
+		{"many in a row", 20, 100 * time.Microsecond, true},
+		{"a pause", 1, time.Hour, true},
+		{"and on", 5, 100 * time.Microsecond, true},
+		{"now and then", 10, 20 * time.Millisecond, false},
+		{"a lock of eight that goes around", 50, 1200 * time.Microsecond, true},
+		{"two long pauses for each short one", 50, 3 * time.Millisecond, false},
+	} {
+		if go1(step.n, step.gap); p.hot() != step.hot {
+			t.Errorf("%s: hot is %v, want %v", step.why, p.hot(), step.hot)
 		}
-		for range 3 {
-			if _, err := io.ReadFull(s, b); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return s.soon
-	})
-	time.Sleep(2 * noteWait)
-	peer.Write(message(0))
-	if _, err := io.ReadFull(s, b); err != nil || s.soon {
-		t.Errorf("still hot, %v", err)
+	}
+	never := pace{parks: true}
+	for range 100 {
+		never.tick(at)
+	}
+	if never.hot() {
+		t.Error("who may not block does")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if p := newPace(true); !p.parks {
+		t.Error("blocks where there is one processor")
 	}
 }

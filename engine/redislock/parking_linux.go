@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parking is an epoll of one descriptor, which Go polls. A goroutine can be
-// parked until that can be read, although it is not among what Go polls itself.
+// parking is where goroutines wait for descriptors that are not among what Go
+// polls itself: an epoll of them, which Go polls. It is ready whenever one of
+// them is, so waiting for it is as good.
 type parking struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -31,18 +32,24 @@ func newParking() (*parking, error) {
 	return p, nil
 }
 
-// add has it wait for fd, or not yet.
+// add has it wait for fd, or only know it.
 func (p *parking) add(fd int, on bool) error { return p.control(unix.EPOLL_CTL_ADD, fd, on) }
 
 // set has it wait for fd from now on, or no longer.
 func (p *parking) set(fd int, on bool) error { return p.control(unix.EPOLL_CTL_MOD, fd, on) }
+
+// renew is set(fd, true) that forgets what was reported before.
+func (p *parking) renew(fd int) {
+	p.control(unix.EPOLL_CTL_DEL, fd, false)
+	p.add(fd, true)
+}
 
 func (p *parking) control(op, fd int, on bool) (err error) {
 	event := unix.EpollEvent{Fd: int32(fd)}
 	if on {
 		event.Events = unix.EPOLLIN | unix.EPOLLRDHUP
 	}
-	outer := p.raw.Control(func(epoll uintptr) { err = epollCtl(int(epoll), op, fd, &event) })
+	outer := p.raw.Control(func(epoll uintptr) { err = epollControl(int(epoll), op, fd, &event) })
 	if outer != nil {
 		return outer
 	}
@@ -50,7 +57,8 @@ func (p *parking) control(op, fd int, on bool) (err error) {
 }
 
 // wait calls f until it reports true, first at once and then whenever there may
-// be something to read. An error is that of a parking that was closed.
+// be something. Only one goroutine may wait. An error says that the parking was
+// closed.
 func (p *parking) wait(f func() bool) error {
 	return p.raw.Read(func(uintptr) bool { return f() })
 }
