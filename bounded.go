@@ -82,7 +82,10 @@ func (b *bounded) Value(key any) any {
 func (b *bounded) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.look() == nil {
+	if b.inner != nil {
+		b.look() // may have been seen
+	}
+	if b.err == nil {
 		b.err = context.Canceled
 	}
 	if b.stop != nil {

@@ -57,19 +57,12 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if err := e.check(&r); err != nil {
 		return engine.Claim{}, err
 	}
-	key := e.key(r.Name)
-	args := []string{e.claim(&r), strconv.FormatInt(r.WaitTTL.Microseconds(), 10)}
-	switch {
-	case r.NoWait:
-		args = append(args, "n")
-	case r.Replaces != (engine.ID{}):
-		args = append(args, string(r.Replaces[:]))
-	}
+	ask := e.joining(&r)
 	if !r.Detached {
 		// Before it is sent: a Join whose answer is lost must be left too.
 		e.claims.add(r.ID, r.Name, r.WaitTTL)
 	}
-	c, err := e.join(ctx, key, args, &r)
+	c, err := e.join(ctx, ask, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
 			e.claims.drop(r.ID)
@@ -96,11 +89,47 @@ func (e *Engine) check(r *engine.Request) error {
 	return g.Check(r)
 }
 
-// claim is the part of a claim's stored form that does not depend on the
-// server: see join.lua.
-func (e *Engine) claim(r *engine.Request) string {
-	var room [512]byte // usually enough
-	b := room[:0]
+// lone is a call for one name. Its texts are parts of one: locks are short, so to
+// make them is a good part of what they cost a client.
+type lone struct {
+	keys [1]string
+	args [3]string
+}
+
+// joining is the call that joins.
+func (e *Engine) joining(r *engine.Request) call {
+	var room [usual]byte
+	b := e.appendKey(room[:0], r.Name)
+	key := len(b)
+	b = e.appendClaim(b, r)
+	claim := len(b)
+	b = strconv.AppendInt(b, r.WaitTTL.Microseconds(), 10)
+	lifetime := len(b)
+	n := 2
+	switch {
+	case r.NoWait:
+		b, n = append(b, 'n'), 3
+	case r.Replaces != (engine.ID{}):
+		b, n = append(b, r.Replaces[:]...), 3
+	}
+	text := string(b)
+	l := &lone{[1]string{text[:key]}, [3]string{text[key:claim], text[claim:lifetime], text[lifetime:]}}
+	return call{l.keys[:], l.args[:n]}
+}
+
+// leaving is the call that leaves a claim.
+func (e *Engine) leaving(c *engine.Claim) call {
+	var room [usual]byte
+	b := e.appendKey(room[:0], c.Name)
+	key := len(b)
+	text := string(append(b, c.ID[:]...))
+	l := &lone{[1]string{text[:key]}, [3]string{text[key:]}}
+	return call{l.keys[:], l.args[:1]}
+}
+
+// appendClaim appends the part of a claim's stored form that does not depend on
+// the server: see join.lua.
+func (e *Engine) appendClaim(b []byte, r *engine.Request) []byte {
 	flags := byte(1) // held, if nobody is in line
 	if r.Detached {
 		flags |= 2
@@ -111,11 +140,12 @@ func (e *Engine) claim(r *engine.Request) string {
 	b = append(b, r.ID[:]...)
 	b = append(b, byte(len(e.channel)))
 	b = append(b, e.channel...)
-	return string(r.Owner.AppendText(b))
+	return r.Owner.AppendText(b)
 }
 
-func (e *Engine) join(ctx context.Context, key string, args []string, r *engine.Request) (engine.Claim, error) {
-	m, err := e.proven(ctx, &e.scripts.join, call{[]string{key}, args}).ToMessage()
+func (e *Engine) join(ctx context.Context, ask call, r *engine.Request) (engine.Claim, error) {
+	key := ask.keys[0]
+	m, err := e.proven(ctx, &e.scripts.join, ask).ToMessage()
 	if err != nil {
 		return engine.Claim{}, explain(err, key)
 	}
@@ -288,11 +318,6 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		}
 	}
 	return out, first
-}
-
-// leaving is the call that leaves a claim.
-func (e *Engine) leaving(c *engine.Claim) call {
-	return call{[]string{e.key(c.Name)}, []string{string(c.ID[:])}}
 }
 
 // left reads what became of it.

@@ -187,7 +187,11 @@ func (e *server) openSender() {
 func (e *server) sendGroup(b *flight) bool {
 	g := &e.group
 	n := len(b.members)
-	keys, args := make([]string, 0, n), make([]string, 0, 2*n)
+	var room struct {
+		keys [enough]string
+		args [2 * enough]string
+	}
+	keys, args := room.keys[:0], room.args[:0] // copied by command
 	for _, m := range b.members {
 		lifetime := ""
 		if len(m.call.args) > 1 {

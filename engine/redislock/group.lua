@@ -11,6 +11,7 @@
 
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
+local before, behind = struct.pack('>c1I8', 'S', now), {} -- of what join stores
 
 -- Leaves the only claim there is.
 local function leave(key, m, id)
@@ -23,7 +24,7 @@ end
 
 -- Joins where nobody is in line.
 local function join(key, m, claim, ttl)
-	local last, expiry, deadline = 0, 0, now + ttl
+	local deadline, last, expiry = now + ttl, 0, 0
 	if m then
 		if string.byte(m) ~= 69 or #m ~= 17 then return false end
 		last, expiry = struct.unpack('>I8I8', m, 2)
@@ -31,11 +32,19 @@ local function join(key, m, claim, ttl)
 	elseif redis.call('EXISTS', key) == 1 then
 		return false
 	end
-	local rearm = expiry < deadline + KEEP / 2
-	if rearm then expiry = deadline + KEEP end
-	local done = redis.pcall('HSET', key, 'm', struct.pack('>c1I8I8I8I8', 'S', now, expiry, deadline, now) .. claim)
+	local tail = behind[ttl] -- the same for nearly all of them
+	if not tail then
+		tail = struct.pack('>I8I8', deadline, now)
+		behind[ttl] = tail
+	end
+	if expiry >= deadline + KEEP / 2 then
+		local done = redis.pcall('HSET', key, 'm', before .. string.sub(m, 10, 17) .. tail .. claim)
+		return type(done) ~= 'table' and now
+	end
+	expiry = deadline + KEEP
+	local done = redis.pcall('HSET', key, 'm', before .. struct.pack('>I8', expiry) .. tail .. claim)
 	if type(done) == 'table' then return false end
-	if rearm then redis.call('PEXPIREAT', key, math.ceil(expiry / 1000)) end
+	redis.call('PEXPIREAT', key, math.ceil(expiry / 1000))
 	return now
 end
 

@@ -175,9 +175,7 @@ func (w *twins) run() (answered, passed int) {
 		}
 		ids, standing[name] = append(ids, q.ID), append(there, q.ID)
 		w.log = append(w.log, fmt.Sprintf("%x joins %s %+v", q.ID[:2], name, q))
-		return op{joins, func(e *Engine) call {
-			return call{[]string{e.key(name)}, []string{e.claim(&q), strconv.FormatInt(q.WaitTTL.Microseconds(), 10)}}
-		}}
+		return op{joins, func(e *Engine) call { return e.joining(&q) }}
 	}
 	for range 40 {
 		if w.rng.IntN(2) == 0 {

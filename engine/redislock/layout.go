@@ -20,9 +20,19 @@ import (
 // spread over every Cluster of sensible size, and let one script call renew
 // many leases there, which may not cross slots.
 func (e *Engine) key(name string) string {
+	var room [usual]byte
+	return string(e.appendKey(room[:0], name))
+}
+
+// usual is room for a key, and for what else a call has, in most programs.
+const usual = 640
+
+func (e *Engine) appendKey(b []byte, name string) []byte {
 	const digits = "0123456789abcdef"
 	h := bucket(name)
-	return e.prefix + "{" + digits[h>>4:h>>4+1] + digits[h&15:h&15+1] + "}:" + name
+	b = append(b, e.prefix...)
+	b = append(b, '{', digits[h>>4], digits[h&15], '}', ':')
+	return append(b, name...)
 }
 
 // bucket is FNV-1a, folded to eight bits. It is part of the layout: clients of
