@@ -64,10 +64,11 @@
 //
 // An engine uses the client's shared connections, one more for its subscription
 // and, on a single server, one for calls that come one at a time. Opened by its
-// URL, without TLS and on Linux, the last two are sockets that a thread blocks
-// on, which makes a lone lock faster (docs/performance.md); they belong to
-// clients of their own, so that it has up to seven connections then. From 32 calls at a
-// time on, uncontended locks share requests.
+// URL, without TLS and on Linux, the last two belong to clients of their own and
+// are read in the kernel by whoever waits for them, which makes a lone lock and a
+// hand-over faster (docs/performance.md). From 32 calls at a time on, uncontended
+// locks share requests, which then have up to four connections of their own. So
+// there are up to seven connections, and eleven under such a load.
 //
 // # Keys
 //
