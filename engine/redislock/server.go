@@ -97,10 +97,9 @@ func (e *server) dedicateSocket(ctx context.Context) (dedicated, *noteSocket, er
 	conn, err := e.await(ctx, func() (dedicated, error) {
 		own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
 			s, err := newNoteSocket(c)
-			if err != nil {
+			if last = s; err != nil {
 				return c, nil
 			}
-			last = s
 			return s, nil
 		}, func(*rueidis.ClientOption) {})
 		switch {

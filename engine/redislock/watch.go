@@ -60,6 +60,9 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 	}
 	// Closing may wait for the server; whoever waits for Watch must not.
 	defer e.spawn(conn.Close)
+	if socket != nil {
+		defer socket.Close() // who attends is not interrupted any more, and must not wait for that
+	}
 
 	// The reader may be in the middle of a message when this function ends.
 	// Nothing may be reported after Watch has returned.
@@ -74,31 +77,35 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 	}
 	defer func() {
 		mu.Lock()
+		defer mu.Unlock()
 		ended = true
-		mu.Unlock()
 		e.notes.Store(nil)
 	}()
+	hear := func(channel, message string) {
+		if c, ok := e.note(message); ok && channel == e.channel {
+			report(c)
+		}
+	}
 	take := func(message []string) bool {
 		if len(message) != 3 || message[0] != "message" {
 			return false
 		}
-		if c, ok := e.note(message[2]); ok && message[1] == e.channel {
-			report(c)
-		}
+		hear(message[1], message[2])
 		return true
 	}
+	attendable := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if socket != nil && !ended {
+			e.notes.Store(&notes{socket, take})
+		}
+	}
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) {
-			if c, ok := e.note(m.Message); ok && m.Channel == e.channel {
-				report(c)
-			}
-		},
+		OnMessage: func(m rueidis.PubSubMessage) { hear(m.Channel, m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if s.Kind == "subscribe" {
 				report(engine.Claim{})
-				if socket != nil {
-					e.notes.Store(&notes{socket, take})
-				}
+				attendable()
 			}
 		},
 	})
