@@ -17,7 +17,7 @@ type bounded struct {
 	mu    sync.Mutex
 	inner context.Context // once Done was asked for
 	stop  context.CancelFunc
-	err   error // what Err once said, or would have at end
+	err   error // final once set: what Err said, or Canceled from end on
 }
 
 func withBound(ctx context.Context, d time.Duration) *bounded {
@@ -83,7 +83,7 @@ func (b *bounded) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inner != nil {
-		b.look() // may have been seen
+		b.look() // it may have ended first, and somebody may have seen that
 	}
 	if b.err == nil {
 		b.err = context.Canceled

@@ -53,9 +53,9 @@ func (k *core) keep() {
 			wake = min(k.due[0].due, now+tick)
 		}
 		if kicked && k.asleep > now {
-			// For a claim that may be gone already, but the next of its kind will
-			// want the same: to look once in vain costs less than to be woken
-			// for each.
+			// The claim that asked for this time may be gone. The next one will ask
+			// for about the same, and one look in vain costs less than being woken
+			// by each.
 			wake = min(wake, k.asleep)
 		}
 		k.asleep = wake

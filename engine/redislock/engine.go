@@ -89,8 +89,8 @@ func (e *Engine) check(r *engine.Request) error {
 	return g.Check(r)
 }
 
-// lone is a call for one name. Its texts are parts of one: locks are short, so to
-// make them is a good part of what they cost a client.
+// lone is a call for one name. All its texts are parts of one string: making
+// several is a good part of what a short lock costs a client.
 type lone struct {
 	keys [1]string
 	args [3]string
@@ -373,5 +373,6 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 }
 
 // Close implements [engine.Engine]: it leaves every claim that is not detached,
-// for at most closeBound.
+// for at most closeBound, and then waits for connections that are being made,
+// which their dial bounds.
 func (e *Engine) Close() error { return e.close(e.leave) }

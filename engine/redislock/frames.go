@@ -95,7 +95,7 @@ func parse(b []byte) (message []string, size int) {
 	for rest := b[bytes.IndexByte(b, '\n')+1 : n]; len(rest) > 0; {
 		line := bytes.IndexByte(rest, '\n')
 		length, err := strconv.Atoi(string(rest[1 : line-1]))
-		if rest[0] != '$' || err != nil || length < 0 {
+		if rest[0] != '$' || rest[1] == '-' || err != nil {
 			return nil, 0
 		}
 		rest = rest[line+1:]

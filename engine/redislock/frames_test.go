@@ -106,6 +106,7 @@ func TestParse(t *testing.T) {
 		">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\n12\r\n": {"message", "c", "12"},
 		"*3\r\n$1\r\na\r\n$0\r\n\r\n$2\r\n\r\n\r\n":      {"a", "", "\r\n"},
 		">1\r\n:1\r\n":            nil,
+		"*1\r\n$-0\r\n":           nil,
 		">1\r\n$-1\r\n":           nil,
 		">1\r\n*1\r\n$1\r\na\r\n": nil,
 		"+OK\r\n":                 nil,

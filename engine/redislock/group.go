@@ -17,19 +17,20 @@ import (
 // is beginning a script, reading the clock, writing and reading a request. So
 // they share that.
 //
-// A few goroutines send them, each on a connection of its own where there can be
-// one (see alone): a request then takes no way through other goroutines, and
-// while all are waiting for answers the next calls gather. No call waits for a
-// clock.
+// Up to crew goroutines send them, each on a connection of its own where there can
+// be one (see alone): a request then takes no way through other goroutines. The
+// first begins with the first call, another whenever enough of them wait; calls
+// that come meanwhile gather. No call waits for a clock.
 type group struct {
 	script script
 
 	mu        sync.Mutex
 	gathering []*member
 	flying    map[*flight]struct{}
-	senders   int
-	conns     []laneConn // that no sender uses
-	opened    int        // connections there are, or will be
+	senders   int           // that do not hang
+	conns     []laneConn    // that no sender uses
+	opened    int           // connections there are, are being made, or cannot be made
+	pause     time.Duration // before the next is made, after one could not be
 	closed    bool
 	idle      sync.Pool // of *member
 }
@@ -40,6 +41,7 @@ type flight struct {
 	conn    laneConn // nil: one that is shared
 	age     int      // in ticks
 	cut     bool
+	hangs   bool // its sender does not count any more
 }
 
 // member is one caller's call.
@@ -65,10 +67,18 @@ const (
 	// some while this process makes the next.
 	enough = 16
 
-	// crew is how many goroutines send, and another begins when so many calls
-	// wait for one.
+	// crew is how many goroutines send at most. While there are fewer, another
+	// begins when waiting calls have gathered.
 	crew    = 4
 	waiting = 8
+
+	// A request hangs after so many ticks, and is given up if nobody waits for it
+	// after so many: a server that is only slow must not be dialed again and again.
+	hanging   = 2
+	abandoned = int(time.Second / tick)
+
+	// A connection that broke, or could not be made, is replaced after a pause.
+	shortestPause, longestPause = time.Second, 30 * time.Second
 )
 
 // inGroup makes one call of a script with others. It reports false if that
@@ -90,10 +100,7 @@ func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool
 	}
 	g.gathering = append(g.gathering, m)
 	if g.senders == 0 || g.senders < crew && len(g.gathering) >= waiting {
-		// Not the caller itself: its context may end before the answers come. Close
-		// does not wait for it: a silent server ends it only with the client.
-		g.senders++
-		go e.sendGroups()
+		e.beginSender()
 	}
 	g.mu.Unlock()
 	r := <-m.result // overdue answers if ctx ends first
@@ -103,6 +110,14 @@ func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool
 	m.ctx, m.call = nil, call{}
 	g.idle.Put(m)
 	return r.RedisResult, r.simple
+}
+
+// beginSender is called with mu held. Not the caller itself sends: its context may
+// end before the answers come. Close does not wait for senders: a request on a
+// shared connection to a silent server ends only with the client.
+func (e *server) beginSender() {
+	e.group.senders++
+	go e.sendGroups()
 }
 
 // sendGroups sends for as long as calls gather.
@@ -119,7 +134,7 @@ func (e *server) sendGroups() {
 			g.mu.Unlock()
 			return
 		}
-		if conn = b.conn; conn == nil && g.opened < crew {
+		if conn = b.conn; conn == nil && g.opened < min(crew, g.senders) && !g.closed {
 			// Dialing takes a while: meanwhile the client's connections do.
 			g.opened++
 			e.spawn(e.openSender)
@@ -128,7 +143,24 @@ func (e *server) sendGroups() {
 		if !e.sendGroup(b) {
 			conn = nil
 		}
+		if b.hangs && !e.countAgain(conn) {
+			return
+		}
 	}
+}
+
+// countAgain has a sender whose request hung go on, unless there are enough by
+// now, who then have its connection.
+func (e *server) countAgain(conn laneConn) bool {
+	g := &e.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.senders >= crew {
+		g.put(e, conn)
+		return false
+	}
+	g.senders++
+	return true
 }
 
 // take begins a flight with what was gathered. Called with mu held.
@@ -152,7 +184,8 @@ func (g *group) take(conn laneConn) *flight {
 	return b
 }
 
-// put leaves a connection to the next sender. Called with mu held.
+// put leaves a connection to the next sender, or closes it after Close. Called
+// with mu held.
 func (g *group) put(e *server, conn laneConn) {
 	switch {
 	case conn == nil:
@@ -163,8 +196,21 @@ func (g *group) put(e *server, conn laneConn) {
 	}
 }
 
-// openSender makes a connection for a sender. Where there can be none of its
-// own, the shared ones serve, and are not asked again.
+// replaceLater lets another connection be made in place of one, after a pause.
+// Called with mu held.
+func (g *group) replaceLater(pause time.Duration) {
+	if g.closed {
+		return
+	}
+	time.AfterFunc(pause, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.opened--
+	})
+}
+
+// openSender makes a connection for a sender. Where there can be none, the shared
+// ones serve, and it is not tried again.
 func (e *server) openSender() {
 	conn, err := e.dialAlone(false)
 	g := &e.group
@@ -172,13 +218,13 @@ func (e *server) openSender() {
 	defer g.mu.Unlock()
 	switch {
 	case err != nil:
-		time.AfterFunc(time.Second, func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.opened--
-		})
+		g.pause = min(max(shortestPause, 2*g.pause), longestPause)
+		g.replaceLater(g.pause)
+	case conn.Client != nil && g.closed:
+		conn.Close()
 	case conn.Client != nil:
-		g.put(e, conn)
+		g.pause = 0
+		g.conns = append(g.conns, conn)
 	}
 }
 
@@ -210,7 +256,7 @@ func (e *server) sendGroup(b *flight) bool {
 		r = do(ctx, g.script.command(e.client, true, keys, args))
 	}
 	// A connection that broke may have carried it out, or not; what the server
-	// itself refused has done nothing, and each finds out why by itself.
+	// refused as a whole has done nothing, and each finds out why by itself.
 	results, err := r.ToArray()
 	unclear := err != nil && r.NonRedisError() != nil
 
@@ -218,7 +264,7 @@ func (e *server) sendGroup(b *flight) bool {
 	delete(g.flying, b)
 	good := !b.cut && !unclear
 	if b.conn != nil && !good {
-		g.opened--
+		g.replaceLater(shortestPause)
 		if !b.cut {
 			e.spawn(b.conn.Close)
 		}
@@ -238,20 +284,29 @@ func (e *server) sendGroup(b *flight) bool {
 	return good
 }
 
-// overdue answers callers whose contexts have ended. Their calls go on, unless
-// nobody waits any more for one of a request: then the server is silent.
-func (e *server) overdueGroup() {
+// overdueGroup answers callers whose contexts have ended: what was not sent then
+// is not sent any more. A request goes on while somebody waits for it, for at most
+// longest. One that hangs keeps nobody from sending. It reports whether requests
+// are under way.
+func (e *server) overdueGroup() bool {
 	g := &e.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answer(func(m *member) error { return m.ctx.Err() })
 	for b := range g.flying {
-		b.age++
-		alone := slices.IndexFunc(b.members, func(m *member) bool { return !m.given }) < 0
-		if alone || b.age > longest {
+		if b.age++; b.age >= hanging && !b.hangs {
+			b.hangs = true
+			g.senders--
+		}
+		waited := slices.ContainsFunc(b.members, func(m *member) bool { return !m.given })
+		if b.age > longest || !waited && b.age >= abandoned {
 			e.cutFlight(b)
 		}
 	}
+	if len(g.gathering) > 0 && g.senders == 0 {
+		e.beginSender()
+	}
+	return len(g.flying) > 0
 }
 
 // closeGroup answers all callers, and ends what they wait for.
@@ -270,8 +325,8 @@ func (e *server) closeGroup() {
 	g.conns = nil
 }
 
-// cutFlight closes the connection under a request. One that is shared is minded
-// by the client's own time-out.
+// cutFlight closes the connection under a request. One that is shared is left to
+// the client.
 func (e *server) cutFlight(b *flight) {
 	if b.conn != nil && !b.cut {
 		b.cut = true

@@ -7,7 +7,8 @@
 --   ARGV[2i]      the lifetime of a claim to join
 --
 -- Returns for each what those scripts return; nothing where it is not so simple,
--- or where it failed. Then nothing was done either: the caller asks again there.
+-- or where it failed. Then no claim is gone: the caller asks again there, by ID. No
+-- error of one may end the script, or it would hide what was done for the others.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -29,7 +30,7 @@ local function join(key, m, claim, ttl)
 		if string.byte(m) ~= 69 or #m ~= 17 then return false end
 		last, expiry = struct.unpack('>I8I8', m, 2)
 		if last >= now then return false end
-	elseif redis.call('EXISTS', key) == 1 then
+	elseif redis.pcall('EXISTS', key) ~= 0 then
 		return false
 	end
 	local tail = behind[ttl] -- the same for nearly all of them
@@ -44,8 +45,8 @@ local function join(key, m, claim, ttl)
 	expiry = deadline + KEEP
 	local done = redis.pcall('HSET', key, 'm', before .. struct.pack('>I8', expiry) .. tail .. claim)
 	if type(done) == 'table' then return false end
-	redis.call('PEXPIREAT', key, math.ceil(expiry / 1000))
-	return now
+	done = redis.pcall('PEXPIREAT', key, math.ceil(expiry / 1000))
+	return type(done) ~= 'table' and now
 end
 
 local out = {}

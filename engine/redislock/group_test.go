@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -696,4 +697,139 @@ func TestGroupsWithoutConnectionsOfTheirOwn(t *testing.T) {
 		allowed.Store(true)
 		pairs(t, e, 100, "it is never tried again", func() bool { _, idle := crewed(e); return idle == crew })
 	})
+}
+
+// hangingClient is a client some of whose connections are dead: its first calls
+// hang.
+type hangingClient struct {
+	rueidis.Client
+	calls atomic.Int32
+	hang  chan struct{}
+}
+
+func (c *hangingClient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if c.calls.Add(-1) >= 0 {
+		<-c.hang
+		return rueidis.NewErrorResult(context.DeadlineExceeded)
+	}
+	return c.Client.Do(ctx, cmd)
+}
+
+// deadConn is a connection over a path that is lost.
+type deadConn struct {
+	closed, used chan struct{}
+}
+
+func (c deadConn) Do(context.Context, rueidis.Completed) rueidis.RedisResult {
+	close(c.used)
+	<-c.closed
+	return rueidis.NewErrorResult(net.ErrClosed)
+}
+
+func (c deadConn) Close() { close(c.closed) }
+
+// TestRequestsThatHangDelayNobodyElse: calls go by other connections.
+func TestRequestsThatHangDelayNobodyElse(t *testing.T) {
+	r := redis(t, nil)
+	innocent := func(t *testing.T, e *Engine) {
+		t.Helper()
+		for i := range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // far less than longest
+			if _, err := e.Join(ctx, long("innocent "+itoa(i))); err != nil {
+				t.Errorf("delayed by a connection that it does not use: %v", err)
+			}
+			cancel()
+		}
+	}
+	t.Run("as many as the crew, on shared connections", func(t *testing.T) {
+		e := newEngine(t, r.Addr)
+		laneOpens(t, e) // so that nobody looks at what is changed here
+		e.many = 1
+		h := &hangingClient{Client: e.client, hang: make(chan struct{})}
+		h.calls.Store(crew)
+		e.client = h
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		atOnce(100, func(i int) { e.Join(ctx, long(itoa(i))) })
+		cancel()
+		innocent(t, e)
+		close(h.hang)
+		until(t, "senders remain", func() bool {
+			e.group.mu.Lock()
+			defer e.group.mu.Unlock()
+			return e.group.senders == 0 && len(e.group.flying) == 0
+		})
+	})
+	t.Run("one, that is waited for", func(t *testing.T) {
+		e := grouping(t, r.Addr)
+		dead := deadConn{make(chan struct{}), make(chan struct{})}
+		e.group.mu.Lock()
+		e.group.opened, e.group.conns = 1, []laneConn{dead}
+		e.group.mu.Unlock()
+		victim := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := e.Join(ctx, long("victim"))
+			victim <- err
+		}()
+		<-dead.used
+		innocent(t, e)
+		cancel()
+		if err := ended(t, victim); !errors.Is(err, context.Canceled) {
+			t.Errorf("the victim: %v", err)
+		}
+		<-dead.closed
+	})
+}
+
+// TestSlowServerIsNotDialedAgainAndAgain: its callers give up, and it answers.
+func TestSlowServerIsNotDialedAgainAndAgain(t *testing.T) {
+	r := redis(t, nil)
+	e := grouping(t, r.Addr)
+	pairs(t, e, 100, "the crew is never complete", func() bool { _, idle := crewed(e); return idle == crew })
+	e.group.mu.Lock()
+	conns := slices.Clone(e.group.conns)
+	e.group.mu.Unlock()
+	if out, err := r.Do("CLIENT", "PAUSE", "400"); err != nil {
+		t.Fatal(out, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	atOnce(100, func(i int) {
+		if _, err := e.Join(ctx, long("slow "+itoa(i))); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want that it took too long", err)
+		}
+	})
+	until(t, "senders remain", func() bool { _, idle := crewed(e); return idle == crew })
+	e.group.mu.Lock()
+	defer e.group.mu.Unlock()
+	for _, c := range conns {
+		if !slices.Contains(e.group.conns, c) {
+			t.Error("a connection was replaced")
+		}
+	}
+}
+
+// TestWhatFailsForOneIsNotHiddenFromTheOthers: a Leave that was carried out must
+// not be asked for again, and then be told that there was nothing to leave.
+func TestWhatFailsForOneIsNotHiddenFromTheOthers(t *testing.T) {
+	r := redis(t, nil)
+	full := open(t, "redis://"+r.Addr).(*Engine)
+	leave(t, full, join(t, full, long("a"))) // its key stands, with an expiry far ahead
+	if out, err := r.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-pexpireat"); err != nil {
+		t.Fatal(out, err)
+	}
+	e := open(t, "redis://u:p@"+r.Addr).(*Engine)
+	e.many = 1
+	held, fresh := join(t, e, long("a")), long("fresh")
+	b := &flight{}
+	for _, c := range []call{e.leaving(&held), e.joining(&fresh)} {
+		b.members = append(b.members, &member{ctx: t.Context(), call: c, result: make(chan reply, 1)})
+	}
+	e.sendGroup(b)
+	if left := <-b.members[0].result; !left.simple || left.Error() != nil {
+		t.Errorf("the Leave: %+v", left)
+	}
+	if joined := <-b.members[1].result; joined.simple {
+		t.Errorf("the Join, which may not set an expiry: %+v", joined)
+	}
 }

@@ -10,7 +10,7 @@ import "time"
 // server leaves without an answer.
 const (
 	tick    = 50 * time.Millisecond
-	longest = int(10 * time.Second / tick) // for a call without a deadline
+	longest = int(10 * time.Second / tick) // for a call, whatever its deadline
 )
 
 // guard has the calls under way looked after.
@@ -21,9 +21,8 @@ func (e *server) guard() {
 }
 
 func (e *server) look() {
-	if e.busy.Load() > 0 {
-		e.overdueLane()
-		e.overdueGroup()
+	e.overdueLane()
+	if hangs := e.overdueGroup(); hangs || e.busy.Load() > 0 {
 		time.AfterFunc(tick, e.look)
 		return
 	}

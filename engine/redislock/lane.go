@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 
@@ -160,14 +161,18 @@ func (e *server) openLane() {
 	}
 }
 
-// dialAlone makes a client of its own with one connection, which is a socket. It
-// has no client where that is not possible.
+// dialAlone makes a client of its own with one connection, which is a socket.
+// Where that is not possible the result has no client.
 func (e *server) dialAlone(blocks bool) (conn ownLane, err error) {
 	var last *socket
 	own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
 		s, err := newSocket(c, blocks)
-		if err != nil {
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
 			return c, nil
+		case err != nil:
+			c.Close()
+			return nil, err
 		}
 		last = s
 		return s, nil

@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -27,10 +26,12 @@ type noteSocket struct {
 	frames   frames // where in a message the reader is
 	idle     bool   // the reader has used all that it was given, and waits for more
 	attended bool   // somebody reads in its place
-	missed   bool   // the reader was woken meanwhile
 
-	visits pace        // of attending; of who attends, as room is
-	room   [2048]byte  // for messages; a note is shorter than 700 bytes
+	// These are of who attends.
+	left   bool       // there is something for the reader
+	visits pace       // of attending
+	room   [2048]byte // for messages; a note is shorter than 700 bytes
+
 	asleep atomic.Bool // who attends waits, or is about to
 	woken  atomic.Bool // wake was written to
 }
@@ -48,18 +49,16 @@ func newNoteSocket(c net.Conn) (*noteSocket, error) {
 		watch.close()
 		return nil, err
 	}
-	inner, err := newSocket(c, false)
+	s := &noteSocket{watch: watch, wake: wake, visits: newPace(true)}
+	if err = watch.add(wake); err == nil {
+		s.socket, err = newSocket(c, false) // last: it closes c
+	}
 	if err != nil {
 		unix.Close(wake)
 		watch.close()
 		return nil, err
 	}
-	inner.also = func() { unix.Close(wake) }
-	s := &noteSocket{socket: inner, watch: watch, wake: wake, visits: newPace(true)}
-	if err := errors.Join(watch.add(wake, true), watch.add(s.fd, false)); err != nil {
-		s.Close()
-		return nil, err
-	}
+	s.also = func() { unix.Close(wake) }
 	return s, nil
 }
 
@@ -72,7 +71,6 @@ func (s *noteSocket) Read(b []byte) (n int, err error) {
 		s.turn.Lock()
 		defer s.turn.Unlock()
 		if s.idle = true; s.attended {
-			s.missed = true
 			return false
 		}
 		if n, err = receive(s.fd, b, 0); waits(err) {
@@ -92,19 +90,32 @@ func (s *noteSocket) attend(over func() bool, take func(message []string) bool) 
 	if !s.replaceReader() {
 		return
 	}
+	s.left = false
 	defer s.restoreReader()
 	if s.visits.hot() {
 		if done := s.attendBlocking(over, take); done {
 			return
 		}
 	}
-	if s.watch.set(s.fd, true) != nil {
+	if s.watch.add(s.fd) != nil {
 		return
 	}
-	defer s.watch.set(s.fd, false)
+	defer s.watch.drop(s.fd)
 	s.watch.wait(func() bool {
 		s.asleep.Store(false)
-		return !s.takeAll(take) || s.rest(over)
+		// What was reported before this wait began is not reported again: so it
+		// goes on until nothing is there. Behind the last note may be the end of
+		// the connection.
+		for {
+			some := s.takeAll(take)
+			if s.left || s.rest(over) {
+				return true
+			}
+			if !some {
+				return false
+			}
+			s.asleep.Store(false)
+		}
 	})
 }
 
@@ -119,8 +130,12 @@ func (s *noteSocket) attendBlocking(over func() bool, take func(message []string
 		case err == unix.EINTR:
 		case err == nil && n == 0:
 			return false
-		case err != nil || !s.takeAll(take):
+		case err != nil:
 			return true
+		default:
+			if s.takeAll(take); s.left {
+				return true
+			}
 		}
 	}
 	return true
@@ -133,27 +148,25 @@ func (s *noteSocket) replaceReader() bool {
 		return false
 	}
 	s.turn.Lock()
-	defer s.turn.Unlock()
-	if !s.idle || s.attended || !s.frames.between() || s.parking.set(s.fd, false) != nil {
-		s.end()
-		return false
+	can := s.idle && !s.attended && s.frames.between() && s.parking.drop(s.fd) == nil
+	if can {
+		s.attended = true
+		s.visits.tick(time.Now())
 	}
-	s.attended = true
-	s.visits.tick(time.Now())
-	return true
+	s.turn.Unlock()
+	if !can {
+		s.end() // not under turn: Close waits for the reader, and that for turn
+	}
+	return can
 }
 
 // restoreReader has the reader woken, if there is anything to read.
 func (s *noteSocket) restoreReader() {
 	s.turn.Lock()
-	if s.attended = false; s.missed {
-		// An epoll reports errors also where it does not wait for anything. What
-		// it has reported already it would not report again.
-		s.missed = false
-		s.parking.renew(s.fd)
-	} else {
-		s.parking.set(s.fd, true)
+	if s.attended = false; s.left {
+		s.idle = false // nobody replaces it before it has been woken
 	}
+	s.parking.add(s.fd) // fails only if that is closed
 	s.turn.Unlock()
 	s.end()
 }
@@ -180,8 +193,8 @@ func (s *noteSocket) interrupt() {
 	s.end()
 }
 
-// takeAll hands over the messages that are there. It reports false if something
-// is left for the reader.
+// takeAll hands over the messages that are there, and reports whether there were
+// any. What is not wanted is left for the reader.
 func (s *noteSocket) takeAll(take func(message []string) bool) bool {
 	if s.woken.Swap(false) {
 		unix.Read(s.wake, s.room[:8])
@@ -189,7 +202,7 @@ func (s *noteSocket) takeAll(take func(message []string) bool) bool {
 	// They are looked at before they are taken.
 	n, err := receive(s.fd, s.room[:], unix.MSG_PEEK)
 	if waits(err) {
-		return true
+		return false
 	}
 	used := 0
 	for used < n {
@@ -202,7 +215,8 @@ func (s *noteSocket) takeAll(take func(message []string) bool) bool {
 	if used > 0 {
 		receive(s.fd, s.room[:used], 0)
 	}
-	return used > 0 && used == n
+	s.left = used == 0 || used < n // 0: the end, or an error
+	return true
 }
 
 // Close implements [net.Conn].

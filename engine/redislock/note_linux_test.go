@@ -363,12 +363,9 @@ func TestTheReaderKeepsAwayWhileSomebodyAttends(t *testing.T) {
 		go func() {
 			defer close(done)
 			s.attend(func() bool { return over }, func([]string) bool {
-				s.parking.renew(s.fd) // wakes it
-				until(t, "the reader sleeps", func() bool {
-					s.turn.Lock()
-					defer s.turn.Unlock()
-					return s.missed
-				})
+				s.parking.add(s.fd) // wakes it
+				time.Sleep(20 * time.Millisecond)
+				s.parking.drop(s.fd)
 				over = true
 				return true
 			})
@@ -384,4 +381,99 @@ func TestTheReaderKeepsAwayWhileSomebodyAttends(t *testing.T) {
 		io.WriteString(peer, note(1))
 		reads(t, got, note(1))
 	})
+}
+
+// A reader that was woken before must be woken for what is left to it: an epoll
+// that nobody asks remembers what it has reported.
+func TestTheReaderIsWokenAgainForWhatIsLeft(t *testing.T) {
+	for name, rest := range map[string]string{"a PONG": "+PONG\r\n", "half a note": note(2)[:20]} {
+		t.Run(name, func(t *testing.T) {
+			noteSockets(t, func(t *testing.T, s *noteSocket, peer *net.TCPConn) {
+				got := readText(t, s, len(note(0)))
+				io.WriteString(peer, note(0))
+				reads(t, got, note(0))
+				got = readText(t, s, len(rest))
+				a := attend(t, s)
+				io.WriteString(peer, note(1)+rest)
+				a.takes(t, 1, 2)
+				a.ends(t, "there is something it does not want")
+				reads(t, got, rest)
+			})
+		})
+	}
+}
+
+// Close waits for the reader, the reader for its turn, and who may not attend must
+// not wait for Close while it has that.
+func TestCloseWhileSomebodyMayNotAttend(t *testing.T) {
+	noteSockets(t, func(t *testing.T, s *noteSocket, peer *net.TCPConn) {
+		var all [3]chan struct{}
+		s.turn.Lock()
+		for i, f := range []func(){
+			func() { s.attend(func() bool { return true }, func([]string) bool { return true }) },
+			func() { s.Read(make([]byte, 10)) },
+			func() { s.Close() },
+		} {
+			all[i] = make(chan struct{})
+			go func() {
+				defer close(all[i])
+				f()
+			}()
+			time.Sleep(20 * time.Millisecond) // each behind the one before
+		}
+		s.turn.Unlock()
+		for i, name := range []string{"attend", "Read", "Close"} {
+			select {
+			case <-all[i]:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s hangs", name)
+			}
+		}
+	})
+}
+
+// TestTheEndIsSeenWhoeverReads ends connections while reader and attendees take
+// turns.
+func TestTheEndIsSeenWhoeverReads(t *testing.T) {
+	for round := range 1500 {
+		ours, peer := tcpPair(t)
+		s, err := newNoteSocket(ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			io.Copy(io.Discard, s)
+		}()
+		var over atomic.Bool
+		var attending sync.WaitGroup
+		for range 3 {
+			attending.Go(func() {
+				for !over.Load() {
+					s.attend(over.Load, func([]string) bool { return true })
+					if rand.IntN(10) == 0 {
+						time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
+					}
+				}
+			})
+		}
+		for i := range 10 {
+			io.WriteString(peer, note(i))
+		}
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
+		peer.Close()
+		select {
+		case <-read:
+		case <-time.After(5 * time.Second):
+			t.Errorf("round %d: nobody saw it", round)
+		}
+		over.Store(true)
+		s.interrupt()
+		s.Close()
+		attending.Wait()
+		if t.Failed() {
+			return
+		}
+	}
 }

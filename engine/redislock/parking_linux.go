@@ -32,24 +32,18 @@ func newParking() (*parking, error) {
 	return p, nil
 }
 
-// add has it wait for fd, or only know it.
-func (p *parking) add(fd int, on bool) error { return p.control(unix.EPOLL_CTL_ADD, fd, on) }
-
-// set has it wait for fd from now on, or no longer.
-func (p *parking) set(fd int, on bool) error { return p.control(unix.EPOLL_CTL_MOD, fd, on) }
-
-// renew is set(fd, true) that forgets what was reported before.
-func (p *parking) renew(fd int) {
-	p.control(unix.EPOLL_CTL_DEL, fd, false)
-	p.add(fd, true)
+// add has it wait for fd. What is there already is reported too.
+func (p *parking) add(fd int) error {
+	return p.control(unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)})
 }
 
-func (p *parking) control(op, fd int, on bool) (err error) {
-	event := unix.EpollEvent{Fd: int32(fd)}
-	if on {
-		event.Events = unix.EPOLLIN | unix.EPOLLRDHUP
-	}
-	outer := p.raw.Control(func(epoll uintptr) { err = epollControl(int(epoll), op, fd, &event) })
+// drop has it wait for fd no longer. To wait for no events instead would not do:
+// an epoll remembers what it has reported, and does not report it again when fd is
+// waited for again, as nobody asks this epoll itself.
+func (p *parking) drop(fd int) error { return p.control(unix.EPOLL_CTL_DEL, fd, nil) }
+
+func (p *parking) control(op, fd int, event *unix.EpollEvent) (err error) {
+	outer := p.raw.Control(func(epoll uintptr) { err = epollControl(int(epoll), op, fd, event) })
 	if outer != nil {
 		return outer
 	}

@@ -66,7 +66,7 @@ func newSocket(c net.Conn, blocks bool) (*socket, error) {
 		s.parking.close()
 		return nil, err
 	}
-	if err = s.parking.add(s.fd, true); err == nil {
+	if err = s.parking.add(s.fd); err == nil {
 		err = unix.SetNonblock(s.fd, false)
 	}
 	if err != nil {
@@ -117,8 +117,11 @@ func (s *socket) Read(b []byte) (n int, err error) {
 	s.pace.tick(time.Now())
 	var closed error
 	if hot := s.pace.hot(); hot == s.armed {
-		s.armed = !hot
-		closed = s.parking.set(s.fd, s.armed)
+		if s.armed = !hot; s.armed {
+			closed = s.parking.add(s.fd)
+		} else {
+			closed = s.parking.drop(s.fd)
+		}
 	}
 	switch {
 	case closed != nil:
