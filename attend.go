@@ -7,8 +7,8 @@ import (
 )
 
 // attend has the caller of l receive the note it waits for itself, where the
-// engine can do that and nobody else of this client waits for one: a reader that
-// serves many is better than many that take turns. Returning proves nothing.
+// engine can do that, nobody else of this client waits for one, and the client has few
+// claims: a reader that serves many is better than many that take turns. Returning proves nothing.
 func (k *core) attend(ctx context.Context, l *Lease) {
 	if k.attender == nil || len(l.ready) > 0 {
 		return

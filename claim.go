@@ -76,6 +76,7 @@ type claim struct {
 	delivered bool // a lease was ever made of it
 	unlocking bool // an Unlock is leaving it
 	leaving   bool // give it up, again and again until answered or leaveEnd
+	doubtful  bool // of leaving: its Join was not answered and may still arrive
 	listening bool // renewed often since local callers wait behind it
 	linger    bool // no lease is left, but MinHold is
 	dropped   bool // nothing more to do with it

@@ -246,9 +246,13 @@ func (k *core) leaveLater(cl *claim, now time.Duration) {
 		return
 	}
 	k.take(cl.line, cl)
+	cl.doubtful = cl.joining
 	cl.joining, cl.asking, cl.leaving = false, false, true
 	cl.retries, cl.renewAt = 0, now
 	cl.leaveEnd = now + max(cl.ttl(), cl.granted)
+	if cl.doubtful {
+		cl.leaveEnd = now + 2*cl.req.WaitTTL // later it is not worth a request any more
+	}
 	k.schedule(cl)
 }
 

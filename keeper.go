@@ -317,9 +317,14 @@ func (k *core) leave(batch []engine.Claim) {
 	}
 	k.heard(err)
 	for _, c := range got {
-		if cl := k.claims[c.ID]; cl != nil {
-			k.drop(cl)
+		cl := k.claims[c.ID]
+		if cl == nil || cl.doubtful && c.State == engine.Gone && !c.Evicted {
+			// A Join that was cancelled may be behind the Leave, on another
+			// connection, and nobody would renew or leave what it makes: the
+			// name would be taken for its WaitTTL. So it is left again.
+			continue
 		}
+		k.drop(cl)
 	}
 	for _, q := range batch {
 		if cl := k.claims[q.ID]; cl != nil {

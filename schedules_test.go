@@ -680,3 +680,38 @@ func TestTheKeeperIsNotWokenForEveryHold(t *testing.T) {
 		}
 	})
 }
+
+// A Join that was cancelled can arrive behind the Leave that gives it up: on
+// another connection. Nobody holds or renews what it then makes.
+func TestJoinThatArrivesBehindItsLeaveIsLeftAgain(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, f := w.client(nil)
+		b, _ := w.client(nil)
+		f.set(func(f *faulty) {
+			f.join = func(ctx context.Context, _ engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
+				<-ctx.Done()
+				go func() {
+					time.Sleep(300 * time.Millisecond)
+					real()
+				}()
+				return engine.Claim{}, ctx.Err()
+			}
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		if _, err := a.Lock(ctx, "x"); err == nil {
+			t.Fatal("held")
+		}
+		time.Sleep(400 * time.Millisecond) // it has arrived now
+		start := w.clock()
+		mustUnlock(t, mustLock(t, b, "x"))
+		if d := w.clock() - start; d > 500*time.Millisecond {
+			t.Errorf("the name was nobody's for %v", d)
+		}
+		_, _, before := f.calls()
+		time.Sleep(time.Minute)
+		if _, _, leaves := f.calls(); leaves > before+4 {
+			t.Errorf("left %d times more", leaves-before)
+		}
+	})
+}

@@ -56,8 +56,8 @@
 //     returns; Renew is the floor. changed(Claim{}) means that a subscription
 //     began, or began again: look at every waiting claim. changed is called
 //     from one goroutine at a time, never inside another method than Watch and
-//     [Attender]'s, with no lock of the engine's held that the core could want;
-//     it neither blocks nor calls the engine, except for Interrupt. In a Watch claim
+//     [Attender].Attend, with no lock of the engine's held that Interrupt
+//     wants; it does not block, and calls nothing of the engine but that. In a Watch claim
 //     TTL and Look mean nothing; Contended counts at once when true, and is
 //     false only in a reply.
 //  7. NoWait: held at once, or state Gone with nothing left behind; a refused

@@ -64,11 +64,12 @@
 //
 // An engine uses the client's shared connections, one more for its subscription
 // and, on a single server, one for calls that come one at a time. Opened by its
-// URL, without TLS and on Linux, the last two belong to clients of their own and
-// are read in the kernel by whoever waits for them, which makes a lone lock and a
+// URL, without TLS and on Linux, the last two belong to clients of their own, and a
+// caller that waits reads them itself where it can, which makes a lone lock and a
 // hand-over faster (docs/performance.md). From 32 calls at a time on, uncontended
-// locks share requests, which then have up to four connections of their own. So
-// there are up to seven connections, and eleven under such a load.
+// locks share requests (not in a Cluster); in the case just named these get up to
+// four more connections, which stay until Close. So there are up to seven
+// connections, and eleven once there was such a load.
 //
 // # Keys
 //
