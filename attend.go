@@ -7,8 +7,9 @@ import (
 )
 
 // attend has the caller of l receive the note it waits for itself, where the
-// engine can do that, nobody else of this client waits for one, and the client has few
-// claims: a reader that serves many is better than many that take turns. Returning proves nothing.
+// engine can do that, nobody else of this client waits for one, and the client has
+// few claims: a reader that serves many is better than many that take turns.
+// Returning proves nothing.
 func (k *core) attend(ctx context.Context, l *Lease) {
 	if k.attender == nil || len(l.ready) > 0 {
 		return
@@ -46,6 +47,6 @@ func (k *core) waitsAlone(cl *claim) bool {
 func (k *core) answer(l *Lease) {
 	l.ready <- struct{}{} // capacity 1, sent once
 	if l.attending {
-		k.attender.Interrupt()
+		k.attender.Interrupt() // it looks at ready only when it is woken
 	}
 }

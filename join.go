@@ -168,7 +168,8 @@ func (k *core) replaced(cl *claim) {
 		cl.old = nil
 		return
 	}
-	if ghost := k.claims[cl.req.Replaces]; ghost != nil && ghost.leaving {
+	// A doubtful ghost may still arrive: it goes on being left.
+	if ghost := k.claims[cl.req.Replaces]; ghost != nil && ghost.leaving && !ghost.doubtful {
 		k.drop(ghost)
 	}
 	if cl.req.Replaces == cl.line.ghost {

@@ -715,3 +715,30 @@ func TestJoinThatArrivesBehindItsLeaveIsLeftAgain(t *testing.T) {
 		}
 	})
 }
+
+// One that never arrives is left a few times more, and then forgotten.
+func TestJoinThatNeverArrivesIsForgotten(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, f := w.client(nil)
+		f.set(func(f *faulty) {
+			f.join = func(ctx context.Context, _ engine.Request, _ func() (engine.Claim, error)) (engine.Claim, error) {
+				<-ctx.Done()
+				return engine.Claim{}, ctx.Err()
+			}
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		if _, err := a.Lock(ctx, "x"); err == nil {
+			t.Fatal("held")
+		}
+		time.Sleep(time.Minute)
+		if _, _, leaves := f.calls(); leaves < 2 || leaves > 20 {
+			t.Errorf("left %d times", leaves)
+		}
+		a.core.mu.Lock()
+		defer a.core.mu.Unlock()
+		if len(a.core.claims) > 0 || len(a.core.lines) > 0 {
+			t.Error("it is still remembered")
+		}
+	})
+}

@@ -73,21 +73,7 @@ func lifecycle() promise {
 		}},
 		{"Close hurts twice, or a closed engine works", func(t *trial) {
 			e := t.h.New(t)
-			ended := make(chan error, 1)
-			began := make(chan struct{}, 64)
-			go func() {
-				ended <- e.Watch(t.Context(), func(engine.Claim) {
-					select {
-					case began <- struct{}{}:
-					default:
-					}
-				})
-			}()
-			select {
-			case <-began:
-			case <-time.After(t.h.Patience):
-				t.Error("Watch does not begin")
-			}
+			ended := t.watching(t.Context(), e)
 			for range 2 {
 				if err := e.Close(); err != nil {
 					t.Errorf("Close: %v", err)
@@ -146,22 +132,8 @@ func lifecycle() promise {
 				ends(ended, "after an Interrupt, "+when)
 			}
 			interrupt("before Watch began")
-			began, watched := make(chan struct{}, 64), make(chan struct{})
 			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				defer close(watched)
-				_ = e.Watch(ctx, func(engine.Claim) {
-					select {
-					case began <- struct{}{}:
-					default:
-					}
-				})
-			}()
-			select {
-			case <-began:
-			case <-time.After(t.h.Patience):
-				t.Fatal("Watch does not begin")
-			}
+			watched := t.watching(ctx, e)
 			for range 100 {
 				interrupt("while Watch runs")
 			}
@@ -194,4 +166,26 @@ func lifecycle() promise {
 			}
 		}},
 	}}
+}
+
+// watching begins a Watch and returns when it has begun; what it returns is closed
+// when that ends.
+func (t *trial) watching(ctx context.Context, e engine.Engine) <-chan struct{} {
+	t.Helper()
+	began, ended := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Watch(ctx, func(engine.Claim) {
+			select {
+			case began <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	select {
+	case <-began:
+	case <-time.After(t.h.Patience):
+		t.Fatal("Watch does not begin")
+	}
+	return ended
 }

@@ -39,7 +39,9 @@ type group struct {
 type flight struct {
 	members []*member
 	conn    laneConn // nil: one that is shared
-	age     int      // in ticks
+	ctx     context.Context
+	stop    func() // ends ctx
+	age     int    // in ticks
 	cut     bool
 	hangs   bool // its sender does not count any more
 }
@@ -113,8 +115,8 @@ func (e *server) inGroup(ctx context.Context, c call) (rueidis.RedisResult, bool
 }
 
 // beginSender is called with mu held. Not the caller itself sends: its context may
-// end before the answers come. Close does not wait for senders: a request on a
-// shared connection to a silent server ends only with the client.
+// end before the answers come. Close does not wait for senders: it has ended what
+// they wait for, but a shared connection that is being made bounds itself.
 func (e *server) beginSender() {
 	e.group.senders++
 	go e.sendGroups()
@@ -171,16 +173,27 @@ func (g *group) take(conn laneConn) *flight {
 	if n == 0 {
 		return nil
 	}
-	b := &flight{members: slices.Clone(g.gathering[:n]), conn: conn}
-	g.gathering = slices.Delete(g.gathering, 0, n)
 	if last := len(g.conns) - 1; conn == nil && last >= 0 {
-		b.conn = g.conns[last]
+		conn = g.conns[last]
 		g.conns = slices.Delete(g.conns, last, last+1)
 	}
+	b := newFlight(slices.Clone(g.gathering[:n]), conn)
+	g.gathering = slices.Delete(g.gathering, 0, n)
 	if g.flying == nil {
 		g.flying = map[*flight]struct{}{}
 	}
 	g.flying[b] = struct{}{}
+	return b
+}
+
+// newFlight makes a request that can be given up. Its context is nobody's: one
+// caller's must not break off the others. On a connection of its own it has none,
+// since rueidis hands a call that could be cancelled to other goroutines.
+func newFlight(members []*member, conn laneConn) *flight {
+	b := &flight{members: members, conn: conn, ctx: context.Background()}
+	if conn == nil {
+		b.ctx, b.stop = context.WithCancel(b.ctx)
+	}
 	return b
 }
 
@@ -249,11 +262,9 @@ func (e *server) sendGroup(b *flight) bool {
 	if b.conn != nil {
 		do = b.conn.Do
 	}
-	// No context: one caller's must not break off the others.
-	ctx := context.Background()
-	r := do(ctx, g.script.command(e.client, false, keys, args))
+	r := do(b.ctx, g.script.command(e.client, false, keys, args))
 	if noScript(r.Error()) {
-		r = do(ctx, g.script.command(e.client, true, keys, args))
+		r = do(b.ctx, g.script.command(e.client, true, keys, args))
 	}
 	// A connection that broke may have carried it out, or not; what the server
 	// refused as a whole has done nothing, and each finds out why by itself.
@@ -263,13 +274,19 @@ func (e *server) sendGroup(b *flight) bool {
 	g.mu.Lock()
 	delete(g.flying, b)
 	good := !b.cut && !unclear
-	if b.conn != nil && !good {
+	switch {
+	case b.conn == nil && b.cut:
+		err = context.DeadlineExceeded // it took longest
+	case b.conn != nil && !good:
 		g.replaceLater(shortestPause)
 		if !b.cut {
 			e.spawn(b.conn.Close)
 		}
 	}
 	g.mu.Unlock()
+	if b.stop != nil {
+		b.stop()
+	}
 	for i, m := range b.members {
 		switch {
 		case m.given:
@@ -325,12 +342,16 @@ func (e *server) closeGroup() {
 	g.conns = nil
 }
 
-// cutFlight closes the connection under a request. One that is shared is left to
-// the client.
+// cutFlight closes the connection under a request, or gives up waiting for one
+// that is shared.
 func (e *server) cutFlight(b *flight) {
-	if b.conn != nil && !b.cut {
-		b.cut = true
+	if b.cut {
+		return
+	}
+	if b.cut = true; b.conn != nil {
 		e.spawn(b.conn.Close)
+	} else {
+		b.stop()
 	}
 }
 

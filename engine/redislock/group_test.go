@@ -704,13 +704,12 @@ func TestGroupsWithoutConnectionsOfTheirOwn(t *testing.T) {
 type hangingClient struct {
 	rueidis.Client
 	calls atomic.Int32
-	hang  chan struct{}
 }
 
 func (c *hangingClient) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if c.calls.Add(-1) >= 0 {
-		<-c.hang
-		return rueidis.NewErrorResult(context.DeadlineExceeded)
+		<-ctx.Done()
+		return rueidis.NewErrorResult(ctx.Err())
 	}
 	return c.Client.Do(ctx, cmd)
 }
@@ -745,14 +744,13 @@ func TestRequestsThatHangDelayNobodyElse(t *testing.T) {
 		e := newEngine(t, r.Addr)
 		laneOpens(t, e) // so that nobody looks at what is changed here
 		e.many = 1
-		h := &hangingClient{Client: e.client, hang: make(chan struct{})}
+		h := &hangingClient{Client: e.client}
 		h.calls.Store(crew)
 		e.client = h
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		atOnce(100, func(i int) { e.Join(ctx, long(itoa(i))) })
 		cancel()
 		innocent(t, e)
-		close(h.hang)
 		until(t, "senders remain", func() bool {
 			e.group.mu.Lock()
 			defer e.group.mu.Unlock()
@@ -821,7 +819,7 @@ func TestWhatFailsForOneIsNotHiddenFromTheOthers(t *testing.T) {
 	e := open(t, "redis://u:p@"+r.Addr).(*Engine)
 	e.many = 1
 	held, fresh := join(t, e, long("a")), long("fresh")
-	b := &flight{}
+	b := newFlight(nil, nil)
 	for _, c := range []call{e.leaving(&held), e.joining(&fresh)} {
 		b.members = append(b.members, &member{ctx: t.Context(), call: c, result: make(chan reply, 1)})
 	}

@@ -22,7 +22,7 @@ func (e *server) guard() {
 
 func (e *server) look() {
 	e.overdueLane()
-	if hangs := e.overdueGroup(); hangs || e.busy.Load() > 0 {
+	if flying := e.overdueGroup(); flying || e.busy.Load() > 0 {
 		time.AfterFunc(tick, e.look)
 		return
 	}

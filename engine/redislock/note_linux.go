@@ -30,13 +30,14 @@ type noteSocket struct {
 	// These are of who attends.
 	left   bool       // there is something for the reader
 	visits pace       // of attending
-	room   [2048]byte // for messages; a note is shorter than 700 bytes
+	room   [2048]byte // for messages: a key has at most 128 + 5 + 512 bytes, and the rest fewer
 
 	asleep atomic.Bool // who attends waits, or is about to
 	woken  atomic.Bool // wake was written to
 }
 
-// attendBlocked is how long who attends may block without a message.
+// attendBlocked is how long who attends may block without a message: as long as
+// the runtime's monitor lets a thread that blocks keep its processor.
 const attendBlocked = 10 * time.Millisecond
 
 func newNoteSocket(c net.Conn) (*noteSocket, error) {

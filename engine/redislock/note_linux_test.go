@@ -154,6 +154,17 @@ func TestWhoAttendsTakesNotes(t *testing.T) {
 	})
 }
 
+// leaves has somebody attend who takes note i and must leave the rest.
+func leaves(t *testing.T, s *noteSocket, peer net.Conn, i int, rest string) {
+	t.Helper()
+	got := readText(t, s, len(rest))
+	a := attend(t, s)
+	io.WriteString(peer, note(i)+rest)
+	a.takes(t, i, i+1)
+	a.ends(t, "there is something it does not want")
+	reads(t, got, rest)
+}
+
 func TestWhoAttendsLeavesTheRestToTheReader(t *testing.T) {
 	for name, rest := range map[string]string{
 		"a PONG":                  "+PONG\r\n",
@@ -165,14 +176,7 @@ func TestWhoAttendsLeavesTheRestToTheReader(t *testing.T) {
 		"a note that is too long": fmt.Sprintf(">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$5000\r\n%5000d\r\n", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			noteSockets(t, func(t *testing.T, s *noteSocket, peer *net.TCPConn) {
-				got := readText(t, s, len(rest))
-				a := attend(t, s)
-				io.WriteString(peer, note(0)+rest)
-				a.takes(t, 0, 1)
-				a.ends(t, "there is something it does not want")
-				reads(t, got, rest)
-			})
+			noteSockets(t, func(t *testing.T, s *noteSocket, peer *net.TCPConn) { leaves(t, s, peer, 0, rest) })
 		})
 	}
 }
@@ -392,12 +396,7 @@ func TestTheReaderIsWokenAgainForWhatIsLeft(t *testing.T) {
 				got := readText(t, s, len(note(0)))
 				io.WriteString(peer, note(0))
 				reads(t, got, note(0))
-				got = readText(t, s, len(rest))
-				a := attend(t, s)
-				io.WriteString(peer, note(1)+rest)
-				a.takes(t, 1, 2)
-				a.ends(t, "there is something it does not want")
-				reads(t, got, rest)
+				leaves(t, s, peer, 1, rest)
 			})
 		})
 	}

@@ -9,8 +9,8 @@ import (
 
 // System calls that never wait, made without telling the runtime. Told of one, it
 // wakes the monitor of a process that was idle, which then looks around every
-// twenty microseconds for a while: for a process that does little but wait for
-// its turn that costs more than all the rest, and disturbs its neighbours.
+// twenty microseconds for a while: in a process that does little but wait for its
+// turn, and for whoever shares its processors (docs/design.md, section 11).
 
 // send writes what there is room for.
 func send(fd int, b []byte) (int, error) {

@@ -564,7 +564,7 @@ func TestSocketReadsEverythingInOrder(t *testing.T) {
 func TestPace(t *testing.T) {
 	at := time.Now()
 	p := pace{gap: cold}
-	go1 := func(n int, gap time.Duration) {
+	uses := func(n int, gap time.Duration) {
 		for range n {
 			at = at.Add(gap)
 			p.tick(at)
@@ -585,7 +585,7 @@ func TestPace(t *testing.T) {
 		{"a lock of eight that goes around", 50, 1200 * time.Microsecond, true},
 		{"two long pauses for each short one", 50, 3 * time.Millisecond, false},
 	} {
-		if go1(step.n, step.gap); p.hot() != step.hot {
+		if uses(step.n, step.gap); p.hot() != step.hot {
 			t.Errorf("%s: hot is %v, want %v", step.why, p.hot(), step.hot)
 		}
 	}
