@@ -187,7 +187,7 @@ func (w *twins) run() (answered, passed int) {
 		w.do("SET", "usec", strconv.FormatInt(int64(w.now%time.Second/time.Microsecond), 10))
 
 		ops := make([]op, 1+w.rng.IntN(12))
-		b := &flight{}
+		b := newFlight(nil, nil)
 		for i := range ops {
 			ops[i] = anyOp()
 			b.members = append(b.members, &member{ctx: w.Context(), call: ops[i].c(w.group), result: make(chan reply, 1)})

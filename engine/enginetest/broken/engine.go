@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"leasehold/engine"
@@ -192,8 +193,16 @@ func (e *Engine) leave(ctx context.Context, c engine.Claim) (engine.Claim, error
 // replaced, as a client does that has to connect again.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	w := e.w
+	// Some faults tell from the call that is at fault. That two tell at once is
+	// none of them.
+	var telling sync.Mutex
+	one := func(c engine.Claim) {
+		telling.Lock()
+		defer telling.Unlock()
+		changed(c)
+	}
 	w.mu.Lock()
-	e.changed = changed
+	e.changed = one
 	w.mu.Unlock()
 	if w.fault.deaf {
 		ctx = context.WithoutCancel(ctx)
@@ -213,7 +222,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 			}
 			w.mu.Unlock()
 			if tell {
-				changed(c)
+				one(c)
 			}
 		})
 		if ctx.Err() != nil || e.closed.Load() {
