@@ -20,6 +20,8 @@ TESTFLAGS ?=
 FAMILY    ?=
 # make bench BENCHFLAGS='-rounds 9'
 BENCHFLAGS ?=
+# make broken BROKENFLAGS='-run line-'
+BROKENFLAGS ?=
 
 .PHONY: help
 help: ## this list
@@ -83,6 +85,10 @@ dependencies: ## compare every go.mod with docs/dependencies.txt
 .PHONY: readme
 readme: ## run every shell block of README.md in a clean clone of the last commit
 	go run ./internal/readme
+
+.PHONY: broken
+broken: ## plant each fault of internal/broken/faults; fail if a test does not see it
+	go run ./internal/broken $(BROKENFLAGS)
 
 .PHONY: bench
 bench: ## peers side by side, with bars; FAMILY=redis for one family

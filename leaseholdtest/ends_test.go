@@ -68,35 +68,6 @@ func TestLosesOfManyNamesAtOnceDoNotDisturbEachOther(t *testing.T) {
 	})
 }
 
-// In a bubble, where the clock stands, claims of all names have one ticket: the
-// end of another name's claim must not be taken for the one that Lose waits for.
-func TestLoseWaitsForTheClaimOfItsOwnName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locks := leaseholdtest.New(t)
-		for i := range 100 {
-			other, mine := fmt.Sprint("other", i), fmt.Sprint("mine", i)
-			if _, err := locks.Other().Lock(t.Context(), other); err != nil {
-				t.Fatal(err)
-			}
-			l, err := locks.Lock(t.Context(), mine)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line, err := locks.Line(t.Context(), other)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := locks.EvictNow(t.Context(), other, line.Claims[0].Ticket); err != nil {
-				t.Fatal(err)
-			}
-			locks.Lose(mine)
-			if l.Valid() {
-				t.Fatalf("round %d: valid when Lose returned", i)
-			}
-		}
-	})
-}
-
 func TestTwoLosesOfOneNameLoseItOnce(t *testing.T) {
 	both(t, func(t *testing.T) {
 		user := &recorder{TB: t}
