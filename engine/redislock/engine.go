@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,7 +20,6 @@ type Engine struct {
 	channel  string // where this engine's claims are told of changes
 	replicas int
 	scripts  scripts
-	notes    atomic.Pointer[notes]
 }
 
 var _ engine.Engine = (*Engine)(nil)

@@ -3,7 +3,6 @@ package redislock
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,46 +88,6 @@ func (e *server) dedicate(ctx context.Context) (dedicated, error) {
 		conn, release := e.client.Dedicate()
 		return dedicated{conn, release}, nil
 	})
-}
-
-// dedicateSocket is dedicate for a subscription: a socket where that is possible.
-func (e *server) dedicateSocket(ctx context.Context) (dedicated, *noteSocket, error) {
-	var last *noteSocket
-	conn, err := e.await(ctx, func() (dedicated, error) {
-		own, ok, err := e.alone(func(c net.Conn) (net.Conn, error) {
-			s, err := newNoteSocket(c)
-			if last = s; err != nil {
-				return c, nil
-			}
-			return s, nil
-		}, func(*rueidis.ClientOption) {})
-		switch {
-		case err != nil:
-			return dedicated{}, err
-		case ok && last != nil:
-			conn, _ := own.Dedicate()
-			return dedicated{ending{conn, own}, own.Close}, nil
-		case ok:
-			own.Close()
-		}
-		conn, release := e.client.Dedicate()
-		return dedicated{conn, release}, nil
-	})
-	if err != nil {
-		return conn, nil, err // last may be being made
-	}
-	return conn, last, nil
-}
-
-// ending is the one dedicated connection of a client, which ends with it.
-type ending struct {
-	rueidis.DedicatedClient
-	client rueidis.Client
-}
-
-func (c ending) Close() {
-	c.DedicatedClient.Close()
-	c.client.Close()
 }
 
 func (e *server) await(ctx context.Context, dial func() (dedicated, error)) (dedicated, error) {

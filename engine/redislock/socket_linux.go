@@ -37,7 +37,6 @@ type socket struct {
 	late     bool // it has passed
 	untimed  bool // deadlines are somebody else's business
 
-	also func() // closes what goes with fd
 }
 
 // newSocket takes a connection over, or leaves it as it is with an error. With
@@ -208,9 +207,6 @@ func (s *socket) Close() error {
 
 // release is Close when nobody is in a system call.
 func (s *socket) release() error {
-	if s.also != nil {
-		s.also()
-	}
 	return unix.Close(s.fd)
 }
 

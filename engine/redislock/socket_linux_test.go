@@ -47,7 +47,6 @@ var socketKinds = map[string]func(net.Conn) (net.Conn, error){
 		}
 		return s, err
 	},
-	"of notes": func(c net.Conn) (net.Conn, error) { return newNoteSocket(c) },
 }
 
 func eachSocket(t *testing.T, f func(t *testing.T, s net.Conn, peer *net.TCPConn)) {
@@ -67,9 +66,6 @@ func eachSocket(t *testing.T, f func(t *testing.T, s net.Conn, peer *net.TCPConn
 
 // base is the socket inside.
 func base(c net.Conn) *socket {
-	if s, ok := c.(*noteSocket); ok {
-		return s.socket
-	}
 	return c.(*socket)
 }
 
@@ -342,9 +338,6 @@ func TestSocketRefusesWhatReadsAhead(t *testing.T) {
 		if s, err := newSocket(c, true); err == nil {
 			t.Fatalf("newSocket took %T", s)
 		}
-		if s, err := newNoteSocket(c); err == nil {
-			t.Fatalf("newNoteSocket took %T", s)
-		}
 		go peer.Write([]byte("still"))
 		var b [5]byte
 		if _, err := io.ReadFull(c, b[:]); err != nil || string(b[:]) != "still" {
@@ -377,9 +370,6 @@ func TestSocketRefusesWhatReadsAhead(t *testing.T) {
 		before := openFDs(t)
 		if _, err := newSocket(c, true); err == nil {
 			t.Error("newSocket took a closed connection")
-		}
-		if _, err := newNoteSocket(c); err == nil {
-			t.Error("newNoteSocket took a closed connection")
 		}
 		if n := openFDs(t); n > before {
 			t.Errorf("%d descriptors more", n-before)

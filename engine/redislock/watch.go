@@ -54,15 +54,12 @@ func (e *Engine) watch(ctx context.Context, changed func(engine.Claim)) error {
 
 // subscribe listens on one connection for as long as it lasts.
 func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) error {
-	conn, socket, err := e.dedicateSocket(ctx)
+	conn, err := e.dedicate(ctx)
 	if err != nil {
 		return err
 	}
 	// Closing may wait for the server; whoever waits for Watch must not.
 	defer e.spawn(conn.Close)
-	if socket != nil {
-		defer socket.Close() // who attends is not interrupted any more, and must not wait for that
-	}
 
 	// The reader may be in the middle of a message when this function ends.
 	// Nothing may be reported after Watch has returned.
@@ -79,25 +76,10 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		mu.Lock()
 		defer mu.Unlock()
 		ended = true
-		e.notes.Store(nil)
 	}()
 	hear := func(channel, message string) {
 		if c, ok := e.note(message); ok && channel == e.channel {
 			report(c)
-		}
-	}
-	take := func(message []string) bool {
-		if len(message) != 3 || message[0] != "message" {
-			return false
-		}
-		hear(message[1], message[2])
-		return true
-	}
-	attendable := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if socket != nil && !ended {
-			e.notes.Store(&notes{socket, take})
 		}
 	}
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
@@ -105,7 +87,6 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if s.Kind == "subscribe" {
 				report(engine.Claim{})
-				attendable()
 			}
 		},
 	})
