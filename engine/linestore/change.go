@@ -3,23 +3,26 @@ package linestore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/line"
 )
 
-// operation is one operation on one line. run is called again, on the line as
-// it then is, whenever an attempt turned out not to count; it therefore only
-// assigns to what it is given.
+// operation is one operation on one line, and what came of its last attempt.
 type operation struct {
-	run func(*Cell, *outcome)
+	run func(*Cell, *operation) // sets claims, notes and err; called anew for every attempt
 
 	join   *engine.Request // it is a Join
 	leaves bool            // every claim in the answer says how a Leave found it
 	renews bool            // asks after more clients than a Join does: renewals are the floor
 	looks  bool            // asks after everybody: somebody is known to have died
 	tells  bool            // tells every holder what it is, known or not
+
+	outcome
+	ran bool
+	one [1]engine.Claim // where the usual answer stands
 }
 
 // outcome is what came of one attempt.
@@ -29,7 +32,13 @@ type outcome struct {
 	await  []death
 	err    error // the operation was refused
 	now    time.Duration
-	ran    bool
+}
+
+// answers makes room for n claims.
+func (op *operation) answers(n int) {
+	if op.claims = op.one[:]; n != 1 {
+		op.claims = make([]engine.Claim, n)
+	}
 }
 
 func isRefused(err error) bool { return errors.Is(err, engine.ErrRefused) }
@@ -47,55 +56,67 @@ func (e *Engine) update(ctx context.Context, name string, op *operation) ([]engi
 // counts, tells those concerned. Whoever dies in between has told nobody;
 // renewals are the floor.
 func (e *Engine) change(ctx context.Context, name string, op *operation) ([]engine.Claim, error) {
-	var out outcome
-	err := e.store.Change(ctx, name, func(c *Cell) error {
-		before := out
-		out = outcome{now: c.Now, ran: true}
-		if c.Again && before.ran {
-			op.tells = true // what it told, if it counts, was never sent
-		}
-		died := e.apply(c, op, &out)
-		if c.Again && before.ran {
-			mend(&out, &before, op)
-		}
-		if out.err != nil && len(out.notes) == 0 && !died {
-			return out.err
-		}
-		return nil
-	})
+	err := e.store.Change(ctx, name, func(c *Cell) error { return e.attempt(c, op) })
 	if err != nil {
 		return nil, err
 	}
-	for i := range out.notes {
-		e.send(&out.notes[i])
+	for i := range op.notes {
+		e.send(&op.notes[i])
 	}
-	for _, d := range out.await {
+	for _, d := range op.await {
 		e.lives.Await(d.client, name, d.until)
 	}
 	if e.poll > 0 {
-		e.advise(out.claims)
+		e.advise(op.claims)
 	}
-	e.mine.learn(out.claims, out.now, op.leaves)
-	return out.claims, out.err
+	e.mine.learn(op)
+	return op.claims, op.err
 }
 
-// mend corrects the answer of an operation that an attempt before may already
-// have made: an Evict or a Leave that now finds nothing. Such a Leave says what
-// that attempt found.
-func mend(out, before *outcome, op *operation) {
-	if errors.Is(out.err, engine.ErrNoClaim) && before.err == nil {
-		out.err = nil
-		for _, n := range before.notes {
-			if n.Claim.State == engine.Gone { // true, whoever ended it
-				out.notes = append(out.notes, n)
-			}
+// attempt is one call of a change. What it returns is nil if the cell is to be
+// stored, also for an operation that was refused after others have left.
+func (e *Engine) attempt(c *Cell, op *operation) error {
+	var before *outcome // of an attempt that may have been stored
+	if c.Again && op.ran {
+		o := op.outcome
+		o.claims = slices.Clone(o.claims)
+		before = &o
+	}
+	op.ran = true
+	died := e.apply(c, op)
+	if before != nil {
+		op.mend(c, before)
+	}
+	if op.err != nil && len(op.notes) == 0 && !died {
+		return op.err
+	}
+	return nil
+}
+
+// mend corrects an answer by what came of the attempt before, which may have
+// been stored but told nobody: what it would have told is told if it is so, an
+// Evict that finds nothing any more may have ended the claim itself, and a
+// Leave says what that attempt found.
+func (op *operation) mend(c *Cell, before *outcome) {
+	for _, n := range before.notes {
+		same := func(id engine.ID) bool { return id == n.Claim.ID }
+		if slices.ContainsFunc(op.notes, func(n line.Note) bool { return same(n.Claim.ID) }) ||
+			slices.ContainsFunc(op.claims, func(c engine.Claim) bool { return same(c.ID) }) {
+			continue
 		}
+		i := slices.IndexFunc(c.Line.Places, func(p line.Place) bool { return same(p.ID) })
+		if n.Claim.State == engine.Gone || i >= 0 && c.Line.Places[i].Held && !c.Line.Places[i].Evicted {
+			op.notes = append(op.notes, n)
+		}
+	}
+	if errors.Is(op.err, engine.ErrNoClaim) && before.err == nil {
+		op.err = nil
 	}
 	if !op.leaves {
 		return
 	}
-	for i := range out.claims {
-		if c, b := &out.claims[i], &before.claims[i]; c.State == engine.Gone && !c.Evicted {
+	for i := range op.claims {
+		if c, b := &op.claims[i], &before.claims[i]; c.State == engine.Gone && !c.Evicted {
 			*c = *b
 		}
 	}

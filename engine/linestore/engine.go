@@ -85,9 +85,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.Detached {
 		e.mine.expect(r.ID, r.Name) // before it is in line: Close must not overlook it
 	}
-	cs, err := e.update(ctx, r.Name, &operation{join: &r, run: func(c *Cell, out *outcome) {
-		out.claims = make([]engine.Claim, 1)
-		out.claims[0], out.notes, out.err = c.Line.Join(c.Now, c.Micros, e.client, r)
+	cs, err := e.update(ctx, r.Name, &operation{join: &r, run: func(c *Cell, op *operation) {
+		op.answers(1)
+		op.claims[0], op.notes, op.err = c.Line.Join(c.Now, c.Micros, e.client, r)
 	}})
 	if err != nil {
 		if isRefused(err) {
@@ -95,7 +95,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		}
 		return engine.Claim{}, err
 	}
-	e.mine.forget(r.Replaces)
+	if r.Replaces != (engine.ID{}) {
+		e.mine.forget(r.Replaces)
+	}
 	return cs[0], nil
 }
 
@@ -107,12 +109,12 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		}
 	}
 	return batch(rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
-		return e.update(ctx, name, &operation{renews: true, run: func(c *Cell, out *outcome) {
-			out.claims = make([]engine.Claim, len(rs))
+		return e.update(ctx, name, &operation{renews: true, run: func(c *Cell, op *operation) {
+			op.answers(len(rs))
 			for i, r := range rs {
 				var notes []line.Note
-				out.claims[i], notes = c.Line.Renew(c.Now, r)
-				out.notes = append(out.notes, notes...)
+				op.claims[i], notes = c.Line.Renew(c.Now, r)
+				op.notes = append(op.notes, notes...)
 			}
 		}})
 	})
@@ -126,12 +128,12 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 }
 
 func leaving(cs []engine.Claim) *operation {
-	return &operation{leaves: true, run: func(c *Cell, out *outcome) {
-		out.claims = make([]engine.Claim, len(cs))
+	return &operation{leaves: true, run: func(c *Cell, op *operation) {
+		op.answers(len(cs))
 		for i := range cs {
 			var notes []line.Note
-			out.claims[i], notes = c.Line.Leave(c.Now, c.Name, cs[i].ID)
-			out.notes = append(out.notes, notes...)
+			op.claims[i], notes = c.Line.Leave(c.Now, c.Name, cs[i].ID)
+			op.notes = append(op.notes, notes...)
 		}
 	}}
 }
@@ -141,8 +143,8 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	if err := engine.CheckName(name); err != nil {
 		return err
 	}
-	_, err := e.update(ctx, name, &operation{run: func(c *Cell, out *outcome) {
-		out.notes, out.err = c.Line.Evict(c.Now, c.Name, ticket, now)
+	_, err := e.update(ctx, name, &operation{run: func(c *Cell, op *operation) {
+		op.notes, op.err = c.Line.Evict(c.Now, c.Name, ticket, now)
 	}})
 	return err
 }

@@ -38,25 +38,26 @@ type death struct {
 // the line first, which may change everything, so that it then begins again
 // without them; each round finds at least one more, so it ends. It reports
 // whether there were any.
-func (e *Engine) apply(c *Cell, op *operation, out *outcome) (died bool) {
+func (e *Engine) apply(c *Cell, op *operation) (died bool) {
 	if e.lives == nil {
-		op.run(c, out)
-		e.heed(c, nil, out, op, nil)
+		op.outcome = outcome{now: c.Now}
+		op.run(c, op)
+		e.heed(c, nil, op, nil)
 		return false
 	}
 	l := &c.Line
 	before := line.Line{Last: l.Last, Limit: l.Limit, Places: slices.Clone(l.Places)} // package line works in place
 	var dead map[string]bool
 	for {
-		*out = outcome{now: c.Now, ran: true}
+		op.outcome = outcome{now: c.Now}
 		var left []line.Note
 		if len(dead) > 0 {
 			left = l.Depart(c.Now, c.Name, func(client string) bool { return dead[client] })
 		}
-		op.run(c, out)
-		out.notes = append(left, out.notes...)
+		op.run(c, op)
+		op.notes = append(left, op.notes...)
 
-		more := e.findDead(l, out, op, dead)
+		more := e.findDead(l, op, dead)
 		if len(more) == 0 {
 			break
 		}
@@ -68,16 +69,16 @@ func (e *Engine) apply(c *Cell, op *operation, out *outcome) (died bool) {
 		}
 		l.Last, l.Limit, l.Places = before.Last, before.Limit, append(l.Places[:0], before.Places...)
 	}
-	e.heed(c, before.Places, out, op, dead)
+	e.heed(c, before.Places, op, dead)
 	return len(dead) > 0
 }
 
 // findDead returns clients with claims in the line that are found dead, where
-// that could change what out says.
-func (e *Engine) findDead(l *line.Line, out *outcome, op *operation, known map[string]bool) (dead []string) {
+// that could change what came of the operation.
+func (e *Engine) findDead(l *line.Line, op *operation, known map[string]bool) (dead []string) {
 	places := l.Places
-	refused := errors.Is(out.err, engine.ErrLimit) || op.join != nil && op.join.NoWait && !anyState(out.claims, engine.Held)
-	if len(out.notes) == 0 && !refused && !op.looks && !op.renews && !anyState(out.claims, engine.Waiting) {
+	refused := errors.Is(op.err, engine.ErrLimit) || op.join != nil && op.join.NoWait && !anyState(op.claims, engine.Held)
+	if len(op.notes) == 0 && !refused && !op.looks && !op.renews && !anyState(op.claims, engine.Waiting) {
 		return nil
 	}
 	asked := make(map[string]bool)
@@ -90,8 +91,8 @@ func (e *Engine) findDead(l *line.Line, out *outcome, op *operation, known map[s
 			dead = append(dead, client)
 		}
 	}
-	for i := range out.notes {
-		ask(out.notes[i].Client)
+	for i := range op.notes {
+		ask(op.notes[i].Client)
 	}
 	if refused || op.looks {
 		for i := 0; i < len(places) && len(asked) < askMany; i++ {
@@ -99,8 +100,8 @@ func (e *Engine) findDead(l *line.Line, out *outcome, op *operation, known map[s
 		}
 		return dead
 	}
-	for i := range out.claims {
-		c := &out.claims[i]
+	for i := range op.claims {
+		c := &op.claims[i]
 		if c.State != engine.Waiting && !(op.renews && c.State == engine.Held && c.Contended) {
 			continue
 		}
@@ -134,28 +135,28 @@ func anyState(cs []engine.Claim, s engine.State) bool {
 // heed completes an outcome: whom to tell what an earlier attempt, or a dead
 // client, may not have told; whose deaths this client's waiting claims must
 // hear of; and which other waiting clients have to look again for themselves.
-func (e *Engine) heed(c *Cell, before []line.Place, out *outcome, op *operation, dead map[string]bool) {
+func (e *Engine) heed(c *Cell, before []line.Place, op *operation, dead map[string]bool) {
 	places := c.Line.Places
 	if op.tells {
-		out.notes = append(out.notes, tellAll(c)...)
+		op.notes = append(op.notes, tellAll(c)...)
 	}
 	// No claim is told what its reply says; no dead client is told anything.
-	out.notes = slices.DeleteFunc(out.notes, func(n line.Note) bool {
-		return dead[n.Client] || slices.ContainsFunc(out.claims, func(c engine.Claim) bool { return c.ID == n.Claim.ID })
+	op.notes = slices.DeleteFunc(op.notes, func(n line.Note) bool {
+		return dead[n.Client] || slices.ContainsFunc(op.claims, func(c engine.Claim) bool { return c.ID == n.Claim.ID })
 	})
 	if e.lives == nil {
 		return
 	}
-	if op.looks || anyState(out.claims, engine.Waiting) {
+	if op.looks || anyState(op.claims, engine.Waiting) {
 		for i := range places {
 			if p := &places[i]; p.Client == e.client && !p.Held {
 				for _, client := range ahead(places, i) {
-					out.await = append(out.await, death{client, p.Deadline})
+					op.await = append(op.await, death{client, p.Deadline})
 				}
 			}
 		}
 	}
-	out.notes = append(out.notes, rearm(c, before, e.client)...)
+	op.notes = append(op.notes, rearm(c, before, e.client)...)
 }
 
 // tellAll tells every holder what it is.
@@ -242,8 +243,8 @@ func (e *Engine) Look(ctx context.Context, name string) error {
 }
 
 func (e *Engine) look(ctx context.Context, name string, op *operation) error {
-	op.run = func(c *Cell, out *outcome) {
-		out.notes = c.Line.Depart(c.Now, c.Name, func(string) bool { return false })
+	op.run = func(c *Cell, op *operation) {
+		op.notes = c.Line.Depart(c.Now, c.Name, func(string) bool { return false })
 	}
 	_, err := e.update(ctx, name, op)
 	return err

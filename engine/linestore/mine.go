@@ -44,18 +44,18 @@ func (m *claims) expect(id engine.ID, name string) {
 	m.known[id] = claim{name, math.MaxInt64}
 }
 
-// learn is told what a call at now answered. A claim that was evicted is kept:
-// its room may not be free before it leaves.
-func (m *claims) learn(cs []engine.Claim, now time.Duration, left bool) {
+// learn takes what an operation answered. A claim that was evicted is kept: its
+// room may not be free before it leaves.
+func (m *claims) learn(op *operation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.now = now
-	for i := range cs {
-		c := &cs[i]
-		if left || c.State == engine.Gone && !c.Evicted {
+	m.now = op.now
+	for i := range op.claims {
+		c := &op.claims[i]
+		if op.leaves || c.State == engine.Gone && !c.Evicted {
 			delete(m.known, c.ID)
 		} else if k, ok := m.known[c.ID]; ok && c.State != engine.Gone {
-			m.known[c.ID] = claim{k.name, now + c.TTL}
+			m.known[c.ID] = claim{k.name, op.now + c.TTL}
 		}
 	}
 }
