@@ -51,13 +51,15 @@ type runner func(o *order, env []string, life *os.File) (command, error)
 
 // command is the command and everything it started.
 type command interface {
-	exited() <-chan struct{} // closed when the command itself has ended
-	gone() <-chan struct{}   // closed when all it started has ended too
-	status() status          // once it has exited
+	exited() <-chan struct{}   // closed when the command itself has ended
+	orphaned() <-chan struct{} // closed when nobody will tell that any more
+	gone() <-chan struct{}     // closed when all it started has ended too
+	status() status            // once it has exited
 	stopped() <-chan syscall.Signal
 	signal(syscall.Signal) // to the command's group, as a terminal would
 	tell()                 // asks the group to end: TERM, heard even if it is stopped
 	kill()                 // all of it; returns at once, goes on until gone
+	letGo()                // what still runs goes on when this process has ended
 }
 
 // status is how a command ended.
@@ -75,6 +77,12 @@ func (s status) code() int {
 
 var (
 	errFrontGone = errors.New("leasehold was killed")
+
+	// errTooLate: trust had ended when the command was to be started.
+	errTooLate = errors.New("its time was over")
+
+	// errOrphaned: the process that watched over the command has ended.
+	errOrphaned = errors.New("the process that watched over the command was killed")
 
 	// errNotRenewed is the one reason that comes before the loss.
 	errNotRenewed = errors.New("the lock could not be renewed")
@@ -170,21 +178,34 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	if left == 0 {
 		why := context.Cause(lease.Context())
 		lease.Unlock() // frees the room of a claim that was evicted
-		return status{}, &exitError{k.order.Lost, fmt.Errorf("%s was lost before the command was started: %w", quoteName(k.order.Name), why)}
+		return status{}, k.lostBefore(why)
 	}
 	g.trust(now, left)
+	wake, err := newAlarm() // without it there is no watching, and without watching no command
+	if err != nil {
+		lease.Unlock()
+		return status{}, err
+	}
+	defer wake.stop()
 	k.front.deadline(g.lastResort())
 	cmd, err := k.run(k.order, env, k.life)
 	if err != nil {
 		lease.Unlock()
+		switch {
+		case errors.Is(err, errTooLate):
+			return status{}, k.lostBefore(err)
+		case errors.Is(err, errOrphaned):
+			return status{}, fmt.Errorf("%s: %w", quoteName(k.order.Name), err)
+		}
 		return status{}, notRunnable(k.order.Command[0], err)
 	}
-	why := k.watch(locks, lease, cmd, g)
+	why := k.watch(locks, lease, cmd, g, wake)
 	k.front.over() // before giving the lock back, which may take a while
+	cmd.letGo()
 	end := cmd.status()
 	if !locks.Guarantees().Detach {
 		// The engine cannot keep the name without us.
-		k.linger(lease, obtained+k.order.MinHold)
+		k.linger(lease, obtained+k.order.MinHold, wake)
 	}
 	if err := lease.Unlock(); why == nil && errors.Is(err, leasehold.ErrLost) {
 		why = err // between its last renewal and its end
@@ -195,6 +216,11 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		return end, nil
 	}
 	return end, &exitError{k.order.Lost, &lostError{k.order.Name, why}}
+}
+
+// lostBefore is the error of a lease that ended before the command began.
+func (k *keeper) lostBefore(why error) error {
+	return &exitError{k.order.Lost, fmt.Errorf("%s was lost before the command was started: %w", quoteName(k.order.Name), why)}
 }
 
 // lostError says what became of the command.
@@ -215,6 +241,8 @@ func (e *lostError) Error() string {
 		return name + " could not be renewed in time; the command was ended"
 	case errors.Is(e.why, errFrontGone):
 		return name + ": leasehold was killed; the command was ended"
+	case errors.Is(e.why, errOrphaned):
+		return name + ": " + errOrphaned.Error() + "; the command was ended"
 	default:
 		return name + " was lost: it could not be renewed; the command was ended"
 	}
@@ -223,10 +251,9 @@ func (e *lostError) Error() string {
 // watch waits for the command's end and passes signals on to it. It returns
 // nil if the command ended by itself; otherwise why it had to end, and then
 // everything it started has ended too.
-func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard) (why error) {
-	wake := newAlarm()
-	defer wake.stop()
-	lost, abandoned, exited := lease.Context().Done(), k.front.gone(), cmd.exited()
+func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard, wake *alarm) (why error) {
+	lost, abandoned := lease.Context().Done(), k.front.gone()
+	exited, orphaned := cmd.exited(), cmd.orphaned()
 	var freed chan struct{}
 	ending := func(reason error) {
 		if why == nil {
@@ -273,6 +300,11 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			k.front.stopped(sig)
 		case sig := <-k.front.signals():
 			cmd.signal(sig)
+		case <-orphaned:
+			// The kernel has killed the command, and the rest must follow.
+			orphaned = nil
+			ending(errOrphaned)
+			g.finish(boottime.Now(), 0)
 		case <-abandoned:
 			abandoned = nil
 			ending(errFrontGone)
@@ -313,9 +345,7 @@ func (k *keeper) lookForRoom(locks *leasehold.Client, lease *leasehold.Lease, fr
 
 // linger keeps the lease until a moment, unless it is lost or somebody wants
 // this process to end.
-func (k *keeper) linger(lease *leasehold.Lease, until time.Duration) {
-	wake := newAlarm()
-	defer wake.stop()
+func (k *keeper) linger(lease *leasehold.Lease, until time.Duration, wake *alarm) {
 	for boottime.Now() < until {
 		wake.at(until)
 		select {
