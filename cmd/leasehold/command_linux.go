@@ -26,6 +26,7 @@ type group struct {
 
 	answer               chan *started
 	ended, orphan, empty chan struct{}
+	reaped               chan struct{} // closed when the reaper has ended
 	stops                chan syscall.Signal
 	how                  status // before ended is closed
 	killing              sync.Once
@@ -52,7 +53,7 @@ func newGroup(page *sharedPage) (*group, error) {
 	}
 	g := &group{
 		wire: ours, answer: make(chan *started, 1),
-		ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{}),
+		ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}),
 		stops: make(chan syscall.Signal, 8),
 	}
 	args := []string{reaperName, "reap", strconv.Itoa(theirs), strconv.Itoa(fd)}
@@ -69,7 +70,11 @@ func newGroup(page *sharedPage) (*group, error) {
 		g.listen()
 	}()
 	go func() {
-		reap(func(int, syscall.WaitStatus) {})
+		reap(func(pid int, ws syscall.WaitStatus) {
+			if pid == g.reaper && !ws.Stopped() {
+				close(g.reaped)
+			}
+		})
 		<-heard // how the command ended is known before that nothing is left
 		close(g.empty)
 	}()
@@ -162,7 +167,18 @@ func (g *group) orphaned() <-chan struct{}      { return g.orphan }
 func (g *group) gone() <-chan struct{}          { return g.empty }
 func (g *group) status() status                 { return g.how }
 func (g *group) stopped() <-chan syscall.Signal { return g.stops }
-func (g *group) letGo()                         { g.wire.send(message{LetGo: true}, nil) }
+
+func (g *group) letGo() { g.wire.send(message{LetGo: true}, nil) }
+
+// close ends the reaper and waits for that, so that nothing of leasehold is
+// left when "run" has returned; but it waits for none that somebody stopped.
+func (g *group) close() {
+	g.wire.conn.Close()
+	select {
+	case <-g.reaped:
+	case <-time.After(grace):
+	}
+}
 
 func (g *group) signal(sig syscall.Signal) {
 	if sig == syscall.SIGTERM {

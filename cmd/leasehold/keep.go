@@ -249,7 +249,8 @@ func (e *lostError) Error() string {
 }
 
 // watch waits for the command's end and passes signals on to it. It returns
-// nil if the command ended by itself; otherwise why it had to end, and then
+// nil if the command ended by itself, and what it started too if that was
+// ordered; otherwise why it had to end, and then
 // everything it started has ended too.
 func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard, wake *alarm) (why error) {
 	lost, abandoned := lease.Context().Done(), k.front.gone()
@@ -288,11 +289,13 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 		case <-cmd.gone():
 			return why
 		case <-exited:
-			if why == nil {
+			if why == nil && !k.order.All {
 				return nil
 			}
+			if exited = nil; why == nil {
+				break
+			}
 			// It obeyed; what it leaves behind may not outlive it long.
-			exited = nil
 			g.finish(boottime.Now(), grace)
 		case <-k.renewed:
 		case <-wake.c():

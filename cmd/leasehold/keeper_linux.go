@@ -52,6 +52,7 @@ func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *sharedPage) (
 	if err != nil {
 		return status{}, err
 	}
+	defer g.close()
 	k := &keeper{app: a, order: o, front: f, run: func(o *order, env []string, life *os.File) (command, error) {
 		if err := g.start(o, env, life); err != nil {
 			return nil, err

@@ -27,6 +27,7 @@ type order struct {
 	Wait     time.Duration // as in leasehold.LockOptions
 	MinHold  time.Duration
 	MaxHold  time.Duration
+	All      bool // held until everything the command started has ended
 	Shared   bool
 	Permits  int32 // 0: not a semaphore
 	Of       int32
@@ -41,7 +42,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a name",
 		Long: `Obtain NAME, run COMMAND, give NAME back when COMMAND itself has ended. What it
-left running in the background goes on without the lock.
+left running in the background goes on without the lock, unless
+--hold-descendants is given.
 
 COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
 runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
@@ -65,6 +67,7 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 	f := cmd.Flags()
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
 	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
 	return cmd
 }
