@@ -39,6 +39,9 @@ arguments can be read by every user of the machine.`,
 			if err := a.fillClaim(cmd, o, nonblock); err != nil {
 				return err
 			}
+			if _, err := a.nested(cmd.Context(), o); err != nil {
+				return err
+			}
 			return a.acquire(cmd.Context(), o)
 		},
 	}

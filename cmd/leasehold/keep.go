@@ -167,7 +167,12 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	if k.life != nil {
 		k.front.keepAlive(k.life)
 	}
-	env := append(os.Environ(), "LEASEHOLD_NAME="+k.order.Name, "LEASEHOLD_TOKEN="+lease.Token().String())
+	held, err := outerHolds()
+	if err != nil {
+		lease.Unlock()
+		return status{}, err
+	}
+	env := environ(k.order.Name, lease.Token(), append(held, outerHold{k.order.Name, lease.Token()}))
 	g := &guard{}
 	if k.order.MaxHold > 0 {
 		g.end, g.lead = obtained+k.order.MaxHold, min(k.order.MaxHold/3, 5*time.Second)
