@@ -99,9 +99,14 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	if err != nil {
 		return status{}, err
 	}
+	notice := &engineNotice{app: k.app, name: k.order.Name}
+	defer notice.close()
 	locks, err := newClient(eng, leasehold.Options{
 		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLend: true,
-		Observer: leasehold.ObserverFunc(k.observe),
+		Observer: leasehold.ObserverFunc(func(e leasehold.Event) {
+			k.observe(e)
+			notice.observe(e)
+		}),
 	})
 	if err != nil {
 		return status{}, err
@@ -148,7 +153,7 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 	// MaxHold is this process's to keep: the command gets its TERM before and
 	// its KILL at the end, which is no loss of the lease.
 	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold})
-	lease, err := k.order.lock(ctx, locks)
+	lease, err := k.lock(ctx, k.order, locks)
 	// Nobody else may take a signal from here on. One that came between the
 	// grant and now still counts: nothing has been started.
 	close(waiting)

@@ -165,8 +165,8 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	return nil
 }
 
-// lock obtains the name, in the mode that was ordered.
-func (o *order) lock(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
+// obtain obtains the name, in the mode that was ordered.
+func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
 	switch {
 	case o.Shared:
 		lease, err = locks.RLock(ctx, o.Name)
