@@ -1,6 +1,7 @@
 package plainlock
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -143,5 +144,40 @@ func TestKeyBesideIsInTheSameSlot(t *testing.T) {
 		if got, ok := p.nameOf(keys[1]); !ok || got != name {
 			t.Errorf("%q belongs to %q %v", keys[1], got, ok)
 		}
+	}
+}
+
+// TestCloseGivesUpWhatIsNotDetached: the next one must not wait for a TTL.
+func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
+	r := servers.Redis(t, nil)
+	e := open(t, "redis://"+r.Addr)
+	join(t, e, exclusive("held"))
+	detached := exclusive("detached")
+	detached.Detached = true
+	join(t, e, detached)
+	if err := e.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	for name, want := range map[string]int64{"held": 0, "detached": 1} {
+		if n := do(t, r, "EXISTS", name).(int64); n != want {
+			t.Errorf("%q: %d keys, want %d", name, n, want)
+		}
+	}
+}
+
+// TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
+// very call that ended the claim.
+func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
+	r := servers.Redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e := open(t, "redis://"+p.Addr)
+	c := join(t, open(t, "redis://"+r.Addr), exclusive("a"))
+	e.Evict(within(t), "a", 1, true) // teaches Evict
+	p.LoseReply("EVALSHA")
+	if err := e.Evict(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Evict: %v", err)
+	}
+	if err := e.Evict(within(t), "a", c.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("once more: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -58,5 +59,24 @@ func TestLeastPrivilege(t *testing.T) {
 		if f := l.([]any); !strings.Contains(toText(f), "other:") {
 			t.Errorf("refused: %v", f)
 		}
+	}
+}
+
+// TestWhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and
+// every wait would last until somebody looks.
+func TestWhoCannotBeToldIsRefused(t *testing.T) {
+	r := redis(t, nil)
+	for name, rules := range map[string]string{
+		"who may not subscribe":            "~* &* +@all -subscribe",
+		"who may not publish":              "~* &* +@all -publish",
+		"who may not listen to the prefix": "~* resetchannels &other:* +@all",
+	} {
+		t.Run(name, func(t *testing.T) {
+			do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
+			_, err := Open(within(t), "redis://deaf:p@"+r.Addr)
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+				t.Errorf("Open: %v", err)
+			}
+		})
 	}
 }

@@ -273,3 +273,80 @@ func TestMovingSlotKeepsItsLines(t *testing.T) {
 	}
 	use("after the move")
 }
+
+// TestHeldNoteIsBelievedOnlyWithTheReplicas: one server's word that a claim holds
+// is what a failover takes back.
+func TestHeldNoteIsBelievedOnlyWithTheReplicas(t *testing.T) {
+	t.Parallel()
+	s := servers.Sentinel(t, nil)
+	other, e := open(t, sentinelURL(s)), open(t, sentinelURL(s)+"?replicas=1")
+	heard := watch(t, e)
+	first := join(t, other, long("a"))
+	second := join(t, e, long("a"))
+	join(t, other, long("b"))
+	later := join(t, e, long("b"))
+	replica, err := s.Replica()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, other, first) // tells e that it holds a
+	if err := other.Evict(within(t), "b", later.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	// Notes are handed on in order.
+	c := expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID || c.ID == later.ID })
+	if c.ID == second.ID {
+		t.Errorf("without a replica's word it is believed: %+v", c)
+	}
+	if err := replica.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	c, err = eventually(t, func(ctx context.Context) (engine.Claim, error) {
+		cs, err := e.Renew(ctx, []engine.Renewal{{Name: "a", ID: second.ID, Want: time.Minute}})
+		if err != nil {
+			return engine.Claim{}, err
+		}
+		return cs[0], nil
+	})
+	if err != nil || c.State != engine.Held {
+		t.Errorf("when it is back: %+v %v", c, err)
+	}
+}
+
+// TestEveryShardsReplicasMustAcknowledge: those of one say nothing of another.
+func TestEveryShardsReplicasMustAcknowledge(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	e := open(t, clusterURL(c)+"?replicas=1")
+	var rs []engine.Renewal
+	lost := map[string]bool{}
+	for i := range 12 {
+		r := long(fmt.Sprint("lease ", i))
+		if j := join(t, e, r); j.State != engine.Held {
+			t.Fatalf("joined as %+v", j)
+		}
+		rs = append(rs, engine.Renewal{Name: r.Name, ID: r.ID, Want: time.Minute})
+		slot := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", e.key(r.Name)).(int64)
+		lost[r.Name] = slot >= 16384/3 && slot < 16384*2/3
+	}
+	if err := c.Nodes[4].Stop(); err != nil { // the replica of the second shard
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Nodes[4].Cont() })
+	got, err := e.Renew(within(t), rs)
+	if err == nil {
+		t.Error("nobody says that a shard has no replica")
+	}
+	believed := map[string]bool{}
+	for _, g := range got {
+		believed[g.Name] = true
+	}
+	for name, without := range lost {
+		if believed[name] == without {
+			t.Errorf("%q: its shard has no replica: %v, believed: %v", name, without, believed[name])
+		}
+	}
+}

@@ -39,7 +39,7 @@
 //
 // An engine uses the client's shared connections and one more for its
 // subscription; with ?replicas, one more for each call that is under way. Open
-// makes one shared connection to a server. From 32 calls at a time on,
+// makes one shared connection to a server. From 16 calls at a time on,
 // uncontended locks share requests (not in a Cluster).
 //
 // # Keys

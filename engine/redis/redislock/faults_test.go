@@ -288,3 +288,57 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 	p.BlackHole(false)
 }
+
+// TestCloseGivesUpWhatIsNotDetached, be it held, waiting, or joined by a call
+// whose answer was lost.
+func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
+	r := redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e, other := newEngine(t, p.Addr), newEngine(t, r.Addr)
+	join(t, e, long("held"))
+	join(t, other, long("waiting"))
+	join(t, e, long("waiting"))
+	detached := long("detached")
+	detached.Detached = true
+	join(t, e, detached)
+	p.DropReplies(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if c, err := e.Join(ctx, long("unheard")); err == nil {
+		t.Fatalf("its answer was not lost: %+v", c)
+	}
+	until(t, "it has not arrived", func() bool {
+		l, err := other.Line(within(t), "unheard")
+		return err == nil && len(l.Claims) == 1
+	})
+	p.DropReplies(false)
+	if err := e.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	for name, want := range map[string]int{"held": 0, "waiting": 1, "detached": 1, "unheard": 0} {
+		if l, err := other.Line(within(t), name); err != nil || len(l.Claims) != want {
+			t.Errorf("in line at %q: %+v %v, want %d", name, l.Claims, err, want)
+		}
+	}
+}
+
+// TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
+// very call that ended the claim.
+func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
+	r := redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e := newEngine(t, p.Addr)
+	other := newEngine(t, r.Addr)
+	c := join(t, other, long("a"))
+	e.Evict(within(t), "a", 1, true) // teaches Evict
+	p.LoseReply("EVALSHA")
+	if err := e.Evict(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Evict: %v", err)
+	}
+	if l, err := other.Line(within(t), "a"); err != nil || len(l.Claims) > 0 {
+		t.Errorf("the line: %+v %v", l, err)
+	}
+	if err := e.Evict(within(t), "a", c.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("once more: %v", err)
+	}
+}

@@ -46,12 +46,12 @@ type reply struct {
 const (
 	// many is how many calls must be under way before they are sent in groups.
 	// With fewer the detour costs more than it saves.
-	many = 32
+	many = 16
 
 	// enough is how many go together at most, so that the server works on some
 	// while this process makes the next. So many do not wait for a request that
 	// is under way either: one that hangs holds nobody up who has company.
-	enough = 16
+	enough = 32
 )
 
 // run makes one call, with others if there are many and it is of a kind that

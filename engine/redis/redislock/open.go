@@ -80,5 +80,23 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	if _, ok := decode(b); !ok {
 		return nil, errors.New("redislock: this server runs scripts, but not as Redis does")
 	}
+	if err := e.audible(ctx); err != nil {
+		return nil, fmt.Errorf("redislock: nobody could be told that a claim holds: %w", err)
+	}
 	return e, nil
+}
+
+// audible refuses a user who may not listen to this engine's channel, or not
+// publish there: scripts do not fail because of that, and every wait would take a
+// second.
+func (e *Engine) audible(ctx context.Context) error {
+	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Subscribe(ctx, e.channel); err != nil {
+		return err
+	}
+	return e.wire.Publish(ctx, e.channel, "")
 }

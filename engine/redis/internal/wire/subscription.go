@@ -7,6 +7,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// Publish sends a message to whoever listens to a channel.
+func (c *Client) Publish(ctx context.Context, channel, message string) error {
+	return Explain(c.do(ctx, c.redis.B().Publish().Channel(channel).Message(message).Build()).Error(), channel)
+}
+
 // Subscription is a connection that listens. It ends with the connection: who
 // wants to go on listening begins another.
 type Subscription struct {
