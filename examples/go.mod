@@ -10,9 +10,11 @@ require (
 require (
 	github.com/redis/rueidis v1.0.79 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	leasehold/engine/redis v0.0.0 // indirect
 )
 
 replace (
 	leasehold => ../
+	leasehold/engine/redis => ../engine/redis
 	leasehold/engines => ../engines
 )
