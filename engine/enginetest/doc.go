@@ -12,9 +12,8 @@
 //	func TestConformance(t *testing.T) {
 //		dir := t.TempDir() // the store: one for all cases
 //		enginetest.Run(t, enginetest.Harness{
-//			Name:      "mine",
-//			New:       func(t testing.TB) engine.Engine { return open(t, dir) },
-//			Committed: "../../docs/guarantees",
+//			Name: "mine",
+//			New:  func(t testing.TB) engine.Engine { return open(t, dir) },
 //		})
 //	}
 //
