@@ -54,6 +54,20 @@ func TestADeadHolderKeepsTheName(t *testing.T) {
 	}
 }
 
+// A holder that knows that somebody wants the name is told nothing, so that is
+// no reason to ask after it.
+func TestADeadHolderThatWasToldKeepsTheName(t *testing.T) {
+	w := living()
+	a, b := w.open(), open(t, w)
+	join(t, a, want("n"), engine.Held)
+	r := want("n")
+	r.NoWait = true
+	join(t, b, r, engine.Gone)
+	w.silently(a)
+	r.ID = engine.NewID()
+	join(t, b, r, engine.Held)
+}
+
 // A refusal stands although somebody dead has left the line for it, and what
 // the dead one's leaving has changed counts and is told.
 func TestARefusedRequestUndoesADeath(t *testing.T) {
