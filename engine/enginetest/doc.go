@@ -7,7 +7,7 @@
 //
 // # For the author of an engine
 //
-// A test of some sixty lines runs everything:
+// This test runs everything that needs no hook:
 //
 //	func TestConformance(t *testing.T) {
 //		dir := t.TempDir() // the store: one for all cases
