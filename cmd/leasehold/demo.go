@@ -34,7 +34,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Several processes draw rising ids from one file: read the last, add one, write
 it back, with no pause. First without a lock, then with one, which is on the
 chosen engine. Ids drawn twice are counted.`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case d.procs < 2 || d.procs > 64:
@@ -160,7 +160,7 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 		Use:    "demo-worker STORE",
 		Short:  "One process of the demo (demo starts it itself)",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   arguments(1, 1, "a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !fleet.Inside() {
 				return usageError("demo-worker is started by demo, not by hand")

@@ -11,6 +11,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engines"
 )
 
 // Exit codes of leasehold itself. Those below 128 that sysexits.h names mean
@@ -68,25 +69,11 @@ func (a *app) fail(err error) int {
 		code = codeLost
 	case errors.Is(err, leasehold.ErrNoClaim):
 		code = codeFailed
-	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire):
-		code = codeUsage
-	case isUsage(err):
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire), errors.Is(err, engines.ErrURL):
 		code = codeUsage
 	}
 	a.say("%s", strings.TrimPrefix(err.Error(), "leasehold: "))
 	return code
-}
-
-// isUsage recognises cobra's own complaints about commands and arguments,
-// which have no type.
-func isUsage(err error) bool {
-	s := err.Error()
-	for _, prefix := range []string{"unknown command", "accepts ", "requires at least", "required flag", "if any flags in the group"} {
-		if strings.HasPrefix(s, prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // notRunnable gives a command that cannot be started the code that shells do.

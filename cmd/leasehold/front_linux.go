@@ -107,6 +107,9 @@ func (f *starter) start() error {
 	catch(f.signals, append(slices.Clone(asking),
 		syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2))
 	catch(f.continued, []os.Signal{syscall.SIGCONT})
+	// Nobody to read our words is no reason to end; what is ignored would stay
+	// so in the command.
+	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
 
 	f.term = openTerminal()
 	attr := &syscall.SysProcAttr{Setpgid: true}

@@ -20,6 +20,8 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 	f := &noFront{sigs: make(chan syscall.Signal, 16)}
 	caught := make(chan os.Signal, 16)
 	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	catchPipe := make(chan os.Signal, 1) // nobody may read our words, and what is ignored stays so in the command
+	signal.Notify(catchPipe, syscall.SIGPIPE)
 	go func() {
 		for sig := range caught {
 			select {

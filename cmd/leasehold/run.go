@@ -76,7 +76,7 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 	claimFlags(cmd, o, &nonblock)
 	f := cmd.Flags()
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
-	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; TERM comes 5s before that, or after two thirds of it if it is shorter than 15s")
 	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
 	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
 	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
@@ -94,9 +94,6 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
-	cmd.MarkFlagsMutuallyExclusive("shared", "permits")
-	cmd.MarkFlagsMutuallyExclusive("wait", "nonblock")
-	cmd.MarkFlagsRequiredTogether("permits", "of")
 }
 
 // fillRun checks everything that can be checked before waiting: an hour in
@@ -126,6 +123,9 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 	case badCode(o.Lost):
 		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
 	}
+	if err := enoughFiles(); err != nil {
+		return err
+	}
 	if o.Path, err = exec.LookPath(o.Command[0]); err != nil {
 		return notRunnable(o.Command[0], err)
 	}
@@ -148,6 +148,12 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	}
 	flags := cmd.Flags()
 	switch {
+	case flags.Changed("permits") != flags.Changed("of"):
+		return usageError("--permits and --of go together: how many permits, of how many")
+	case o.Shared && flags.Changed("permits"):
+		return usageError("--shared and --permits exclude each other: --shared is any number of holders")
+	case nonblock && flags.Changed("wait"):
+		return usageError("--wait and --nonblock exclude each other")
 	case flags.Changed("permits") && o.Of < 1:
 		return usageError("--of %d: a name has at least 1 permit", o.Of)
 	case flags.Changed("permits") && (o.Permits < 1 || o.Permits > o.Of):
