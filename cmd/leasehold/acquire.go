@@ -58,7 +58,7 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 	signal.Ignore(syscall.SIGPIPE) // a handle that nobody reads is an error to act on
 	notice := &engineNotice{app: a, name: o.Name}
 	defer notice.close()
-	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true, Observer: leasehold.ObserverFunc(notice.observe)})
+	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true, Observer: notice.observe})
 	if err != nil {
 		return err
 	}

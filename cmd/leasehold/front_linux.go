@@ -141,8 +141,10 @@ func (f *starter) start() error {
 		close(f.childless)
 	}()
 	go f.wire.receiveAll(f.messages)
+	rest := *f.order
+	rest.Command = nil
 	// Failing means that it died at once, which its end reports.
-	_ = f.wire.send(message{Order: f.order}, nil)
+	_ = f.wire.send(message{Order: &rest}, nil)
 	return nil
 }
 

@@ -103,10 +103,10 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	defer notice.close()
 	locks, err := newClient(eng, leasehold.Options{
 		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLend: true,
-		Observer: leasehold.ObserverFunc(func(e leasehold.Event) {
+		Observer: func(e leasehold.Event) {
 			k.observe(e)
 			notice.observe(e)
-		}),
+		},
 	})
 	if err != nil {
 		return status{}, err

@@ -13,15 +13,15 @@ import (
 )
 
 // order is what "run" was asked to do, checked. It crosses from the process
-// that a person started to the one that keeps the lease (as JSON, over a
-// socket: the URL may hold a password).
+// that a person started to the one that keeps the lease (over a socket: the URL
+// may hold a password).
 type order struct {
 	Name    string
-	Command []string `json:"-"` // in the arguments, where everybody expects it
+	Command []string // crosses in the arguments, where everybody expects it
 	Path    string   // of the program
 
 	Engine    string
-	Require   leasehold.Requirement
+	Require   engine.Guarantees
 	Label     string
 	TTL       time.Duration
 	Wait      time.Duration // as in leasehold.LockOptions
@@ -140,7 +140,7 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	if o.Engine, err = a.engineURL(); err != nil {
 		return err
 	}
-	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+	if o.Require, err = parseRequire(a.require); err != nil {
 		return usageError("--require: %w", err)
 	}
 	if err := engine.CheckTTL(o.TTL); err != nil {

@@ -195,6 +195,22 @@ func TestBackgroundGoesOnWithoutTheLock(t *testing.T) {
 	syscall.Kill(left, syscall.SIGKILL)
 }
 
+// What a command is given it gets, however much and whatever bytes.
+func TestArgumentsAndEnvironmentAreTheCommands(t *testing.T) {
+	p := newPlace(t)
+	odd := filepath.Join(t.TempDir(), "a\xffb")
+	if err := os.Symlink("/bin/sh", odd); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 100_000)
+	cmd := exec.Command(program, "run", "args", "--", odd, "-c", `printf %s "$0|$1|${#2}|${#3}|$ODD|${#LONG}"`, "zero", "\xfe", long, long)
+	cmd.Env = append(p.env, "ODD=\xfd", "LONG="+long)
+	x := p.startCmd(cmd)
+	if code := x.wait(t); code != 0 || x.out.String() != "zero|\xfe|100000|100000|\xfd|100000" {
+		t.Errorf("exit code %d, %.100q, %.100q", code, x.out.String(), x.err.String())
+	}
+}
+
 // flock(1) holds as long as anything has its descriptor; this is that choice.
 func TestHoldDescendants(t *testing.T) {
 	t.Parallel()
