@@ -49,7 +49,8 @@ func (a *app) root() *cobra.Command {
 		Long: `leasehold runs commands under a lock, shows who holds what and who waits, and
 asks holders to let go.
 
-Exit codes: those of the command that was run; ` + codesHelp,
+Exit codes: those of the command that was run; ` + codesHelp + `
+Other commands have 1 as well: the answer is no, or cannot be written.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noSuchCommand,

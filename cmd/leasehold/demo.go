@@ -79,7 +79,9 @@ func (a *app) demo(ctx context.Context, d demo) error {
 	}
 	defer os.RemoveAll(dir)
 
-	fmt.Fprintf(a.out, "%d processes draw ids from one file, %v without a lock, then %v with one.\n", d.procs, d.length, d.length)
+	if _, err := fmt.Fprintf(a.out, "%d processes draw ids from one file, %v without a lock, then %v with one.\n", d.procs, d.length, d.length); err != nil {
+		return err
+	}
 	without, err := a.draw(ctx, d, "without the lock", filepath.Join(dir, "without"), "")
 	if err != nil {
 		return err
@@ -88,7 +90,9 @@ func (a *app) demo(ctx context.Context, d demo) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "\nwithout the lock: %s\nwith the lock:    %s\n", without, with)
+	if _, err := fmt.Fprintf(a.out, "\nwithout the lock: %s\nwith the lock:    %s\n", without, with); err != nil {
+		return err
+	}
 	if with.twice > 0 {
 		return &exitError{codeFailed, fmt.Errorf("the lock did not exclude: %d ids were drawn twice", with.twice)}
 	}

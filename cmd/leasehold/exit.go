@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -18,7 +19,7 @@ import (
 // what it says; a command run under a lock may use them for itself, which is
 // why the two a script has to tell apart can be changed.
 const (
-	codeFailed      = 1   // answered, and the answer is no
+	codeFailed      = 1   // the answer is no, or cannot be written
 	codeUsage       = 64  // EX_USAGE: flags, names, figures
 	codeUnavailable = 69  // EX_UNAVAILABLE: the engine cannot be used or reached
 	codeConflict    = 75  // EX_TEMPFAIL: not obtained
@@ -28,9 +29,10 @@ const (
 	codeSignal      = 128 // + its number
 )
 
-const codesHelp = `128+n if signal n ended
-it; 126 or 127 if it cannot be run; 75 if the lock was not obtained; 76 if it
-was lost; 64 for wrong arguments; 69 if the engine cannot be used or reached.`
+const codesHelp = `128+n if signal n ended it, or
+leasehold while it waited; 126 or 127 if it cannot be run; 75 if the lock was
+not obtained; 76 if it was lost; 64 for wrong arguments; 69 if the engine cannot
+be used or reached.`
 
 // exitError is an error that has decided its exit code.
 type exitError struct {
@@ -54,6 +56,7 @@ func (e *signalError) Error() string { return "ended by a signal: " + e.signal.S
 func (a *app) fail(err error) int {
 	var sig *signalError
 	var exit *exitError
+	var file *fs.PathError
 	code := codeUnavailable
 	switch {
 	case errors.As(err, &sig):
@@ -63,6 +66,8 @@ func (a *app) fail(err error) int {
 		return codeSignal + int(syscall.SIGINT)
 	case errors.As(err, &exit):
 		code = exit.code
+	case errors.As(err, &file) && file.Path == os.Stdout.Name():
+		code = codeFailed
 	case errors.Is(err, leasehold.ErrHeld):
 		code = codeConflict
 	case errors.Is(err, leasehold.ErrLost):

@@ -69,6 +69,15 @@ type starter struct {
 	overdue bool     // trust ran out, and the keeper did nothing
 }
 
+// killedHelp is what the help of run says of its own end.
+const killedHelp = `
+So it is if leasehold itself is killed or stopped, as long as one of its three
+processes is left (the third is called lease-reaper). If all three are killed at
+once, COMMAND itself is killed, but what it started goes on, beside the next
+holder once the TTL has passed. Processes of another user (sudo) may not be
+killed: they are waited for.
+`
+
 // runOrder does what "run" was asked to do and returns the exit code.
 func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 	f := &starter{

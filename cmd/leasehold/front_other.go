@@ -35,6 +35,11 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 	return end.code(), err
 }
 
+// killedHelp is what the help of run says of its own end.
+const killedHelp = `If leasehold itself is killed, COMMAND goes on beside the next holder: on this
+system nobody is left to end it.
+`
+
 // noFront is a front that is this very process.
 type noFront struct{ sigs chan syscall.Signal }
 

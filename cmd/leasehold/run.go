@@ -46,14 +46,16 @@ func (a *app) runCommand() *cobra.Command {
 left running in the background goes on without the lock, unless
 --hold-descendants is given.
 
-COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment, and in
-LEASEHOLD_HELD what "run" reads when COMMAND runs leasehold itself: asking there
-for NAME again, which would wait for itself, fails at once, or runs under the
-outer hold with --reentrant. COMMAND never
+COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
 runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
 group are sent TERM in the last third of the time that is left, and at the end
-of it they are killed with everything they started, also if leasehold itself is
-killed. Exit codes: COMMAND's own; ` + codesHelp,
+of it they are killed with everything they started.
+` + killedHelp + `
+LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
+it. Asking for NAME again, which would wait for itself, fails at once, or runs
+under that hold with --reentrant.
+
+Exit codes: COMMAND's own; ` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
   leasehold run deploy --nonblock -- make deploy || echo "not now: $?"
   leasehold run mail --permits 1 --of 4 --wait 10s -- ./send.sh`,

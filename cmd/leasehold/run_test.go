@@ -63,6 +63,20 @@ func notAProgram(t *testing.T) string {
 	return path
 }
 
+// An answer that cannot be written is not the engine's fault.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "a", "--", "sleep", "60")
+	p.held("a")
+	for _, cmd := range []string{"ls", "ls --json", "show a", "show a --json", "show free", "watch", "demo --for 100ms", "completion bash", "--version"} {
+		x := p.startCmd(shell(`exec "$0" `+cmd+` > /dev/full`, program))
+		if code := x.wait(t); code != 1 {
+			t.Errorf("%s: exit code %d", cmd, code)
+		}
+		one(t, x.err.String(), "no space left")
+	}
+}
+
 func TestRunGivesNameAndToken(t *testing.T) {
 	p := newPlace(t)
 	var last uint64
