@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	leasehold => ../..
+	leasehold/engine/redis => ../../engine/redis
 	leasehold/engines => ../../engines
 )
 
@@ -23,4 +24,5 @@ require (
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	leasehold/engine/redis v0.0.0 // indirect
 )
