@@ -20,6 +20,7 @@ type RedisOptions struct {
 	TLS      bool     // also listen with TLS, certificate signed by CAFile
 	Durable  bool     // append-only file, synced with every write
 	Args     []string // further configuration: "--maxmemory", "2mb"
+	Env      []string // in addition to this process's
 
 	cluster  bool
 	sentinel string // the content of a Sentinel's configuration
@@ -139,7 +140,7 @@ func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
 
 func (s *RedisServer) start() error {
 	os.Remove(s.Socket) // of a killed predecessor
-	p, err := Start(Command{Program: "redis-server", Args: s.args, Dir: s.Dir})
+	p, err := Start(Command{Program: "redis-server", Args: s.args, Dir: s.Dir, Env: s.opts.Env})
 	if err != nil {
 		return err
 	}
