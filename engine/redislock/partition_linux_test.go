@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,11 +16,11 @@ import (
 	"leasehold/internal/servers"
 )
 
-// clientOn is a client of the library that stands on a host and asks that host's
-// Sentinel first.
-func clientOn(t *testing.T, s *servers.SentinelSetup, n *servers.Network, at int, o *Options) *leasehold.Client {
+// clientOn is a client of the library that stands on a host, and asks first who
+// is there.
+func clientOn(t *testing.T, n *servers.Network, at int, how rueidis.ClientOption, o *Options) *leasehold.Client {
 	t.Helper()
-	addrs := s.Addrs()
+	addrs := slices.Clone(how.InitAddress)
 	addrs[0], addrs[at] = addrs[at], addrs[0]
 	// A connection to who was cut off waits for an answer, whatever rueidis is
 	// told: the test ends it.
@@ -32,19 +33,17 @@ func clientOn(t *testing.T, s *servers.SentinelSetup, n *servers.Network, at int
 			c.Close()
 		}
 	})
-	c, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: s.Master}, DisableCache: true,
-		ConnWriteTimeout: 2 * time.Second,
-		DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			c, err := n.Hosts[at].Dial(ctx, "tcp", addr)
-			if err == nil {
-				mu.Lock()
-				conns = append(conns, c)
-				mu.Unlock()
-			}
-			return c, err
-		},
-	})
+	how.InitAddress, how.DisableCache, how.ConnWriteTimeout = addrs, true, 2*time.Second
+	how.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		c, err := n.Hosts[at].Dial(ctx, "tcp", addr)
+		if err == nil {
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+		}
+		return c, err
+	}
+	c, err := rueidis.NewClient(how)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +107,23 @@ func TestHolderOnACutOffPrimary(t *testing.T) {
 	})
 }
 
+// A primary of a Cluster that misses the majority of the others stops by itself,
+// cluster-node-timeout after the cut.
+func TestHolderOnACutOffNodeOfACluster(t *testing.T) {
+	n := servers.NewNetwork(t, "old", "new", "third")
+	c := servers.RedisClusterOn(t, n, nil)
+	e := &Engine{prefix: defaultPrefix}
+	name := "x"
+	for do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", e.key(name)).(int64) > 16384/3-2 { // the first node serves the first third
+		name += "x"
+	}
+	do(t, c.Nodes[3], "READONLY")
+	p := cut(t, n, rueidis.ClientOption{InitAddress: c.Addrs()[:3]}, nil, name, []*servers.RedisServer{c.Nodes[0], c.Nodes[3]})
+	p.told()
+	p.granted()
+	t.Logf("both held for %v", max(0, p.end.Sub(p.begin)).Round(10*time.Millisecond))
+}
+
 // partition is two clients, before and after.
 type partition struct {
 	t       *testing.T
@@ -129,27 +145,37 @@ type grant struct {
 	left  time.Duration
 }
 
+// partitioned is a set-up with Sentinels, cut.
 func partitioned(t *testing.T, args []string, o *Options) *partition {
 	n := servers.NewNetwork(t, "old", "new", "third")
 	s := servers.SentinelOn(t, n, &servers.RedisOptions{Args: args})
+	how := rueidis.ClientOption{InitAddress: s.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: s.Master}}
+	return cut(t, n, how, o, "x", s.Nodes)
+}
+
+// cut has one client hold the name and another wait for it, and then cuts off the
+// first host, where the one that holds and the primary are. The nodes are those
+// that have the name.
+func cut(t *testing.T, n *servers.Network, how rueidis.ClientOption, o *Options, name string, nodes []*servers.RedisServer) *partition {
+	t.Helper()
 	p := &partition{t: t, network: n, lost: make(chan time.Time, 1), waits: make(chan grant, 1)}
-	there, here := clientOn(t, s, n, 0, o), clientOn(t, s, n, 1, o)
+	there, here := clientOn(t, n, 0, how, o), clientOn(t, n, 1, how, o)
 	var err error
-	if p.held, err = there.Lock(within(t), "x"); err != nil {
+	if p.held, err = there.Lock(within(t), name); err != nil {
 		t.Fatal(err)
 	}
 	context.AfterFunc(p.held.Context(), func() { p.lost <- time.Now() })
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	t.Cleanup(cancel)
 	go func() {
-		l, err := here.Lock(ctx, "x")
+		l, err := here.Lock(ctx, name)
 		p.waits <- grant{l, err, time.Now(), p.held.Remaining()}
 	}()
 	// Both are in line on every node.
 	e := &Engine{prefix: defaultPrefix}
-	for _, node := range s.Nodes {
+	for _, node := range nodes {
 		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			if fields := do(t, node, "HLEN", e.key("x")).(int64); fields == 3 {
+			if fields := do(t, node, "HLEN", e.key(name)).(int64); fields == 3 {
 				break
 			} else if time.Now().After(end) {
 				t.Fatalf("%s has %d fields of the line, not all three", node.Addr, fields)
