@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold"
+	"leasehold/engine"
 	"leasehold/internal/servers"
 )
 
@@ -52,7 +53,7 @@ func clientOn(t *testing.T, n *servers.Network, at int, how rueidis.ClientOption
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := leasehold.New(e, &leasehold.Options{Require: leasehold.NoDoubleGrant}); !errors.Is(err, leasehold.ErrRequire) {
+	if _, err := leasehold.New(e, &leasehold.Options{Require: engine.Guarantees{Failover: engine.FailoverNone}}); !errors.Is(err, leasehold.ErrRequire) {
 		t.Errorf("who cannot bear two holders is not refused: %v", err)
 	}
 	locks, err := leasehold.New(e, &leasehold.Options{TTL: partitionTTL})
@@ -69,6 +70,7 @@ const partitionTTL = 2 * time.Second
 // holds and renews there, while another waits on the side of the majority, which
 // elects a new primary. Everything had been replicated before.
 func TestHolderOnACutOffPrimary(t *testing.T) {
+	t.Parallel()
 	t.Run("without acknowledgement two hold for as long as it lasts", func(t *testing.T) {
 		p := partitioned(t, nil, nil)
 		p.granted()
@@ -110,6 +112,7 @@ func TestHolderOnACutOffPrimary(t *testing.T) {
 // A primary of a Cluster that misses the majority of the others stops by itself,
 // cluster-node-timeout after the cut.
 func TestHolderOnACutOffNodeOfACluster(t *testing.T) {
+	t.Parallel()
 	n := servers.NewNetwork(t, "old", "new", "third")
 	c := servers.RedisClusterOn(t, n, nil)
 	e := &Engine{prefix: defaultPrefix}
