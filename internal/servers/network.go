@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 )
 
@@ -13,7 +12,6 @@ type Host struct {
 	Addr string // an IP address that the other hosts reach it by
 
 	namespace *Process // lives in it, and keeps it alive
-	opened    *os.File // the same, for Dial
 	port      string   // its port of the switch
 	network   *Network
 }
@@ -29,8 +27,10 @@ type Network struct {
 
 // inside is the command that runs another in the network of a process.
 func inside(p *Process) []string {
-	return []string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", p.PID()), "--"}
+	return []string{"nsenter", "--net=" + path(p), "--"}
 }
+
+func path(p *Process) string { return fmt.Sprintf("/proc/%d/ns/net", p.PID()) }
 
 // Cut pulls the plug of a host: packets from and to it are lost, and nobody is
 // told. What runs on the host goes on, and reaches what else runs there.

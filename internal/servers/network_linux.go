@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,9 +52,6 @@ func (n *Network) build(names []string) error {
 		}
 		h := &Host{Name: name, Addr: fmt.Sprintf("10.0.0.%d", i+1), namespace: p, port: fmt.Sprintf("port%d", i+1), network: n}
 		n.Hosts = append(n.Hosts, h)
-		if h.opened, err = os.Open(path(p)); err != nil {
-			return err
-		}
 		err = errors.Join(
 			n.ip(n.hub, "link", "add", h.port, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(p.PID())),
 			n.ip(n.hub, "link", "set", h.port, "master", "hub", "up"),
@@ -74,21 +72,19 @@ func namespace() (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) // its log is empty, and stays readable where it is open
-	p, err := Start(Command{Program: "unshare", Args: []string{"--net", "sleep", "infinity"}, Dir: dir})
+	defer os.RemoveAll(dir)
+	// The shell speaks only once it is there: until then a command for that
+	// network would change the one of the machine.
+	const ready = "in a network of its own"
+	p, err := Start(Command{Program: "unshare", Args: []string{"--net", "sh", "-c", "echo " + ready + "; exec sleep infinity"}, Dir: dir})
 	if err != nil {
 		return nil, err
 	}
-	ours, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		return nil, errors.Join(err, p.Kill())
-	}
 	err = p.Until(startBound, func() error {
-		theirs, err := os.Readlink(path(p))
-		if err == nil && theirs == ours {
-			err = errors.New("no network of its own yet")
+		if !strings.HasSuffix(strings.TrimSpace(p.Tail()), ready) {
+			return errors.New("not there yet")
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("a network namespace: %w", err), p.Kill())
@@ -96,16 +92,11 @@ func namespace() (*Process, error) {
 	return p, nil
 }
 
-func path(p *Process) string { return fmt.Sprintf("/proc/%d/ns/net", p.PID()) }
-
 // Close ends the network. What still runs on its hosts keeps its host and loses
 // the switch.
 func (n *Network) Close() error {
 	var err error
 	for _, h := range n.Hosts {
-		if h.opened != nil {
-			err = errors.Join(err, h.opened.Close())
-		}
 		err = errors.Join(err, h.namespace.Kill())
 	}
 	if n.hub != nil {
@@ -127,7 +118,7 @@ func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 		// made. The thread is not let go: it ends with this goroutine, and nothing
 		// else is ever run there.
 		runtime.LockOSThread()
-		if err := unix.Setns(int(h.opened.Fd()), unix.CLONE_NEWNET); err != nil {
+		if err := h.enter(); err != nil {
 			done <- dialed{nil, fmt.Errorf("host %s: %w", h.Name, err)}
 			return
 		}
@@ -136,4 +127,17 @@ func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	}()
 	d := <-done
 	return d.conn, d.err
+}
+
+// enter takes this thread to the host.
+func (h *Host) enter() error {
+	if !h.namespace.Alive() {
+		return net.ErrClosed
+	}
+	f, err := os.Open(path(h.namespace))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Setns(int(f.Fd()), unix.CLONE_NEWNET)
 }
