@@ -46,8 +46,8 @@
 //     first holder has lost when the claim expires on the other side. It needs two
 //     replicas: with one, nothing is granted while one server is away. Without
 //     it, set min-replicas-to-write 1 and min-replicas-max-lag 2 on the servers: the
-//     old primary then stops taking writes within about 3 s, and both may hold
-//     for about so long. (The plain layout cannot wait for replicas: there only
+//     old primary then stops taking writes after some 3 s, and both may hold for
+//     about so long. (The plain layout cannot wait for replicas: there only
 //     this helps.)
 //   - Cluster: a primary that misses the majority stops by itself after
 //     cluster-node-timeout (15 s unless it is set), and both may hold for about so
