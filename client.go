@@ -25,13 +25,12 @@ type Client struct {
 // core is what all views of one Client share. One mutex guards everything
 // below it; it is never held while calling the engine or an Observer.
 type core struct {
-	eng      engine.Engine
-	attender engine.Attender // eng, if it is one
-	grants   engine.Guarantees
-	opts     Options
-	now      func() time.Duration
-	host     string
-	pid      int
+	eng    engine.Engine
+	grants engine.Guarantees
+	opts   Options
+	now    func() time.Duration
+	host   string
+	pid    int
 
 	life    context.Context // ends at Close
 	end     context.CancelFunc
@@ -68,7 +67,6 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		claims: map[engine.ID]*claim{},
 		pid:    os.Getpid(),
 	}
-	k.attender, _ = eng.(engine.Attender)
 	if o != nil {
 		k.opts = *o
 	}

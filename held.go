@@ -52,7 +52,7 @@ func (k *core) failAll(ln *localLine, err error) {
 	for ln.head != nil {
 		l := ln.pop()
 		l.err = err
-		k.answer(l)
+		l.ready <- struct{}{} // capacity 1, sent once
 	}
 }
 

@@ -84,5 +84,5 @@ func (k *core) give(cl *claim, l *Lease, now time.Duration) {
 	if k.opts.Observer != nil {
 		k.event(Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Waited: now - l.began})
 	}
-	k.answer(l)
+	l.ready <- struct{}{} // capacity 1, sent once
 }
