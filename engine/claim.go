@@ -127,7 +127,10 @@ type Claim struct {
 	// still stands as Held: its room is not free yet.
 	Evicted bool
 
-	TTL time.Duration // granted, from the start of the call; in a Line: left
+	// TTL is what was granted, from the start of the call. In a Line it is what
+	// is left; 0 there: the hold has no expiry, which only other programs make
+	// (see the plain layout of Redis).
+	TTL time.Duration
 
 	// Look is how long until looking again is worthwhile if nothing is heard;
 	// 0: no advice. For the first waiter it is the earliest time at which

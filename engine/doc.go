@@ -39,7 +39,9 @@
 //     calls and a cancelled Join that arrives late leaves a ghost of at most
 //     WaitTTL.) Session engines: WaitTTL is the session's.
 //  4. No call moves a deadline earlier: deadline = max(old, now + want). Only
-//     Leave, Evict and expiry end a claim. A repeated Join extends too.
+//     Leave, Evict and expiry end a claim. A repeated Join extends too. Where
+//     the engine's clock steps back, a deadline stays no further ahead than the
+//     longest lifetime that was asked for.
 //  5. Expiry is one-way and decided once. Whatever reports a claim Held has
 //     removed, durably and in the same atomic step, every claim it skipped.
 //     Renew of a claim past its deadline says Gone even where its record still

@@ -49,7 +49,7 @@ func printLine(w io.Writer, l engine.Line, now time.Time) error {
 	for _, c := range l.Claims {
 		rows = append(rows, []string{
 			fmt.Sprint(c.Ticket), stateText(c), modeText(c), printable(c.Owner.String()),
-			sinceText(c.Owner.Since, now), c.TTL.Round(100 * time.Millisecond).String(),
+			sinceText(c.Owner.Since, now), ttlText(c.TTL),
 		})
 	}
 	return table(w, rows...)

@@ -25,7 +25,7 @@ type claimView struct {
 	Mode      string       `json:"mode"`
 	Units     int32        `json:"units"`
 	Owner     engine.Owner `json:"owner"`
-	TTL       float64      `json:"ttl_seconds"` // left
+	TTL       float64      `json:"ttl_seconds"` // left; 0: no expiry
 	Contended bool         `json:"contended,omitempty"`
 	Evicted   bool         `json:"evicted,omitempty"`
 }
@@ -68,6 +68,14 @@ func stateText(c engine.Claim) string {
 		return "held, wanted"
 	}
 	return c.State.String()
+}
+
+// ttlText is what a claim has left: another program's may have no expiry.
+func ttlText(left time.Duration) string {
+	if left == 0 {
+		return "no expiry"
+	}
+	return left.Round(100 * time.Millisecond).String()
 }
 
 // sinceText is how long ago, by two machines' wall clocks: for people only.

@@ -172,6 +172,7 @@ func parseState(payload string, s *state) error {
 			ID:       engine.ID([]byte(h[1:17])),
 			Ticket:   fixed64(h[17:25]),
 			Deadline: time.Duration(fixed64(h[25:33])),
+			Asked:    engine.MaxTTL, // not stored: the clock of a boot never steps back
 			Units:    int32(fixed64(h[29:37]) >> 32),
 			Client:   r.text(maxClient),
 		})

@@ -14,9 +14,9 @@ import (
 // A line as bytes, for stores that keep bytes:
 //
 //	version 1 | Last | Limit | number of places | places
-//	place: flags | ID | Ticket | Deadline | Units | Client | Owner
+//	place: flags | ID | Ticket | Deadline | Asked | Units | Client | Owner
 //
-// Ticket, Deadline and Units have eight, eight and four bytes, least significant
+// Ticket, Deadline and Asked have eight bytes and Units four, least significant
 // first; Client and Owner follow their length; lengths and what stands in the
 // first line are uvarints.
 const version = 1
@@ -28,7 +28,7 @@ const (
 	flagTold
 )
 
-const placeHead = 1 + 16 + 8 + 8 + 4 // flags, ID, ticket, deadline, units
+const placeHead = 1 + 16 + 8 + 8 + 8 + 4 // flags, ID, ticket, deadline, asked, units
 
 var (
 	_ encoding.BinaryAppender    = (*Line)(nil)
@@ -50,6 +50,7 @@ func (l *Line) AppendBinary(b []byte) ([]byte, error) {
 		b = append(b, p.ID[:]...)
 		b = binary.LittleEndian.AppendUint64(b, p.Ticket)
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Deadline))
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.Asked))
 		b = binary.LittleEndian.AppendUint32(b, uint32(p.Units))
 		b = appendText(b, p.Client)
 		b = appendText(b, p.Owner)
@@ -92,7 +93,8 @@ func (l *Line) UnmarshalBinary(data []byte) error {
 			ID:       engine.ID([]byte(h[1:17])),
 			Ticket:   fixed64(h[17:25]),
 			Deadline: time.Duration(fixed64(h[25:33])),
-			Units:    int32(fixed64(h[29:37]) >> 32),
+			Asked:    time.Duration(fixed64(h[33:41])),
+			Units:    int32(fixed64(h[37:45]) >> 32),
 			Client:   r.text(math.MaxInt32),
 			Owner:    r.text(math.MaxInt32),
 		})

@@ -4,8 +4,10 @@
 // store's own language are checked against it.
 //
 // Every operation takes the engine's clock as now, a duration since any fixed
-// moment that never goes back, and returns the reply for the caller plus the
-// notes that others must be sent (rule 6 of package engine).
+// moment, and returns the reply for the caller plus the notes that others must
+// be sent (rule 6 of package engine). The clock may be one that steps: back, and
+// no claim stays longer than it asked to, counted from the first operation
+// after the step; forward, and claims expire early, which nothing can mend.
 //
 // Held places are a prefix of the line, so settling it is one loop, Contended
 // one comparison, and nothing ever moves back.

@@ -23,7 +23,8 @@ type Place struct {
 	Ticket   uint64
 	Client   string        // whom to tell; chosen by the engine, opaque here
 	Owner    string        // who made it, for people: see [engine.Owner.Text]
-	Deadline time.Duration // by the engine's clock
+	Deadline time.Duration // by the engine's clock; at most Asked ahead of it
+	Asked    time.Duration // the longest lifetime asked for at once
 	Units    int32
 	Held     bool
 	Detached bool
@@ -91,7 +92,7 @@ func (l *Line) Join(now time.Duration, micros uint64, client string, r engine.Re
 	l.Last, l.Limit = ticket, r.Limit
 	l.Places = append(l.Places, Place{
 		ID: r.ID, Ticket: ticket, Client: client, Owner: r.Owner.Text(), Units: r.Units,
-		Deadline: now + r.WaitTTL, Detached: r.Detached,
+		Deadline: now + r.WaitTTL, Asked: r.WaitTTL, Detached: r.Detached,
 	})
 	notes = append(notes, l.settle(now, r.Name, r.ID)...)
 	if !l.Places[len(l.Places)-1].Held {
@@ -161,7 +162,7 @@ func (l *Line) View(now time.Duration, name string) engine.Line {
 		}
 		c := l.claim(now, name, i)
 		c.Contended = i < lastWaiter
-		c.ID, c.Look, c.TTL = engine.ID{}, 0, l.Places[i].Deadline-now
+		c.ID, c.Look, c.TTL = engine.ID{}, 0, min(l.Places[i].Deadline-now, l.Places[i].Asked)
 		c.Owner = engine.ParseOwner(l.Places[i].Owner)
 		if l.Places[i].Held {
 			c.State = engine.Held // also if marked: it still takes its room
@@ -186,7 +187,16 @@ func (p *Place) expired(now time.Duration) bool { return p.Deadline <= now }
 
 // extend never moves a deadline earlier: a late, shorter renewal must not cut
 // a longer one (rule 4).
-func (p *Place) extend(now, want time.Duration) { p.Deadline = max(p.Deadline, now+want) }
+func (p *Place) extend(now, want time.Duration) {
+	p.Deadline, p.Asked = max(p.Deadline, now+want), max(p.Asked, want)
+}
+
+// bound is for clocks that step back, which moves every deadline away: a dead
+// holder would keep its name for as long as the step was, and a living one be
+// granted that much. What was asked for is enough for both, counted from now,
+// which is later than when it was asked. So no owner is cut short: none trusts
+// more than what it asked for, from when it asked.
+func (p *Place) bound(now time.Duration) { p.Deadline = min(p.Deadline, now+p.Asked) }
 
 // find is the index of a claim that has not expired, or -1. A claim past its
 // deadline is gone for its owner even while its record stands (rule 5).
@@ -220,6 +230,9 @@ func (l *Line) remove(which func(*Place) bool) {
 // who became held is told, except subject, whose reply says it.
 func (l *Line) settle(now time.Duration, name string, subject engine.ID) (notes []Note) {
 	l.remove(func(p *Place) bool { return p.expired(now) })
+	for i := range l.Places {
+		l.Places[i].bound(now)
+	}
 	sum := int64(0)
 	var became []int
 	for i := range l.Places {

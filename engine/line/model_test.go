@@ -26,6 +26,7 @@ type mclaim struct {
 	units    int32
 	limit    int32
 	deadline time.Duration
+	asked    time.Duration // the longest life anybody asked for it at once
 	detached bool
 	marked   bool
 	known    bool // was held after the last step
@@ -128,6 +129,11 @@ func (m *model) drop(which func(*mclaim) bool) {
 func (m *model) after(now time.Duration, subject engine.ID) (notes []note) {
 	m.drop(func(c *mclaim) bool { return now >= c.deadline })
 	for _, c := range m.claims {
+		if c.deadline > now+c.asked { // as it would be, were it asked for now
+			c.deadline = now + c.asked
+		}
+	}
+	for _, c := range m.claims {
 		if m.held(now, c) && !c.known {
 			c.known = true
 			if c.id != subject {
@@ -172,9 +178,7 @@ func (m *model) claim(now time.Duration, name string, id engine.ID) engine.Claim
 
 func (m *model) join(now time.Duration, micros uint64, client string, r engine.Request) (engine.Claim, []note, error) {
 	if c := m.find(now, r.ID); c != nil {
-		if !c.marked && now+r.WaitTTL > c.deadline {
-			c.deadline = now + r.WaitTTL
-		}
+		c.extend(now, r.WaitTTL)
 		notes := m.after(now, r.ID)
 		return m.claim(now, r.Name, r.ID), notes, nil
 	}
@@ -192,7 +196,7 @@ func (m *model) join(now time.Duration, micros uint64, client string, r engine.R
 	}
 	m.drop(func(c *mclaim) bool { return c.id == r.Replaces })
 	var notes []note
-	c := &mclaim{id: r.ID, ticket: ticket, client: client, units: r.Units, limit: r.Limit, deadline: now + r.WaitTTL, detached: r.Detached}
+	c := &mclaim{id: r.ID, ticket: ticket, client: client, units: r.Units, limit: r.Limit, deadline: now + r.WaitTTL, asked: r.WaitTTL, detached: r.Detached}
 	m.claims = append(m.claims, c)
 	if r.NoWait && !m.held(now, c) {
 		m.drop(func(x *mclaim) bool { return x == c })
@@ -207,9 +211,21 @@ func (m *model) join(now time.Duration, micros uint64, client string, r engine.R
 	return m.claim(now, r.Name, r.ID), notes, nil
 }
 
+func (c *mclaim) extend(now, want time.Duration) {
+	switch {
+	case c.marked:
+		return
+	case want > c.asked:
+		c.asked = want
+	}
+	if now+want > c.deadline {
+		c.deadline = now + want
+	}
+}
+
 func (m *model) renew(now time.Duration, r engine.Renewal) (engine.Claim, []note) {
-	if c := m.find(now, r.ID); c != nil && !c.marked && now+r.Want > c.deadline {
-		c.deadline = now + r.Want
+	if c := m.find(now, r.ID); c != nil {
+		c.extend(now, r.Want)
 	}
 	notes := m.after(now, r.ID)
 	return m.claim(now, r.Name, r.ID), notes
@@ -261,6 +277,7 @@ type driver struct {
 	ids    []engine.ID                 // every claim ever asked for, newest last
 	best   map[engine.ID]engine.State  // highest state ever reported
 	ends   map[engine.ID]time.Duration // latest deadline ever granted
+	asked  map[engine.ID]time.Duration // longest life ever asked for
 	woken  map[engine.ID]int           // notes that said held for the first time
 	ticket uint64                      // the highest given
 }
@@ -268,7 +285,7 @@ type driver struct {
 const lockName = "n"
 
 func newDriver(pick func(string, int) int, fail func(string, ...any)) *driver {
-	return &driver{pick: pick, fail: fail, best: map[engine.ID]engine.State{}, ends: map[engine.ID]time.Duration{}, woken: map[engine.ID]int{}}
+	return &driver{pick: pick, fail: fail, now: 1000, best: map[engine.ID]engine.State{}, ends: map[engine.ID]time.Duration{}, asked: map[engine.ID]time.Duration{}, woken: map[engine.ID]int{}}
 }
 
 func (d *driver) id(n int) (id engine.ID) {
@@ -286,11 +303,18 @@ func (d *driver) some() engine.ID {
 
 func (d *driver) step() {
 	d.now += time.Duration(d.pick("passes", 4))
+	if d.pick("step of the clock", 16) == 15 {
+		d.now += time.Duration(d.pick("by", 60) - 40)
+		for id, end := range d.ends {
+			d.ends[id] = min(end, d.now+d.asked[id])
+		}
+	}
 	switch d.pick("step", 10) {
 	case 0, 1, 2, 3:
 		d.join()
 	case 4, 5, 6:
 		r := engine.Renewal{Name: lockName, ID: d.some(), Want: time.Duration(1 + d.pick("want", 12))}
+		d.asked[r.ID] = max(d.asked[r.ID], r.Want)
 		got, notes := d.line.Renew(d.now, r)
 		want, expect := d.model.renew(d.now, r)
 		d.reply("Renew", got, want, notes, expect)
@@ -347,6 +371,7 @@ func (d *driver) join() {
 		// a ticket of its own.
 		delete(d.best, r.ID)
 		delete(d.ends, r.ID)
+		delete(d.asked, r.ID)
 		delete(d.woken, r.ID)
 	}
 	switch d.pick("flavour", 6) {
@@ -359,10 +384,11 @@ func (d *driver) join() {
 	case 2:
 		r.Detached = true
 	}
+	d.asked[r.ID] = max(d.asked[r.ID], r.WaitTTL)
 	// The engine's wall clock runs, stands still, or was set back.
 	micros := []uint64{0, d.ticket, d.ticket + 5, 1}[d.pick("clock", 4)]
 	client := fmt.Sprint(d.pick("client", 4))
-	before := fmt.Sprint(d.line)
+	before, fresh := fmt.Sprint(d.line), d.model.find(d.now, r.ID) == nil
 	got, notes, err := d.line.Join(d.now, micros, client, r)
 	want, expect, wantErr := d.model.join(d.now, micros, client, r)
 	if !errors.Is(err, wantErr) {
@@ -374,7 +400,7 @@ func (d *driver) join() {
 		}
 		return
 	}
-	if old := d.best[r.ID]; old == engine.Unknown && got.State != engine.Gone {
+	if fresh && got.State != engine.Gone {
 		if got.Ticket <= d.ticket || got.Ticket < micros {
 			d.fail("ticket %d follows %d, with the clock at %d", got.Ticket, d.ticket, micros)
 		}
@@ -398,7 +424,9 @@ func (d *driver) reply(op string, got, want engine.Claim, notes []line.Note, exp
 	}
 	d.rises(op, got)
 	if got.State == engine.Waiting || got.State == engine.Held {
-		if end := d.now + got.TTL; end < d.ends[got.ID] {
+		if asked := d.asked[got.ID]; got.TTL > asked {
+			d.fail("%s grants %v, of a claim for which %v was asked at most", op, got.TTL, asked)
+		} else if end := d.now + got.TTL; end < d.ends[got.ID] {
 			d.fail("%s moves a deadline from %v to %v", op, d.ends[got.ID], end)
 		} else {
 			d.ends[got.ID] = end
@@ -483,7 +511,7 @@ func (d *driver) compare() {
 		}
 		want := engine.Claim{
 			Name: lockName, Ticket: m.ticket, Units: m.units, Limit: m.limit,
-			State: state, Contended: contended, Evicted: m.marked, TTL: m.deadline - d.now,
+			State: state, Contended: contended, Evicted: m.marked, TTL: min(m.deadline-d.now, m.asked),
 		}
 		if fmt.Sprintf("%+v", c) != fmt.Sprintf("%+v", want) || c.ID != want.ID {
 			d.fail("place %d is shown as\n%+v, want\n%+v", i, c, want)

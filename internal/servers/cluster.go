@@ -31,7 +31,24 @@ func RedisCluster(t TB, o *RedisOptions) *ClusterSetup {
 
 // StartCluster starts six nodes. Node i+3 replicates node i; a shard that is
 // lost does not stop the others (cluster-require-full-coverage no).
-func StartCluster(o *RedisOptions) (_ *ClusterSetup, err error) {
+func StartCluster(o *RedisOptions) (*ClusterSetup, error) {
+	return startCluster(o, make([]*Host, 3))
+}
+
+// RedisClusterOn is RedisCluster on three hosts: node i on host i, and what
+// replicates it on the next.
+func RedisClusterOn(t TB, n *Network, o *RedisOptions) *ClusterSetup {
+	t.Helper()
+	Need(t, "redis-server")
+	c, err := startCluster(o, n.Hosts)
+	if err != nil {
+		t.Fatalf("Redis Cluster: %v", err)
+	}
+	closing(t, c.Tail, c.Close)
+	return c
+}
+
+func startCluster(o *RedisOptions, hosts []*Host) (_ *ClusterSetup, err error) {
 	if o == nil {
 		o = &RedisOptions{}
 	}
@@ -44,6 +61,7 @@ func StartCluster(o *RedisOptions) (_ *ClusterSetup, err error) {
 		}
 	}()
 	for i := range 6 {
+		opts.Host = hosts[(i+i/3)%3]
 		node, err := StartRedis(&opts)
 		if err != nil {
 			return nil, err

@@ -10,9 +10,11 @@
 //	defer r.Close()
 //
 // What it promises: a server is only ever ended by its own process id, it
-// never listens on a default port or off loopback, and on Linux it dies with
-// the process that started it, even if that one is killed with -9.
+// never listens on a default port or off loopback (except on a host of a
+// [Network], which nobody else can reach), and on Linux it dies with the process
+// that started it, even if that one is killed with -9.
 //
 // [Proxy] stands between a client and a server and counts, delays, holds, cuts
-// and loses what passes.
+// and loses what passes. [Network] is named hosts that can be cut off, with
+// what runs on them.
 package servers

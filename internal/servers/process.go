@@ -24,6 +24,7 @@ type Command struct {
 	Args    []string
 	Dir     string   // working folder; the log is written here
 	Env     []string // in addition to this process's
+	Host    *Host    // where to run it; nil: here
 }
 
 // Start runs a command. It has its own process group, so that a terminal's
@@ -38,7 +39,11 @@ func Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(path, c.Args...)
+	whole := append([]string{path}, c.Args...)
+	if c.Host != nil {
+		whole = append(inside(c.Host.namespace), whole...)
+	}
+	p.cmd = exec.Command(whole[0], whole[1:]...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.Dir, out, out
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.SysProcAttr = childAttr()

@@ -20,6 +20,8 @@ type RedisOptions struct {
 	TLS      bool     // also listen with TLS, certificate signed by CAFile
 	Durable  bool     // append-only file, synced with every write
 	Args     []string // further configuration: "--maxmemory", "2mb"
+	Env      []string // in addition to this process's
+	Host     *Host    // where it runs; nil: here, on loopback
 
 	cluster  bool
 	sentinel string // the content of a Sentinel's configuration
@@ -27,7 +29,7 @@ type RedisOptions struct {
 
 // RedisServer is one redis-server or redis-sentinel process.
 type RedisServer struct {
-	Addr    string // 127.0.0.1:port
+	Addr    string // 127.0.0.1:port, or that of its host
 	TLSAddr string // 127.0.0.1:port, with RedisOptions.TLS
 	CAFile  string // PEM of the authority that signed its certificate
 	Socket  string // path of its Unix socket
@@ -91,10 +93,14 @@ func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	address, protected := "127.0.0.1", "yes"
+	if o.Host != nil {
+		address, protected = o.Host.Addr, "no" // whoever can reach it there may
+	}
+	s.Addr = net.JoinHostPort(address, strconv.Itoa(port))
 	conf := []string{
-		"bind 127.0.0.1", "port " + strconv.Itoa(port), "unixsocket " + s.Socket, "unixsocketperm 700",
-		"dir " + dir, "daemonize no", "protected-mode yes",
+		"bind " + address, "port " + strconv.Itoa(port), "unixsocket " + s.Socket, "unixsocketperm 700",
+		"dir " + dir, "daemonize no", "protected-mode " + protected,
 	}
 	if o.sentinel == "" {
 		conf = append(conf, `save ""`, "repl-diskless-sync-delay 0", "repl-diskless-sync yes")
@@ -139,7 +145,7 @@ func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
 
 func (s *RedisServer) start() error {
 	os.Remove(s.Socket) // of a killed predecessor
-	p, err := Start(Command{Program: "redis-server", Args: s.args, Dir: s.Dir})
+	p, err := Start(Command{Program: "redis-server", Args: s.args, Dir: s.Dir, Env: s.opts.Env, Host: s.opts.Host})
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// SentinelSetup is a primary with one replica, watched by three Sentinels.
+// SentinelSetup is a primary with its replicas, watched by three Sentinels.
 type SentinelSetup struct {
 	Master    string // the name that Sentinels know the primary by
 	Nodes     []*RedisServer
@@ -30,7 +31,24 @@ func Sentinel(t TB, o *RedisOptions) *SentinelSetup {
 // StartSentinel starts a primary, a replica and three Sentinels, which fail
 // over about a second after the primary died. The options are those of the two
 // nodes.
-func StartSentinel(o *RedisOptions) (_ *SentinelSetup, err error) {
+func StartSentinel(o *RedisOptions) (*SentinelSetup, error) {
+	return startSentinel(o, make([]*Host, 2), make([]*Host, 3))
+}
+
+// SentinelOn is Sentinel with a node and a Sentinel on each of three hosts. The
+// primary is on the first.
+func SentinelOn(t TB, n *Network, o *RedisOptions) *SentinelSetup {
+	t.Helper()
+	Need(t, "redis-server", "redis-sentinel")
+	s, err := startSentinel(o, n.Hosts, n.Hosts)
+	if err != nil {
+		t.Fatalf("Sentinel: %v", err)
+	}
+	closing(t, s.Tail, s.Close)
+	return s
+}
+
+func startSentinel(o *RedisOptions, nodes, sentinels []*Host) (_ *SentinelSetup, err error) {
 	if o == nil {
 		o = &RedisOptions{}
 	}
@@ -40,19 +58,23 @@ func StartSentinel(o *RedisOptions) (_ *SentinelSetup, err error) {
 			s.Close()
 		}
 	}()
-	for range 2 {
-		node, err := StartRedis(o)
+	for _, where := range nodes {
+		opts := *o
+		opts.Host = where
+		node, err := StartRedis(&opts)
 		if err != nil {
 			return nil, err
 		}
 		s.Nodes = append(s.Nodes, node)
 	}
 	host, port, _ := net.SplitHostPort(s.Nodes[0].Addr)
-	if _, err := s.Nodes[1].Do("REPLICAOF", host, port); err != nil {
-		return nil, err
-	}
-	if err := until(startBound, func() error { return linked(s.Nodes[1]) }); err != nil {
-		return nil, err
+	for _, node := range s.Nodes[1:] {
+		if _, err := node.Do("REPLICAOF", host, port); err != nil {
+			return nil, err
+		}
+		if err := until(startBound, func() error { return linked(node) }); err != nil {
+			return nil, err
+		}
 	}
 	conf := []string{
 		fmt.Sprintf("sentinel monitor %s %s %s 2", s.Master, host, port),
@@ -62,8 +84,8 @@ func StartSentinel(o *RedisOptions) (_ *SentinelSetup, err error) {
 	if o.Password != "" {
 		conf = append(conf, fmt.Sprintf("sentinel auth-pass %s %s", s.Master, o.Password))
 	}
-	for range 3 {
-		one, err := StartRedis(&RedisOptions{sentinel: strings.Join(conf, "\n")})
+	for _, where := range sentinels {
+		one, err := StartRedis(&RedisOptions{Host: where, sentinel: strings.Join(conf, "\n")})
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +129,7 @@ func (s *SentinelSetup) Primary() (*RedisServer, error) {
 	return nil, errors.New("the Sentinels agree on no living primary")
 }
 
-// Replica is the node that is not the primary.
+// Replica is the first node that is not the primary.
 func (s *SentinelSetup) Replica() (*RedisServer, error) {
 	primary, err := s.Primary()
 	if err != nil {
@@ -119,20 +141,21 @@ func (s *SentinelSetup) Replica() (*RedisServer, error) {
 	return s.Nodes[0], nil
 }
 
-// Healthy waits until the replica follows the primary and every Sentinel
-// agrees and knows both nodes and both other Sentinels: ready for a failover.
+// Healthy waits until the replicas follow the primary and every Sentinel agrees
+// and knows all nodes and both other Sentinels: ready for a failover.
 func (s *SentinelSetup) Healthy(bound time.Duration) error {
 	return until(bound, func() error {
 		primary, err := s.Primary()
 		if err != nil {
 			return err
 		}
-		replica, err := s.Replica()
-		if err != nil {
-			return err
-		}
-		if err := linked(replica); err != nil {
-			return err
+		for _, node := range s.Nodes {
+			if node == primary {
+				continue
+			}
+			if err := linked(node); err != nil {
+				return err
+			}
 		}
 		for _, one := range s.Sentinels {
 			v, err := one.Do("SENTINEL", "master", s.Master)
@@ -140,7 +163,7 @@ func (s *SentinelSetup) Healthy(bound time.Duration) error {
 				return err
 			}
 			f := pairs(v)
-			if f["flags"] != "master" || f["num-slaves"] != "1" || f["num-other-sentinels"] != "2" ||
+			if f["flags"] != "master" || f["num-slaves"] != strconv.Itoa(len(s.Nodes)-1) || f["num-other-sentinels"] != "2" ||
 				net.JoinHostPort(f["ip"], f["port"]) != primary.Addr {
 				return fmt.Errorf("a Sentinel sees %s:%s as %s with %s replicas and %s other Sentinels",
 					f["ip"], f["port"], f["flags"], f["num-slaves"], f["num-other-sentinels"])

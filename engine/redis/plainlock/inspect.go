@@ -14,7 +14,8 @@ import (
 )
 
 // Evict implements [engine.Engine]. Only holds that came through leasehold have
-// a ticket; those of other programs cannot be evicted.
+// a ticket; those of other programs end by their expiry. One that has no expiry
+// would never end: with ticket 0 and now it is removed.
 func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := engine.CheckName(name); err != nil {
 		return err
@@ -34,6 +35,8 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 		return wire.Explain(err, keys[0])
 	case n == 1:
 		return nil
+	case n == 2:
+		return fmt.Errorf("another program holds it: only a key without expiry can be removed, and only at once: %w", engine.ErrNoClaim)
 	case a.Unsure != nil:
 		return wire.Explain(a.Unsure, keys[0])
 	}
@@ -70,13 +73,13 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	}
 	c := engine.Claim{
 		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
-		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(left) * time.Millisecond,
+		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
 	}
 	if ticket == 0 {
 		c.Owner.Label = "another program on this key"
 	}
 	if left < 0 {
-		c.TTL = engine.MaxTTL // it has no expiry at all
+		c.TTL = 0 // it has no expiry
 	}
 	l.Limit, l.Claims = engine.Max, []engine.Claim{c}
 	return l, nil

@@ -7,7 +7,7 @@
 
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
-local last = redis.call('HMGET', KEYS[2], 'ticket', 'id', 'owner', 'evicted')
+local last = redis.call('HMGET', KEYS[2], 'ticket', 'id', 'owner', 'evicted', 'asked')
 local left = redis.call('PTTL', KEYS[1])
 if value ~= last[2] then return {left, '0', '', 0} end
-return {left, last[1], last[3] or '', last[4] == value and 1 or 0}
+return {math.min(left, tonumber(last[5])), last[1], last[3] or '', last[4] == value and 1 or 0}

@@ -16,10 +16,8 @@
 //
 //   - One server: at most the limit hold, as long as it neither restarts
 //     without its data nor has its clock stepped.
-//   - Sentinel, Cluster: the same until a failover. A new primary may not have
-//     heard of a grant and may grant it again: both then hold, and the first
-//     learns of it at its next renewal. ?replicas=n makes that rarer, not
-//     impossible. Fence what matters with the token.
+//   - Sentinel, Cluster: the same until a failover; see below. Fence what
+//     matters with the token.
 //   - Tokens rise: a ticket is the larger of the last one plus 1 and the
 //     server's clock in microseconds. A name's last ticket is remembered for one
 //     to two hours after its line. So a ticket can fall only if that memory is
@@ -27,9 +25,36 @@
 //     has stepped back as well, or a failover's new clock is behind.
 //   - A dead process's claims end by their TTL, by the server's clock.
 //
-// What it cannot promise: Redis keys expire by the wall clock of the server.
-// Stepping that clock forward by a TTL frees every lock. Run the servers with a
-// clock that is slewed, not stepped.
+// What it cannot promise: a server goes by its wall clock. A step forward ends
+// early whatever has less than the step left, and its holder learns that at its
+// next renewal, a third of a TTL later at most. A step back lets nobody hold for
+// longer than asked for: from the first call after it, no deadline is further
+// ahead than the longest TTL its claim asked for. A step back that is later
+// corrected is a step forward. Run the servers with a clock that is slewed, not
+// stepped.
+//
+// # Failover
+//
+// A new primary may not have heard of a grant, and may grant it again. Where the
+// old one is dead, or becomes a replica, its holder learns that at its next
+// renewal. An old primary that is only cut off goes on answering, though: a holder
+// on its side of the network renews there, while the new primary grants the name
+// as soon as the claim has expired there, even if it knew of it.
+//
+//   - Sentinel: both hold for as long as the network is parted. ?replicas=1 ends
+//     that: a renewal that no replica has acknowledged is not believed, so the
+//     first holder has lost when the claim expires on the other side. It needs two
+//     replicas: with one, nothing is granted while one server is away. Without
+//     it, set min-replicas-to-write 1 and min-replicas-max-lag 2 on the servers: the
+//     old primary then stops taking writes after some 3 s, and both may hold for
+//     about so long.
+//   - Cluster: a primary that misses the majority stops by itself after
+//     cluster-node-timeout (15 s unless it is set), and both may hold for about so
+//     long. ?replicas=1 helps as above.
+//
+// Neither makes it impossible: the replica that is promoted may be another than
+// the one that acknowledged. So the guarantee is "may grant twice" with them too,
+// and who requires better is refused.
 //
 // # Connections
 //

@@ -16,11 +16,11 @@ local before, behind = struct.pack('>c1I8', 'S', now), {} -- of what join stores
 
 -- Leaves the only claim there is.
 local function leave(key, m, id)
-	if not m or string.byte(m) ~= 83 or #m <= 58 or string.sub(m, 43, 58) ~= id or struct.unpack('>I8', m, 18) <= now then
+	if not m or string.byte(m) ~= 83 or #m <= 66 or string.sub(m, 51, 66) ~= id or struct.unpack('>I8', m, 18) <= now then
 		return false
 	end
 	local done = redis.pcall('HSET', key, 'm', 'E' .. string.sub(m, 2, 17))
-	return type(done) ~= 'table' and string.sub(m, 26, 42)
+	return type(done) ~= 'table' and string.sub(m, 34, 50)
 end
 
 -- Joins where nobody is in line.
@@ -35,7 +35,7 @@ local function join(key, m, claim, ttl)
 	end
 	local tail = behind[ttl] -- the same for nearly all of them
 	if not tail then
-		tail = struct.pack('>I8I8', deadline, now)
+		tail = struct.pack('>I8I8I8', deadline, ttl, now)
 		behind[ttl] = tail
 	end
 	if expiry >= deadline + KEEP / 2 then

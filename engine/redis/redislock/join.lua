@@ -34,34 +34,34 @@ if not m or string.byte(m) == 69 and #m == 17 then
 	local rearm = expiry < deadline + KEEP / 2
 	if rearm then expiry = deadline + KEEP end
 	redis.call('HSET', key, 'm',
-		struct.pack('>c1I8I8I8I8', 'S', ticket, expiry, deadline, ticket) .. ARGV[1])
+		struct.pack('>c1I8I8I8I8I8', 'S', ticket, expiry, deadline, ARGV[2], ticket) .. ARGV[1])
 	if rearm then redis.call('PEXPIREAT', key, math.ceil(expiry / 1000)) end
 	return ticket
 end
 
--- Others wait already, or will have to: a contended lock. Nobody has expired, so
--- this claim goes behind the last one, and a holder who has not heard that
+-- Others wait already, or will have to: a contended lock. Nobody has expired, nor
+-- has the clock stepped back, so this claim goes behind the last one, and a holder who has not heard that
 -- somebody waits is told. Whatever is less simple goes the long way, which does
 -- the same for this case and costs several times as much.
 local ttl = tonumber(ARGV[2])
-if string.byte(m) == 81 and #m == 98 and not ARGV[3] then
-	local last, expiry, soonest, tail, untold, limited = struct.unpack('>I8I8I8c16I4c4', m, 2)
+if string.byte(m) == 81 and #m == 106 and not ARGV[3] then
+	local last, expiry, soonest, seen, tail, untold, limited = struct.unpack('>I8I8I8I8c16I4c4', m, 2)
 	local flags, units, limit, id = struct.unpack('>Bc4c4c16', ARGV[1])
 	local deadline = now + ttl
-	if units == limited and limit == limited and now < soonest and last < now and expiry >= deadline + KEEP / 2
+	if units == limited and limit == limited and now < soonest and seen <= now and last < now and expiry >= deadline + KEEP / 2
 		and redis.call('HLEN', key) <= 10000 then
 		local two = redis.call('HMGET', key, id, tail)
 		if not two[1] then
-			local ahead, wait, none = two[2], string.sub(m, 74, 89), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+			local ahead, wait, none = two[2], string.sub(m, 82, 97), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 			local first = wait == none -- to wait: then the tail is the holder
 			if deadline < soonest then soonest = deadline end
-			redis.call('HSET', key, 'm', struct.pack('>c1I8I8I8c16I4', 'Q', now, expiry, soonest, id, 0)
-				.. string.sub(m, 46, 73) .. (first and id or wait) .. string.sub(m, 90),
+			redis.call('HSET', key, 'm', struct.pack('>c1I8I8I8I8c16I4', 'Q', now, expiry, soonest, now, id, 0)
+				.. string.sub(m, 54, 81) .. (first and id or wait) .. string.sub(m, 98),
 				tail, id .. string.sub(ahead, 17),
-				id, none .. tail .. struct.pack('>I8Bc4I8', now, flags - 1, units, deadline) .. string.sub(ARGV[1], 26))
+				id, none .. tail .. struct.pack('>I8Bc4I8I8', now, flags - 1, units, deadline, ttl) .. string.sub(ARGV[1], 26))
 			if not first then return -now end
 			if untold > 0 then
-				redis.pcall('PUBLISH', string.sub(ahead, 55, 54 + string.byte(ahead, 54)), tail .. '\6'
+				redis.pcall('PUBLISH', string.sub(ahead, 63, 62 + string.byte(ahead, 62)), tail .. '\6'
 					.. string.sub(ahead, 33, 40) .. string.sub(ahead, 42, 45) .. limited .. key)
 			end
 			local look = struct.unpack('>I8', ahead, 46) - now
@@ -80,7 +80,7 @@ local flags, units, limit, id = struct.unpack('>BI4I4c16', ARGV[1])
 -- first arrival.
 local p = find(l, now, id)
 if p then
-	if not p.evicted then extend(l, p, now + ttl) end
+	if not p.evicted then extend(l, p, now, ttl) end
 	settle(l, now, id)
 	local r = reply(l, now, id)
 	store(l, true)
@@ -109,7 +109,7 @@ if nowait then
 	end
 end
 p = {
-	id = id, ticket = ticket, deadline = now + ttl, units = units, detached = bit.band(flags, DETACHED) ~= 0,
+	id = id, ticket = ticket, deadline = now + ttl, asked = ttl, units = units, detached = bit.band(flags, DETACHED) ~= 0,
 	prev = l.tail, next = NONE, rest = string.sub(ARGV[1], 26), dirty = true,
 }
 if l.tail == NONE then l.first = id else

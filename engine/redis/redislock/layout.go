@@ -108,18 +108,18 @@ func parseLine(fields map[string]string) (l line.Line, err error) {
 	switch {
 	case m[0] == 'E' && len(m) == 17:
 		return l, nil
-	case m[0] == 'S' && len(m) > 58:
-		l.Last, l.Limit = u64(m[1:]), int32(u32(m[38:]))
-		err := addPlace(&l, m[42:58], u64(m[25:]), u64(m[17:]), u32(m[34:]), m[33], m[58:])
+	case m[0] == 'S' && len(m) > 66:
+		l.Last, l.Limit = u64(m[1:]), int32(u32(m[46:]))
+		err := addPlace(&l, m[50:66], u64(m[33:]), u64(m[17:]), u64(m[25:]), u32(m[42:]), m[41], m[66:])
 		return l, err
-	case (m[0] == 'F' || m[0] == 'Q') && len(m) == 98:
-		l.Last, l.Limit = u64(m[1:]), int32(u32(m[45:]))
-		untold, front := u32(m[41:]), m[57:73]
+	case (m[0] == 'F' || m[0] == 'Q') && len(m) == 106:
+		l.Last, l.Limit = u64(m[1:]), int32(u32(m[53:]))
+		untold, front := u32(m[49:]), m[65:81]
 		for id, record := range fields {
 			if id == "m" {
 				continue
 			}
-			if len(record) < 54 {
+			if len(record) < 62 {
 				return l, wire.ErrForeign
 			}
 			flags := record[40]
@@ -131,7 +131,7 @@ func parseLine(fields map[string]string) (l line.Line, err error) {
 					}
 				}
 			}
-			if err := addPlace(&l, id, u64(record[32:]), u64(record[45:]), u32(record[41:]), flags, record[53:]); err != nil {
+			if err := addPlace(&l, id, u64(record[32:]), u64(record[45:]), u64(record[53:]), u32(record[41:]), flags, record[61:]); err != nil {
 				return l, err
 			}
 		}
@@ -147,12 +147,12 @@ func parseLine(fields map[string]string) (l line.Line, err error) {
 	return l, wire.ErrForeign
 }
 
-func addPlace(l *line.Line, id string, ticket, deadline uint64, units uint32, flags byte, rest string) error {
+func addPlace(l *line.Line, id string, ticket, deadline, asked uint64, units uint32, flags byte, rest string) error {
 	if len(id) != 16 || len(rest) < 1+int(rest[0]) {
 		return wire.ErrForeign
 	}
 	p := line.Place{
-		Ticket: ticket, Deadline: time.Duration(deadline) * time.Microsecond, Units: int32(units),
+		Ticket: ticket, Deadline: time.Duration(deadline) * time.Microsecond, Asked: time.Duration(asked) * time.Microsecond, Units: int32(units),
 		Held: flags&1 != 0, Detached: flags&2 != 0, Evicted: flags&4 != 0, Told: flags&8 != 0,
 		Client: rest[1 : 1+int(rest[0])], Owner: rest[1+int(rest[0]):],
 	}

@@ -20,31 +20,32 @@ local now = t[1] * 1000000 + t[2]
 -- The only claim there is goes: the uncontended lock. Where there is no memory
 -- for the write, the key goes instead: it must always be possible to leave, and
 -- the clock alone then lets tickets rise.
-if string.byte(m) == 83 and #m > 58 and string.sub(m, 43, 58) == id then
+if string.byte(m) == 83 and #m > 66 and string.sub(m, 51, 66) == id then
 	local done = redis.pcall('HSET', key, 'm', 'E' .. string.sub(m, 2, 17))
 	if type(done) == 'table' then
 		if not string.find(done.err, 'OOM', 1, true) then return done end
 		redis.call('DEL', key)
 	end
 	if struct.unpack('>I8', m, 18) <= now then return struct.pack('>BI8I4I4I8I8', 3, 0, 0, 0, 0, 0) end
-	return string.sub(m, 26, 42)
+	return string.sub(m, 34, 50)
 end
 
 -- The holder of a contended lock goes and hands over to the next. Nobody has
--- expired, so this is all there is to do; whatever is less simple goes the long
+-- expired, nor has the clock stepped back, so this is all there is to do; whatever is less simple goes the long
 -- way, which does the same for this case and costs several times as much.
-if string.byte(m) == 81 and #m == 98 and string.sub(m, 58, 73) == id and now < struct.unpack('>I8', m, 18) then
-	local nextid, none = string.sub(m, 74, 89), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-	if nextid ~= none then
-		local theirs, limit = redis.call('HGET', key, nextid), string.sub(m, 46, 49)
+if string.byte(m) == 81 and #m == 106 and string.sub(m, 66, 81) == id then
+	local nextid, none = string.sub(m, 82, 97), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+	local soonest, seen = struct.unpack('>I8I8', m, 18)
+	if nextid ~= none and now < soonest and seen <= now then
+		local theirs, limit = redis.call('HGET', key, nextid), string.sub(m, 54, 57)
 		local behind = string.sub(theirs, 1, 16)
 		local last = behind == none -- nobody waits any more, so one holder is untold
 		redis.call('HDEL', key, id)
-		redis.call('HSET', key, 'm', string.sub(m, 1, 41) .. (last and '\0\0\0\1' or '\0\0\0\0')
-			.. string.sub(m, 46, 57) .. nextid .. behind .. string.sub(theirs, 33, 41))
-		redis.pcall('PUBLISH', string.sub(theirs, 55, 54 + string.byte(theirs, 54)), nextid .. (last and '\2' or '\6')
+		redis.call('HSET', key, 'm', string.sub(m, 1, 49) .. (last and '\0\0\0\1' or '\0\0\0\0')
+			.. string.sub(m, 54, 65) .. nextid .. behind .. string.sub(theirs, 33, 41))
+		redis.pcall('PUBLISH', string.sub(theirs, 63, 62 + string.byte(theirs, 62)), nextid .. (last and '\2' or '\6')
 			.. string.sub(theirs, 33, 40) .. string.sub(theirs, 42, 45) .. limit .. key)
-		return string.sub(m, 90) .. limit .. limit .. '\1' -- it takes the whole limit
+		return string.sub(m, 98) .. limit .. limit .. '\1' -- it takes the whole limit
 	end
 end
 

@@ -16,6 +16,11 @@
 -- reads everybody raises it to the true minimum. Living waiters renew long
 -- before their deadlines, so that happens about once in their lifetime.
 --
+-- A clock that steps back moves every deadline away. So a claim also remembers
+-- the longest lifetime it asked for, and its deadline is never further ahead
+-- than that. m.seen, the clock when m was written, says whether it can be: it
+-- was not further ahead then.
+--
 -- Times are microseconds by this server's TIME, and tickets are such times too:
 -- below 2^53, so Lua's doubles hold them exactly. Tokens would not fit and are
 -- never computed here.
@@ -32,14 +37,14 @@ local NEVER = 9007199254740991
 -- What m says in forms F and Q, and a claim's field. The scripts' short ways cut
 -- these at fixed places, so their order is chosen for them.
 -- In form Q m also has the front's ticket and flags, as its field has them.
-local HEAD = '>c1I8I8I8c16I4I4I8c16c16c9' -- form, last, expiry, soonest, tail, untold, limit, sum, first, wait, front
-local FIELD = '>c16c16I8BI4I8' -- next, prev, ticket, flags, units, deadline, then rest
+local HEAD = '>c1I8I8I8I8c16I4I4I8c16c16c9' -- form, last, expiry, soonest, seen, tail, untold, limit, sum, first, wait, front
+local FIELD = '>c16c16I8BI4I8I8' -- next, prev, ticket, flags, units, deadline, asked, then rest
 
 -- rest is the claim's client (its channel: length, text) and its owner. They
 -- are carried along unread.
-local function claim(id, next, prev, ticket, flags, units, deadline, rest)
+local function claim(id, next, prev, ticket, flags, units, deadline, asked, rest)
 	return {
-		id = id, ticket = ticket, deadline = deadline, units = units,
+		id = id, ticket = ticket, deadline = deadline, asked = asked, units = units,
 		held = bit.band(flags, HELD) ~= 0, detached = bit.band(flags, DETACHED) ~= 0,
 		evicted = bit.band(flags, EVICTED) ~= 0, told = bit.band(flags, TOLD) ~= 0,
 		prev = prev, next = next, rest = rest,
@@ -53,8 +58,8 @@ end
 
 -- A claim from its field.
 local function parse(l, id, raw)
-	local next, prev, ticket, flags, units, deadline = struct.unpack(FIELD, raw)
-	local p = claim(id, next, prev, ticket, flags, units, deadline, string.sub(raw, 54))
+	local next, prev, ticket, flags, units, deadline, asked = struct.unpack(FIELD, raw)
+	local p = claim(id, next, prev, ticket, flags, units, deadline, asked, string.sub(raw, 62))
 	if l.form == 'Q' then
 		p.held, p.told = id == l.front, id == l.front and l.fronttold
 	end
@@ -63,14 +68,14 @@ local function parse(l, id, raw)
 end
 
 local function format(p)
-	return struct.pack(FIELD, p.next, p.prev, p.ticket, flagged(p), p.units, p.deadline) .. p.rest
+	return struct.pack(FIELD, p.next, p.prev, p.ticket, flagged(p), p.units, p.deadline, p.asked) .. p.rest
 end
 
 -- The line from m (false: no such key), or nil if m is not ours.
 local function open(key, m)
 	local l = {
 		key = key, form = 'E', last = 0, expiry = 0, limit = 0, sum = 0, whole = true,
-		untold = 0, soonest = NEVER, first = NONE, wait = NONE, tail = NONE,
+		untold = 0, soonest = NEVER, seen = 0, first = NONE, wait = NONE, tail = NONE,
 		claims = {}, gone = {}, notes = {}, changed = false,
 	}
 	if not m then
@@ -79,21 +84,21 @@ local function open(key, m)
 	l.form = string.sub(m, 1, 1)
 	if l.form == 'E' and #m == 17 then
 		l.last, l.expiry = struct.unpack('>I8I8', m, 2)
-	elseif l.form == 'S' and #m > 58 then
-		local deadline, ticket, flags, units, id
-		l.last, l.expiry, deadline, ticket, flags, units, l.limit, id = struct.unpack('>I8I8I8I8BI4I4c16', m, 2)
-		local p = claim(id, NONE, NONE, ticket, flags, units, deadline, string.sub(m, 59))
+	elseif l.form == 'S' and #m > 66 then
+		local deadline, asked, ticket, flags, units, id
+		l.last, l.expiry, deadline, asked, ticket, flags, units, l.limit, id = struct.unpack('>I8I8I8I8I8BI4I4c16', m, 2)
+		local p = claim(id, NONE, NONE, ticket, flags, units, deadline, asked, string.sub(m, 67))
 		l.claims[id] = p
-		l.first, l.tail, l.soonest, l.whole = id, id, p.deadline, units == l.limit
+		l.first, l.tail, l.soonest, l.seen, l.whole = id, id, deadline, deadline - asked, units == l.limit
 		if p.held then
 			l.sum = p.units
 			if not p.told and not p.evicted then l.untold = 1 end
 		else
 			l.wait = id
 		end
-	elseif (l.form == 'F' or l.form == 'Q') and #m == 98 then
+	elseif (l.form == 'F' or l.form == 'Q') and #m == 106 then
 		local form
-		form, l.last, l.expiry, l.soonest, l.tail, l.untold, l.limit, l.sum, l.first, l.wait, l.said = struct.unpack(HEAD, m)
+		form, l.last, l.expiry, l.soonest, l.seen, l.tail, l.untold, l.limit, l.sum, l.first, l.wait, l.said = struct.unpack(HEAD, m)
 		l.whole, l.front, l.fronttold = form == 'Q', l.first, l.untold == 0
 	else
 		return nil
@@ -150,9 +155,12 @@ local function readall(l)
 	end
 end
 
--- Removes what has expired, before anything is decided.
+-- Removes what has expired, before anything is decided, and has nobody stay for
+-- longer than asked where the clock stepped back.
 local function purge(l, now)
-	if now < l.soonest then return end
+	local back = now < l.seen
+	l.seen = now
+	if now < l.soonest and not back then return end
 	readall(l)
 	local id, soonest = l.first, NEVER
 	while id ~= NONE do
@@ -160,8 +168,12 @@ local function purge(l, now)
 		id = p.next
 		if p.deadline <= now then
 			remove(l, p)
-		elseif p.deadline < soonest then
-			soonest = p.deadline
+		else
+			if p.deadline > now + p.asked then
+				p.deadline = now + p.asked
+				change(l, p)
+			end
+			if p.deadline < soonest then soonest = p.deadline end
 		end
 	end
 	l.soonest, l.changed = soonest, true
@@ -234,9 +246,13 @@ local function find(l, now, id)
 end
 
 -- No call moves a deadline earlier.
-local function extend(l, p, deadline)
-	if deadline > p.deadline then
-		p.deadline = deadline
+local function extend(l, p, now, want)
+	if now + want > p.deadline then
+		p.deadline = now + want
+		change(l, p)
+	end
+	if want > p.asked then
+		p.asked = want
 		change(l, p)
 	end
 end
@@ -294,7 +310,7 @@ local function store(l, joining)
 			end
 			if l.first == l.tail then
 				local p = get(l, l.first)
-				args[3] = struct.pack('>c1I8I8I8I8BI4I4c16', 'S', l.last, l.expiry, p.deadline, p.ticket,
+				args[3] = struct.pack('>c1I8I8I8I8I8BI4I4c16', 'S', l.last, l.expiry, p.deadline, p.asked, p.ticket,
 					flagged(p), p.units, l.limit, p.id) .. p.rest
 				l.gone[#l.gone + 1] = p.id
 			else
@@ -304,7 +320,7 @@ local function store(l, joining)
 				elseif l.first ~= l.front then
 					l.said = string.sub(redis.call('HGET', l.key, l.first), 33, 41)
 				end
-				args[3] = struct.pack(HEAD, l.whole and 'Q' or 'F', l.last, l.expiry, l.soonest, l.tail,
+				args[3] = struct.pack(HEAD, l.whole and 'Q' or 'F', l.last, l.expiry, l.soonest, l.seen, l.tail,
 					l.untold, l.limit, l.sum, l.first, l.wait, l.said)
 				for id, p in pairs(l.claims) do
 					if p and (p.dirty or not fields) then

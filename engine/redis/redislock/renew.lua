@@ -9,17 +9,17 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 
--- A claim alone in its line, held, not marked, and not told that somebody waits
--- (who left since): as most are. Writing its deadline is all; only if that
+-- A claim alone in its line, held, not marked, not told that somebody waits (who
+-- left since), and no clock that stepped back: as most are. Writing its deadline is all; only if that
 -- finds no memory, or the key's expiry must move, does the whole line go to
 -- work. Returns nothing if it is not so simple.
 local function alone(key, m, id, want)
-	local expiry, deadline, ticket, flags, units, limit = struct.unpack('>I8I8I8BI4I4', m, 10)
-	if deadline <= now or flags >= 4 then return nil end
+	local expiry, deadline, asked, ticket, flags, units, limit = struct.unpack('>I8I8I8I8BI4I4', m, 10)
+	if deadline <= now or deadline > now + asked or flags >= 4 then return nil end
 	local later = now + want
 	if later > deadline then
 		if expiry < later + KEEP / 2 then return nil end
-		local done = redis.pcall('HSET', key, 'm', string.sub(m, 1, 17) .. struct.pack('>I8', later) .. string.sub(m, 26))
+		local done = redis.pcall('HSET', key, 'm', string.sub(m, 1, 17) .. struct.pack('>I8I8', later, math.max(asked, want)) .. string.sub(m, 34))
 		if type(done) == 'table' then return nil end
 		deadline = later
 	end
@@ -33,7 +33,7 @@ for i, key in ipairs(KEYS) do
 	local id, want = struct.unpack('>c16I8', ARGV[i])
 	local m = redis.pcall('HGET', key, 'm')
 	local l
-	if m and type(m) ~= 'table' and string.byte(m) == 83 and #m > 58 and string.sub(m, 43, 58) == id then
+	if m and type(m) ~= 'table' and string.byte(m) == 83 and #m > 66 and string.sub(m, 51, 66) == id then
 		out[i] = alone(key, m, id, want)
 	end
 	if out[i] then
@@ -47,7 +47,7 @@ for i, key in ipairs(KEYS) do
 		-- done
 	elseif l then
 		local p = find(l, now, id)
-		if p and not p.evicted then extend(l, p, now + want) end
+		if p and not p.evicted then extend(l, p, now, want) end
 		settle(l, now, id)
 		out[i] = reply(l, now, id)
 		store(l, false)

@@ -1,0 +1,5 @@
+package plainlock
+
+import "testing"
+
+func TestClockSteps(t *testing.T) { kit.ClockSteps(t) }

@@ -1,0 +1,5 @@
+package redislock
+
+import "testing"
+
+func TestClockSteps(t *testing.T) { kit.ClockSteps(t) }
