@@ -1,0 +1,177 @@
+package claims
+
+import (
+	"time"
+
+	"leasehold/engine"
+)
+
+// Enter is a caller who asks. It is answered by one Deliver or Fail, now or
+// later, unless it gives up.
+func (m *Machine) Enter(now time.Duration, c *Caller) {
+	m.traceInput(now, "enter", c.Name, 0)
+	if m.closed {
+		m.fail(c, Closed, nil)
+		return
+	}
+	if m.reenter(now, c) {
+		return
+	}
+	k := key{c.Name, c.Units, c.Limit, c.TTL}
+	q := m.queues[k]
+	// What a caller wants for itself, or holds already, keeps it out of the
+	// shared queue: a holder that queued behind a local claim could wait for a
+	// sibling that waits for it, unseen by anybody who looks at the lines.
+	special := m.cfg.NoLend || !c.lendable()
+	own := special || m.holds(c)
+	if c.NoWait && !special && q != nil && q.head == nil && m.tryLocal(now, c, q, own) {
+		return
+	}
+	if own || c.NoWait {
+		q = &queue{key: k, solo: true}
+	} else if q == nil {
+		q = &queue{key: k}
+		m.queues[k] = q
+	}
+	q.push(c)
+	if cl := q.current; cl != nil && cl.phase == InUse && cl.exclusive() {
+		m.tellContended(cl)
+		m.listen(cl)
+	}
+	m.advance(now, q, false)
+}
+
+// tryLocal answers a caller that does not wait by what this process holds, if
+// it can; nobody queues for that.
+func (m *Machine) tryLocal(now time.Duration, c *Caller, q *queue, actor bool) bool {
+	cl := q.current
+	switch {
+	case cl == nil || !cl.proven(now):
+	case cl.phase == InUse && cl.exclusive():
+		// Certainly held, by us: no need to ask.
+		m.tellContended(cl)
+		m.fail(c, Held, nil)
+		return true
+	case cl.phase == InUse && actor:
+	case cl.fresh(now) && m.mayLend(now, cl):
+		// Also to an actor if it is idle: that is no queueing.
+		m.give(now, cl, c)
+		return true
+	}
+	return false
+}
+
+// GiveUp takes a caller out of its queue. It reports false if the caller was
+// answered already.
+func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
+	q := c.queue
+	if q == nil {
+		return false
+	}
+	m.traceInput(now, "give up", c.Name, 0)
+	q.remove(c)
+	c.Err = q.err
+	cl := q.current
+	if cl == nil {
+		return true
+	}
+	c.Ticket = cl.ticket
+	switch cl.phase {
+	case Unclear:
+		if q.head == nil {
+			m.doubt(now, cl)
+		} else {
+			// It may have been this caller's goroutine that asked; others still
+			// wait.
+			m.renewNow(now, cl)
+		}
+	case Joining:
+		if q.head == nil {
+			q.current = nil
+			m.to(cl, Cancelled)
+		}
+	case Waiting, Ready, Idle:
+		if q.head == nil {
+			m.leaveLater(now, cl)
+		}
+	}
+	return true
+}
+
+// advance moves a queue on as far as it can: whenever a caller came or its
+// claim changed. answered says that the engine just proved the claim.
+func (m *Machine) advance(now time.Duration, q *queue, answered bool) {
+	if q.head == nil || m.closed {
+		return
+	}
+	cl := q.current
+	if cl == nil {
+		m.join(now, q, nil)
+		return
+	}
+	switch cl.phase {
+	case Ready, Idle, Kept:
+	case InUse:
+		if cl.exclusive() {
+			return // its Unlock goes on from here
+		}
+	default:
+		return // the answer goes on
+	}
+	// A claim just proven is delivered however little is left of it: with a
+	// slow engine there may never be more.
+	if !cl.proven(now) || cl.needsRaise() || !answered && !cl.fresh(now) {
+		if cl.phase == Kept {
+			m.to(cl, Idle)
+		}
+		if cl.inflight == 0 {
+			m.renewNow(now, cl)
+		}
+		return // its answer goes on
+	}
+	m.lend(now, q, cl)
+}
+
+// holds reports whether a caller holds anything of this machine: then it is an
+// actor that queues for itself.
+func (m *Machine) holds(c *Caller) bool {
+	for o := c.Lease.Outer; o != nil; o = o.Outer {
+		if o.machine == m && o.hold.count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reenter answers a caller whose own context holds the name already, and
+// reports whether it did.
+func (m *Machine) reenter(now time.Duration, c *Caller) bool {
+	own := int64(0) // permits of the same semaphore
+	for o := c.Lease.Outer; o != nil; o = o.Outer {
+		if o.machine != m || o.hold.count == 0 || o.claim.Name() != c.Name {
+			continue
+		}
+		cl := o.claim
+		m.expire(now, cl)
+		switch {
+		case cl.phase == Lost:
+			// What its engine still keeps of it, it would wait for.
+			m.fail(c, o.lost, nil)
+		case !c.Reentrant:
+			m.fail(c, Own, nil)
+		case !c.lockLike() || cl.limit != engine.Max:
+			if own += int64(cl.units); cl.limit != c.Limit || own+int64(c.Units) <= int64(c.Limit) {
+				continue // units of its own; or the engine says that the limits differ
+			}
+			m.fail(c, Upgrade, nil)
+		case c.Units == engine.Max && cl.units != engine.Max:
+			m.fail(c, Upgrade, nil)
+		default:
+			m.open(now, cl, c.Lease, o.hold)
+			c.Lease.Token = o.Token
+			m.emit(Output{Act: Deliver, Caller: c, Lease: c.Lease, Lent: true})
+		}
+		return true
+	}
+	return false
+}
