@@ -22,21 +22,21 @@
 // said to in its field. The long way of a claim is down the middle; from every
 // phase there is a way out to the right.
 //
-//	            Unclear <---> Joining ----------> Cancelled ----+
-//	               |             |                              |
-//	               |          Waiting ------------------------+ |
-//	               |             |                            | |
-//	               |           Ready -----------------------+ | |
-//	               |             |                          | | |
-//	               |    +----> InUse -----> Draining ---+   | | |
-//	               |    |     |  | | |                  |   | | |
-//	               |   Idle <-+  | | +---> Lost --------|-+ | | |
-//	               |    ^        | |                    | | | | |
-//	               |    +- Kept <+ +-> Lingering -------|-+ | | |
-//	               |         |                          | | | | |
-//	               |         +--> Replaced       Releasing| | | |
-//	               v                                    v v v v v
-//	            Doubtful ---> Gone <------------------- Leaving
+//	Unclear <---> Joining ----------> Cancelled ----+
+//	   |             |                              |
+//	   |          Waiting ------------------------+ |
+//	   |             |                            | |
+//	   |           Ready -----------------------+ | |
+//	   |             |                          | | |
+//	   |    +----> InUse -----> Draining ---+   | | |
+//	   |    |     |  | | |                  |   | | |
+//	   |   Idle <-+  | | +---> Lost --------|-+ | | |
+//	   |    ^        | |                    | | | | |
+//	   |    +- Kept <+ +-> Lingering -------|-+ | | |
+//	   |         |                          | | | | |
+//	   |         +--> Replaced       Releasing| | | |
+//	   v                                    v v v v v
+//	Doubtful ---> Gone <------------------- Leaving
 //
 // [Phase] says what each means, and Phase.follows has every arrow.
 //
