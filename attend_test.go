@@ -105,7 +105,7 @@ func TestWhoAttendsIsInterrupted(t *testing.T) {
 			if err != nil || len(line.Claims) != 2 {
 				panic("nobody waits")
 			}
-			b.Evict(context.Background(), "x", line.Claims[1].Ticket, false)
+			b.Evict(context.Background(), "x", line.Claims[1].Ticket)
 		}, want: ErrEvicted},
 	} {
 		t.Run(name, func(t *testing.T) {

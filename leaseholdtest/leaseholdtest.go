@@ -106,7 +106,7 @@ func (l *Locks) Lose(name string) {
 		}
 		held++
 		told := l.faulty.waitFor(c.Ticket)
-		if err := l.other.Evict(ctx, name, c.Ticket, true); err != nil {
+		if err := l.other.EvictNow(ctx, name, c.Ticket); err != nil {
 			l.t.Errorf("leaseholdtest: Lose(%q): %v", name, err)
 			continue
 		}

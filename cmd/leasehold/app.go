@@ -100,14 +100,14 @@ func (a *app) engineURL() (string, error) {
 // maxURL bounds what is read from a file that should hold one URL.
 const maxURL = 16 << 10
 
-// open is a client of the chosen engine. TTL and label of o may be set; the
-// requirement is the flag's.
+// open is a client of the chosen engine. TTL and label of o may be set; what is
+// required is the flag's.
 func (a *app) open(ctx context.Context, o leasehold.Options) (*leasehold.Client, error) {
 	rawURL, err := a.engineURL()
 	if err != nil {
 		return nil, err
 	}
-	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+	if o.Require, err = parseRequire(a.require); err != nil {
 		return nil, usageError("--require: %w", err)
 	}
 	eng, err := engines.Open(ctx, rawURL)

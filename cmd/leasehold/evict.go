@@ -53,7 +53,7 @@ func (a *app) evict(ctx context.Context, locks *leasehold.Client, name string, t
 		}
 	}
 	if state == "" {
-		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, leasehold.ErrNoClaim)}
+		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, engine.ErrNoClaim)}
 	}
 	if !yes {
 		question := fmt.Sprintf("Evict %s (%s, ticket %d) from %s?", whose, state, ticket, quoteName(name))
@@ -64,7 +64,11 @@ func (a *app) evict(ctx context.Context, locks *leasehold.Client, name string, t
 			return err
 		}
 	}
-	if err := locks.Evict(ctx, name, ticket, now); err != nil {
+	evict := locks.Evict
+	if now {
+		evict = locks.EvictNow
+	}
+	if err := evict(ctx, name, ticket); err != nil {
 		return err
 	}
 	a.say("%s: evicted %s (%s, ticket %d) at %s", quoteName(name), whose, state, ticket, time.Now().Format(time.RFC3339))

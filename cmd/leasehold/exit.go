@@ -66,7 +66,7 @@ func (a *app) fail(err error) int {
 		code = codeConflict
 	case errors.Is(err, leasehold.ErrLost):
 		code = codeLost
-	case errors.Is(err, leasehold.ErrNoClaim):
+	case errors.Is(err, engine.ErrNoClaim):
 		code = codeFailed
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire):
 		code = codeUsage

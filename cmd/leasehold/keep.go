@@ -93,7 +93,7 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	}
 	locks, err := newClient(eng, leasehold.Options{
 		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLend: true,
-		Observer: leasehold.ObserverFunc(k.observe),
+		Observer: k.observe,
 	})
 	if err != nil {
 		return status{}, err

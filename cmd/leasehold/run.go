@@ -21,7 +21,7 @@ type order struct {
 	Path    string   // of the program
 
 	Engine   string
-	Require  leasehold.Requirement
+	Require  engine.Guarantees
 	Label    string
 	TTL      time.Duration
 	Wait     time.Duration // as in leasehold.LockOptions
@@ -126,7 +126,7 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	if o.Engine, err = a.engineURL(); err != nil {
 		return err
 	}
-	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+	if o.Require, err = parseRequire(a.require); err != nil {
 		return usageError("--require: %w", err)
 	}
 	if err := engine.CheckTTL(o.TTL); err != nil {
