@@ -2,6 +2,7 @@ package claims
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -48,12 +49,16 @@ func (m *Machine) leaveAgain(now time.Duration, cl *Claim) {
 }
 
 // Left is the answer of one Leave.
-func (m *Machine) Left(now time.Duration, asked []*Claim, got []engine.Claim, err error) {
+func (m *Machine) Left(now time.Duration, asked, got []engine.Claim, err error) {
 	m.traceInput(now, "left", "", 0)
 	m.answered(now, err)
-	for i, cl := range asked {
-		if i >= len(got) || got[i].ID != cl.id {
-			i = slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.id })
+	for i, q := range asked {
+		cl := m.claims[q.ID]
+		if cl == nil {
+			continue
+		}
+		if i >= len(got) || got[i].ID != q.ID {
+			i = slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == q.ID })
 		}
 		var found engine.Claim // Unknown: the answer leaves it out
 		if i >= 0 {
@@ -94,7 +99,7 @@ func (m *Machine) left(now time.Duration, cl *Claim, found engine.Claim, err err
 	case found.Evicted:
 		m.end(l, Evicted, nil)
 	default:
-		m.end(l, Expired, nil)
+		m.end(l, Expired, errors.New("the engine had no such claim any more"))
 	}
 }
 
