@@ -45,6 +45,9 @@ var (
 	// exclusively, which would wait for itself for ever. Unlock first.
 	ErrUpgrade = errors.New("held shared by this very caller: unlock before locking exclusively")
 
+	// ErrReentry: the caller's own context holds the name already.
+	ErrReentry = errors.New("held by this very caller")
+
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("client closed")
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 func TestUncontendedPairIsTwoCalls(t *testing.T) {
@@ -124,8 +125,8 @@ func TestLendingIsBoundedWhileAnotherProcessWaits(t *testing.T) {
 			if l, err = b.Lock(context.Background(), "x"); err != nil {
 				t.Fatal(err)
 			}
-			if n := turns.Load() - before; n > lendBudget+2 {
-				t.Errorf("%d turns of one process while another waited, want at most %d", n, lendBudget+2)
+			if n := turns.Load() - before; n > claims.LendBudget+2 {
+				t.Errorf("%d turns of one process while another waited, want at most %d", n, claims.LendBudget+2)
 			}
 		}
 		close(stop)
@@ -165,7 +166,7 @@ func TestLendTimeEndsLendingToo(t *testing.T) {
 			}
 		}
 		if at < 1 || at > 3 {
-			t.Errorf("order %v: lendTime is 10 ms, each holds 8 ms", order)
+			t.Errorf("order %v: claims.LendTime is 10 ms, each holds 8 ms", order)
 		}
 	})
 }

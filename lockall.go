@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 // maxLockAll bounds LockAll, whose names are given up in one call.
-const maxLockAll = batchSize
+const maxLockAll = claims.MaxBatch
 
 // Leases is several names held at once: all of them, or none.
 type Leases struct {
@@ -107,36 +108,15 @@ func (a *Leases) Remaining() (left time.Duration) {
 func (a *Leases) Unlock() error {
 	a.cancel(nil)
 	k := a.core
-	var wait []*Lease
-	leave := make([]*Lease, 0, len(a.leases))
-	k.mu.Lock()
-	now := k.now()
-	for _, l := range slices.Backward(a.leases) {
-		if l.unlocked {
-			wait = append(wait, l)
-			continue
-		}
-		switch k.unlockLocal(l, now) {
-		case leaveIt:
-			leave = append(leave, l)
-		case lingerIt:
-			wait = append(wait, l)
-			k.spawn(func() { k.lingerOn(l) })
-		}
-	}
-	k.unlock()
-	if len(leave) > 0 {
-		k.leaveNow(leave...)
-	}
-	var errs []error
-	for _, l := range wait {
-		_ = l.Unlock() // waits for the answer that result holds then
-	}
 	k.mu.Lock()
 	defer k.unlock()
+	last := slices.Clone(a.leases)
+	slices.Reverse(last)
+	k.unlockLocked(last...)
+	var errs []error
 	for _, l := range a.leases {
-		if l.err != nil {
-			errs = append(errs, l.err)
+		if err := l.resultLocked(); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

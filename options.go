@@ -12,30 +12,6 @@ const NoWait time.Duration = -1
 // DefaultTTL is Options.TTL where it is zero.
 const DefaultTTL = 30 * time.Second
 
-// Bounds of the core. Those of names, TTLs and units are the contract's
-// (package engine).
-const (
-	// lendBudget is how many leases are lent while another process waits, and
-	// lendTime for how long, whichever ends first.
-	lendBudget = 32
-	lendTime   = 10 * time.Millisecond
-
-	// firstTTL is what a claim is born with (rule 3 of package engine): what a
-	// cancelled or crashed caller can leave behind.
-	firstTTL = 3 * time.Second
-
-	// raiseAfter bounds when a held claim is raised to its full TTL.
-	raiseAfter = 200 * time.Millisecond
-
-	// believe is how long "nobody waits behind you" is believed without being
-	// heard again, and listen how often it is asked while that matters.
-	believe = time.Second
-	listen  = 500 * time.Millisecond
-
-	// releaseBound is the longest that Unlock and Close wait for an engine.
-	releaseBound = 5 * time.Second
-)
-
 // Options are the choices of a Client. Nil means the defaults.
 type Options struct {
 	// TTL is how long a lease outlives the last sign of life of its holder.
@@ -103,6 +79,9 @@ type LockOptions struct {
 	// that Lease.Detach can hand it to another. Refused with
 	// errors.ErrUnsupported where the engine cannot.
 	Detached bool
+
+	// Reentrant: counts up.
+	Reentrant bool
 
 	// Label replaces Options.Label.
 	Label string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 // Each test in this file is a schedule that once broke the core.
@@ -316,7 +317,7 @@ func TestLeaveAfterMinHoldIsRetried(t *testing.T) {
 		t.Log(l.Unlock())
 		time.Sleep(2 * time.Minute)
 		c.core.mu.Lock()
-		if m := len(c.core.claims); m > 0 {
+		if m, _ := c.core.machine.Len(); m > 0 {
 			t.Errorf("%d claims remembered for ever, %d Leaves tried", m, n.Load())
 		}
 		c.core.mu.Unlock()
@@ -664,11 +665,11 @@ func TestTheKeeperIsNotWokenForEveryHold(t *testing.T) {
 		}
 		hold()
 		first := alarm()
-		if first > w.clock()+raiseAfter {
+		if first > w.clock()+claims.RaiseAfter {
 			t.Fatalf("the keeper looks again at %v, it is %v", first, w.clock())
 		}
 		for range 10 {
-			time.Sleep(raiseAfter / 20)
+			time.Sleep(claims.RaiseAfter / 20)
 			hold()
 			if now := alarm(); now != first {
 				t.Fatalf("woken for another: it looks again at %v, not at %v", now, first)
@@ -737,7 +738,7 @@ func TestJoinThatNeverArrivesIsForgotten(t *testing.T) {
 		}
 		a.core.mu.Lock()
 		defer a.core.mu.Unlock()
-		if len(a.core.claims) > 0 || len(a.core.lines) > 0 {
+		if n, m := a.core.machine.Len(); n > 0 || m > 0 {
 			t.Error("it is still remembered")
 		}
 	})

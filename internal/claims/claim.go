@@ -1,6 +1,9 @@
 package claims
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -203,6 +206,11 @@ func (m *Machine) to(cl *Claim, p Phase) {
 		m.tracePhase(cl, p)
 	}
 	cl.phase = p
+}
+
+// inOrder is every claim in the order of making.
+func (m *Machine) inOrder() []*Claim {
+	return slices.SortedFunc(maps.Values(m.claims), func(a, b *Claim) int { return cmp.Compare(a.serial, b.serial) })
 }
 
 // forget drops a claim that is certainly gone, and its queue with the last one.

@@ -1,9 +1,7 @@
 package claims
 
 import (
-	"cmp"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -112,8 +110,8 @@ func (m *Machine) Close(now time.Duration) {
 		return
 	}
 	m.closed = true
-	m.agenda = nil
-	for _, cl := range slices.SortedFunc(maps.Values(m.claims), func(a, b *Claim) int { return cmp.Compare(a.serial, b.serial) }) {
+	for _, cl := range m.inOrder() {
+		m.agenda.remove(cl) // nothing is due any more
 		m.failClaim(cl, Closed, nil)
 		m.expire(now, cl)
 		if left := cl.minHold - (now - cl.heldAt); left > 0 && cl.phase == InUse {

@@ -156,8 +156,9 @@ func (m *Machine) Due() (time.Duration, bool) {
 	return m.agenda[0].due, true
 }
 
-// Len is how many claims there are, those being given up included.
-func (m *Machine) Len() int { return len(m.claims) }
+// Len is how many claims there are, those being given up included, and how many
+// names and modes callers share.
+func (m *Machine) Len() (claims, queues int) { return len(m.claims), len(m.queues) }
 
 func (m *Machine) emit(o Output) {
 	m.outputs = append(m.outputs, o)

@@ -55,6 +55,12 @@ func (m *Machine) noteUnanswered(now time.Duration, cl *Claim, got engine.Claim)
 	}
 }
 
+// Deaf: the engine does not tell anything at the moment, because of err.
+func (m *Machine) Deaf(now time.Duration, err error) {
+	m.traceInput(now, "deaf", "", 0)
+	m.answered(now, err)
+}
+
 // Began: a subscription to notes began. What was sent before may be lost, so
 // every claim is looked at, also those whose Join is under way: their place may
 // have become held before anybody listened.

@@ -58,6 +58,7 @@ func (m *Machine) listen(cl *Claim) {
 func (m *Machine) schedule(cl *Claim) {
 	due := never
 	switch cl.phase {
+	case Joining, Cancelled, Lost, Replaced, Releasing: // an answer, or Unlock, goes on
 	case Unclear, Waiting, Ready, Idle, Leaving, Doubtful:
 		due = cl.next
 	case InUse, Draining:
@@ -66,6 +67,9 @@ func (m *Machine) schedule(cl *Claim) {
 		}
 	case Kept, Lingering:
 		due = min(cl.next, cl.until)
+	}
+	if m.closed {
+		due = never
 	}
 	m.agenda.set(cl, due)
 }

@@ -2,8 +2,23 @@ package claims
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
+
+// String is every claim in a line, in the order of making, for people.
+func (m *Machine) String() string {
+	var b strings.Builder
+	for _, cl := range m.inOrder() {
+		due := "not due"
+		if cl.index >= 0 {
+			due = fmt.Sprint("due ", cl.due)
+		}
+		fmt.Fprintf(&b, "%q ticket %d %v, %d users, trusted until %v, %s, callers wait: %v\n",
+			cl.Name(), cl.ticket, cl.phase, cl.users, cl.trustedUntil(), due, cl.queue.current == cl && cl.queue.head != nil)
+	}
+	return b.String()
+}
 
 // Step is one line of a machine's history: an input, a claim's change of phase,
 // or an output.
