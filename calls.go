@@ -14,8 +14,8 @@ import (
 func (k *core) join(ctx context.Context, cl *claims.Claim) {
 	r := cl.Request()
 	s := k.now() // before the request is written: trust counts from here
-	call, cancel := context.WithTimeout(ctx, r.WaitTTL)
-	defer cancel()
+	call := withBound(ctx, r.WaitTTL)
+	defer call.end()
 	got, err := k.eng.Join(call, r)
 	k.mu.Lock()
 	defer k.unlock()
@@ -54,9 +54,9 @@ func (k *core) renew(r renewals) {
 }
 
 func (k *core) leave(ctx context.Context, asked []engine.Claim) {
-	ctx, cancel := context.WithTimeout(ctx, releaseBound)
-	defer cancel()
-	got, err := k.eng.Leave(ctx, asked)
+	call := withBound(ctx, releaseBound)
+	defer call.end()
+	got, err := k.eng.Leave(call, asked)
 	k.mu.Lock()
 	defer k.unlock()
 	k.machine.Left(k.now(), asked, got, err)
