@@ -51,7 +51,8 @@ type Lease struct {
 	lostFunc  func(error)   // of a LockAll
 	err       error         // what Unlock said
 	over      bool          // Unlock is over
-	pending   chan struct{} // closed then, where the engine has to answer first
+	pending   bool          // Unlock waits for the engine
+	waiting   chan struct{} // closed when it is over, if somebody waits for that
 }
 
 type leaseKey struct{}
@@ -168,8 +169,8 @@ func (k *core) unlockLocked(leases ...*Lease) {
 	}
 	mine := k.carryOutLocked(nil)
 	for _, l := range leases {
-		if !l.over && l.pending == nil {
-			l.pending = make(chan struct{})
+		if !l.over && !l.pending {
+			l.pending = true
 			k.unlocks.Add(1)
 		}
 	}
@@ -184,9 +185,12 @@ func (k *core) unlockLocked(leases ...*Lease) {
 // waits.
 func (l *Lease) resultLocked() error {
 	if !l.over {
-		k := l.core
+		if l.waiting == nil {
+			l.waiting = make(chan struct{})
+		}
+		k, over := l.core, l.waiting
 		k.unlock()
-		<-l.pending
+		<-over
 		k.mu.Lock()
 	}
 	return l.err
@@ -195,9 +199,11 @@ func (l *Lease) resultLocked() error {
 // endLocked records what the end of Unlock was.
 func (l *Lease) endLocked(err error) {
 	l.err, l.over = wrap("unlock", l.name, err), true
-	if l.pending != nil {
-		close(l.pending)
+	if l.pending {
 		l.core.unlocks.Done()
+	}
+	if l.waiting != nil {
+		close(l.waiting)
 	}
 }
 

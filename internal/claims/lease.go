@@ -57,6 +57,13 @@ func (l *Lease) Contended() bool {
 // Holds is what a caller with that lease in its context holds of its machine,
 // innermost first, at most n.
 func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
+	depth := 0
+	for o := l; o != nil && depth < n; o = o.Outer {
+		depth++
+	}
+	if depth > 0 {
+		holds = make([]engine.Hold, 0, depth)
+	}
 	for o := l; o != nil && len(holds) < n; o = o.Outer {
 		if o.machine == m && o.hold.count > 0 && o.claim.ticket != 0 {
 			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket})
