@@ -50,11 +50,15 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	if k.opts.Keep < 0 {
 		return nil, fmt.Errorf("leasehold: Options.Keep %v is negative", k.opts.Keep)
 	}
-	k.machine = claims.New(claims.Config{
+	config := claims.Config{
 		Keep: k.opts.Keep, NoLend: k.opts.NoLend, FailFast: k.opts.FailFast,
 		Detached: k.grants.Detach, Observed: k.opts.Observer != nil,
 		NewID: engine.NewID, Jitter: jitter,
-	})
+	}
+	if k.opts.Trace {
+		config.Trace = k.stepLocked
+	}
+	k.machine = claims.New(config)
 	k.host, _ = os.Hostname() // only shown to people; unknown is fine
 	k.life, k.end = context.WithCancel(context.Background())
 	k.wg.Go(k.keep)

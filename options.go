@@ -46,6 +46,10 @@ type Options struct {
 	// other. Default: nobody.
 	Observer func(Event)
 
+	// Trace: the Observer hears every step of every claim as well (EventStep),
+	// in their order. For a report of a defect: the steps are its schedule.
+	Trace bool
+
 	// Clock is the time elapsed since a fixed moment; it must count the time a
 	// machine is suspended. Default: the machine's. Tests in a synctest bubble
 	// give one of their own.

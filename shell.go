@@ -181,6 +181,10 @@ func (k *core) eventLocked(e Event) {
 	}
 }
 
+func (k *core) stepLocked(s claims.Step) {
+	k.eventLocked(Event{Kind: EventStep, Name: s.Name, Token: Token(s.Ticket << engine.LendBits), Step: s.Text})
+}
+
 // spawnLocked starts a goroutine of this client, unless it is closing: then
 // nothing new may begin, and Close has collected what there was.
 func (k *core) spawnLocked(f func()) {
