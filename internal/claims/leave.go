@@ -2,7 +2,6 @@ package claims
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"leasehold/engine"
@@ -55,11 +54,8 @@ func (m *Machine) Left(now time.Duration, asked, got []engine.Claim, err error) 
 		if cl == nil {
 			continue
 		}
-		if i >= len(got) || got[i].ID != q.ID {
-			i = slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == q.ID })
-		}
 		var found engine.Claim // Unknown: the answer leaves it out
-		if i >= 0 {
+		if i := find(got, i, q.ID); i >= 0 {
 			found = got[i]
 		}
 		m.left(now, cl, found, err)

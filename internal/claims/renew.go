@@ -152,24 +152,26 @@ func (m *Machine) renew(now time.Duration, cl *Claim) {
 func (m *Machine) Renewed(now, s time.Duration, asked []engine.Renewal, got []engine.Claim, err error) {
 	m.traceInput(now, "renewed", "", 0)
 	m.answered(now, err)
-	for i, c := range got {
-		if i >= len(asked) || asked[i].ID != c.ID {
-			i = slices.IndexFunc(asked, func(r engine.Renewal) bool { return r.ID == c.ID })
-		}
-		if cl := m.claims[c.ID]; cl != nil && i >= 0 {
-			m.renewed(now, cl, s, asked[i].Want, c)
-		}
-	}
-	for _, r := range asked {
+	for i, r := range asked {
 		cl := m.claims[r.ID]
 		if cl == nil {
 			continue
 		}
 		cl.inflight--
-		if cl.proof < s && cl.phase.wanted() {
+		if i := find(got, i, r.ID); i >= 0 {
+			m.renewed(now, cl, s, r.Want, got[i])
+		} else if cl.proof <= s && cl.phase.wanted() {
 			m.unanswered(now, cl, s, err)
 		}
 	}
+}
+
+// find is where id's answer is: usually where it was asked for.
+func find(got []engine.Claim, i int, id engine.ID) int {
+	if i < len(got) && got[i].ID == id {
+		return i
+	}
+	return slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == id })
 }
 
 // unanswered: nothing was learned from a Renew.
