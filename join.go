@@ -55,8 +55,8 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 // the caller whose ctx this is may have its lease, or have gone, by then.
 func (k *core) attempt(ctx context.Context, cl *claim) {
 	s := k.now() // before the request is written: rule R1
-	call := withBound(ctx, cl.req.WaitTTL)
-	defer call.end()
+	call, cancel := context.WithTimeout(ctx, cl.req.WaitTTL)
+	defer cancel()
 	got, err := k.eng.Join(call, cl.req.full(cl.name(), cl.owner))
 	k.mu.Lock()
 	defer k.unlock()
@@ -260,8 +260,8 @@ func (k *core) leaveLater(cl *claim, now time.Duration) {
 // leaveNow gives the claims of leases up in one call and records what each
 // Unlock has to report.
 func (k *core) leaveNow(leases ...*Lease) {
-	ctx := withBound(context.Background(), releaseBound)
-	defer ctx.end()
+	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
+	defer cancel()
 	query := make([]engine.Claim, len(leases))
 	for i, l := range leases {
 		query[i] = engine.Claim{Name: l.name, ID: l.claim.req.ID}
