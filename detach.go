@@ -124,7 +124,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	got, err := k.eng.Renew(bounded, []engine.Renewal{{Name: body.Name, ID: id, Want: body.TTL}})
 	k.mu.Lock()
 	defer k.unlock()
-	if err == nil || ctx.Err() == nil {
+	if err == nil || !over(ctx) {
 		k.heard(err)
 	}
 	now := k.now()
