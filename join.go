@@ -188,7 +188,7 @@ func (k *core) replaced(cl *claim) {
 
 // adopt lets local callers share what a NoWait caller got for itself.
 func (k *core) adopt(cl *claim) bool {
-	if k.opts.NoLend || !lendable(cl.req.Units, cl.req.Limit) || !cl.lock.lendable() {
+	if k.opts.NoLend || !lendable(cl.req.Limit) || !cl.lock.lendable() {
 		return false
 	}
 	solo := cl.line

@@ -11,11 +11,8 @@ func (o *LockOptions) lendable() bool {
 	return o.MinHold == 0 && o.MaxHold == 0 && !o.NoRenew && !o.Detached
 }
 
-// lendable: Lock and RLock share claims; permits are each caller's own, also
-// those of the limit Max.
-func lendable(units, limit int32) bool {
-	return limit == engine.Max && (units == engine.Max || units == 1)
-}
+// lendable: Lock and RLock share claims; permits are each caller's own.
+func lendable(limit int32) bool { return limit == engine.Max }
 
 // lend delivers what the line's claim may still give, or replaces it.
 func (k *core) lend(ln *localLine, cl *claim, now time.Duration) *claim {

@@ -32,8 +32,6 @@ type localLine struct {
 	solo       bool      // one caller's own, not to be found by others
 }
 
-const opAcquire = "acquire"
-
 var errWaited = errors.New("waited long enough")
 
 // obtain is every way to a lease. The caller holds what its context says.
@@ -68,20 +66,19 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	if c.lock.Wait > 0 || k.opts.Observer != nil {
 		l.began = k.now()
 	}
-	l.ready = k.ready()
-
 	k.mu.Lock()
 	if k.closed {
 		k.unlock()
 		return nil, wrap(op, name, ErrClosed)
 	}
-	if done, err := k.reenter(l, key); done && op != opAcquire {
+	if again, err := k.reenter(l, key); err != nil {
 		k.unlock()
-		if err != nil {
-			return nil, wrap(op, name, err)
-		}
+		return nil, wrap(op, name, err)
+	} else if again {
+		k.unlock()
 		return l, nil
 	}
+	l.ready = k.ready()
 	ln, first, err := k.enter(l, key)
 	k.unlock()
 	if err != nil {
@@ -118,7 +115,7 @@ func (k *core) enter(l *Lease, key lineKey) (*localLine, *claim, error) {
 	// What a caller wants for itself, or holds already, keeps it out of the
 	// shared line: a holder that queued behind a local claim could wait for a
 	// sibling that waits for it, unseen by anybody who looks at the lines.
-	special := k.opts.NoLend || !lendable(key.units, key.limit) || !l.lock.lendable()
+	special := k.opts.NoLend || !lendable(key.limit) || !l.lock.lendable()
 	own := special || k.holds(l)
 	if nowait && !special && ln != nil && ln.head == nil && ln.cur != nil {
 		now := k.now()

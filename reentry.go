@@ -1,40 +1,53 @@
 package leasehold
 
 import (
+	"fmt"
+	"time"
+
 	"leasehold/engine"
 )
 
-// reenter answers l if its context holds the name already. Called with mu
-// held; done means that l is either a lease now or refused with err.
-//
-// Only exclusive and shared leases re-enter: two permits of a semaphore are
-// two permits.
-func (k *core) reenter(l *Lease, key lineKey) (done bool, err error) {
-	if key.limit != engine.Max || key.units != engine.Max && key.units != 1 {
-		return false, nil
-	}
+// reenter decides about a caller whose context holds the name already: whoever
+// waited for that hold would wait for itself. It reports whether l is one more
+// handle of it now; else the caller joins the line unless there is an error, and
+// nothing was changed. Called with mu held.
+func (k *core) reenter(l *Lease, key lineKey) (bool, error) {
+	now := k.now()
+	permits := int32(0)
 	for o := l.outer; o != nil; o = o.outer {
-		if o.core != k || o.name != l.name || o.hold.count == 0 || o.claim.lost || o.claim.req.Limit != engine.Max {
+		if o.core != k || o.name != l.name || o.hold.count == 0 {
 			continue
 		}
 		cl := o.claim
-		if key.units == engine.Max && cl.req.Units != engine.Max {
-			return true, ErrUpgrade
-		}
-		now := k.now()
 		k.expire(cl, now)
-		if cl.lost {
-			return true, ErrLost
+		switch {
+		case cl.lost:
+			return false, fmt.Errorf("%w: unlock it before asking again", ErrLost)
+		case cl.req.Limit != key.limit:
+			return false, fmt.Errorf("%w (%w)", ErrReentry, &engine.LimitError{Name: l.name, Have: cl.req.Limit, Want: key.limit})
+		case key.limit == engine.Max && key.units > cl.req.Units:
+			return false, ErrUpgrade
+		case !l.lock.Reentrant:
+			return false, fmt.Errorf("%w; give it a context that does not come from the lease, or choose LockOptions.Reentrant", ErrReentry)
+		case key.limit == engine.Max:
+			k.countUp(o, l, now)
+			return true, nil
 		}
-		l.hold, l.claim, l.token, l.heldAt = o.hold, cl, o.token, now
-		l.hold.count++
-		cl.add(l)
-		k.event(Event{Kind: EventLent, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit})
-		k.readies.Put(l.ready)
-		l.ready = nil
-		return true, nil
+		permits += cl.req.Units // a claim of its own each: no sum exceeds the limit
+	}
+	if permits > 0 && permits > key.limit-key.units {
+		return false, fmt.Errorf("%w: it holds %d of %d and asks for %d", ErrReentry, permits, key.limit, key.units)
 	}
 	return false, nil
+}
+
+// countUp makes l one more handle of o's hold.
+func (k *core) countUp(o, l *Lease, now time.Duration) {
+	cl := o.claim
+	l.hold, l.claim, l.token, l.heldAt = o.hold, cl, o.token, now
+	l.hold.count++
+	cl.add(l)
+	k.event(Event{Kind: EventLent, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit})
 }
 
 // holds reports whether l's caller holds anything of this client: then it is
