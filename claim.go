@@ -67,6 +67,7 @@ type claim struct {
 
 	joining   bool // not answered yet
 	asking    bool // its Join or Leave is under way
+	look      bool // a reason to ask was heard after the last call began
 	abandoned bool // nobody wants it any more: Leave once the Join is answered
 	raised    bool // its full TTL was granted while it was held
 	evicted   bool

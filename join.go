@@ -220,6 +220,8 @@ func (k *core) pace(cl *claim, s, now time.Duration, look time.Duration) {
 		cl.renewAt = now
 	case cl.state == engine.Held && !cl.raised:
 		cl.renewAt = now + min(raiseAfter, cl.req.WaitTTL/3)
+	case cl.look:
+		cl.renewAt = now
 	case cl.state == engine.Held:
 		cl.renewAt = s + cl.granted/3
 		if cl.listening = cl.line.head != nil || cl.keptTill != 0; cl.listening {

@@ -131,7 +131,7 @@ func (k *core) collect(now time.Duration) (w work) {
 			}
 			w.leaves = append(w.leaves, engine.Claim{Name: cl.name(), ID: cl.req.ID})
 		case cl.joining:
-			cl.asking = true
+			cl.asking, cl.look = true, false
 			w.joins = append(w.joins, cl)
 		case cl.users > 0 && now >= cl.trustedUntil():
 			k.lose(cl, ErrLost, now)
@@ -146,6 +146,7 @@ func (k *core) collect(now time.Duration) (w work) {
 			cl.renewAt = now + min(want, cl.granted)/3
 			if cl.inflight < attempts {
 				cl.inflight++
+				cl.look = false
 				next.batch = append(next.batch, engine.Renewal{Name: cl.name(), ID: cl.req.ID, Want: want})
 				next.bound = max(next.bound, min(want, max(cl.granted, cl.req.WaitTTL)))
 			}
@@ -206,9 +207,11 @@ func (k *core) schedule(cl *claim) {
 	}
 }
 
-// renewNow has a claim renewed, or its Join tried again, as soon as possible.
+// renewNow has a claim renewed, or its Join tried again, as soon as possible. The
+// answer of a call that is under way may be older than the reason to ask: it
+// does not count as having looked (see pace).
 func (k *core) renewNow(cl *claim, now time.Duration) {
-	cl.renewAt = now
+	cl.renewAt, cl.look = now, true
 	k.schedule(cl)
 }
 
@@ -280,8 +283,10 @@ func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim, full b
 	if k.expire(cl, now); cl.lost {
 		return
 	}
-	if got.State == engine.Gone || cl.delivered && (got.Ticket > cl.ticket || got.State == engine.Waiting && s >= cl.heldAt) {
-		// A claim that was made anew is not the one the lease was made of.
+	if got.State == engine.Gone || cl.delivered && (got.Ticket > cl.ticket || got.State == engine.Waiting && s > cl.heldAt) {
+		// A claim that was made anew is not the one the lease was made of. (An
+		// answer that it waits may be older than the note that it holds, unless
+		// the call began after that.)
 		k.gone(cl, got, now)
 		return
 	}

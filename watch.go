@@ -33,8 +33,11 @@ func (k *core) changed(got engine.Claim) {
 		return
 	}
 	if got.ID == (engine.ID{}) {
-		// A subscription began: whatever was sent before may be lost.
-		k.renewAll(func(cl *claim) bool { return !cl.delivered && !cl.asking })
+		// A subscription began: whatever was sent before may be lost, also to a
+		// claim that is being asked for, whose answer is older. Holders look as
+		// well: the server may have come back with nothing, and grant their names
+		// to those who ask now. Who was just granted asks soon anyway.
+		k.renewAll(func(cl *claim) bool { return !cl.delivered || cl.raised })
 		return
 	}
 	cl := k.claims[got.ID]
@@ -54,7 +57,7 @@ func (k *core) changed(got engine.Claim) {
 		k.gone(cl, got, now)
 	case engine.Waiting:
 		// From an engine without order: a good moment to try.
-		if !cl.joining && cl.state == engine.Waiting {
+		if !cl.delivered && cl.state != engine.Held {
 			k.renewNow(cl, now)
 		}
 	case engine.Held:
