@@ -35,10 +35,10 @@ type claim struct {
 	ticket uint64
 
 	// trusted until = start of the last successful Join or Renew + granted TTL
-	// - margin. In one life of the claim (see reborn) it never moves earlier.
+	// (no more than was asked for) - margin. In one life of the claim (see reborn) it never moves earlier.
 	// Zero: nothing proven yet.
 	trusted atomic.Int64
-	granted time.Duration // by that call
+	granted time.Duration // by that call, as far as it was asked for
 	proof   time.Duration // its start
 	born    time.Duration // start of the Join that was answered
 	heldAt  time.Duration // when the first lease was made of it
@@ -123,15 +123,19 @@ func (cl *claim) want(now time.Duration) time.Duration {
 	return cl.waitTTL()
 }
 
-// learn takes in a reply that began at s and proves the claim is in line.
-func (cl *claim) learn(s time.Duration, got engine.Claim) {
+// learn takes in a reply, to a call that began at s and asked for that much, which
+// proves the claim is in line. More than was asked for is not believed: an engine
+// whose clock was set back sees its old deadlines far ahead, and another grants
+// past them once the clock comes right.
+func (cl *claim) learn(s, asked time.Duration, got engine.Claim) {
 	cl.reborn(got.Ticket)
 	cl.state = max(cl.state, got.State)
-	if until := int64(s + got.TTL - margin(got.TTL)); until > cl.trusted.Load() {
+	granted := min(asked, got.TTL)
+	if until := int64(s + granted - margin(granted)); until > cl.trusted.Load() {
 		cl.trusted.Store(until) // only ever under mu: no lost update
 	}
 	if s >= cl.proof {
-		cl.proof, cl.granted = s, got.TTL
+		cl.proof, cl.granted = s, granted
 	}
 	switch {
 	case got.State != engine.Held: // contended means something for holders only

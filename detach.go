@@ -143,7 +143,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	case got[0].State != engine.Held:
 		return nil, wrap("adopt", body.Name, ErrLost)
 	}
-	cl.learn(s, got[0])
+	cl.learn(s, body.TTL, got[0])
 	cl.ticket, cl.lends = body.Token.Ticket(), uint16(body.Token&(1<<engine.LendBits-1))
 	cl.raised = true
 	k.claims[id] = cl

@@ -121,7 +121,7 @@ func (k *core) joined(cl *claim, s time.Duration, got engine.Claim, err error, c
 		}
 		return k.pump(ln, false, k.now()) // expired on the way: again, silently
 	}
-	cl.learn(s, got)
+	cl.learn(s, cl.req.WaitTTL, got)
 	cl.raised = cl.state == engine.Held && cl.req.WaitTTL == cl.ttl()
 	now := k.now()
 	if now-s < k.firstTTL/8 {
@@ -327,39 +327,40 @@ func (k *core) lingerOn(l *Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
 	k.mu.Lock()
-	want := cl.want(k.now())
+	s := k.now()
+	want := cl.want(s)
 	k.unlock()
 	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: cl.name(), ID: cl.req.ID, Want: want}})
 	k.mu.Lock()
 	defer k.unlock()
 	k.heard(err)
-	k.finish(l, k.lingered(cl, got, err))
+	k.finish(l, k.lingered(cl, s, want, got, err))
 }
 
-// lingered takes in the answer. Called with mu held.
-func (k *core) lingered(cl *claim, got []engine.Claim, err error) error {
+// lingered takes in the answer to a call that began at s. Called with mu held.
+func (k *core) lingered(cl *claim, s, asked time.Duration, got []engine.Claim, err error) error {
 	if cl.leaving || cl.dropped {
 		return nil // MinHold passed meanwhile: the keeper gives it up
 	}
-	now := k.now()
 	i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID })
 	switch {
 	case i < 0:
-		k.renewNow(cl, now)
+		k.renewNow(cl, k.now())
 		return fmt.Errorf("%w (MinHold may end early): %w", ErrUnknown, orMissing(err))
 	case got[i].State == engine.Gone:
 		k.drop(cl)
 		return ErrLost
 	}
-	k.lingers(cl, now, got[i].TTL)
+	k.lingers(cl, s, min(asked, got[i].TTL))
 	return nil
 }
 
-// lingers decides when a claim kept for MinHold needs another renewal.
-func (k *core) lingers(cl *claim, now, granted time.Duration) {
+// lingers decides when a claim kept for MinHold, and granted that much from s on,
+// needs another renewal.
+func (k *core) lingers(cl *claim, s, granted time.Duration) {
 	cl.renewAt = never
-	if now+granted < cl.keptTill-100*time.Millisecond {
-		cl.renewAt = now + granted/3
+	if s+granted < cl.keptTill-100*time.Millisecond {
+		cl.renewAt = s + granted/3
 	}
 	k.schedule(cl)
 }

@@ -248,7 +248,9 @@ func (k *core) renew(batch []engine.Renewal, bound time.Duration) {
 			if i >= len(batch) || batch[i].ID != c.ID {
 				i = slices.IndexFunc(batch, func(r engine.Renewal) bool { return r.ID == c.ID })
 			}
-			k.renewed(cl, s, now, c, i >= 0 && batch[i].Want >= cl.ttl())
+			if i >= 0 { // else nobody asked
+				k.renewed(cl, s, now, batch[i].Want, c)
+			}
 		}
 	}
 	for _, r := range batch {
@@ -274,7 +276,7 @@ func (k *core) renew(batch []engine.Renewal, bound time.Duration) {
 }
 
 // renewed takes in one answer. Called with mu held.
-func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim, full bool) {
+func (k *core) renewed(cl *claim, s, now, asked time.Duration, got engine.Claim) {
 	if cl.leaving || cl.lost || cl.joining || cl.stale(got.Ticket) {
 		return
 	}
@@ -290,12 +292,12 @@ func (k *core) renewed(cl *claim, s, now time.Duration, got engine.Claim, full b
 		k.gone(cl, got, now)
 		return
 	}
-	cl.learn(s, got)
+	cl.learn(s, asked, got)
 	if cl.linger {
-		k.lingers(cl, now, got.TTL)
+		k.lingers(cl, s, min(asked, got.TTL))
 		return
 	}
-	if got.State == engine.Held && full {
+	if got.State == engine.Held && asked >= cl.ttl() {
 		cl.raised = true
 	}
 	k.pace(cl, s, now, got.Look)
