@@ -68,10 +68,10 @@ func (l *Lease) Token() Token { return l.token }
 // (ErrEvicted, ErrMaxHold) when the lease is lost, at its trusted-until at the
 // latest.
 //
-// Whoever locks under it re-enters: the same name counts up instead of waiting
-// for itself. Goroutines that share a lease's context therefore do NOT exclude
-// each other: give a goroutine that must exclude its siblings a context that
-// does not come from the lease.
+// Whoever asks under it for a name that it holds would wait for itself, and gets
+// ErrReentry at once; with LockOptions.Reentrant it counts up instead.
+// context.WithoutCancel of it still holds the name: a goroutine that is to wait
+// for it needs a context that does not come from the lease.
 func (l *Lease) Context() context.Context {
 	k := l.core
 	k.mu.Lock()

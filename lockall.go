@@ -80,7 +80,7 @@ func (a *Leases) Tokens() map[string]Token {
 }
 
 // Context ends when the first of the leases is lost, with its cause, and at
-// Unlock. Locking under it re-enters each of the names.
+// Unlock. It holds each of the names, as Lease.Context says.
 func (a *Leases) Context() context.Context { return a.life }
 
 // Valid reports whether every one of them is.

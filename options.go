@@ -84,7 +84,16 @@ type LockOptions struct {
 	// errors.ErrUnsupported where the engine cannot.
 	Detached bool
 
-	// Reentrant: counts up.
+	// Reentrant lets a caller have a name again that its own context holds (see
+	// Lease.Context). Lock and RLock count up: they give one more handle of the
+	// hold that is there, which ends with the last handle, in any order, and
+	// stays as it was obtained, whatever TTL, MinHold, MaxHold, NoRenew and
+	// Detached the inner call has. So RLock under one's own Lock stays exclusive
+	// until the last handle has ended, and Lock under one's own RLock is
+	// ErrUpgrade. Acquire takes further units.
+	//
+	// Goroutines that share the context of a lease then do NOT exclude each
+	// other. Default: ErrReentry, as Go's own locks are not re-entrant either.
 	Reentrant bool
 
 	// Label replaces Options.Label.

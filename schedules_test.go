@@ -32,23 +32,6 @@ func within(t *testing.T, d time.Duration, ch chan outcome, what string) outcome
 	}
 }
 
-// Acquire(n of Max) is put into the shared local line and shares one claim.
-func TestPermitsOfTheLimitMaxAreEachTheirOwn(t *testing.T) {
-	bubble(t, func(w *world) {
-		c, _ := w.client(nil)
-		a, err := c.Acquire(context.Background(), "x", engine.Max-1, engine.Max)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := c.With(LockOptions{Wait: time.Second}).Acquire(context.Background(), "x", engine.Max-1, engine.Max)
-		if err == nil {
-			t.Errorf("two leases of %d units each, limit %d: valid %v %v", engine.Max-1, engine.Max, a.Valid(), b.Valid())
-			b.Unlock()
-		}
-		a.Unlock()
-	})
-}
-
 // Detach leaves the hold counted: a context of the lease re-enters what was given away.
 func TestDetachedLeaseIsNotReentered(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -66,7 +49,7 @@ func TestDetachedLeaseIsNotReentered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := a.With(LockOptions{Wait: time.Second}).Lock(all.Context(), "x")
+		again, err := reentrant(a).With(LockOptions{Wait: time.Second}).Lock(all.Context(), "x")
 		if err == nil {
 			t.Errorf("a holds x again (valid %v) while b holds it (valid %v)", again.Valid(), lb.Valid())
 			again.Unlock()
@@ -83,7 +66,7 @@ func TestReenteredMinHoldKeepsTheLocalQueue(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
 		l1 := mustLock(t, c, "x")
-		l2, err := c.With(LockOptions{MinHold: time.Second}).Lock(l1.Context(), "x")
+		l2, err := reentrant(c).With(LockOptions{MinHold: time.Second}).Lock(l1.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +90,7 @@ func TestInnerLeaseDoesNotEndMinHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l2, err := c.Lock(l1.Context(), "x")
+		l2, err := reentrant(c).Lock(l1.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}

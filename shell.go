@@ -140,6 +140,9 @@ func cause(why claims.Reason, err error) error {
 		c = ErrHeld
 	case claims.Own:
 		c = ErrReentry
+		if err == nil {
+			return fmt.Errorf("%w; give it a context that does not come from the lease, or choose LockOptions.Reentrant", c)
+		}
 	case claims.Upgrade:
 		c = ErrUpgrade
 	case claims.Evicted:

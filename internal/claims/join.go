@@ -142,9 +142,6 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 		m.firstTTL = max(FirstTTL, m.firstTTL/2) // as fast as ever again
 	}
 	m.pace(now, cl, s, got.Look)
-	if cl.phase == Waiting && cl.heardBegin {
-		m.renewNow(now, cl) // "you hold" may have been sent before it began
-	}
 	if cl.noWait && cl.proven(now) && m.share(cl) {
 		q = cl.queue
 	}

@@ -571,7 +571,8 @@ func TestReentering(t *testing.T) {
 		"shared under exclusive":       {exclusive("x"), reentrant(shared("x")), OK, false},
 		"no upgrade":                   {shared("x"), reentrant(exclusive("x")), Upgrade, false},
 		"a permit takes its own":       {permit, reentrant(permit), OK, true},
-		"permits that could never fit": {permit, reentrant(Want{Name: "x", Units: 3, Limit: 3, TTL: ttl}), Upgrade, false},
+		"permits that could never fit": {permit, reentrant(Want{Name: "x", Units: 3, Limit: 3, TTL: ttl}), Own, false},
+		"another limit":                {permit, reentrant(exclusive("x")), Own, false},
 		"another name":                 {exclusive("y"), exclusive("x"), OK, true},
 	} {
 		t.Run(name, func(t *testing.T) {

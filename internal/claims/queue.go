@@ -26,9 +26,7 @@ func (w *Want) lendable() bool {
 }
 
 // lockLike: exclusive or shared, and no permit of a semaphore.
-func (w *Want) lockLike() bool {
-	return w.Limit == engine.Max && (w.Units == engine.Max || w.Units == 1)
-}
+func (w *Want) lockLike() bool { return w.Limit == engine.Max }
 
 // Caller is somebody who waits for a lease, from Enter until its Deliver or
 // Fail, or until GiveUp.
