@@ -216,7 +216,7 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 	if m.expire(now, cl); cl.phase == Lost {
 		return
 	}
-	anew := got.Ticket > cl.ticket || got.State == engine.Waiting && s >= cl.heldAt
+	anew := got.Ticket > cl.ticket || got.State == engine.Waiting && s > cl.heldAt
 	if got.State == engine.Gone || cl.phase.used() && anew {
 		// A claim that was made anew is not the one the lease was made of.
 		m.gone(now, cl, got)
