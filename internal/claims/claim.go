@@ -36,7 +36,7 @@ type Claim struct {
 	born    time.Duration // start of the Join that was answered
 	minHold time.Duration
 	maxHold time.Duration
-	heldAt  time.Duration // used: when its first lease began
+	heldAt  time.Duration // Ready: since when; used: when its first lease began
 
 	next  time.Duration // when it is renewed, joined or left again
 	until time.Duration // Kept, Lingering, Leaving, Doubtful: when the phase ends by itself
@@ -206,6 +206,12 @@ func (m *Machine) to(cl *Claim, p Phase) {
 		m.tracePhase(cl, p)
 	}
 	cl.phase = p
+}
+
+// ready: the engine holds it for this client.
+func (m *Machine) ready(now time.Duration, cl *Claim) {
+	m.to(cl, Ready)
+	cl.heldAt = now
 }
 
 // inOrder is every claim in the order of making.

@@ -28,4 +28,25 @@ func TestFound(t *testing.T) {
 		r.none(Lose)
 		r.phase(l, InUse)
 	})
+
+	t.Run("a claim that was made anew while nobody had it yet is delivered, though it waits", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.enter(exclusive("x"))
+		cl := r.take(Join).Claim
+		s := r.now
+		r.now += FirstTTL // the answer comes when nothing is left of what it proves
+		r.Joined(r.now, cl, s, r.answer(cl, engine.Held, 1, FirstTTL), nil, false)
+		r.after(0)
+		// The Join arrived a second time, behind somebody else's.
+		o := r.take(Renew)
+		renewed(r, o, r.answer(cl, engine.Waiting, 3, o.Want))
+		r.none(Deliver)
+		if cl.Phase() != Waiting {
+			t.Errorf("phase %v", cl.Phase())
+		}
+		r.Note(r.now, r.answer(cl, engine.Held, 3, 0))
+		if l := r.take(Deliver).Lease; l.Token != 3<<engine.LendBits {
+			t.Errorf("token %d", l.Token)
+		}
+	})
 }

@@ -133,7 +133,7 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 	}
 	cl.learn(s, cl.waitTTL, got)
 	if got.State == engine.Held || cl.heardHeld {
-		m.to(cl, Ready)
+		m.ready(now, cl)
 		cl.raised = cl.granted >= cl.TTL()
 	} else {
 		m.to(cl, Waiting)
