@@ -2,6 +2,7 @@ package claims
 
 import (
 	"testing"
+	"time"
 
 	"leasehold/engine"
 )
@@ -47,6 +48,25 @@ func TestFound(t *testing.T) {
 		r.Note(r.now, r.answer(cl, engine.Held, 3, 0))
 		if l := r.take(Deliver).Lease; l.Token != 3<<engine.LendBits {
 			t.Errorf("token %d", l.Token)
+		}
+	})
+
+	t.Run("an answer from before somebody waited unsays that somebody does", func(t *testing.T) {
+		r := newRig(t, Config{})
+		l := r.hold(exclusive("x"), 1)
+		cl := l.Claim()
+		r.after(RaiseAfter)
+		first, s := r.take(Renew), r.now // slow
+		r.after(time.Second)
+		second := r.take(Renew)
+		got := r.answer(cl, engine.Held, 1, first.Want)
+		got.Contended = true // it arrived after the second
+		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: cl.ID(), Want: first.Want}}, []engine.Claim{got}, nil)
+		renewed(r, second, r.answer(cl, engine.Held, 1, second.Want))
+		r.enter(exclusive("x"))
+		r.Unlock(r.now, l)
+		if n := cl.contention.budget; n != LendBudget-1 {
+			t.Errorf("%d lends are left, want %d", n, LendBudget-1)
 		}
 	})
 }

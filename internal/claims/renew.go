@@ -227,7 +227,7 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 		m.to(cl, Waiting)
 		cl.raised = false
 	}
-	cl.learn(s, want, got)
+	cl.learn(now, s, want, got)
 	if got.State == engine.Held {
 		if cl.phase == Waiting {
 			m.ready(now, cl)
