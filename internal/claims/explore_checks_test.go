@@ -248,12 +248,13 @@ func (c *client) checkTicked() {
 func (w *world) check() {
 	w.checkExclusion()
 	for _, c := range w.clients {
-		c.checkTrust()
 		c.checkLeases()
-		if !c.closed {
+		if !c.closed { // Close has given all up
+			c.checkTrust()
 			c.checkAgenda()
 			c.checkQueues()
 			c.checkGhosts()
+			c.checkWakeUps()
 		}
 	}
 }
@@ -334,6 +335,22 @@ func (c *client) checkGhosts() {
 			}
 			w.fail("%s stands in the line of %q, and its client has forgotten it", title(p.ID), name)
 		}
+	}
+}
+
+// checkWakeUps: where no note is lost, nobody learns only from a renewal that
+// it holds: not if the subscription began meanwhile either.
+func (c *client) checkWakeUps() {
+	if !c.subscribed || c.paused {
+		return
+	}
+	for _, cl := range c.machine.claims {
+		p := c.w.place(cl.Name(), cl.id)
+		if cl.phase != Waiting || p == nil || !p.Held || cl.inflight > 0 || cl.due <= c.w.now || c.w.fate(cl.id).unheard ||
+			slices.ContainsFunc(c.notes, func(n note) bool { return n.begin || n.claim.ID == cl.id }) {
+			continue
+		}
+		c.w.fail("%s became held, and %v does not look", title(cl.id), c)
 	}
 }
 

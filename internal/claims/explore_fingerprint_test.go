@@ -41,7 +41,7 @@ func (w *world) fingerprint(p *printer) fingerprint {
 			p.id(pl.ID)
 			p.num(int(l.Last-pl.Ticket), int(pl.Units))
 			p.time(pl.Deadline)
-			p.bools(pl.Held, pl.Detached, pl.Evicted, pl.Told)
+			p.bools(pl.Held, pl.Detached, pl.Evicted, pl.Told, w.fate(pl.ID).unheard)
 			if !pl.Held {
 				p.time(max(w.fate(pl.ID).joined, w.now-Believe))
 			}

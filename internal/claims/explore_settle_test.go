@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"leasehold/engine"
 )
 
 // From any state on, if nothing goes wrong any more, everybody who waits holds
@@ -266,15 +264,3 @@ var arrows = func() map[string]bool {
 	}
 	return all
 }()
-
-// Shorthand for the worlds.
-
-func lock(name string) Want {
-	return Want{Name: name, Units: engine.Max, Limit: engine.Max, TTL: 10 * time.Second}
-}
-
-func share(name string) Want {
-	w := lock(name)
-	w.Units = 1
-	return w
-}

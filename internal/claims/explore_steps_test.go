@@ -46,7 +46,7 @@ const (
 	opClose
 	opEvict
 	opAdvance
-	opChurn
+	opChurn // callers take turns
 )
 
 // step is one step: what happens to the i-th of what it is about, in a client.
@@ -317,6 +317,7 @@ func (w *world) take(s step) {
 	case opCancelLost, opCancelStray, opCancelArrived:
 		w.quits--
 		q := c.calls[i]
+		w.unheard(q)
 		q.maker.Tag.(*actor).mayQuit = true
 		if s.op == opCancelStray {
 			w.straggle(q)
@@ -342,6 +343,7 @@ func (w *world) take(s step) {
 		c.answer(c.calls[i], nil)
 	case opFailLost, opFailStray, opFailArrived:
 		w.faults--
+		w.unheard(c.calls[i])
 		if s.op == opFailStray {
 			w.straggle(c.calls[i])
 		}
@@ -356,6 +358,7 @@ func (w *world) take(s step) {
 		w.faults--
 		c.calls[i].slow = true
 	case opTimeOutLost, opTimeOutStray, opTimeOutArrived:
+		w.unheard(c.calls[i])
 		if s.op == opTimeOutStray {
 			w.straggle(c.calls[i])
 		}
@@ -363,6 +366,7 @@ func (w *world) take(s step) {
 	case opStray:
 		q := w.strays[i]
 		w.strays = slices.Delete(w.strays, i, i+1)
+		w.unheard(q)
 		w.arrive(q)
 	case opHear, opRepeat:
 		n := c.notes[i]
@@ -375,6 +379,7 @@ func (w *world) take(s step) {
 		c.hear(n)
 	case opLose:
 		w.faults--
+		w.fate(c.notes[i].claim.ID).unheard = true
 		c.notes = slices.Delete(c.notes, i, i+1)
 	case opLate:
 		w.faults--
@@ -471,7 +476,7 @@ func (c *client) mayChurn(a *actor) bool {
 // churn has callers of one process take turns for as long as its claim is lent:
 // as many steps as one, or the bound of lending would never be reached.
 func (c *client) churn(a *actor) {
-	for n := 0; a.state == holds && n < 2*LendBudget; n++ {
+	for n := 0; a.state == holds && n < LendBudget+2; n++ {
 		next := &actor{callerSetup: a.callerSetup, client: c, index: a.index}
 		next.rounds++ // each enters once
 		c.actors[a.index] = next

@@ -214,6 +214,7 @@ type fate struct {
 
 	arrived  bool // its Join did
 	repeated bool // and made it anew when it arrived once more
+	unheard  bool // its client may not have been told that it holds, by a fault
 }
 
 func (w *world) fate(id engine.ID) *fate {
@@ -357,6 +358,16 @@ func (c *client) answer(q *call, err error) {
 		m.Left(now, q.left, got, err)
 	}
 	c.carryOut(nil)
+}
+
+// unheard: what the engine said of a call, or in a note, was lost.
+func (w *world) unheard(q *call) {
+	if q.act == Join {
+		w.fate(q.request.ID).unheard = true
+	}
+	for _, r := range q.asked {
+		w.fate(r.ID).unheard = true
+	}
 }
 
 func (c *client) unlocking(l *Lease) *actor {
