@@ -21,7 +21,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
-	"leasehold/engine/redislock"
+	"leasehold/engine/redis"
 )
 
 // Default is what an empty URL means: the embedded engine in its default
@@ -40,10 +40,10 @@ func Schemes() []Scheme {
 	return []Scheme{
 		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir},
 		{[]string{"mem"}, "mem: for this process alone", openMem},
-		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redislock.Open},
-		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redislock.Open},
-		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redislock.Open},
-		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redislock.Open},
+		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open},
+		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
+		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
+		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
 	}
 }
 

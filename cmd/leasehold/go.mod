@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	leasehold => ../..
+	leasehold/engine/redis => ../../engine/redis
 	leasehold/engines => ../../engines
 )
 
@@ -20,4 +21,5 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	leasehold/engine/redis v0.0.0 // indirect
 )
