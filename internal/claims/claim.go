@@ -36,7 +36,7 @@ type Claim struct {
 	born    time.Duration // start of the Join that was answered
 	minHold time.Duration
 	maxHold time.Duration
-	heldAt  time.Duration // used: when its first lease began
+	heldAt  time.Duration // Ready: since when; used: when its first lease began
 
 	next  time.Duration // when it is renewed, joined or left again
 	until time.Duration // Kept, Lingering, Leaving, Doubtful: when the phase ends by itself
@@ -145,7 +145,7 @@ func (cl *Claim) want(now time.Duration) time.Duration {
 // learn takes in a reply that began at s, asked for want, and proves that the
 // claim is in line. An engine whose clock was stepped may grant more than was
 // asked for: that is not believed.
-func (cl *Claim) learn(s, want time.Duration, got engine.Claim) {
+func (cl *Claim) learn(now, s, want time.Duration, got engine.Claim) {
 	cl.reborn(got.Ticket)
 	ttl := min(got.TTL, want)
 	if until := int64(s + ttl - margin(ttl)); until > cl.trusted.Load() {
@@ -158,7 +158,9 @@ func (cl *Claim) learn(s, want time.Duration, got engine.Claim) {
 	switch {
 	case got.State != engine.Held: // contended means something for holders only
 	case got.Contended:
-		c.yes, c.heard = true, max(c.heard, s)
+		// At some moment between s and now, perhaps only now: with calls that
+		// overlap, one that began later may have been answered before.
+		c.yes, c.heard = true, now
 	case s > c.heard:
 		// Nobody waited at some moment after s, which is after the last time
 		// somebody was said to wait. An older reply must not unsay that.
@@ -206,6 +208,12 @@ func (m *Machine) to(cl *Claim, p Phase) {
 		m.tracePhase(cl, p)
 	}
 	cl.phase = p
+}
+
+// ready: the engine holds it for this client.
+func (m *Machine) ready(now time.Duration, cl *Claim) {
+	m.to(cl, Ready)
+	cl.heldAt = now
 }
 
 // inOrder is every claim in the order of making.

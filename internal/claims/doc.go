@@ -38,7 +38,8 @@
 //	   v                                    v v v v v
 //	Doubtful ---> Gone <------------------- Leaving
 //
-// [Phase] says what each means, and Phase.follows has every arrow.
+// One arrow goes up: a Ready claim that turns out to have been made anew waits
+// again. [Phase] says what each means, and Phase.follows has every arrow.
 //
 // # Verbs
 //

@@ -131,9 +131,9 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 		m.advance(now, q, false) // expired on the way: again, silently
 		return
 	}
-	cl.learn(s, cl.waitTTL, got)
+	cl.learn(now, s, cl.waitTTL, got)
 	if got.State == engine.Held || cl.heardHeld {
-		m.to(cl, Ready)
+		m.ready(now, cl)
 		cl.raised = cl.granted >= cl.TTL()
 	} else {
 		m.to(cl, Waiting)

@@ -229,7 +229,7 @@ func (m *Machine) Adopt(now, s time.Duration, c *Caller, id engine.ID, token uin
 	cl.contention.budget = notCounted
 	m.claims[id] = cl
 	q.current = cl
-	cl.learn(s, c.TTL, got)
+	cl.learn(now, s, c.TTL, got)
 	cl.ticket, cl.lends = token>>engine.LendBits, uint16(token&(1<<engine.LendBits-1))
 	switch {
 	case got.Evicted:

@@ -31,7 +31,7 @@ func (m *Machine) Note(now time.Duration, got engine.Claim) {
 		m.renewNow(now, cl) // from an engine without order: a good moment to try
 	case got.State == engine.Held && cl.phase == Waiting:
 		cl.reborn(got.Ticket)
-		m.to(cl, Ready)
+		m.ready(now, cl)
 		cl.next = min(cl.next, now+min(RaiseAfter, cl.waitTTL/3))
 		m.schedule(cl)
 		m.advance(now, cl.queue, false)

@@ -98,7 +98,7 @@ func (p Phase) follows() phases {
 	case Waiting:
 		return set(Ready, Leaving, Gone)
 	case Ready:
-		return set(InUse, Leaving, Gone)
+		return set(Waiting, InUse, Leaving, Gone) // Waiting: made anew
 	case InUse:
 		return set(Draining, Idle, Kept, Lingering, Releasing, Leaving, Lost, Gone)
 	case Draining:

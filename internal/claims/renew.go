@@ -230,10 +230,15 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 		m.gone(now, cl, got)
 		return
 	}
-	cl.learn(s, want, got)
+	if cl.phase == Ready && anew && got.State == engine.Waiting {
+		// Its life in which it was held ended before a lease was made of it.
+		m.to(cl, Waiting)
+		cl.raised = false
+	}
+	cl.learn(now, s, want, got)
 	if got.State == engine.Held {
 		if cl.phase == Waiting {
-			m.to(cl, Ready)
+			m.ready(now, cl)
 		}
 		cl.raised = cl.raised || want >= cl.TTL()
 	}
