@@ -204,7 +204,7 @@ func (p *printer) aClaim(cl *Claim) {
 	p.time(ct.since)
 	p.num(int(ct.budget))
 	p.num(int(cl.users), int(cl.lends), int(min(cl.retries, 5)), int(cl.inflight), int(cl.phase))
-	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.raised, cl.heardHeld, cl.heardEvicted, cl.heardBegin)
+	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.raised, cl.heardHeld, cl.heardEvicted, cl.look)
 	for l := cl.leases; l != nil; l = l.next {
 		p.num(l.Tag.(*actor).index)
 	}

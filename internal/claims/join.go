@@ -91,11 +91,9 @@ func (m *Machine) unclear(now time.Duration, cl *Claim, err error, cancelled boo
 	m.to(cl, Unclear)
 	if cancelled {
 		// Whose goroutine asked has had enough and is about to give up, which
-		// gives the claim up too or has it asked for again.
+		// gives the claim up too or has it asked for again. Asking now, for
+		// those who still wait, could give a lease to the one who is going.
 		cl.next = never
-		if q.head != q.tail {
-			cl.next = now
-		}
 	} else {
 		q.err = err
 		cl.next = now + m.backoff(cl.retries)
