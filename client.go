@@ -137,8 +137,8 @@ func (c *Client) With(o LockOptions) *Client {
 // first come, first served. To wait whatever happens to ctx, and keep what it
 // holds, pass context.WithoutCancel(ctx).
 //
-// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrReentry,
-// ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
+// Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
+// also with that; ErrReentry, ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
 // somebody evicted the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {

@@ -2,29 +2,42 @@ package leasehold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"leasehold/engine"
 )
 
-// giveUp takes l out of its line. It reports false if l was answered already.
-func (k *core) giveUp(ln *localLine, l *Lease, cause error) bool {
+// errNoAnswer: an engine that has not failed, and not answered either.
+var errNoAnswer = errors.New("it has not answered yet")
+
+// giveUp takes l, whose ctx has ended, out of its line. It reports false if l was
+// answered already.
+func (k *core) giveUp(ctx context.Context, ln *localLine, l *Lease) bool {
 	k.mu.Lock()
 	defer k.unlock()
 	if l.line == nil {
 		return false
 	}
 	ln.remove(l)
-	l.err = cause
-	if ln.cur != nil {
-		l.token = Token(ln.cur.ticket << engine.LendBits)
+	l.err = context.Cause(ctx)
+	timeUp := ctx.Err() == context.DeadlineExceeded // the context's, or that of Wait
+	silent := ln.lastErr
+	if cl := ln.cur; cl != nil {
+		l.token = Token(cl.ticket << engine.LendBits)
+		if silent == nil && timeUp && cl.joining && cl.state == engine.Unknown {
+			silent = errNoAnswer
+		}
 	}
-	if ln.lastErr != nil {
-		l.err = fmt.Errorf("%w: %w", ErrUnavailable, ln.lastErr)
-		if cause != errWaited {
+	switch {
+	case silent != nil:
+		l.err = fmt.Errorf("%w: %w", ErrUnavailable, silent)
+		if cause := context.Cause(ctx); cause != errWaited {
 			l.err = fmt.Errorf("%w (%w)", l.err, cause)
 		}
+	case timeUp:
+		l.err = errWaited
 	}
 	switch cl := ln.cur; {
 	case cl == nil || cl.users > 0 || cl.keptTill != 0:
@@ -64,7 +77,11 @@ func (k *core) explain(ctx context.Context, op string, l *Lease, err error) erro
 		waited = k.now() - l.began
 	}
 	if err == errWaited || err == ErrHeld {
-		err = k.heldError(ctx, l, waited)
+		held := k.heldError(ctx, l, waited)
+		if cause := context.Cause(ctx); err == errWaited && cause != errWaited {
+			held = fmt.Errorf("%w (%w)", held, cause) // the context's own deadline
+		}
+		err = held
 	}
 	err = wrap(op, l.name, err)
 	if k.opts.Observer != nil {

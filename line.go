@@ -63,7 +63,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		ctx, cancel = context.WithTimeoutCause(ctx, c.lock.Wait, errWaited)
 		defer cancel()
 	}
-	if c.lock.Wait > 0 || k.opts.Observer != nil {
+	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
 		l.began = k.now()
 	}
 	k.mu.Lock()
@@ -95,7 +95,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
-		if !k.giveUp(ln, l, context.Cause(ctx)) {
+		if !k.giveUp(ctx, ln, l) {
 			<-l.ready // delivered or failed in the meantime: that counts
 		}
 	}

@@ -82,7 +82,7 @@ type LockOptions struct {
 	// TTL replaces Options.TTL.
 	TTL time.Duration
 
-	// Wait bounds the waiting. 0: until the context ends. NoWait: ask once.
+	// Wait bounds the waiting, like a deadline of the context. 0: until the context ends. NoWait: ask once.
 	// At its end the call fails with ErrHeld.
 	Wait time.Duration
 
