@@ -83,7 +83,7 @@ type claim struct {
 	dropped   bool // nothing more to do with it
 }
 
-// margin is what a lease is shorter than its TTL (SAFETY: rule R2): clocks
+// margin is what a lease is shorter than its TTL: clocks
 // may run 1 % apart, and there is a moment between looking and using.
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
 

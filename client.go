@@ -145,8 +145,8 @@ func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
 }
 
-// TryLock is Lock that never waits: ErrHeld if somebody else holds the name or
-// is in line for it.
+// TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
+// keeps it for a moment (Options.Keep), or is in line for it.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
 }

@@ -71,33 +71,42 @@ func (k *core) failAll(ln *localLine, err error) {
 
 // explain makes an error of why l got nothing: for ErrHeld it looks who holds
 // the name. Called without mu.
-func (k *core) explain(ctx context.Context, op string, l *Lease, err error) error {
-	waited := time.Duration(0)
-	if l.began > 0 {
-		waited = k.now() - l.began
+func (k *core) explain(ctx context.Context, l *Lease, err error) error {
+	if err != errWaited && err != ErrHeld {
+		return err
 	}
-	if err == errWaited || err == ErrHeld {
-		held := k.heldError(ctx, l, waited)
-		if cause := context.Cause(ctx); err == errWaited && cause != errWaited {
-			held = fmt.Errorf("%w (%w)", held, cause) // the context's own deadline
-		}
-		err = held
+	held := k.heldError(ctx, l)
+	if cause := context.Cause(ctx); err == errWaited && cause != errWaited {
+		return fmt.Errorf("%w (%w)", held, cause) // the context's own deadline
 	}
+	return held
+}
+
+// gaveUp makes the error of a caller that gets nothing.
+func (k *core) gaveUp(op string, l *Lease, err error) error {
 	err = wrap(op, l.name, err)
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventGaveUp, Name: l.name, Waited: waited, Err: err})
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: l.name, Waited: k.waited(l), Err: err})
 	}
 	return err
 }
 
-func (k *core) heldError(ctx context.Context, l *Lease, waited time.Duration) error {
-	held := &HeldError{Name: l.name, Waited: waited}
+func (k *core) waited(l *Lease) time.Duration {
+	if l.began == 0 {
+		return 0
+	}
+	return k.now() - l.began
+}
+
+func (k *core) heldError(ctx context.Context, l *Lease) *HeldError {
+	held := &HeldError{Name: l.name, Waited: k.waited(l)}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	line, err := k.eng.Line(ctx, l.name)
 	if err != nil {
 		return held // that somebody holds it is known; who, is not
 	}
+	held.free = len(line.Claims) == 0
 	for _, c := range line.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)

@@ -175,7 +175,7 @@ func (l *Lease) Unlock() error {
 	if l.unlocked {
 		return l.unlockedAlready()
 	}
-	rest := k.unlockLocal(l, k.now())
+	rest := k.unlockLocal(l, k.now(), true)
 	k.unlock()
 	switch rest {
 	case leaveIt:
@@ -195,8 +195,9 @@ const (
 	lingerIt
 )
 
-// unlockLocal does all of Unlock that needs no engine. Called with mu held.
-func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
+// unlockLocal does all of Unlock that needs no engine. The claim may be kept for
+// a while (Options.Keep) if keep says so. Called with mu held.
+func (k *core) unlockLocal(l *Lease, now time.Duration, keep bool) rest {
 	l.unlocked = true
 	cl := l.claim
 	k.expire(cl, now) // the truth is decided here, before anybody else may hold
@@ -211,7 +212,7 @@ func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
 		return nothing
 	}
 	cl.users--
-	todo := k.released(cl, l, now)
+	todo := k.released(cl, now, keep)
 	if todo != nothing {
 		l.unlocking = true
 		k.unlocks.Add(1)

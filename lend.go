@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"context"
 	"time"
 
 	"leasehold/engine"
@@ -13,6 +14,40 @@ func (o *LockOptions) lendable() bool {
 
 // lendable: Lock and RLock share claims; permits are each caller's own.
 func lendable(limit int32) bool { return limit == engine.Max }
+
+// giveBackOtherMode gives back what this client keeps of the name for nobody in
+// the other mode, shared or exclusive: an engine that is asked once and not to
+// wait (key) would be refused by it.
+func (k *core) giveBackOtherMode(ctx context.Context, key lineKey) {
+	if !lendable(key.limit) {
+		return
+	}
+	switch key.units {
+	case 1:
+		key.units = engine.Max
+	default:
+		key.units = 1
+	}
+	k.mu.Lock()
+	ln := k.lines[key]
+	if ln == nil || ln.cur == nil || ln.cur.keptTill == 0 || ln.head != nil || k.closed {
+		k.unlock()
+		return
+	}
+	cl := ln.cur
+	k.take(ln, cl)
+	cl.leaving, cl.asking = true, true
+	k.schedule(cl)
+	k.unlock()
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+	defer cancel()
+	got, err := k.eng.Leave(ctx, []engine.Claim{{Name: key.name, ID: cl.req.ID}})
+	k.mu.Lock()
+	defer k.unlock()
+	k.heard(err)
+	_ = k.left(cl, 0, got, err) // what is unclear is left again
+}
 
 // lend delivers what the line's claim may still give, or replaces it.
 func (k *core) lend(ln *localLine, cl *claim, now time.Duration) *claim {

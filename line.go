@@ -37,12 +37,12 @@ var errWaited = errors.New("waited long enough")
 // obtain is every way to a lease. The caller holds what its context says.
 func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32) (*Lease, error) {
 	outer, _ := ctx.Value(leaseKey{}).(*Lease)
-	return c.obtainUnder(ctx, outer, op, name, units, limit)
+	return c.obtainUnder(ctx, outer, op, name, units, limit, false)
 }
 
 // obtainUnder is obtain for a caller who holds outer, and what that was
-// obtained under.
-func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32) (*Lease, error) {
+// obtained under. again: it was refused once, by somebody who was gone by then.
+func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32, again bool) (*Lease, error) {
 	k := c.core
 	if ctx.Err() != nil {
 		return nil, wrap(op, name, context.Cause(ctx))
@@ -66,15 +66,18 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
 		l.began = k.now()
 	}
+	if c.lock.Wait < 0 && k.opts.Keep > 0 {
+		k.giveBackOtherMode(ctx, key)
+	}
 	k.mu.Lock()
 	if k.closed {
 		k.unlock()
 		return nil, wrap(op, name, ErrClosed)
 	}
-	if again, err := k.reenter(l, key); err != nil {
+	if more, err := k.reenter(l, key); err != nil {
 		k.unlock()
 		return nil, wrap(op, name, err)
-	} else if again {
+	} else if more {
 		k.unlock()
 		return l, nil
 	}
@@ -82,7 +85,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	ln, first, err := k.enter(l, key)
 	k.unlock()
 	if err != nil {
-		return nil, k.explain(ctx, op, l, err)
+		return nil, k.gaveUp(op, l, k.explain(ctx, l, err))
 	}
 	if first != nil {
 		// The claim needs a Join, and this goroutine has nothing better to do:
@@ -102,7 +105,15 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	k.readies.Put(l.ready)
 	l.ready = nil
 	if l.err != nil {
-		return nil, k.explain(ctx, op, l, l.err)
+		err := k.explain(ctx, l, l.err)
+		var held *HeldError
+		if !again && l.err == ErrHeld && errors.As(err, &held) && held.free {
+			// Nobody to wait for. It may have been a claim that was only kept
+			// (Options.Keep), whose client gave it back when it heard of this
+			// refusal. Once: others may come and go for ever.
+			return c.obtainUnder(ctx, outer, op, name, units, limit, true)
+		}
+		return nil, k.gaveUp(op, l, err)
 	}
 	return l, nil
 }
@@ -184,9 +195,9 @@ func (k *core) pump(ln *localLine, answered bool, now time.Duration) *claim {
 	return k.lend(ln, cl, now)
 }
 
-// released goes on after the last hold of l's claim ended. It returns what
+// released goes on after the last hold of a claim ended. It returns what
 // Unlock still has to do without the mutex: give the claim up, or prolong it.
-func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
+func (k *core) released(cl *claim, now time.Duration, keep bool) rest {
 	ln := cl.line
 	switch {
 	case k.closed:
@@ -201,8 +212,8 @@ func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
 	case cl.users > 0:
 		return nothing // other readers
 	case cl.lock.MinHold > now-cl.heldAt:
-		// The claim's, not l's: l may be a re-entered lease that outlived the
-		// one the claim was made for.
+		// The claim's, not that of the lease that ended: it may be a re-entered
+		// one that outlived the one the claim was made for.
 		cl.linger, cl.keptTill = true, cl.heldAt+cl.lock.MinHold
 		k.take(ln, cl)
 		k.schedule(cl)
@@ -210,7 +221,7 @@ func (k *core) released(cl *claim, l *Lease, now time.Duration) rest {
 	case ln.cur == cl && ln.head != nil:
 		k.join(k.pump(ln, false, now))
 		return nothing
-	case ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent && !(cl.exclusive() && cl.lends >= 1<<engine.LendBits-1):
+	case keep && ln.cur == cl && !ln.solo && k.opts.Keep > 0 && !cl.contended && !cl.spent && !(cl.exclusive() && cl.lends >= 1<<engine.LendBits-1):
 		cl.keptTill = now + k.opts.Keep
 		cl.renewAt = min(cl.renewAt, cl.proof+listen)
 		k.schedule(cl)

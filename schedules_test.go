@@ -516,7 +516,7 @@ func TestRemainingEndsWithMaxHold(t *testing.T) {
 	})
 }
 
-// A waiting reply after Held extends trust (R4).
+// A waiting reply after Held extends trust .
 func TestWaitingReplyProvesNoLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{TTL: 3 * time.Second})
