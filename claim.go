@@ -83,8 +83,8 @@ type claim struct {
 	dropped   bool // nothing more to do with it
 }
 
-// margin is what a lease is shorter than its TTL: clocks
-// may run 1 % apart, and there is a moment between looking and using.
+// margin is what a lease is shorter than its TTL (docs/design.md, section 4):
+// clocks may run 1 % apart, and there is a moment between looking and using.
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Millisecond }
 
 func (cl *claim) trustedUntil() time.Duration { return time.Duration(cl.trusted.Load()) }

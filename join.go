@@ -54,7 +54,7 @@ func (k *core) newClaim(ln *localLine, old *claim) *claim {
 // attempt Joins cl. A claim that has to follow it is Joined in the background:
 // the caller whose ctx this is may have its lease, or have gone, by then.
 func (k *core) attempt(ctx context.Context, cl *claim) {
-	s := k.now() // before the request is written
+	s := k.now() // before the request is written: trust counts from there
 	call, cancel := context.WithTimeout(ctx, cl.req.WaitTTL)
 	defer cancel()
 	got, err := k.eng.Join(call, cl.req.full(cl.name(), cl.owner))
