@@ -110,16 +110,16 @@ func (c *Client) With(o LockOptions) *Client {
 // first come, first served. To wait whatever happens to ctx, and keep what it
 // holds, pass context.WithoutCancel(ctx).
 //
-// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrReentry,
-// ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
+// Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
+// also with that; ErrReentry, ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
 // somebody evicted the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
 }
 
-// TryLock is Lock that never waits: ErrHeld if somebody else holds the name or
-// is in line for it.
+// TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
+// keeps it for a moment (Options.Keep), or is in line for it.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
 }

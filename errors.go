@@ -66,6 +66,8 @@ type HeldError struct {
 	Waited time.Duration  // how long this caller waited
 	By     []engine.Claim // the holders; empty if they were gone by then
 	Ahead  int            // how many waited as well
+
+	free bool // nobody was in line by then
 }
 
 func (e *HeldError) Error() string {

@@ -98,7 +98,7 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	if cl == nil {
 		return true
 	}
-	c.Ticket = cl.ticket
+	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.heardHeld
 	switch cl.phase {
 	case Unclear:
 		if q.head == nil {
@@ -119,6 +119,30 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 		}
 	}
 	return true
+}
+
+// MakeRoom comes before the Enter of a caller who does not wait: what this
+// process keeps of the name for nobody in the other mode, shared or exclusive,
+// would refuse it. Its Leave has c as its Caller, and is to be over before c
+// enters.
+func (m *Machine) MakeRoom(now time.Duration, c *Caller) {
+	if m.closed || !c.lockLike() {
+		return
+	}
+	k := key{c.Name, 1, c.Limit, c.TTL}
+	if c.Units == 1 {
+		k.units = engine.Max
+	}
+	q := m.queues[k]
+	if q == nil || q.current == nil || q.current.phase != Kept {
+		return
+	}
+	cl := q.current
+	m.traceInput(now, "make room", c.Name, cl.ticket)
+	m.to(cl, Releasing)
+	q.release(cl)
+	m.schedule(cl)
+	m.emit(Output{Act: Leave, Claim: cl, Caller: c})
 }
 
 // advance moves a queue on as far as it can: whenever a caller came or its

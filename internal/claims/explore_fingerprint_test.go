@@ -298,10 +298,10 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		{Machine{}, []string{"cfg", "closed", "queues", "claims", "agenda", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
 		{Claim{}, []string{"queue", "old", "Owner", "id", "replaces", "ticket", "units", "limit", "trusted", "granted", "proof", "waitTTL",
 			"born", "minHold", "maxHold", "heldAt", "next", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
-			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "raised", "heardHeld", "heardEvicted", "heardBegin"}},
+			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "raised", "look", "heardHeld", "heardEvicted"}},
 		{contention{}, []string{"heard", "alone", "since", "budget", "yes"}},
 		{queue{}, []string{"key", "head", "tail", "current", "ghost", "err", "claims", "solo"}},
-		{Caller{}, []string{"Want", "Lease", "Tag", "Ticket", "Err", "queue", "prev", "next"}},
+		{Caller{}, []string{"Want", "Lease", "Tag", "Ticket", "Silent", "Err", "queue", "prev", "next"}},
 		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "told", "ended", "unlockedAt"}},
 		{hold{}, []string{"count"}},
 	} {
