@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
+	"leasehold/internal/claims"
 )
 
 // Client obtains leases from one engine. It is safe for concurrent use; one
@@ -20,38 +21,6 @@ import (
 type Client struct {
 	core *core
 	lock LockOptions
-}
-
-// core is what all views of one Client share. One mutex guards everything
-// below it; it is never held while calling the engine or an Observer.
-type core struct {
-	eng    engine.Engine
-	grants engine.Guarantees
-	opts   Options
-	now    func() time.Duration
-	host   string
-	pid    int
-
-	life    context.Context // ends at Close
-	end     context.CancelFunc
-	wg      sync.WaitGroup // every goroutine of this client
-	unlocks sync.WaitGroup // Unlocks that wait for the engine
-
-	readies sync.Pool     // of chan struct{}, capacity 1
-	kick    chan struct{} // capacity 1: the keeper has something earlier to do
-
-	mu       sync.Mutex
-	closed   bool
-	ended    chan struct{} // closed when Close has finished
-	result   error         // of Close
-	lines    map[lineKey]*localLine
-	claims   map[engine.ID]*claim
-	due      agenda
-	asleep   time.Duration // until when the keeper sleeps
-	firstTTL time.Duration // what the next claim is born with
-	down     error
-	downAt   time.Duration
-	events   []Event // to be observed once mu is free
 }
 
 // New makes a Client and takes the engine over: Close closes it. Errors:
@@ -63,15 +32,12 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		grants: eng.Guarantees(),
 		kick:   make(chan struct{}, 1),
 		ended:  make(chan struct{}),
-		lines:  map[lineKey]*localLine{},
-		claims: map[engine.ID]*claim{},
 		pid:    os.Getpid(),
 	}
 	if o != nil {
 		k.opts = *o
 	}
 	k.opts.TTL = orDefault(k.opts.TTL, DefaultTTL)
-	k.firstTTL = firstTTL
 	if k.now = k.opts.Clock; k.now == nil {
 		k.now = boottime.Now
 	}
@@ -84,6 +50,15 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	if k.opts.Keep < 0 {
 		return nil, fmt.Errorf("leasehold: Options.Keep %v is negative", k.opts.Keep)
 	}
+	config := claims.Config{
+		Keep: k.opts.Keep, NoLend: k.opts.NoLend, FailFast: k.opts.FailFast,
+		Detached: k.grants.Detach, Observed: k.opts.Observer != nil,
+		NewID: engine.NewID, Jitter: jitter,
+	}
+	if k.opts.Trace {
+		config.Trace = k.stepLocked
+	}
+	k.machine = claims.New(config)
 	k.host, _ = os.Hostname() // only shown to people; unknown is fine
 	k.life, k.end = context.WithCancel(context.Background())
 	k.wg.Go(k.keep)
@@ -118,6 +93,7 @@ func (c *Client) With(o LockOptions) *Client {
 	l.MaxHold = orDefault(o.MaxHold, l.MaxHold)
 	l.NoRenew = o.NoRenew || l.NoRenew
 	l.Detached = o.Detached || l.Detached
+	l.Reentrant = o.Reentrant || l.Reentrant
 	if o.Label != "" {
 		l.Label = o.Label
 	}
@@ -128,36 +104,48 @@ func (c *Client) With(o LockOptions) *Client {
 // on after ctx ended, until Unlock, Close or loss; its life is
 // Lease.Context.
 //
-// Locking again under the lease's own context counts up (see Lease.Context).
-// A caller whose context holds another name queues for itself; everybody else
-// in this process shares claims, first come, first served.
+// A caller whose context holds the name already (Lease.Context) gets ErrReentry
+// at once, or counts up with LockOptions.Reentrant. One whose context holds
+// another name queues for itself; everybody else in this process shares claims,
+// first come, first served. To wait whatever happens to ctx, and keep what it
+// holds, pass context.WithoutCancel(ctx).
 //
-// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrUpgrade;
-// ErrUnavailable when the engine could not be reached by then; ErrEvicted if
+// Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
+// also with that; ErrReentry, ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
 // somebody evicted the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
 }
 
-// TryLock is Lock that never waits: ErrHeld if somebody else holds the name or
-// is in line for it.
+// TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
+// keeps it for a moment (Options.Keep), or is in line for it.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
 }
 
 // RLock obtains name shared: together with other shared leases, never with an
-// exclusive one. A waiting Lock lets no later RLock pass.
+// exclusive one. A waiting Lock lets no later RLock pass. Under one's own Lock
+// it is ErrReentry; with LockOptions.Reentrant it is one more handle of that
+// Lock and keeps readers out as that does: nothing is downgraded, others get in
+// when the last handle has ended.
 func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "rlock", name, 1, engine.Max)
 }
 
 // Acquire obtains units of limit: a semaphore. Every user of a name must give
-// the same limit, 1 to engine.Max. It is never re-entrant: each call takes
-// units of its own, also under the context of a lease of the same name, which
-// waits for itself if the limit is too small for both.
+// the same limit, 1 to engine.Max - 1: engine.Max is that of Lock and RLock. A
+// caller whose context holds permits of the name gets ErrReentry at once; with
+// LockOptions.Reentrant it gets further units, each call its own, unless it
+// holds so many already that it would wait for itself.
+//
+// Errors: those of Lock; engine.ErrLimit for the limit engine.Max.
 func (c *Client) Acquire(ctx context.Context, name string, units, limit int32) (*Lease, error) {
-	return c.obtain(ctx, opAcquire, name, units, limit)
+	const op = "acquire"
+	if limit == engine.Max {
+		return nil, wrap(op, name, fmt.Errorf("%w: %d is that of Lock and RLock, call those or give less", engine.ErrLimit, limit))
+	}
+	return c.obtain(ctx, op, name, units, limit)
 }
 
 // Do runs fn under an exclusive lease of name. The context of fn ends with
@@ -231,46 +219,25 @@ func (k *core) close() error {
 		<-k.ended
 		return k.result
 	}
-	k.closed = true // the keeper ends at its next look
-	var leave []engine.Claim
-	var keep []engine.Renewal // what MinHold keeps although its lease is still open
-	now := k.now()
-	for id, cl := range k.claims {
-		if cl.users > 0 && !cl.lost && cl.lock.MinHold > now-cl.heldAt {
-			cl.linger, cl.keptTill = true, cl.heldAt+cl.lock.MinHold
-			keep = append(keep, engine.Renewal{Name: cl.name(), ID: id, Want: cl.want(now)})
-		}
-		for l := cl.leases; l != nil; l = l.next {
-			k.endLease(l, ErrClosed)
-		}
-		k.failAll(cl.line, ErrClosed)
-		if !cl.linger && !cl.unlocking {
-			leave = append(leave, engine.Claim{Name: cl.name(), ID: id})
-		}
-	}
-	for _, ln := range k.lines {
-		k.failAll(ln, ErrClosed)
-	}
+	k.machine.Close(k.now())
+	k.closed = true // the keeper ends at its next look, and nothing new begins
+	todo := k.outputsLocked(nil)
 	k.unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
 	var errs []error
-	for len(keep) > 0 {
-		n := min(len(keep), batchSize)
-		if _, err := k.eng.Renew(ctx, keep[:n]); err != nil {
+	for batch := range slices.Chunk(todo.renews.asked, claims.MaxBatch) {
+		if _, err := k.eng.Renew(ctx, batch); err != nil {
 			errs = append(errs, fmt.Errorf("leasehold: close: %w (MinHold may end early): %w", ErrUnknown, err))
 			break
 		}
-		keep = keep[n:]
 	}
-	for len(leave) > 0 {
-		n := min(len(leave), batchSize)
-		if _, err := k.eng.Leave(ctx, leave[:n]); err != nil {
+	for batch := range slices.Chunk(todo.leaves, claims.MaxBatch) {
+		if _, err := k.eng.Leave(ctx, batch); err != nil {
 			errs = append(errs, fmt.Errorf("leasehold: close: %w: %w", ErrUnknown, err))
 			break
 		}
-		leave = leave[n:]
 	}
 	k.unlocks.Wait() // bounded by their own releaseBound; they leave what Close did not
 	k.end()
@@ -279,46 +246,4 @@ func (k *core) close() error {
 	k.result = errors.Join(errs...)
 	close(k.ended)
 	return k.result
-}
-
-// unlock frees the mutex and then tells the Observer what happened under it.
-func (k *core) unlock() {
-	if len(k.events) == 0 {
-		k.mu.Unlock()
-		return
-	}
-	events := k.events
-	k.events = nil
-	k.mu.Unlock()
-	for _, e := range events {
-		k.opts.Observer(e)
-	}
-}
-
-func (k *core) event(e Event) {
-	if k.opts.Observer != nil {
-		k.events = append(k.events, e)
-	}
-}
-
-// spawn starts a goroutine of this client, unless it is closing: then nothing
-// new may begin, and Close has collected what there was.
-func (k *core) spawn(f func()) {
-	if !k.closed {
-		k.wg.Go(f)
-	}
-}
-
-// heard notes whether the engine answers. Called with mu held.
-func (k *core) heard(err error) {
-	switch {
-	case err == nil || errors.Is(err, engine.ErrRefused):
-		if k.down != nil {
-			k.event(Event{Kind: EventEngineUp, Held: k.now() - k.downAt})
-			k.down = nil
-		}
-	case k.down == nil && !k.closed:
-		k.down, k.downAt = err, k.now()
-		k.event(Event{Kind: EventEngineDown, Err: err})
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 // Handle is a lease that left its process: text that another process gives to
@@ -45,30 +46,32 @@ type handleBody struct {
 func (l *Lease) Detach() (Handle, error) {
 	k := l.core
 	k.mu.Lock()
-	cl := l.claim
-	k.expire(cl, k.now())
+	k.machine.Expire(k.now(), &l.handle)
+	k.carryOutLocked(nil)
+	detached, reentered := l.handle.Detachable()
 	var err error
 	switch {
 	case l.lost != nil:
 		err = l.lost
-	case l.unlocked:
+	case l.handle.Ended():
 		err = errors.New("it was unlocked already")
-	case !cl.lock.Detached:
+	case !detached:
 		err = fmt.Errorf("%w: obtain it with LockOptions.Detached", errors.ErrUnsupported)
-	case l.hold.count > 1:
+	case reentered:
 		err = fmt.Errorf("%w: it was re-entered; unlock the inner lease first", errors.ErrUnsupported)
 	}
 	if err != nil {
 		k.unlock()
 		return "", wrap("detach", l.name, err)
 	}
-	l.unlocked = true
-	k.endLease(l, nil)
-	cl.forget(l)
-	cl.users--
-	l.hold.count-- // or its context would re-enter what was given away
-	body, err := json.Marshal(handleBody{cl.name(), cl.req.ID.Secret(), l.token, cl.req.Units, cl.req.Limit, cl.ttl()})
-	k.drop(cl)
+	cl := l.handle.Claim()
+	body, err := json.Marshal(handleBody{l.name, cl.ID().Secret(), l.token, cl.Units(), cl.Limit(), cl.TTL()})
+	k.machine.Detach(k.now(), &l.handle)
+	k.carryOutLocked(nil)
+	l.over = true
+	if l.cancel != nil {
+		l.cancel(nil)
+	}
 	k.unlock()
 	if err != nil {
 		return "", wrap("detach", l.name, err) // a valid name always marshals
@@ -77,16 +80,16 @@ func (l *Lease) Detach() (Handle, error) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
-	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: cl.name(), ID: cl.req.ID, Want: cl.ttl()}})
-	i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.req.ID })
+	got, err := k.eng.Renew(ctx, []engine.Renewal{{Name: l.name, ID: cl.ID(), Want: cl.TTL()}})
+	i := slices.IndexFunc(got, func(c engine.Claim) bool { return c.ID == cl.ID() })
 	switch {
 	case i < 0:
-		return h, wrap("detach", l.name, fmt.Errorf("%w: %w", ErrUnknown, orMissing(err)))
+		return h, wrap("detach", l.name, cause(claims.Unknown, orMissing(err)))
 	case got[i].State != engine.Held:
 		err := ErrLost
 		if got[i].Evicted {
 			err = ErrEvicted
-			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: cl.name(), ID: cl.req.ID}}) // frees the room of a marked claim
+			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
 		}
 		k.mu.Lock()
 		l.err = wrap("unlock", l.name, err)
@@ -94,6 +97,14 @@ func (l *Lease) Detach() (Handle, error) {
 		return "", wrap("detach", l.name, err)
 	}
 	return h, nil
+}
+
+// orMissing is why nothing was learned of a claim.
+func orMissing(err error) error {
+	if err == nil {
+		return errors.New("the engine's answer leaves it out")
+	}
+	return err
 }
 
 // Adopt goes on with a lease that Lease.Detach ended elsewhere: it is renewed
@@ -111,52 +122,37 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	if !k.grants.Detach {
 		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: this engine has no detached claims", errors.ErrUnsupported))
 	}
-	lock := c.lock
-	lock.Detached = true
-	key := lineKey{body.Name, body.Units, body.Limit, body.TTL}
-	cl := &claim{line: &localLine{key: key, solo: true, claims: 1}, lock: &lock, index: -1}
-	cl.req = request{ID: id, Units: body.Units, Limit: body.Limit, WaitTTL: min(firstTTL, body.TTL), Detached: true}
-	cl.line.cur = cl
-
 	s := k.now()
 	bounded, cancel := context.WithTimeout(ctx, body.TTL)
 	defer cancel()
 	got, err := k.eng.Renew(bounded, []engine.Renewal{{Name: body.Name, ID: id, Want: body.TTL}})
+	if len(got) != 1 {
+		if !hasEnded(ctx) {
+			k.mu.Lock()
+			k.machine.Answered(k.now(), orMissing(err))
+			k.carryOutLocked(nil)
+			k.unlock()
+		}
+		return nil, wrap("adopt", body.Name, cause(claims.Unavailable, orMissing(err)))
+	}
+	outer, _ := ctx.Value(leaseKey{}).(*Lease)
+	l := &Lease{core: k, name: body.Name, ctx: ctx}
+	want := claims.Want{Name: body.Name, Units: body.Units, Limit: body.Limit, TTL: body.TTL,
+		MinHold: c.lock.MinHold, MaxHold: c.lock.MaxHold, NoRenew: c.lock.NoRenew, Detached: true}
+	w := k.waiter(l, want, &c.lock, outer)
+	defer k.waiters.Put(w)
 	k.mu.Lock()
-	defer k.unlock()
-	if err == nil || ctx.Err() == nil {
-		k.heard(err)
-	}
-	now := k.now()
-	switch {
-	case k.closed:
-		return nil, wrap("adopt", body.Name, ErrClosed)
-	case k.claims[id] != nil:
+	k.machine.Adopt(k.now(), s, &w.Caller, id, uint64(body.Token), got[0])
+	k.carryOutLocked(w)
+	k.unlock()
+	<-w.ready
+	switch w.why {
+	case claims.OK:
+		return l, nil
+	case claims.Own:
 		return nil, wrap("adopt", body.Name, errors.New("this client adopted that handle already"))
-	case len(got) != 1:
-		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: %w", ErrUnavailable, orMissing(err)))
-	case got[0].Evicted:
-		// Its holder was to leave it, and that is now this client.
-		k.claims[id] = cl
-		k.leaveLater(cl, now)
-		return nil, wrap("adopt", body.Name, ErrEvicted)
-	case got[0].State != engine.Held:
-		return nil, wrap("adopt", body.Name, ErrLost)
 	}
-	cl.learn(s, got[0])
-	cl.ticket, cl.lends = body.Token.Ticket(), uint16(body.Token&(1<<engine.LendBits-1))
-	cl.raised = true
-	k.claims[id] = cl
-	k.pace(cl, s, now, 0)
-	if !cl.proven(now) {
-		k.leaveLater(cl, now)
-		return nil, wrap("adopt", body.Name, ErrLost)
-	}
-	l := &Lease{core: k, name: body.Name, ctx: ctx, lock: &lock, began: s, ready: make(chan struct{}, 1)}
-	l.hold = &l.own
-	l.outer, _ = ctx.Value(leaseKey{}).(*Lease)
-	k.give(cl, l, now)
-	return l, nil
+	return nil, wrap("adopt", body.Name, cause(w.why, w.err))
 }
 
 func (h Handle) parse() (b handleBody, id engine.ID, err error) {

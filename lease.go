@@ -3,10 +3,10 @@ package leasehold
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 // Token is a fencing token: ticket << 10 + lend count, below 2^63. Tokens of
@@ -38,36 +38,22 @@ func (t Token) Ticket() uint64 { return uint64(t) >> engine.LendBits }
 // The lock alone cannot protect a resource from a holder that was paused after
 // it looked: hand Token to the resource and let it check.
 type Lease struct {
-	core  *core
-	name  string
-	outer *Lease          // the innermost lease of the context it was asked with
-	ctx   context.Context // asked with; once cancel is set, the lease's own
-	lock  *LockOptions
-	began time.Duration // asking; only where somebody wants to know
-
-	over atomic.Bool // released or lost: read without mu by Valid
-	own  hold
+	core   *core
+	name   string
+	handle claims.Lease // the machine's half
+	token  Token
 
 	// Under core.mu.
-	ready      chan struct{} // capacity 1: delivered or failed
-	line       *localLine    // while queued
-	prev, next *Lease        // in line.head or claim.leases
-	err        error         // why it was not delivered; once unlocked, what Unlock said
-	claim      *claim
-	hold       *hold // shared with re-entered leases
-	token      Token // of one that gave up: of the claim it waited with
-	heldAt     time.Duration
-	cancel     context.CancelCauseFunc
-	contended  chan struct{}
-	lost       error
-	lostFunc   func(error) // of a LockAll
-	unlocked   bool
-	unlocking  bool          // Unlock waits for the engine
-	waiting    chan struct{} // closed then, if a second Unlock waits for the first
+	ctx       context.Context // asked with; once cancel is set, the lease's own
+	cancel    context.CancelCauseFunc
+	contended chan struct{} // made when somebody asks for it
+	lost      error         // why it was lost
+	lostFunc  func(error)   // of a LockAll
+	err       error         // what Unlock said
+	over      bool          // Unlock is over
+	pending   bool          // Unlock waits for the engine
+	waiting   chan struct{} // closed when it is over, if somebody waits for that
 }
-
-// hold is one caller's hold of a claim, counted up by re-entering.
-type hold struct{ count int32 }
 
 type leaseKey struct{}
 
@@ -82,10 +68,10 @@ func (l *Lease) Token() Token { return l.token }
 // (ErrEvicted, ErrMaxHold) when the lease is lost, at its trusted-until at the
 // latest.
 //
-// Whoever locks under it re-enters: the same name counts up instead of waiting
-// for itself. Goroutines that share a lease's context therefore do NOT exclude
-// each other: give a goroutine that must exclude its siblings a context that
-// does not come from the lease.
+// Whoever asks under it for a name that it holds would wait for itself, and gets
+// ErrReentry at once; with LockOptions.Reentrant it counts up instead.
+// context.WithoutCancel of it still holds the name: a goroutine that is to wait
+// for it needs a context that does not come from the lease.
 func (l *Lease) Context() context.Context {
 	k := l.core
 	k.mu.Lock()
@@ -93,7 +79,7 @@ func (l *Lease) Context() context.Context {
 	if l.cancel == nil {
 		ctx := context.WithValue(context.WithoutCancel(l.ctx), leaseKey{}, l)
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
-		if l.over.Load() {
+		if l.handle.Over() {
 			l.cancel(l.lost)
 		}
 	}
@@ -104,19 +90,20 @@ func (l *Lease) Context() context.Context {
 // before its trusted-until. It reads the clock, takes no lock while the lease
 // is good, and once false it stays false.
 func (l *Lease) Valid() bool {
-	if l.over.Load() {
+	if l.handle.Over() {
 		return false
 	}
-	if l.core.now() < l.claim.ends() {
+	k := l.core
+	if k.now() < l.handle.Ends() {
 		return true
 	}
 	// Either the time is up, or a renewal moved it between the two reads.
-	// Under the mutex no renewal can: what it decides is final.
-	k := l.core
+	// Under the mutex no renewal can: what is decided there is final.
 	k.mu.Lock()
 	defer k.unlock()
-	k.expire(l.claim, k.now())
-	return !l.over.Load()
+	k.machine.Expire(k.now(), &l.handle)
+	k.carryOutLocked(nil)
+	return !l.handle.Over()
 }
 
 // Remaining is how long the lease is proven from now on if no renewal ever
@@ -126,7 +113,7 @@ func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
 	}
-	return max(0, l.claim.ends()-l.core.now())
+	return max(0, l.handle.Ends()-l.core.now())
 }
 
 // Contended is closed once somebody waits for this name behind this lease,
@@ -138,23 +125,11 @@ func (l *Lease) Contended() <-chan struct{} {
 	defer k.unlock()
 	if l.contended == nil {
 		l.contended = make(chan struct{})
-		cl := l.claim
-		if cl.contended || (cl.line.cur == cl && cl.line.head != nil) {
+		if l.handle.Contended() {
 			close(l.contended)
 		}
 	}
 	return l.contended
-}
-
-func (l *Lease) tellContended() {
-	if l.contended == nil {
-		return
-	}
-	select {
-	case <-l.contended:
-	default:
-		close(l.contended)
-	}
 }
 
 // Unlock ends the lease. It needs no context, takes a few seconds at most with
@@ -171,96 +146,95 @@ func (l *Lease) tellContended() {
 func (l *Lease) Unlock() error {
 	k := l.core
 	k.mu.Lock()
-	if l.unlocked {
-		return l.unlockedAlready()
+	defer k.unlock()
+	k.unlockLocked(true, l)
+	return l.resultLocked()
+}
+
+// unlockLocked ends leases that were not unlocked before, those that need the
+// engine with one call, and frees mu meanwhile. keep: claims may be kept for a
+// while (Options.Keep).
+func (k *core) unlockLocked(keep bool, leases ...*Lease) {
+	for _, l := range leases {
+		if l.handle.Ended() {
+			continue
+		}
+		now := k.now()
+		k.machine.Unlock(now, &l.handle, keep)
+		if l.handle.Lost() == claims.OK {
+			k.eventLocked(l.event(EventReleased, now-l.handle.HeldAt))
+			if l.cancel != nil {
+				l.cancel(nil)
+			}
+		}
 	}
-	rest := k.unlockLocal(l, k.now())
-	k.unlock()
-	switch rest {
-	case leaveIt:
-		k.leaveNow(l)
-	case lingerIt:
-		k.lingerOn(l)
+	mine := k.carryOutLocked(nil)
+	for _, l := range leases {
+		if !l.over && !l.pending {
+			l.pending = true
+			k.unlocks.Add(1)
+		}
+	}
+	if len(mine.first) > 0 {
+		k.unlock()
+		k.leave(context.Background(), mine.first)
+		k.mu.Lock()
+	}
+}
+
+// resultLocked is what Unlock said, once that is known. It frees mu while it
+// waits.
+func (l *Lease) resultLocked() error {
+	if !l.over {
+		if l.waiting == nil {
+			l.waiting = make(chan struct{})
+		}
+		k, over := l.core, l.waiting
+		k.unlock()
+		<-over
+		k.mu.Lock()
 	}
 	return l.err
 }
 
-// rest is what of an Unlock is left to do without the mutex.
-type rest uint8
-
-const (
-	nothing rest = iota
-	leaveIt
-	lingerIt
-)
-
-// unlockLocal does all of Unlock that needs no engine. Called with mu held.
-func (k *core) unlockLocal(l *Lease, now time.Duration) rest {
-	l.unlocked = true
-	cl := l.claim
-	k.expire(cl, now) // the truth is decided here, before anybody else may hold
-	err := l.lost
-	if err == nil {
-		k.endLease(l, nil)
-		k.event(Event{Kind: EventReleased, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: now - l.heldAt})
+// endLocked records what the end of Unlock was.
+func (l *Lease) endLocked(err error) {
+	l.err, l.over = wrap("unlock", l.name, err), true
+	if l.pending {
+		l.core.unlocks.Done()
 	}
-	cl.forget(l)
-	l.err = wrap("unlock", l.name, err)
-	if l.hold.count--; l.hold.count > 0 {
-		return nothing
-	}
-	cl.users--
-	todo := k.released(cl, l, now)
-	if todo != nothing {
-		l.unlocking = true
-		k.unlocks.Add(1)
-	}
-	return todo
-}
-
-// finish records what the engine said. Called with mu held.
-func (k *core) finish(l *Lease, err error) {
-	l.err = wrap("unlock", l.name, err)
-	l.unlocking = false
 	if l.waiting != nil {
 		close(l.waiting)
 	}
-	k.unlocks.Done()
 }
 
-// unlockedAlready answers a second Unlock as the first was, waiting for it.
-// Called with mu held; frees it.
-func (l *Lease) unlockedAlready() error {
-	k := l.core
-	if !l.unlocking {
-		defer k.unlock()
-		return l.err
-	}
-	if l.waiting == nil {
-		l.waiting = make(chan struct{})
-	}
-	first := l.waiting
-	k.unlock()
-	<-first
-	k.mu.Lock()
-	defer k.unlock()
-	return l.err
-}
-
-// endLease ends one lease: by loss, or with a nil cause by Unlock. Called with
-// mu held.
-func (k *core) endLease(l *Lease, cause error) {
-	if l.over.Swap(true) {
-		return
-	}
-	if l.lost = cause; cause != nil {
-		cl := l.claim
-		k.event(Event{Kind: EventLost, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Held: k.now() - l.heldAt, Err: cause})
-	}
+// loseLocked ends a lease that is lost.
+func (l *Lease) loseLocked(cause error) {
+	l.lost = cause
+	e := l.event(EventLost, l.core.now()-l.handle.HeldAt)
+	e.Err = cause
+	l.core.eventLocked(e)
 	if l.cancel != nil {
 		l.cancel(cause)
 	}
-	if l.lostFunc != nil && cause != nil {
+	if l.lostFunc != nil {
 		l.lostFunc(cause)
 	}
+}
+
+func (l *Lease) contendLocked() {
+	if l.contended == nil {
+		return
+	}
+	select {
+	case <-l.contended:
+	default:
+		close(l.contended)
+	}
+}
+
+// event is one that happened to the lease, held so long.
+func (l *Lease) event(kind EventKind, held time.Duration) Event {
+	cl := l.handle.Claim()
+	return Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.Units(), Limit: cl.Limit(), Held: held}
 }

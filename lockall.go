@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 // maxLockAll bounds LockAll, whose names are given up in one call.
-const maxLockAll = batchSize
+const maxLockAll = claims.MaxBatch
 
 // Leases is several names held at once: all of them, or none.
 type Leases struct {
@@ -43,9 +44,9 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) 
 	for _, name := range names {
 		// Under the lease before: this caller is an actor that holds something,
 		// and says so in its claim. Losing one ends the waiting for the rest.
-		l, err := c.obtainUnder(wait, last, "lock", name, engine.Max, engine.Max)
+		l, err := c.obtainUnder(wait, last, "lock", name, engine.Max, engine.Max, false)
 		if err != nil {
-			return nil, errors.Join(err, all.Unlock())
+			return nil, errors.Join(err, all.unlock(false))
 		}
 		all.leases = append(all.leases, l)
 		last = l
@@ -79,7 +80,7 @@ func (a *Leases) Tokens() map[string]Token {
 }
 
 // Context ends when the first of the leases is lost, with its cause, and at
-// Unlock. Locking under it re-enters each of the names.
+// Unlock. It holds each of the names, as Lease.Context says.
 func (a *Leases) Context() context.Context { return a.life }
 
 // Valid reports whether every one of them is.
@@ -104,39 +105,22 @@ func (a *Leases) Remaining() (left time.Duration) {
 
 // Unlock ends all leases, the last obtained first, with one call to the engine
 // for all. The error joins what Lease.Unlock says of each.
-func (a *Leases) Unlock() error {
+func (a *Leases) Unlock() error { return a.unlock(true) }
+
+// unlock may keep the names (Options.Keep) or not: those of a LockAll that failed
+// are not worth keeping, least of all from the one who holds the missing one.
+func (a *Leases) unlock(keep bool) error {
 	a.cancel(nil)
 	k := a.core
-	var wait []*Lease
-	leave := make([]*Lease, 0, len(a.leases))
-	k.mu.Lock()
-	now := k.now()
-	for _, l := range slices.Backward(a.leases) {
-		if l.unlocked {
-			wait = append(wait, l)
-			continue
-		}
-		switch k.unlockLocal(l, now) {
-		case leaveIt:
-			leave = append(leave, l)
-		case lingerIt:
-			wait = append(wait, l)
-			k.spawn(func() { k.lingerOn(l) })
-		}
-	}
-	k.unlock()
-	if len(leave) > 0 {
-		k.leaveNow(leave...)
-	}
-	var errs []error
-	for _, l := range wait {
-		_ = l.Unlock() // waits for the answer that result holds then
-	}
 	k.mu.Lock()
 	defer k.unlock()
+	last := slices.Clone(a.leases)
+	slices.Reverse(last)
+	k.unlockLocked(keep, last...)
+	var errs []error
 	for _, l := range a.leases {
-		if l.err != nil {
-			errs = append(errs, l.err)
+		if err := l.resultLocked(); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -21,10 +21,11 @@ const (
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
 	EventEvict                           // this client evicted a claim, its own or another's: Token as Line shows its ticket, without lends
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
+	EventStep                            // Options.Trace: Step; Name and Token of the claim where there is one, without lends
 )
 
 func (k EventKind) String() string {
-	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up"}
+	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up", "step"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -39,6 +40,7 @@ type Event struct {
 	Units, Limit int32
 	Waited       time.Duration // from asking until this event
 	Held         time.Duration // from the lease's begin until this event
+	Step         string        // an input ("in: unlock"), a change of phase ("in use -> releasing") or an output ("out: leave")
 	Err          error
 }
 
@@ -56,12 +58,15 @@ func LogTo(log *slog.Logger) func(Event) {
 		case EventEngineUp:
 			level = slog.LevelInfo
 		}
-		attrs := make([]slog.Attr, 0, 5)
+		attrs := make([]slog.Attr, 0, 6)
 		if e.Name != "" {
 			attrs = append(attrs, slog.String("name", e.Name))
 		}
 		if e.Token != 0 {
 			attrs = append(attrs, slog.String("token", e.Token.String()))
+		}
+		if e.Step != "" {
+			attrs = append(attrs, slog.String("step", e.Step))
 		}
 		if e.Waited > 0 {
 			attrs = append(attrs, slog.Duration("waited", e.Waited))

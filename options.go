@@ -12,30 +12,6 @@ const NoWait time.Duration = -1
 // DefaultTTL is Options.TTL where it is zero.
 const DefaultTTL = 30 * time.Second
 
-// Bounds of the core. Those of names, TTLs and units are the contract's
-// (package engine).
-const (
-	// lendBudget is how many leases are lent while another process waits, and
-	// lendTime for how long, whichever ends first.
-	lendBudget = 32
-	lendTime   = 10 * time.Millisecond
-
-	// firstTTL is what a claim is born with (rule 3 of package engine): what a
-	// cancelled or crashed caller can leave behind.
-	firstTTL = 3 * time.Second
-
-	// raiseAfter bounds when a held claim is raised to its full TTL.
-	raiseAfter = 200 * time.Millisecond
-
-	// believe is how long "nobody waits behind you" is believed without being
-	// heard again, and listen how often it is asked while that matters.
-	believe = time.Second
-	listen  = 500 * time.Millisecond
-
-	// releaseBound is the longest that Unlock and Close wait for an engine.
-	releaseBound = 5 * time.Second
-)
-
 // Options are the choices of a Client. Nil means the defaults.
 type Options struct {
 	// TTL is how long a lease outlives the last sign of life of its holder.
@@ -59,8 +35,11 @@ type Options struct {
 
 	// Keep ("sticky") keeps a claim this long after its last lease ended,
 	// unless another process wants it. Locking it again then costs no round
-	// trip. A TryLock of this client in the other mode (shared, exclusive) is
-	// refused once by what it keeps. Default 0: given back at once.
+	// trip. Another client's TryLock may be refused by what is only kept: this
+	// client hears of that and gives the name back, and TryLock asks once more if
+	// that was done by the time it looks who holds it. Its next TryLock, or a
+	// Lock, gets the name. The names of a LockAll that failed are not kept.
+	// Default 0: given back at once.
 	Keep time.Duration
 
 	// Observer hears what happens to the leases of this Client (LogTo makes
@@ -69,6 +48,10 @@ type Options struct {
 	// must not call Close. Events of different goroutines may overtake each
 	// other. Default: nobody.
 	Observer func(Event)
+
+	// Trace: the Observer hears every step of every claim as well (EventStep),
+	// in their order. For a report of a defect: the steps are its schedule.
+	Trace bool
 
 	// Clock is the time elapsed since a fixed moment; it must count the time a
 	// machine is suspended. Default: the machine's. Tests in a synctest bubble
@@ -82,7 +65,7 @@ type LockOptions struct {
 	// TTL replaces Options.TTL.
 	TTL time.Duration
 
-	// Wait bounds the waiting. 0: until the context ends. NoWait: ask once.
+	// Wait bounds the waiting, like a deadline of the context. 0: until the context ends. NoWait: ask once.
 	// At its end the call fails with ErrHeld.
 	Wait time.Duration
 
@@ -103,6 +86,18 @@ type LockOptions struct {
 	// that Lease.Detach can hand it to another. Refused with
 	// errors.ErrUnsupported where the engine cannot.
 	Detached bool
+
+	// Reentrant lets a caller have a name again that its own context holds (see
+	// Lease.Context). Lock and RLock count up: they give one more handle of the
+	// hold that is there, which ends with the last handle, in any order, and
+	// stays as it was obtained, whatever TTL, MinHold, MaxHold, NoRenew and
+	// Detached the inner call has. So RLock under one's own Lock stays exclusive
+	// until the last handle has ended, and Lock under one's own RLock is
+	// ErrUpgrade. Acquire takes further units.
+	//
+	// Goroutines that share the context of a lease then do NOT exclude each
+	// other. Default: ErrReentry, as Go's own locks are not re-entrant either.
+	Reentrant bool
 
 	// Label replaces Options.Label.
 	Label string

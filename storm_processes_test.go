@@ -247,7 +247,7 @@ func (s *storm) processes() {
 		l, err := procs[0].c.With(LockOptions{Wait: time.Hour}).Lock(context.Background(), name)
 		if err != nil {
 			for i, p := range procs {
-				s.t.Logf("client %d: %s", i, p.c.core.dump())
+				s.t.Logf("client %d: %s", i, p.c.core.state())
 			}
 			s.t.Errorf("never granted after healing: %v", err)
 			return
@@ -263,12 +263,9 @@ func (s *storm) processes() {
 		s.w.wantLine(name, nil, nil)
 	}
 	for i, p := range procs {
-		k := p.c.core
-		k.mu.Lock()
-		if n, m := len(k.claims), len(k.lines); n > 0 || m > 0 || len(k.due) > 0 {
-			s.t.Errorf("client %d still has %d claims, %d lines, %d due", i, n, m, len(k.due))
+		if left := p.c.core.leftovers(); left != "" {
+			s.t.Errorf("client %d still has %s", i, left)
 		}
-		k.mu.Unlock()
 		p.c.Close()
 	}
 }

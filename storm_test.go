@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -45,17 +44,17 @@ func (s *storm) granted(l *Lease) {
 	if !l.Valid() {
 		return // pausing between grant and look is not modelled; a slow engine may do it
 	}
-	units, limit := int64(0), l.claim.req.Limit
+	units, limit := int64(0), l.handle.Claim().Limit()
 	for _, o := range append(s.held[l.name], l) {
 		if o.Valid() {
-			units += int64(o.claim.req.Units)
+			units += int64(o.handle.Claim().Units())
 		}
 	}
 	if units > int64(limit) {
 		s.t.Errorf("%q: %d units of trusted leases, limit %d", l.name, units, limit)
 	}
 	s.held[l.name] = append(s.held[l.name], l)
-	if l.claim.exclusive() && limit == engine.Max {
+	if l.handle.Claim().Units() == limit && limit == engine.Max {
 		if l.token <= s.last[l.name] {
 			s.t.Errorf("%q: token %d after %d", l.name, l.token, s.last[l.name])
 		}
@@ -233,7 +232,7 @@ func (s *storm) run() {
 		l, err := clients[0].With(LockOptions{Wait: time.Hour}).Lock(context.Background(), name)
 		if err != nil {
 			for i, c := range clients {
-				s.t.Logf("client %d: %s", i, c.core.dump())
+				s.t.Logf("client %d: %s", i, c.core.state())
 			}
 			s.t.Errorf("never granted after healing: %v", err)
 			return
@@ -249,22 +248,26 @@ func (s *storm) run() {
 		s.w.wantLine(name, nil, nil)
 	}
 	for i, c := range clients {
-		c.core.mu.Lock()
-		if n, m := len(c.core.claims), len(c.core.lines); n > 0 || m > 0 || len(c.core.due) > 0 {
-			s.t.Errorf("client %d still has %d claims, %d lines, %d due", i, n, m, len(c.core.due))
+		if left := c.core.leftovers(); left != "" {
+			s.t.Errorf("client %d still has %s", i, left)
 		}
-		c.core.mu.Unlock()
 	}
 }
 
-// dump is what a client knows, for a failing test.
-func (k *core) dump() string {
+// state is what a client knows, for a failing test.
+func (k *core) state() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var b strings.Builder
-	for _, cl := range k.claims {
-		fmt.Fprintf(&b, "\n%q ticket %d %v joining %v asking %v abandoned %v leaving %v users %d delivered %v inflight %d due %v (in agenda: %v) now %v trusted %v cur %v queue %v",
-			cl.name(), cl.ticket, cl.state, cl.joining, cl.asking, cl.abandoned, cl.leaving, cl.users, cl.delivered, cl.inflight, cl.due, cl.index >= 0, k.now(), cl.trustedUntil(), cl.line.cur == cl, cl.line.head != nil)
+	return k.machine.String()
+}
+
+// leftovers is what a client still has, "" if nothing.
+func (k *core) leftovers() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, due := k.machine.Due()
+	if n, m := k.machine.Len(); n > 0 || m > 0 || due {
+		return fmt.Sprintf("%d claims, %d queues, something due: %v: %v", n, m, due, k.machine)
 	}
-	return b.String()
+	return ""
 }

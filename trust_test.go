@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 // The trust formula, as a test says it: TTL less 1 % less 7 ms.
@@ -72,10 +73,10 @@ func TestSlowRenewalDoesNotStretchTrust(t *testing.T) {
 				return got, err
 			}
 		})
-		time.Sleep(2*time.Second + raiseAfter)
+		time.Sleep(2*time.Second + claims.RaiseAfter)
 		synctest.Wait()
-		asked := raiseAfter
-		left := trustOf(3*time.Second) - (2*time.Second + raiseAfter - asked)
+		asked := claims.RaiseAfter
+		left := trustOf(3*time.Second) - (2*time.Second + claims.RaiseAfter - asked)
 		if got := l.Remaining(); got > left {
 			t.Errorf("%v remaining after a renewal that took 2 s, want at most %v", got, left)
 		}

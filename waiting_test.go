@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/claims"
 )
 
 func TestWaitersHoldInTheOrderTheyCame(t *testing.T) {
@@ -151,7 +152,7 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 			defer cancel()
 			f.set(func(f *faulty) { f.leave = cutLeave })
 			b.Lock(ctx, "x")
-			time.Sleep(firstTTL)
+			time.Sleep(claims.FirstTTL)
 			w.wantLine("x", []string{"a"}, nil)
 			mustUnlock(t, l)
 		})
@@ -369,8 +370,8 @@ func TestUnreachableEngine(t *testing.T) {
 			}
 			mustUnlock(t, l)
 			mustUnlock(t, mustLock(t, c, "y"))
-			if last := f.joins[len(f.joins)-1].WaitTTL; last != 2*firstTTL {
-				t.Errorf("next Join asks for %v, want %v", last, 2*firstTTL)
+			if last := f.joins[len(f.joins)-1].WaitTTL; last != 2*claims.FirstTTL {
+				t.Errorf("next Join asks for %v, want %v", last, 2*claims.FirstTTL)
 			}
 		})
 	})

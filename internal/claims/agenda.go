@@ -1,4 +1,4 @@
-package leasehold
+package claims
 
 import (
 	"container/heap"
@@ -6,11 +6,18 @@ import (
 )
 
 // agenda is the claims by when they are due, soonest first.
-type agenda []*claim
+type agenda []*Claim
 
 func (a agenda) Len() int { return len(a) }
 
-func (a agenda) Less(i, j int) bool { return a[i].due < a[j].due }
+// Less: of one time in the order of making, so that equal inputs have equal
+// outputs.
+func (a agenda) Less(i, j int) bool {
+	if a[i].due != a[j].due {
+		return a[i].due < a[j].due
+	}
+	return a[i].serial < a[j].serial
+}
 
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
@@ -19,7 +26,7 @@ func (a agenda) Swap(i, j int) {
 
 // Push and Pop are for package heap.
 func (a *agenda) Push(x any) {
-	cl := x.(*claim)
+	cl := x.(*Claim)
 	cl.index = int32(len(*a))
 	*a = append(*a, cl)
 }
@@ -34,9 +41,12 @@ func (a *agenda) Pop() any {
 }
 
 // set moves a claim to its new time; never takes it out.
-func (a *agenda) set(cl *claim, due time.Duration) {
+func (a *agenda) set(cl *Claim, due time.Duration) {
 	if due == never {
 		a.remove(cl)
+		return
+	}
+	if cl.index >= 0 && cl.due == due {
 		return
 	}
 	cl.due = due
@@ -47,7 +57,7 @@ func (a *agenda) set(cl *claim, due time.Duration) {
 	}
 }
 
-func (a *agenda) remove(cl *claim) {
+func (a *agenda) remove(cl *Claim) {
 	if cl.index >= 0 {
 		heap.Remove(a, int(cl.index))
 	}

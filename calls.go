@@ -1,0 +1,97 @@
+package leasehold
+
+import (
+	"context"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/claims"
+)
+
+// join asks the engine for cl's place, and for those of whatever has to follow
+// it, which needs goroutines of their own: the caller whose ctx this is may have
+// its lease, or have gone, by then.
+func (k *core) join(ctx context.Context, cl *claims.Claim) {
+	r := cl.Request()
+	s := k.now() // before the request is written: trust counts from here
+	call := withBound(ctx, r.WaitTTL)
+	defer call.end()
+	got, err := k.eng.Join(call, r)
+	k.mu.Lock()
+	defer k.unlock()
+	k.machine.Joined(k.now(), cl, s, got, err, hasEnded(ctx))
+	k.carryOutLocked(nil)
+}
+
+// hasEnded also where ctx's deadline has come and its timer is late: what a
+// caller's own time-out cut short says nothing of the engine.
+func hasEnded(ctx context.Context) bool {
+	at, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(at)
+}
+
+// renewals is one call of Renew. It may take as long as the longest time that
+// any of its claims was granted last: later no answer could help them.
+type renewals struct {
+	asked []engine.Renewal
+	bound time.Duration
+}
+
+func (r *renewals) add(o *claims.Output) {
+	r.asked = append(r.asked, engine.Renewal{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want})
+	r.bound = max(r.bound, o.Bound)
+}
+
+func (k *core) renew(r renewals) {
+	ctx, cancel := context.WithTimeout(k.life, r.bound)
+	defer cancel()
+	s := k.now()
+	got, err := k.eng.Renew(ctx, r.asked)
+	k.mu.Lock()
+	defer k.unlock()
+	k.machine.Renewed(k.now(), s, r.asked, got, err)
+	k.carryOutLocked(nil)
+}
+
+func (k *core) leave(ctx context.Context, asked []engine.Claim) {
+	call := withBound(ctx, releaseBound)
+	defer call.end()
+	got, err := k.eng.Leave(call, asked)
+	k.mu.Lock()
+	defer k.unlock()
+	k.machine.Left(k.now(), asked, got, err)
+	k.carryOutLocked(nil)
+}
+
+// watch listens to the engine until Close.
+func (k *core) watch() {
+	pause := 50 * time.Millisecond
+	for {
+		err := k.eng.Watch(k.life, k.changed)
+		if k.life.Err() != nil {
+			return
+		}
+		k.mu.Lock()
+		k.machine.Answered(k.now(), err)
+		k.carryOutLocked(nil)
+		k.unlock()
+		select {
+		case <-time.After(pause/2 + jitter(pause/2)):
+			pause = min(2*pause, time.Second)
+		case <-k.life.Done():
+			return
+		}
+	}
+}
+
+// changed takes in what Watch reports.
+func (k *core) changed(got engine.Claim) {
+	k.mu.Lock()
+	defer k.unlock()
+	if got.ID == (engine.ID{}) {
+		k.machine.Began(k.now())
+	} else {
+		k.machine.Note(k.now(), got)
+	}
+	k.carryOutLocked(nil)
+}

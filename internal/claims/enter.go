@@ -1,0 +1,228 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"leasehold/engine"
+)
+
+// EnterBehind is Enter for a caller who can only queue, behind an exclusive
+// lease of this process. It reports false if that is not so, and has done
+// nothing then. It needs no time: reading the clock is the larger half of what
+// a hand-over inside a process costs.
+func (m *Machine) EnterBehind(c *Caller) bool {
+	q := m.queues[key{c.Name, c.Units, c.Limit, c.TTL}]
+	if m.closed || q == nil || q.current == nil || q.current.phase != InUse || !q.current.exclusive() ||
+		c.NoWait || c.Lease.Outer != nil || m.cfg.NoLend || !c.lendable() {
+		return false
+	}
+	m.traceInput(m.at, "enter", c.Name, 0)
+	m.enterBehind(q, c)
+	return true
+}
+
+func (m *Machine) enterBehind(q *queue, c *Caller) {
+	q.push(c)
+	m.tellContended(q.current)
+	m.listen(q.current)
+}
+
+// Enter is a caller who asks. It is answered by one Deliver or Fail, now or
+// later, unless it gives up.
+func (m *Machine) Enter(now time.Duration, c *Caller) {
+	m.traceInput(now, "enter", c.Name, 0)
+	if m.closed {
+		m.fail(c, Closed, nil)
+		return
+	}
+	if m.reenter(now, c) {
+		return
+	}
+	k := key{c.Name, c.Units, c.Limit, c.TTL}
+	q := m.queues[k]
+	// What a caller wants for itself, or holds already, keeps it out of the
+	// shared queue: a holder that queued behind a local claim could wait for a
+	// sibling that waits for it, unseen by anybody who looks at the lines.
+	special := m.cfg.NoLend || !c.lendable()
+	own := special || m.holds(c)
+	if c.NoWait && !special && q != nil && q.head == nil && m.tryLocal(now, c, q, own) {
+		return
+	}
+	if own || c.NoWait {
+		q = &queue{key: k, solo: true}
+	} else if q == nil {
+		q = &queue{key: k}
+		m.queues[k] = q
+	}
+	if cl := q.current; cl != nil && cl.phase == InUse && cl.exclusive() {
+		m.enterBehind(q, c)
+		return
+	}
+	q.push(c)
+	m.advance(now, q, false)
+}
+
+// tryLocal answers a caller that does not wait by what this process holds, if
+// it can; nobody queues for that.
+func (m *Machine) tryLocal(now time.Duration, c *Caller, q *queue, actor bool) bool {
+	cl := q.current
+	switch {
+	case cl == nil || !cl.proven(now):
+	case cl.phase == InUse && cl.exclusive():
+		// Certainly held, by us: no need to ask.
+		m.tellContended(cl)
+		m.fail(c, Held, nil)
+		return true
+	case cl.phase == InUse && actor:
+	case cl.fresh(now) && m.mayLend(now, cl):
+		// Also to an actor if it is idle: that is no queueing.
+		m.give(now, cl, c)
+		return true
+	}
+	return false
+}
+
+// GiveUp takes a caller out of its queue. It reports false if the caller was
+// answered already.
+func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
+	q := c.queue
+	if q == nil {
+		return false
+	}
+	m.traceInput(now, "give up", c.Name, 0)
+	q.remove(c)
+	c.Err = q.err
+	cl := q.current
+	if cl == nil {
+		return true
+	}
+	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.heardHeld
+	switch cl.phase {
+	case Unclear:
+		if q.head == nil {
+			m.doubt(now, cl)
+		} else {
+			// It may have been this caller's goroutine that asked; others still
+			// wait.
+			m.renewNow(now, cl)
+		}
+	case Joining:
+		if q.head == nil {
+			q.current = nil
+			m.to(cl, Cancelled)
+		}
+	case Waiting, Ready, Idle:
+		if q.head == nil {
+			m.leaveLater(now, cl)
+		}
+	}
+	return true
+}
+
+// MakeRoom comes before the Enter of a caller who does not wait: what this
+// process keeps of the name for nobody in the other mode, shared or exclusive,
+// would refuse it. Its Leave has c as its Caller, and is to be over before c
+// enters.
+func (m *Machine) MakeRoom(now time.Duration, c *Caller) {
+	if m.closed || !c.lockLike() {
+		return
+	}
+	k := key{c.Name, 1, c.Limit, c.TTL}
+	if c.Units == 1 {
+		k.units = engine.Max
+	}
+	q := m.queues[k]
+	if q == nil || q.current == nil || q.current.phase != Kept {
+		return
+	}
+	cl := q.current
+	m.traceInput(now, "make room", c.Name, cl.ticket)
+	m.to(cl, Releasing)
+	q.release(cl)
+	m.schedule(cl)
+	m.emit(Output{Act: Leave, Claim: cl, Caller: c})
+}
+
+// advance moves a queue on as far as it can: whenever a caller came or its
+// claim changed. answered says that the engine just proved the claim.
+func (m *Machine) advance(now time.Duration, q *queue, answered bool) {
+	if q.head == nil || m.closed {
+		return
+	}
+	cl := q.current
+	if cl == nil {
+		m.join(now, q, nil)
+		return
+	}
+	switch cl.phase {
+	case Ready, Idle, Kept:
+	case InUse:
+		if cl.exclusive() {
+			return // its Unlock goes on from here
+		}
+	default:
+		return // the answer goes on
+	}
+	// A claim just proven is delivered however little is left of it: with a
+	// slow engine there may never be more.
+	if !cl.proven(now) || cl.needsRaise() || !answered && !cl.fresh(now) {
+		if cl.phase == Kept {
+			m.to(cl, Idle)
+		}
+		if cl.inflight == 0 {
+			m.renewNow(now, cl)
+		}
+		return // its answer goes on
+	}
+	m.lend(now, q, cl)
+}
+
+// holds reports whether a caller holds anything of this machine: then it is an
+// actor that queues for itself.
+func (m *Machine) holds(c *Caller) bool {
+	for o := c.Lease.Outer; o != nil; o = o.Outer {
+		if o.machine == m && o.hold.count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reenter decides about a caller whose own context holds the name already:
+// whoever waited for that hold would wait for itself. It reports whether the
+// caller is answered.
+func (m *Machine) reenter(now time.Duration, c *Caller) bool {
+	permits := int32(0)
+	for o := c.Lease.Outer; o != nil; o = o.Outer {
+		if o.machine != m || o.hold.count == 0 || o.claim.Name() != c.Name {
+			continue
+		}
+		cl := o.claim
+		m.expire(now, cl)
+		switch {
+		case cl.phase == Lost:
+			m.fail(c, o.lost, errors.New("unlock it before asking again"))
+		case cl.limit != c.Limit:
+			m.fail(c, Own, &engine.LimitError{Name: c.Name, Have: cl.limit, Want: c.Limit})
+		case c.lockLike() && c.Units > cl.units:
+			m.fail(c, Upgrade, nil)
+		case !c.Reentrant:
+			m.fail(c, Own, nil)
+		case c.lockLike():
+			m.open(now, cl, c.Lease, o.hold)
+			c.Lease.Token = o.Token
+			m.emit(Output{Act: Deliver, Caller: c, Lease: c.Lease, Lent: true})
+		default:
+			permits += cl.units // a claim of its own each: no sum exceeds the limit
+			continue
+		}
+		return true
+	}
+	if permits > 0 && permits > c.Limit-c.Units {
+		m.fail(c, Own, fmt.Errorf("it holds %d of %d and asks for %d", permits, c.Limit, c.Units))
+		return true
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package claims
+
+import (
+	"testing"
+	"time"
+
+	"leasehold/engine"
+)
+
+// Schedules that the exploration found the machine to be wrong by.
+func TestFound(t *testing.T) {
+	// waits is a claim that waits, with the renewal that is under way for it.
+	waits := func(r *rig) Output {
+		r.enter(exclusive("x"))
+		r.joined(engine.Waiting, 1)
+		r.after(FirstTTL / 3)
+		return r.take(Renew)
+	}
+	renewed := func(r *rig, o Output, got engine.Claim) {
+		r.Renewed(r.now, r.now, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}}, []engine.Claim{got}, nil)
+	}
+
+	t.Run("a renewal answered while it waited loses the lease that a note gave at that very moment", func(t *testing.T) {
+		r := newRig(t, Config{})
+		o := waits(r)
+		r.Note(r.now, r.answer(o.Claim, engine.Held, 1, 0))
+		l := r.take(Deliver).Lease
+		renewed(r, o, r.answer(o.Claim, engine.Waiting, 1, o.Want))
+		r.none(Lose)
+		r.phase(l, InUse)
+	})
+
+	t.Run("a claim that was made anew while nobody had it yet is delivered, though it waits", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.enter(exclusive("x"))
+		cl := r.take(Join).Claim
+		s := r.now
+		r.now += FirstTTL // the answer comes when nothing is left of what it proves
+		r.Joined(r.now, cl, s, r.answer(cl, engine.Held, 1, FirstTTL), nil, false)
+		r.after(0)
+		// The Join arrived a second time, behind somebody else's.
+		o := r.take(Renew)
+		renewed(r, o, r.answer(cl, engine.Waiting, 3, o.Want))
+		r.none(Deliver)
+		if cl.Phase() != Waiting {
+			t.Errorf("phase %v", cl.Phase())
+		}
+		r.Note(r.now, r.answer(cl, engine.Held, 3, 0))
+		if l := r.take(Deliver).Lease; l.Token != 3<<engine.LendBits {
+			t.Errorf("token %d", l.Token)
+		}
+	})
+
+	t.Run("an answer from before somebody waited unsays that somebody does", func(t *testing.T) {
+		r := newRig(t, Config{})
+		l := r.hold(exclusive("x"), 1)
+		cl := l.Claim()
+		r.after(RaiseAfter)
+		first, s := r.take(Renew), r.now // slow
+		r.after(time.Second)
+		second := r.take(Renew)
+		got := r.answer(cl, engine.Held, 1, first.Want)
+		got.Contended = true // it arrived after the second
+		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: cl.ID(), Want: first.Want}}, []engine.Claim{got}, nil)
+		renewed(r, second, r.answer(cl, engine.Held, 1, second.Want))
+		r.enter(exclusive("x"))
+		r.Unlock(r.now, l, true)
+		if n := cl.contention.budget; n != LendBudget-1 {
+			t.Errorf("%d lends are left, want %d", n, LendBudget-1)
+		}
+	})
+}

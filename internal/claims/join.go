@@ -1,0 +1,189 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"leasehold/engine"
+)
+
+func refused(err error) bool { return errors.Is(err, engine.ErrRefused) }
+
+// join makes the claim that a queue waits for next. With old it takes old's
+// place in one step (Replaces); otherwise that of a claim whose Leave was never
+// answered.
+func (m *Machine) join(now time.Duration, q *queue, old *Claim) {
+	c := q.head
+	m.serial++
+	cl := &Claim{
+		queue: q, old: old, id: m.cfg.NewID(), serial: m.serial, units: q.key.units, limit: q.key.limit,
+		waitTTL: min(m.firstTTL, q.key.ttl), minHold: c.MinHold, maxHold: c.MaxHold,
+		noWait: c.NoWait, noRenew: c.NoRenew, detached: c.Detached || c.MinHold > 0 && m.cfg.Detached,
+		index: -1, phase: Joining,
+	}
+	cl.contention.budget = notCounted
+	if old != nil {
+		// Neither is renewed until the answer: the engine may have done it.
+		cl.replaces = old.id
+		m.to(old, Replaced)
+		m.schedule(old)
+	} else if !cl.noWait {
+		cl.replaces = q.ghost
+	}
+	q.current, q.err = cl, nil
+	q.claims++
+	m.claims[cl.id] = cl
+	m.emit(Output{Act: Join, Claim: cl, Caller: c})
+	if cl.exclusive() && !q.solo {
+		m.letWriterIn(now, q.key)
+	}
+}
+
+// letWriterIn: local readers let a local writer through, as they would one of
+// another process; no need to hear it from the engine. Those who wait for their
+// claim to be proven came before the writer, and are lent it first.
+func (m *Machine) letWriterIn(now time.Duration, k key) {
+	k.units = 1
+	readers := m.queues[k]
+	if readers == nil || readers.current == nil || readers.head != nil {
+		return
+	}
+	switch cl := readers.current; cl.phase {
+	case InUse:
+		m.drain(cl)
+	case Kept:
+		m.leaveLater(now, cl)
+	}
+}
+
+// Joined is the answer of a Join that began at s. cancelled says that the call
+// was given up by whoever made it, so that err says nothing of the engine.
+func (m *Machine) Joined(now time.Duration, cl *Claim, s time.Duration, got engine.Claim, err error, cancelled bool) {
+	m.traceInput(now, "joined", cl.Name(), cl.ticket)
+	if m.closed {
+		return // Close has left it
+	}
+	if err == nil || !cancelled {
+		m.answered(now, err)
+	}
+	switch {
+	case refused(err):
+		// Final, nothing left behind; what it would have replaced still stands.
+		m.failClaim(cl, Refused, err)
+		m.leaveOld(now, cl)
+		m.forget(cl)
+	case err != nil:
+		m.unclear(now, cl, err, cancelled)
+	default:
+		m.inLine(now, cl, s, got)
+	}
+}
+
+// unclear: the Join may or may not have arrived.
+func (m *Machine) unclear(now time.Duration, cl *Claim, err error, cancelled bool) {
+	if cl.phase == Cancelled || cl.noWait || m.cfg.FailFast && !cancelled {
+		m.failClaim(cl, Unavailable, err)
+		m.doubt(now, cl)
+		return
+	}
+	q := cl.queue
+	m.to(cl, Unclear)
+	if cancelled {
+		// Whose goroutine asked has had enough and is about to give up, which
+		// gives the claim up too or has it asked for again. Asking now, for
+		// those who still wait, could give a lease to the one who is going.
+		cl.next = never
+	} else {
+		q.err = err
+		cl.next = now + m.backoff(cl.retries)
+		cl.retries++
+		if errors.Is(err, context.DeadlineExceeded) {
+			// No answer in the time asked for: ask for more, which also gives
+			// the next attempt more time (an engine slower than waitTTL).
+			cl.waitTTL = min(2*cl.waitTTL, cl.TTL())
+			m.firstTTL = max(m.firstTTL, cl.waitTTL)
+		}
+	}
+	m.schedule(cl)
+}
+
+// inLine: the engine answered what became of the claim.
+func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engine.Claim) {
+	q := cl.queue
+	q.err = nil
+	m.replaced(cl)
+	cl.Owner, cl.born = nil, s
+	if cl.phase == Cancelled || cl.heardEvicted || got.State == engine.Gone {
+		switch {
+		case cl.noWait:
+			m.failClaim(cl, Held, nil)
+		case cl.heardEvicted || got.Evicted:
+			m.failClaim(cl, Evicted, nil)
+		}
+		if got.State == engine.Gone && !got.Evicted {
+			m.forget(cl)
+		} else {
+			m.leaveLater(now, cl)
+		}
+		m.advance(now, q, false) // expired on the way: again, silently
+		return
+	}
+	cl.learn(now, s, cl.waitTTL, got)
+	if got.State == engine.Held || cl.heardHeld {
+		m.ready(now, cl)
+		cl.raised = cl.granted >= cl.TTL()
+	} else {
+		m.to(cl, Waiting)
+	}
+	if now-s < m.firstTTL/8 {
+		m.firstTTL = max(FirstTTL, m.firstTTL/2) // as fast as ever again
+	}
+	m.pace(now, cl, s, got.Look)
+	if cl.noWait && cl.proven(now) && m.share(cl) {
+		q = cl.queue
+	}
+	if cl.contention.yes {
+		m.contend(now, cl.contention.heard, cl)
+	}
+	m.advance(now, q, true)
+}
+
+// replaced: the answered Join of cl has left what it replaced.
+func (m *Machine) replaced(cl *Claim) {
+	if cl.old != nil {
+		m.forget(cl.old)
+		cl.old = nil
+		return
+	}
+	// The Join of a doubtful ghost may still arrive: it goes on being left.
+	if ghost := m.claims[cl.replaces]; ghost != nil && ghost.phase == Leaving {
+		m.forget(ghost)
+	}
+	if cl.replaces == cl.queue.ghost {
+		cl.queue.ghost = engine.ID{}
+	}
+}
+
+// share lets local callers have what one that does not wait got for itself, and
+// reports whether it did.
+func (m *Machine) share(cl *Claim) bool {
+	solo := cl.queue
+	c := solo.head
+	if m.cfg.NoLend || c == nil || !c.lendable() || m.holds(c) {
+		return false
+	}
+	q := m.queues[solo.key]
+	if q == nil {
+		q = &queue{key: solo.key}
+		m.queues[solo.key] = q
+	} else if q.current != nil || q.head != nil {
+		return false
+	}
+	solo.remove(c)
+	q.push(c)
+	solo.current, q.current, cl.queue = nil, cl, q
+	solo.claims--
+	q.claims++
+	return true
+}

@@ -1,0 +1,247 @@
+package claims
+
+import (
+	"sync/atomic"
+	"time"
+
+	"leasehold/engine"
+)
+
+// Lease is one handle of a held claim. The shell makes it, empty but for Outer
+// and Tag; it begins with its Deliver.
+type Lease struct {
+	Outer *Lease // the innermost lease of the context it was asked with
+	Tag   any    // the shell's
+
+	Token  uint64 // ticket << engine.LendBits + lends
+	HeldAt time.Duration
+
+	machine    *Machine
+	claim      *Claim
+	hold       *hold  // shared with re-entered leases
+	own        hold   // what hold points to unless re-entered
+	prev, next *Lease // in claim.leases
+
+	over       atomic.Bool // lost or unlocked: read without the shell's mutex
+	lost       Reason      // why it was lost; OK: it was not
+	told       bool        // that somebody waits
+	ended      bool        // unlocked or detached
+	unlockedAt time.Duration
+}
+
+// hold is one caller's hold of a claim, counted up by re-entering.
+type hold struct{ count int32 }
+
+// Claim is what it is a lease of.
+func (l *Lease) Claim() *Claim { return l.claim }
+
+// Over reports whether it was unlocked or lost. It needs no mutex, as Ends.
+func (l *Lease) Over() bool { return l.over.Load() }
+
+// Ends is when it ends unless renewed.
+func (l *Lease) Ends() time.Duration { return l.claim.ends() }
+
+// Lost is why it was lost, OK if it was not.
+func (l *Lease) Lost() Reason { return l.lost }
+
+// Ended reports whether Unlock or Detach was called.
+func (l *Lease) Ended() bool { return l.ended }
+
+// Contended reports whether somebody waits behind it, in this process or
+// another.
+func (l *Lease) Contended() bool {
+	cl := l.claim
+	return l.told || cl.contention.yes || cl.queue.current == cl && cl.queue.head != nil
+}
+
+// Holds is what a caller with that lease in its context holds of its machine,
+// innermost first, at most n.
+func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
+	depth := 0
+	for o := l; o != nil && depth < n; o = o.Outer {
+		depth++
+	}
+	if depth > 0 {
+		holds = make([]engine.Hold, 0, depth)
+	}
+	for o := l; o != nil && len(holds) < n; o = o.Outer {
+		if o.machine == m && o.hold.count > 0 && o.claim.ticket != 0 {
+			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket})
+		}
+	}
+	return holds
+}
+
+// open begins a lease.
+func (m *Machine) open(now time.Duration, cl *Claim, l *Lease, h *hold) {
+	l.machine, l.claim, l.hold, l.HeldAt = m, cl, h, now
+	h.count++
+	cl.add(l)
+}
+
+// Unlock ends a lease for its caller. It is answered by one End, now or when
+// the engine has answered. Not twice for one lease (see Ended). The claim may be
+// kept for a while (Config.Keep) if keep says so.
+func (m *Machine) Unlock(now time.Duration, l *Lease, keep bool) {
+	cl := l.claim
+	m.traceInput(now, "unlock", cl.Name(), cl.ticket)
+	m.expire(now, cl) // the truth is decided here, before anybody else may hold
+	m.close(l)
+	l.unlockedAt = now
+	if l.hold.count--; l.hold.count > 0 {
+		m.end(l, l.lost, nil)
+		return
+	}
+	cl.users--
+	if !m.released(now, cl, l, keep) {
+		m.end(l, l.lost, nil)
+	}
+}
+
+// close makes l a lease of nothing.
+func (m *Machine) close(l *Lease) {
+	l.ended = true
+	l.over.Store(true)
+	l.claim.remove(l)
+}
+
+func (m *Machine) end(l *Lease, why Reason, err error) {
+	m.emit(Output{Act: End, Lease: l, Reason: why, Err: err})
+}
+
+// released goes on after the hold of l ended. It reports whether the End of l
+// waits for the engine.
+func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bool {
+	q := cl.queue
+	switch {
+	case m.closed:
+		return false // Close gave it up
+	case cl.phase == Lost:
+		// Whoever held a lease always sends Leave: it frees the room of a
+		// marked claim. What Unlock says is known without waiting for it.
+		if cl.users == 0 {
+			m.leaveLater(now, cl)
+		}
+		return false
+	case cl.users > 0:
+		return false // other readers
+	case cl.minHold > now-cl.heldAt:
+		// The claim's, not l's: l may be a re-entered lease that outlived the
+		// one the claim was made for.
+		m.linger(now, cl, l)
+		return true
+	case q.current == cl && q.head != nil:
+		m.to(cl, Idle)
+		m.advance(now, q, false)
+		return false
+	case keep && q.current == cl && !q.solo && m.cfg.Keep > 0 && !cl.contention.yes && !cl.lastLend():
+		m.to(cl, Kept)
+		cl.until = now + m.cfg.Keep
+		m.listen(cl)
+		m.schedule(cl)
+		return false
+	}
+	m.to(cl, Releasing)
+	cl.waiter = l
+	q.release(cl)
+	m.schedule(cl)
+	m.emit(Output{Act: Leave, Claim: cl, Lease: l})
+	return true
+}
+
+// linger keeps a claim for the rest of its MinHold. It asks for that in one
+// step, so that it stands even if this process exits now.
+func (m *Machine) linger(now time.Duration, cl *Claim, l *Lease) {
+	m.to(cl, Lingering)
+	cl.until = cl.heldAt + cl.minHold
+	cl.waiter = l
+	cl.queue.release(cl)
+	m.renew(now, cl)
+}
+
+// expire loses a claim in use whose trusted-until, or MaxHold, has come.
+func (m *Machine) expire(now time.Duration, cl *Claim) {
+	switch {
+	case !cl.phase.open():
+	case now >= cl.trustedUntil():
+		m.lose(now, cl, Expired)
+	case cl.maxHold > 0 && now >= cl.heldAt+cl.maxHold:
+		m.lose(now, cl, MaxHold)
+	}
+}
+
+// Expire is a look at the clock by somebody who uses a lease: what it decides
+// is final.
+func (m *Machine) Expire(now time.Duration, l *Lease) { m.expire(now, l.claim) }
+
+// lose ends every lease of a claim, for good.
+func (m *Machine) lose(now time.Duration, cl *Claim, why Reason) {
+	m.to(cl, Lost)
+	m.loseLeases(cl, why)
+	m.schedule(cl)
+	cl.queue.release(cl)
+	m.advance(now, cl.queue, false)
+}
+
+func (m *Machine) loseLeases(cl *Claim, why Reason) {
+	for l := cl.leases; l != nil; l = l.next {
+		l.lost = why
+		l.over.Store(true)
+		m.emit(Output{Act: Lose, Lease: l, Reason: why})
+	}
+}
+
+// Detach ends a lease here without giving its claim up, which another process
+// goes on with. The shell has looked that it may be: see Detachable.
+func (m *Machine) Detach(now time.Duration, l *Lease) {
+	cl := l.claim
+	m.traceInput(now, "detach", cl.Name(), cl.ticket)
+	m.close(l)
+	l.hold.count-- // or its context would re-enter what was given away
+	cl.users--
+	m.forget(cl)
+}
+
+// Detachable: detached claims have one lease, but for re-entered ones.
+func (l *Lease) Detachable() (detached, reentered bool) {
+	return l.claim.detached, l.hold.count > 1
+}
+
+// Adopt goes on with the claim id, of which a Renew that began at s and asked
+// for ttl got an answer; l is the lease that will have that token. It is
+// answered by Deliver to c, or Fail.
+func (m *Machine) Adopt(now, s time.Duration, c *Caller, id engine.ID, token uint64, got engine.Claim) {
+	m.traceInput(now, "adopt", c.Name, token>>engine.LendBits)
+	switch {
+	case m.closed:
+		m.fail(c, Closed, nil)
+		return
+	case m.claims[id] != nil:
+		m.fail(c, Own, nil) // adopted already
+		return
+	case got.State != engine.Held && !got.Evicted:
+		m.fail(c, Expired, nil)
+		return
+	}
+	q := &queue{key: key{c.Name, c.Units, c.Limit, c.TTL}, solo: true, claims: 1}
+	cl := &Claim{queue: q, id: id, units: c.Units, limit: c.Limit, waitTTL: min(FirstTTL, c.TTL), detached: true, serial: m.serial + 1,
+		minHold: c.MinHold, maxHold: c.MaxHold, noRenew: c.NoRenew, index: -1, born: s, phase: Ready, raised: true}
+	m.serial++
+	cl.contention.budget = notCounted
+	m.claims[id] = cl
+	q.current = cl
+	cl.learn(now, s, c.TTL, got)
+	cl.ticket, cl.lends = token>>engine.LendBits, uint16(token&(1<<engine.LendBits-1))
+	switch {
+	case got.Evicted:
+		// Its holder was to leave it, and that is now this client.
+		m.leaveLater(now, cl)
+		m.fail(c, Evicted, nil)
+	case !cl.proven(now):
+		m.leaveLater(now, cl)
+		m.fail(c, Expired, nil)
+	default:
+		m.pace(now, cl, s, 0)
+		m.give(now, cl, c)
+	}
+}

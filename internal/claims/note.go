@@ -1,0 +1,76 @@
+package claims
+
+import (
+	"time"
+
+	"leasehold/engine"
+)
+
+// Note is what the engine told of one claim. It proves nothing about time:
+// trust comes from the last answered Join or Renew.
+func (m *Machine) Note(now time.Duration, got engine.Claim) {
+	cl := m.claims[got.ID]
+	if cl == nil || m.closed || cl.stale(got.Ticket) {
+		return
+	}
+	m.traceInput(now, "note", cl.Name(), got.Ticket)
+	switch {
+	case cl.phase.unanswered():
+		m.noteUnanswered(now, cl, got)
+		return
+	case !cl.phase.wanted():
+		return
+	}
+	if got.Contended {
+		m.contend(now, now, cl)
+	}
+	switch {
+	case got.State == engine.Gone:
+		m.gone(now, cl, got)
+	case got.State == engine.Waiting && cl.phase == Waiting:
+		m.renewNow(now, cl) // from an engine without order: a good moment to try
+	case got.State == engine.Held && cl.phase == Waiting:
+		cl.reborn(got.Ticket)
+		m.ready(now, cl)
+		cl.next = min(cl.next, now+min(RaiseAfter, cl.waitTTL/3))
+		m.schedule(cl)
+		m.advance(now, cl.queue, false)
+	}
+}
+
+// noteUnanswered keeps what was told of a claim whose Join was not answered,
+// for the answer.
+func (m *Machine) noteUnanswered(now time.Duration, cl *Claim, got engine.Claim) {
+	switch {
+	case got.State == engine.Gone:
+		cl.heardEvicted = cl.heardEvicted || got.Evicted
+	case got.State == engine.Held:
+		cl.reborn(got.Ticket)
+		cl.heardHeld = true
+	case got.State == engine.Waiting:
+		m.renewNow(now, cl) // a good moment to try, after the call began
+	}
+	if got.Contended {
+		cl.contention.yes, cl.contention.heard = true, now
+	}
+}
+
+// Answered: a call that was of no claim here was answered, or was not.
+func (m *Machine) Answered(now time.Duration, err error) {
+	m.traceInput(now, "answered", "", 0)
+	m.answered(now, err)
+}
+
+// Began: a subscription to notes began. What was sent before may be lost, so
+// every claim is looked at, also those whose Join is under way: their place may
+// have become held before anybody listened. So are holders: the server may have
+// come back with nothing, and grant their names to those who ask now. Who was
+// just granted asks soon anyway.
+func (m *Machine) Began(now time.Duration) {
+	m.traceInput(now, "subscription began", "", 0)
+	for _, cl := range m.claims {
+		if cl.phase.unanswered() || cl.phase.wanted() && (cl.raised || !cl.phase.used()) {
+			m.renewNow(now, cl)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package claims
+
+// Phase is what a claim is for this client. A claim is in exactly one, and
+// moves only along the arrows of the package documentation: Phase.follows has
+// them, and the exploration holds every step against it.
+type Phase uint8
+
+const (
+	// Joining: its Join is under way. Callers wait for it.
+	Joining Phase = iota + 1
+
+	// Unclear: its Join was not answered. It is asked for again, by the same
+	// ID, at the claim's next.
+	Unclear
+
+	// Cancelled: its Join is under way and nobody waits for it any more. It is
+	// left when the answer has come; a Leave sent now could overtake the Join.
+	Cancelled
+
+	// Waiting: in line, with no room yet.
+	Waiting
+
+	// Ready: the engine holds it for this client and no lease was made of it
+	// yet. Callers wait until it is proven.
+	Ready
+
+	// InUse: leases are open.
+	InUse
+
+	// Draining: leases are open, all shared, and no further one is made of it,
+	// since somebody waits behind it. It is given up with the last.
+	Draining
+
+	// Idle: held, its last lease has ended, and callers of this process wait
+	// until it is proven anew.
+	Idle
+
+	// Kept: held for nobody, until its until (Config.Keep).
+	Kept
+
+	// Lingering: held for nobody, until its until (Want.MinHold).
+	Lingering
+
+	// Lost: its leases are lost and not all unlocked. The engine is not told
+	// before they are: their holder may still be at work, and what the engine
+	// remembers of the claim keeps others out.
+	Lost
+
+	// Replaced: the Join of another claim, under way, takes its place.
+	Replaced
+
+	// Releasing: the Leave of an Unlock is under way.
+	Releasing
+
+	// Leaving: given up; Leave is repeated until it is answered, or until its
+	// until, when the claim has certainly expired.
+	Leaving
+
+	// Doubtful: given up before its Join was answered. The Join may still
+	// arrive behind the Leave, so that is repeated until its until also where
+	// the engine has no such claim.
+	Doubtful
+
+	// Gone: forgotten.
+	Gone
+)
+
+var phaseNames = [...]string{"none", "joining", "unclear", "cancelled", "waiting", "ready", "in use", "draining",
+	"idle", "kept", "lingering", "lost", "replaced", "releasing", "leaving", "doubtful", "gone"}
+
+func (p Phase) String() string {
+	if int(p) < len(phaseNames) {
+		return phaseNames[p]
+	}
+	return "?"
+}
+
+type phases uint32
+
+func set(ps ...Phase) (s phases) {
+	for _, p := range ps {
+		s |= 1 << p
+	}
+	return s
+}
+
+func (s phases) has(p Phase) bool { return s&(1<<p) != 0 }
+
+// follows is every phase that p may turn into.
+func (p Phase) follows() phases {
+	switch p {
+	case Joining:
+		return set(Unclear, Cancelled, Waiting, Ready, Doubtful, Leaving, Gone)
+	case Unclear:
+		return set(Joining, Doubtful, Gone)
+	case Cancelled:
+		return set(Leaving, Doubtful, Gone)
+	case Waiting:
+		return set(Ready, Leaving, Gone)
+	case Ready:
+		return set(Waiting, InUse, Leaving, Gone) // Waiting: made anew
+	case InUse:
+		return set(Draining, Idle, Kept, Lingering, Releasing, Leaving, Lost, Gone)
+	case Draining:
+		return set(Releasing, Leaving, Lost, Gone)
+	case Idle:
+		return set(InUse, Replaced, Leaving, Gone)
+	case Kept:
+		return set(InUse, Idle, Replaced, Releasing, Leaving, Gone)
+	case Lingering:
+		return set(Leaving, Gone)
+	case Lost:
+		return set(Leaving, Gone)
+	case Replaced:
+		return set(Leaving, Gone)
+	case Releasing:
+		return set(Leaving, Gone)
+	case Leaving, Doubtful:
+		return set(Gone)
+	}
+	return 0
+}
+
+// What is true of several phases has one name here.
+
+// unanswered: the engine has not said yet that there is such a claim.
+func (p Phase) unanswered() bool { return p == Joining || p == Unclear || p == Cancelled }
+
+// wanted: renewed, and reports of it mean something.
+func (p Phase) wanted() bool { return p >= Waiting && p <= Lingering }
+
+// open: leases of it are open.
+func (p Phase) open() bool { return p == InUse || p == Draining }
+
+// used: a lease was made of it.
+func (p Phase) used() bool { return p >= InUse && p <= Lost }
+
+// givenUp: nobody wants it any more, and the engine is to forget it.
+func (p Phase) givenUp() bool { return p >= Replaced }

@@ -1,0 +1,240 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/claims"
+)
+
+var errWaited = errors.New("waited long enough")
+
+// waiter is a call that waits for a lease: the shell's half of a caller. They
+// are pooled, with their channel, since at a million hand-overs a second they
+// are the larger half of the garbage; per client, since a channel from outside
+// a synctest bubble must not get into it.
+type waiter struct {
+	claims.Caller
+	lock  *LockOptions
+	began time.Duration
+	ready chan struct{} // capacity 1: answered
+	why   claims.Reason
+	err   error
+}
+
+// obtain is every way to a lease. The caller holds what its context says.
+func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32) (*Lease, error) {
+	outer, _ := ctx.Value(leaseKey{}).(*Lease)
+	return c.obtainUnder(ctx, outer, op, name, units, limit, false)
+}
+
+// obtainUnder is obtain for a caller who holds outer, and what that was
+// obtained under. again: it was refused once, by somebody who was gone by then.
+func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32, again bool) (*Lease, error) {
+	k := c.core
+	if ctx.Err() != nil {
+		return nil, wrap(op, name, context.Cause(ctx))
+	}
+	if err := engine.CheckName(name); err != nil {
+		return nil, wrap(op, name, err)
+	}
+	want, err := c.want(name, units, limit)
+	if err != nil {
+		return nil, wrap(op, name, err)
+	}
+	if c.lock.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.lock.Wait, errWaited)
+		defer cancel()
+	}
+	l := &Lease{core: k, name: name, ctx: ctx}
+	w := k.waiter(l, want, &c.lock, outer)
+	defer k.waiters.Put(w)
+	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
+		w.began = k.now()
+	}
+	if want.NoWait && k.opts.Keep > 0 {
+		k.makeRoom(ctx, w)
+	}
+
+	k.mu.Lock()
+	if w.began > 0 || !k.machine.EnterBehind(&w.Caller) {
+		k.machine.Enter(k.now(), &w.Caller)
+	}
+	mine := k.carryOutLocked(w)
+	k.unlock()
+	if mine.join != nil {
+		// The claim needs a Join, and this goroutine has nothing better to do:
+		// an uncontended lock costs no hop between goroutines. If ctx ends in
+		// the middle while others queue for the same claim, the keeper asks
+		// again with the same ID.
+		k.join(ctx, mine.join)
+	}
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		k.mu.Lock()
+		gaveUp := k.machine.GiveUp(k.now(), &w.Caller)
+		k.carryOutLocked(nil)
+		k.unlock()
+		if gaveUp {
+			return nil, k.gaveUp(op, w, k.tooLate(ctx, w))
+		}
+		<-w.ready // answered in the meantime: that counts
+	}
+	switch w.why {
+	case claims.OK:
+		return l, nil
+	case claims.Held:
+		held := k.heldError(ctx, w)
+		if held.free && !again {
+			// Nobody to wait for. It may have been a claim that was only kept
+			// (Options.Keep), whose client gave it back when it heard of this
+			// refusal. Once: others may come and go for ever.
+			return c.obtainUnder(ctx, outer, op, name, units, limit, true)
+		}
+		return nil, k.gaveUp(op, w, held)
+	}
+	return nil, k.gaveUp(op, w, cause(w.why, w.err))
+}
+
+// makeRoom gives back what this client keeps of the name for nobody, if that
+// would refuse w, who asks once.
+func (k *core) makeRoom(ctx context.Context, w *waiter) {
+	k.mu.Lock()
+	k.machine.MakeRoom(k.now(), &w.Caller)
+	mine := k.carryOutLocked(nil)
+	k.unlock()
+	if len(mine.first) > 0 {
+		k.leave(context.WithoutCancel(ctx), mine.first)
+	}
+}
+
+// want is what the machine is asked for.
+func (c *Client) want(name string, units, limit int32) (claims.Want, error) {
+	k, o := c.core, &c.lock
+	ttl := orDefault(o.TTL, k.opts.TTL)
+	if o.TTL != 0 {
+		if err := k.checkTTL(ttl); err != nil {
+			return claims.Want{}, err
+		}
+	}
+	return claims.Want{Name: name, Units: units, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
+		NoWait: o.Wait < 0, NoRenew: o.NoRenew, Detached: o.Detached, Reentrant: o.Reentrant}, nil
+}
+
+func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *Lease) *waiter {
+	w, ok := k.waiters.Get().(*waiter)
+	if !ok {
+		w = &waiter{ready: make(chan struct{}, 1)}
+	}
+	l.handle.Tag = l
+	if outer != nil {
+		l.handle.Outer = &outer.handle
+	}
+	w.Caller = claims.Caller{Want: want, Lease: &l.handle, Tag: w}
+	w.lock, w.began, w.why, w.err = o, 0, claims.OK, nil
+	return w
+}
+
+// answerLocked has the caller go on, with its lease or without.
+func (w *waiter) answerLocked(o *claims.Output) {
+	w.why, w.err = o.Reason, o.Err
+	if o.Act == claims.Deliver {
+		l := o.Lease.Tag.(*Lease)
+		l.token = Token(o.Lease.Token)
+		kind := EventHeld
+		if o.Lent {
+			kind = EventLent
+		}
+		e := l.event(kind, 0)
+		if w.began > 0 {
+			e.Waited = o.Lease.HeldAt - w.began
+		}
+		l.core.eventLocked(e)
+	}
+	w.ready <- struct{}{} // capacity 1, sent once
+}
+
+// errNoAnswer: an engine that has not failed, and not answered either.
+var errNoAnswer = errors.New("it has not answered yet")
+
+// tooLate is why w's call ended with ctx: at its deadline, or that of Wait, it
+// says who holds the name, unless the engine has not said so much.
+func (k *core) tooLate(ctx context.Context, w *waiter) error {
+	cause := context.Cause(ctx)
+	timeUp := ctx.Err() == context.DeadlineExceeded
+	silent := w.Err
+	if silent == nil && timeUp && w.Silent {
+		silent = errNoAnswer
+	}
+	var err error
+	switch {
+	case silent != nil:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, silent)
+	case timeUp:
+		err = k.heldError(ctx, w)
+	default:
+		return cause
+	}
+	if cause != errWaited {
+		err = fmt.Errorf("%w (%w)", err, cause) // the context's own
+	}
+	return err
+}
+
+// gaveUp makes the error of a caller that gets nothing.
+func (k *core) gaveUp(op string, w *waiter, err error) error {
+	err = wrap(op, w.Name, err)
+	if k.opts.Observer != nil {
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Waited: k.waited(w), Err: err})
+	}
+	return err
+}
+
+func (k *core) waited(w *waiter) time.Duration {
+	if w.began == 0 {
+		return 0
+	}
+	return k.now() - w.began
+}
+
+// heldError says who holds the name.
+func (k *core) heldError(ctx context.Context, w *waiter) *HeldError {
+	held := &HeldError{Name: w.Name, Waited: k.waited(w)}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	line, err := k.eng.Line(ctx, w.Name)
+	if err != nil {
+		return held // that somebody holds it is known; who, is not
+	}
+	held.free = len(line.Claims) == 0
+	for _, c := range line.Claims {
+		if c.State == engine.Held {
+			held.By = append(held.By, c)
+		} else if w.Ticket == 0 || c.Ticket < w.Ticket {
+			held.Ahead++ // not this caller's own claim, which is being left
+		}
+	}
+	return held
+}
+
+// owner is what others see of the claim that is made for w, with what its
+// caller holds already. Holds that do not fit engine.MaxOwner are left out, the
+// outermost first: people read the rest, and a search for deadlocks treats a
+// missing edge as "not a deadlock".
+func (k *core) owner(w *waiter) *engine.Owner {
+	label := w.lock.Label
+	if label == "" {
+		label = k.opts.Label
+	}
+	o := &engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: time.Now()}
+	o.Holds = w.Lease.Outer.Holds(k.machine, engine.MaxOwner/32)
+	for len(o.Holds) > 0 && !o.Fits() {
+		o.Holds = o.Holds[:len(o.Holds)-1]
+	}
+	return o
+}

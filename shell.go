@@ -1,0 +1,204 @@
+package leasehold
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/claims"
+)
+
+// core is what all views of one Client share: the shell around the machine
+// that decides (package claims). It turns outputs into calls of the engine,
+// answers into inputs, wakes callers and cancels contexts, and decides nothing.
+// One mutex guards all below it; it is never held while calling the engine or
+// the Observer.
+type core struct {
+	eng    engine.Engine
+	grants engine.Guarantees
+	opts   Options
+	now    func() time.Duration
+	host   string
+	pid    int
+
+	life    context.Context // ends at Close
+	end     context.CancelFunc
+	wg      sync.WaitGroup // every goroutine of this client
+	unlocks sync.WaitGroup // Unlocks that wait for the engine
+
+	waiters sync.Pool     // of *waiter
+	kick    chan struct{} // capacity 1: the keeper has something earlier to do
+
+	mu      sync.Mutex
+	machine *claims.Machine
+	closed  bool
+	ended   chan struct{} // closed when Close has finished
+	result  error         // of Close
+	asleep  time.Duration // until when the keeper sleeps
+	events  []Event       // to be observed once mu is free
+}
+
+const (
+	// releaseBound is the longest that Unlock waits for an engine.
+	releaseBound = 5 * time.Second
+
+	// closeBound is the longest that Close waits for an engine to give up what is
+	// left; the engine's own Close has a bound of its own. Less than
+	// releaseBound, since Close mostly follows Unlocks that waited already.
+	closeBound = 2 * time.Second
+)
+
+// work is the calls that a round of outputs asks for.
+type work struct {
+	join   *claims.Claim  // of the caller who entered
+	first  []engine.Claim // to leave, for whoever gave the input
+	leaves []engine.Claim // to leave
+	renews renewals
+}
+
+// carryOutLocked does what the machine asks for since the last time. Calls of
+// the engine get goroutines of their own, but for the Join of me and the Leaves
+// that somebody waits for: those are returned.
+func (k *core) carryOutLocked(me *waiter) work {
+	todo := k.outputsLocked(me)
+	if len(todo.renews.asked) > 0 {
+		k.spawnLocked(func() { k.renew(todo.renews) })
+	}
+	if len(todo.leaves) > 0 {
+		k.spawnLocked(func() { k.leave(k.life, todo.leaves) })
+	}
+	k.wakeLocked()
+	return todo
+}
+
+// outputsLocked does what needs no call, and returns the calls.
+func (k *core) outputsLocked(me *waiter) (todo work) {
+	outputs := k.machine.Outputs()
+	for i := range outputs {
+		o := &outputs[i]
+		switch o.Act {
+		case claims.Join:
+			k.joinLocked(o, me, &todo)
+		case claims.Renew:
+			todo.renews.add(o)
+		case claims.Leave:
+			q := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
+			if o.Lease != nil || o.Caller != nil {
+				todo.first = append(todo.first, q)
+			} else {
+				todo.leaves = append(todo.leaves, q)
+			}
+		case claims.Deliver, claims.Fail:
+			o.Caller.Tag.(*waiter).answerLocked(o)
+		default:
+			k.tellLocked(o)
+		}
+	}
+	clear(outputs) // they would keep what they name from the garbage collector
+	return todo
+}
+
+func (k *core) joinLocked(o *claims.Output, me *waiter, todo *work) {
+	cl := o.Claim
+	if o.Caller != nil {
+		w := o.Caller.Tag.(*waiter)
+		cl.Owner = k.owner(w)
+		if w == me {
+			todo.join = cl
+			return
+		}
+	}
+	k.spawnLocked(func() { k.join(k.life, cl) })
+}
+
+// tellLocked passes on what happened to a lease, or to the engine.
+func (k *core) tellLocked(o *claims.Output) {
+	var l *Lease
+	if o.Lease != nil {
+		l = o.Lease.Tag.(*Lease)
+	}
+	switch o.Act {
+	case claims.Lose:
+		l.loseLocked(cause(o.Reason, o.Err))
+	case claims.Contend:
+		l.contendLocked()
+	case claims.End:
+		l.endLocked(cause(o.Reason, o.Err))
+	case claims.Extend:
+		k.eventLocked(l.event(EventRenewed, k.now()-l.handle.HeldAt))
+	case claims.Down:
+		k.eventLocked(Event{Kind: EventEngineDown, Err: o.Err})
+	case claims.Up:
+		k.eventLocked(Event{Kind: EventEngineUp, Held: o.Want})
+	}
+}
+
+// cause is a machine's reason as users see it.
+func cause(why claims.Reason, err error) error {
+	var c error
+	switch why {
+	case claims.OK:
+		return nil
+	case claims.Refused:
+		return err
+	case claims.Held:
+		c = ErrHeld
+	case claims.Own:
+		c = ErrReentry
+		if err == nil {
+			return fmt.Errorf("%w; give it a context that does not come from the lease, or choose LockOptions.Reentrant", c)
+		}
+	case claims.Upgrade:
+		c = ErrUpgrade
+	case claims.Evicted:
+		c = ErrEvicted
+	case claims.Unavailable:
+		c = ErrUnavailable
+	case claims.Closed:
+		c = ErrClosed
+	case claims.Expired:
+		c = ErrLost
+	case claims.MaxHold:
+		c = ErrMaxHold
+	case claims.Unknown:
+		c = ErrUnknown
+	}
+	if err != nil {
+		c = fmt.Errorf("%w: %w", c, err)
+	}
+	return c
+}
+
+// unlock frees the mutex and then tells the Observer what happened under it.
+func (k *core) unlock() {
+	if len(k.events) == 0 {
+		k.mu.Unlock()
+		return
+	}
+	events := k.events
+	k.events = nil
+	k.mu.Unlock()
+	for _, e := range events {
+		k.opts.Observer(e)
+	}
+}
+
+func (k *core) eventLocked(e Event) {
+	if k.opts.Observer != nil {
+		k.events = append(k.events, e)
+	}
+}
+
+func (k *core) stepLocked(s claims.Step) {
+	k.eventLocked(Event{Kind: EventStep, Name: s.Name, Token: Token(s.Ticket << engine.LendBits), Step: s.Text})
+}
+
+// spawnLocked starts a goroutine of this client, unless it is closing: then
+// nothing new may begin, and Close has collected what there was.
+func (k *core) spawnLocked(f func()) {
+	if !k.closed {
+		k.wg.Go(f)
+	}
+}
