@@ -55,6 +55,9 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 	}
 	d, err := await(ctx, c, func() dialed {
 		redis, err := rueidis.NewClient(o)
+		if err != nil && redis != nil {
+			redis.Close()
+		}
 		return dialed{redis, err}
 	}, func(d dialed) {
 		if d.err == nil {

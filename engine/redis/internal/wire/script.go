@@ -101,10 +101,13 @@ func (c *Client) Call(ctx context.Context, s *Script, call Call) Answer {
 
 // CallMany makes calls that go out together, each for itself.
 func (c *Client) CallMany(ctx context.Context, s *Script, calls []Call) []Answer {
-	answers := make([]Answer, len(calls))
-	if len(calls) == 0 {
-		return answers
+	switch len(calls) {
+	case 0:
+		return nil
+	case 1:
+		return []Answer{c.Call(ctx, s, calls[0])}
 	}
+	answers := make([]Answer, len(calls))
 	cmds := make([]rueidis.Completed, len(calls))
 	for i, call := range calls {
 		cmds[i] = c.command(s, false, call)
