@@ -39,6 +39,9 @@ arguments can be read by every user of the machine.`,
 			if err := a.fillClaim(cmd, o, nonblock); err != nil {
 				return err
 			}
+			if _, err := a.nested(cmd.Context(), o); err != nil {
+				return err
+			}
 			return a.acquire(cmd.Context(), o)
 		},
 	}
@@ -49,12 +52,14 @@ arguments can be read by every user of the machine.`,
 func (a *app) acquire(ctx context.Context, o *order) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true})
+	notice := &engineNotice{app: a, name: o.Name}
+	defer notice.close()
+	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true, Observer: notice.observe})
 	if err != nil {
 		return err
 	}
 	defer locks.Close()
-	lease, err := o.lock(ctx, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
+	lease, err := a.lock(ctx, o, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/examples/fleet"
+	"leasehold/internal/fleet"
 )
 
 // demo is the job that leasehold began with, to be watched: several processes

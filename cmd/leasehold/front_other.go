@@ -75,5 +75,7 @@ func startChild(o *order, env []string, _ *os.File) (command, error) {
 
 func (c *child) exited() <-chan struct{}        { return c.ended }
 func (c *child) gone() <-chan struct{}          { return c.ended }
+func (c *child) orphaned() <-chan struct{}      { return nil }
+func (c *child) letGo()                         {}
 func (c *child) status() status                 { return c.how }
 func (c *child) stopped() <-chan syscall.Signal { return nil }

@@ -65,6 +65,8 @@ func (c *stubCommand) note(what string) {
 func (c *stubCommand) end()                           { c.once.Do(func() { close(c.ended) }) }
 func (c *stubCommand) exited() <-chan struct{}        { return c.ended }
 func (c *stubCommand) gone() <-chan struct{}          { return c.ended }
+func (c *stubCommand) orphaned() <-chan struct{}      { return nil }
+func (c *stubCommand) letGo()                         {}
 func (c *stubCommand) status() status                 { return status{Code: 3} }
 func (c *stubCommand) stopped() <-chan syscall.Signal { return nil }
 func (c *stubCommand) signal(sig syscall.Signal)      { c.note(sig.String()) }

@@ -20,18 +20,20 @@ type order struct {
 	Command []string `json:"-"` // in the arguments, where everybody expects it
 	Path    string   // of the program
 
-	Engine   string
-	Require  engine.Guarantees
-	Label    string
-	TTL      time.Duration
-	Wait     time.Duration // as in leasehold.LockOptions
-	MinHold  time.Duration
-	MaxHold  time.Duration
-	Shared   bool
-	Permits  int32 // 0: not a semaphore
-	Of       int32
-	Conflict int // exit code if not obtained
-	Lost     int // exit code if lost
+	Engine    string
+	Require   engine.Guarantees
+	Label     string
+	TTL       time.Duration
+	Wait      time.Duration // as in leasehold.LockOptions
+	MinHold   time.Duration
+	MaxHold   time.Duration
+	All       bool // held until everything the command started has ended
+	Reentrant bool // run under the hold of the run above, if that has the name
+	Shared    bool
+	Permits   int32 // 0: not a semaphore
+	Of        int32
+	Conflict  int // exit code if not obtained
+	Lost      int // exit code if lost
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -41,9 +43,13 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a name",
 		Long: `Obtain NAME, run COMMAND, give NAME back when COMMAND itself has ended. What it
-left running in the background goes on without the lock.
+left running in the background goes on without the lock, unless
+--hold-descendants is given.
 
-COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
+COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment, and in
+LEASEHOLD_HELD what "run" reads when COMMAND runs leasehold itself: asking there
+for NAME again, which would wait for itself, fails at once, or runs under the
+outer hold with --reentrant. COMMAND never
 runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
 group are sent TERM in the last third of the time that is left, and at the end
 of it they are killed with everything they started, also if leasehold itself is
@@ -56,8 +62,14 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 			if err := a.fillRun(cmd, o, args, nonblock); err != nil {
 				return err
 			}
-			code, err := a.runOrder(cmd.Context(), o)
-			a.code = code
+			env, err := a.nested(cmd.Context(), o)
+			switch {
+			case err != nil:
+			case env != nil:
+				a.code, err = o.runUnder(env)
+			default:
+				a.code, err = a.runOrder(cmd.Context(), o)
+			}
 			return err
 		},
 	}
@@ -65,6 +77,8 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 	f := cmd.Flags()
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
+	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
 	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
 	return cmd
 }
@@ -151,8 +165,8 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	return nil
 }
 
-// lock obtains the name, in the mode that was ordered.
-func (o *order) lock(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
+// obtain obtains the name, in the mode that was ordered.
+func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
 	switch {
 	case o.Shared:
 		lease, err = locks.RLock(ctx, o.Name)

@@ -82,7 +82,10 @@ func (w *watcher) run(ctx context.Context) error {
 			down = true
 			w.say("the engine does not answer, looking again every %v: %v", w.every, err)
 		case err == nil:
-			down = false
+			if down {
+				down = false
+				w.say("the engine answers again")
+			}
 			if err := w.show(lines, time.Now()); err != nil {
 				return err
 			}

@@ -68,7 +68,7 @@ func (e *Engine) view(s *state) engine.Line {
 		}
 		return !a
 	})
-	v, _ := s.line.View(now, s.name)
+	v := s.line.View(now, s.name)
 	for i := range v.Claims {
 		v.Claims[i].Owner = parseOwner(owners[v.Claims[i].Ticket])
 	}

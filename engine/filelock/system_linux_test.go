@@ -421,7 +421,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			// Package line must be able to work with it.
 			s.line.Depart(0, "x", func(string) bool { return false })
-			v, _ := s.line.View(0, "x")
+			v := s.line.View(0, "x")
 			sum := int64(0)
 			for _, c := range v.Claims {
 				if sum += int64(c.Units); c.State == engine.Held && sum > int64(v.Limit) {

@@ -74,7 +74,7 @@ func TestInspectionHidesWhenAMarkedHolderEnds(t *testing.T) {
 	if _, err := l.Evict(0, lockName, c.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	v, _ := l.View(400*time.Millisecond, lockName)
+	v := l.View(400*time.Millisecond, lockName)
 	if got := v.Claims[0]; got.State != engine.Held || !got.Evicted || got.TTL != 600*time.Millisecond {
 		t.Fatalf("a marked holder is shown as %+v", got)
 	}
@@ -86,10 +86,10 @@ func TestInspectionShowsAnExpiredWaiterAsContention(t *testing.T) {
 	long.WaitTTL = time.Minute
 	l.Join(0, 0, "c", long)
 	l.Join(0, 0, "c", request(2, 1, 1))
-	if v, _ := l.View(0, lockName); !v.Claims[0].Contended {
+	if v := l.View(0, lockName); !v.Claims[0].Contended {
 		t.Fatal("somebody waits, and the holder is not shown as contended")
 	}
-	if v, _ := l.View(time.Second, lockName); len(v.Claims) != 1 || v.Claims[0].Contended {
+	if v := l.View(time.Second, lockName); len(v.Claims) != 1 || v.Claims[0].Contended {
 		t.Fatalf("the only waiter has expired: %+v", v.Claims)
 	}
 }

@@ -123,8 +123,10 @@ func environment(home string) ([]string, error) {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		switch {
+		case name == "LEASEHOLD_REQUIRE": // whether a test may be skipped
+			env = append(env, e)
 		case name == "HOME", strings.HasPrefix(name, "XDG_"), strings.HasPrefix(name, "MAKE"),
-			name == "MFLAGS", name == "STATE_DIRECTORY", name == "LEASEHOLD_ENGINE":
+			name == "MFLAGS", name == "STATE_DIRECTORY", strings.HasPrefix(name, "LEASEHOLD_"):
 		default:
 			env = append(env, e)
 		}

@@ -135,7 +135,7 @@ func (c *Client) spawn(f func()) {
 
 // closeBound is how long Close waits for what the library still does for calls
 // that nobody waits for.
-const closeBound = 5 * time.Second
+const closeBound = 2 * time.Second
 
 // Close ends it, and every call that is under way.
 func (c *Client) Close() {
@@ -143,11 +143,11 @@ func (c *Client) Close() {
 	c.closed = true
 	c.mu.Unlock()
 	c.end()
-	if c.own {
-		c.redis.Close()
-	}
 	ended := make(chan struct{})
 	go func() {
+		if c.own {
+			c.redis.Close() // waits for a server that does not answer until its pings fail
+		}
 		c.running.Wait()
 		close(ended)
 	}()

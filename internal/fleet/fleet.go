@@ -1,5 +1,5 @@
-// Package fleet runs several copies of the program that calls it, so that each
-// example is one short program and still many processes.
+// Package fleet runs several copies of the program that calls it, so that an
+// example, or a demonstration, is one short program and still many processes.
 //
 //	func main() {
 //		if fleet.Inside() {
@@ -12,6 +12,8 @@
 // The copies begin together: each calls Begin when it is ready and goes on
 // when all are. What they print goes, line by line, to the function given to
 // Run. A copy whose parent is gone ends at its next Print.
+//
+// What the copies share they keep in Dir.
 package fleet
 
 import (
@@ -26,8 +28,11 @@ import (
 	"sync"
 )
 
-// place is the environment variable that tells a copy its place.
-const place = "LEASEHOLD_EXAMPLE_PROCESS"
+// The environment variables that tell a copy its place and its directory.
+const (
+	place     = "LEASEHOLD_EXAMPLE_PROCESS"
+	directory = "LEASEHOLD_EXAMPLE_DIR"
+)
 
 // ready is what a copy prints when it calls Begin; no example prints that.
 const ready = "\x00ready"
@@ -40,6 +45,10 @@ func Place() int {
 	n, _ := strconv.Atoi(os.Getenv(place)) // what Run wrote; 0 outside a fleet
 	return n
 }
+
+// Dir is the directory that the copies share, as Run was told; empty outside a
+// fleet.
+func Dir() string { return os.Getenv(directory) }
 
 // Begin returns when every copy has called it.
 func Begin() {
@@ -56,8 +65,8 @@ func Print(line string) {
 	}
 }
 
-// Run starts n copies of this program in the directory dir and calls line, one
-// call at a time, with each line that one prints. It returns when all have
+// Run starts n copies of this program, which share the directory dir, and calls
+// line, one call at a time, with each line that one prints. It returns when all have
 // ended: nil if each succeeded, otherwise what the first said on its standard
 // error. When ctx ends, copies still running are killed, which is no error.
 func Run(ctx context.Context, n int, dir string, args []string, line func(proc int, text string)) error {
@@ -84,8 +93,7 @@ func Run(ctx context.Context, n int, dir string, args []string, line func(proc i
 	}
 	for proc := range n {
 		cmd := exec.CommandContext(ctx, self, args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", place, proc))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", place, proc), directory+"="+dir)
 		var said limited
 		cmd.Stderr = &said
 		stdin, err1 := cmd.StdinPipe()
