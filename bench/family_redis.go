@@ -135,15 +135,26 @@ func redisFamily() *harness.Family {
 	figure := func(id, key string) func(*harness.Results) (harness.Stat, bool) {
 		return func(r *harness.Results) (harness.Stat, bool) { return r.Figure(id, us, key) }
 	}
+	longest := func(id string) func(*harness.Results) (harness.Stat, bool) {
+		return func(r *harness.Results) (harness.Stat, bool) {
+			s, ok := r.Figure(id, us, harness.Longest)
+			return harness.Stat{Median: s.Max / 1e6, Min: s.Min / 1e6, Max: s.Max / 1e6}, ok
+		}
+	}
 	f.Bars = []harness.Bar{
-		{ID: "uncontended", What: "lock and unlock, one goroutine, p50", Want: "<= 1.25 x SET NX", Most: 1.25, Of: ratio("W1", harness.P50, "W1", setnx)},
+		{ID: "uncontended", What: "lock and unlock, one goroutine, p50", Want: "<= 1.5 x SET NX", Most: 1.5, Of: ratio("W1", harness.P50, "W1", setnx)},
+		{ID: "uncontended-peer", What: "lock and unlock, one goroutine, p50", Want: "<= 1.1 x redislock", Most: 1.1, Of: ratio("W1", harness.P50, "W1", redislock)},
 		{ID: "two-requests", What: "requests per uncontended lock and unlock", Want: "exactly 2", Exact: true, Most: 2, Least: 2, Of: figure("W1", harness.Requests)},
-		{ID: "own-names-best", What: "64 goroutines, own names: pairs/s by the best peer's", Want: ">= 1", Least: 1,
+		{ID: "own-names-best", What: "64 goroutines, own names: pairs/s by the best peer's", Want: ">= 1.5", Least: 1.5,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W2", harness.Rate, false) }},
-		{ID: "own-names", What: "64 goroutines, own names: pairs/s", Want: ">= 0.75 x SET NX", Least: 0.75, Of: ratio("W2", harness.Rate, "W2", setnx)},
-		{ID: "relay-8", What: "hand-over between 8 processes, relayed, p50", Want: "<= 1.5 x BLPOP", Most: 1.5, Of: ratio("W3-relay-8", harness.P50, "W3-relay-8", blpop)},
-		{ID: "free-8", What: "hand-over between 8 processes, free, p50", Want: "<= 1.5 x BLPOP", Most: 1.5, Of: ratio("W3-free-8", harness.P50, "W3-free-8", blpop)},
-		{ID: "free-8-rate", What: "hand-over between 8 processes, free: owner changes/s", Want: ">= 0.7 x BLPOP", Least: 0.7, Of: ratio("W3-free-8", harness.Rate, "W3-free-8", blpop)},
+		{ID: "own-names", What: "64 goroutines, own names: pairs/s", Want: ">= 0.7 x SET NX", Least: 0.7, Of: ratio("W2", harness.Rate, "W2", setnx)},
+		{ID: "relay-8", What: "hand-over between 8 processes, relayed, p50", Want: "<= 1.3 x BLPOP", Most: 1.3, Of: ratio("W3-relay-8", harness.P50, "W3-relay-8", blpop)},
+		{ID: "relay-2", What: "hand-over between 2 processes, relayed, p50", Want: "<= 1.3 x BLPOP", Most: 1.3, Of: ratio("W3-relay-2", harness.P50, "W3-relay-2", blpop)},
+		{ID: "free-8-rate", What: "hand-over between 8 processes, free: owner changes/s", Want: ">= 0.55 x BLPOP", Least: 0.55, Of: ratio("W3-free-8", harness.Rate, "W3-free-8", blpop)},
+		{ID: "free-8-best", What: "hand-over between 8 processes, free: owner changes/s by the best peer's", Want: ">= 2", Least: 2,
+			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W3-free-8", harness.Rate, false) }},
+		{ID: "longest-relay", What: "hand-over between 8 processes, relayed: longest (ms)", Want: "<= 100", Most: 100, Of: longest("W3-relay-8")},
+		{ID: "longest-free", What: "hand-over between 8 processes, free: longest (ms)", Want: "<= 100", Most: 100, Of: longest("W3-free-8")},
 		{ID: "fair-relay", What: "Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99, Of: figure("W3-relay-8", harness.Fair)},
 		{ID: "fair-free", What: "Jain index, 8 processes, free", Want: ">= 0.99", Least: 0.99, Of: figure("W3-free-8", harness.Fair)},
 		{ID: "served-free", What: "processes never served, free", Want: "0", Most: 0.001, Of: figure("W3-free-8", harness.Never)},

@@ -283,8 +283,8 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 }
 
 // Close implements [engine.Engine]: it leaves every claim that is not detached,
-// for at most two seconds, and then waits for at most five for connections that
-// are being made or do not answer.
+// for at most two seconds, and then waits for at most two more for connections
+// that are being made or do not answer.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil

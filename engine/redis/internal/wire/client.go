@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"leasehold/engine"
 )
 
 // Client is one client of a Redis: a server, Sentinel or Cluster.
@@ -25,6 +27,7 @@ type Client struct {
 	own   bool            // Close closes it
 	life  context.Context // ends at Close
 	end   context.CancelFunc
+	lone  *lone // nil: calls have several connections, or another's
 
 	mu      sync.Mutex
 	closed  bool
@@ -45,8 +48,16 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 		err   error
 	}
 	c := New(nil)
+	o := t.redis
+	if o.ForceSingleClient {
+		c.lone = &lone{}
+		c.lone.remember(&o)
+	}
 	d, err := await(ctx, c, func() dialed {
-		redis, err := rueidis.NewClient(t.redis)
+		redis, err := rueidis.NewClient(o)
+		if err != nil && redis != nil {
+			redis.Close()
+		}
 		return dialed{redis, err}
 	}, func(d dialed) {
 		if d.err == nil {
@@ -86,10 +97,10 @@ func (c *Client) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.life, longest)
 }
 
-// await returns what f does, or the error of ctx as soon as that ends. The
-// library cannot be asked for that: it dials, and reads a lone caller's answer,
-// without a look at whether the context was cancelled. Nobody waits for f then,
-// and drop, if not nil, gets what it made.
+// await returns what f does, or an error as soon as ctx ends or the client is
+// closed. The library cannot be asked for that: it dials, and reads a lone
+// caller's answer, without a look at whether the context was cancelled. Nobody
+// waits for f then, and drop, if not nil, gets what it made.
 func await[T any](ctx context.Context, c *Client, f func() T, drop func(T)) (v T, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
@@ -100,11 +111,14 @@ func await[T any](ctx context.Context, c *Client, f func() T, drop func(T)) (v T
 	case v = <-got:
 		return v, nil
 	case <-ctx.Done():
+		err = ctx.Err()
+	case <-c.life.Done():
+		err = engine.ErrClosed
 	}
 	if drop != nil {
 		c.spawn(func() { drop(<-got) })
 	}
-	return v, ctx.Err()
+	return v, err
 }
 
 // spawn runs what may outlive the call that began it. Close waits for it, but

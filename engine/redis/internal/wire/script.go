@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/redis/rueidis"
+
+	"leasehold/engine"
 )
 
 // Script is one Lua program. Redis knows it by its digest once it was sent.
@@ -52,13 +54,41 @@ func (c *Client) command(s *Script, whole bool, call Call) rueidis.Completed {
 
 // do sends one command.
 func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if c.lone == nil || !c.lone.stands.Load() {
+		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
+	}
+	bounded, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	return c.answered(ctx, c.lone.do(bounded, c.redis, cmd))
+}
+
+// ask sends one command to one node, or by the client that knows them all.
+func (c *Client) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
 	r, err := await(ctx, c, func() rueidis.RedisResult {
-		ctx, cancel := c.bounded()
+		// Not without a deadline: the library then has a goroutine read this
+		// connection for good, and every call goes by that.
+		bounded, cancel := c.bounded()
 		defer cancel()
-		return c.redis.Do(ctx, cmd)
+		return node.Do(context.WithValue(bounded, calling{}, true), cmd)
 	}, nil)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
+	}
+	return r
+}
+
+// answered notes whether the connection stands. Who has broken it off himself
+// hears why.
+func (c *Client) answered(ctx context.Context, r rueidis.RedisResult) rueidis.RedisResult {
+	failed := r.NonRedisError() != nil
+	if c.lone != nil {
+		c.lone.stands.Store(!failed)
+	}
+	switch {
+	case failed && ctx.Err() != nil:
+		return rueidis.NewErrorResult(ctx.Err())
+	case failed && c.life.Err() != nil:
+		return rueidis.NewErrorResult(engine.ErrClosed)
 	}
 	return r
 }
@@ -71,10 +101,13 @@ func (c *Client) Call(ctx context.Context, s *Script, call Call) Answer {
 
 // CallMany makes calls that go out together, each for itself.
 func (c *Client) CallMany(ctx context.Context, s *Script, calls []Call) []Answer {
-	answers := make([]Answer, len(calls))
-	if len(calls) == 0 {
-		return answers
+	switch len(calls) {
+	case 0:
+		return nil
+	case 1:
+		return []Answer{c.Call(ctx, s, calls[0])}
 	}
+	answers := make([]Answer, len(calls))
 	cmds := make([]rueidis.Completed, len(calls))
 	for i, call := range calls {
 		cmds[i] = c.command(s, false, call)

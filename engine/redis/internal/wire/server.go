@@ -49,11 +49,7 @@ func (c *Client) info(ctx context.Context, node rueidis.Client) (map[string]stri
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		r, err := await(ctx, c, func() rueidis.RedisResult { return node.Do(c.life, node.B().Info().Build()) }, nil)
-		if err != nil {
-			return nil, err
-		}
-		text, err := r.ToString()
+		text, err := c.ask(ctx, node, node.B().Info().Build()).ToString()
 		if re, ok := rueidis.IsRedisErr(err); ok && re.IsLoading() {
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -108,12 +104,7 @@ func (c *Client) Keys(ctx context.Context, pattern, kind string) iter.Seq2[[]str
 					args = append(args, "TYPE", kind)
 				}
 				cmd := node.B().Arbitrary("SCAN", strconv.FormatUint(cursor, 10)).Args(args...).Build()
-				r, err := await(ctx, c, func() rueidis.RedisResult { return node.Do(c.life, cmd) }, nil)
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				entry, err := r.AsScanEntry()
+				entry, err := c.ask(ctx, node, cmd).AsScanEntry()
 				if err != nil {
 					yield(nil, Explain(err, ""))
 					return
