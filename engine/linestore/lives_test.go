@@ -311,3 +311,26 @@ func TestAnEngineThatIsClosedLooks(t *testing.T) {
 		t.Fatal("a closed engine used its store")
 	}
 }
+
+// A detached claim outlives its client, whose end is then nothing to wait for:
+// who awaited it would look again and again for as long as the claim lasts.
+func TestWhoWaitsBehindADetachedClaimOfTheDeadLooksForEver(t *testing.T) {
+	w := living()
+	a, b := w.open(), open(t, w)
+	r := want("n")
+	r.Detached = true
+	holds := join(t, a, r, engine.Held)
+	w.silently(a)
+	waits := join(t, b, want("n"), engine.Waiting)
+	if _, err := b.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: waits.ID, Want: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.awaited(b, a); got != "" {
+		t.Error("its end is awaited")
+	}
+	drop(t, b, holds, engine.Held) // ends the looking, if there is any
+	w.looks.Wait()
+	if w.calls > 5 {
+		t.Fatalf("%d changes", w.calls)
+	}
+}
