@@ -69,4 +69,20 @@ func TestFound(t *testing.T) {
 			t.Errorf("%d lends are left, want %d", n, LendBudget-1)
 		}
 	})
+
+	t.Run("a note that a kept claim is evicted and contended gives it up twice", func(t *testing.T) {
+		var steps []string
+		r := newRig(t, Config{Keep: time.Minute, Trace: func(s Step) { steps = append(steps, s.Text) }})
+		l := r.hold(exclusive("x"), 1)
+		r.Unlock(r.now, l)
+		got := r.answer(l.Claim(), engine.Gone, 1, 0)
+		got.Contended, got.Evicted = true, true
+		r.Note(r.now, got)
+		r.phase(l, Leaving)
+		for _, s := range steps {
+			if s == "leaving -> leaving" {
+				t.Error(s)
+			}
+		}
+	})
 }
