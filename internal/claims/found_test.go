@@ -85,4 +85,20 @@ func TestFound(t *testing.T) {
 			}
 		}
 	})
+
+	t.Run("a subscription that begins while a renewal is under way is forgotten with its answer", func(t *testing.T) {
+		r := newRig(t, Config{})
+		o := waits(r)
+		s := r.now
+		r.now += ms // it arrived; the claim became held; and nobody could be told
+		r.Began(r.now)
+		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}},
+			[]engine.Claim{r.answer(o.Claim, engine.Waiting, 1, o.Want)}, nil)
+		r.after(0)
+		r.take(Renew)
+		r.Renewed(r.now, r.now, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}},
+			[]engine.Claim{r.answer(o.Claim, engine.Waiting, 1, o.Want)}, nil)
+		r.after(0)
+		r.none(Renew) // that one began after it
+	})
 }

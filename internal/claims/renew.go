@@ -15,6 +15,7 @@ const never time.Duration = math.MaxInt64
 
 // pace decides when a claim that was just answered is looked at next.
 func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
+	asked := cl.next
 	switch {
 	case cl.phase == Lingering:
 		cl.next = never
@@ -38,6 +39,12 @@ func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
 		if cl.queue.head != nil || cl.phase == Kept {
 			cl.next = min(cl.next, s+Listen)
 		}
+	}
+	if s <= asked && asked <= now {
+		// A look is due that was asked for since this call began: because a
+		// subscription began, say. This answer may be from before what it is
+		// to find.
+		cl.next = asked
 	}
 	cl.retries = 0
 	m.schedule(cl)
@@ -103,6 +110,7 @@ func (m *Machine) Tick(now time.Duration) {
 		switch cl.phase {
 		case Unclear:
 			m.to(cl, Joining)
+			cl.next = never
 			m.schedule(cl)
 			m.emit(Output{Act: Join, Claim: cl})
 		case Leaving, Doubtful:
