@@ -396,7 +396,9 @@ func (c *client) carryOut(me *Caller) {
 				c.begin(renew)
 			}
 			renew.asked = append(renew.asked, engine.Renewal{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want})
-			renew.bound = max(renew.bound, w.now+o.Bound)
+			if renew.bound = max(renew.bound, w.now+o.Bound); c.closed {
+				renew.bound = w.now + leaveBound // Close bounds all its calls alike
+			}
 			w.note("%v %s for %v", o.Act, title(o.Claim.ID()), o.Want)
 		case Leave:
 			claim := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
@@ -431,7 +433,7 @@ func (c *client) carryOut(me *Caller) {
 	}
 }
 
-// leaveBound is how long a Leave may take: releaseBound of the shell.
+// leaveBound is how long a Leave, and Close, may take: releaseBound of the shell.
 const leaveBound = 5 * time.Second
 
 func (c *client) begin(q *call) {
