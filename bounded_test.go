@@ -13,8 +13,10 @@ func TestBoundedEnds(t *testing.T) {
 		parent func() (context.Context, context.CancelFunc)
 		want   error
 	}{
-		"at its deadline":         {func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) }, context.DeadlineExceeded},
-		"at the parent's, before": {func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), time.Second) }, context.DeadlineExceeded},
+		"at its deadline": {func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) }, context.DeadlineExceeded},
+		"at the parent's, before": {func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), time.Second)
+		}, context.DeadlineExceeded},
 		"with the parent": {func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(time.Second, cancel)

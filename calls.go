@@ -72,7 +72,7 @@ func (k *core) watch() {
 			return
 		}
 		k.mu.Lock()
-		k.machine.Deaf(k.now(), err)
+		k.machine.Answered(k.now(), err)
 		k.carryOutLocked(nil)
 		k.unlock()
 		select {

@@ -104,36 +104,48 @@ func (c *Client) With(o LockOptions) *Client {
 // on after ctx ended, until Unlock, Close or loss; its life is
 // Lease.Context.
 //
-// Locking again under the lease's own context counts up (see Lease.Context).
-// A caller whose context holds another name queues for itself; everybody else
-// in this process shares claims, first come, first served.
+// A caller whose context holds the name already (Lease.Context) gets ErrReentry
+// at once, or counts up with LockOptions.Reentrant. One whose context holds
+// another name queues for itself; everybody else in this process shares claims,
+// first come, first served. To wait whatever happens to ctx, and keep what it
+// holds, pass context.WithoutCancel(ctx).
 //
-// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrUpgrade;
-// ErrUnavailable when the engine could not be reached by then; ErrEvicted if
+// Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
+// also with that; ErrReentry, ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
 // somebody evicted the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
 }
 
-// TryLock is Lock that never waits: ErrHeld if somebody else holds the name or
-// is in line for it.
+// TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
+// keeps it for a moment (Options.Keep), or is in line for it.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
 }
 
 // RLock obtains name shared: together with other shared leases, never with an
-// exclusive one. A waiting Lock lets no later RLock pass.
+// exclusive one. A waiting Lock lets no later RLock pass. Under one's own Lock
+// it is ErrReentry; with LockOptions.Reentrant it is one more handle of that
+// Lock and keeps readers out as that does: nothing is downgraded, others get in
+// when the last handle has ended.
 func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "rlock", name, 1, engine.Max)
 }
 
 // Acquire obtains units of limit: a semaphore. Every user of a name must give
-// the same limit, 1 to engine.Max. It is never re-entrant: each call takes
-// units of its own, also under the context of a lease of the same name, which
-// waits for itself if the limit is too small for both.
+// the same limit, 1 to engine.Max - 1: engine.Max is that of Lock and RLock. A
+// caller whose context holds permits of the name gets ErrReentry at once; with
+// LockOptions.Reentrant it gets further units, each call its own, unless it
+// holds so many already that it would wait for itself.
+//
+// Errors: those of Lock; engine.ErrLimit for the limit engine.Max.
 func (c *Client) Acquire(ctx context.Context, name string, units, limit int32) (*Lease, error) {
-	return c.obtain(ctx, "acquire", name, units, limit)
+	const op = "acquire"
+	if limit == engine.Max {
+		return nil, wrap(op, name, fmt.Errorf("%w: %d is that of Lock and RLock, call those or give less", engine.ErrLimit, limit))
+	}
+	return c.obtain(ctx, op, name, units, limit)
 }
 
 // Do runs fn under an exclusive lease of name. The context of fn ends with

@@ -127,6 +127,12 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	defer cancel()
 	got, err := k.eng.Renew(bounded, []engine.Renewal{{Name: body.Name, ID: id, Want: body.TTL}})
 	if len(got) != 1 {
+		if !hasEnded(ctx) {
+			k.mu.Lock()
+			k.machine.Answered(k.now(), orMissing(err))
+			k.carryOutLocked(nil)
+			k.unlock()
+		}
 		return nil, wrap("adopt", body.Name, cause(claims.Unavailable, orMissing(err)))
 	}
 	outer, _ := ctx.Value(leaseKey{}).(*Lease)

@@ -14,7 +14,7 @@
 // in the line of a name (package engine) that this process proves to hold:
 //
 //	trusted until = start of the last successful Join or Renew
-//	              + granted TTL - 1 % - 7 ms
+//	              + granted TTL (at most what was asked for) - 1 % - 7 ms
 //
 // Until then no other claim is granted beyond the name's limit, as far as the
 // engine's guarantees reach. Leases are renewed by themselves every third of

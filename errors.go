@@ -41,12 +41,15 @@ var (
 	// wraps the engine's last error. Nothing is held.
 	ErrUnavailable = errors.New("engine unavailable")
 
-	// ErrUpgrade: the context holds the name shared and asks for it
-	// exclusively, which would wait for itself for ever. Unlock first.
-	ErrUpgrade = errors.New("held shared by this very caller: unlock before locking exclusively")
+	// ErrReentry: the caller's own context holds the name already, and the call
+	// would wait for itself for ever. Pass on a context that does not come from
+	// the lease to whatever must be excluded; to count up instead, choose
+	// LockOptions.Reentrant.
+	ErrReentry = errors.New("this caller's context holds it already: it would wait for itself")
 
-	// ErrReentry: the caller's own context holds the name already.
-	ErrReentry = errors.New("held by this very caller")
+	// ErrUpgrade is an ErrReentry that no choice helps against: the context
+	// holds the name shared and asks for it exclusively. Unlock first.
+	ErrUpgrade = fmt.Errorf("%w: it holds it shared, unlock before locking exclusively", ErrReentry)
 
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("client closed")
@@ -63,6 +66,8 @@ type HeldError struct {
 	Waited time.Duration  // how long this caller waited
 	By     []engine.Claim // the holders; empty if they were gone by then
 	Ahead  int            // how many waited as well
+
+	free bool // nobody was in line by then
 }
 
 func (e *HeldError) Error() string {

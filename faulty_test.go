@@ -22,7 +22,8 @@ type faulty struct {
 	join   func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error)
 	renew  func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
 	leave  func(ctx context.Context, cs []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
-	deaf   bool // notes are lost
+	deaf   bool               // notes are lost
+	notes  func(engine.Claim) // what Watch was given
 	joins  []engine.Request
 	renews [][]engine.Renewal
 	leaves [][]engine.Claim
@@ -67,6 +68,7 @@ func (f *faulty) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 }
 
 func (f *faulty) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	f.set(func(f *faulty) { f.notes = changed })
 	return f.Engine.Watch(ctx, func(c engine.Claim) {
 		f.mu.Lock()
 		deaf := f.deaf
@@ -81,6 +83,20 @@ func (f *faulty) set(change func(*faulty)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(f)
+}
+
+// tell passes a note on as Watch would: from a goroutine of its own. It returns
+// when it was taken in.
+func (f *faulty) tell(c engine.Claim) {
+	f.mu.Lock()
+	notes := f.notes
+	f.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		notes(c)
+	}()
+	<-done
 }
 
 // calls is how many engine calls were made: joins, renews, leaves.

@@ -20,6 +20,7 @@ import (
 func TestReenteringFollowsTheContext(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{Label: "c"})
+		c = reentrant(c)
 		outer := mustLock(t, c, "x")
 		inner, err := c.Lock(outer.Context(), "x")
 		if err != nil {
@@ -62,36 +63,19 @@ func TestUpgradeIsRefusedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := w.clock()
-		if _, err := c.Lock(l.Context(), "x"); !errors.Is(err, ErrUpgrade) {
-			t.Error(err)
+		for _, c := range []*Client{c, reentrant(c)} {
+			if _, err := c.Lock(l.Context(), "x"); !errors.Is(err, ErrUpgrade) {
+				t.Error(err)
+			}
 		}
 		if w.clock() != start {
 			t.Error("it waited")
 		}
-		again, err := c.RLock(l.Context(), "x")
+		again, err := reentrant(c).RLock(l.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustUnlock(t, again)
-		mustUnlock(t, l)
-	})
-}
-
-func TestSemaphoreDoesNotReenter(t *testing.T) {
-	bubble(t, func(w *world) {
-		c, _ := w.client(nil)
-		l, err := c.Acquire(context.Background(), "s", 2, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.With(LockOptions{Wait: time.Second}).Acquire(l.Context(), "s", 2, 3); !errors.Is(err, ErrHeld) {
-			t.Errorf("4 units of 3: %v", err)
-		}
-		one, err := c.Acquire(l.Context(), "s", 1, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustUnlock(t, one)
 		mustUnlock(t, l)
 	})
 }
@@ -420,7 +404,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 		if tokens := all.Tokens(); len(tokens) != 3 || !all.Valid() || all.Remaining() <= 0 {
 			t.Errorf("%v, %v", tokens, all.Remaining())
 		}
-		in, err := a.Lock(all.Context(), "2")
+		in, err := reentrant(a).Lock(all.Context(), "2")
 		if err != nil {
 			t.Fatalf("re-entering: %v", err)
 		}

@@ -68,10 +68,10 @@ func (l *Lease) Token() Token { return l.token }
 // (ErrEvicted, ErrMaxHold) when the lease is lost, at its trusted-until at the
 // latest.
 //
-// Whoever locks under it re-enters: the same name counts up instead of waiting
-// for itself. Goroutines that share a lease's context therefore do NOT exclude
-// each other: give a goroutine that must exclude its siblings a context that
-// does not come from the lease.
+// Whoever asks under it for a name that it holds would wait for itself, and gets
+// ErrReentry at once; with LockOptions.Reentrant it counts up instead.
+// context.WithoutCancel of it still holds the name: a goroutine that is to wait
+// for it needs a context that does not come from the lease.
 func (l *Lease) Context() context.Context {
 	k := l.core
 	k.mu.Lock()
@@ -147,19 +147,20 @@ func (l *Lease) Unlock() error {
 	k := l.core
 	k.mu.Lock()
 	defer k.unlock()
-	k.unlockLocked(l)
+	k.unlockLocked(true, l)
 	return l.resultLocked()
 }
 
 // unlockLocked ends leases that were not unlocked before, those that need the
-// engine with one call. It frees mu meanwhile.
-func (k *core) unlockLocked(leases ...*Lease) {
+// engine with one call, and frees mu meanwhile. keep: claims may be kept for a
+// while (Options.Keep).
+func (k *core) unlockLocked(keep bool, leases ...*Lease) {
 	for _, l := range leases {
 		if l.handle.Ended() {
 			continue
 		}
 		now := k.now()
-		k.machine.Unlock(now, &l.handle)
+		k.machine.Unlock(now, &l.handle, keep)
 		if l.handle.Lost() == claims.OK {
 			k.eventLocked(l.event(EventReleased, now-l.handle.HeldAt))
 			if l.cancel != nil {
@@ -174,9 +175,9 @@ func (k *core) unlockLocked(leases ...*Lease) {
 			k.unlocks.Add(1)
 		}
 	}
-	if len(mine.unlocks) > 0 {
+	if len(mine.first) > 0 {
 		k.unlock()
-		k.leave(context.Background(), mine.unlocks)
+		k.leave(context.Background(), mine.first)
 		k.mu.Lock()
 	}
 }

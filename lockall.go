@@ -44,9 +44,9 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) 
 	for _, name := range names {
 		// Under the lease before: this caller is an actor that holds something,
 		// and says so in its claim. Losing one ends the waiting for the rest.
-		l, err := c.obtainUnder(wait, last, "lock", name, engine.Max, engine.Max)
+		l, err := c.obtainUnder(wait, last, "lock", name, engine.Max, engine.Max, false)
 		if err != nil {
-			return nil, errors.Join(err, all.Unlock())
+			return nil, errors.Join(err, all.unlock(false))
 		}
 		all.leases = append(all.leases, l)
 		last = l
@@ -80,7 +80,7 @@ func (a *Leases) Tokens() map[string]Token {
 }
 
 // Context ends when the first of the leases is lost, with its cause, and at
-// Unlock. Locking under it re-enters each of the names.
+// Unlock. It holds each of the names, as Lease.Context says.
 func (a *Leases) Context() context.Context { return a.life }
 
 // Valid reports whether every one of them is.
@@ -105,14 +105,18 @@ func (a *Leases) Remaining() (left time.Duration) {
 
 // Unlock ends all leases, the last obtained first, with one call to the engine
 // for all. The error joins what Lease.Unlock says of each.
-func (a *Leases) Unlock() error {
+func (a *Leases) Unlock() error { return a.unlock(true) }
+
+// unlock may keep the names (Options.Keep) or not: those of a LockAll that failed
+// are not worth keeping, least of all from the one who holds the missing one.
+func (a *Leases) unlock(keep bool) error {
 	a.cancel(nil)
 	k := a.core
 	k.mu.Lock()
 	defer k.unlock()
 	last := slices.Clone(a.leases)
 	slices.Reverse(last)
-	k.unlockLocked(last...)
+	k.unlockLocked(keep, last...)
 	var errs []error
 	for _, l := range a.leases {
 		if err := l.resultLocked(); err != nil {

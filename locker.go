@@ -12,9 +12,12 @@ import (
 // since then exclusion was not kept. Prefer Lock and Do wherever you can.
 //
 // One Locker serves any number of goroutines; like a sync.Mutex it is not
-// re-entrant.
+// re-entrant, whatever LockOptions.Reentrant says: where ctx holds the name, Lock
+// panics with ErrReentry.
 func (c *Client) Locker(ctx context.Context, name string) sync.Locker {
-	return &locker{client: c, ctx: ctx, name: name, turn: make(chan struct{}, 1)}
+	o := c.lock
+	o.Reentrant = false
+	return &locker{client: &Client{core: c.core, lock: o}, ctx: ctx, name: name, turn: make(chan struct{}, 1)}
 }
 
 type locker struct {

@@ -28,12 +28,12 @@ type waiter struct {
 // obtain is every way to a lease. The caller holds what its context says.
 func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32) (*Lease, error) {
 	outer, _ := ctx.Value(leaseKey{}).(*Lease)
-	return c.obtainUnder(ctx, outer, op, name, units, limit)
+	return c.obtainUnder(ctx, outer, op, name, units, limit, false)
 }
 
 // obtainUnder is obtain for a caller who holds outer, and what that was
-// obtained under.
-func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32) (*Lease, error) {
+// obtained under. again: it was refused once, by somebody who was gone by then.
+func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32, again bool) (*Lease, error) {
 	k := c.core
 	if ctx.Err() != nil {
 		return nil, wrap(op, name, context.Cause(ctx))
@@ -53,6 +53,12 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	l := &Lease{core: k, name: name, ctx: ctx}
 	w := k.waiter(l, want, &c.lock, outer)
 	defer k.waiters.Put(w)
+	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
+		w.began = k.now()
+	}
+	if want.NoWait && k.opts.Keep > 0 {
+		k.makeRoom(ctx, w)
+	}
 
 	k.mu.Lock()
 	if w.began > 0 || !k.machine.EnterBehind(&w.Caller) {
@@ -75,14 +81,36 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		k.carryOutLocked(nil)
 		k.unlock()
 		if gaveUp {
-			return nil, k.explain(ctx, op, w, tooLate(ctx, w))
+			return nil, k.gaveUp(op, w, k.tooLate(ctx, w))
 		}
 		<-w.ready // answered in the meantime: that counts
 	}
-	if w.why != claims.OK {
-		return nil, k.explain(ctx, op, w, cause(w.why, w.err))
+	switch w.why {
+	case claims.OK:
+		return l, nil
+	case claims.Held:
+		held := k.heldError(ctx, w)
+		if held.free && !again {
+			// Nobody to wait for. It may have been a claim that was only kept
+			// (Options.Keep), whose client gave it back when it heard of this
+			// refusal. Once: others may come and go for ever.
+			return c.obtainUnder(ctx, outer, op, name, units, limit, true)
+		}
+		return nil, k.gaveUp(op, w, held)
 	}
-	return l, nil
+	return nil, k.gaveUp(op, w, cause(w.why, w.err))
+}
+
+// makeRoom gives back what this client keeps of the name for nobody, if that
+// would refuse w, who asks once.
+func (k *core) makeRoom(ctx context.Context, w *waiter) {
+	k.mu.Lock()
+	k.machine.MakeRoom(k.now(), &w.Caller)
+	mine := k.carryOutLocked(nil)
+	k.unlock()
+	if len(mine.first) > 0 {
+		k.leave(context.WithoutCancel(ctx), mine.first)
+	}
 }
 
 // want is what the machine is asked for.
@@ -109,9 +137,6 @@ func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *Lease) 
 	}
 	w.Caller = claims.Caller{Want: want, Lease: &l.handle, Tag: w}
 	w.lock, w.began, w.why, w.err = o, 0, claims.OK, nil
-	if o.Wait > 0 || k.opts.Observer != nil {
-		w.began = k.now()
-	}
 	return w
 }
 
@@ -134,44 +159,59 @@ func (w *waiter) answerLocked(o *claims.Output) {
 	w.ready <- struct{}{} // capacity 1, sent once
 }
 
-// tooLate is why w's call ended with ctx.
-func tooLate(ctx context.Context, w *waiter) error {
-	err := context.Cause(ctx)
-	if w.Err == nil {
-		return err
-	}
-	unavailable := fmt.Errorf("%w: %w", ErrUnavailable, w.Err)
-	if err == errWaited {
-		return unavailable
-	}
-	return fmt.Errorf("%w (%w)", unavailable, err)
-}
+// errNoAnswer: an engine that has not failed, and not answered either.
+var errNoAnswer = errors.New("it has not answered yet")
 
-// explain makes an error of why w got nothing: for ErrHeld it looks who holds
-// the name.
-func (k *core) explain(ctx context.Context, op string, w *waiter, err error) error {
-	waited := time.Duration(0)
-	if w.began > 0 {
-		waited = k.now() - w.began
+// tooLate is why w's call ended with ctx: at its deadline, or that of Wait, it
+// says who holds the name, unless the engine has not said so much.
+func (k *core) tooLate(ctx context.Context, w *waiter) error {
+	cause := context.Cause(ctx)
+	timeUp := ctx.Err() == context.DeadlineExceeded
+	silent := w.Err
+	if silent == nil && timeUp && w.Silent {
+		silent = errNoAnswer
 	}
-	if err == errWaited || err == ErrHeld {
-		err = k.heldError(ctx, w, waited)
+	var err error
+	switch {
+	case silent != nil:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, silent)
+	case timeUp:
+		err = k.heldError(ctx, w)
+	default:
+		return cause
 	}
-	err = wrap(op, w.Name, err)
-	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Waited: waited, Err: err})
+	if cause != errWaited {
+		err = fmt.Errorf("%w (%w)", err, cause) // the context's own
 	}
 	return err
 }
 
-func (k *core) heldError(ctx context.Context, w *waiter, waited time.Duration) error {
-	held := &HeldError{Name: w.Name, Waited: waited}
+// gaveUp makes the error of a caller that gets nothing.
+func (k *core) gaveUp(op string, w *waiter, err error) error {
+	err = wrap(op, w.Name, err)
+	if k.opts.Observer != nil {
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Waited: k.waited(w), Err: err})
+	}
+	return err
+}
+
+func (k *core) waited(w *waiter) time.Duration {
+	if w.began == 0 {
+		return 0
+	}
+	return k.now() - w.began
+}
+
+// heldError says who holds the name.
+func (k *core) heldError(ctx context.Context, w *waiter) *HeldError {
+	held := &HeldError{Name: w.Name, Waited: k.waited(w)}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	line, err := k.eng.Line(ctx, w.Name)
 	if err != nil {
 		return held // that somebody holds it is known; who, is not
 	}
+	held.free = len(line.Claims) == 0
 	for _, c := range line.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)

@@ -35,8 +35,11 @@ type Options struct {
 
 	// Keep ("sticky") keeps a claim this long after its last lease ended,
 	// unless another process wants it. Locking it again then costs no round
-	// trip. A TryLock of this client in the other mode (shared, exclusive) is
-	// refused once by what it keeps. Default 0: given back at once.
+	// trip. Another client's TryLock may be refused by what is only kept: this
+	// client hears of that and gives the name back, and TryLock asks once more if
+	// that was done by the time it looks who holds it. Its next TryLock, or a
+	// Lock, gets the name. The names of a LockAll that failed are not kept.
+	// Default 0: given back at once.
 	Keep time.Duration
 
 	// Observer hears what happens to the leases of this Client (LogTo makes
@@ -62,7 +65,7 @@ type LockOptions struct {
 	// TTL replaces Options.TTL.
 	TTL time.Duration
 
-	// Wait bounds the waiting. 0: until the context ends. NoWait: ask once.
+	// Wait bounds the waiting, like a deadline of the context. 0: until the context ends. NoWait: ask once.
 	// At its end the call fails with ErrHeld.
 	Wait time.Duration
 
@@ -84,7 +87,16 @@ type LockOptions struct {
 	// errors.ErrUnsupported where the engine cannot.
 	Detached bool
 
-	// Reentrant: counts up.
+	// Reentrant lets a caller have a name again that its own context holds (see
+	// Lease.Context). Lock and RLock count up: they give one more handle of the
+	// hold that is there, which ends with the last handle, in any order, and
+	// stays as it was obtained, whatever TTL, MinHold, MaxHold, NoRenew and
+	// Detached the inner call has. So RLock under one's own Lock stays exclusive
+	// until the last handle has ended, and Lock under one's own RLock is
+	// ErrUpgrade. Acquire takes further units.
+	//
+	// Goroutines that share the context of a lease then do NOT exclude each
+	// other. Default: ErrReentry, as Go's own locks are not re-entrant either.
 	Reentrant bool
 
 	// Label replaces Options.Label.

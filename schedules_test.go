@@ -3,7 +3,6 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,8 @@ import (
 	"leasehold/internal/claims"
 )
 
-// Each test in this file is a schedule that once broke the core.
+// Each test in this file is a schedule that once broke the core, and says what
+// must hold now.
 
 // hangs until ctx ends, without arriving
 func hangRenew(ctx context.Context, _ []engine.Renewal, _ func() ([]engine.Claim, error)) ([]engine.Claim, error) {
@@ -32,24 +32,7 @@ func within(t *testing.T, d time.Duration, ch chan outcome, what string) outcome
 	}
 }
 
-// Acquire(n of Max) is put into the shared local line and shares one claim.
-func TestPermitsOfTheLimitMaxAreEachTheirOwn(t *testing.T) {
-	bubble(t, func(w *world) {
-		c, _ := w.client(nil)
-		a, err := c.Acquire(context.Background(), "x", engine.Max-1, engine.Max)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := c.With(LockOptions{Wait: time.Second}).Acquire(context.Background(), "x", engine.Max-1, engine.Max)
-		if err == nil {
-			t.Errorf("two leases of %d units each, limit %d: valid %v %v", engine.Max-1, engine.Max, a.Valid(), b.Valid())
-			b.Unlock()
-		}
-		a.Unlock()
-	})
-}
-
-// Detach leaves the hold counted: a context of the lease re-enters what was given away.
+// A context of a detached lease does not re-enter what was given away.
 func TestDetachedLeaseIsNotReentered(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(&Options{Label: "a"})
@@ -66,7 +49,7 @@ func TestDetachedLeaseIsNotReentered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := a.With(LockOptions{Wait: time.Second}).Lock(all.Context(), "x")
+		again, err := reentrant(a).With(LockOptions{Wait: time.Second}).Lock(all.Context(), "x")
 		if err == nil {
 			t.Errorf("a holds x again (valid %v) while b holds it (valid %v)", again.Valid(), lb.Valid())
 			again.Unlock()
@@ -78,12 +61,13 @@ func TestDetachedLeaseIsNotReentered(t *testing.T) {
 	})
 }
 
-// Re-entered with MinHold and unlocked last: the queue loses its claim.
+// A lease that was re-entered with MinHold and is unlocked last leaves the local
+// queue its claim.
 func TestReenteredMinHoldKeepsTheLocalQueue(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
 		l1 := mustLock(t, c, "x")
-		l2, err := c.With(LockOptions{MinHold: time.Second}).Lock(l1.Context(), "x")
+		l2, err := reentrant(c).With(LockOptions{MinHold: time.Second}).Lock(l1.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +83,7 @@ func TestReenteredMinHoldKeepsTheLocalQueue(t *testing.T) {
 	})
 }
 
-// MinHold of the outer is forgotten when a re-entered lease is unlocked last.
+// MinHold of the outer lease counts when a re-entered one is unlocked last.
 func TestInnerLeaseDoesNotEndMinHold(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(&Options{Label: "a"})
@@ -107,7 +91,7 @@ func TestInnerLeaseDoesNotEndMinHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l2, err := c.Lock(l1.Context(), "x")
+		l2, err := reentrant(c).Lock(l1.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +101,7 @@ func TestInnerLeaseDoesNotEndMinHold(t *testing.T) {
 	})
 }
 
-// One hung Renew right after Lock loses the lease.
+// One hung Renew right after Lock does not lose the lease.
 func TestOneHungRenewDoesNotLoseTheLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil) // TTL 30 s
@@ -140,7 +124,7 @@ func TestOneHungRenewDoesNotLoseTheLease(t *testing.T) {
 	})
 }
 
-// The same for a waiter: it loses its place.
+// The same for a waiter and its place.
 func TestOneHungRenewDoesNotLoseThePlace(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(&Options{Label: "a"})
@@ -178,7 +162,7 @@ func TestOneHungRenewDoesNotLoseThePlace(t *testing.T) {
 	})
 }
 
-// NoRenew gets waitTTL instead of the full TTL.
+// A NoRenew lease that had to wait begins with its full TTL.
 func TestNoRenewIsRaisedFromWaiting(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, fa := w.client(&Options{Label: "a"})
@@ -200,7 +184,7 @@ func TestNoRenewIsRaisedFromWaiting(t *testing.T) {
 	})
 }
 
-// FailFast: one caller's cancelled context fails the others.
+// FailFast: the cancelled context of one caller does not fail the others.
 func TestCancelledCallerDoesNotFailItsSiblings(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{FailFast: true})
@@ -229,7 +213,7 @@ func TestCancelledCallerDoesNotFailItsSiblings(t *testing.T) {
 	})
 }
 
-// TryLock of a NoRenew or detached lease waits for ever when Renew fails.
+// TryLock of a NoRenew or detached lease answers when Renew fails.
 func TestTryLockThatCannotBeRaisedAnswers(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -243,7 +227,7 @@ func TestTryLockThatCannotBeRaisedAnswers(t *testing.T) {
 	})
 }
 
-// Close overtakes the Leave of an Unlock: Unlock says lost.
+// Close that overtakes the Leave of an Unlock does not make a proven hold lost.
 func TestCloseDuringUnlockLeavesTheTruth(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -270,7 +254,7 @@ func TestCloseDuringUnlockLeavesTheTruth(t *testing.T) {
 	})
 }
 
-// MinHold: the keeper's Leave overtakes Unlock's Renew: Unlock says lost.
+// MinHold: the keeper's Leave that overtakes Unlock's Renew is no loss.
 func TestEndOfMinHoldDuringUnlockIsNoLoss(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -291,7 +275,8 @@ func TestEndOfMinHoldDuringUnlockIsNoLoss(t *testing.T) {
 	})
 }
 
-// the same, with the keeper's Leave failing: the claim is never left nor forgotten.
+// The same with the keeper's Leave failing: it is tried again, and the claim is
+// forgotten in the end.
 func TestLeaveAfterMinHoldIsRetried(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -324,7 +309,7 @@ func TestLeaveAfterMinHoldIsRetried(t *testing.T) {
 	})
 }
 
-// Readers who queued before a local writer are let in one by one.
+// Readers who queued before a local writer get in together.
 func TestReadersBeforeALocalWriterGetInTogether(t *testing.T) {
 	bubble(t, func(w *world) {
 		other, _ := w.client(nil)
@@ -363,7 +348,8 @@ func TestReadersBeforeALocalWriterGetInTogether(t *testing.T) {
 	})
 }
 
-// Keep and TryLock: every 1024th fails although nobody else wants the name.
+// Keep and TryLock: none fails, also not when the token has no room for one more
+// lend.
 func TestKeptClaimIsNotKeptBeyondItsLends(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(&Options{Keep: time.Minute})
@@ -377,7 +363,7 @@ func TestKeptClaimIsNotKeptBeyondItsLends(t *testing.T) {
 	})
 }
 
-// Keep: an actor's TryLock of what this process keeps idle.
+// Keep: the TryLock of a caller that holds something takes what is kept idle.
 func TestActorTakesWhatIsKept(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(&Options{Keep: time.Minute})
@@ -393,7 +379,7 @@ func TestActorTakesWhatIsKept(t *testing.T) {
 	})
 }
 
-// Locker: the Unlock of one whose lease was lost ends its successor's.
+// Locker: the Unlock of one whose lease was lost does not end its successor's.
 func TestLockerEndsNoOtherLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{TTL: time.Second})
@@ -418,7 +404,8 @@ func TestLockerEndsNoOtherLease(t *testing.T) {
 	})
 }
 
-// Detach that finds the lease lost: Unlock says nil; an evicted claim is not left.
+// Detach that finds the lease lost: Unlock says so too, and an evicted claim is
+// left.
 func TestDetachOfALostLeaseSaysSo(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{Label: "a"})
@@ -444,7 +431,8 @@ func TestDetachOfALostLeaseSaysSo(t *testing.T) {
 	})
 }
 
-// Engine with latency above 3 s that obeys its context: never locked although TTL is 30 s.
+// An engine slower than the first TTL of a claim, and that obeys its context, can
+// be locked.
 func TestSlowEngineThatObeysItsContextIsLocked(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -480,7 +468,7 @@ func TestSlowEngineThatObeysItsContextIsLocked(t *testing.T) {
 	})
 }
 
-// Lingering for more than MaxTTL.
+// MinHold of more than engine.MaxTTL is kept by several renewals.
 func TestMinHoldMayBeLongerThanADay(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(&Options{Label: "a"})
@@ -496,7 +484,7 @@ func TestMinHoldMayBeLongerThanADay(t *testing.T) {
 	})
 }
 
-// Close gives up what MinHold has to keep, if the lease is still open.
+// Close keeps what MinHold has to keep, also if the lease is still open.
 func TestCloseKeepsMinHold(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(&Options{Label: "a"})
@@ -508,7 +496,7 @@ func TestCloseKeepsMinHold(t *testing.T) {
 	})
 }
 
-// An error comes with a lease.
+// An error comes without a lease.
 func TestErrUpgradeComesAlone(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
@@ -521,7 +509,7 @@ func TestErrUpgradeComesAlone(t *testing.T) {
 	})
 }
 
-// MaxHold: Valid and Remaining do not read the clock for it.
+// Valid and Remaining count MaxHold.
 func TestRemainingEndsWithMaxHold(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
@@ -534,7 +522,7 @@ func TestRemainingEndsWithMaxHold(t *testing.T) {
 	})
 }
 
-// A waiting reply after Held extends trust (R4).
+// A reply that the claim waits, after it was held, proves no lease.
 func TestWaitingReplyProvesNoLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{TTL: 3 * time.Second})
@@ -556,7 +544,7 @@ func TestWaitingReplyProvesNoLease(t *testing.T) {
 	})
 }
 
-// An old error explains a new Join.
+// A former Join's error does not explain a new one.
 func TestOldErrorDoesNotBlameTheEngine(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -586,7 +574,7 @@ func TestOldErrorDoesNotBlameTheEngine(t *testing.T) {
 	})
 }
 
-// An abandoned claim whose Leave is unclear is not replaced by the next Join.
+// An abandoned claim whose Leave is unclear is replaced by the next Join.
 func TestGhostOfACancelledWaiterIsReplaced(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
@@ -614,7 +602,7 @@ func TestGhostOfACancelledWaiterIsReplaced(t *testing.T) {
 	})
 }
 
-// Adopting one handle twice in one client.
+// One client does not adopt one handle twice.
 func TestHandleIsAdoptedOnce(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
@@ -639,8 +627,6 @@ func TestHandleIsAdoptedOnce(t *testing.T) {
 		l2.Unlock()
 	})
 }
-
-var _ sync.Mutex
 
 // A lock that goes around is held for a moment each time. To wake the keeper for
 // each of these claims costs more than the claims do: it must stay set for the

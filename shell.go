@@ -45,15 +45,15 @@ const releaseBound = 5 * time.Second
 
 // work is the calls that a round of outputs asks for.
 type work struct {
-	join    *claims.Claim  // of the caller who entered
-	unlocks []engine.Claim // to leave, for the Unlocks of this input
-	leaves  []engine.Claim // to leave
-	renews  renewals
+	join   *claims.Claim  // of the caller who entered
+	first  []engine.Claim // to leave, for whoever gave the input
+	leaves []engine.Claim // to leave
+	renews renewals
 }
 
 // carryOutLocked does what the machine asks for since the last time. Calls of
 // the engine get goroutines of their own, but for the Join of me and the Leaves
-// of an Unlock: those are returned.
+// that somebody waits for: those are returned.
 func (k *core) carryOutLocked(me *waiter) work {
 	todo := k.outputsLocked(me)
 	if len(todo.renews.asked) > 0 {
@@ -78,8 +78,8 @@ func (k *core) outputsLocked(me *waiter) (todo work) {
 			todo.renews.add(o)
 		case claims.Leave:
 			q := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
-			if o.Lease != nil {
-				todo.unlocks = append(todo.unlocks, q)
+			if o.Lease != nil || o.Caller != nil {
+				todo.first = append(todo.first, q)
 			} else {
 				todo.leaves = append(todo.leaves, q)
 			}
@@ -140,6 +140,9 @@ func cause(why claims.Reason, err error) error {
 		c = ErrHeld
 	case claims.Own:
 		c = ErrReentry
+		if err == nil {
+			return fmt.Errorf("%w; give it a context that does not come from the lease, or choose LockOptions.Reentrant", c)
+		}
 	case claims.Upgrade:
 		c = ErrUpgrade
 	case claims.Evicted:

@@ -58,12 +58,12 @@ type Claim struct {
 	noWait, noRenew, detached bool
 
 	raised bool // its full TTL was granted while it was held
+	look   bool // a reason to ask was heard after the last call began
 
 	// What notes said while the Join was under way; they count once it is
 	// answered.
 	heardHeld    bool // "you hold", of the life that ticket names
 	heardEvicted bool
-	heardBegin   bool // a subscription began: notes before that may be lost
 }
 
 // contention is what is known of whether somebody waits behind a held claim.

@@ -1,6 +1,8 @@
 package claims
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"leasehold/engine"
@@ -96,7 +98,7 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	if cl == nil {
 		return true
 	}
-	c.Ticket = cl.ticket
+	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.heardHeld
 	switch cl.phase {
 	case Unclear:
 		if q.head == nil {
@@ -117,6 +119,30 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 		}
 	}
 	return true
+}
+
+// MakeRoom comes before the Enter of a caller who does not wait: what this
+// process keeps of the name for nobody in the other mode, shared or exclusive,
+// would refuse it. Its Leave has c as its Caller, and is to be over before c
+// enters.
+func (m *Machine) MakeRoom(now time.Duration, c *Caller) {
+	if m.closed || !c.lockLike() {
+		return
+	}
+	k := key{c.Name, 1, c.Limit, c.TTL}
+	if c.Units == 1 {
+		k.units = engine.Max
+	}
+	q := m.queues[k]
+	if q == nil || q.current == nil || q.current.phase != Kept {
+		return
+	}
+	cl := q.current
+	m.traceInput(now, "make room", c.Name, cl.ticket)
+	m.to(cl, Releasing)
+	q.release(cl)
+	m.schedule(cl)
+	m.emit(Output{Act: Leave, Claim: cl, Caller: c})
 }
 
 // advance moves a queue on as far as it can: whenever a caller came or its
@@ -164,10 +190,11 @@ func (m *Machine) holds(c *Caller) bool {
 	return false
 }
 
-// reenter answers a caller whose own context holds the name already, and
-// reports whether it did.
+// reenter decides about a caller whose own context holds the name already:
+// whoever waited for that hold would wait for itself. It reports whether the
+// caller is answered.
 func (m *Machine) reenter(now time.Duration, c *Caller) bool {
-	own := int64(0) // permits of the same semaphore
+	permits := int32(0)
 	for o := c.Lease.Outer; o != nil; o = o.Outer {
 		if o.machine != m || o.hold.count == 0 || o.claim.Name() != c.Name {
 			continue
@@ -176,22 +203,25 @@ func (m *Machine) reenter(now time.Duration, c *Caller) bool {
 		m.expire(now, cl)
 		switch {
 		case cl.phase == Lost:
-			// What its engine still keeps of it, it would wait for.
-			m.fail(c, o.lost, nil)
+			m.fail(c, o.lost, errors.New("unlock it before asking again"))
+		case cl.limit != c.Limit:
+			m.fail(c, Own, &engine.LimitError{Name: c.Name, Have: cl.limit, Want: c.Limit})
+		case c.lockLike() && c.Units > cl.units:
+			m.fail(c, Upgrade, nil)
 		case !c.Reentrant:
 			m.fail(c, Own, nil)
-		case !c.lockLike() || cl.limit != engine.Max:
-			if own += int64(cl.units); cl.limit != c.Limit || own+int64(c.Units) <= int64(c.Limit) {
-				continue // units of its own; or the engine says that the limits differ
-			}
-			m.fail(c, Upgrade, nil)
-		case c.Units == engine.Max && cl.units != engine.Max:
-			m.fail(c, Upgrade, nil)
-		default:
+		case c.lockLike():
 			m.open(now, cl, c.Lease, o.hold)
 			c.Lease.Token = o.Token
 			m.emit(Output{Act: Deliver, Caller: c, Lease: c.Lease, Lent: true})
+		default:
+			permits += cl.units // a claim of its own each: no sum exceeds the limit
+			continue
 		}
+		return true
+	}
+	if permits > 0 && permits > c.Limit-c.Units {
+		m.fail(c, Own, fmt.Errorf("it holds %d of %d and asks for %d", permits, c.Limit, c.Units))
 		return true
 	}
 	return false

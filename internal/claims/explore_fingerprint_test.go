@@ -204,7 +204,7 @@ func (p *printer) aClaim(cl *Claim) {
 	p.time(ct.since)
 	p.num(int(ct.budget))
 	p.num(int(cl.users), int(cl.lends), int(min(cl.retries, 5)), int(cl.inflight), int(cl.phase))
-	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.raised, cl.heardHeld, cl.heardEvicted, cl.heardBegin)
+	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.raised, cl.heardHeld, cl.heardEvicted, cl.look)
 	for l := cl.leases; l != nil; l = l.next {
 		p.num(l.Tag.(*actor).index)
 	}
@@ -298,10 +298,10 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		{Machine{}, []string{"cfg", "closed", "queues", "claims", "agenda", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
 		{Claim{}, []string{"queue", "old", "Owner", "id", "replaces", "ticket", "units", "limit", "trusted", "granted", "proof", "waitTTL",
 			"born", "minHold", "maxHold", "heldAt", "next", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
-			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "raised", "heardHeld", "heardEvicted", "heardBegin"}},
+			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "raised", "look", "heardHeld", "heardEvicted"}},
 		{contention{}, []string{"heard", "alone", "since", "budget", "yes"}},
 		{queue{}, []string{"key", "head", "tail", "current", "ghost", "err", "claims", "solo"}},
-		{Caller{}, []string{"Want", "Lease", "Tag", "Ticket", "Err", "queue", "prev", "next"}},
+		{Caller{}, []string{"Want", "Lease", "Tag", "Ticket", "Silent", "Err", "queue", "prev", "next"}},
 		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "told", "ended", "unlockedAt"}},
 		{hold{}, []string{"count"}},
 	} {

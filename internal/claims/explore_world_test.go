@@ -472,7 +472,7 @@ func (c *client) quit(a *actor) {
 func (c *client) unlock(a *actor) {
 	a.state = unlocks
 	a.proven = !a.lease.Over() && c.w.now < a.lease.Ends()
-	c.machine.Unlock(c.w.now, a.lease)
+	c.machine.Unlock(c.w.now, a.lease, true)
 	c.carryOut(nil)
 }
 

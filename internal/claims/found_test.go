@@ -64,7 +64,7 @@ func TestFound(t *testing.T) {
 		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: cl.ID(), Want: first.Want}}, []engine.Claim{got}, nil)
 		renewed(r, second, r.answer(cl, engine.Held, 1, second.Want))
 		r.enter(exclusive("x"))
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		if n := cl.contention.budget; n != LendBudget-1 {
 			t.Errorf("%d lends are left, want %d", n, LendBudget-1)
 		}
@@ -74,7 +74,7 @@ func TestFound(t *testing.T) {
 		var steps []string
 		r := newRig(t, Config{Keep: time.Minute, Trace: func(s Step) { steps = append(steps, s.Text) }})
 		l := r.hold(exclusive("x"), 1)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		got := r.answer(l.Claim(), engine.Gone, 1, 0)
 		got.Contended, got.Evicted = true, true
 		r.Note(r.now, got)

@@ -91,11 +91,9 @@ func (m *Machine) unclear(now time.Duration, cl *Claim, err error, cancelled boo
 	m.to(cl, Unclear)
 	if cancelled {
 		// Whose goroutine asked has had enough and is about to give up, which
-		// gives the claim up too or has it asked for again.
+		// gives the claim up too or has it asked for again. Asking now, for
+		// those who still wait, could give a lease to the one who is going.
 		cl.next = never
-		if q.head != q.tail {
-			cl.next = now
-		}
 	} else {
 		q.err = err
 		cl.next = now + m.backoff(cl.retries)
@@ -142,9 +140,6 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 		m.firstTTL = max(FirstTTL, m.firstTTL/2) // as fast as ever again
 	}
 	m.pace(now, cl, s, got.Look)
-	if cl.phase == Waiting && cl.heardBegin {
-		m.renewNow(now, cl) // "you hold" may have been sent before it began
-	}
 	if cl.noWait && cl.proven(now) && m.share(cl) {
 		q = cl.queue
 	}

@@ -80,8 +80,9 @@ func (m *Machine) open(now time.Duration, cl *Claim, l *Lease, h *hold) {
 }
 
 // Unlock ends a lease for its caller. It is answered by one End, now or when
-// the engine has answered. Not twice for one lease (see Ended).
-func (m *Machine) Unlock(now time.Duration, l *Lease) {
+// the engine has answered. Not twice for one lease (see Ended). The claim may be
+// kept for a while (Config.Keep) if keep says so.
+func (m *Machine) Unlock(now time.Duration, l *Lease, keep bool) {
 	cl := l.claim
 	m.traceInput(now, "unlock", cl.Name(), cl.ticket)
 	m.expire(now, cl) // the truth is decided here, before anybody else may hold
@@ -92,7 +93,7 @@ func (m *Machine) Unlock(now time.Duration, l *Lease) {
 		return
 	}
 	cl.users--
-	if !m.released(now, cl, l) {
+	if !m.released(now, cl, l, keep) {
 		m.end(l, l.lost, nil)
 	}
 }
@@ -110,7 +111,7 @@ func (m *Machine) end(l *Lease, why Reason, err error) {
 
 // released goes on after the hold of l ended. It reports whether the End of l
 // waits for the engine.
-func (m *Machine) released(now time.Duration, cl *Claim, l *Lease) bool {
+func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bool {
 	q := cl.queue
 	switch {
 	case m.closed:
@@ -133,7 +134,7 @@ func (m *Machine) released(now time.Duration, cl *Claim, l *Lease) bool {
 		m.to(cl, Idle)
 		m.advance(now, q, false)
 		return false
-	case q.current == cl && !q.solo && m.cfg.Keep > 0 && !cl.contention.yes && !cl.lastLend():
+	case keep && q.current == cl && !q.solo && m.cfg.Keep > 0 && !cl.contention.yes && !cl.lastLend():
 		m.to(cl, Kept)
 		cl.until = now + m.cfg.Keep
 		m.listen(cl)

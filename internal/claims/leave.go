@@ -114,7 +114,8 @@ func (m *Machine) Close(now time.Duration) {
 			m.loseLeases(cl, Closed)
 			m.to(cl, Lingering)
 			cl.until = now + left
-			m.emit(Output{Act: Renew, Claim: cl, Want: cl.want(now)})
+			want := cl.want(now)
+			m.emit(Output{Act: Renew, Claim: cl, Want: want, Bound: want})
 			continue
 		}
 		if cl.phase != Lingering && cl.phase != Releasing {

@@ -88,7 +88,7 @@ type Act uint8
 const (
 	Join    Act = iota + 1 // call Join for Claim and report it to Joined; Caller is who it was made for, nil in a repetition
 	Renew                  // call Renew for Claim, for Want; the call may take Bound; report it to Renewed
-	Leave                  // call Leave for Claim and report it to Left; Lease is whose Unlock waits for it, or nil
+	Leave                  // call Leave for Claim and report it to Left; Lease is whose Unlock waits for it, Caller whose Enter does, or nil
 	Deliver                // Caller holds Lease; Lent: by a claim that was used before
 	Fail                   // Caller gets nothing: Reason, Err
 	Lose                   // Lease is lost: Reason

@@ -19,7 +19,7 @@ func TestPhases(t *testing.T) {
 	r := newRig(t, Config{})
 	l := r.hold(exclusive("x"), 100)
 	r.phase(l, InUse)
-	r.Unlock(r.now, l)
+	r.Unlock(r.now, l, true)
 	r.phase(l, Releasing)
 	r.left(engine.Held)
 	r.phase(l, Gone)
@@ -81,14 +81,14 @@ func TestTrust(t *testing.T) {
 		if o := r.take(Lose); o.Reason != Expired || !l.Over() {
 			t.Errorf("lost: %v, over: %v", o.Reason, l.Over())
 		}
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.wantEnd(Expired)
 	})
 	t.Run("Unlock looks at the time", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 1)
 		r.now = l.Ends()
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.wantEnd(Expired)
 		r.after(0)
 		r.left(engine.Held) // the claim is left all the same
@@ -154,7 +154,7 @@ func TestUnlockTellsTheTruth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{})
 			l := r.hold(exclusive("x"), 1)
-			r.Unlock(r.now, l)
+			r.Unlock(r.now, l, true)
 			r.none(End)
 			r.left(c.found, c.change)
 			r.wantEnd(c.want)
@@ -171,7 +171,7 @@ func TestUnlockTellsTheTruth(t *testing.T) {
 func TestGhostIsReplaced(t *testing.T) {
 	r := newRig(t, Config{})
 	l := r.hold(exclusive("x"), 1)
-	r.Unlock(r.now, l)
+	r.Unlock(r.now, l, true)
 	r.left(engine.Unknown)
 	r.enter(exclusive("x"))
 	cl := r.take(Join).Claim
@@ -190,7 +190,7 @@ func TestLending(t *testing.T) {
 	turns := func(r *rig, l *Lease, most int) (int, *Lease) {
 		for n := 1; n <= most; n++ {
 			r.enter(exclusive("x"))
-			r.Unlock(r.now, l)
+			r.Unlock(r.now, l, true)
 			r.gather()
 			for _, o := range r.outs {
 				if o.Act == Join {
@@ -283,9 +283,9 @@ func TestLending(t *testing.T) {
 		r.enter(shared("x"))
 		r.none(Deliver)
 		r.take(Join)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.none(Leave)
-		r.Unlock(r.now, l2)
+		r.Unlock(r.now, l2, true)
 		r.take(Leave)
 	})
 	t.Run("what one caller wants for itself does not leak to others", func(t *testing.T) {
@@ -300,13 +300,13 @@ func TestLending(t *testing.T) {
 			if cl.maxHold != 0 || cl.minHold != 0 || cl.noRenew || cl.detached {
 				t.Errorf("%+v leaked", w)
 			}
-			r.Unlock(r.now, l)
+			r.Unlock(r.now, l, true)
 			r.none(Deliver) // it waits for its own claim
 			r = newRig(t, Config{Detached: true})
 			l = r.hold(exclusive("x"), 5)
 			r.enter(w)
 			r.take(Join)
-			r.Unlock(r.now, l)
+			r.Unlock(r.now, l, true)
 			r.none(Deliver)
 		}
 	})
@@ -315,7 +315,7 @@ func TestLending(t *testing.T) {
 		l := r.hold(exclusive("x"), 5)
 		r.enter(exclusive("x"))
 		r.take(Join)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.none(Deliver)
 		r.take(Leave)
 	})
@@ -350,7 +350,7 @@ func TestTryLock(t *testing.T) {
 		l := r.hold(nowait, 5)
 		r.enter(exclusive("x"))
 		r.none(Join)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.take(Deliver)
 	})
 	t.Run("an engine that does not answer fails it at once", func(t *testing.T) {
@@ -377,7 +377,7 @@ func TestHolds(t *testing.T) {
 		r.after(RaiseAfter)
 		r.renewed()
 		r.after(ttl / 4)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.none(End)
 		if o := r.take(Renew); o.Want != begin+time.Minute-r.now {
 			t.Errorf("kept for %v more, want %v", o.Want, begin+time.Minute-r.now)
@@ -396,13 +396,13 @@ func TestHolds(t *testing.T) {
 		w.MinHold = time.Minute
 		r := newRig(t, Config{})
 		l := r.hold(w, 5)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.renewed(func(c *engine.Claim) { c.State = engine.Gone })
 		r.wantEnd(Expired)
 		r.wantEmpty()
 		r = newRig(t, Config{})
 		l = r.hold(w, 5)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.renewed(evicted)
 		r.wantEnd(Evicted)
 		r.after(0)
@@ -414,7 +414,7 @@ func TestHolds(t *testing.T) {
 		w.MinHold = time.Minute
 		r := newRig(t, Config{})
 		l := r.hold(w, 5)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.failRenew()
 		r.wantEnd(Unknown)
 		r.after(time.Second)
@@ -431,7 +431,7 @@ func TestHolds(t *testing.T) {
 		if o := r.take(Lose); o.Reason != MaxHold {
 			t.Error(o.Reason)
 		}
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.wantEnd(MaxHold)
 	})
 	t.Run("NoRenew begins with its full TTL and ends with it", func(t *testing.T) {
@@ -449,7 +449,7 @@ func TestHolds(t *testing.T) {
 	t.Run("Keep saves the calls until somebody else wants it", func(t *testing.T) {
 		r := newRig(t, Config{Keep: time.Minute})
 		l := r.hold(exclusive("x"), 5)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.wantEnd(OK)
 		r.none(Leave)
 		r.phase(l, Kept)
@@ -458,7 +458,7 @@ func TestHolds(t *testing.T) {
 		if l2.Token != l.Token+1 {
 			t.Errorf("token %d after %d", l2.Token, l.Token)
 		}
-		r.Unlock(r.now, l2)
+		r.Unlock(r.now, l2, true)
 		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
 		r.after(0)
 		r.left(engine.Held)
@@ -467,7 +467,7 @@ func TestHolds(t *testing.T) {
 	t.Run("Keep ends", func(t *testing.T) {
 		r := newRig(t, Config{Keep: 100 * ms})
 		l := r.hold(exclusive("x"), 5)
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.after(100 * ms)
 		r.left(engine.Held)
 		r.wantEmpty()
@@ -483,7 +483,7 @@ func TestEvictedClaims(t *testing.T) {
 			t.Error(o.Reason)
 		}
 		r.none(Leave) // its holder may be at work
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		r.wantEnd(Evicted)
 		r.after(0)
 		r.left(engine.Gone, evicted)
@@ -516,7 +516,7 @@ func TestReplacing(t *testing.T) {
 		l := r.hold(exclusive("x"), 5)
 		l.Claim().lends = 1<<engine.LendBits - 1
 		r.enter(exclusive("x"))
-		r.Unlock(r.now, l)
+		r.Unlock(r.now, l, true)
 		cl := r.take(Join).Claim
 		if cl.Request().Replaces != l.Claim().ID() {
 			t.Fatal("Replaces is forgotten")
@@ -571,7 +571,8 @@ func TestReentering(t *testing.T) {
 		"shared under exclusive":       {exclusive("x"), reentrant(shared("x")), OK, false},
 		"no upgrade":                   {shared("x"), reentrant(exclusive("x")), Upgrade, false},
 		"a permit takes its own":       {permit, reentrant(permit), OK, true},
-		"permits that could never fit": {permit, reentrant(Want{Name: "x", Units: 3, Limit: 3, TTL: ttl}), Upgrade, false},
+		"permits that could never fit": {permit, reentrant(Want{Name: "x", Units: 3, Limit: 3, TTL: ttl}), Own, false},
+		"another limit":                {permit, reentrant(exclusive("x")), Own, false},
 		"another name":                 {exclusive("y"), exclusive("x"), OK, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -584,14 +585,14 @@ func TestReentering(t *testing.T) {
 			if c.want != OK {
 				r.wantFail(c.want)
 				r.none(Join)
-				r.Unlock(r.now, l)
+				r.Unlock(r.now, l, true)
 				r.left(engine.Held)
 				r.wantEnd(OK)
 				r.wantEmpty()
 				return
 			}
 			inner := r.take(Deliver).Lease
-			r.Unlock(r.now, l)
+			r.Unlock(r.now, l, true)
 			if !c.joins {
 				r.none(Leave)
 				r.wantEnd(OK)
@@ -599,7 +600,7 @@ func TestReentering(t *testing.T) {
 				r.left(engine.Held)
 				r.wantEnd(OK)
 			}
-			r.Unlock(r.now, inner)
+			r.Unlock(r.now, inner, true)
 			r.left(engine.Held)
 			r.wantEnd(OK)
 			r.wantEmpty()
@@ -610,7 +611,7 @@ func TestReentering(t *testing.T) {
 		l := r.hold(exclusive("x"), 5)
 		r.enter(reentrant(exclusive("x")), l)
 		inner := r.take(Deliver).Lease
-		r.Unlock(r.now, inner)
+		r.Unlock(r.now, inner, true)
 		if l.Claim().leases != l || l.next != nil {
 			t.Error("it is")
 		}

@@ -48,29 +48,28 @@ func (m *Machine) noteUnanswered(now time.Duration, cl *Claim, got engine.Claim)
 		cl.reborn(got.Ticket)
 		cl.heardHeld = true
 	case got.State == engine.Waiting:
-		cl.heardBegin = true // a good moment to try may be over before the answer
+		m.renewNow(now, cl) // a good moment to try, after the call began
 	}
 	if got.Contended {
 		cl.contention.yes, cl.contention.heard = true, now
 	}
 }
 
-// Deaf: the engine does not tell anything at the moment, because of err.
-func (m *Machine) Deaf(now time.Duration, err error) {
-	m.traceInput(now, "deaf", "", 0)
+// Answered: a call that was of no claim here was answered, or was not.
+func (m *Machine) Answered(now time.Duration, err error) {
+	m.traceInput(now, "answered", "", 0)
 	m.answered(now, err)
 }
 
 // Began: a subscription to notes began. What was sent before may be lost, so
 // every claim is looked at, also those whose Join is under way: their place may
-// have become held before anybody listened.
+// have become held before anybody listened. So are holders: the server may have
+// come back with nothing, and grant their names to those who ask now. Who was
+// just granted asks soon anyway.
 func (m *Machine) Began(now time.Duration) {
 	m.traceInput(now, "subscription began", "", 0)
 	for _, cl := range m.claims {
-		switch {
-		case cl.phase.unanswered():
-			cl.heardBegin = true
-		case cl.phase.wanted():
+		if cl.phase.unanswered() || cl.phase.wanted() && (cl.raised || !cl.phase.used()) {
 			m.renewNow(now, cl)
 		}
 	}

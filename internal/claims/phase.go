@@ -106,7 +106,7 @@ func (p Phase) follows() phases {
 	case Idle:
 		return set(InUse, Replaced, Leaving, Gone)
 	case Kept:
-		return set(InUse, Idle, Replaced, Leaving, Gone)
+		return set(InUse, Idle, Replaced, Releasing, Leaving, Gone)
 	case Lingering:
 		return set(Leaving, Gone)
 	case Lost:

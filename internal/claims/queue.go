@@ -26,9 +26,7 @@ func (w *Want) lendable() bool {
 }
 
 // lockLike: exclusive or shared, and no permit of a semaphore.
-func (w *Want) lockLike() bool {
-	return w.Limit == engine.Max && (w.Units == engine.Max || w.Units == 1)
-}
+func (w *Want) lockLike() bool { return w.Limit == engine.Max }
 
 // Caller is somebody who waits for a lease, from Enter until its Deliver or
 // Fail, or until GiveUp.
@@ -37,9 +35,10 @@ type Caller struct {
 	Lease *Lease // what it gets; Lease.Outer is what it holds already
 	Tag   any    // the shell's
 
-	// After GiveUp: the ticket of the claim it waited with, and what the engine
-	// last answered instead of an answer to the Join, if it did not answer.
+	// After GiveUp: the ticket of the claim it waited with, whether the engine
+	// has not said anything of that, and what it last answered instead.
 	Ticket uint64
+	Silent bool
 	Err    error
 
 	queue      *queue // while it waits

@@ -15,7 +15,6 @@ const never time.Duration = math.MaxInt64
 
 // pace decides when a claim that was just answered is looked at next.
 func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
-	asked := cl.next
 	switch {
 	case cl.phase == Lingering:
 		cl.next = never
@@ -26,25 +25,21 @@ func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
 		// The engine is slower than the TTL asked for: ask for more.
 		m.firstTTL = max(m.firstTTL, min(2*m.firstTTL, cl.TTL()))
 		cl.next = now
+	case cl.phase != Waiting && !cl.raised:
+		cl.next = now + min(RaiseAfter, cl.waitTTL/3)
+	case cl.look:
+		cl.next = now
 	case cl.phase == Waiting:
 		cl.next = s + cl.waitTTL/3
 		if look > 0 {
 			// Just after, since at the very moment nothing has expired yet.
 			cl.next = min(cl.next, now+look+time.Millisecond)
 		}
-	case !cl.raised:
-		cl.next = now + min(RaiseAfter, cl.waitTTL/3)
 	default:
 		cl.next = s + cl.granted/3
 		if cl.queue.head != nil || cl.phase == Kept {
 			cl.next = min(cl.next, s+Listen)
 		}
-	}
-	if s <= asked && asked <= now {
-		// A look is due that was asked for since this call began: because a
-		// subscription began, say. This answer may be from before what it is
-		// to find.
-		cl.next = asked
 	}
 	cl.retries = 0
 	m.schedule(cl)
@@ -81,9 +76,11 @@ func (m *Machine) schedule(cl *Claim) {
 	m.agenda.set(cl, due)
 }
 
-// renewNow has a claim renewed, or its Join tried again, as soon as possible.
+// renewNow has a claim renewed, or its Join tried again, as soon as possible. The
+// answer of a call that is under way may be older than the reason to ask: it
+// does not count as having looked (see pace).
 func (m *Machine) renewNow(now time.Duration, cl *Claim) {
-	cl.next = now
+	cl.next, cl.look = now, true
 	m.schedule(cl)
 }
 
@@ -110,7 +107,7 @@ func (m *Machine) Tick(now time.Duration) {
 		switch cl.phase {
 		case Unclear:
 			m.to(cl, Joining)
-			cl.next = never
+			cl.look = false
 			m.schedule(cl)
 			m.emit(Output{Act: Join, Claim: cl})
 		case Leaving, Doubtful:
@@ -152,6 +149,7 @@ func (m *Machine) renew(now time.Duration, cl *Claim) {
 	m.schedule(cl)
 	if cl.inflight < attempts || cl.waiter != nil {
 		cl.inflight++
+		cl.look = false
 		m.emit(Output{Act: Renew, Claim: cl, Want: want, Bound: min(want, max(cl.granted, cl.waitTTL))})
 	}
 }
@@ -226,7 +224,9 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 	}
 	anew := got.Ticket > cl.ticket || got.State == engine.Waiting && s > cl.heldAt
 	if got.State == engine.Gone || cl.phase.used() && anew {
-		// A claim that was made anew is not the one the lease was made of.
+		// A claim that was made anew is not the one the lease was made of. (An
+		// answer that it waits may be older than the note that it holds, unless
+		// the call began after that.)
 		m.gone(now, cl, got)
 		return
 	}
