@@ -181,8 +181,12 @@ func (c *client) checkDeliver(o *Output) {
 	cl := l.claim
 	n := w.nameIndex(cl.Name())
 	if l.hold != &l.own {
-		if l.Token != l.Outer.Token {
-			w.fail("%v re-enters token %d with token %d", a, l.Outer.Token, l.Token)
+		o := l.Outer
+		for o != nil && o.hold != l.hold {
+			o = o.Outer
+		}
+		if o == nil || l.Token != o.Token {
+			w.fail("%v re-enters with token %d what it does not hold by that", a, l.Token)
 		}
 		return
 	}

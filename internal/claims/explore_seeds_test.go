@@ -14,7 +14,7 @@ import (
 // had again from it, and be shortened.
 
 var (
-	seeds   = flag.Int("seeds", 300, "run so many schedules by chance")
+	seeds   = flag.Int("seeds", 2000, "run so many schedules by chance")
 	oneSeed = flag.Uint64("seed", 0, "run the schedule of this number only")
 )
 

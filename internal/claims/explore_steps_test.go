@@ -432,7 +432,7 @@ func (w *world) take(s step) {
 // straggle leaves a copy of a request under way.
 func (w *world) straggle(q *call) {
 	o := *q
-	o.slow, o.maker, o.lease = true, nil, nil
+	o.slow, o.maker, o.lease, o.comer = true, nil, nil, nil
 	w.strays = append(w.strays, &o)
 }
 
