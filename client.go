@@ -224,7 +224,7 @@ func (k *core) close() error {
 	todo := k.outputsLocked(nil)
 	k.unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
 	var errs []error
 	for batch := range slices.Chunk(todo.renews.asked, claims.MaxBatch) {

@@ -40,8 +40,15 @@ type core struct {
 	events  []Event       // to be observed once mu is free
 }
 
-// releaseBound is the longest that Unlock and Close wait for an engine.
-const releaseBound = 5 * time.Second
+const (
+	// releaseBound is the longest that Unlock waits for an engine.
+	releaseBound = 5 * time.Second
+
+	// closeBound is the longest that Close waits for an engine to give up what is
+	// left; the engine's own Close has a bound of its own. Less than
+	// releaseBound, since Close mostly follows Unlocks that waited already.
+	closeBound = 2 * time.Second
+)
 
 // work is the calls that a round of outputs asks for.
 type work struct {

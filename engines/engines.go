@@ -15,6 +15,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,10 @@ import (
 // Default is what an empty URL means: the embedded engine in its default
 // directory, for the processes of one machine.
 const Default = "dir:"
+
+// ErrURL: the text is no URL of an engine. Its scheme is not known (the error
+// lists those that are), or what follows cannot be.
+var ErrURL = errors.New("no URL of an engine")
 
 // Scheme is one kind of URL.
 type Scheme struct {
@@ -51,8 +56,7 @@ func Schemes() []Scheme {
 // opening, which may have to reach a server. Close of the engine, or of the
 // client that took it over, ends it.
 //
-// Errors: an unknown scheme (the error lists the known ones), a malformed URL,
-// a server that cannot be reached, whatever the engine refuses. Passwords in
+// Errors: [ErrURL]; a server that cannot be reached, whatever the engine refuses. Passwords in
 // the URL are not in the error.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if rawURL == "" {
@@ -60,7 +64,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	}
 	name, _, found := strings.Cut(rawURL, ":")
 	if !found || strings.ContainsAny(name, `/\`) {
-		return nil, fmt.Errorf("engine %q has no scheme: %s", Redact(rawURL), known())
+		return nil, fmt.Errorf("engine %q is %w: it has no scheme: %s", Redact(rawURL), ErrURL, known())
 	}
 	for _, s := range Schemes() {
 		if !slices.Contains(s.Names, strings.ToLower(name)) {
@@ -72,7 +76,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		}
 		return eng, nil
 	}
-	return nil, fmt.Errorf("engine %q: unknown scheme %q: %s", Redact(rawURL), name, known())
+	return nil, fmt.Errorf("engine %q is %w: unknown scheme %q: %s", Redact(rawURL), ErrURL, name, known())
 }
 
 // known is the end of every error about a scheme.
@@ -86,7 +90,7 @@ func known() string {
 
 func openMem(_ context.Context, rawURL string) (engine.Engine, error) {
 	if _, rest, _ := strings.Cut(rawURL, ":"); rest != "" {
-		return nil, fmt.Errorf("mem: takes nothing after the colon: every one is a memory of its own")
+		return nil, fmt.Errorf("%w: mem: takes nothing after the colon: every one is a memory of its own", ErrURL)
 	}
 	return memlock.New(), nil
 }

@@ -143,6 +143,38 @@ func TestALeaseOfOtherIsLostWhenLoseReturns(t *testing.T) {
 	})
 }
 
+// The engine tells who joined, and that client has given the claim away.
+func TestALeaseThatWasAdoptedIsLostWhenLoseReturns(t *testing.T) {
+	both(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		for who, pair := range map[string][2]*leasehold.Client{
+			"by other":  {locks.Client, locks.Other()},
+			"of other":  {locks.Other(), locks.Client},
+			"by itself": {locks.Client, locks.Client},
+		} {
+			l, err := pair[0].With(leasehold.LockOptions{Detached: true}).Lock(t.Context(), "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			handle, err := l.Detach()
+			if err != nil {
+				t.Fatal(err)
+			}
+			adopted, err := pair[1].Adopt(t.Context(), handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks.Lose("x")
+			if adopted.Valid() || !errors.Is(context.Cause(adopted.Context()), leasehold.ErrLost) {
+				t.Errorf("%s: valid %v, cause %v", who, adopted.Valid(), context.Cause(adopted.Context()))
+			}
+			if err := adopted.Unlock(); !errors.Is(err, leasehold.ErrLost) {
+				t.Errorf("%s: Unlock: %v", who, err)
+			}
+		}
+	})
+}
+
 func TestOtherHoldsWhatItWaitedForAfterLose(t *testing.T) {
 	both(t, func(t *testing.T) {
 		locks := leaseholdtest.New(t)

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -45,16 +46,19 @@ func NewOptions(t testing.TB, o *leasehold.Options) *Locks {
 	start := time.Now()
 	clock := func() time.Duration { return time.Since(start) + time.Hour }
 	store := memlock.NewStore(&memlock.Options{Clock: clock})
-	told := &told{}
+	told := &told{watching: map[*watched]func(engine.Claim){}, began: make(chan struct{}, 2)}
 	l := &Locks{t: t, told: told, losing: make(chan struct{}, 1)}
-	l.faulty = &faulty{Engine: watched{store.Engine(), told}}
+	l.faulty = &faulty{Engine: &watched{store.Engine(), told}}
 	var opts leasehold.Options
 	if o != nil {
 		opts = *o
 	}
 	opts.Clock = clock
 	l.Client = l.client(l.faulty, opts)
-	l.other = l.client(watched{store.Engine(), told}, leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
+	l.other = l.client(&watched{store.Engine(), told}, leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
+	for range 2 { // or Lose could be over before its holder can be told
+		<-told.began
+	}
 	return l
 }
 
@@ -168,9 +172,15 @@ type injectedError struct{ err error }
 func (e *injectedError) Error() string { return "leaseholdtest: " + e.err.Error() }
 func (e *injectedError) Unwrap() error { return e.err }
 
-// told is whether a client has been told that one claim is gone.
+// told is what the clients have been told by the engine.
 type told struct {
-	mu     sync.Mutex
+	telling sync.Mutex // a client is told one thing at a time
+
+	mu       sync.Mutex
+	watching map[*watched]func(engine.Claim)
+	began    chan struct{} // a client has begun to watch
+
+	// The claim whose end Lose waits for, until it was told.
 	name   string
 	ticket uint64 // unique within its name only
 	done   chan struct{}
@@ -182,6 +192,25 @@ func (t *told) expect(name string, ticket uint64) <-chan struct{} {
 	defer t.mu.Unlock()
 	t.name, t.ticket, t.done = name, ticket, make(chan struct{})
 	return t.done
+}
+
+// tell passes on what the engine tells one client. That a claim is gone both are
+// told: one that was detached and adopted is the other's by now, who would hear
+// of it only when it renews.
+func (t *told) tell(changed func(engine.Claim), c engine.Claim) {
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	if c.State != engine.Gone {
+		changed(c)
+		return
+	}
+	t.mu.Lock()
+	watching := maps.Clone(t.watching)
+	t.mu.Unlock()
+	for _, changed := range watching {
+		changed(c)
+	}
+	t.passed(c)
 }
 
 func (t *told) passed(c engine.Claim) {
@@ -199,11 +228,20 @@ type watched struct {
 	told *told
 }
 
-func (w watched) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	return w.Engine.Watch(ctx, func(c engine.Claim) {
-		changed(c)
-		w.told.passed(c)
-	})
+func (w *watched) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	w.told.mu.Lock()
+	w.told.watching[w] = changed
+	w.told.mu.Unlock()
+	select {
+	case w.told.began <- struct{}{}:
+	default: // it begins again
+	}
+	defer func() {
+		w.told.mu.Lock()
+		defer w.told.mu.Unlock()
+		delete(w.told.watching, w)
+	}()
+	return w.Engine.Watch(ctx, func(c engine.Claim) { w.told.tell(changed, c) })
 }
 
 // faulty is the engine of Client.

@@ -69,6 +69,15 @@ type starter struct {
 	overdue bool     // trust ran out, and the keeper did nothing
 }
 
+// killedHelp is what the help of run says of its own end.
+const killedHelp = `
+So it is if leasehold itself is killed or stopped, as long as one of its three
+processes is left (the third is called lease-reaper). If all three are killed at
+once, COMMAND itself is killed, but what it started goes on, beside the next
+holder once the TTL has passed. Processes of another user (sudo) may not be
+killed: they are waited for.
+`
+
 // runOrder does what "run" was asked to do and returns the exit code.
 func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 	f := &starter{
@@ -107,6 +116,9 @@ func (f *starter) start() error {
 	catch(f.signals, append(slices.Clone(asking),
 		syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2))
 	catch(f.continued, []os.Signal{syscall.SIGCONT})
+	// Nobody to read our words is no reason to end; what is ignored would stay
+	// so in the command.
+	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
 
 	f.term = openTerminal()
 	attr := &syscall.SysProcAttr{Setpgid: true}
@@ -138,8 +150,10 @@ func (f *starter) start() error {
 		close(f.childless)
 	}()
 	go f.wire.receiveAll(f.messages)
+	rest := *f.order
+	rest.Command = nil
 	// Failing means that it died at once, which its end reports.
-	_ = f.wire.send(message{Order: f.order}, nil)
+	_ = f.wire.send(message{Order: &rest}, nil)
 	return nil
 }
 

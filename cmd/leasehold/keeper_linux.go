@@ -95,7 +95,7 @@ func catch(c chan<- os.Signal, sigs []os.Signal) {
 // listen passes on what the front sends, and hears its end.
 func (f *remoteFront) listen() {
 	f.caught = make(chan os.Signal, 16)
-	catch(f.caught, asking)
+	catch(f.caught, append(slices.Clone(asking), syscall.SIGPIPE)) // nobody may read our words
 	go func() {
 		for sig := range f.caught {
 			f.heard(sig.(syscall.Signal))

@@ -348,6 +348,23 @@ func TestEvicted(t *testing.T) {
 	})
 }
 
+// Somebody who stopped reading our words changes nothing else.
+func TestNobodyReadsTheWords(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, nobody := range []string{"2>&-", "2>/dev/full", "2>&1 >/dev/null | true"} {
+		t.Run(nobody, func(t *testing.T) {
+			code := p.file("code")
+			os.Remove(code)
+			p.startCmd(shell(`{ "$0" run words -- sleep 60; echo $? > `+code+`; } `+nobody, program))
+			p.must("evict", "words", "--ticket", strconv.FormatUint(p.held("words").Ticket, 10), "--now", "--yes")
+			if got := p.content(code); got != "76" {
+				t.Errorf("exit code %s", got)
+			}
+		})
+	}
+}
+
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

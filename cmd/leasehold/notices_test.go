@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"leasehold"
+	"leasehold/internal/servers"
 )
 
 // told is a run whose standard error can be read while it goes on.
@@ -34,20 +35,19 @@ func (p *place) told(name string, args ...string) (x *process, said func() strin
 // who waits.
 func TestEngineGoesDownAndComesBack(t *testing.T) {
 	t.Parallel()
-	p, s := redisPlace(t)
-	// A renewal that hangs fails when the command has been told already.
-	holder, held := p.told("holder", "run", "r", "--ttl", "12s", "--", "sh", "-c", "trap '' TERM; sleep 60")
-	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 8 })
-	_, waits := p.told("waiter", "run", "r", "--ttl", "12s", "--", "true")
+	p, s := redisPlaceWith(t, &servers.RedisOptions{Durable: true})
+	holder, held := p.told("holder", "run", "r", "--ttl", "15s", "--", "sleep", "60")
+	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 12 })
+	_, waits := p.told("waiter", "run", "r", "--ttl", "15s", "--", "true")
 	_, acquires := p.told("acquirer", "acquire", "r")
 	until(t, "both wait", func() bool { return len(p.line("r").Claims) == 3 })
-	if err := s.Stop(); err != nil {
+	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for who, said := range map[string]func() string{"waiter": waits, "acquirer": acquires, "holder": held} {
 		until(t, who+" is told", func() bool { return strings.Contains(said(), "r: the engine fails") })
 	}
-	if err := s.Cont(); err != nil {
+	if err := s.Restart(false); err != nil {
 		t.Fatal(err)
 	}
 	for who, said := range map[string]func() string{"waiter": waits, "acquirer": acquires, "holder": held} {

@@ -13,11 +13,11 @@ import (
 )
 
 // order is what "run" was asked to do, checked. It crosses from the process
-// that a person started to the one that keeps the lease (as JSON, over a
-// socket: the URL may hold a password).
+// that a person started to the one that keeps the lease (over a socket: the URL
+// may hold a password).
 type order struct {
 	Name    string
-	Command []string `json:"-"` // in the arguments, where everybody expects it
+	Command []string // crosses in the arguments, where everybody expects it
 	Path    string   // of the program
 
 	Engine    string
@@ -46,14 +46,16 @@ func (a *app) runCommand() *cobra.Command {
 left running in the background goes on without the lock, unless
 --hold-descendants is given.
 
-COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment, and in
-LEASEHOLD_HELD what "run" reads when COMMAND runs leasehold itself: asking there
-for NAME again, which would wait for itself, fails at once, or runs under the
-outer hold with --reentrant. COMMAND never
+COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
 runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
 group are sent TERM in the last third of the time that is left, and at the end
-of it they are killed with everything they started, also if leasehold itself is
-killed. Exit codes: COMMAND's own; ` + codesHelp,
+of it they are killed with everything they started.
+` + killedHelp + `
+LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
+it. Asking for NAME again, which would wait for itself, fails at once, or runs
+under that hold with --reentrant.
+
+Exit codes: COMMAND's own; ` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
   leasehold run deploy --nonblock -- make deploy || echo "not now: $?"
   leasehold run mail --permits 1 --of 4 --wait 10s -- ./send.sh`,
@@ -76,7 +78,7 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 	claimFlags(cmd, o, &nonblock)
 	f := cmd.Flags()
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
-	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; TERM comes 5s before that, or after two thirds of it if it is shorter than 15s")
 	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
 	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
 	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
@@ -94,9 +96,6 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
-	cmd.MarkFlagsMutuallyExclusive("shared", "permits")
-	cmd.MarkFlagsMutuallyExclusive("wait", "nonblock")
-	cmd.MarkFlagsRequiredTogether("permits", "of")
 }
 
 // fillRun checks everything that can be checked before waiting: an hour in
@@ -126,6 +125,9 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 	case badCode(o.Lost):
 		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
 	}
+	if err := enoughFiles(); err != nil {
+		return err
+	}
 	if o.Path, err = exec.LookPath(o.Command[0]); err != nil {
 		return notRunnable(o.Command[0], err)
 	}
@@ -148,6 +150,12 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	}
 	flags := cmd.Flags()
 	switch {
+	case flags.Changed("permits") != flags.Changed("of"):
+		return usageError("--permits and --of go together: how many permits, of how many")
+	case o.Shared && flags.Changed("permits"):
+		return usageError("--shared and --permits exclude each other: --shared is any number of holders")
+	case nonblock && flags.Changed("wait"):
+		return usageError("--wait and --nonblock exclude each other")
 	case flags.Changed("permits") && o.Of < 1:
 		return usageError("--of %d: a name has at least 1 permit", o.Of)
 	case flags.Changed("permits") && (o.Permits < 1 || o.Permits > o.Of):

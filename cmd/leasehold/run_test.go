@@ -63,6 +63,20 @@ func notAProgram(t *testing.T) string {
 	return path
 }
 
+// An answer that cannot be written is not the engine's fault.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "a", "--", "sleep", "60")
+	p.held("a")
+	for _, cmd := range []string{"ls", "ls --json", "show a", "show a --json", "show free", "watch", "demo --for 100ms", "completion bash", "--version"} {
+		x := p.startCmd(shell(`exec "$0" `+cmd+` > /dev/full`, program))
+		if code := x.wait(t); code != 1 {
+			t.Errorf("%s: exit code %d", cmd, code)
+		}
+		one(t, x.err.String(), "no space left")
+	}
+}
+
 func TestRunGivesNameAndToken(t *testing.T) {
 	p := newPlace(t)
 	var last uint64
@@ -193,6 +207,22 @@ func TestBackgroundGoesOnWithoutTheLock(t *testing.T) {
 		t.Errorf("it was killed: %v", err)
 	}
 	syscall.Kill(left, syscall.SIGKILL)
+}
+
+// What a command is given it gets, however much and whatever bytes.
+func TestArgumentsAndEnvironmentAreTheCommands(t *testing.T) {
+	p := newPlace(t)
+	odd := filepath.Join(t.TempDir(), "a\xffb")
+	if err := os.Symlink("/bin/sh", odd); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 100_000)
+	cmd := exec.Command(program, "run", "args", "--", odd, "-c", `printf %s "$0|$1|${#2}|${#3}|$ODD|${#LONG}"`, "zero", "\xfe", long, long)
+	cmd.Env = append(p.env, "ODD=\xfd", "LONG="+long)
+	x := p.startCmd(cmd)
+	if code := x.wait(t); code != 0 || x.out.String() != "zero|\xfe|100000|100000|\xfd|100000" {
+		t.Errorf("exit code %d, %.100q, %.100q", code, x.out.String(), x.err.String())
+	}
 }
 
 // flock(1) holds as long as anything has its descriptor; this is that choice.
