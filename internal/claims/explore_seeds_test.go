@@ -147,7 +147,7 @@ func shorten(s *setup, how manner, schedule []step) []step {
 func TestSeeds(t *testing.T) {
 	first, last := uint64(1), uint64(*seeds)
 	if raced {
-		last /= 10
+		last /= 4
 	}
 	if *oneSeed > 0 {
 		first, last = *oneSeed, *oneSeed

@@ -137,7 +137,7 @@ func TestExplore(t *testing.T) {
 			t.Parallel()
 			limit := s.seen * *deep
 			if raced {
-				limit /= 10 // nothing here is concurrent, and all is five times slower
+				limit /= 4 // nothing here is concurrent, and all is five times slower
 			}
 			found, wrong := (&search{setup: s}).run(limit)
 			if wrong != nil {

@@ -88,7 +88,6 @@ type world struct {
 	say    func(string) // unless nil, is told every step
 	said   []string     // what the step under way brought about
 	calls  int          // how many were made
-	calm   bool         // no faults any more
 }
 
 type client struct {
