@@ -41,6 +41,14 @@ test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing
 	go test $(RACE) $(TESTFLAGS) $(call packages,$(RACED))
 	@if [ -n "$(UNRACED)" ]; then set -x; go test $(TESTFLAGS) $(call packages,$(UNRACED)); fi
 
+# make explore DEEP=100 SEEDS=1000000
+DEEP      ?= 20
+SEEDS     ?= 100000
+
+.PHONY: explore
+explore: ## every order of everything in the client's half, far deeper than 'make test' looks
+	go test -count=1 -timeout 0 -v -run 'TestExplore|TestSeeds' ./internal/claims -explore.deep $(DEEP) -seeds $(SEEDS)
+
 .PHONY: check
 check: fmt-check vet lint dependencies test ## what to run before a commit
 

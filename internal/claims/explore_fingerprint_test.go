@@ -227,7 +227,7 @@ func (p *printer) aQueue(m *Machine, q *queue) {
 func (p *printer) actor(a *actor) {
 	p.num(int(a.state), a.rounds)
 	switch a.state {
-	case waits:
+	case comes, waits:
 		p.queue(a.caller.queue)
 		p.bools(a.mayQuit)
 		if o := a.lease.Outer; o != nil {
@@ -275,6 +275,9 @@ func (p *printer) call(q *call) {
 	}
 	if q.lease != nil {
 		p.num(q.lease.Tag.(*actor).index)
+	}
+	if q.comer != nil {
+		p.num(-1, q.comer.index)
 	}
 	for _, r := range q.asked {
 		p.id(r.ID)

@@ -218,7 +218,7 @@ func (w *world) rest() string {
 	for _, c := range w.clients {
 		for _, a := range c.actors {
 			if a.state != away {
-				left = append(left, fmt.Sprintf("%v %s", a, [...]string{"away", "waits", "holds", "unlocks"}[a.state]))
+				left = append(left, fmt.Sprintf("%v %s", a, [...]string{"away", "comes", "waits", "holds", "unlocks"}[a.state]))
 			}
 		}
 		for _, q := range c.calls {

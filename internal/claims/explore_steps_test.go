@@ -310,15 +310,15 @@ func (w *world) take(s step) {
 	case opQuit:
 		if a := c.actors[i]; !a.mayQuit {
 			w.quits--
-			c.quit(a)
-		} else {
-			c.quit(a)
 		}
+		c.quit(c.actors[i])
 	case opCancelLost, opCancelStray, opCancelArrived:
 		w.quits--
 		q := c.calls[i]
 		w.unheard(q)
-		q.maker.Tag.(*actor).mayQuit = true
+		if a := q.maker.Tag.(*actor); a.caller == q.maker && a.state == waits {
+			a.mayQuit = true
+		}
 		if s.op == opCancelStray {
 			w.straggle(q)
 		}
@@ -432,7 +432,7 @@ func (w *world) take(s step) {
 // straggle leaves a copy of a request under way.
 func (w *world) straggle(q *call) {
 	o := *q
-	o.slow, o.maker, o.lease = true, nil, nil
+	o.slow, o.maker, o.lease, o.comer = true, nil, nil, nil
 	w.strays = append(w.strays, &o)
 }
 

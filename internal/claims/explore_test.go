@@ -13,7 +13,9 @@ import (
 // It goes breadth first, so what it finds wrong it finds by a shortest
 // schedule, and prints that, one step a line. States are known by their
 // fingerprints and not kept: a state is reached again by taking its steps from
-// the beginning. (Measured: see search.)
+// the beginning. That costs less than half of the time (with schedules of 10 to
+// 15 steps, 20,000 new states a second), needs no code that copies machines, and
+// 24 bytes for a state that waits to be gone on from.
 
 var deep = flag.Int("explore.deep", 1, "look at so many times as many states of each world")
 
@@ -135,7 +137,7 @@ func TestExplore(t *testing.T) {
 			t.Parallel()
 			limit := s.seen * *deep
 			if raced {
-				limit /= 10 // nothing here is concurrent, and all is five times slower
+				limit /= 4 // nothing here is concurrent, and all is five times slower
 			}
 			found, wrong := (&search{setup: s}).run(limit)
 			if wrong != nil {

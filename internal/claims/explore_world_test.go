@@ -88,7 +88,6 @@ type world struct {
 	say    func(string) // unless nil, is told every step
 	said   []string     // what the step under way brought about
 	calls  int          // how many were made
-	calm   bool         // no faults any more
 }
 
 type client struct {
@@ -116,7 +115,6 @@ type actor struct {
 	caller  *Caller
 	lease   *Lease
 	mayQuit bool // its context ended, which its Join said already: it gives up
-	entered time.Duration
 
 	past   bool // the time of its lease was up: it must not go on
 	lost   bool // Lose was said
@@ -126,7 +124,8 @@ type actor struct {
 type actorState uint8
 
 const (
-	away actorState = iota
+	away  actorState = iota
+	comes            // its Enter waits for a Leave: see MakeRoom
 	waits
 	holds
 	unlocks
@@ -142,6 +141,7 @@ type call struct {
 	asked   []engine.Renewal
 	left    []engine.Claim
 	lease   *Lease // Leave: whose Unlock it is
+	comer   *actor // Leave: whose Enter follows it
 
 	s, bound time.Duration
 	slow     bool // time may pass meanwhile
@@ -358,6 +358,9 @@ func (c *client) answer(q *call, err error) {
 		m.Left(now, q.left, got, err)
 	}
 	c.carryOut(nil)
+	if q.comer != nil {
+		c.enterNow(q.comer)
+	}
 }
 
 // unheard: what the engine said of a call, or in a note, was lost.
@@ -396,12 +399,19 @@ func (c *client) carryOut(me *Caller) {
 				c.begin(renew)
 			}
 			renew.asked = append(renew.asked, engine.Renewal{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want})
-			renew.bound = max(renew.bound, w.now+o.Bound)
+			if renew.bound = max(renew.bound, w.now+o.Bound); c.closed {
+				renew.bound = w.now + leaveBound // Close bounds all its calls alike
+			}
 			w.note("%v %s for %v", o.Act, title(o.Claim.ID()), o.Want)
 		case Leave:
 			claim := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
-			if o.Lease != nil {
-				c.begin(&call{act: Leave, client: c.index, left: []engine.Claim{claim}, lease: o.Lease, s: w.now, bound: w.now + leaveBound})
+			if o.Lease != nil || o.Caller != nil {
+				q := &call{act: Leave, client: c.index, left: []engine.Claim{claim}, lease: o.Lease, s: w.now, bound: w.now + leaveBound}
+				if o.Caller != nil {
+					q.comer = o.Caller.Tag.(*actor)
+					q.comer.state = comes
+				}
+				c.begin(q)
 				break
 			}
 			if leave == nil {
@@ -431,7 +441,7 @@ func (c *client) carryOut(me *Caller) {
 	}
 }
 
-// leaveBound is how long a Leave may take: releaseBound of the shell.
+// leaveBound is how long a Leave, and Close, may take: releaseBound of the shell.
 const leaveBound = 5 * time.Second
 
 func (c *client) begin(q *call) {
@@ -446,13 +456,24 @@ func (c *client) begin(q *call) {
 }
 
 func (c *client) enter(a *actor) {
-	a.state, a.entered, a.lost, a.proven = waits, c.w.now, false, false
+	a.lost, a.proven = false, false
 	a.rounds--
 	a.lease = &Lease{Tag: a}
 	if a.inside > 0 {
 		a.lease.Outer = c.actors[a.inside-1].lease
 	}
 	a.caller = &Caller{Want: a.Want, Lease: a.lease, Tag: a}
+	if a.NoWait {
+		c.machine.MakeRoom(c.w.now, a.caller)
+		c.carryOut(nil)
+	}
+	if a.state == away {
+		c.enterNow(a)
+	}
+}
+
+func (c *client) enterNow(a *actor) {
+	a.state = waits
 	if !c.machine.EnterBehind(a.caller) {
 		c.machine.Enter(c.w.now, a.caller)
 	}

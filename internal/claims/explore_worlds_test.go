@@ -92,6 +92,12 @@ func worlds() []*setup {
 			seen: 40_000, tests: 10,
 		},
 		{
+			name:    "kept, and tried in the other mode",
+			clients: keeping(2*time.Second, clients(of(again(share("x")), noWait(lock("x"))), of(share("x")))),
+			faults:  1, kinds: slow | loseAnswer | straggle,
+			seen: 40_000, tests: 10,
+		},
+		{
 			name:    "evicted",
 			clients: clients(of(again(lock("x"))), of(lock("x"))),
 			evicts:  1, faults: 1, kinds: loseAnswer | loseNote | slow,

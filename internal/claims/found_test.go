@@ -69,4 +69,36 @@ func TestFound(t *testing.T) {
 			t.Errorf("%d lends are left, want %d", n, LendBudget-1)
 		}
 	})
+
+	t.Run("a note that a kept claim is evicted and contended gives it up twice", func(t *testing.T) {
+		var steps []string
+		r := newRig(t, Config{Keep: time.Minute, Trace: func(s Step) { steps = append(steps, s.Text) }})
+		l := r.hold(exclusive("x"), 1)
+		r.Unlock(r.now, l, true)
+		got := r.answer(l.Claim(), engine.Gone, 1, 0)
+		got.Contended, got.Evicted = true, true
+		r.Note(r.now, got)
+		r.phase(l, Leaving)
+		for _, s := range steps {
+			if s == "leaving -> leaving" {
+				t.Error(s)
+			}
+		}
+	})
+
+	t.Run("a subscription that begins while a renewal is under way is forgotten with its answer", func(t *testing.T) {
+		r := newRig(t, Config{})
+		o := waits(r)
+		s := r.now
+		r.now += ms // it arrived; the claim became held; and nobody could be told
+		r.Began(r.now)
+		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}},
+			[]engine.Claim{r.answer(o.Claim, engine.Waiting, 1, o.Want)}, nil)
+		r.after(0)
+		r.take(Renew)
+		r.Renewed(r.now, r.now, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}},
+			[]engine.Claim{r.answer(o.Claim, engine.Waiting, 1, o.Want)}, nil)
+		r.after(0)
+		r.none(Renew) // that one began after it
+	})
 }

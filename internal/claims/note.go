@@ -21,7 +21,7 @@ func (m *Machine) Note(now time.Duration, got engine.Claim) {
 	case !cl.phase.wanted():
 		return
 	}
-	if got.Contended {
+	if got.Contended && got.State != engine.Gone {
 		m.contend(now, now, cl)
 	}
 	switch {
