@@ -57,8 +57,12 @@ func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if c.lone == nil || !c.lone.stands.Load() {
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
-	bounded, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
+	bounded := ctx
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, longest) // see ask
+		defer cancel()
+	}
 	return c.answered(ctx, c.lone.do(bounded, c.redis, cmd))
 }
 
