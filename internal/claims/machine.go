@@ -169,8 +169,12 @@ func (m *Machine) emit(o Output) {
 
 // answered takes in whether the engine answered a call. A refusal is an answer.
 func (m *Machine) answered(now time.Duration, err error) {
+	m.reached(now, err == nil || refused(err), err)
+}
+
+func (m *Machine) reached(now time.Duration, ok bool, err error) {
 	switch {
-	case err == nil || refused(err):
+	case ok:
 		if m.down {
 			m.down = false
 			m.emit(Output{Act: Up, Want: now - m.downAt})

@@ -694,3 +694,14 @@ func TestWakeUps(t *testing.T) {
 		}
 	})
 }
+
+func TestWatchThatIsRefusedIsTold(t *testing.T) {
+	r := newRig(t, Config{})
+	r.Answered(r.now, engine.Refuse("no permission to subscribe"))
+	r.take(Down)
+	r.after(time.Second)
+	r.Answered(r.now, nil)
+	if o := r.take(Up); o.Want != time.Second {
+		t.Errorf("down for %v", o.Want)
+	}
+}

@@ -55,10 +55,11 @@ func (m *Machine) noteUnanswered(now time.Duration, cl *Claim, got engine.Claim)
 	}
 }
 
-// Answered: a call that was of no claim here was answered, or was not.
+// Answered: a call that was of no claim here was answered, or was not. That
+// includes Watch, which a refusal ends as well: nothing is heard then.
 func (m *Machine) Answered(now time.Duration, err error) {
 	m.traceInput(now, "answered", "", 0)
-	m.answered(now, err)
+	m.reached(now, err == nil, err)
 }
 
 // Began: a subscription to notes began. What was sent before may be lost, so
