@@ -101,4 +101,19 @@ func TestFound(t *testing.T) {
 		r.after(0)
 		r.none(Renew) // that one began after it
 	})
+
+	t.Run("MinHold was kept to its end, and Unlock says that it was not, since the answer came after the claim expired", func(t *testing.T) {
+		r := newRig(t, Config{})
+		w := exclusive("x")
+		w.MinHold = time.Second
+		r.enter(w)
+		r.joined(engine.Held, 1)
+		l := r.take(Deliver).Lease
+		r.Unlock(r.now, l, true)
+		o, s := r.take(Renew), r.now
+		r.now += FirstTTL // the process was stopped
+		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}},
+			[]engine.Claim{r.answer(o.Claim, engine.Gone, 0, 0)}, nil)
+		r.wantEnd(OK)
+	})
 }

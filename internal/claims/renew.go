@@ -267,6 +267,9 @@ func (m *Machine) gone(now time.Duration, cl *Claim, got engine.Claim) {
 		return
 	}
 	q := cl.queue
+	if kept := min(now, cl.trustedUntil()) >= cl.until; cl.phase == Lingering && why == Expired && kept {
+		why = OK // it expired after its MinHold, and this was heard late
+	}
 	m.endLingering(cl, never, why, nil)
 	if got.Evicted && !cl.phase.used() {
 		m.failClaim(cl, Evicted, nil)
