@@ -22,10 +22,6 @@ const (
 	lifeSuffix  = ".s"
 )
 
-// maxListeners bounds the accepted connections. More may connect, as far as
-// the kernel's backlog goes, and are told of the end all the same.
-const maxListeners = 1024
-
 // socketPath leads through the descriptor of the directory: the address of a
 // socket has room for 107 bytes, the path of a state directory may need more.
 func socketPath(clients dir, name string) string {
@@ -87,9 +83,11 @@ func (b *bell) receive(got func([]byte), drained func()) {
 	})
 }
 
-// accept keeps the connections of those who want to hear of our end.
-func (b *bell) accept() {
-	slots := make(chan struct{}, maxListeners)
+// accept keeps the connections of those who want to hear of our end, at most
+// so many. More may connect, as far as the kernel's backlog goes, and are told
+// of the end all the same.
+func (b *bell) accept(most int) {
+	slots := make(chan struct{}, most)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {

@@ -24,7 +24,7 @@ type bell struct{}
 func newBell(dir, string) (*bell, error) { return &bell{}, nil }
 
 func (*bell) receive(func([]byte), func()) {}
-func (*bell) accept()                      {}
+func (*bell) accept(int)                   {}
 func (*bell) close()                       {}
 
 type noteConn struct{}

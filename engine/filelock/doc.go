@@ -34,7 +34,7 @@
 // # How
 //
 //	lines/<hash>/<number>   one line: two checksummed slots       record.go
-//	floor/<number>          tickets of lines that were removed    cache.go
+//	floor/<number>          tickets of lines that were removed    floor.go
 //	clients/<client>        its lock is that client's life        life.go
 //	clients/<client>.d      socket: notes for that client         peers.go
 //	clients/<client>.s      socket: ends with that client         watch.go

@@ -53,8 +53,13 @@ type Engine struct {
 	gate  sync.RWMutex   // read: a method runs. Written once, by Close
 	shut  bool           // under gate
 
+	most    share
+	working chan struct{} // has one from each call that may open files
+
 	mu       sync.Mutex
-	records  map[string]*record
+	records  map[string]*record   // those in use, and those open
+	idles    int                  // how many of them are open and not in use
+	uses     uint64               // how often a record came to be idle
 	mine     map[engine.ID]string // claims to leave at Close, and their names
 	mail     []engine.Claim
 	all      bool // look at everything
@@ -92,16 +97,22 @@ func New(dir string, o *Options) (*Engine, error) {
 		monitors: map[string]*monitor{}, looking: map[string]bool{},
 	}
 	e.peers.m = map[string]*peer{}
+	limit := descriptorLimit()
+	e.most = shareOf(limit)
+	e.working = make(chan struct{}, e.most.records)
 	if err := e.open(o.Force); err != nil {
-		if isReadOnly(err) {
+		switch {
+		case isReadOnly(err):
 			err = fmt.Errorf("%s must belong to this user and be writable, or use another directory: %w", path, err)
+		case isTooMany(err):
+			err = tooMany(err)
 		}
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if wakes {
 		e.tasks.Go(e.receive)
-		e.tasks.Go(e.bell.accept)
+		e.tasks.Go(func() { e.bell.accept(e.most.listeners) })
 	}
 	if e.hook == nil {
 		e.tasks.Go(e.sweepLoop)
@@ -140,7 +151,14 @@ func (e *Engine) open(force bool) (err error) {
 		opened = append(opened, *sub.d)
 	}
 	e.floor = newRecord(e.root, "", "floor")
-	return e.beginLife()
+	if err := e.beginLife(); err != nil {
+		return err
+	}
+	if err := e.reserve(); err != nil {
+		e.endLife()
+		return err
+	}
+	return nil
 }
 
 // beginLife makes this client known to others. A sweeper may take the file of
@@ -188,6 +206,14 @@ func (e *Engine) tryLife() (err error) {
 	return err
 }
 
+// endLife: the file first, and from then on this client is gone for everybody.
+// Then the sockets, which makes those who listen look.
+func (e *Engine) endLife() {
+	e.removeClient(e.client)
+	e.bell.close()
+	e.life.close()
+}
+
 func (e *Engine) removeClient(client string) {
 	for _, suffix := range [...]string{notesSuffix, lifeSuffix} {
 		e.clients.remove(client + suffix)
@@ -220,7 +246,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	// Before it is in line: Close must not overlook it.
 	e.remember(&r)
 	cs, err := e.update(ctx, r.Name, change{
-		owner: &r,
+		founds: true, owner: &r,
 		run: func(now time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error) {
 			c, notes, err := l.Join(now, uint64(time.Now().UnixMicro()), e.client, r)
 			return []engine.Claim{c}, notes, err
@@ -407,6 +433,10 @@ func (e *Engine) Close() error {
 		}
 		cs = cs[n:]
 	}
+	if e.enter() {
+		_ = e.discard(ctx, e.dropIdle(0)) // what is left is swept by others
+		e.leave()
+	}
 	cancel()
 
 	e.gate.Lock()
@@ -424,11 +454,7 @@ func (e *Engine) Close() error {
 		}
 	}
 	e.mu.Unlock()
-	// The file first: from then on this client is gone for everybody. Then the
-	// sockets, which makes those who listen look.
-	e.removeClient(e.client)
-	e.bell.close()
-	e.life.close()
+	e.endLife()
 	e.tasks.Wait()
 
 	e.mu.Lock()

@@ -228,12 +228,12 @@ func TestNastyNames(t *testing.T) {
 func TestManyNamesAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
-	const many = 3 * maxRecords
+	many := 3 * a.most.records
 	var cs []engine.Claim
 	for i := range many {
 		cs = append(cs, mustJoin(t, a, exclusive(fmt.Sprint("name ", i)), engine.Held))
 	}
-	if n := len(a.records); n > maxRecords+1 {
+	if n := len(a.records); n > a.most.records {
 		t.Errorf("%d records are open", n)
 	}
 	var rs []engine.Renewal

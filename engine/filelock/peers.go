@@ -10,9 +10,6 @@ import (
 	"leasehold/engine/line"
 )
 
-// maxPeers bounds the clients to which descriptors are kept open, two each.
-const maxPeers = 128
-
 // peer is another client as this one has it open. Under Engine.peers.
 type peer struct {
 	life  file
@@ -43,7 +40,7 @@ func (e *Engine) peer(client string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(e.peers.m) >= maxPeers {
+	if len(e.peers.m) >= e.most.peers {
 		for other := range e.peers.m { // any: the order of a map is random enough
 			e.dropPeer(other)
 			break

@@ -27,6 +27,7 @@ var roles = map[string]func(args []string) error{
 	"handover": handoverRole,
 	"flock":    flockRole,
 	"exclude":  excludeRole,
+	"few":      fewRole,
 }
 
 func TestMain(m *testing.M) {

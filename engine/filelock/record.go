@@ -49,8 +49,9 @@ type record struct {
 
 	turn chan struct{} // capacity 1: in it while somebody of this engine uses the record
 
-	// In the turn only.
+	// Between begin and end only; for records outside of the cache, in the turn.
 	isOpen bool
+	looked time.Duration // when it was certain that a name leads to it
 	dir    dir
 	f      file
 	number uint64
@@ -61,7 +62,10 @@ type record struct {
 	state  state
 	before []line.Place // the line before the change
 
-	users int // under Engine.mu: who holds or waits for the turn
+	// Under Engine.mu.
+	users int    // who hold or wait for the turn
+	works bool   // one of them is between begin and end
+	used  uint64 // when the last of them was done, in uses of the engine
 }
 
 // fileName is the directory of a name: its SHA-256 in lower-case base32. Thus
@@ -78,6 +82,10 @@ func newRecord(in dir, name, file string) *record {
 
 // errReplaced: this file is not the record any more; look again.
 var errReplaced = errors.New("filelock: the record was replaced")
+
+// errRemoved: no name leads to this file any more; what was written to it
+// nobody will read. Look again.
+var errRemoved = errors.New("filelock: the record was removed")
 
 // errNoRecord: nobody uses the name.
 var errNoRecord = errors.New("filelock: no record")
@@ -103,6 +111,15 @@ func (r *record) give() {
 	<-r.turn
 }
 
+// detach moves what is open to a record of its own.
+func (r *record) detach() *record {
+	own := newRecord(r.in, r.name, r.file)
+	own.isOpen, own.dir, own.f, own.state = true, r.dir, r.f, r.state
+	own.setNumber(r.number)
+	r.isOpen, r.state = false, state{}
+	return own
+}
+
 func (r *record) shut() {
 	if r.isOpen {
 		r.f.close()
@@ -123,7 +140,7 @@ func (r *record) find() error {
 		}
 		f, number, err := highest(d)
 		if err == nil {
-			r.dir, r.f, r.isOpen = d, f, true
+			r.dir, r.f, r.isOpen, r.looked = d, f, true, 0
 			r.setNumber(number)
 			return nil
 		}
@@ -343,11 +360,30 @@ func (e *Engine) store(r *record, seq uint64) error {
 	return nil
 }
 
-// current reports whether the file is still the record.
-func (r *record) current() (bool, error) {
+// check says errReplaced if the file is not the record any more.
+func (r *record) check() error {
 	more, err := r.dir.has(r.next)
-	return !more, err
+	if err == nil && more {
+		err = errReplaced
+	}
+	return err
 }
+
+// checkLinked says errRemoved if no name leads to the file any more. Sweepers
+// remove only what they marked, so that who finds the mark looks. But operators
+// and clean-up jobs remove anything, and whoever has it open would then hold
+// for himself alone: therefore every renewal looks, and any other change if
+// none has looked for linkedTime. (Looking each time would cost a tenth more.)
+func (r *record) checkLinked(now time.Duration) error {
+	linked, err := r.f.linked()
+	if err == nil && !linked {
+		err = errRemoved
+	}
+	r.looked = now
+	return err
+}
+
+const linkedTime = 100 * time.Millisecond
 
 // patience is how long a kernel lock may be held while nothing is written
 // before its holder counts as stopped. A transaction takes microseconds.
@@ -380,8 +416,8 @@ func (e *Engine) lock(ctx context.Context, r *record) error {
 		}
 		if now-looked >= e.patience/20 {
 			looked = now
-			if ok, err := r.current(); err != nil || !ok {
-				return cmpErr(err, errReplaced)
+			if err := r.check(); err != nil {
+				return err
 			}
 			_, seq, _, err := r.load(false)
 			if err != nil {

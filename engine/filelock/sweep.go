@@ -10,51 +10,72 @@ import (
 	"time"
 )
 
-// Nothing is left behind for good: every client sweeps the directory when it
-// begins and every sweepEvery, a bounded part at a time, going round.
+// Nothing is left behind for good. What a client makes it removes itself when
+// it has used other names since (makeRoom) or is closed. What is left by one
+// that was killed, or that others used last, goes by sweeping: every client
+// sweeps the directory when it begins and every sweepEvery, a bounded part at
+// a time, going round from any place.
+//
+// A part in which much was idle is followed by the next one at once, so that
+// what nobody uses does not come to more than a small share of what is in use,
+// however fast it is made.
 const (
 	sweepEvery = time.Minute
 	sweepPart  = 1000        // records looked at in one go
+	sweepMuch  = 10          // one in so many is much
 	idleTime   = time.Minute // how long a line was empty when its record goes
 )
 
 func (e *Engine) sweepLoop() {
 	every := min(sweepEvery, max(e.idle, time.Millisecond))
-	t := time.NewTicker(every)
-	defer t.Stop()
-	from := ""
+	from := newClient() // as good a place as any
 	for {
 		// An error means that it is left to another time, or to others: what
 		// matters about it every other call says too.
-		from, _ = e.sweep(e.ctx, from)
+		begin := time.Now()
+		done, err := e.sweep(e.ctx, from)
+		pause := every
+		if err == nil && done.removed*sweepMuch > done.looked {
+			pause = time.Since(begin) // and leave half of a processor to others
+		}
+		from = done.last
+		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-e.ctx.Done():
+			t.Stop()
 			return
 		}
 	}
 }
 
-// sweep goes through at most sweepPart records whose files come after from,
-// and returns where to go on.
-func (e *Engine) sweep(ctx context.Context, from string) (string, error) {
+// swept is what one sweep did.
+type swept struct {
+	last            string // where to go on: empty at the end
+	looked, removed int
+}
+
+// sweep goes through at most sweepPart records whose files come after from.
+func (e *Engine) sweep(ctx context.Context, from string) (done swept, err error) {
+	done.last = from
 	if !e.enter() {
-		return from, ctx.Err()
+		return done, ctx.Err()
 	}
 	files, err := e.lines.list()
 	e.leave()
 	if err != nil {
-		return from, err
+		return done, err
 	}
 	slices.Sort(files)
 	i, _ := slices.BinarySearch(files, from+"\x00")
 	part := files[i:]
 	if len(part) > sweepPart {
 		part = part[:sweepPart]
-		from = part[sweepPart-1]
+		done.last = part[sweepPart-1]
 	} else {
-		from = ""
+		done.last = ""
 	}
+	done.looked = len(part)
 	// One rise of the floor serves all records of this part.
 	var idle []string
 	floor := uint64(0)
@@ -65,19 +86,25 @@ func (e *Engine) sweep(ctx context.Context, from string) (string, error) {
 	}
 	if len(idle) > 0 {
 		if err := e.gated(func() error { return e.raiseFloor(ctx, floor) }); err != nil {
-			return from, err
+			return done, err
 		}
 		e.step("floor raised")
 	}
 	for _, file := range idle {
 		if ctx.Err() != nil {
-			return from, ctx.Err()
+			return done, ctx.Err()
 		}
-		if err := e.gated(func() error { return e.removeRecord(file, floor) }); err != nil {
-			return from, err
+		if err := e.gated(func() error {
+			gone, err := e.removeRecord(file, floor)
+			if gone {
+				done.removed++
+			}
+			return err
+		}); err != nil {
+			return done, err
 		}
 	}
-	return from, e.gated(func() error { return e.sweepClients(ctx) })
+	return done, e.gated(func() error { return e.sweepClients(ctx) })
 }
 
 // gated runs a short step unless the engine is closed; between two of them
@@ -102,7 +129,7 @@ func (e *Engine) isIdle(ctx context.Context, file string) (last uint64, ok bool)
 			return err
 		}
 		defer r.shut()
-		if last, ok = e.idleNow(r, false); !ok && r.number > 1 {
+		if last, ok = e.idleNow(r, false, e.idle); !ok && r.number > 1 {
 			return e.removeBelow(r)
 		}
 		return nil
@@ -132,8 +159,8 @@ func (e *Engine) removeBelow(r *record) error {
 }
 
 // idleNow reports whether nobody is in the line of an open record, nor was for
-// a while, and its last ticket.
-func (e *Engine) idleNow(r *record, locked bool) (last uint64, ok bool) {
+// that long, and its last ticket.
+func (e *Engine) idleNow(r *record, locked bool, since time.Duration) (last uint64, ok bool) {
 	payload, _, known, err := r.load(locked)
 	if err != nil {
 		return 0, false
@@ -152,59 +179,68 @@ func (e *Engine) idleNow(r *record, locked bool) (last uint64, ok bool) {
 			return 0, false
 		}
 	}
-	return s.line.Last, now-s.touched >= e.idle
+	return s.line.Last, now-s.touched >= since
 }
 
 // removeRecord removes a record that is idle and whose last ticket the floor
-// covers. See record for the two rules that make it safe to be stopped or
-// killed at any point, and what others may do meanwhile.
-func (e *Engine) removeRecord(file string, floor uint64) error {
+// covers, and reports whether it did.
+func (e *Engine) removeRecord(file string, floor uint64) (bool, error) {
 	r := newRecord(e.lines, "", file)
 	if err := r.find(); err != nil {
 		if errors.Is(err, errNoRecord) {
 			err = nil
 		}
-		return err
+		return false, err
 	}
 	defer r.shut()
+	return e.removeOpen(r, floor, e.idle)
+}
+
+// removeOpen removes an open record in whose line nobody has been for that
+// long. See record for the two rules that make it safe to be stopped or killed
+// at any point, and what others may do meanwhile.
+func (e *Engine) removeOpen(r *record, floor uint64, since time.Duration) (bool, error) {
 	free, err := r.f.tryLock()
 	if err != nil || !free {
-		return err // in use
+		return false, err // in use
 	}
 	defer r.f.unlock()
-	last, ok := e.idleNow(r, true)
+	last, ok := e.idleNow(r, true, since)
 	if !ok || last > floor {
-		return nil
+		return false, nil
 	}
 	// The numbers below go first, each under its own lock: one that is still
 	// locked belongs to somebody stopped, who must find the next one.
 	numbers, err := numbers(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed by another sweeper, before the lock was ours
+		return false, nil // removed by another sweeper, before the lock was ours
 	}
 	if err != nil || len(numbers) == 0 || numbers[len(numbers)-1] != r.number {
-		return err
+		return false, err
 	}
 	if err := e.mark(r, last); err != nil {
-		return err
+		return false, err
 	}
 	for _, n := range numbers[:len(numbers)-1] {
 		if done, err := e.removeNumber(r, n, last); err != nil || !done {
-			return err
+			return false, err
 		}
 	}
-	if ok, err := r.current(); err != nil || !ok {
-		return err
+	if err := r.check(); err != nil {
+		if errors.Is(err, errReplaced) || errors.Is(err, errRemoved) {
+			err = nil
+		}
+		return false, err
 	}
 	e.step("marked")
 	if err := r.dir.remove(strconv.FormatUint(r.number, 10)); err != nil {
-		return err
+		return false, err
 	}
 	e.step("removed")
-	if err := e.lines.rmdir(file); err != nil && !inUse(err) && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := e.lines.rmdir(r.file); err != nil && !inUse(err) && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	return nil
+	return true, nil
 }
 
 // mark stores that the record is empty and may be gone: whoever gets its lock

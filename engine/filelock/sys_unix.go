@@ -85,13 +85,20 @@ func (f file) flock(how int) (bool, error) {
 
 func (f file) unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
 
-// linked reports whether any name still leads to the file.
-func (f file) linked() (bool, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(f.fd, &st); err != nil {
-		return false, err
+// descriptorLimit is how many files this process may have open.
+func descriptorLimit() uint64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 0 // it cannot fail; if it did, the least would do
 	}
-	return st.Nlink > 0, nil
+	return uint64(l.Cur)
+}
+
+// isTooMany: this process, or the system, has too many files open.
+func isTooMany(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
+func tooMany(err error) error {
+	return fmt.Errorf("too many files are open (this process may have %d): allow it more (ulimit -n), or close some: %w", descriptorLimit(), err)
 }
 
 func openDir(path string) (dir, error) {

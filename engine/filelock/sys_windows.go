@@ -23,6 +23,15 @@ type file struct{ h windows.Handle }
 
 type dir struct{ path string }
 
+// descriptorLimit: none that a program would reach.
+func descriptorLimit() uint64 { return 1 << 24 }
+
+func isTooMany(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
+
+func tooMany(err error) error {
+	return fmt.Errorf("too many files are open: close some: %w", err)
+}
+
 func openFile(path string, how uint32) (file, error) {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {

@@ -14,11 +14,12 @@ import (
 // then is, whenever an attempt turned out not to count; it must therefore only
 // assign, never add up.
 type change struct {
-	run   func(now time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error)
-	owner *engine.Request // Join: whose owner stands beside the new claim
-	renew bool            // probe further than a Join does: renewals are the floor
-	look  bool            // probe everybody ahead: somebody is known to have died
-	tell  bool            // tell every holder what it is, known or not
+	run    func(now time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error)
+	founds bool            // make the record if there is none
+	owner  *engine.Request // Join: whose owner stands beside the new claim
+	renew  bool            // probe further than a Join does: renewals are the floor
+	look   bool            // probe everybody ahead: somebody is known to have died
+	tell   bool            // tell every holder what it is, known or not
 
 	leaves bool // every claim in the answer says how a Leave found it
 }
@@ -49,7 +50,15 @@ func (e *Engine) update(ctx context.Context, name string, ch change) ([]engine.C
 	if err := r.take(ctx); err != nil {
 		return nil, err
 	}
+	if err := e.begin(ctx, r); err != nil {
+		r.give()
+		return nil, err
+	}
+	if !r.isOpen {
+		e.makeRoom(ctx)
+	}
 	out, err := e.transact(ctx, r, &ch)
+	e.end(r)
 	r.give()
 	if err != nil {
 		return nil, explain(e.path, name, err)
@@ -70,6 +79,8 @@ func explain(path, name string, err error) error {
 		return err
 	case isFull(err):
 		return fmt.Errorf("filelock: no room for %q in %s (what was there is kept): free some, or use another directory: %w", name, path, err)
+	case isTooMany(err):
+		return fmt.Errorf("filelock: %q: %w", name, tooMany(err))
 	case isReadOnly(err):
 		return fmt.Errorf("filelock: cannot write in %s: it must belong to this user and be writable, or use another directory: %w", path, err)
 	}
@@ -79,44 +90,67 @@ func explain(path, name string, err error) error {
 // transact runs ch until an attempt counts. The caller has the turn.
 func (e *Engine) transact(ctx context.Context, r *record, ch *change) (outcome, error) {
 	var before *outcome // of an attempt that did not count, though it may have happened
+	shed := false
 	for {
-		if !r.isOpen {
-			if err := r.find(); errors.Is(err, errNoRecord) {
-				if err = e.found(r); err != nil {
-					return outcome{}, err
-				}
-				continue
-			} else if err != nil {
-				return outcome{}, err
-			}
-			e.step("opened")
-		}
-		err := e.lock(ctx, r)
+		out, err := e.try(ctx, r, ch)
 		if err == nil {
-			e.step("locked")
-			var out outcome
-			out, err = e.attempt(r, ch)
-			r.f.unlock()
-			e.step("unlocked")
-			if err == nil {
-				if before != nil {
-					mend(&out, before, ch)
-				}
-				return out, nil
+			if before != nil {
+				mend(&out, before, ch)
 			}
-			if errors.Is(err, errReplaced) && out.ran {
+			return out, nil
+		}
+		r.shut()
+		switch {
+		case errors.Is(err, errReplaced):
+			if out.ran {
 				before = &out
 				ch.tell = true // its notes were never sent
 			}
-		}
-		r.shut()
-		if !errors.Is(err, errReplaced) {
+		case errors.Is(err, errRemoved):
+		case isTooMany(err) && !shed:
+			shed = true
+			e.shed()
+		default:
 			return outcome{}, err
 		}
 		if err := ctx.Err(); err != nil {
 			return outcome{}, err
 		}
 	}
+}
+
+// try is one attempt, with the record open, or opened or founded for it.
+func (e *Engine) try(ctx context.Context, r *record, ch *change) (outcome, error) {
+	if !r.isOpen {
+		err := r.find()
+		if errors.Is(err, errNoRecord) && !ch.founds {
+			return e.onNobody(ch), nil
+		}
+		if errors.Is(err, errNoRecord) {
+			if err = e.found(r); err == nil {
+				err = errReplaced // by the new one
+			}
+		}
+		if err != nil {
+			return outcome{}, err
+		}
+		e.step("opened")
+	}
+	if err := e.lock(ctx, r); err != nil {
+		return outcome{}, err
+	}
+	e.step("locked")
+	out, err := e.attempt(r, ch)
+	r.f.unlock()
+	e.step("unlocked")
+	return out, err
+}
+
+// onNobody is a change of a line that has no record: nobody is in it, and
+// nothing has to be stored to say so.
+func (e *Engine) onNobody(ch *change) outcome {
+	claims, _, err := ch.run(e.clock(), &line.Line{})
+	return outcome{claims: claims, err: err, ran: true}
 }
 
 // mend corrects the answer of a change that an attempt before had already
@@ -153,14 +187,6 @@ func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if fresh {
-		// Perhaps swept: removed before the lock was ours, and then nobody
-		// will ever look here again. A sweeper that died, or gave up, leaves
-		// it linked; it then serves as if it were new.
-		if linked, err := r.f.linked(); err != nil || !linked {
-			return outcome{}, cmpErr(err, errReplaced)
-		}
-	}
 	e.step("loaded")
 	out, err := e.apply(r, payload, known, ch)
 	if err != nil {
@@ -174,8 +200,13 @@ func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
 		}
 		e.step("stored")
 	}
-	if ok, err := r.current(); err != nil || !ok {
-		return out, cmpErr(err, errReplaced)
+	if err := r.check(); err != nil {
+		return out, err
+	}
+	if now := r.state.touched; fresh || ch.renew || now-r.looked >= linkedTime {
+		if err := r.checkLinked(now); err != nil {
+			return out, err
+		}
 	}
 	e.step("checked")
 	return out, nil

@@ -86,11 +86,8 @@ func (e *Engine) receive() {
 	})
 }
 
-// maxMonitors bounds the clients whose end is listened for. Beyond it the ends
-// of others are found by renewals, within about a second.
-const maxMonitors = 256
-
-// monitor is the wait for another client's end. Under Engine.mu.
+// monitor is the wait for another client's end. Beyond this engine's share the
+// ends of others are found by renewals, within about a second. Under Engine.mu.
 type monitor struct {
 	names   map[string]time.Duration // where it matters, and until when
 	conn    net.Conn
@@ -113,7 +110,7 @@ func (e *Engine) watchFor(name string, arms []arm) {
 	for _, a := range arms {
 		m := e.monitors[a.client]
 		if m == nil {
-			if len(e.monitors) >= maxMonitors && !e.dropMonitor() {
+			if len(e.monitors) >= e.most.monitors && !e.dropMonitor() {
 				continue
 			}
 			m = &monitor{names: map[string]time.Duration{}}
@@ -212,11 +209,15 @@ func (e *Engine) look(ctx context.Context, name string) error {
 	return err
 }
 
+// maxLooks bounds the names that are looked at at the same time because others
+// asked. Who asked in vain is found by renewals.
+const maxLooks = 256
+
 // lookSoon is look for callers that must not wait: once per name at a time.
 func (e *Engine) lookSoon(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx.Err() != nil || e.looking[name] || len(e.looking) >= maxMonitors {
+	if e.ctx.Err() != nil || e.looking[name] || len(e.looking) >= maxLooks {
 		return
 	}
 	e.looking[name] = true
