@@ -105,7 +105,7 @@ func (e *Engine) dropIdle(most int) (old []*record) {
 		return nil
 	}
 	for _, r := range e.records {
-		if r.isOpen && !r.works {
+		if !r.works && r.isOpen { // of one that works nothing else may be looked at
 			old = append(old, r)
 		}
 	}

@@ -159,8 +159,7 @@ func (c *client) die() {
 	c.gate.Lock()
 	c.shut = true
 	c.gate.Unlock()
-	c.life.close()
-	c.bell.close()
+	c.living.end()
 }
 
 // Close of one that died only ends its goroutines.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -41,8 +40,6 @@ type Engine struct {
 	idle, patience time.Duration
 
 	root, lines, clients, fresh dir
-	life                        file // its lock is this client's life
-	bell                        *bell
 	floor                       *record
 
 	made  atomic.Uint64 // names of temporary directories
@@ -55,6 +52,13 @@ type Engine struct {
 
 	most    share
 	working chan struct{} // has one from each call that may open files
+
+	living struct {
+		sync.Mutex
+		*life
+		looked time.Duration // when it was certain that others find its file
+		lost   error         // they do not, and there is no new one
+	}
 
 	mu       sync.Mutex
 	records  map[string]*record   // those in use, and those open
@@ -110,10 +114,7 @@ func New(dir string, o *Options) (*Engine, error) {
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	if wakes {
-		e.tasks.Go(e.receive)
-		e.tasks.Go(func() { e.bell.accept(e.most.listeners) })
-	}
+	e.listen(e.living.life)
 	if e.hook == nil {
 		e.tasks.Go(e.sweepLoop)
 	}
@@ -151,7 +152,7 @@ func (e *Engine) open(force bool) (err error) {
 		opened = append(opened, *sub.d)
 	}
 	e.floor = newRecord(e.root, "", "floor")
-	if err := e.beginLife(); err != nil {
+	if e.living.life, err = e.beginLife(); err != nil {
 		return err
 	}
 	if err := e.reserve(); err != nil {
@@ -159,66 +160,6 @@ func (e *Engine) open(force bool) (err error) {
 		return err
 	}
 	return nil
-}
-
-// beginLife makes this client known to others. A sweeper may take the file of
-// one that is just being born for a dead one's; then it is born again.
-func (e *Engine) beginLife() error {
-	for try := 0; ; try++ {
-		e.client = newClient()
-		err := e.tryLife()
-		if err == nil || try == 100 || !errors.Is(err, errUnborn) && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-}
-
-var errUnborn = errors.New("filelock: a sweeper has this client's new file")
-
-// tryLife takes the kernel lock that is this client's life, on a file that
-// gets its name only afterwards: a file with a client's name and a free lock
-// is a dead client's for certain. The sockets come last, for the same reason:
-// sockets without a file are a dead client's too.
-func (e *Engine) tryLife() (err error) {
-	tmp := bornPrefix + e.client
-	if e.life, err = e.clients.create(tmp); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			e.clients.remove(tmp)
-			e.removeClient(e.client)
-			e.life.close()
-		}
-	}()
-	if err := e.life.writeAt([]byte{0}, 0); err != nil {
-		return err
-	}
-	if ok, err := e.life.tryLock(); err != nil || !ok {
-		return cmpErr(err, errUnborn)
-	}
-	if bornPrefix != "" {
-		if err := e.clients.move(tmp, e.client); err != nil {
-			return err
-		}
-	}
-	e.bell, err = newBell(e.clients, e.client)
-	return err
-}
-
-// endLife: the file first, and from then on this client is gone for everybody.
-// Then the sockets, which makes those who listen look.
-func (e *Engine) endLife() {
-	e.removeClient(e.client)
-	e.bell.close()
-	e.life.close()
-}
-
-func (e *Engine) removeClient(client string) {
-	for _, suffix := range [...]string{notesSuffix, lifeSuffix} {
-		e.clients.remove(client + suffix)
-	}
-	e.clients.remove(client)
 }
 
 // Guarantees implements [engine.Engine].

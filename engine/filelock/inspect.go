@@ -27,7 +27,7 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	r := newRecord(e.lines, name, fileName(name))
 	ok, err := e.peek(r)
 	if err != nil {
-		return engine.Line{}, explain(e.path, name, err)
+		return engine.Line{}, e.explain(name, err, false)
 	}
 	if !ok || r.state.name != name {
 		return engine.Line{Name: name}, nil
@@ -36,16 +36,20 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 }
 
 // peek reads the state of a record as it stands, whatever its name. It says no
-// if there is none or if it is of another boot.
+// if there is none, or something else in its place, or if it is of another
+// boot.
 func (e *Engine) peek(r *record) (bool, error) {
 	if err := r.find(); err != nil {
-		if errors.Is(err, errNoRecord) {
+		if errors.Is(err, errNoRecord) || isStranger(err) {
 			err = nil
 		}
 		return false, err
 	}
 	defer r.shut()
 	payload, _, known, err := r.load(false)
+	if isStranger(err) {
+		return false, nil
+	}
 	if err != nil || !known {
 		return false, err
 	}
@@ -108,7 +112,7 @@ func (e *Engine) listLines(ctx context.Context) ([]string, error) {
 	defer e.leave()
 	files, err := e.lines.list()
 	if err != nil {
-		return nil, explain(e.path, "lines", err)
+		return nil, e.explain("", err, false)
 	}
 	return files, nil
 }
@@ -124,7 +128,7 @@ func (e *Engine) lineIn(ctx context.Context, file, prefix string) (engine.Line, 
 	r := newRecord(e.lines, "", file)
 	ok, err := e.peek(r)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return engine.Line{}, explain(e.path, file, err)
+		return engine.Line{}, e.explain(file, err, false)
 	}
 	if err != nil || !ok || !strings.HasPrefix(r.state.name, prefix) || fileName(r.state.name) != file {
 		return engine.Line{}, nil

@@ -2,7 +2,6 @@ package filelock
 
 import (
 	"errors"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -10,12 +9,7 @@ import (
 	"leasehold/engine/line"
 )
 
-// A client's life is the kernel lock on its file in clients/. It is taken
-// before the file gets its name and given up by the kernel when the process
-// ends, however it does. So a file whose lock is free, or that is not there,
-// belongs to nobody, and never will again: names are random and not reused.
-//
-// Asking costs a system call per client, so that it is asked only where the
+// Asking whether a client is alive costs a system call per client, so that it is asked only where the
 // answer matters:
 //
 //   - of every client that a change is about to tell something: who becomes
@@ -179,28 +173,4 @@ func ahead(places []line.Place, i int) (clients []string) {
 		}
 	}
 	return clients
-}
-
-// isDead reports whether a client is certainly gone. What cannot be found out
-// counts as alive: its claims then end by their TTL.
-func (e *Engine) isDead(client string) bool {
-	if client == e.client {
-		return false
-	}
-	if !validClient(client) {
-		return true
-	}
-	e.peers.Lock()
-	defer e.peers.Unlock()
-	p, err := e.peer(client)
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	free, err := p.life.tryShared()
-	if err != nil || !free {
-		return false
-	}
-	p.life.unlock()
-	e.dropPeer(client)
-	return true
 }

@@ -18,14 +18,17 @@ import (
 // It prolongs nothing else: claims still end by Leave, Close, Evict and TTL,
 // whoever has the descriptor. Only having it open counts; writing to the file,
 // or flock with LOCK_UN on any of its descriptors, ends the client for
-// everybody. The caller closes it; Close of the engine does not.
+// everybody. (If somebody removes it, the client makes a new one: a descriptor
+// of the old one is then worth nothing.) The caller closes it; Close of the engine does not.
 func (e *Engine) LifeFile() (*os.File, error) {
 	e.gate.RLock()
 	defer e.gate.RUnlock()
 	if e.shut {
 		return nil, os.ErrClosed
 	}
-	fd, err := unix.FcntlInt(uintptr(e.life.fd), unix.F_DUPFD_CLOEXEC, 0)
+	e.living.Lock()
+	defer e.living.Unlock()
+	fd, err := unix.FcntlInt(uintptr(e.living.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}

@@ -32,13 +32,13 @@ func validClient(s string) bool {
 }
 
 // peer finds or opens one. The caller has e.peers.
-func (e *Engine) peer(client string) (*peer, error) {
+func (e *Engine) peer(client string) (p *peer, cached bool, err error) {
 	if p := e.peers.m[client]; p != nil {
-		return p, nil
+		return p, true, nil
 	}
 	f, err := e.clients.open(client)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(e.peers.m) >= e.most.peers {
 		for other := range e.peers.m { // any: the order of a map is random enough
@@ -46,9 +46,9 @@ func (e *Engine) peer(client string) (*peer, error) {
 			break
 		}
 	}
-	p := &peer{life: f}
+	p = &peer{life: f}
 	e.peers.m[client] = p
-	return p, nil
+	return p, false, nil
 }
 
 func (e *Engine) dropPeer(client string) {
@@ -94,7 +94,7 @@ func (e *Engine) sendTo(client string, c *engine.Claim) {
 	}
 	e.peers.Lock()
 	defer e.peers.Unlock()
-	p, err := e.peer(client)
+	p, _, err := e.peer(client)
 	if err != nil {
 		return
 	}
@@ -119,12 +119,12 @@ func (e *Engine) sendTo(client string, c *engine.Claim) {
 // overflow reports whether notes were lost since it was last asked, and
 // forgets it. The caller then looks at everything, which covers every note
 // whose sender raised the flag before now.
-func (e *Engine) overflow() bool {
+func (l *life) overflow() bool {
 	var b [1]byte
-	if n, err := e.life.readAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
+	if n, err := l.file.readAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
 		return false
 	}
-	return e.life.writeAt([]byte{0}, 0) == nil
+	return l.file.writeAt([]byte{0}, 0) == nil
 }
 
 const (

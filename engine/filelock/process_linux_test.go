@@ -28,6 +28,7 @@ var roles = map[string]func(args []string) error{
 	"flock":    flockRole,
 	"exclude":  excludeRole,
 	"few":      fewRole,
+	"barred":   barredRole,
 }
 
 func TestMain(m *testing.M) {

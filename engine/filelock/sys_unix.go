@@ -97,6 +97,24 @@ func descriptorLimit() uint64 {
 // isTooMany: this process, or the system, has too many files open.
 func isTooMany(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
+// isStranger: what has a record's name, or a number's, is a symbolic link, a
+// folder, a file, a pipe, a socket, and not what belongs there.
+func isStranger(err error) bool {
+	for _, e := range [...]error{unix.ELOOP, unix.ENOTDIR, unix.EISDIR, unix.ESPIPE, unix.ENXIO, unix.ENODEV} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// noInodes: nothing can be made on this file system, whatever room it has.
+func (d dir) noInodes() bool {
+	var st unix.Statfs_t
+	err := again(func() error { return unix.Fstatfs(d.fd, &st) })
+	return err == nil && st.Files > 0 && st.Ffree == 0
+}
+
 func tooMany(err error) error {
 	return fmt.Errorf("too many files are open (this process may have %d): allow it more (ulimit -n), or close some: %w", descriptorLimit(), err)
 }

@@ -28,6 +28,11 @@ func descriptorLimit() uint64 { return 1 << 24 }
 
 func isTooMany(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
 
+// isStranger: what has a record's name is a file and no folder.
+func isStranger(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
+
+func (d dir) noInodes() bool { return false }
+
 func tooMany(err error) error {
 	return fmt.Errorf("too many files are open: close some: %w", err)
 }
@@ -104,7 +109,7 @@ func (d dir) sub(name string) (dir, error) {
 	s := dir{d.join(name)}
 	st, err := os.Lstat(s.path)
 	if err == nil && !st.IsDir() {
-		err = fmt.Errorf("%s is not a directory", s.path)
+		err = fmt.Errorf("%s is not a directory: %w", s.path, windows.ERROR_DIRECTORY)
 	}
 	return s, err
 }

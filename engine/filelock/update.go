@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"leasehold/engine"
@@ -45,6 +47,9 @@ func (e *Engine) update(ctx context.Context, name string, ch change) ([]engine.C
 		return nil, engine.ErrClosed
 	}
 	defer e.leave()
+	if err := e.isAlive(); err != nil {
+		return nil, e.explain(name, err, ch.founds)
+	}
 	r := e.hold(name)
 	defer e.unhold(r)
 	if err := r.take(ctx); err != nil {
@@ -58,11 +63,13 @@ func (e *Engine) update(ctx context.Context, name string, ch change) ([]engine.C
 		e.makeRoom(ctx)
 	}
 	out, err := e.transact(ctx, r, &ch)
+	now := r.state.touched
 	e.end(r)
 	r.give()
 	if err != nil {
-		return nil, explain(e.path, name, err)
+		return nil, e.explain(name, err, ch.founds && !out.ran)
 	}
+	e.stayAlive(now)
 	e.step("sending")
 	e.send(out.notes)
 	e.watchFor(name, out.arm)
@@ -72,19 +79,36 @@ func (e *Engine) update(ctx context.Context, name string, ch change) ([]engine.C
 	return out.claims, out.err
 }
 
-// explain says what to do about an error of the file system.
-func explain(path, name string, err error) error {
+// explain says what to do about an error of the file system, for a person. An
+// error that only such a person can end is final for a Join that has left
+// nothing behind: it is a refusal. Of anything else nothing was learned.
+func (e *Engine) explain(name string, err error, join bool) error {
+	lasts := true
 	switch {
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case isFull(err):
-		return fmt.Errorf("filelock: no room for %q in %s (what was there is kept): free some, or use another directory: %w", name, path, err)
-	case isTooMany(err):
-		return fmt.Errorf("filelock: %q: %w", name, tooMany(err))
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%s, or a part of it, was removed while in use: begin again, with a new engine: %w", e.path, err)
+	case isStranger(err):
+		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(e.path, "lines", fileName(name)), err)
 	case isReadOnly(err):
-		return fmt.Errorf("filelock: cannot write in %s: it must belong to this user and be writable, or use another directory: %w", path, err)
+		err = fmt.Errorf("cannot write in %s: it must belong to this user and be writable with all that is in it, or use another directory: %w", e.path, err)
+	case isFull(err) && e.root.noInodes():
+		err = fmt.Errorf("no room for %q: the file system of %s has no inode left (what was there is kept): remove files, or use another directory: %w", name, e.path, err)
+	case isFull(err):
+		lasts = false
+		err = fmt.Errorf("no room for %q in %s (what was there is kept): free some, or use another directory: %w", name, e.path, err)
+	case isTooMany(err):
+		lasts = false
+		err = fmt.Errorf("%q: %w", name, tooMany(err))
+	default:
+		lasts = false
+		err = fmt.Errorf("%q in %s: %w", name, e.path, err)
 	}
-	return fmt.Errorf("filelock: %q in %s: %w", name, path, err)
+	if lasts && join {
+		return engine.Refuse("filelock: %w", err)
+	}
+	return fmt.Errorf("filelock: %w", err)
 }
 
 // transact runs ch until an attempt counts. The caller has the turn.
@@ -110,8 +134,10 @@ func (e *Engine) transact(ctx context.Context, r *record, ch *change) (outcome, 
 		case isTooMany(err) && !shed:
 			shed = true
 			e.shed()
+		case isStranger(err) && !ch.founds:
+			return e.onNobody(ch), nil
 		default:
-			return outcome{}, err
+			return outcome{ran: out.ran || before != nil}, err
 		}
 		if err := ctx.Err(); err != nil {
 			return outcome{}, err
@@ -146,7 +172,8 @@ func (e *Engine) try(ctx context.Context, r *record, ch *change) (outcome, error
 	return out, err
 }
 
-// onNobody is a change of a line that has no record: nobody is in it, and
+// onNobody is a change of a line that has no record, or something else in its
+// place: nobody is in it, and
 // nothing has to be stored to say so.
 func (e *Engine) onNobody(ch *change) outcome {
 	claims, _, err := ch.run(e.clock(), &line.Line{})
@@ -187,6 +214,15 @@ func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	if fresh {
+		// Perhaps swept: removed before the lock was ours, and then nobody
+		// will ever look here again. Before anything is stored: that would hide
+		// the mark from the next who has the file open. A sweeper that died, or
+		// gave up, leaves it linked; it then serves as if it were new.
+		if err := r.checkLinked(0); err != nil {
+			return outcome{}, err
+		}
+	}
 	e.step("loaded")
 	out, err := e.apply(r, payload, known, ch)
 	if err != nil {
@@ -203,7 +239,7 @@ func (e *Engine) attempt(r *record, ch *change) (outcome, error) {
 	if err := r.check(); err != nil {
 		return out, err
 	}
-	if now := r.state.touched; fresh || ch.renew || now-r.looked >= linkedTime {
+	if now := r.state.touched; ch.renew || now-r.looked >= linkedTime {
 		if err := r.checkLinked(now); err != nil {
 			return out, err
 		}

@@ -69,9 +69,9 @@ func (e *Engine) ring() {
 	}
 }
 
-// receive reads the notes of other clients until the engine is closed.
-func (e *Engine) receive() {
-	e.bell.receive(func(b []byte) {
+// receive reads the notes of other clients until this life ends.
+func (e *Engine) receive(l *life) {
+	l.bell.receive(func(b []byte) {
 		switch c, ok := parseNote(b); {
 		case !ok:
 		case c.State == engine.Unknown:
@@ -80,7 +80,7 @@ func (e *Engine) receive() {
 			e.post(c)
 		}
 	}, func() {
-		if e.overflow() {
+		if l.overflow() {
 			e.postAll()
 		}
 	})
