@@ -250,8 +250,13 @@ func fill(in dir, name string) error {
 	return f.writeAt(make([]byte, firstSize), 0)
 }
 
+// readable is a file, as far as it is read.
+type readable interface {
+	readAt(b []byte, off int64) (int, error)
+}
+
 // read reads the whole file into r.buf.
-func (r *record) read(f file) error {
+func (r *record) read(f readable) error {
 	if cap(r.buf) == 0 {
 		r.buf = make([]byte, 2*firstSize)
 	}
@@ -273,7 +278,7 @@ func (r *record) read(f file) error {
 // readSteady reads a file whose lock is not ours. Writers may tear one slot
 // while it is read, and two fast ones both; what reads the same twice is no
 // tear.
-func (r *record) readSteady(f file) (payload []byte, seq uint64, ok bool, err error) {
+func (r *record) readSteady(f readable) (payload []byte, seq uint64, ok bool, err error) {
 	var before []byte
 	for {
 		if err := r.read(f); err != nil {

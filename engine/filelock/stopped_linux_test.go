@@ -378,28 +378,6 @@ func TestStoppedSweeper(t *testing.T) {
 	}
 }
 
-// Several have a record open when it is swept. Each has to see that it is gone,
-// also after another has looked into it.
-func TestSweptRecordServesOn(t *testing.T) {
-	dir := t.TempDir()
-	a, b, sweeper := openEngine(t, dir, quiet()), openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
-	for _, e := range []*Engine{a, b} {
-		mustLeave(t, e, mustJoin(t, e, exclusive("x"), engine.Held), engine.Held)
-	}
-	sweeper.idle = 1
-	if _, err := sweeper.sweep(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
-	if n := recordsIn(t, dir); n != 0 {
-		t.Fatalf("%d records are left", n)
-	}
-	mustJoin(t, a, exclusive("x"), engine.Held)
-	mustJoin(t, b, exclusive("x"), engine.Waiting)
-	if l, err := sweeper.Line(t.Context(), "x"); err != nil || len(l.Claims) != 2 {
-		t.Errorf("two have joined: %+v, %v", l.Claims, err)
-	}
-}
-
 // Somebody is stopped inside the lock; the record is replaced, used, and idle.
 // The sweeper must leave the stopped one something to notice it by.
 func TestSweepSparesTheStopped(t *testing.T) {
