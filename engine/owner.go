@@ -29,7 +29,10 @@ type Hold struct {
 //
 // Every Join writes one, so the usual owner, of plain ASCII, is written without
 // reflection; the result is the same.
-func (o Owner) Text() string { return string(o.AppendText(nil)) }
+func (o Owner) Text() string {
+	var room [256]byte // of most owners
+	return string(o.AppendText(room[:0]))
+}
 
 // AppendText appends Text to b.
 func (o *Owner) AppendText(b []byte) []byte {

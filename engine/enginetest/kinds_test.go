@@ -10,131 +10,12 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/enginetest/kinds"
 	"leasehold/engine/memlock"
 )
 
 // The suite must not blame an engine for being of another kind than memlock.
 // These are right, each in its own way, and nothing may fail.
-
-// An engine without order: it remembers holders only, and Renew tries again.
-type unordered struct {
-	*memlock.Engine
-	mu      sync.Mutex
-	waiting map[engine.ID]engine.Request
-}
-
-func (u *unordered) Guarantees() engine.Guarantees {
-	return engine.Guarantees{Order: engine.OrderNone, Modes: engine.Exclusive, CrashRelease: engine.CrashTTL}
-}
-
-func (u *unordered) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	g := u.Guarantees()
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := g.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	if r.Replaces != (engine.ID{}) { // in one step, as a script would
-		if _, err := u.Engine.Leave(ctx, []engine.Claim{{Name: r.Name, ID: r.Replaces}}); err != nil {
-			return engine.Claim{}, err
-		}
-	}
-	patient := !r.NoWait
-	r.NoWait, r.Replaces = true, engine.ID{}
-	c, err := u.Engine.Join(ctx, r)
-	c.Contended, c.Look = false, 0
-	if err != nil || c.State != engine.Gone || c.Evicted || !patient {
-		return c, err
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.waiting[r.ID] = r
-	c.State, c.TTL, c.Look = engine.Waiting, r.WaitTTL, 10*time.Millisecond
-	return c, nil
-}
-
-func (u *unordered) Renew(ctx context.Context, rs []engine.Renewal) (out []engine.Claim, err error) {
-	if len(rs) > engine.MaxBatch {
-		return u.Engine.Renew(ctx, rs)
-	}
-	for _, r := range rs {
-		u.mu.Lock()
-		q, waits := u.waiting[r.ID]
-		u.mu.Unlock()
-		if waits {
-			q.WaitTTL = r.Want
-			c, err := u.Join(ctx, patient(q))
-			if err != nil {
-				return out, err
-			}
-			if c.State == engine.Held {
-				u.mu.Lock()
-				delete(u.waiting, r.ID)
-				u.mu.Unlock()
-			}
-			out = append(out, c)
-			continue
-		}
-		cs, err := u.Engine.Renew(ctx, []engine.Renewal{r})
-		if err != nil {
-			return out, err
-		}
-		cs[0].Contended = false
-		out = append(out, cs[0])
-	}
-	return out, ctx.Err()
-}
-
-func (u *unordered) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	out, err := u.Engine.Leave(ctx, cs)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := range out {
-		if _, waits := u.waiting[out[i].ID]; waits {
-			out[i].State = engine.Waiting
-			delete(u.waiting, out[i].ID)
-		}
-	}
-	return out, err
-}
-
-// patient is a request that was remembered as one that does not wait.
-func patient(r engine.Request) engine.Request {
-	r.NoWait = false
-	return r
-}
-
-// An engine that sends no notes: it says when to look again.
-type polling struct{ *memlock.Engine }
-
-func (p polling) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	c, err := p.Engine.Join(ctx, r)
-	return p.look(c), err
-}
-
-func (p polling) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	cs, err := p.Engine.Renew(ctx, rs)
-	for i := range cs {
-		cs[i] = p.look(cs[i])
-	}
-	return cs, err
-}
-
-func (p polling) look(c engine.Claim) engine.Claim {
-	if c.State == engine.Waiting {
-		c.Look = 20 * time.Millisecond
-	}
-	return c
-}
-
-func (p polling) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	return p.Engine.Watch(ctx, func(c engine.Claim) {
-		if c.Name == "" {
-			changed(c)
-		}
-	})
-}
 
 // An engine whose claims live as long as the session of their client.
 type sessions struct {
@@ -234,12 +115,15 @@ func (c *clock) Sleep(d time.Duration) {
 func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 	c := &clock{}
 	store := memlock.NewStore(&memlock.Options{Clock: c.Now})
+	silent, telling := kinds.NewRegister(store), kinds.NewRegister(store)
+	silent.Look, telling.Tells = 10*time.Millisecond, true
 	all := &sessions{store: store, clock: c, dying: map[*session]time.Duration{}}
 	for name, h := range map[string]enginetest.Harness{
-		"without order": {New: func(testing.TB) engine.Engine {
-			return &unordered{Engine: store.Engine(), waiting: map[engine.ID]engine.Request{}}
+		"without order": {New: func(testing.TB) engine.Engine { return silent.Engine() }, Polls: true},
+		"that says try": {New: func(testing.TB) engine.Engine { return telling.Engine() }},
+		"without notes": {New: func(testing.TB) engine.Engine {
+			return kinds.Polling{Engine: store.Engine(), Every: 20 * time.Millisecond}
 		}, Polls: true},
-		"without notes":    {New: func(testing.TB) engine.Engine { return polling{store.Engine()} }, Polls: true},
 		"that is attended": {New: func(testing.TB) engine.Engine { return enginetest.Attending(store.Engine()) }},
 		"with sessions": {New: func(testing.TB) engine.Engine { return &session{store.Engine(), all} },
 			Kill: func(_ testing.TB, e engine.Engine) {

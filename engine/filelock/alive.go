@@ -1,9 +1,11 @@
 package filelock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -25,10 +27,9 @@ func (l *life) end() {
 
 // beginLife makes this client known to others. A sweeper may take the file of
 // one that is just being born for a dead one's; then it is born again.
-func (e *Engine) beginLife() (*life, error) {
+func (v *lives) beginLife() (*life, error) {
 	for try := 0; ; try++ {
-		e.client = newClient()
-		l, err := e.tryLife()
+		l, err := v.tryLife()
 		if err == nil || try == 100 || !errors.Is(err, errUnborn) && !errors.Is(err, fs.ErrNotExist) {
 			return l, err
 		}
@@ -41,16 +42,16 @@ var errUnborn = errors.New("filelock: a sweeper has this client's new file")
 // gets its name only afterwards: a file with a client's name and a free lock
 // is a dead client's for certain. The sockets come last, for the same reason:
 // sockets without a file are a dead client's too.
-func (e *Engine) tryLife() (_ *life, err error) {
-	tmp := bornPrefix + e.client
+func (v *lives) tryLife() (_ *life, err error) {
+	tmp := bornPrefix + v.client
 	l := &life{}
-	if l.file, err = e.clients.create(tmp); err != nil {
+	if l.file, err = v.clients.create(tmp); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			e.clients.remove(tmp)
-			e.removeClient(e.client)
+			v.clients.remove(tmp)
+			v.removeClient(v.client)
 			l.file.close()
 		}
 	}()
@@ -61,93 +62,93 @@ func (e *Engine) tryLife() (_ *life, err error) {
 		return nil, cmpErr(err, errUnborn)
 	}
 	if bornPrefix != "" {
-		if err := e.clients.move(tmp, e.client); err != nil {
+		if err := v.clients.move(tmp, v.client); err != nil {
 			return nil, err
 		}
 	}
-	l.bell, err = newBell(e.clients, e.client)
+	l.bell, err = newBell(v.clients, v.client)
 	return l, err
 }
 
 // listen runs the goroutines that a life needs.
-func (e *Engine) listen(l *life) {
+func (v *lives) listen(l *life) {
 	if wakes {
-		e.tasks.Go(func() { e.receive(l) })
-		e.tasks.Go(func() { l.bell.accept(e.most.listeners) })
+		v.tasks.Go(func() { v.receive(l) })
+		v.tasks.Go(func() { l.bell.accept(v.most.listeners) })
 	}
 }
 
 // endLife: the file first, and from then on this client is gone for everybody.
 // Then the sockets, which makes those who listen look.
-func (e *Engine) endLife() {
-	e.living.Lock()
-	defer e.living.Unlock()
-	e.removeClient(e.client)
-	e.living.end()
+func (v *lives) endLife() {
+	v.living.Lock()
+	defer v.living.Unlock()
+	v.removeClient(v.client)
+	v.living.end()
 }
 
-func (e *Engine) removeClient(client string) {
+func (v *lives) removeClient(client string) {
 	for _, suffix := range [...]string{notesSuffix, lifeSuffix} {
-		e.clients.remove(client + suffix)
+		v.clients.remove(client + suffix)
 	}
-	e.clients.remove(client)
+	v.clients.remove(client)
 }
 
 // stayAlive looks, if nobody has for linkedTime, whether others find this
 // client's file, and makes a new life if they do not. Without one this client
 // is dead for everybody who does not have the old file open, and each of its
 // claims ends as soon as somebody looks.
-func (e *Engine) stayAlive(now time.Duration) {
-	e.living.Lock()
-	defer e.living.Unlock()
-	if now-e.living.looked < linkedTime {
+func (v *lives) stayAlive(now time.Duration) {
+	v.living.Lock()
+	defer v.living.Unlock()
+	if now-v.living.looked < linkedTime {
 		return
 	}
-	e.living.looked = now
-	if linked, err := e.living.file.linked(); err == nil && !linked { // else it is, for all one knows
-		e.revive()
+	v.living.looked = now
+	if linked, err := v.living.file.linked(); err == nil && !linked { // else it is, for all one knows
+		v.revive()
 	}
 }
 
 // isAlive says why there is no life, and could not be made a new one.
-func (e *Engine) isAlive() error {
-	e.living.Lock()
-	defer e.living.Unlock()
-	if e.living.lost != nil {
-		e.revive()
+func (v *lives) isAlive() error {
+	v.living.Lock()
+	defer v.living.Unlock()
+	if v.living.err != nil {
+		v.revive()
 	}
-	return e.living.lost
+	return v.living.err
 }
 
 // revive makes a new life under the same name. Some may have looked already:
 // what they removed from lines is gone, what they did not is not. The caller
-// has e.living.
-func (e *Engine) revive() {
-	e.removeClient(e.client) // sockets may be left, whose addresses a new life needs
-	l, err := e.tryLife()
+// has v.living.
+func (v *lives) revive() {
+	v.removeClient(v.client) // sockets may be left, whose addresses a new life needs
+	l, err := v.tryLife()
 	if err != nil {
-		e.living.lost = fmt.Errorf("the file by which others know this client was removed, and a new one cannot be made: %w", err)
+		v.living.err = fmt.Errorf("the file by which others know this client was removed, and a new one cannot be made: %w", err)
 		return
 	}
-	e.living.end()
-	e.living.life, e.living.lost = l, nil
-	e.listen(l)
-	e.postAll() // what was sent to the old sockets is lost
+	v.living.end()
+	v.living.life, v.living.err = l, nil
+	v.listen(l)
+	v.lost() // what was sent to the old sockets is lost
 }
 
-// isDead reports whether a client is certainly gone. What cannot be found out
+// dead reports whether a client is certainly gone. What cannot be found out
 // counts as alive: its claims then end by their TTL.
-func (e *Engine) isDead(client string) bool {
-	if client == e.client {
+func (v *lives) dead(client string) bool {
+	if client == v.client {
 		return false
 	}
 	if !validClient(client) {
 		return true
 	}
-	e.peers.Lock()
-	defer e.peers.Unlock()
+	v.peers.Lock()
+	defer v.peers.Unlock()
 	for {
-		p, cached, err := e.peer(client)
+		p, cached, err := v.peer(client)
 		if err != nil {
 			return errors.Is(err, fs.ErrNotExist)
 		}
@@ -156,10 +157,50 @@ func (e *Engine) isDead(client string) bool {
 			return false
 		}
 		p.life.unlock()
-		e.dropPeer(client)
+		v.dropPeer(client)
 		if !cached {
 			return true
 		}
 		// It may have had to make a new file since this one was opened.
+	}
+}
+
+// sweep removes what dead clients have left, the file last: as long as
+// it is there somebody will come for the rest.
+func (v *lives) sweep(ctx context.Context) error {
+	names, err := v.clients.list()
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		client, _, _ := strings.Cut(strings.TrimPrefix(name, bornPrefix), ".")
+		if !validClient(client) || seen[client] || client == v.client {
+			continue
+		}
+		seen[client] = true
+		if bornPrefix != "" && strings.HasPrefix(name, bornPrefix) {
+			v.removeUnborn(name)
+		} else if v.dead(client) {
+			v.removeClient(client)
+		}
+	}
+	return nil
+}
+
+// removeUnborn removes the file of a client that died before it had a name. If
+// it is only about to take its lock, it finds its file missing and fails; a
+// lock is asked for within microseconds of the file.
+func (v *lives) removeUnborn(name string) {
+	f, err := v.clients.open(name)
+	if err != nil {
+		return
+	}
+	defer f.close()
+	if free, err := f.tryShared(); err == nil && free {
+		v.clients.remove(name)
 	}
 }

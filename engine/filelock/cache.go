@@ -11,23 +11,23 @@ import (
 const maxKept = 256 << 10
 
 // hold finds the record of a name, or makes one to open.
-func (e *Engine) hold(name string) *record {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.records[name]
+func (c *cells) hold(name string) *record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.records[name]
 	if r == nil {
-		r = newRecord(e.lines, name, fileName(name))
-		e.records[name] = r
+		r = newRecord(c.lines, name, fileName(name))
+		c.records[name] = r
 	}
 	r.users++
 	return r
 }
 
-func (e *Engine) unhold(r *record) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (c *cells) unhold(r *record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if r.users--; r.users == 0 && !r.isOpen {
-		delete(e.records, r.name)
+		delete(c.records, r.name)
 	}
 }
 
@@ -37,36 +37,36 @@ func (e *Engine) unhold(r *record) {
 //
 // It comes after the turn: of a name whose lock somebody stopped holds, one
 // call of this engine waits here, and the rest where they bother nobody.
-func (e *Engine) begin(ctx context.Context, r *record) error {
+func (c *cells) begin(ctx context.Context, r *record) error {
 	select {
-	case e.working <- struct{}{}:
+	case c.working <- struct{}{}:
 	default:
 		select {
-		case e.working <- struct{}{}:
+		case c.working <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	r.works = true
 	if r.isOpen {
-		e.idles--
+		c.idles--
 	}
 	return nil
 }
 
 // end keeps the record open for the next call.
-func (e *Engine) end(r *record) {
-	e.mu.Lock()
+func (c *cells) end(r *record) {
+	c.mu.Lock()
 	r.works = false
 	if r.isOpen {
-		e.idles++
-		e.uses++
-		r.used = e.uses
+		c.idles++
+		c.uses++
+		r.used = c.uses
 	}
-	e.mu.Unlock()
-	<-e.working
+	c.mu.Unlock()
+	<-c.working
 }
 
 // makeRoom comes before another record is opened. If as many as may be are
@@ -77,34 +77,32 @@ func (e *Engine) end(r *record) {
 //
 // It comes before the work and not after it, so that the time it takes is not
 // the time of a claim that was just granted.
-func (e *Engine) makeRoom(ctx context.Context) {
-	if old := e.dropIdle(e.most.records); len(old) > 0 {
-		_ = e.discard(ctx, old)
+func (c *cells) makeRoom(ctx context.Context) {
+	if old := c.dropIdle(c.most); len(old) > 0 {
+		_ = c.discard(ctx, old)
 	}
 }
 
-// shed closes whatever is open and idle, since the process has no descriptor
-// left. Nothing is removed, which would need some.
-func (e *Engine) shed() {
-	for _, r := range e.dropIdle(0) {
+// closeIdle closes whatever is open and idle, since the process has no
+// descriptor left. Nothing is removed, which would need some.
+func (c *cells) closeIdle() {
+	for _, r := range c.dropIdle(0) {
 		r.shut()
 	}
-	e.peers.Lock()
-	defer e.peers.Unlock()
-	for client := range e.peers.m {
-		e.dropPeer(client)
+	if c.shed != nil {
+		c.shed()
 	}
 }
 
 // dropIdle takes what is open and idle out of the cache if it is at least so
 // many: all but the most recent half of them. The caller has it for itself.
-func (e *Engine) dropIdle(most int) (old []*record) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.idles < most {
+func (c *cells) dropIdle(most int) (old []*record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idles < most {
 		return nil
 	}
-	for _, r := range e.records {
+	for _, r := range c.records {
 		if !r.works && r.isOpen { // of one that works nothing else may be looked at
 			old = append(old, r)
 		}
@@ -114,16 +112,16 @@ func (e *Engine) dropIdle(most int) (old []*record) {
 	for i, r := range old {
 		old[i] = r.detach()
 		if r.users == 0 {
-			delete(e.records, r.name)
+			delete(c.records, r.name)
 		}
 	}
-	e.idles -= len(old)
+	c.idles -= len(old)
 	return old
 }
 
 // discard closes records of the caller's own and removes those in which nobody
 // is in line. One rise of the floor serves all of them.
-func (e *Engine) discard(ctx context.Context, rs []*record) error {
+func (c *cells) discard(ctx context.Context, rs []*record) error {
 	floor, any := uint64(0), false
 	for _, r := range rs {
 		if len(r.state.line.Places) == 0 {
@@ -132,28 +130,16 @@ func (e *Engine) discard(ctx context.Context, rs []*record) error {
 	}
 	var err error
 	if any {
-		if err = e.raiseFloor(ctx, floor); err == nil {
-			e.step("floor raised")
+		if err = c.raiseFloor(ctx, floor); err == nil {
+			c.step("floor raised")
 		}
 	}
 	for _, r := range rs {
 		if err == nil && len(r.state.line.Places) == 0 && ctx.Err() == nil {
 			// One that somebody else uses now stays.
-			_, err = e.removeOpen(r, floor, 0)
+			_, err = c.removeOpen(r, floor, 0)
 		}
 		r.shut()
 	}
 	return cmp.Or(err, ctx.Err())
 }
-
-// enter lets a method run, unless the engine is closed.
-func (e *Engine) enter() bool {
-	e.gate.RLock()
-	if e.shut {
-		e.gate.RUnlock()
-		return false
-	}
-	return true
-}
-
-func (e *Engine) leave() { e.gate.RUnlock() }

@@ -81,8 +81,8 @@ func TestAskingForANameMakesIt(t *testing.T) {
 func TestSweepFallsBehind(t *testing.T) {
 	dir := t.TempDir()
 	dead := &client{Engine: openEngine(t, dir, quiet())}
-	now := dead.clock
-	dead.clock = func() time.Duration { return now() - 2*time.Minute } // so long ago
+	now := dead.cells.clock
+	dead.cells.clock = func() time.Duration { return now() - 2*time.Minute } // so long ago
 	const many = 2500
 	last := uint64(0)
 	for i := range many {

@@ -2,11 +2,7 @@
 
 package filelock
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "os"
 
 // LifeFile is one more descriptor of the file whose kernel lock is this
 // client's life. The lock belongs to the open file, not to this process: as
@@ -21,16 +17,11 @@ import (
 // everybody. (If somebody removes it, the client makes a new one: a descriptor
 // of the old one is then worth nothing.) The caller closes it; Close of the engine does not.
 func (e *Engine) LifeFile() (*os.File, error) {
-	e.gate.RLock()
-	defer e.gate.RUnlock()
-	if e.shut {
+	v := e.lives
+	v.living.Lock()
+	defer v.living.Unlock()
+	if v.ctx.Err() != nil {
 		return nil, os.ErrClosed
 	}
-	e.living.Lock()
-	defer e.living.Unlock()
-	fd, err := unix.FcntlInt(uintptr(e.living.file.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fd), "life of "+e.client), nil
+	return v.living.file.dup("life of " + v.client)
 }

@@ -105,7 +105,7 @@ func clientRole(args []string) error {
 		_ = out.Encode(a)
 	}
 	var now atomic.Pointer[order]
-	e, err := New(args[0], &Options{patience: brief, idle: 1, hook: func(step string) {
+	step := func(step string) {
 		o := now.Load()
 		if o == nil || o.At != step || !now.CompareAndSwap(o, nil) {
 			return
@@ -116,7 +116,8 @@ func clientRole(args []string) error {
 		}
 		// To this very thread, which is then stopped when the call returns.
 		_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
-	}})
+	}
+	e, err := New(args[0], &Options{patience: brief, idle: 1, hook: step, wrap: func(f file) file { return slowFile{f, step} }})
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,9 @@ func clientRole(args []string) error {
 				c = cs[0]
 			}
 		case "sweep":
-			_, err = e.sweep(ctx, "")
+			if _, err = e.cells.sweep(ctx, ""); err == nil {
+				err = e.lives.sweep(ctx)
+			}
 		}
 		now.Store(nil)
 		a := answer{Claim: c}
@@ -160,6 +163,21 @@ func clientRole(args []string) error {
 		}
 		say(a)
 	}
+}
+
+// slowFile writes in two halves, between which its process may stop.
+type slowFile struct {
+	file
+	step func(string)
+}
+
+func (f slowFile) writeAt(b []byte, off int64) error {
+	half := len(b) / 2
+	if err := f.file.writeAt(b[:half], off); err != nil {
+		return err
+	}
+	f.step("half written")
+	return f.file.writeAt(b[half:], off+int64(half))
 }
 
 // remote is a client process as a test sees it.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"leasehold/engine/line"
+	"leasehold/engine/linestore"
 )
 
 // A record is where one name's line is kept: a directory of numbered files.
@@ -60,7 +61,7 @@ type record struct {
 	out    []byte // what is written
 	size   int64  // of the file when it was read
 	state  state
-	before []line.Place // the line before the change
+	cell   linestore.Cell // what is changed
 
 	// Under Engine.mu.
 	users int    // who hold or wait for the turn
@@ -106,7 +107,7 @@ func (r *record) take(ctx context.Context) error {
 
 func (r *record) give() {
 	if cap(r.buf) > maxKept {
-		r.buf, r.out, r.before, r.state = nil, nil, nil, state{}
+		r.buf, r.out, r.state, r.cell = nil, nil, state{}, linestore.Cell{}
 	}
 	<-r.turn
 }
@@ -211,25 +212,28 @@ func (r *record) setNumber(n uint64) {
 // it, so that later stores need no room on the disk, renamed into place. The
 // rename is the decision: it takes the place of nothing or of an empty
 // directory, so that of two founders one wins and the other uses the winner's.
-func (e *Engine) found(r *record) error {
-	tmp := e.client + "." + strconv.FormatUint(e.made.Add(1), 10)
-	if err := e.fresh.mkdir(tmp); err != nil {
+func (c *cells) found(r *record) error {
+	c.mu.Lock()
+	c.made++
+	tmp := c.owner + "." + strconv.FormatUint(c.made, 10)
+	c.mu.Unlock()
+	if err := c.fresh.mkdir(tmp); err != nil {
 		return err
 	}
-	e.step("made")
-	err := fill(e.fresh, tmp)
+	c.step("made")
+	err := fill(c.fresh, tmp)
 	if err == nil {
-		e.step("filled")
-		if err = e.fresh.moveDir(tmp, r.in, r.file); err == nil {
-			e.step("founded")
+		c.step("filled")
+		if err = c.fresh.moveDir(tmp, r.in, r.file); err == nil {
+			c.step("founded")
 			return nil
 		}
 	}
-	if d, err := e.fresh.sub(tmp); err == nil {
+	if d, err := c.fresh.sub(tmp); err == nil {
 		d.remove("1")
 		d.close()
 	}
-	e.fresh.rmdir(tmp)
+	c.fresh.rmdir(tmp)
 	if inUse(err) {
 		return nil
 	}
@@ -297,15 +301,14 @@ func (r *record) readSteady(f readable) (payload []byte, seq uint64, ok bool, er
 // load finds what the record says: its own newest slot or, where it has none
 // yet, that of the highest number below that has one. known is false if there
 // is none at all: a new record, or one that was truncated or overwritten.
-func (r *record) load(locked bool) (payload string, seq uint64, known bool, err error) {
-	var p []byte
+func (r *record) load(locked bool) (payload []byte, seq uint64, known bool, err error) {
 	if locked {
 		if err = r.read(r.f); err != nil {
-			return "", 0, false, err
+			return nil, 0, false, err
 		}
-		p, seq, known = newest(r.buf)
-	} else if p, seq, known, err = r.readSteady(r.f); err != nil {
-		return "", 0, false, err
+		payload, seq, known = newest(r.buf)
+	} else if payload, seq, known, err = r.readSteady(r.f); err != nil {
+		return nil, 0, false, err
 	}
 	size := r.size
 	for n := r.number - 1; !known && n > 0; n-- {
@@ -314,21 +317,21 @@ func (r *record) load(locked bool) (payload string, seq uint64, known bool, err 
 			break // numbers go from below: nothing is left
 		}
 		if err != nil {
-			return "", 0, false, err
+			return nil, 0, false, err
 		}
-		p, seq, known, err = r.readSteady(f)
+		payload, seq, known, err = r.readSteady(f)
 		f.close()
 		if err != nil {
-			return "", 0, false, err
+			return nil, 0, false, err
 		}
 	}
 	r.size = size
-	return string(p), seq, known, nil
+	return payload, seq, known, nil
 }
 
 // store writes s as sequence number seq. The slot it writes is not the newest
 // one, so that an error, a kill or a full disk leaves that one standing.
-func (e *Engine) store(r *record, seq uint64) error {
+func (c *cells) store(r *record, seq uint64) error {
 	class := 0
 	for ; slotSize<<class < len(r.out); class++ {
 	}
@@ -342,19 +345,10 @@ func (e *Engine) store(r *record, seq uint64) error {
 		if err := r.f.writeAt(make([]byte, end-max(r.size, 0)), r.size); err != nil {
 			return err
 		}
-		e.step("grown")
+		c.step("grown")
 	}
 	off, _ := slotAt(class, seq)
-	if e.hook != nil {
-		half := len(r.out) / 2
-		if err := r.f.writeAt(r.out[:half], off); err != nil {
-			return err
-		}
-		e.step("half written")
-		if err := r.f.writeAt(r.out[half:], off+int64(half)); err != nil {
-			return err
-		}
-	} else if err := r.f.writeAt(r.out, off); err != nil {
+	if err := r.f.writeAt(r.out, off); err != nil {
 		return err
 	}
 	if r.size > classEnd(class+2) {
@@ -377,8 +371,9 @@ func (r *record) check() error {
 // checkLinked says errRemoved if no name leads to the file any more. Sweepers
 // remove only what they marked, so that who finds the mark looks. But operators
 // and clean-up jobs remove anything, and whoever has it open would then hold
-// for himself alone: therefore every renewal looks, and any other change if
-// none has looked for linkedTime. (Looking each time would cost a tenth more.)
+// for himself alone: therefore a change looks if none has for linkedTime, which
+// is shorter than any time between two renewals. (Looking each time would cost
+// a tenth more.)
 func (r *record) checkLinked(now time.Duration) error {
 	linked, err := r.f.linked()
 	if err == nil && !linked {
@@ -397,7 +392,7 @@ const patience = time.Second
 // lock takes the kernel lock of the record. Its holder may be stopped, so it
 // never simply blocks: who has seen the lock taken and nothing written for
 // patience adds the next number and goes on there.
-func (e *Engine) lock(ctx context.Context, r *record) error {
+func (c *cells) lock(ctx context.Context, r *record) error {
 	var (
 		pause   = 10 * time.Microsecond
 		looked  time.Duration // when progress was looked for
@@ -415,11 +410,11 @@ func (e *Engine) lock(ctx context.Context, r *record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		now := e.clock()
+		now := c.clock()
 		if try == 3 {
 			looked, since = now, now
 		}
-		if now-looked >= e.patience/20 {
+		if now-looked >= c.patience/20 {
 			looked = now
 			if err := r.check(); err != nil {
 				return err
@@ -430,8 +425,8 @@ func (e *Engine) lock(ctx context.Context, r *record) error {
 			}
 			if seq != lastSeq {
 				lastSeq, since = seq, now
-			} else if now-since >= e.patience {
-				if err := e.replace(r); err != nil {
+			} else if now-since >= c.patience {
+				if err := c.replace(r); err != nil {
 					return err
 				}
 				pause, since = 10*time.Microsecond, now
@@ -451,8 +446,8 @@ func cmpErr(err, otherwise error) error {
 }
 
 // replace adds the next number.
-func (e *Engine) replace(r *record) error {
-	e.step("replacing")
+func (c *cells) replace(r *record) error {
+	c.step("replacing")
 	f, err := r.dir.create(r.next)
 	switch {
 	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
@@ -460,7 +455,7 @@ func (e *Engine) replace(r *record) error {
 	case err != nil:
 		return err
 	}
-	e.step("replaced")
+	c.step("replaced")
 	r.f.close()
 	r.f = f
 	r.setNumber(r.number + 1)
@@ -484,7 +479,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // another boot, of another name, or none: then fresh is true, and what is on
 // disk may be marked as swept, by whatever name. floor gives tickets of lines
 // that were removed.
-func (r *record) parse(payload string, known bool, boot [16]byte, floor func() (uint64, error)) (fresh bool, err error) {
+func (r *record) parse(payload []byte, known bool, boot [16]byte, floor func() (uint64, error)) (fresh bool, err error) {
 	s := &r.state
 	known = known && parseState(payload, s) == nil && s.name == r.name
 	if known && !s.swept && s.boot == boot {
@@ -501,6 +496,6 @@ func (r *record) parse(payload string, known bool, boot [16]byte, floor func() (
 		}
 		last = max(last, f)
 	}
-	*s = state{boot: boot, name: r.name, line: line.Line{Last: last}}
+	*s = state{boot: boot, name: r.name, line: line.Line{Last: last, Places: s.line.Places[:0]}}
 	return true, nil
 }

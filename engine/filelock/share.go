@@ -23,7 +23,7 @@ func shareOf(limit uint64) share {
 const spare = 6
 
 // reserve finds out whether there is as much, before anything relies on it.
-func (e *Engine) reserve() error {
+func reserve(root dir) error {
 	opened := make([]dir, 0, spare)
 	defer func() {
 		for _, d := range opened {
@@ -31,7 +31,7 @@ func (e *Engine) reserve() error {
 		}
 	}()
 	for range spare {
-		d, err := e.root.sub(".")
+		d, err := root.sub(".")
 		if err != nil {
 			return err
 		}

@@ -20,14 +20,14 @@ import (
 func sweeper(t *testing.T, dir string) *Engine {
 	t.Helper()
 	e := openEngine(t, dir, quiet())
-	e.idle = 1
+	e.cells.idle = 1
 	return e
 }
 
 func sweepAll(t *testing.T, e *Engine) {
 	t.Helper()
 	time.Sleep(time.Microsecond) // by any clock it is later now
-	if _, err := e.sweep(t.Context(), ""); err != nil {
+	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -36,8 +36,8 @@ func sweepAll(t *testing.T, e *Engine) {
 // leads to its files: what it finds out, it finds by what stands in them.
 func freeze(es ...*Engine) {
 	for _, e := range es {
-		now := e.clock()
-		e.clock = func() time.Duration { return now }
+		now := e.cells.clock()
+		e.cells.clock = func() time.Duration { return now }
 	}
 }
 
@@ -45,12 +45,12 @@ func freeze(es ...*Engine) {
 // held by one that is stopped.
 func addNumber(t *testing.T, e *Engine, name string) {
 	t.Helper()
-	r := newRecord(e.lines, name, fileName(name))
+	r := newRecord(e.cells.lines, name, fileName(name))
 	if err := r.find(); err != nil {
 		t.Fatal(err)
 	}
 	defer r.shut()
-	if err := e.replace(r); err != nil {
+	if err := e.cells.replace(r); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,8 +80,8 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		e := sweeper(t, dir)
 		sweepAll(t, e)
 		mustJoin(t, e, exclusive("x"), engine.Waiting)
-		later := e.clock
-		e.clock = func() time.Duration { return later() + 2*time.Hour }
+		later := e.cells.clock
+		e.cells.clock = func() time.Duration { return later() + 2*time.Hour }
 		mustJoin(t, e, exclusive("x"), engine.Held)
 	})
 	t.Run("a lower number that the record is read from", func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 			dir := t.TempDir()
 			a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
 			mustLeave(t, a, mustJoin(t, a, exclusive("x"), engine.Held), engine.Held)
-			stuck := newRecord(a.lines, "x", fileName("x"))
+			stuck := newRecord(a.cells.lines, "x", fileName("x"))
 			if err := stuck.find(); err != nil {
 				t.Fatal(err)
 			}
@@ -133,10 +133,10 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		c := mustJoin(t, e, exclusive("x"), engine.Held)
 		mustLeave(t, e, c, engine.Held)
 		time.Sleep(time.Microsecond)
-		if gone, err := e.removeRecord(fileName("x"), c.Ticket-1); err != nil || gone || recordsIn(t, dir) != 1 {
+		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket-1); err != nil || gone || recordsIn(t, dir) != 1 {
 			t.Errorf("with the floor below its last ticket it is gone: %v, %v", gone, err)
 		}
-		if gone, err := e.removeRecord(fileName("x"), c.Ticket); err != nil || !gone || recordsIn(t, dir) != 0 {
+		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket); err != nil || !gone || recordsIn(t, dir) != 0 {
 			t.Errorf("with the floor at its last ticket it is gone: %v, %v", gone, err)
 		}
 	})
@@ -144,7 +144,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		dir := t.TempDir()
 		a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
 		mustJoin(t, a, exclusive("x"), engine.Held)
-		if gone, err := e.removeRecord(fileName("x"), engine.MaxTicket); err != nil || gone {
+		if gone, err := e.cells.removeRecord(fileName("x"), engine.MaxTicket); err != nil || gone {
 			t.Errorf("a record in use is gone: %v, %v", gone, err)
 		}
 		mustJoin(t, e, exclusive("x"), engine.Waiting)
@@ -184,10 +184,10 @@ func TestTheFloorFalls(t *testing.T) {
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	high := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
 	for i, last := range []uint64{high, high - 5, 1, 0} {
-		if err := []*Engine{a, b}[i%2].raiseFloor(t.Context(), last); err != nil {
+		if err := []*Engine{a, b}[i%2].cells.raiseFloor(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := a.readFloor(); err != nil || got != high {
+		if got, err := a.cells.readFloor(); err != nil || got != high {
 			t.Fatalf("raised to %d and then to %d it is %d, %v", high, last, got, err)
 		}
 	}

@@ -5,7 +5,7 @@ package filelock
 import "golang.org/x/sys/unix"
 
 // linked reports whether any name still leads to the file.
-func (f file) linked() (bool, error) {
+func (f osFile) linked() (bool, error) {
 	var st unix.Stat_t
 	if err := again(func() error { return unix.Fstat(f.fd, &st) }); err != nil {
 		return false, err

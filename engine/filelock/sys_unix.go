@@ -11,13 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file and dir are bare descriptors: a transaction is five system calls, and
+// osFile and dir are bare descriptors: a transaction is five system calls, and
 // package os would add half of that again in bookkeeping. Everything is opened
 // close-on-exec, so that a child process never keeps a claim alive, and never
 // through a symbolic link.
-type file struct{ fd int }
+type osFile struct{ fd int }
 
-type dir struct{ fd int }
+type dir struct {
+	fd   int
+	wrap func(file) file // for tests
+}
 
 const openFlags = unix.O_CLOEXEC | unix.O_NOFOLLOW
 
@@ -30,9 +33,17 @@ func again(call func() error) error {
 	}
 }
 
-func (f file) close() { unix.Close(f.fd) }
+func (f osFile) dup(name string) (*os.File, error) {
+	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
 
-func (f file) readAt(b []byte, off int64) (n int, err error) {
+func (f osFile) close() { unix.Close(f.fd) }
+
+func (f osFile) readAt(b []byte, off int64) (n int, err error) {
 	for {
 		if n, err = unix.Pread(f.fd, b, off); err != unix.EINTR {
 			return max(n, 0), err
@@ -41,7 +52,7 @@ func (f file) readAt(b []byte, off int64) (n int, err error) {
 }
 
 // writeAt writes all of b or says why not.
-func (f file) writeAt(b []byte, off int64) error {
+func (f osFile) writeAt(b []byte, off int64) error {
 	for len(b) > 0 {
 		n, err := unix.Pwrite(f.fd, b, off)
 		if err == unix.EINTR {
@@ -55,7 +66,7 @@ func (f file) writeAt(b []byte, off int64) error {
 	return nil
 }
 
-func (f file) truncate(size int64) error {
+func (f osFile) truncate(size int64) error {
 	return again(func() error { return unix.Ftruncate(f.fd, size) })
 }
 
@@ -63,13 +74,13 @@ func (f file) truncate(size int64) error {
 // both belong to the open file and not to the process (so two engines of one
 // process exclude each other, and closing an unrelated descriptor releases
 // nothing), but flock is one word in the kernel, and the BSDs have it too.
-func (f file) tryLock() (bool, error) { return f.flock(unix.LOCK_EX) }
+func (f osFile) tryLock() (bool, error) { return f.flock(unix.LOCK_EX) }
 
 // tryShared takes the kernel lock together with others who only look whether
 // its owner lives.
-func (f file) tryShared() (bool, error) { return f.flock(unix.LOCK_SH) }
+func (f osFile) tryShared() (bool, error) { return f.flock(unix.LOCK_SH) }
 
-func (f file) flock(how int) (bool, error) {
+func (f osFile) flock(how int) (bool, error) {
 	for {
 		switch err := unix.Flock(f.fd, how|unix.LOCK_NB); err {
 		case nil:
@@ -83,7 +94,7 @@ func (f file) flock(how int) (bool, error) {
 	}
 }
 
-func (f file) unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
+func (f osFile) unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
 
 // descriptorLimit is how many files this process may have open.
 func descriptorLimit() uint64 {
@@ -121,25 +132,25 @@ func tooMany(err error) error {
 
 func openDir(path string) (dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
-	return dir{fd}, err
+	return dir{fd: fd}, err
 }
 
 func (d dir) close() { unix.Close(d.fd) }
 
 func (d dir) sub(name string) (dir, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
-	return dir{fd}, err
+	return dir{fd, d.wrap}, err
 }
 
 func (d dir) open(name string) (file, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|openFlags, 0)
-	return file{fd}, err
+	return d.wrapped(osFile{fd}, err)
 }
 
 // create makes a file that must not exist yet.
 func (d dir) create(name string) (file, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|openFlags, 0o600)
-	return file{fd}, err
+	return d.wrapped(osFile{fd}, err)
 }
 
 func (d dir) has(name string) (bool, error) {

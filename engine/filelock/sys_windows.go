@@ -19,9 +19,12 @@ import (
 // has a number of a record open, the path of its directory cannot come to mean
 // another one.
 
-type file struct{ h windows.Handle }
+type osFile struct{ h windows.Handle }
 
-type dir struct{ path string }
+type dir struct {
+	path string
+	wrap func(file) file // for tests
+}
 
 // descriptorLimit: none that a program would reach.
 func descriptorLimit() uint64 { return 1 << 24 }
@@ -37,24 +40,27 @@ func tooMany(err error) error {
 	return fmt.Errorf("too many files are open: close some: %w", err)
 }
 
-func openFile(path string, how uint32) (file, error) {
+func openFile(path string, how uint32) (osFile, error) {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
-		return file{}, err
+		return osFile{}, err
 	}
 	h, err := windows.CreateFile(p, windows.GENERIC_READ|windows.GENERIC_WRITE,
 		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE, nil, how,
 		windows.FILE_ATTRIBUTE_NORMAL|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
-	return file{h}, err
+	return osFile{h}, err
 }
 
-func (f file) close() { windows.CloseHandle(f.h) }
+// dup: nobody asks, see LifeFile.
+func (f osFile) dup(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func (f osFile) close() { windows.CloseHandle(f.h) }
 
 func at(off int64) *windows.Overlapped {
 	return &windows.Overlapped{Offset: uint32(off), OffsetHigh: uint32(off >> 32)}
 }
 
-func (f file) readAt(b []byte, off int64) (int, error) {
+func (f osFile) readAt(b []byte, off int64) (int, error) {
 	var n uint32
 	err := windows.ReadFile(f.h, b, &n, at(off))
 	if err == windows.ERROR_HANDLE_EOF {
@@ -64,7 +70,7 @@ func (f file) readAt(b []byte, off int64) (int, error) {
 }
 
 // writeAt writes all of b or says why not.
-func (f file) writeAt(b []byte, off int64) error {
+func (f osFile) writeAt(b []byte, off int64) error {
 	for len(b) > 0 {
 		var n uint32
 		if err := windows.WriteFile(f.h, b, &n, at(off)); err != nil {
@@ -75,17 +81,17 @@ func (f file) writeAt(b []byte, off int64) error {
 	return nil
 }
 
-func (f file) truncate(size int64) error { return windows.Ftruncate(f.h, size) }
+func (f osFile) truncate(size int64) error { return windows.Ftruncate(f.h, size) }
 
 // lockAt is far behind every byte that is ever written: locks are mandatory
 // here and would keep others from reading.
 const lockAt = 1 << 62
 
-func (f file) tryLock() (bool, error) { return f.lock(windows.LOCKFILE_EXCLUSIVE_LOCK) }
+func (f osFile) tryLock() (bool, error) { return f.lock(windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
-func (f file) tryShared() (bool, error) { return f.lock(0) }
+func (f osFile) tryShared() (bool, error) { return f.lock(0) }
 
-func (f file) lock(how uint32) (bool, error) {
+func (f osFile) lock(how uint32) (bool, error) {
 	err := windows.LockFileEx(f.h, how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at(lockAt))
 	switch err {
 	case nil:
@@ -96,17 +102,17 @@ func (f file) lock(how uint32) (bool, error) {
 	return false, fmt.Errorf("LockFileEx: %w", err)
 }
 
-func (f file) unlock() { _ = windows.UnlockFileEx(f.h, 0, 1, 0, at(lockAt)) }
+func (f osFile) unlock() { _ = windows.UnlockFileEx(f.h, 0, 1, 0, at(lockAt)) }
 
 // linked: what is open cannot be removed.
-func (f file) linked() (bool, error) { return true, nil }
+func (f osFile) linked() (bool, error) { return true, nil }
 
 func (d dir) close() {}
 
 func (d dir) join(name string) string { return filepath.Join(d.path, name) }
 
 func (d dir) sub(name string) (dir, error) {
-	s := dir{d.join(name)}
+	s := dir{d.join(name), d.wrap}
 	st, err := os.Lstat(s.path)
 	if err == nil && !st.IsDir() {
 		err = fmt.Errorf("%s is not a directory: %w", s.path, windows.ERROR_DIRECTORY)
@@ -114,10 +120,14 @@ func (d dir) sub(name string) (dir, error) {
 	return s, err
 }
 
-func (d dir) open(name string) (file, error) { return openFile(d.join(name), windows.OPEN_EXISTING) }
+func (d dir) open(name string) (file, error) {
+	return d.wrapped(openFile(d.join(name), windows.OPEN_EXISTING))
+}
 
 // create makes a file that must not exist yet.
-func (d dir) create(name string) (file, error) { return openFile(d.join(name), windows.CREATE_NEW) }
+func (d dir) create(name string) (file, error) {
+	return d.wrapped(openFile(d.join(name), windows.CREATE_NEW))
+}
 
 func (d dir) has(name string) (bool, error) {
 	_, err := os.Lstat(d.join(name))
@@ -176,7 +186,7 @@ func makeRoot(path string) (dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return dir{}, err
 	}
-	return dir{filepath.Dir(path)}.sub(filepath.Base(path))
+	return dir{path: filepath.Dir(path)}.sub(filepath.Base(path))
 }
 
 func (d dir) mine(string) error { return nil }

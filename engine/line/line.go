@@ -22,6 +22,7 @@ type Place struct {
 	ID       engine.ID
 	Ticket   uint64
 	Client   string // whom to tell; chosen by the engine, opaque here
+	Owner    string // who made it, for people: see [engine.Owner.Text]
 	Units    int32
 	Deadline time.Duration // by the engine's clock
 	Held     bool
@@ -89,7 +90,7 @@ func (l *Line) Join(now time.Duration, micros uint64, client string, r engine.Re
 	}
 	l.Last, l.Limit = ticket, r.Limit
 	l.Places = append(l.Places, Place{
-		ID: r.ID, Ticket: ticket, Client: client, Units: r.Units,
+		ID: r.ID, Ticket: ticket, Client: client, Owner: r.Owner.Text(), Units: r.Units,
 		Deadline: now + r.WaitTTL, Detached: r.Detached,
 	})
 	notes = append(notes, l.settle(now, r.Name, r.ID)...)
@@ -145,12 +146,9 @@ func (l *Line) Depart(now time.Duration, name string, gone func(client string) b
 	return l.settle(now, name, engine.ID{})
 }
 
-// View is the line for inspection. Owners are the engine's to fill in, by
-// position: View keeps the order of Places and leaves out what has expired,
-// which is why it also returns the index in Places of each claim.
-func (l *Line) View(now time.Duration, name string) (engine.Line, []int) {
+// View is the line for inspection, in order and without what has expired.
+func (l *Line) View(now time.Duration, name string) engine.Line {
 	v := engine.Line{Name: name}
-	var index []int
 	lastWaiter := -1 // nothing was settled: who stands last may have expired
 	for i, p := range l.Places {
 		if !p.Held && !p.expired(now) {
@@ -164,14 +162,14 @@ func (l *Line) View(now time.Duration, name string) (engine.Line, []int) {
 		c := l.claim(now, name, i)
 		c.Contended = i < lastWaiter
 		c.ID, c.Look, c.TTL = engine.ID{}, 0, l.Places[i].Deadline-now
+		c.Owner = engine.ParseOwner(l.Places[i].Owner)
 		if l.Places[i].Held {
 			c.State = engine.Held // also if marked: it still takes its room
 		}
 		v.Claims = append(v.Claims, c)
-		index = append(index, i)
 		v.Limit = l.Limit
 	}
-	return v, index
+	return v
 }
 
 // Empty reports whether nobody is in line.

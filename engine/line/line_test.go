@@ -74,7 +74,7 @@ func TestInspectionHidesWhenAMarkedHolderEnds(t *testing.T) {
 	if _, err := l.Evict(0, lockName, c.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	v, _ := l.View(400*time.Millisecond, lockName)
+	v := l.View(400*time.Millisecond, lockName)
 	if got := v.Claims[0]; got.State != engine.Held || !got.Evicted || got.TTL != 600*time.Millisecond {
 		t.Fatalf("a marked holder is shown as %+v", got)
 	}
@@ -86,10 +86,10 @@ func TestInspectionShowsAnExpiredWaiterAsContention(t *testing.T) {
 	long.WaitTTL = time.Minute
 	l.Join(0, 0, "c", long)
 	l.Join(0, 0, "c", request(2, 1, 1))
-	if v, _ := l.View(0, lockName); !v.Claims[0].Contended {
+	if v := l.View(0, lockName); !v.Claims[0].Contended {
 		t.Fatal("somebody waits, and the holder is not shown as contended")
 	}
-	if v, _ := l.View(time.Second, lockName); len(v.Claims) != 1 || v.Claims[0].Contended {
+	if v := l.View(time.Second, lockName); len(v.Claims) != 1 || v.Claims[0].Contended {
 		t.Fatalf("the only waiter has expired: %+v", v.Claims)
 	}
 }
@@ -119,5 +119,66 @@ func BenchmarkJoinLeaveBehindAHundred(b *testing.B) {
 	for b.Loop() {
 		l.Join(0, 0, "c", r)
 		l.Leave(0, lockName, r.ID)
+	}
+}
+
+// Several come to hold at once, and the one whose call it was stands among them.
+func TestThoseBehindTheCallerAreNotTold(t *testing.T) {
+	var l line.Line
+	l.Join(0, 0, "writer", request(1, 3, 3)) // ends at 1 s
+	for i := 2; i <= 4; i++ {
+		r := request(i, 1, 3)
+		r.WaitTTL = time.Minute
+		l.Join(0, 0, fmt.Sprint("reader", i), r)
+	}
+	c, notes := l.Renew(time.Second, engine.Renewal{Name: lockName, ID: request(3, 1, 3).ID, Want: time.Second})
+	if c.State != engine.Held || len(notes) != 2 || notes[0].Client != "reader2" || notes[1].Client != "reader4" {
+		t.Fatalf("the second of three that came to hold asked; it is %v, and told are %+v", c.State, notes)
+	}
+	for _, n := range notes {
+		if n.Claim.State != engine.Held || n.Claim.TTL != 0 || n.Claim.Look != 0 {
+			t.Errorf("told %+v", n.Claim)
+		}
+	}
+}
+
+func TestLeaveGrantsTime(t *testing.T) {
+	var l line.Line
+	l.Join(0, 0, "c", request(1, 1, 1))
+	r := request(2, 1, 1)
+	l.Join(0, 0, "c", r)
+	if c, _ := l.Leave(0, lockName, r.ID); c.State != engine.Waiting || c.TTL != 0 || c.Look != 0 {
+		t.Fatalf("Leave of a claim that waits says %+v", c)
+	}
+}
+
+func TestInspectionShowsAnotherOwnerOrLimit(t *testing.T) {
+	var l line.Line
+	for i := range 3 {
+		r := request(i, 1, 2)
+		r.WaitTTL = time.Duration(i+1) * time.Second
+		r.Owner = engine.Owner{Host: "h", Label: fmt.Sprint(i)}
+		l.Join(0, 0, "c", r)
+	}
+	v := l.View(time.Second, lockName)
+	if v.Name != lockName || v.Limit != 2 || len(v.Claims) != 2 || v.Claims[0].Owner.Label != "1" || v.Claims[1].Owner.Label != "2" {
+		t.Fatalf("shown: %+v", v)
+	}
+	if v := l.View(time.Hour, lockName); v.Limit != 0 || len(v.Claims) != 0 {
+		t.Fatalf("nobody is in line, and shown is %+v", v)
+	}
+}
+
+// Whoever keeps a line keeps its room too, and IDs in it are secrets.
+func TestAPlaceThatIsFreeKeepsWhatStoodThere(t *testing.T) {
+	var l line.Line
+	for i := range 3 {
+		l.Join(0, 0, "c", request(i, 1, 1))
+	}
+	l.Leave(0, lockName, request(1, 1, 1).ID)
+	for _, p := range l.Places[:3][len(l.Places):] {
+		if p != (line.Place{}) {
+			t.Fatalf("behind the end of the line stands %+v", p)
+		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package memlock is the engine of one process: the contract of package engine
-// as readable code, and the twin that tests use in place of a server.
+// Package memlock is the engine of one process, and the twin that tests use in
+// place of a server: a map of lines, under package linestore.
 //
 // It promises what its [Store] can: exclusion, order, every mode, tokens that
 // rise as long as the Store lives. Nothing leaves the process, so nothing
@@ -8,10 +8,8 @@
 package memlock
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +17,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/line"
+	"leasehold/engine/linestore"
 	"leasehold/internal/boottime"
 )
 
@@ -40,14 +39,11 @@ type Store struct {
 	next    int      // where the walk goes on
 	floor   uint64   // no ticket of a line that was forgotten is above it
 	clients map[string]*Engine
-	born    int // clients ever made: their addresses
 }
 
 type entry struct {
-	name   string
-	line   line.Line
-	owners []owned // by ticket, of the claims in line and of some that are gone
-	at     int     // its index in Store.sweep
+	cell linestore.Cell
+	at   int // its index in Store.sweep
 }
 
 // NewStore makes an empty store.
@@ -67,235 +63,106 @@ func (s *Store) Len() int {
 	return len(s.lines)
 }
 
+// Engine is one client of a Store.
+type Engine = linestore.Engine
+
 // New is an engine on a store of its own.
 func New() *Engine { return NewStore(nil).Engine() }
 
 // Engine makes one more client of the store.
 func (s *Store) Engine() *Engine {
+	name := linestore.NewClient()
+	e := linestore.New(name, &client{s, name}, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.born++
-	e := &Engine{store: s, client: fmt.Sprint(s.born), wake: make(chan struct{}, 1), closed: make(chan struct{})}
-	s.clients[e.client] = e
+	s.clients[name] = e
 	return e
 }
 
-// Engine is one client of a Store.
-type Engine struct {
-	store  *Store
-	client string
-	wake   chan struct{} // capacity 1: mail, or a new Watch, is there
-	closed chan struct{}
-
-	// Under store.mu.
-	mail []engine.Claim
-	done bool
+// client is the store as one client sees it.
+type client struct {
+	*Store
+	name string
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var _ linestore.Store = (*client)(nil)
 
-// maxMail bounds what an engine nobody watches collects. Beyond it notes are
-// dropped, as rule 6 allows, and the next Watch begins with "look at all".
-const maxMail = 1024
-
-// Guarantees implements [engine.Engine].
-func (e *Engine) Guarantees() engine.Guarantees {
+// Guarantees implements [linestore.Store].
+func (c *client) Guarantees() engine.Guarantees {
 	return engine.Guarantees{
-		Order:        engine.FIFO,
-		Modes:        engine.Exclusive | engine.Shared | engine.Units,
 		Fencing:      engine.FencingMemory,
 		Failover:     engine.FailoverNone,
 		Scope:        engine.ScopeProcess,
 		CrashRelease: engine.CrashAtOnce,
 		Detach:       true,
-		SeesWaiters:  true,
 	}
 }
 
-// Join implements [engine.Engine].
-func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	g := e.Guarantees()
-	if err := g.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	var c engine.Claim
-	err := e.update(ctx, r.Name, func(now time.Duration, n *entry) (notes []line.Note, err error) {
-		c, notes, err = n.line.Join(now, uint64(time.Now().UnixMicro()), e.client, r)
-		if err == nil && c.State != engine.Gone {
-			n.own(c.Ticket, r.Owner)
-		}
-		return notes, err
-	})
-	return c, err
-}
-
-// Renew implements [engine.Engine].
-func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	return each(ctx, rs, func(r engine.Renewal) (c engine.Claim, err error) {
-		if err := engine.CheckTTL(r.Want); err != nil {
-			return c, err
-		}
-		err = e.update(ctx, r.Name, func(now time.Duration, n *entry) (notes []line.Note, _ error) {
-			c, notes = n.line.Renew(now, r)
-			return notes, nil
-		})
-		return c, err
-	})
-}
-
-// Leave implements [engine.Engine].
-func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	return each(ctx, cs, func(q engine.Claim) (c engine.Claim, err error) {
-		err = e.update(ctx, q.Name, func(now time.Duration, n *entry) (notes []line.Note, _ error) {
-			c, notes = n.line.Leave(now, q.Name, q.ID)
-			return notes, nil
-		})
-		return c, err
-	})
-}
-
-// Evict implements [engine.Engine].
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
-	if err := engine.CheckName(name); err != nil {
-		return err
-	}
-	return e.update(ctx, name, func(t time.Duration, n *entry) ([]line.Note, error) {
-		return n.line.Evict(t, name, ticket, now)
-	})
-}
-
-// Line implements [engine.Engine].
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
-	if err := engine.CheckName(name); err != nil {
-		return engine.Line{}, err
-	}
-	if err := ctx.Err(); err != nil {
-		return engine.Line{}, err
-	}
-	s := e.store
+// Change implements [linestore.Store]. The mutex is what makes it one step.
+// Nothing here waits, so the context was looked at already.
+func (c *client) Change(_ context.Context, name string, change func(*linestore.Cell) error) error {
+	s := c.Store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.done {
-		return engine.Line{}, engine.ErrClosed
-	}
 	n := s.lines[name]
 	if n == nil {
-		return engine.Line{Name: name}, nil
-	}
-	v, index := n.line.View(s.clock(), name)
-	for i := range v.Claims {
-		v.Claims[i].Owner = n.owner(n.line.Places[index[i]].Ticket)
-	}
-	return v, nil
-}
-
-// Lines implements [engine.Engine].
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
-		if err := ctx.Err(); err != nil {
-			yield(engine.Line{}, err)
-			return
-		}
-		e.store.mu.Lock()
-		if e.done {
-			e.store.mu.Unlock()
-			yield(engine.Line{}, engine.ErrClosed)
-			return
-		}
-		var names []string
-		for name := range e.store.lines {
-			if strings.HasPrefix(name, prefix) {
-				names = append(names, name)
-			}
-		}
-		e.store.mu.Unlock()
-		slices.Sort(names)
-		for _, name := range names {
-			l, err := e.Line(ctx, name)
-			if err != nil {
-				yield(l, err)
-				return
-			}
-			if len(l.Claims) > 0 && !yield(l, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Watch implements [engine.Engine].
-func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	changed(engine.Claim{})
-	for {
-		e.store.mu.Lock()
-		mail := e.mail
-		e.mail = nil
-		e.store.mu.Unlock()
-		if len(mail) >= maxMail {
-			changed(engine.Claim{})
-		}
-		for _, c := range mail {
-			changed(c)
-		}
-		if len(mail) > 0 {
-			continue
-		}
-		select {
-		case <-e.wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.closed:
-			return engine.ErrClosed
-		}
-	}
-}
-
-// Close implements [engine.Engine].
-func (e *Engine) Close() error {
-	s := e.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.done {
-		return nil
-	}
-	e.done = true
-	delete(s.clients, e.client)
-	now := s.clock()
-	for name, n := range s.lines {
-		s.deliver(n.line.Depart(now, name, func(client string) bool { return client == e.client }))
-		s.tidy(now, n)
-	}
-	close(e.closed)
-	return nil
-}
-
-// update applies one operation to one line and sends its notes. The context is
-// looked at once: nothing here waits.
-func (e *Engine) update(ctx context.Context, name string, op func(time.Duration, *entry) ([]line.Note, error)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s := e.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.done {
-		return engine.ErrClosed
-	}
-	n := s.lines[name]
-	if n == nil {
-		n = &entry{name: name, line: line.Line{Last: s.floor}, at: len(s.sweep)}
+		n = &entry{cell: linestore.Cell{Name: name, Line: line.Line{Last: s.floor}}, at: len(s.sweep)}
 		s.lines[name] = n
 		s.sweep = append(s.sweep, n)
 	}
 	now := s.clock()
-	notes, err := op(now, n)
-	s.deliver(notes)
+	n.cell.Now, n.cell.Micros = now, uint64(time.Now().UnixMicro())
+	err := change(&n.cell)
 	s.tidy(now, n)
 	s.step(now)
 	return err
+}
+
+// Read implements [linestore.Store].
+func (c *client) Read(_ context.Context, name string) (linestore.Cell, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.copyOf(name), nil
+}
+
+// Cells implements [linestore.Store].
+func (c *client) Cells(_ context.Context, prefix, _ string) (cells []linestore.Cell, next string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(c.lines)) {
+		if strings.HasPrefix(name, prefix) {
+			cells = append(cells, c.copyOf(name))
+		}
+	}
+	return cells, "", nil
+}
+
+func (s *Store) copyOf(name string) linestore.Cell {
+	cell := linestore.Cell{Name: name}
+	if n := s.lines[name]; n != nil {
+		cell.Line = n.cell.Line
+		cell.Line.Places = slices.Clone(cell.Line.Places)
+	}
+	cell.Now = s.clock()
+	return cell
+}
+
+// Tell implements [linestore.Store].
+func (c *client) Tell(to string, note engine.Claim) {
+	c.mu.Lock()
+	e := c.clients[to]
+	c.mu.Unlock()
+	if e != nil {
+		e.Post(note)
+	}
+}
+
+// Close implements [linestore.Store].
+func (c *client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clients, c.name)
+	return nil
 }
 
 // step looks at the next two lines of the walk and forgets those in which
@@ -314,80 +181,17 @@ func (s *Store) step(now time.Duration) {
 	}
 }
 
-// deliver never blocks: notes of clients that are gone or do not read are lost.
-func (s *Store) deliver(notes []line.Note) {
-	for _, note := range notes {
-		e := s.clients[note.Client]
-		if e == nil || len(e.mail) >= maxMail {
-			continue
-		}
-		e.mail = append(e.mail, note.Claim)
-		select {
-		case e.wake <- struct{}{}:
-		default: // awake already
-		}
-	}
-}
-
-// tidy forgets a line nobody is in, and the owners of claims that are gone.
-// The floor keeps the tickets of forgotten names rising.
+// tidy forgets a line nobody is in. The floor keeps the tickets of forgotten
+// names rising.
 func (s *Store) tidy(now time.Duration, n *entry) {
-	if n.line.Empty(now) {
-		s.floor = max(s.floor, n.line.Last)
-		delete(s.lines, n.name)
-		last := len(s.sweep) - 1
-		s.sweep[n.at] = s.sweep[last]
-		s.sweep[n.at].at = n.at
-		s.sweep[last] = nil
-		s.sweep = s.sweep[:last]
+	if !n.cell.Line.Empty(now) {
 		return
 	}
-	// Not after every claim that goes, which would make each hand-over as dear
-	// as the line is long, but when half of what is remembered is gone.
-	if len(n.owners) <= 2*len(n.line.Places)+8 {
-		return
-	}
-	live := make([]owned, 0, len(n.line.Places))
-	for _, p := range n.line.Places {
-		live = append(live, owned{p.Ticket, n.owner(p.Ticket)})
-	}
-	n.owners = live
-}
-
-// owned is who made the claim with that ticket.
-type owned struct {
-	ticket uint64
-	owner  engine.Owner
-}
-
-// own remembers the owner of a claim that joined. A claim found again is there
-// already: tickets only rise.
-func (n *entry) own(ticket uint64, o engine.Owner) {
-	if last := len(n.owners) - 1; last < 0 || n.owners[last].ticket < ticket {
-		n.owners = append(n.owners, owned{ticket, o})
-	}
-}
-
-func (n *entry) owner(ticket uint64) engine.Owner {
-	i, ok := slices.BinarySearchFunc(n.owners, ticket, func(o owned, t uint64) int { return cmp.Compare(o.ticket, t) })
-	if !ok {
-		return engine.Owner{}
-	}
-	return n.owners[i].owner
-}
-
-// each runs op on every item and keeps what was learned before an error.
-func each[In any](ctx context.Context, in []In, op func(In) (engine.Claim, error)) ([]engine.Claim, error) {
-	if len(in) > engine.MaxBatch {
-		return nil, engine.Refuse("%d items are more than %d in one call", len(in), engine.MaxBatch)
-	}
-	out := make([]engine.Claim, 0, len(in))
-	for _, x := range in {
-		c, err := op(x)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, c)
-	}
-	return out, nil
+	s.floor = max(s.floor, n.cell.Line.Last)
+	delete(s.lines, n.cell.Name)
+	last := len(s.sweep) - 1
+	s.sweep[n.at] = s.sweep[last]
+	s.sweep[n.at].at = n.at
+	s.sweep[last] = nil
+	s.sweep = s.sweep[:last]
 }

@@ -133,8 +133,6 @@ func TestNotesOfADeafClientPileUp(t *testing.T) {
 	}
 }
 
-// Owners are dropped now and then, not with each claim; those of claims in line
-// stay with them.
 func TestAnOwnerIsLostOrMixedUp(t *testing.T) {
 	s, _ := store()
 	e := open(t, s)

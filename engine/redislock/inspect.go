@@ -43,15 +43,11 @@ func view(name, key string, r rueidis.RedisResult) (engine.Line, error) {
 	if err != nil {
 		return none, err
 	}
-	s, err := parseLine(fields)
+	l, err := parseLine(fields)
 	if err != nil {
 		return none, foreign(key)
 	}
-	v, index := s.line.View(time.Duration(micros)*time.Microsecond, name)
-	for i := range v.Claims {
-		v.Claims[i].Owner = s.owners[s.line.Places[index[i]].ID]
-	}
-	return v, nil
+	return l.View(time.Duration(micros)*time.Microsecond, name), nil
 }
 
 // Lines implements [engine.Engine]. It walks the keys of every primary with

@@ -105,37 +105,31 @@ func (e *Engine) note(m string) (c engine.Claim, ok bool) {
 	return c, read(m[16:], &c)
 }
 
-// stored is a line as its hash has it, for inspection.
-type stored struct {
-	line   line.Line
-	owners map[engine.ID]engine.Owner
-}
-
 // parseLine reads the fields of a line's hash: see line.lua.
-func parseLine(fields map[string]string) (s stored, err error) {
+func parseLine(fields map[string]string) (l line.Line, err error) {
 	m, ok := fields["m"]
 	if !ok {
 		if len(fields) > 0 {
 			err = errForeign
 		}
-		return s, err
+		return l, err
 	}
-	s.owners = map[engine.ID]engine.Owner{}
 	switch {
 	case m[0] == 'E' && len(m) == 17:
-		return s, nil
+		return l, nil
 	case m[0] == 'S' && len(m) > 58:
-		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[38:]))
-		return s, s.add(m[42:58], u64(m[25:]), u64(m[17:]), u32(m[34:]), m[33], m[58:])
+		l.Last, l.Limit = u64(m[1:]), int32(u32(m[38:]))
+		err := addPlace(&l, m[42:58], u64(m[25:]), u64(m[17:]), u32(m[34:]), m[33], m[58:])
+		return l, err
 	case (m[0] == 'F' || m[0] == 'Q') && len(m) == 98:
-		s.line.Last, s.line.Limit = u64(m[1:]), int32(u32(m[45:]))
+		l.Last, l.Limit = u64(m[1:]), int32(u32(m[45:]))
 		untold, front := u32(m[41:]), m[57:73]
 		for id, record := range fields {
 			if id == "m" {
 				continue
 			}
 			if len(record) < 54 {
-				return s, errForeign
+				return l, errForeign
 			}
 			flags := record[40]
 			if m[0] == 'Q' {
@@ -146,34 +140,33 @@ func parseLine(fields map[string]string) (s stored, err error) {
 					}
 				}
 			}
-			if err := s.add(id, u64(record[32:]), u64(record[45:]), u32(record[41:]), flags, record[53:]); err != nil {
-				return s, err
+			if err := addPlace(&l, id, u64(record[32:]), u64(record[45:]), u32(record[41:]), flags, record[53:]); err != nil {
+				return l, err
 			}
 		}
 		// The links say the same as the tickets.
-		slices.SortFunc(s.line.Places, func(a, b line.Place) int {
+		slices.SortFunc(l.Places, func(a, b line.Place) int {
 			if a.Ticket < b.Ticket {
 				return -1
 			}
 			return 1
 		})
-		return s, nil
+		return l, nil
 	}
-	return s, errForeign
+	return l, errForeign
 }
 
-func (s *stored) add(id string, ticket, deadline uint64, units uint32, flags byte, rest string) error {
+func addPlace(l *line.Line, id string, ticket, deadline uint64, units uint32, flags byte, rest string) error {
 	if len(id) != 16 || len(rest) < 1+int(rest[0]) {
 		return errForeign
 	}
 	p := line.Place{
 		Ticket: ticket, Deadline: time.Duration(deadline) * time.Microsecond, Units: int32(units),
 		Held: flags&1 != 0, Detached: flags&2 != 0, Evicted: flags&4 != 0, Told: flags&8 != 0,
-		Client: rest[1 : 1+int(rest[0])],
+		Client: rest[1 : 1+int(rest[0])], Owner: rest[1+int(rest[0]):],
 	}
 	copy(p.ID[:], id)
-	s.line.Places = append(s.line.Places, p)
-	s.owners[p.ID] = engine.ParseOwner(rest[1+int(rest[0]):])
+	l.Places = append(l.Places, p)
 	return nil
 }
 

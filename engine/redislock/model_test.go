@@ -223,16 +223,11 @@ func (m *modelTest) checkLine(e *Engine, name string, want *line.Line) {
 		}
 		return out
 	}
-	if g, w := plain(got.line.Places), plain(want.Places); !reflect.DeepEqual(g, w) {
+	if g, w := plain(got.Places), plain(want.Places); !reflect.DeepEqual(g, w) {
 		m.fatalf("line:\n got %+v\nwant %+v", g, w)
 	}
-	for id, o := range got.owners {
-		if o.Label != "owner of "+id.Secret() {
-			m.fatalf("the owner of %x is %+v", id, o)
-		}
-	}
-	if len(want.Places) > 0 && got.line.Limit != want.Limit {
-		m.fatalf("limit: got %d, want %d", got.line.Limit, want.Limit)
+	if len(want.Places) > 0 && got.Limit != want.Limit {
+		m.fatalf("limit: got %d, want %d", got.Limit, want.Limit)
 	}
 	// The key must outlive its last deadline by an hour, and not by a day.
 	if fields["m"] != "" {
@@ -241,7 +236,7 @@ func (m *modelTest) checkLine(e *Engine, name string, want *line.Line) {
 			m.Fatal(err)
 		}
 		at := time.Duration(expires) * time.Millisecond
-		for _, p := range got.line.Places {
+		for _, p := range got.Places {
 			if p.Deadline > m.now && at < p.Deadline+keep/2 {
 				m.fatalf("the key goes %v after the deadline of a claim", at-p.Deadline)
 			}
@@ -257,7 +252,7 @@ func (m *modelTest) checkLine(e *Engine, name string, want *line.Line) {
 	}
 	if mm := fields["m"]; mm != "" && (mm[0] == 'F' || mm[0] == 'Q') {
 		untold := uint32(0)
-		for _, p := range got.line.Places {
+		for _, p := range got.Places {
 			if p.Held && !p.Told && !p.Evicted {
 				untold++
 			}

@@ -1,0 +1,131 @@
+package line_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+func full() line.Line {
+	return line.Line{Last: 300, Limit: 5, Places: []line.Place{
+		{ID: engine.ID{1, 2}, Ticket: 7, Client: "me", Owner: `{"host":"h"}`, Units: 2, Deadline: time.Hour, Held: true, Told: true},
+		{ID: engine.ID{15: 9}, Ticket: 200, Units: 3, Deadline: -1, Held: true, Detached: true, Evicted: true},
+		{ID: engine.ID{3}, Ticket: 300, Client: "other", Units: 1, Deadline: 1<<63 - 1},
+	}}
+}
+
+func encode(t *testing.T, l *line.Line) []byte {
+	t.Helper()
+	b, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestAStoredLineIsReadDifferently(t *testing.T) {
+	for _, want := range []line.Line{{}, {Last: engine.MaxTicket, Limit: engine.Max}, full()} {
+		var got line.Line
+		b := encode(t, &want)
+		if err := got.UnmarshalBinary(b); err != nil {
+			t.Fatal(err)
+		}
+		clear(b) // nothing of it is kept
+		if len(got.Places) == 0 {
+			got.Places = nil
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("\n got %+v\nwant %+v", got, want)
+		}
+	}
+	// What any sequence of operations leaves can be stored.
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDriver(func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }, t.Fatalf)
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			d.step()
+		}
+		b, _ := d.line.AppendBinary([]byte("before"))
+		var got line.Line
+		if err := got.UnmarshalBinary(b[len("before"):]); err != nil {
+			t.Fatalf("%v: %+v", err, d.line)
+		}
+		if len(got.Places) != len(d.line.Places) || len(got.Places) > 0 && !reflect.DeepEqual(got, d.line) {
+			t.Fatalf("\n got %+v\nwant %+v", got, d.line)
+		}
+	})
+}
+
+func TestTheRoomOfAStoredLineIsNotUsedAgain(t *testing.T) {
+	want := full()
+	b := encode(t, &want)
+	got := line.Line{Places: make([]line.Place, 0, 3)}
+	room := got.Places[:3]
+	if err := got.UnmarshalBinary(b); err != nil || &got.Places[0] != &room[0] {
+		t.Fatalf("%v: a new slice was made", err)
+	}
+}
+
+func TestWhatIsNoLineIsReadAsOne(t *testing.T) {
+	whole := encode(t, func() *line.Line { l := full(); return &l }())
+	bad := map[string][]byte{
+		"nothing":         {},
+		"another version": append([]byte{2}, whole[1:]...),
+		"more behind it":  append(whole[:len(whole):len(whole)], 0),
+		"many claims":     {1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
+		"endless number":  {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+	}
+	for n := range whole {
+		bad["cut off"] = whole[:n]
+		var l line.Line
+		if err := l.UnmarshalBinary(whole[:n]); !errors.Is(err, line.ErrEncoding) {
+			t.Fatalf("cut off after %d bytes: %v", n, err)
+		}
+	}
+	for what, change := range map[string]func(*line.Line){
+		"no units":                  func(l *line.Line) { l.Places[0].Units = 0 },
+		"more units than the limit": func(l *line.Line) { l.Places[2].Units = 6 },
+		"tickets that fall":         func(l *line.Line) { l.Places[1].Ticket = 7 },
+		"a ticket nobody gave":      func(l *line.Line) { l.Last = 299 },
+		"a ticket beyond the bound": func(l *line.Line) { l.Last = engine.MaxTicket + 1 },
+		"more held than the limit":  func(l *line.Line) { l.Places[2].Held = true },
+		"a holder behind one that waits": func(l *line.Line) {
+			l.Limit, l.Places[0].Held = 10, false
+		},
+	} {
+		l := full()
+		change(&l)
+		bad[what] = encode(t, &l)
+	}
+	for what, b := range bad {
+		l := full()
+		if err := l.UnmarshalBinary(b); !errors.Is(err, line.ErrEncoding) || !reflect.DeepEqual(l, line.Line{}) {
+			t.Errorf("%s: %v, %+v", what, err, l)
+		}
+	}
+}
+
+// Whatever is read can be worked with.
+func FuzzStoredLine(f *testing.F) {
+	l := full()
+	b, _ := l.AppendBinary(nil)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var l line.Line
+		if l.UnmarshalBinary(b) != nil {
+			return
+		}
+		l.Depart(0, lockName, func(string) bool { return false })
+		sum := int64(0)
+		for _, c := range l.View(0, lockName).Claims {
+			if sum += int64(c.Units); c.State == engine.Held && sum > int64(l.Limit) {
+				t.Fatalf("%d of %d are held", sum, l.Limit)
+			}
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package linestore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+// operation is one operation on one line, and what came of its last attempt.
+type operation struct {
+	run func(*Cell, *operation) // sets claims, notes and err; called anew for every attempt
+
+	join   *engine.Request // it is a Join
+	leaves bool            // every claim in the answer says how a Leave found it
+	renews bool            // asks after more clients than a Join does: renewals are the floor
+	looks  bool            // asks after everybody: somebody is known to have died
+	tells  bool            // tells every holder what it is, known or not
+
+	outcome
+	ran bool
+	one [1]engine.Claim // where the usual answer stands
+}
+
+// outcome is what came of one attempt.
+type outcome struct {
+	claims []engine.Claim
+	notes  []line.Note
+	await  []death
+	err    error // the operation was refused
+	now    time.Duration
+}
+
+// answers makes room for n claims.
+func (op *operation) answers(n int) {
+	if op.claims = op.one[:]; n != 1 {
+		op.claims = make([]engine.Claim, n)
+	}
+}
+
+func isRefused(err error) bool { return errors.Is(err, engine.ErrRefused) }
+
+// update is one operation of a caller: change, unless the engine is closed.
+func (e *Engine) update(ctx context.Context, name string, op *operation) ([]engine.Claim, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	return e.change(ctx, name, op)
+}
+
+// change applies one operation to one line and then, because only then it
+// counts, tells those concerned. Whoever dies in between has told nobody;
+// renewals are the floor.
+func (e *Engine) change(ctx context.Context, name string, op *operation) ([]engine.Claim, error) {
+	err := e.store.Change(ctx, name, func(c *Cell) error { return e.attempt(c, op) })
+	if err != nil {
+		return nil, err
+	}
+	for i := range op.notes {
+		e.send(&op.notes[i])
+	}
+	for _, d := range op.await {
+		e.lives.Await(d.client, name, d.until)
+	}
+	if e.poll > 0 {
+		e.advise(op.claims)
+	}
+	e.mine.learn(op)
+	return op.claims, op.err
+}
+
+// attempt is one call of a change. What it returns is nil if the cell is to be
+// stored, also for an operation that was refused after others have left.
+func (e *Engine) attempt(c *Cell, op *operation) error {
+	var before *outcome // of an attempt that may have been stored
+	if c.Again && op.ran {
+		o := op.outcome
+		o.claims = slices.Clone(o.claims)
+		before = &o
+	}
+	op.ran = true
+	died := e.apply(c, op)
+	if before != nil {
+		op.mend(c, before)
+	}
+	if op.err != nil && len(op.notes) == 0 && !died {
+		return op.err
+	}
+	return nil
+}
+
+// mend corrects an answer by what came of the attempt before, which may have
+// been stored but told nobody: what it would have told is told if it is so, an
+// Evict that finds nothing any more may have ended the claim itself, and a
+// Leave says what that attempt found.
+func (op *operation) mend(c *Cell, before *outcome) {
+	for _, n := range before.notes {
+		same := func(id engine.ID) bool { return id == n.Claim.ID }
+		if slices.ContainsFunc(op.notes, func(n line.Note) bool { return same(n.Claim.ID) }) ||
+			slices.ContainsFunc(op.claims, func(c engine.Claim) bool { return same(c.ID) }) {
+			continue
+		}
+		i := slices.IndexFunc(c.Line.Places, func(p line.Place) bool { return same(p.ID) })
+		if n.Claim.State == engine.Gone || i >= 0 && c.Line.Places[i].Held && !c.Line.Places[i].Evicted {
+			op.notes = append(op.notes, n)
+		}
+	}
+	if errors.Is(op.err, engine.ErrNoClaim) && before.err == nil {
+		op.err = nil
+	}
+	if !op.leaves {
+		return
+	}
+	for i := range op.claims {
+		if c, b := &op.claims[i], &before.claims[i]; c.State == engine.Gone && !c.Evicted {
+			*c = *b
+		}
+	}
+}
+
+// advise says when to look again where nobody is told anything.
+func (e *Engine) advise(cs []engine.Claim) {
+	for i := range cs {
+		if c := &cs[i]; c.State == engine.Waiting {
+			most := pollOthers * e.poll
+			if c.Look > 0 { // the first waiter
+				most = min(e.poll, c.Look)
+			}
+			c.Look = most
+		}
+	}
+}

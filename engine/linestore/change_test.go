@@ -1,0 +1,291 @@
+package linestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/linestore"
+)
+
+// once has the next Change make one attempt first.
+func (w *world) once(kept, unsure bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = func(_ string, try func(kept, unsure bool) error) {
+		w.before = nil
+		_ = try(kept, unsure)
+	}
+}
+
+func TestALeaveThatMayHaveHappenedSaysItFoundNothing(t *testing.T) {
+	w := newWorld()
+	a, b := open(t, w), open(t, w)
+	heard := told(t, b)
+	first := join(t, a, want("n"), engine.Held)
+	second := join(t, b, want("n"), engine.Waiting)
+	w.once(true, true)
+	drop(t, a, first, engine.Held)
+	hears(t, heard, second.ID, engine.Held) // the attempt that left told nobody
+	// A conflict is another matter: that attempt never happened.
+	w.once(false, false)
+	drop(t, b, second, engine.Held)
+	drop(t, b, second, engine.Gone)
+}
+
+func TestAnEvictThatMayHaveHappenedFindsNoClaim(t *testing.T) {
+	for _, now := range []bool{false, true} {
+		w := newWorld()
+		a, b := open(t, w), open(t, w)
+		heardA, heardB := told(t, a), told(t, b)
+		first := join(t, a, want("n"), engine.Held)
+		second := join(t, b, want("n"), engine.Waiting)
+		w.once(true, true)
+		if err := b.Evict(t.Context(), "n", first.Ticket, now); err != nil {
+			t.Fatalf("at once %v: %v", now, err)
+		}
+		if c := hears(t, heardA, first.ID, engine.Gone); !c.Evicted {
+			t.Fatal("told that it is gone, and not that it was evicted")
+		}
+		if now {
+			hears(t, heardB, second.ID, engine.Held)
+		}
+		if err := b.Evict(t.Context(), "n", first.Ticket+1000, now); !errors.Is(err, engine.ErrNoClaim) {
+			t.Fatalf("no claim has that ticket, and Evict says %v", err)
+		}
+	}
+}
+
+// What a claim was told for an attempt that never happened would be untrue.
+func TestAnAttemptThatWasNotStoredIsTold(t *testing.T) {
+	w := newWorld()
+	a, b, c := open(t, w), open(t, w), open(t, w)
+	heard := told(t, b)
+	first := join(t, a, want("n"), engine.Held)
+	second := join(t, b, want("n"), engine.Waiting)
+	w.mu.Lock()
+	w.before = func(_ string, try func(kept, unsure bool) error) {
+		w.before = nil
+		_ = try(false, true) // leaves, so that the second holds; but is lost
+	}
+	w.refuse = func(string) error { w.refuse = nil; return errBroken }
+	w.mu.Unlock()
+	if _, err := a.Leave(t.Context(), []engine.Claim{first}); !errors.Is(err, errBroken) {
+		t.Fatalf("Leave says %v", err)
+	}
+	join(t, c, want("other"), engine.Held)
+	b.PostAll() // comes after whatever was told
+	for {
+		n := <-heard
+		if n.Name == "" {
+			break
+		}
+		if n.ID == second.ID {
+			t.Fatalf("told %v by a call that came to nothing", n.State)
+		}
+	}
+	drop(t, a, first, engine.Held)
+	hears(t, heard, second.ID, engine.Held)
+}
+
+func TestARefusalIsStored(t *testing.T) {
+	w := newWorld()
+	a := open(t, w)
+	join(t, a, want("n"), engine.Held)
+	w.mu.Lock()
+	before := w.cells["n"]
+	w.mu.Unlock()
+	r := want("n")
+	r.Units, r.Limit = 1, 3
+	if _, err := a.Join(t.Context(), r); !errors.Is(err, engine.ErrLimit) {
+		t.Fatalf("another limit: %v", err)
+	}
+	if err := a.Evict(t.Context(), "m", 1, false); !errors.Is(err, engine.ErrNoClaim) {
+		t.Fatalf("Evict of nothing: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(w.cells["n"], before) || len(w.cells) != 1 {
+		t.Fatal("a refused call left something")
+	}
+}
+
+// An error of the store is "nothing learned", whatever the attempts came to.
+func TestAnErrorOfTheStoreIsAnAnswer(t *testing.T) {
+	w := newWorld()
+	a := open(t, w)
+	w.refuse = func(name string) error {
+		if name == "b" {
+			return errBroken
+		}
+		return nil
+	}
+	var rs []engine.Renewal
+	for _, name := range []string{"a", "b", "c", "a"} {
+		rs = append(rs, engine.Renewal{Name: name, ID: engine.NewID(), Want: time.Second})
+	}
+	cs, err := a.Renew(t.Context(), rs)
+	if !errors.Is(err, errBroken) || len(cs) != 2 || cs[0].ID != rs[0].ID || cs[1].ID != rs[3].ID {
+		t.Fatalf("Renew of a, b, c, a says %v, %v; want what was learned of a", cs, err)
+	}
+	if _, err := a.Join(t.Context(), want("b")); !errors.Is(err, errBroken) {
+		t.Fatalf("Join says %v", err)
+	}
+}
+
+func TestABatchCostsAChangePerClaim(t *testing.T) {
+	w := newWorld()
+	a := open(t, w)
+	var rs []engine.Renewal
+	var cs []engine.Claim
+	for i := range 1000 {
+		r := shared(fmt.Sprint("n", i%2))
+		cs = append(cs, join(t, a, r, engine.Held))
+		rs = append(rs, engine.Renewal{Name: r.Name, ID: r.ID, Want: time.Minute})
+	}
+	w.calls = 0
+	got, err := a.Renew(t.Context(), rs)
+	if err != nil || len(got) != len(rs) || w.calls != 2 {
+		t.Fatalf("1,000 renewals of two names: %d answers, %d changes, %v", len(got), w.calls, err)
+	}
+	gone, err := a.Leave(t.Context(), cs)
+	if err != nil || len(gone) != len(cs) || w.calls != 4 {
+		t.Fatalf("1,000 claims of two names left: %d answers, %d changes, %v", len(gone), w.calls, err)
+	}
+}
+
+func TestABatchBeyondItsBoundOrWithABadNameIsHalfDone(t *testing.T) {
+	w := newWorld()
+	a := open(t, w)
+	c := join(t, a, want("n"), engine.Held)
+	for what, cs := range map[string][]engine.Claim{
+		"too many":   make([]engine.Claim, engine.MaxBatch+1),
+		"a bad name": {c, {Name: "a\x00b", ID: engine.NewID()}},
+		"no name":    {{ID: engine.NewID()}},
+	} {
+		if got, err := a.Leave(t.Context(), cs); !errors.Is(err, engine.ErrRefused) || len(got) > 0 {
+			t.Errorf("%s: %d answers, %v", what, len(got), err)
+		}
+	}
+	if got, err := a.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: c.ID, Want: time.Hour}, {Name: "n", ID: c.ID}}); !errors.Is(err, engine.ErrRefused) || len(got) > 0 {
+		t.Errorf("no TTL: %d answers, %v", len(got), err)
+	}
+	if l, _ := a.Line(t.Context(), "n"); len(l.Claims) != 1 || l.Claims[0].TTL != time.Minute {
+		t.Fatalf("the line is %+v", l)
+	}
+}
+
+// Where nobody is told, the first waiter looks often and the others seldom.
+func TestAWaiterIsNeitherToldNorAdvised(t *testing.T) {
+	w := newWorld()
+	w.mute = true
+	a := open(t, w)
+	held := join(t, a, want("n"), engine.Held)
+	first, second := join(t, a, want("n"), engine.Waiting), join(t, a, want("n"), engine.Waiting)
+	if held.Look != 0 || first.Look != 10*time.Millisecond || second.Look != 200*time.Millisecond {
+		t.Fatalf("told to look after %v, %v and %v", held.Look, first.Look, second.Look)
+	}
+	w.Sleep(time.Minute - time.Millisecond)
+	cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: first.ID, Want: time.Minute}})
+	if err != nil || cs[0].Look != time.Millisecond {
+		t.Fatalf("the holder ends in a millisecond, and Look is %v, %v", cs[0].Look, err)
+	}
+}
+
+func TestInspectionReadsOnePageOnly(t *testing.T) {
+	w := newWorld()
+	w.page = 2
+	a := open(t, w)
+	for _, name := range []string{"a", "b1", "b2", "b3", "b4", "b5", "c"} {
+		join(t, a, want(name), engine.Held)
+	}
+	if got := fmt.Sprint(names(t, a, "b")); got != "[b11 b21 b31 b41 b51]" {
+		t.Fatalf("lines that begin with b: %v", got)
+	}
+	for range a.Lines(t.Context(), "") {
+		_ = a.Close() // must not wait for this loop
+		break
+	}
+}
+
+func TestTheStoreMayDenyWhatTheLineHas(t *testing.T) {
+	g := open(t, newWorld()).Guarantees()
+	if g.Order != engine.FIFO || g.Modes != engine.Exclusive|engine.Shared|engine.Units || !g.SeesWaiters {
+		t.Fatalf("declared: %+v", g)
+	}
+}
+
+func TestClientsHaveOneName(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		c := linestore.NewClient()
+		if len(c) != 13 || seen[c] {
+			t.Fatalf("client %q", c)
+		}
+		seen[c] = true
+	}
+}
+
+// A Join that is under way while its client is closed is given up by Close,
+// which waits for it.
+func TestAJoinThatMeetsCloseStaysInLine(t *testing.T) {
+	w := newWorld()
+	a, b := w.open(), open(t, w)
+	entered, go_ := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	w.enter = func() {
+		if first.CompareAndSwap(false, true) {
+			close(entered)
+			<-go_
+		}
+	}
+	joined := make(chan error, 1)
+	go func() {
+		_, err := a.Join(context.Background(), want("n"))
+		joined <- err
+	}()
+	<-entered
+	closed := make(chan error, 1)
+	go func() { closed <- a.Close() }()
+	select {
+	case <-closed:
+		t.Fatal("Close did not wait for a Join under way")
+	case <-time.After(50 * time.Millisecond): // what it would need to leave too early
+	}
+	close(go_)
+	if err := <-joined; err != nil {
+		t.Fatalf("Join: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	join(t, b, want("n"), engine.Held)
+}
+
+func TestCloseLeavesWhatIsDetachedOrNotItsOwn(t *testing.T) {
+	w := newWorld()
+	a, b := w.open(), open(t, w)
+	r := shared("n")
+	r.Detached = true
+	join(t, a, r, engine.Held)
+	join(t, a, shared("n"), engine.Held)
+	join(t, b, shared("n"), engine.Held)
+	evicted := join(t, a, want("marked"), engine.Held)
+	if err := b.Evict(t.Context(), "marked", evicted.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	if cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: "marked", ID: evicted.ID, Want: time.Minute}}); err != nil || !cs[0].Evicted {
+		t.Fatalf("Renew of a marked claim: %v, %v", cs, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(names(t, b, "")); got != "[n2]" {
+		t.Fatalf("in line after Close: %v, want the detached claim, the other client's, and no marked holder", got)
+	}
+}

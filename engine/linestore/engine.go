@@ -1,0 +1,263 @@
+package linestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+)
+
+// Options are the choices of an Engine. Nil means the defaults.
+type Options struct {
+	// Poll, unless 0, says that notes do not reach other clients, and how long
+	// the first waiter of a line should wait before it looks again; those
+	// behind it are told to wait pollOthers times that.
+	Poll time.Duration
+}
+
+const pollOthers = 20
+
+// Engine is one client of a store.
+type Engine struct {
+	client     string
+	store      Store
+	lives      Lives // the store, if it has them, else nil
+	guarantees engine.Guarantees
+	poll       time.Duration
+
+	gate   sync.RWMutex // read: a method runs. Written once, by Close
+	closed bool         // under gate
+	end    context.Context
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup // goroutines of look
+
+	mine claims
+	mail mailbox
+
+	mu      sync.Mutex
+	looking map[string]bool // names somebody is about to look at
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// New makes the engine of one client. client names it in lines and to Tell: it
+// must be unlike that of every client the store ever had, see [NewClient]. The
+// engine closes the store.
+func New(client string, s Store, o *Options) *Engine {
+	g := s.Guarantees()
+	g.Order, g.SeesWaiters = engine.FIFO, true
+	g.Modes = engine.Exclusive | engine.Shared | engine.Units
+	e := &Engine{client: client, store: s, guarantees: g, looking: map[string]bool{}}
+	e.lives, _ = s.(Lives)
+	if o != nil {
+		e.poll = o.Poll
+	}
+	e.end, e.stop = context.WithCancel(context.Background())
+	e.mail.wake = make(chan struct{}, 1)
+	return e
+}
+
+// NewClient draws a name for a client: 64 random bits as 13 lower-case letters
+// and digits.
+func NewClient() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+}
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := r.Check(); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := e.guarantees.Check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if !r.Detached {
+		e.mine.expect(r.ID, r.Name) // before it is in line: Close must not overlook it
+	}
+	cs, err := e.update(ctx, r.Name, &operation{join: &r, run: func(c *Cell, op *operation) {
+		op.answers(1)
+		op.claims[0], op.notes, op.err = c.Line.Join(c.Now, c.Micros, e.client, r)
+	}})
+	if err != nil {
+		if isRefused(err) {
+			e.mine.forget(r.ID) // any other error: it may be in line
+		}
+		return engine.Claim{}, err
+	}
+	if r.Replaces != (engine.ID{}) {
+		e.mine.forget(r.Replaces)
+	}
+	return cs[0], nil
+}
+
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	for i := range rs {
+		if err := engine.CheckTTL(rs[i].Want); err != nil {
+			return nil, err
+		}
+	}
+	return batch(rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
+		return e.update(ctx, name, &operation{renews: true, run: func(c *Cell, op *operation) {
+			op.answers(len(rs))
+			for i, r := range rs {
+				var notes []line.Note
+				op.claims[i], notes = c.Line.Renew(c.Now, r)
+				op.notes = append(op.notes, notes...)
+			}
+		}})
+	})
+}
+
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	return batch(cs, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
+		return e.update(ctx, name, leaving(cs))
+	})
+}
+
+func leaving(cs []engine.Claim) *operation {
+	return &operation{leaves: true, run: func(c *Cell, op *operation) {
+		op.answers(len(cs))
+		for i := range cs {
+			var notes []line.Note
+			op.claims[i], notes = c.Line.Leave(c.Now, c.Name, cs[i].ID)
+			op.notes = append(op.notes, notes...)
+		}
+	}}
+}
+
+// Evict implements [engine.Engine].
+func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	_, err := e.update(ctx, name, &operation{run: func(c *Cell, op *operation) {
+		op.notes, op.err = c.Line.Evict(c.Now, c.Name, ticket, now)
+	}})
+	return err
+}
+
+// Line implements [engine.Engine].
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	if err := engine.CheckName(name); err != nil {
+		return engine.Line{}, err
+	}
+	if err := e.enter(ctx); err != nil {
+		return engine.Line{}, err
+	}
+	defer e.leave()
+	c, err := e.store.Read(ctx, name)
+	if err != nil {
+		return engine.Line{}, err
+	}
+	return e.view(name, &c), nil
+}
+
+// view shows a cell as the next change will find it: without the dead.
+func (e *Engine) view(name string, c *Cell) engine.Line {
+	if e.lives != nil {
+		dead := map[string]bool{}
+		c.Line.Depart(c.Now, name, func(client string) bool {
+			is, asked := dead[client]
+			if !asked {
+				is = e.isDead(client)
+				dead[client] = is
+			}
+			return is
+		})
+	}
+	return c.Line.View(c.Now, name)
+}
+
+// Lines implements [engine.Engine].
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		for after := ""; ; {
+			lines, next, err := e.page(ctx, prefix, after)
+			for _, l := range lines {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(engine.Line{}, err)
+				return
+			}
+			if next == "" {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+// page is what Lines asks the store for at a time. What the caller does with
+// the lines must not hold up Close.
+func (e *Engine) page(ctx context.Context, prefix, after string) (lines []engine.Line, next string, err error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, "", err
+	}
+	defer e.leave()
+	cells, next, err := e.store.Cells(ctx, prefix, after)
+	for i := range cells {
+		if l := e.view(cells[i].Name, &cells[i]); len(l.Claims) > 0 {
+			lines = append(lines, l)
+		}
+	}
+	return lines, next, err
+}
+
+// enter lets a method run, unless its context has ended or the engine is closed.
+func (e *Engine) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e.gate.RLock()
+	if e.closed {
+		e.gate.RUnlock()
+		return engine.ErrClosed
+	}
+	return nil
+}
+
+func (e *Engine) leave() { e.gate.RUnlock() }
+
+// closeTime bounds how long Close gives claims up.
+const closeTime = 2 * time.Second
+
+// Close implements [engine.Engine]. It waits for calls under way, which end with
+// their contexts; then nobody can join any more, and it gives up what is left,
+// for at most two seconds. The error is the store's.
+func (e *Engine) Close() error {
+	e.gate.Lock()
+	if e.closed {
+		e.gate.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.gate.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	left := e.mine.all()
+	_, _ = batchOf(left, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
+		return e.change(ctx, name, leaving(cs)) // what cannot be left ends by its TTL
+	})
+	e.mu.Lock()
+	e.stop() // under mu: lookSoon begins nothing after it
+	e.mu.Unlock()
+	e.tasks.Wait()
+	return e.store.Close()
+}

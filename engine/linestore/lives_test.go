@@ -1,0 +1,271 @@
+package linestore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/linestore"
+)
+
+// silently: the client dies, and nobody is told of it.
+func (w *world) silently(e *linestore.Engine) {
+	died := w.of(e).name
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead[died] = true
+}
+
+func living() *world {
+	w := newWorld()
+	w.mortal = true
+	return w
+}
+
+// awaited is whom a client awaits in n.
+func (w *world) awaited(e *linestore.Engine, by ...*linestore.Engine) string {
+	c, s := w.of(e), ""
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, other := range by {
+		for _, o := range w.clients {
+			if o.engine == other && c.awaits[o.name]["n"] > w.now {
+				s += fmt.Sprint(i)
+			}
+		}
+	}
+	return s
+}
+
+func TestADeadHolderKeepsTheName(t *testing.T) {
+	limited := want("n")
+	limited.Units, limited.Limit = 1, 3
+	nowait := want("n")
+	nowait.NoWait = true
+	for what, r := range map[string]engine.Request{"who would wait": want("n"), "who does not wait": nowait, "another limit": limited} {
+		t.Run(what, func(t *testing.T) {
+			w := living()
+			a, b := w.open(), open(t, w)
+			join(t, a, want("n"), engine.Held)
+			w.silently(a)
+			join(t, b, r, engine.Held)
+		})
+	}
+}
+
+// A refusal stands although somebody dead has left the line for it, and what
+// the dead one's leaving has changed counts and is told.
+func TestARefusedRequestUndoesADeath(t *testing.T) {
+	w := living()
+	a, b, c := w.open(), open(t, w), open(t, w)
+	heard := told(t, b)
+	join(t, a, want("n"), engine.Held)
+	waits := join(t, b, want("n"), engine.Waiting)
+	w.silently(a)
+	r := want("n")
+	r.Units, r.Limit = 1, 3
+	if _, err := c.Join(t.Context(), r); err == nil {
+		t.Fatal("two limits in one line")
+	}
+	hears(t, heard, waits.ID, engine.Held)
+	drop(t, b, waits, engine.Held)
+}
+
+// Who becomes held must be alive: a hand-over passes the dead by.
+func TestTheDeadAreHandedTheName(t *testing.T) {
+	w := living()
+	a, b, c := open(t, w), w.open(), open(t, w)
+	heard := told(t, c)
+	first := join(t, a, want("n"), engine.Held)
+	join(t, b, want("n"), engine.Waiting)
+	third := join(t, c, want("n"), engine.Waiting)
+	w.silently(b)
+	drop(t, a, first, engine.Held)
+	hears(t, heard, third.ID, engine.Held)
+}
+
+// A waiter is renewed: it then asks after several of those ahead of it.
+func TestARenewalAsksAfterNobody(t *testing.T) {
+	w := living()
+	a, b, c := w.open(), w.open(), open(t, w)
+	join(t, a, shared("n"), engine.Held)
+	join(t, b, shared("n"), engine.Held)
+	waits := join(t, c, want("n"), engine.Waiting)
+	w.silently(a)
+	w.silently(b)
+	cs, err := c.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: waits.ID, Want: time.Minute}})
+	if err != nil || cs[0].State != engine.Held {
+		t.Fatalf("both holders are dead, and the waiter is %v, %v", cs, err)
+	}
+}
+
+// A holder for whom nobody alive waits is not contended.
+func TestTheDeadContend(t *testing.T) {
+	w := living()
+	a, b := open(t, w), w.open()
+	holds := join(t, a, want("n"), engine.Held)
+	join(t, b, want("n"), engine.Waiting)
+	w.silently(b)
+	cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: holds.ID, Want: time.Minute}})
+	if err != nil || cs[0].State != engine.Held || cs[0].Contended {
+		t.Fatalf("only a dead client waits, and the holder hears %+v, %v", cs, err)
+	}
+}
+
+// A name nobody waits for costs no question.
+func TestAnUncontendedNameAsksAfterItsClients(t *testing.T) {
+	w := living()
+	a, b := open(t, w), open(t, w)
+	held := join(t, a, shared("n"), engine.Held)
+	other := join(t, b, shared("n"), engine.Held)
+	if _, err := a.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: held.ID, Want: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	drop(t, a, held, engine.Held)
+	drop(t, b, other, engine.Held)
+	if len(w.asked) > 0 {
+		t.Fatalf("asked %v", w.asked)
+	}
+}
+
+// One who waits asks after a few, however long the line.
+func TestOneWaiterAsksAfterEverybody(t *testing.T) {
+	w := living()
+	a := open(t, w)
+	for range 100 {
+		join(t, open(t, w), shared("n"), engine.Held)
+	}
+	waits := join(t, a, want("n"), engine.Waiting) // tells a hundred, and asks after them
+	clear(w.asked)
+	if _, err := a.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: waits.ID, Want: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.asked); n == 0 || n > 20 {
+		t.Fatalf("a hundred hold, and one that waits asked after %d", n)
+	}
+}
+
+// The first waiter awaits the holders, the others the next one ahead.
+func TestNobodyAwaitsThoseAhead(t *testing.T) {
+	w := living()
+	a, b, c, d := open(t, w), open(t, w), open(t, w), open(t, w)
+	join(t, a, shared("n"), engine.Held)
+	join(t, b, shared("n"), engine.Held)
+	join(t, c, want("n"), engine.Waiting)
+	join(t, d, want("n"), engine.Waiting)
+	if got := w.awaited(c, a, b, c, d); got != "01" {
+		t.Errorf("the first waiter awaits %q, want both holders", got)
+	}
+	if got := w.awaited(d, a, b, c, d); got != "2" {
+		t.Errorf("the second waiter awaits %q, want the first", got)
+	}
+	if got := w.awaited(a, a, b, c, d); got != "" {
+		t.Errorf("a holder awaits %q", got)
+	}
+}
+
+// Whoever comes to have others ahead of it is asked to look, and awaits them.
+func TestAWaiterAwaitsOneWhoLeft(t *testing.T) {
+	w := living()
+	a, b, c, d := open(t, w), open(t, w), open(t, w), open(t, w)
+	told(t, d)
+	join(t, a, shared("n"), engine.Held)
+	join(t, b, want("n"), engine.Waiting)
+	middle := join(t, c, want("n"), engine.Waiting)
+	join(t, d, want("n"), engine.Waiting)
+	if got := w.awaited(d, a, b, c); got != "2" {
+		t.Fatalf("the last awaits %q", got)
+	}
+	drop(t, c, middle, engine.Waiting)
+	for range 10_000 {
+		if w.awaited(d, a, b, c) == "12" { // 2 until its time has passed
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("the one it awaited has left, and it awaits %q", w.awaited(d, a, b, c))
+}
+
+// A hand-over in a line of exclusive claims asks nobody to look.
+func TestAHandOverWakesThoseBehind(t *testing.T) {
+	w := living()
+	a, b, c := open(t, w), open(t, w), open(t, w)
+	heard := told(t, b)
+	first := join(t, a, want("n"), engine.Held)
+	second := join(t, b, want("n"), engine.Waiting)
+	join(t, c, want("n"), engine.Waiting)
+	join(t, open(t, w), want("n"), engine.Waiting)
+	w.mu.Lock()
+	w.calls = 0
+	w.mu.Unlock()
+	drop(t, a, first, engine.Held)
+	hears(t, heard, second.ID, engine.Held)
+	w.looks.Wait()
+	_ = c.Close() // waits for whatever it was asked to look at, and leaves
+	if w.calls != 2 {
+		t.Fatalf("a hand-over and a Leave cost %d changes", w.calls)
+	}
+}
+
+// Who died may have made others hold and told nobody: a look tells them again.
+func TestWhatTheDeadDidNotSayIsNeverSaid(t *testing.T) {
+	w := living()
+	a, b, c := w.open(), open(t, w), open(t, w)
+	heard := told(t, b)
+	first := join(t, a, want("n"), engine.Held)
+	second := join(t, b, want("n"), engine.Waiting)
+	third := join(t, c, want("n"), engine.Waiting)
+	w.mute = true // a leaves, and dies before it has told anybody
+	drop(t, a, first, engine.Held)
+	w.mute = false
+	w.kill(a)
+	if n := hears(t, heard, second.ID, engine.Held); !n.Contended {
+		t.Fatal("somebody waits behind it, and it was not told")
+	}
+	w.looks.Wait()
+	if err := b.Evict(t.Context(), "n", second.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	hears(t, heard, second.ID, engine.Gone)
+	if err := c.Look(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if n := hears(t, heard, second.ID, engine.Gone); !n.Evicted {
+		t.Fatal("a look tells a marked holder that it is gone, and not why")
+	}
+	drop(t, c, third, engine.Waiting)
+}
+
+func TestInspectionShowsTheDead(t *testing.T) {
+	w := living()
+	a, b := w.open(), open(t, w)
+	join(t, a, want("n"), engine.Held)
+	r := want("n")
+	r.Owner.Label = "alive"
+	join(t, b, r, engine.Waiting)
+	r.ID, r.Name, r.Detached = engine.NewID(), "m", true
+	join(t, a, r, engine.Held)
+	w.silently(a)
+	l, err := b.Line(t.Context(), "n")
+	if err != nil || len(l.Claims) != 1 || l.Claims[0].Owner.Label != "alive" || l.Claims[0].State != engine.Held {
+		t.Fatalf("the line is %+v, %v", l, err)
+	}
+	if got := fmt.Sprint(names(t, b, "")); got != "[m1 n1]" {
+		t.Fatalf("lines: %v; a detached claim outlives its client", got)
+	}
+}
+
+func TestAnEngineThatIsClosedLooks(t *testing.T) {
+	w := living()
+	a := w.open()
+	_ = a.Close()
+	a.Post(engine.Claim{Name: "n"})
+	a.PostAll()
+	if err := a.Look(t.Context(), "n"); err != engine.ErrClosed {
+		t.Fatalf("Look says %v", err)
+	}
+	if w.calls > 0 {
+		t.Fatal("a closed engine used its store")
+	}
+}

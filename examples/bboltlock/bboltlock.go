@@ -1,0 +1,241 @@
+// Package bboltlock is an engine in a bbolt file, and an example of how one is
+// made of any store with transactions: see package linestore.
+//
+// It is for a program that keeps its state in such a file anyway. bbolt lets one
+// process at a time open a file, so exclusion is among the clients of one
+// process; what the file adds is that tokens rise, and detached claims stay, over
+// crash and restart. Every call is a transaction, written through to the disk.
+//
+// Deadlines are counted by a clock that goes on while the file is open and stands
+// still while it is not: a detached claim never ends early, and may stay longer
+// by the time that nobody had the file open.
+package bboltlock
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"leasehold/engine"
+	"leasehold/engine/linestore"
+)
+
+var (
+	lines = []byte("lines") // bucket: name to line
+	meta  = []byte("meta")  // bucket: what follows
+	floor = []byte("floor") // no ticket of a line that was removed is above it
+	clock = []byte("clock") // the time, as of the last change
+)
+
+// DB is an open file. Its engines are closed before it.
+type DB struct {
+	file   *bbolt.DB
+	opened time.Time
+	base   time.Duration // the clock when it was opened
+
+	mu      sync.Mutex
+	clients map[string]*linestore.Engine
+	swept   []byte // the last name the sweep looked at
+}
+
+// Open opens the file, which is made if it is not there. It fails if another
+// process has it open still after a second.
+func Open(path string) (*DB, error) {
+	file, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		return nil, fmt.Errorf("bboltlock: %s (no other process may have it open): %w", path, err)
+	}
+	d := &DB{file: file, opened: time.Now(), clients: map[string]*linestore.Engine{}}
+	err = file.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(lines)
+		if err == nil {
+			_, err = tx.CreateBucketIfNotExists(meta)
+		}
+		d.base = time.Duration(number(tx, clock))
+		return err
+	})
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("bboltlock: %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Close closes the file.
+func (d *DB) Close() error { return d.file.Close() }
+
+// Engine makes one more client.
+func (d *DB) Engine() *linestore.Engine {
+	name := linestore.NewClient()
+	e := linestore.New(name, client{d, name}, nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clients[name] = e
+	return e
+}
+
+func (d *DB) engineOf(client string) *linestore.Engine {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.clients[client]
+}
+
+// client is the file as one client sees it.
+type client struct {
+	*DB
+	name string
+}
+
+var _ linestore.Lives = client{}
+
+func (c client) Guarantees() engine.Guarantees {
+	return engine.Guarantees{
+		Fencing:      engine.FencingAlways,
+		Failover:     engine.FailoverNone,
+		Scope:        engine.ScopeProcess,
+		CrashRelease: engine.CrashAtOnce,
+		Detach:       true,
+	}
+}
+
+// Change is one transaction: bbolt runs one at a time, and has it on the disk
+// before it returns.
+func (c client) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
+	return c.file.Update(func(tx *bbolt.Tx) error {
+		if err := ctx.Err(); err != nil {
+			return err // it may have waited for others
+		}
+		cell, err := c.load(tx, []byte(name))
+		if err != nil {
+			return err
+		}
+		if err := change(&cell); err != nil {
+			return err
+		}
+		if err := put(tx, clock, uint64(cell.Now)); err != nil {
+			return err
+		}
+		if err := save(tx, &cell); err != nil {
+			return err
+		}
+		return c.sweep(tx)
+	})
+}
+
+func (d *DB) load(tx *bbolt.Tx, name []byte) (linestore.Cell, error) {
+	cell := linestore.Cell{Name: string(name), Now: d.base + time.Since(d.opened), Micros: uint64(time.Now().UnixMicro())}
+	stored := tx.Bucket(lines).Get(name)
+	if stored == nil {
+		cell.Line.Last = number(tx, floor)
+		return cell, nil
+	}
+	return cell, cell.Line.UnmarshalBinary(stored)
+}
+
+func save(tx *bbolt.Tx, cell *linestore.Cell) error {
+	name := []byte(cell.Name)
+	if !cell.Line.Empty(cell.Now) {
+		b, err := cell.Line.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(lines).Put(name, b)
+	}
+	if err := put(tx, floor, max(number(tx, floor), cell.Line.Last)); err != nil {
+		return err
+	}
+	return tx.Bucket(lines).Delete(name)
+}
+
+// sweep looks at the next two lines, so that those in which all claims have
+// expired do not pile up: a change adds one line at most.
+func (d *DB) sweep(tx *bbolt.Tx) error {
+	for range 2 {
+		at := tx.Bucket(lines).Cursor()
+		name, _ := at.Seek(d.swept)
+		if bytes.Equal(name, d.swept) && name != nil {
+			name, _ = at.Next()
+		}
+		d.swept = bytes.Clone(name) // nil at the end: it then begins again
+		if name == nil {
+			return nil
+		}
+		cell, err := d.load(tx, d.swept)
+		if err != nil {
+			return err
+		}
+		if cell.Line.Empty(cell.Now) {
+			if err := save(tx, &cell); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c client) Read(_ context.Context, name string) (cell linestore.Cell, err error) {
+	err = c.file.View(func(tx *bbolt.Tx) error {
+		cell, err = c.load(tx, []byte(name))
+		return err
+	})
+	return cell, err
+}
+
+func (c client) Cells(_ context.Context, prefix, after string) (cells []linestore.Cell, next string, err error) {
+	const page = 1000
+	err = c.file.View(func(tx *bbolt.Tx) error {
+		at := tx.Bucket(lines).Cursor()
+		for name, _ := at.Seek([]byte(max(prefix, after))); bytes.HasPrefix(name, []byte(prefix)) && name != nil; name, _ = at.Next() {
+			if string(name) == after {
+				continue
+			}
+			cell, err := c.load(tx, name)
+			if err != nil {
+				return err
+			}
+			if cells = append(cells, cell); len(cells) == page {
+				next = cell.Name
+				return nil
+			}
+		}
+		return nil
+	})
+	return cells, next, err
+}
+
+func (c client) Tell(client string, note engine.Claim) {
+	if e := c.engineOf(client); e != nil {
+		e.Post(note)
+	}
+}
+
+// Dead: nobody else can have the file open, so who is not of this process has
+// ended.
+func (c client) Dead(client string) bool { return c.engineOf(client) == nil }
+
+// Await has nothing to wait for: a client of this process ends by Close, which
+// leaves the line and tells who is next.
+func (c client) Await(string, string, time.Duration) {}
+
+func (c client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clients, c.name)
+	return nil
+}
+
+func number(tx *bbolt.Tx, key []byte) uint64 {
+	if b := tx.Bucket(meta).Get(key); len(b) == 8 {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+func put(tx *bbolt.Tx, key []byte, n uint64) error {
+	return tx.Bucket(meta).Put(key, binary.BigEndian.AppendUint64(nil, n))
+}

@@ -1,0 +1,13 @@
+module leasehold/examples/bboltlock
+
+go 1.26.0
+
+require (
+	go.etcd.io/bbolt v1.5.0
+	go.uber.org/goleak v1.3.0
+	leasehold v0.0.0
+)
+
+require golang.org/x/sys v0.49.0 // indirect
+
+replace leasehold => ../../
