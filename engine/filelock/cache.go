@@ -3,6 +3,7 @@ package filelock
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 )
 
@@ -15,6 +16,7 @@ func (c *cells) hold(name string) *record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.records[name]
+	delete(c.spent, name)
 	if r == nil {
 		r = newRecord(c.lines, name, fileName(name))
 		c.records[name] = r
@@ -69,18 +71,83 @@ func (c *cells) end(r *record) {
 	<-c.working
 }
 
+// maxSpent is how many names a client leaves for a sweep, that nobody is in line
+// of and whose record it has closed. To found a record costs a hundred times
+// what it costs to open one, so a few hundred names that are used in turns
+// should keep theirs.
+const maxSpent = 256
+
+// spent is a name that this client has used and may remove.
+type spent struct {
+	file string
+	last uint64 // its last ticket, when this client closed it
+	used uint64 // as of the record
+}
+
 // makeRoom comes before another record is opened. If as many as may be are
-// open and idle, it closes the half that was used longest ago, and removes
-// those of them in which nobody is in line: a name that is used once costs
-// nothing soon after, and who makes many pays for it. An error leaves them to
-// a sweep; it is one that the caller's own work meets too.
+// open and idle, it closes the half that was used longest ago; and of the names
+// closed so far in which nobody was in line, it removes those beyond maxSpent:
+// a name that is used once costs nothing soon after, and who makes many pays
+// for it. An error leaves them to a sweep; it is one that the caller's own work
+// meets too.
 //
 // It comes before the work and not after it, so that the time it takes is not
 // the time of a claim that was just granted.
 func (c *cells) makeRoom(ctx context.Context) {
-	if old := c.dropIdle(c.most); len(old) > 0 {
-		_ = c.discard(ctx, old)
+	c.spend(c.dropIdle(c.most))
+	if old := c.takeSpent(maxSpent); len(old) > 0 {
+		_ = c.removeSpent(ctx, old)
 	}
+}
+
+// spend closes records of the caller's own.
+func (c *cells) spend(rs []*record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range rs {
+		if len(r.state.line.Places) == 0 && c.records[r.name] == nil {
+			c.spent[r.name] = spent{r.file, r.state.line.Last, r.used}
+		}
+		r.shut()
+	}
+}
+
+// takeSpent takes all but so many of the names that may be removed: those that
+// were used longest ago.
+func (c *cells) takeSpent(most int) (old []spent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spent) <= most {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(c.spent), func(a, b string) int { return cmp.Compare(c.spent[a].used, c.spent[b].used) })
+	for _, name := range names[:len(names)-most] {
+		old = append(old, c.spent[name])
+		delete(c.spent, name)
+	}
+	return old
+}
+
+// removeSpent removes names, unless somebody is in line there by now. One rise
+// of the floor serves all of them.
+func (c *cells) removeSpent(ctx context.Context, names []spent) error {
+	floor := uint64(0)
+	for _, s := range names {
+		floor = max(floor, s.last)
+	}
+	if err := c.raiseFloor(ctx, floor); err != nil {
+		return err
+	}
+	c.step("floor raised")
+	for _, s := range names {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := c.removeRecord(s.file, floor, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // closeIdle closes whatever is open and idle, since the process has no
@@ -117,29 +184,4 @@ func (c *cells) dropIdle(most int) (old []*record) {
 	}
 	c.idles -= len(old)
 	return old
-}
-
-// discard closes records of the caller's own and removes those in which nobody
-// is in line. One rise of the floor serves all of them.
-func (c *cells) discard(ctx context.Context, rs []*record) error {
-	floor, any := uint64(0), false
-	for _, r := range rs {
-		if len(r.state.line.Places) == 0 {
-			floor, any = max(floor, r.state.line.Last), true
-		}
-	}
-	var err error
-	if any {
-		if err = c.raiseFloor(ctx, floor); err == nil {
-			c.step("floor raised")
-		}
-	}
-	for _, r := range rs {
-		if err == nil && len(r.state.line.Places) == 0 && ctx.Err() == nil {
-			// One that somebody else uses now stays.
-			_, err = c.removeOpen(r, floor, 0)
-		}
-		r.shut()
-	}
-	return cmp.Or(err, ctx.Err())
 }

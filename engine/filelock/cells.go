@@ -33,6 +33,7 @@ type cells struct {
 
 	mu      sync.Mutex
 	records map[string]*record // those in use, and those open
+	spent   map[string]spent   // names that this client may remove, by name
 	idles   int                // how many of them are open and not in use
 	uses    uint64             // how often a record came to be idle
 	shed    func()             // closes what others keep open, when there is no descriptor left
@@ -43,7 +44,7 @@ type cells struct {
 func openCells(root dir, path string, most int) (*cells, error) {
 	c := &cells{
 		path: path, root: root, most: most, working: make(chan struct{}, most),
-		step: func(string) {}, records: map[string]*record{}, floor: newRecord(root, "", "floor"),
+		step: func(string) {}, records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
 	}
 	var err error
 	if c.lines, err = root.makeSub("lines"); err != nil {
@@ -59,7 +60,10 @@ func openCells(root dir, path string, most int) (*cells, error) {
 // close comes when nothing uses c any more. It removes what it can of the names
 // that this client used last.
 func (c *cells) close(ctx context.Context) {
-	_ = c.discard(ctx, c.dropIdle(0)) // what is left is swept by others
+	c.spend(c.dropIdle(0))
+	if old := c.takeSpent(0); len(old) > 0 {
+		_ = c.removeSpent(ctx, old) // what is left is swept by others
+	}
 	c.floor.shut()
 	c.lines.close()
 	c.fresh.close()

@@ -137,10 +137,12 @@ func (c *client) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 // die ends a client as the kernel does with its process: nothing is left, all
 // descriptors are closed. Close of one that died only ends its goroutines.
 func (c *client) die() {
-	l := c.lives.living.life
-	l.file.close()
-	l.file = noFile{l.file} // Close must not close what got its number since
-	l.bell.close()
+	living := &c.lives.living
+	living.Lock()
+	defer living.Unlock()
+	l := living.life
+	l.end()
+	living.life = &life{noFile{l.file}, l.bell} // Close must not close what got its number since
 }
 
 // noFile is closed already.

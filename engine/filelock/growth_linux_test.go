@@ -20,8 +20,8 @@ func recordsIn(t testing.TB, dir string) int {
 	return len(files)
 }
 
-// A client that uses each name once leaves no more of them than it keeps open,
-// however fast it is, and none when it is closed.
+// A client that uses each name once leaves a bounded number of them, however
+// fast it is, and none when it is closed.
 func TestNamesUsedOncePileUp(t *testing.T) {
 	dir := t.TempDir()
 	e, other := openEngine(t, dir, nil), openEngine(t, dir, nil)
@@ -38,7 +38,7 @@ func TestNamesUsedOncePileUp(t *testing.T) {
 			most = max(most, recordsIn(t, dir))
 		}
 	}
-	if most > 128 {
+	if most > maxSpent+2*e.cells.most {
 		t.Errorf("%d names that nobody uses are still there", most)
 	}
 	// What others wait for is not swept away.

@@ -116,6 +116,7 @@ func (r *record) give() {
 func (r *record) detach() *record {
 	own := newRecord(r.in, r.name, r.file)
 	own.isOpen, own.dir, own.f, own.state = true, r.dir, r.f, r.state
+	own.used = r.used
 	own.setNumber(r.number)
 	r.isOpen, r.state = false, state{}
 	return own

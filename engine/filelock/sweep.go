@@ -88,7 +88,7 @@ func (c *cells) sweep(ctx context.Context, from string) (done swept, err error) 
 		if ctx.Err() != nil {
 			return done, ctx.Err()
 		}
-		gone, err := c.removeRecord(file, floor)
+		gone, err := c.removeRecord(file, floor, c.idle)
 		if err != nil {
 			return done, err
 		}
@@ -158,9 +158,9 @@ func (c *cells) idleNow(r *record, locked bool, since time.Duration) (last uint6
 	return s.line.Last, now-s.touched >= since
 }
 
-// removeRecord removes a record that is idle and whose last ticket the floor
-// covers, and reports whether it did.
-func (c *cells) removeRecord(file string, floor uint64) (bool, error) {
+// removeRecord removes a record in whose line nobody has been for that long and
+// whose last ticket the floor covers, and reports whether it did.
+func (c *cells) removeRecord(file string, floor uint64, since time.Duration) (bool, error) {
 	r := newRecord(c.lines, "", file)
 	if err := r.find(); err != nil {
 		if errors.Is(err, errNoRecord) {
@@ -169,11 +169,10 @@ func (c *cells) removeRecord(file string, floor uint64) (bool, error) {
 		return false, err
 	}
 	defer r.shut()
-	return c.removeOpen(r, floor, c.idle)
+	return c.removeOpen(r, floor, since)
 }
 
-// removeOpen removes an open record in whose line nobody has been for that
-// long. See record for the two rules that make it safe to be stopped or killed
+// removeOpen is removeRecord with the record open. See record for the two rules that make it safe to be stopped or killed
 // at any point, and what others may do meanwhile.
 func (c *cells) removeOpen(r *record, floor uint64, since time.Duration) (bool, error) {
 	free, err := r.f.tryLock()

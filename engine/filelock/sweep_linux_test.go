@@ -133,10 +133,10 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		c := mustJoin(t, e, exclusive("x"), engine.Held)
 		mustLeave(t, e, c, engine.Held)
 		time.Sleep(time.Microsecond)
-		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket-1); err != nil || gone || recordsIn(t, dir) != 1 {
+		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket-1, 1); err != nil || gone || recordsIn(t, dir) != 1 {
 			t.Errorf("with the floor below its last ticket it is gone: %v, %v", gone, err)
 		}
-		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket); err != nil || !gone || recordsIn(t, dir) != 0 {
+		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket, 1); err != nil || !gone || recordsIn(t, dir) != 0 {
 			t.Errorf("with the floor at its last ticket it is gone: %v, %v", gone, err)
 		}
 	})
@@ -144,7 +144,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		dir := t.TempDir()
 		a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
 		mustJoin(t, a, exclusive("x"), engine.Held)
-		if gone, err := e.cells.removeRecord(fileName("x"), engine.MaxTicket); err != nil || gone {
+		if gone, err := e.cells.removeRecord(fileName("x"), engine.MaxTicket, 1); err != nil || gone {
 			t.Errorf("a record in use is gone: %v, %v", gone, err)
 		}
 		mustJoin(t, e, exclusive("x"), engine.Waiting)
