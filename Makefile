@@ -3,12 +3,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Every module of go.work. Those that only measure, or that drive other
-# people's clients, are tested without the race detector: it would change what
-# they measure.
+# Every module of go.work. The one that measures is tested without the race
+# detector, which would change what it measures.
 ROOT     := $(CURDIR)
 MODULES   = $(shell go list -m -f '{{.Dir}}')
-UNRACED   = $(filter $(ROOT)/bench $(ROOT)/interop,$(MODULES))
+UNRACED   = $(filter $(ROOT)/bench,$(MODULES))
 RACED     = $(filter-out $(UNRACED),$(MODULES))
 packages  = $(addsuffix /...,$(1))
 
@@ -21,6 +20,8 @@ TESTFLAGS ?=
 FAMILY    ?=
 # make bench BENCHFLAGS='-rounds 9'
 BENCHFLAGS ?=
+# make broken BROKENFLAGS='-run line-'
+BROKENFLAGS ?=
 
 .PHONY: help
 help: ## this list
@@ -61,11 +62,14 @@ fmt-check: ## fail if gofmt would change a file
 	@files=$$(gofmt -l $$(git ls-files -- '*.go')); [ -z "$$files" ] || { echo "gofmt: $$files" >&2; exit 1; }
 
 .PHONY: modules
-modules: ## each module as its users build it, without go.work
+modules: ## each module as its users build it, without go.work; and go.work.sum is complete
 	@failed=; for dir in $(MODULES); do \
 		echo "GOWORK=off: $$(GOWORK=off go -C $$dir list -m)"; \
 		(export GOWORK=off; go -C $$dir build ./... && go -C $$dir vet ./... && go -C $$dir mod tidy -diff) || failed=1; \
-	done; [ -z "$$failed" ]
+	done; \
+	before=$$(cat go.work.sum); go list -m all >/dev/null; \
+	[ "$$before" = "$$(cat go.work.sum)" ] || { echo "go.work.sum lacked something: commit it as it is now" >&2; failed=1; }; \
+	[ -z "$$failed" ]
 
 .PHONY: cross
 cross: ## go vet for macOS and Windows
@@ -82,6 +86,10 @@ dependencies: ## compare every go.mod with docs/dependencies.txt
 readme: ## run every shell block of README.md in a clean clone of the last commit
 	go run ./internal/readme
 
+.PHONY: broken
+broken: ## plant each fault of internal/broken/faults; fail if a test does not see it
+	go run ./internal/broken $(BROKENFLAGS)
+
 .PHONY: bench
 bench: ## peers side by side, with bars; FAMILY=redis for one family
 	go run ./bench $(if $(FAMILY),-family $(FAMILY)) $(BENCHFLAGS)
@@ -96,7 +104,7 @@ bench-self-test: ## show that the benchmark notices what it must
 
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees
-	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/...
+	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/...
 	go run ./engine/enginetest/table
 
 .PHONY: ci

@@ -25,13 +25,12 @@ type Client struct {
 // core is what all views of one Client share. One mutex guards everything
 // below it; it is never held while calling the engine or an Observer.
 type core struct {
-	eng      engine.Engine
-	attender engine.Attender // eng, if it is one
-	grants   engine.Guarantees
-	opts     Options
-	now      func() time.Duration
-	host     string
-	pid      int
+	eng    engine.Engine
+	grants engine.Guarantees
+	opts   Options
+	now    func() time.Duration
+	host   string
+	pid    int
 
 	life    context.Context // ends at Close
 	end     context.CancelFunc
@@ -68,18 +67,15 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		claims: map[engine.ID]*claim{},
 		pid:    os.Getpid(),
 	}
-	k.attender, _ = eng.(engine.Attender)
 	if o != nil {
 		k.opts = *o
 	}
 	k.opts.TTL = orDefault(k.opts.TTL, DefaultTTL)
-	k.opts.LendBudget = orDefault(k.opts.LendBudget, DefaultLendBudget)
-	k.opts.LendTime = orDefault(k.opts.LendTime, DefaultLendTime)
 	k.firstTTL = firstTTL
 	if k.now = k.opts.Clock; k.now == nil {
 		k.now = boottime.Now
 	}
-	if missing := k.opts.Require.unmet(k.grants, false); len(missing) > 0 {
+	if missing := k.grants.Missing(k.opts.Require); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrRequire, strings.Join(missing, ", "))
 	}
 	if err := k.checkTTL(k.opts.TTL); err != nil {
@@ -136,10 +132,10 @@ func (c *Client) With(o LockOptions) *Client {
 // A caller whose context holds another name queues for itself; everybody else
 // in this process shares claims, first come, first served.
 //
-// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrName,
-// ErrLimit, ErrUnsupported; ErrUpgrade; ErrUnavailable when the engine could
-// not be reached by then; ErrEvicted if somebody evicted the waiting claim;
-// ErrClosed.
+// Errors: ErrHeld when LockOptions.Wait has passed; ctx's cause; ErrUpgrade;
+// ErrUnavailable when the engine could not be reached by then; ErrEvicted if
+// somebody evicted the waiting claim; ErrClosed; engine.ErrName,
+// engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
 }
@@ -198,12 +194,23 @@ func (c *Client) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 
 // Evict ends the claim with that ticket (as Line shows it). One that waits is
 // removed. A holder is told and has lost its lease; the name is free when it
-// unlocks or its TTL has passed. With now the name is free at once, which
-// overlaps with a holder that has not noticed yet. Errors: ErrNoClaim.
-func (c *Client) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+// unlocks or its TTL has passed. Errors: engine.ErrNoClaim, and
+// errors.ErrUnsupported where the engine has no way to tell a holder.
+func (c *Client) Evict(ctx context.Context, name string, ticket uint64) error {
+	return c.evict(ctx, name, ticket, false)
+}
+
+// EvictNow is Evict that frees the name at once, also from a holder that has
+// not noticed yet: until it does, two may hold the name. Errors:
+// engine.ErrNoClaim.
+func (c *Client) EvictNow(ctx context.Context, name string, ticket uint64) error {
+	return c.evict(ctx, name, ticket, true)
+}
+
+func (c *Client) evict(ctx context.Context, name string, ticket uint64, now bool) error {
 	err := c.core.eng.Evict(ctx, name, ticket, now)
 	if err == nil && c.core.opts.Observer != nil {
-		c.core.opts.Observer.Observe(Event{Kind: EventEvict, Name: name, Token: Token(ticket << engine.LendBits)})
+		c.core.opts.Observer(Event{Kind: EventEvict, Name: name, Token: Token(ticket << engine.LendBits)})
 	}
 	return wrap("evict", name, err)
 }
@@ -284,7 +291,7 @@ func (k *core) unlock() {
 	k.events = nil
 	k.mu.Unlock()
 	for _, e := range events {
-		k.opts.Observer.Observe(e)
+		k.opts.Observer(e)
 	}
 }
 

@@ -39,7 +39,7 @@ type handleBody struct {
 // within the TTL. Nobody renews it in between. Only leases obtained with
 // LockOptions.Detached can be detached.
 //
-// Errors: ErrUnsupported for other leases and for one that was re-entered;
+// Errors: errors.ErrUnsupported for other leases and for one that was re-entered;
 // ErrLost. ErrUnknown comes together with a good handle: the engine did not
 // confirm the fresh TTL, so less than one may be left.
 func (l *Lease) Detach() (Handle, error) {
@@ -54,9 +54,9 @@ func (l *Lease) Detach() (Handle, error) {
 	case l.unlocked:
 		err = errors.New("it was unlocked already")
 	case !cl.lock.Detached:
-		err = fmt.Errorf("%w: obtain it with LockOptions.Detached", ErrUnsupported)
+		err = fmt.Errorf("%w: obtain it with LockOptions.Detached", errors.ErrUnsupported)
 	case l.hold.count > 1:
-		err = fmt.Errorf("%w: it was re-entered; unlock the inner lease first", ErrUnsupported)
+		err = fmt.Errorf("%w: it was re-entered; unlock the inner lease first", errors.ErrUnsupported)
 	}
 	if err != nil {
 		k.unlock()
@@ -101,7 +101,7 @@ func (l *Lease) Detach() (Handle, error) {
 // processes that adopt one handle both hold it: hand it to one.
 //
 // Errors: ErrLost if its TTL has passed or it was evicted; ErrUnavailable;
-// ErrUnsupported; a handle that Detach did not make.
+// errors.ErrUnsupported; a handle that Detach did not make.
 func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	k := c.core
 	body, id, err := h.parse()
@@ -109,7 +109,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		return nil, fmt.Errorf("leasehold: adopt: %w", err)
 	}
 	if !k.grants.Detach {
-		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: this engine has no detached claims", ErrUnsupported))
+		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: this engine has no detached claims", errors.ErrUnsupported))
 	}
 	lock := c.lock
 	lock.Detached = true

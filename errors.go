@@ -10,7 +10,11 @@ import (
 
 // Errors tell the caller what to do next. Every error of a Client or a Lease
 // names the operation and the lock; look for the cause with errors.Is and
-// errors.As.
+// errors.As. Those of the contract reach callers unchanged: engine.ErrName (the
+// name cannot be locked), engine.ErrLimit (users of one name disagree on its
+// limit, such as Lock and Acquire(3 of 10)), engine.ErrNoClaim, and
+// errors.ErrUnsupported (this engine cannot do that at all; see its row in
+// docs/guarantees.md).
 var (
 	// ErrHeld: somebody else holds the name and the call was not to wait any
 	// longer. Try again later, or do without. HeldError says who holds it.
@@ -47,24 +51,6 @@ var (
 	// ErrRequire: the engine does not promise what Options.Require asks for.
 	// Choose another engine or ask for less.
 	ErrRequire = errors.New("engine does not promise what is required")
-)
-
-// Errors of the contract that reach callers unchanged.
-var (
-	// ErrName: the name cannot be locked; use valid UTF-8 of 1 to 512 bytes
-	// without NUL.
-	ErrName = engine.ErrName
-
-	// ErrLimit: users of one name disagree on its limit, such as Lock and
-	// Acquire(3 of 10) of one name; engine.LimitError has both figures.
-	ErrLimit = engine.ErrLimit
-
-	// ErrUnsupported: this engine cannot do that at all; see its row in
-	// docs/guarantees.md. It is errors.ErrUnsupported.
-	ErrUnsupported = errors.ErrUnsupported
-
-	// ErrNoClaim: Evict found no claim with that ticket.
-	ErrNoClaim = engine.ErrNoClaim
 )
 
 // HeldError is the ErrHeld of one name: who holds it, as far as a look at the

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/enginetest"
 	"leasehold/engine/memlock"
 )
 
@@ -102,29 +101,18 @@ func cutLeave(context.Context, []engine.Claim, func() ([]engine.Claim, error)) (
 
 // world is one store inside a bubble, where time is synctest's.
 type world struct {
-	t        *testing.T
-	store    *memlock.Store
-	clock    func() time.Duration
-	attended bool // engines are Attenders
+	t     *testing.T
+	store *memlock.Store
+	clock func() time.Duration
 }
 
-// bubble runs f in a synctest bubble and closes every client at its end. It does
-// so twice: whether callers receive their notes themselves must make no
-// difference, and whoever is not interrupted then waits for ever, which a bubble
-// notices.
+// bubble runs f in a synctest bubble and closes every client at its end.
 func bubble(t *testing.T, f func(w *world)) {
-	t.Helper()
-	for _, attended := range []bool{false, true} {
-		bubbleOf(t, attended, f)
-	}
-}
-
-func bubbleOf(t *testing.T, attended bool, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		clock := func() time.Duration { return time.Since(start) + time.Hour }
-		f(&world{t: t, store: memlock.NewStore(&memlock.Options{Clock: clock}), clock: clock, attended: attended})
+		f(&world{t: t, store: memlock.NewStore(&memlock.Options{Clock: clock}), clock: clock})
 	})
 }
 
@@ -136,11 +124,7 @@ func (w *world) client(o *Options) (*Client, *faulty) {
 		o = &Options{}
 	}
 	o.Clock = w.clock
-	var e engine.Engine = f
-	if w.attended {
-		e = enginetest.Attending(f)
-	}
-	c, err := New(e, o)
+	c, err := New(f, o)
 	if err != nil {
 		w.t.Fatal(err)
 	}

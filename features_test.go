@@ -333,7 +333,7 @@ func TestDetachAndAdopt(t *testing.T) {
 			}
 		}
 		plain := mustLock(t, b, "y")
-		if _, err := plain.Detach(); !errors.Is(err, ErrUnsupported) {
+		if _, err := plain.Detach(); !errors.Is(err, errors.ErrUnsupported) {
 			t.Error(err)
 		}
 		mustUnlock(t, plain)
@@ -345,7 +345,7 @@ func TestDetachAndAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Evict(ctx, "z", l3.Token().Ticket(), false); err != nil {
+		if err := b.Evict(ctx, "z", l3.Token().Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Adopt(ctx, h3); !errors.Is(err, ErrEvicted) {
@@ -435,7 +435,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 		if all, err = a.LockAll(ctx, "1", "2"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Evict(ctx, "2", all.Tokens()["2"].Ticket(), false); err != nil {
+		if err := b.Evict(ctx, "2", all.Tokens()["2"].Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		<-all.Context().Done()
@@ -482,7 +482,7 @@ func TestLocker(t *testing.T) {
 		}
 		lk.Lock()
 		line, _ := a.Line(context.Background(), "x")
-		a.Evict(context.Background(), "x", line.Claims[0].Ticket, true)
+		a.EvictNow(context.Background(), "x", line.Claims[0].Ticket)
 		synctest.Wait()
 		if err, _ := panics(lk.Unlock).(error); !errors.Is(err, ErrLost) {
 			t.Errorf("unlocking a lost lease: %v", err)
@@ -523,7 +523,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 		var waited, held time.Duration
 		var log bytes.Buffer
 		logger := LogTo(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-		c, f := w.client(&Options{TTL: 10 * time.Second, Observer: ObserverFunc(func(e Event) {
+		c, f := w.client(&Options{TTL: 10 * time.Second, Observer: func(e Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			counts[e.Kind]++
@@ -533,8 +533,8 @@ func TestEveryEventIsCounted(t *testing.T) {
 			if e.Kind == EventReleased {
 				held += e.Held
 			}
-			logger.Observe(e)
-		})})
+			logger(e)
+		}})
 		other, _ := w.client(nil)
 		// Held once, lent nine times.
 		var wg sync.WaitGroup
@@ -563,7 +563,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 		synctest.Wait()
 		// Evicted.
 		l = mustLock(t, other, "z")
-		if err := c.Evict(ctx, "z", l.Token().Ticket(), true); err != nil {
+		if err := c.EvictNow(ctx, "z", l.Token().Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
@@ -598,18 +598,5 @@ func TestTokensAreTextInJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{"T":"9223372036854775808"}`), &out); err == nil {
 		t.Error("a token of 2^63")
-	}
-}
-
-func TestRequirementsAreRead(t *testing.T) {
-	need, err := ParseRequirement("cluster, fencing")
-	if err != nil || need != Cluster|Fencing {
-		t.Fatal(need, err)
-	}
-	if need.String() != "fencing,cluster" {
-		t.Error(need)
-	}
-	if _, err := ParseRequirement("magic"); err == nil || !strings.Contains(err.Error(), "no-double-grant") {
-		t.Errorf("the error does not list what is known: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ go 1.26.0
 require golang.org/x/sys v0.49.0
 
 require (
-	github.com/redis/rueidis v1.0.79
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0
 )

@@ -52,7 +52,7 @@ func (k *core) failAll(ln *localLine, err error) {
 	for ln.head != nil {
 		l := ln.pop()
 		l.err = err
-		k.answer(l)
+		l.ready <- struct{}{} // capacity 1, sent once
 	}
 }
 
@@ -68,7 +68,7 @@ func (k *core) explain(ctx context.Context, op string, l *Lease, err error) erro
 	}
 	err = wrap(op, l.name, err)
 	if k.opts.Observer != nil {
-		k.opts.Observer.Observe(Event{Kind: EventGaveUp, Name: l.name, Waited: waited, Err: err})
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: l.name, Waited: waited, Err: err})
 	}
 	return err
 }

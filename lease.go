@@ -61,7 +61,6 @@ type Lease struct {
 	contended  chan struct{}
 	lost       error
 	lostFunc   func(error) // of a LockAll
-	attending  bool        // its caller is in Attend
 	unlocked   bool
 	unlocking  bool          // Unlock waits for the engine
 	waiting    chan struct{} // closed then, if a second Unlock waits for the first

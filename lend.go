@@ -48,9 +48,9 @@ func (k *core) mayLend(cl *claim, now time.Duration) bool {
 		return true
 	}
 	if cl.contendedAt == 0 {
-		cl.contendedAt, cl.budget = now, int32(min(k.opts.LendBudget, 1<<30))
+		cl.contendedAt, cl.budget = now, lendBudget
 	}
-	if cl.budget <= 0 || now-cl.contendedAt >= k.opts.LendTime {
+	if cl.budget <= 0 || now-cl.contendedAt >= lendTime {
 		cl.spent = true
 		return false
 	}
@@ -84,5 +84,5 @@ func (k *core) give(cl *claim, l *Lease, now time.Duration) {
 	if k.opts.Observer != nil {
 		k.event(Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.req.Units, Limit: cl.req.Limit, Waited: now - l.began})
 	}
-	k.answer(l)
+	l.ready <- struct{}{} // capacity 1, sent once
 }

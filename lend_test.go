@@ -124,8 +124,8 @@ func TestLendingIsBoundedWhileAnotherProcessWaits(t *testing.T) {
 			if l, err = b.Lock(context.Background(), "x"); err != nil {
 				t.Fatal(err)
 			}
-			if n := turns.Load() - before; n > DefaultLendBudget+2 {
-				t.Errorf("%d turns of one process while another waited, want at most %d", n, DefaultLendBudget+2)
+			if n := turns.Load() - before; n > lendBudget+2 {
+				t.Errorf("%d turns of one process while another waited, want at most %d", n, lendBudget+2)
 			}
 		}
 		close(stop)
@@ -165,7 +165,7 @@ func TestLendTimeEndsLendingToo(t *testing.T) {
 			}
 		}
 		if at < 1 || at > 3 {
-			t.Errorf("order %v: LendTime is 10 ms, each holds 8 ms", order)
+			t.Errorf("order %v: lendTime is 10 ms, each holds 8 ms", order)
 		}
 	})
 }
@@ -382,7 +382,7 @@ func TestEvictedHolderIsTold(t *testing.T) {
 		l := mustLock(t, a, "x")
 		waiting := async(func() (*Lease, error) { return b.Lock(context.Background(), "x") })
 		synctest.Wait()
-		if err := b.Evict(context.Background(), "x", l.Token().Ticket()+1, false); err == nil {
+		if err := b.Evict(context.Background(), "x", l.Token().Ticket()+1); err == nil {
 			line, _ := b.Line(context.Background(), "x")
 			if len(line.Claims) != 1 {
 				t.Errorf("evicting the waiter left %v", line)
@@ -391,10 +391,10 @@ func TestEvictedHolderIsTold(t *testing.T) {
 		if o := <-waiting; !errors.Is(o.err, ErrEvicted) {
 			t.Errorf("evicted waiter: %v", o.err)
 		}
-		if err := b.Evict(context.Background(), "x", 1, false); !errors.Is(err, ErrNoClaim) {
+		if err := b.Evict(context.Background(), "x", 1); !errors.Is(err, engine.ErrNoClaim) {
 			t.Error(err)
 		}
-		if err := b.Evict(context.Background(), "x", l.Token().Ticket(), false); err != nil {
+		if err := b.Evict(context.Background(), "x", l.Token().Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

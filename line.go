@@ -94,7 +94,6 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		// again with the same ID.
 		k.attempt(ctx, first)
 	}
-	k.attend(ctx, l)
 	select {
 	case <-l.ready:
 	case <-ctx.Done():

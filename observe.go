@@ -7,20 +7,6 @@ import (
 	"time"
 )
 
-// Observer hears what happens to the leases of a Client. Observe is called
-// with no lock held, by whatever goroutine the event happened in: it must be
-// safe for concurrent use, should return soon and must not call Close. Events of different
-// goroutines may overtake each other.
-type Observer interface {
-	Observe(Event)
-}
-
-// ObserverFunc is a function as an Observer.
-type ObserverFunc func(Event)
-
-// Observe implements Observer.
-func (f ObserverFunc) Observe(e Event) { f(e) }
-
 // EventKind says what happened.
 type EventKind uint8
 
@@ -56,10 +42,11 @@ type Event struct {
 	Err          error
 }
 
-// LogTo is an Observer that writes to a slog.Logger: losses as errors, evictions
-// and an engine that is down as warnings, the rest at level debug.
-func LogTo(log *slog.Logger) Observer {
-	return ObserverFunc(func(e Event) {
+// LogTo makes an Options.Observer that writes to a slog.Logger: losses as
+// errors, evictions and an engine that is down as warnings, that it is back as
+// information, the rest at level debug.
+func LogTo(log *slog.Logger) func(Event) {
+	return func(e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
 		case EventLost:
@@ -86,5 +73,5 @@ func LogTo(log *slog.Logger) Observer {
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
 		log.LogAttrs(context.Background(), level, "leasehold: "+e.Kind.String(), attrs...)
-	})
+	}
 }

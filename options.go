@@ -1,8 +1,6 @@
 package leasehold
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"leasehold/engine"
@@ -11,12 +9,16 @@ import (
 // NoWait as LockOptions.Wait asks once and never waits.
 const NoWait time.Duration = -1
 
-// Defaults and bounds of the core. Those of names, TTLs and units are the
-// contract's (package engine).
+// DefaultTTL is Options.TTL where it is zero.
+const DefaultTTL = 30 * time.Second
+
+// Bounds of the core. Those of names, TTLs and units are the contract's
+// (package engine).
 const (
-	DefaultTTL        = 30 * time.Second
-	DefaultLendBudget = 32                    // leases lent while others wait
-	DefaultLendTime   = 10 * time.Millisecond // or this long, whichever ends first
+	// lendBudget is how many leases are lent while another process waits, and
+	// lendTime for how long, whichever ends first.
+	lendBudget = 32
+	lendTime   = 10 * time.Millisecond
 
 	// firstTTL is what a claim is born with (rule 3 of package engine): what a
 	// cancelled or crashed caller can leave behind.
@@ -40,8 +42,10 @@ type Options struct {
 	// Default DefaultTTL; 100 ms to 24 h, and within the engine's own bounds.
 	TTL time.Duration
 
-	// Require refuses at New an engine that cannot promise all of it.
-	Require Requirement
+	// Require is the least that the engine must promise: New refuses with
+	// ErrRequire one that promises less of anything (engine.Guarantees.Missing
+	// compares). What is left zero does not matter.
+	Require engine.Guarantees
 
 	// Label is shown to whoever inspects the line.
 	Label string
@@ -53,19 +57,18 @@ type Options struct {
 	// NoLend turns lending off: every lease is a claim of its own.
 	NoLend bool
 
-	// LendBudget and LendTime bound lending inside this process while another
-	// process waits. Defaults DefaultLendBudget and DefaultLendTime.
-	LendBudget int
-	LendTime   time.Duration
-
 	// Keep ("sticky") keeps a claim this long after its last lease ended,
 	// unless another process wants it. Locking it again then costs no round
 	// trip. A TryLock of this client in the other mode (shared, exclusive) is
 	// refused once by what it keeps. Default 0: given back at once.
 	Keep time.Duration
 
-	// Observer hears what happens. Default: nobody.
-	Observer Observer
+	// Observer hears what happens to the leases of this Client (LogTo makes
+	// one). It is called with no lock held, by whatever goroutine the event
+	// happened in: it must be safe for concurrent use, should return soon and
+	// must not call Close. Events of different goroutines may overtake each
+	// other. Default: nobody.
+	Observer func(Event)
 
 	// Clock is the time elapsed since a fixed moment; it must count the time a
 	// machine is suspended. Default: the machine's. Tests in a synctest bubble
@@ -97,81 +100,10 @@ type LockOptions struct {
 	NoRenew bool
 
 	// Detached: the claim outlives this process and ends by its TTL alone, so
-	// that Lease.Detach can hand it to another. Refused with ErrUnsupported
-	// where the engine cannot.
+	// that Lease.Detach can hand it to another. Refused with
+	// errors.ErrUnsupported where the engine cannot.
 	Detached bool
 
 	// Label replaces Options.Label.
 	Label string
-}
-
-// Requirement is what a caller needs of an engine.
-type Requirement uint
-
-// Requirements, to be combined with |.
-const (
-	Fencing       Requirement = 1 << iota // tokens that rise, at least until the engine forgets
-	Cluster                               // excludes across machines
-	Machine                               // excludes across processes
-	FIFO                                  // first come, first served
-	SharedMode                            // RLock
-	Semaphore                             // Acquire of n of N
-	Detach                                // claims that outlive their process
-	NoDoubleGrant                         // no failover that may grant twice
-	CrashRelease                          // a killed process frees its claims before their TTL
-)
-
-var requirements = []struct {
-	need Requirement
-	name string
-	met  func(engine.Guarantees) bool
-}{
-	{Fencing, "fencing", func(g engine.Guarantees) bool { return g.Fencing != engine.FencingNone }},
-	{Cluster, "cluster", func(g engine.Guarantees) bool { return g.Scope == engine.ScopeCluster }},
-	{Machine, "machine", func(g engine.Guarantees) bool { return g.Scope >= engine.ScopeMachine }},
-	{FIFO, "fifo", func(g engine.Guarantees) bool { return g.Order == engine.FIFO }},
-	{SharedMode, "shared", func(g engine.Guarantees) bool { return g.Modes&engine.Shared != 0 }},
-	{Semaphore, "semaphore", func(g engine.Guarantees) bool { return g.Modes&engine.Units != 0 }},
-	{Detach, "detach", func(g engine.Guarantees) bool { return g.Detach }},
-	{NoDoubleGrant, "no-double-grant", func(g engine.Guarantees) bool { return g.Failover != engine.FailoverMayDouble }},
-	{CrashRelease, "crash-release", func(g engine.Guarantees) bool { return g.CrashRelease != engine.CrashTTL }},
-}
-
-// ParseRequirement reads requirements as the command line writes them:
-// "cluster,fencing".
-func ParseRequirement(text string) (Requirement, error) {
-	var need Requirement
-words:
-	for word := range strings.SplitSeq(text, ",") {
-		word = strings.TrimSpace(word)
-		if word == "" {
-			continue
-		}
-		for _, r := range requirements {
-			if word == r.name {
-				need |= r.need
-				continue words
-			}
-		}
-		var known []string
-		for _, r := range requirements {
-			known = append(known, r.name)
-		}
-		return 0, fmt.Errorf("unknown requirement %q: known are %s", word, strings.Join(known, ", "))
-	}
-	return need, nil
-}
-
-// String is the requirement as ParseRequirement reads it.
-func (need Requirement) String() string {
-	return strings.Join(need.unmet(engine.Guarantees{}, true), ",")
-}
-
-func (need Requirement) unmet(g engine.Guarantees, all bool) (names []string) {
-	for _, r := range requirements {
-		if need&r.need != 0 && (all || !r.met(g)) {
-			names = append(names, r.name)
-		}
-	}
-	return names
 }

@@ -204,7 +204,7 @@ func (s *storm) processes() {
 			p := procs[s.n(len(procs))]
 			s.weather(p.f)
 			if line, err := procs[0].f.Engine.Line(context.Background(), "a"); err == nil && len(line.Claims) > 0 && s.n(3) == 0 {
-				get(0).Evict(context.Background(), "a", line.Claims[s.n(len(line.Claims))].Ticket, false)
+				get(0).Evict(context.Background(), "a", line.Claims[s.n(len(line.Claims))].Ticket)
 			}
 			switch s.n(12) {
 			case 0: // closed in the middle, and a new one

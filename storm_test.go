@@ -216,7 +216,7 @@ func (s *storm) run() {
 			time.Sleep(5 * time.Second)
 			s.weather(engines[s.n(len(engines))])
 			if line, err := clients[0].Line(context.Background(), "a"); err == nil && len(line.Claims) > 0 && s.n(3) == 0 {
-				clients[0].Evict(context.Background(), "a", line.Claims[s.n(len(line.Claims))].Ticket, false)
+				clients[0].Evict(context.Background(), "a", line.Claims[s.n(len(line.Claims))].Ticket)
 			}
 		}
 	})

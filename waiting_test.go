@@ -388,12 +388,12 @@ func TestRefusalsAreFinal(t *testing.T) {
 			f    func() (*Lease, error)
 			want error
 		}{
-			"empty name":       {func() (*Lease, error) { return c.Lock(ctx, "") }, ErrName},
-			"NUL":              {func() (*Lease, error) { return c.Lock(ctx, "a\x00b") }, ErrName},
-			"not UTF-8":        {func() (*Lease, error) { return c.Lock(ctx, "\xff") }, ErrName},
-			"513 bytes":        {func() (*Lease, error) { return c.Lock(ctx, string(make([]byte, 513))) }, ErrName},
-			"other limit":      {func() (*Lease, error) { return c.Acquire(ctx, "sem", 1, 4) }, ErrLimit},
-			"lock a semaphore": {func() (*Lease, error) { return c.Lock(ctx, "sem") }, ErrLimit},
+			"empty name":       {func() (*Lease, error) { return c.Lock(ctx, "") }, engine.ErrName},
+			"NUL":              {func() (*Lease, error) { return c.Lock(ctx, "a\x00b") }, engine.ErrName},
+			"not UTF-8":        {func() (*Lease, error) { return c.Lock(ctx, "\xff") }, engine.ErrName},
+			"513 bytes":        {func() (*Lease, error) { return c.Lock(ctx, string(make([]byte, 513))) }, engine.ErrName},
+			"other limit":      {func() (*Lease, error) { return c.Acquire(ctx, "sem", 1, 4) }, engine.ErrLimit},
+			"lock a semaphore": {func() (*Lease, error) { return c.Lock(ctx, "sem") }, engine.ErrLimit},
 			"no units":         {func() (*Lease, error) { return c.Acquire(ctx, "s", 0, 4) }, engine.ErrRefused},
 			"negative units":   {func() (*Lease, error) { return c.Acquire(ctx, "s", -1, 4) }, engine.ErrRefused},
 			"over the limit":   {func() (*Lease, error) { return c.Acquire(ctx, "s", 5, 4) }, engine.ErrRefused},
@@ -415,7 +415,7 @@ func TestRefusalsAreFinal(t *testing.T) {
 				t.Errorf("New accepted TTL %v", ttl)
 			}
 		}
-		if _, err := New(w.store.Engine(), &Options{Require: Cluster | Fencing}); !errors.Is(err, ErrRequire) {
+		if _, err := New(w.store.Engine(), &Options{Require: engine.Guarantees{Scope: engine.ScopeCluster}}); !errors.Is(err, ErrRequire) {
 			t.Errorf("Require: %v", err)
 		}
 	})

@@ -8,7 +8,8 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	golang.org/x/sys v0.49.0
-	leasehold v0.0.0-00010101000000-000000000000
+	leasehold v0.0.0
+	leasehold/engine/redis v0.0.0
 )
 
 require (
@@ -20,4 +21,4 @@ require (
 
 replace leasehold => ../
 
-replace leasehold/engines => ../engines
+replace leasehold/engine/redis => ../engine/redis

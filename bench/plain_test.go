@@ -14,7 +14,7 @@ import (
 	"leasehold"
 	"leasehold/bench/harness"
 	"leasehold/bench/peers"
-	"leasehold/engine/redislock"
+	"leasehold/engine/redis/plainlock"
 	"leasehold/internal/servers"
 )
 
@@ -119,7 +119,7 @@ func plainProcess(ctx context.Context, job []string) error {
 func plainLock(ctx context.Context, who, addr string) (locking, func(), error) {
 	const name = "shared {with} others"
 	if who == "leasehold" {
-		eng, err := redislock.Open(ctx, "redis://"+addr+"?layout=plain")
+		eng, err := plainlock.Open(ctx, "redis://"+addr)
 		if err != nil {
 			return nil, nil, err
 		}

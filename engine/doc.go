@@ -55,11 +55,10 @@
 //     it ends. Watch may lose, repeat and reorder, and may come before Join
 //     returns; Renew is the floor. changed(Claim{}) means that a subscription
 //     began, or began again: look at every waiting claim. changed is called
-//     from one goroutine at a time, never inside another method than Watch and
-//     [Attender].Attend, with no lock of the engine's held that Interrupt
-//     wants; it does not block, and calls nothing of the engine but that. In a
-//     Watch claim TTL and Look mean nothing; Contended counts at once when
-//     true, and is false only in a reply.
+//     from one goroutine at a time, never inside another method than Watch; it
+//     does not block, and calls nothing of the engine. In a Watch claim TTL and
+//     Look mean nothing; Contended counts at once when true, and is false only
+//     in a reply.
 //  7. NoWait: held at once, or state Gone with nothing left behind; a refused
 //     one tells each holder at most once between two of its Renews. Replaces:
 //     leave that claim in the same step (never together with NoWait); the turn

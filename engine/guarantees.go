@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
 
-// Guarantees is what an engine promises. What it does not declare it refuses.
+// Guarantees is what an engine promises, or the least that somebody needs (see
+// [Guarantees.Missing]). The zero value of every part is the least. What an
+// engine does not declare it refuses.
 type Guarantees struct {
 	Order        Order
 	Modes        Modes
@@ -19,6 +22,34 @@ type Guarantees struct {
 	// MinTTL and MaxTTL bound what is granted; the package's own bounds where
 	// zero. Less than MinTTL may be asked for and is raised.
 	MinTTL, MaxTTL time.Duration
+}
+
+// Missing says in words what of need g does not promise; nothing if it promises
+// all of it. Each part is compared alone, larger being stronger; a zero part of
+// need does not matter. need.MinTTL and need.MaxTTL are a short and a long TTL
+// that must both be granted as asked for.
+func (g Guarantees) Missing(need Guarantees) []string {
+	var missing []string
+	ask := func(promised bool, format string, args ...any) {
+		if !promised {
+			missing = append(missing, fmt.Sprintf(format, args...))
+		}
+	}
+	ask(g.Scope >= need.Scope, "scope %v (it has %v)", need.Scope, g.Scope)
+	ask(g.Order >= need.Order, "order %v (it has %v)", need.Order, g.Order)
+	ask(need.Modes&^g.Modes == 0, "modes %v (it has %v)", need.Modes&^g.Modes, g.Modes)
+	ask(g.Fencing >= need.Fencing, "fencing %v (it has %v)", need.Fencing, g.Fencing)
+	ask(g.Failover >= need.Failover, "failover %v (it has %v)", need.Failover, g.Failover)
+	ask(g.CrashRelease >= need.CrashRelease, "crash release %v (it has %v)", need.CrashRelease, g.CrashRelease)
+	ask(g.Detach || !need.Detach, "detached claims")
+	ask(g.SeesWaiters || !need.SeesWaiters, "showing who waits")
+	shortest, longest := max(g.MinTTL, MinTTL), MaxTTL
+	if g.MaxTTL > 0 {
+		longest = g.MaxTTL
+	}
+	ask(need.MinTTL == 0 || need.MinTTL >= shortest, "a TTL as short as %v (it grants %v at least)", need.MinTTL, shortest)
+	ask(need.MaxTTL <= longest, "a TTL as long as %v (it grants %v at most)", need.MaxTTL, longest)
+	return missing
 }
 
 // Order says who is next.
@@ -61,16 +92,17 @@ const (
 
 func (f Fencing) String() string { return pick(f, "none", "until it forgets", "always") }
 
-// Failover says what survives the loss of a server.
+// Failover says what the loss of a server may do. Nothing declared is the
+// weakest.
 type Failover uint8
 
 const (
-	FailoverNone      Failover = iota // one place: while it is away, nothing is granted
-	FailoverMayDouble                 // another takes over, and may grant what is still held
+	FailoverMayDouble Failover = iota // another takes over, and may grant what is still held
+	FailoverNone                      // one place: while it is away, nothing is granted
 	FailoverConsensus                 // another takes over with everything that was granted
 )
 
-func (f Failover) String() string { return pick(f, "none", "may grant twice", "consensus") }
+func (f Failover) String() string { return pick(f, "may grant twice", "none", "consensus") }
 
 // Scope is how far exclusion reaches.
 type Scope uint8

@@ -19,7 +19,7 @@ import (
 func openDir(_ context.Context, rawURL string) (engine.Engine, error) {
 	dir, o, err := dirOf(rawURL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
 	if dir == "" {
 		if dir, err = filelock.DefaultDir(); err != nil {

@@ -15,18 +15,23 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
-	"leasehold/engine/redislock"
+	"leasehold/engine/redis"
 )
 
 // Default is what an empty URL means: the embedded engine in its default
 // directory, for the processes of one machine.
 const Default = "dir:"
+
+// ErrURL: the text is no URL of an engine. Its scheme is not known (the error
+// lists those that are), or what follows cannot be.
+var ErrURL = errors.New("no URL of an engine")
 
 // Scheme is one kind of URL.
 type Scheme struct {
@@ -40,10 +45,10 @@ func Schemes() []Scheme {
 	return []Scheme{
 		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir},
 		{[]string{"mem"}, "mem: for this process alone", openMem},
-		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redislock.Open},
-		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redislock.Open},
-		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redislock.Open},
-		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redislock.Open},
+		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open},
+		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
+		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
+		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
 	}
 }
 
@@ -51,8 +56,7 @@ func Schemes() []Scheme {
 // opening, which may have to reach a server. Close of the engine, or of the
 // client that took it over, ends it.
 //
-// Errors: an unknown scheme (the error lists the known ones), a malformed URL,
-// a server that cannot be reached, whatever the engine refuses. Passwords in
+// Errors: [ErrURL]; a server that cannot be reached, whatever the engine refuses. Passwords in
 // the URL are not in the error.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if rawURL == "" {
@@ -60,7 +64,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	}
 	name, _, found := strings.Cut(rawURL, ":")
 	if !found || strings.ContainsAny(name, `/\`) {
-		return nil, fmt.Errorf("engine %q has no scheme: %s", Redact(rawURL), known())
+		return nil, fmt.Errorf("engine %q is %w: it has no scheme: %s", Redact(rawURL), ErrURL, known())
 	}
 	for _, s := range Schemes() {
 		if !slices.Contains(s.Names, strings.ToLower(name)) {
@@ -72,7 +76,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		}
 		return eng, nil
 	}
-	return nil, fmt.Errorf("engine %q: unknown scheme %q: %s", Redact(rawURL), name, known())
+	return nil, fmt.Errorf("engine %q is %w: unknown scheme %q: %s", Redact(rawURL), ErrURL, name, known())
 }
 
 // known is the end of every error about a scheme.
@@ -86,7 +90,7 @@ func known() string {
 
 func openMem(_ context.Context, rawURL string) (engine.Engine, error) {
 	if _, rest, _ := strings.Cut(rawURL, ":"); rest != "" {
-		return nil, fmt.Errorf("mem: takes nothing after the colon: every one is a memory of its own")
+		return nil, fmt.Errorf("%w: mem: takes nothing after the colon: every one is a memory of its own", ErrURL)
 	}
 	return memlock.New(), nil
 }

@@ -2,7 +2,10 @@ module leasehold/engines
 
 go 1.26.0
 
-require leasehold v0.0.0
+require (
+	leasehold v0.0.0
+	leasehold/engine/redis v0.0.0
+)
 
 require (
 	github.com/redis/rueidis v1.0.79 // indirect
@@ -10,3 +13,5 @@ require (
 )
 
 replace leasehold => ../
+
+replace leasehold/engine/redis => ../engine/redis

@@ -13,8 +13,9 @@ package leaseholdtest
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"iter"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -29,9 +30,10 @@ type Locks struct {
 	*leasehold.Client
 
 	t      testing.TB
-	store  *memlock.Store
 	faulty *faulty
 	other  *leasehold.Client // somebody else
+	told   *told             // of both
+	losing chan struct{}     // capacity 1: one Lose at a time
 }
 
 // New makes a Client for the length of one test, with default options.
@@ -43,15 +45,20 @@ func NewOptions(t testing.TB, o *leasehold.Options) *Locks {
 	t.Helper()
 	start := time.Now()
 	clock := func() time.Duration { return time.Since(start) + time.Hour }
-	l := &Locks{t: t, store: memlock.NewStore(&memlock.Options{Clock: clock})}
-	l.faulty = &faulty{Engine: l.store.Engine(), told: make(chan struct{})}
+	store := memlock.NewStore(&memlock.Options{Clock: clock})
+	told := &told{watching: map[*watched]func(engine.Claim){}, began: make(chan struct{}, 2)}
+	l := &Locks{t: t, told: told, losing: make(chan struct{}, 1)}
+	l.faulty = &faulty{Engine: &watched{store.Engine(), told}}
 	var opts leasehold.Options
 	if o != nil {
 		opts = *o
 	}
 	opts.Clock = clock
 	l.Client = l.client(l.faulty, opts)
-	l.other = l.client(l.store.Engine(), leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
+	l.other = l.client(&watched{store.Engine(), told}, leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
+	for range 2 { // or Lose could be over before its holder can be told
+		<-told.began
+	}
 	return l
 }
 
@@ -62,7 +69,11 @@ func (l *Locks) client(e engine.Engine, o leasehold.Options) *leasehold.Client {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() {
-		if err := c.Close(); err != nil {
+		err := c.Close()
+		if injected := (*injectedError)(nil); errors.As(err, &injected) {
+			return // a test may end, or close, while its engine fails
+		}
+		if err != nil {
 			l.t.Errorf("leaseholdtest: close: %v", err)
 		}
 	})
@@ -73,7 +84,9 @@ func (l *Locks) client(e engine.Engine, o leasehold.Options) *leasehold.Client {
 func (l *Locks) Other() *leasehold.Client { return l.other }
 
 // Block makes somebody else hold name exclusively, waiting for whoever holds
-// it now, until release is called or the test ends.
+// it now, until release is called, Lose takes it away or the test ends. It
+// fails the test at once if it cannot: call it from the test's own goroutine.
+// Calling release again, or of what was lost, does nothing.
 func (l *Locks) Block(name string) (release func()) {
 	l.t.Helper()
 	lease, err := l.other.Lock(l.t.Context(), name)
@@ -82,41 +95,47 @@ func (l *Locks) Block(name string) (release func()) {
 	}
 	return func() {
 		l.t.Helper()
-		if err := lease.Unlock(); err != nil {
+		if err := lease.Unlock(); err != nil && !errors.Is(err, leasehold.ErrLost) {
 			l.t.Errorf("leaseholdtest: release of %q: %v", name, err)
 		}
 	}
 }
 
-// Lose makes every lease of name, of Client and of Block, a lost one. When it
-// returns their contexts are cancelled with a cause that is
-// leasehold.ErrLost, and the name is free. It fails the test if nobody held it.
+// Lose makes every lease of name, of Client, of Other and of Block, a lost one.
+// When it returns their contexts are cancelled with a cause that is
+// leasehold.ErrLost, and the name is free, or held by who was next in line. It
+// fails the test if nobody held the name. Any goroutine may call it; several
+// at once lose one name after the other.
 func (l *Locks) Lose(name string) {
 	l.t.Helper()
+	l.losing <- struct{}{}
+	defer func() { <-l.losing }()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), 10*time.Second)
 	defer cancel()
 	line, err := l.other.Line(ctx, name)
 	if err != nil {
-		l.t.Fatalf("leaseholdtest: Lose(%q): %v", name, err)
+		l.t.Errorf("leaseholdtest: Lose(%q): %v", name, err)
+		return
 	}
 	held := 0
 	for _, c := range line.Claims {
 		if c.State != engine.Held {
 			continue
 		}
+		gone := l.told.expect(name, c.Ticket)
+		err := l.other.EvictNow(ctx, name, c.Ticket)
+		if errors.Is(err, engine.ErrNoClaim) {
+			continue // unlocked since
+		}
 		held++
-		told := l.faulty.waitFor(c.Ticket)
-		if err := l.other.Evict(ctx, name, c.Ticket, true); err != nil {
+		if err != nil {
 			l.t.Errorf("leaseholdtest: Lose(%q): %v", name, err)
 			continue
 		}
-		if c.Owner.Label == "leaseholdtest: somebody else" {
-			continue // its holder is not under test
-		}
 		select {
-		case <-told:
+		case <-gone:
 		case <-ctx.Done():
-			l.t.Errorf("leaseholdtest: Lose(%q): the client was not told in 10 s", name)
+			l.t.Errorf("leaseholdtest: Lose(%q): its holder was not told in 10 s", name)
 		}
 	}
 	if held == 0 {
@@ -124,7 +143,7 @@ func (l *Locks) Lose(name string) {
 	}
 }
 
-// Held reports whether anybody, of Client or of Block, holds name.
+// Held reports whether anybody, of Client, of Other or of Block, holds name.
 func (l *Locks) Held(name string) bool {
 	l.t.Helper()
 	line, err := l.other.Line(context.WithoutCancel(l.t.Context()), name)
@@ -135,50 +154,108 @@ func (l *Locks) Held(name string) bool {
 }
 
 // FailEngine makes every call to the engine of Client fail with err, as an
-// engine does that cannot be reached, until it is called with nil.
+// engine does that cannot be reached, until it is called with nil. A test may
+// end before that. What the engine tells by itself still arrives: Lose works
+// meanwhile.
 func (l *Locks) FailEngine(err error) {
 	if err != nil {
-		err = fmt.Errorf("leaseholdtest: %w", err)
+		err = &injectedError{err}
 	}
 	l.faulty.mu.Lock()
 	defer l.faulty.mu.Unlock()
 	l.faulty.err = err
 }
 
+// injectedError is an error of FailEngine.
+type injectedError struct{ err error }
+
+func (e *injectedError) Error() string { return "leaseholdtest: " + e.err.Error() }
+func (e *injectedError) Unwrap() error { return e.err }
+
+// told is what the clients have been told by the engine.
+type told struct {
+	telling sync.Mutex // a client is told one thing at a time
+
+	mu       sync.Mutex
+	watching map[*watched]func(engine.Claim)
+	began    chan struct{} // a client has begun to watch
+
+	// The claim whose end Lose waits for, until it was told.
+	name   string
+	ticket uint64 // unique within its name only
+	done   chan struct{}
+}
+
+// expect returns a channel that is closed when the claim's client was told.
+func (t *told) expect(name string, ticket uint64) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.name, t.ticket, t.done = name, ticket, make(chan struct{})
+	return t.done
+}
+
+// tell passes on what the engine tells one client. That a claim is gone both are
+// told: one that was detached and adopted is the other's by now, who would hear
+// of it only when it renews.
+func (t *told) tell(changed func(engine.Claim), c engine.Claim) {
+	t.telling.Lock()
+	defer t.telling.Unlock()
+	if c.State != engine.Gone {
+		changed(c)
+		return
+	}
+	t.mu.Lock()
+	watching := maps.Clone(t.watching)
+	t.mu.Unlock()
+	for _, changed := range watching {
+		changed(c)
+	}
+	t.passed(c)
+}
+
+func (t *told) passed(c engine.Claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done != nil && c.State == engine.Gone && c.Name == t.name && c.Ticket == t.ticket {
+		close(t.done)
+		t.done = nil
+	}
+}
+
+// watched is an engine that reports what its client has been told.
+type watched struct {
+	engine.Engine
+	told *told
+}
+
+func (w *watched) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	w.told.mu.Lock()
+	w.told.watching[w] = changed
+	w.told.mu.Unlock()
+	select {
+	case w.told.began <- struct{}{}:
+	default: // it begins again
+	}
+	defer func() {
+		w.told.mu.Lock()
+		defer w.told.mu.Unlock()
+		delete(w.told.watching, w)
+	}()
+	return w.Engine.Watch(ctx, func(c engine.Claim) { w.told.tell(changed, c) })
+}
+
 // faulty is the engine of Client.
 type faulty struct {
 	engine.Engine
 
-	mu      sync.Mutex
-	err     error
-	ticket  uint64        // whose end Lose waits for
-	told    chan struct{} // closed when it was passed on
-	waiting bool
+	mu  sync.Mutex
+	err error
 }
 
 func (f *faulty) fail() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
-}
-
-func (f *faulty) waitFor(ticket uint64) <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ticket, f.waiting, f.told = ticket, true, make(chan struct{})
-	return f.told
-}
-
-func (f *faulty) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	return f.Engine.Watch(ctx, func(c engine.Claim) {
-		changed(c)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.waiting && c.State == engine.Gone && c.Ticket == f.ticket {
-			f.waiting = false
-			close(f.told)
-		}
-	})
 }
 
 func (f *faulty) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {

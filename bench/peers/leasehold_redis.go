@@ -5,7 +5,7 @@ import (
 
 	"leasehold/bench/harness"
 	"leasehold/engine"
-	"leasehold/engine/redislock"
+	"leasehold/engine/redis/redislock"
 )
 
 // Redis is leasehold on one Redis.

@@ -32,11 +32,17 @@ arguments can be read by every user of the machine.`,
   export LEASEHOLD_HANDLE
   ./step-one && leasehold renew && ./step-two
   leasehold release`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Name = args[0]
 			if err := a.fillClaim(cmd, o, nonblock); err != nil {
+				return err
+			}
+			if a.nobodyReads() {
+				return usageError("standard output is closed or %s: nobody would have the handle, and %s would be held until its TTL has passed", os.DevNull, quoteName(o.Name))
+			}
+			if _, err := a.nested(cmd.Context(), o); err != nil {
 				return err
 			}
 			return a.acquire(cmd.Context(), o)
@@ -49,12 +55,15 @@ arguments can be read by every user of the machine.`,
 func (a *app) acquire(ctx context.Context, o *order) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true})
+	signal.Ignore(syscall.SIGPIPE) // a handle that nobody reads is an error to act on
+	notice := &engineNotice{app: a, name: o.Name}
+	defer notice.close()
+	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true, Observer: notice.observe})
 	if err != nil {
 		return err
 	}
 	defer locks.Close()
-	lease, err := o.lock(ctx, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
+	lease, err := a.lock(ctx, o, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
 	if err != nil {
 		return err
 	}
@@ -75,6 +84,22 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 	return nil
 }
 
+// nobodyReads reports whether what is printed is lost for certain. A standard
+// output that was closed is that device by now: Go opens it in its place, lest
+// the next file that is opened be taken for it.
+func (a *app) nobodyReads() bool {
+	f, ok := a.out.(*os.File)
+	if !ok {
+		return false
+	}
+	out, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	void, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(out, void)
+}
+
 func (a *app) renewCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "renew [HANDLE | -]",
@@ -82,7 +107,7 @@ func (a *app) renewCommand() *cobra.Command {
 		Long: `Keep what "acquire" obtained for another TTL, the one it was obtained with. The
 exit code is 76 if it is lost. Without HANDLE it is read from LEASEHOLD_HANDLE,
 with - from standard input.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "one handle"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.adopt(cmd, args, func(lease *leasehold.Lease) error {
@@ -100,7 +125,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Long: `Give back what "acquire" obtained. The exit code is 76 if it had been lost
 before. Without HANDLE it is read from LEASEHOLD_HANDLE, with - from standard
 input.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "one handle"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.adopt(cmd, args, (*leasehold.Lease).Unlock)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -97,6 +98,34 @@ func TestHandleThatCannotBePrinted(t *testing.T) {
 	one(t, x.err.String(), "printing the handle")
 	if l := p.line("d"); len(l.Claims) > 0 {
 		t.Errorf("held by nobody: %+v", l.Claims)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd := exec.Command(program, "acquire", "d")
+	cmd.Env, cmd.Stdout = p.env, w
+	err = cmd.Run()
+	if w.Close(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("into a pipe that nobody reads: %v", err)
+	}
+	if l := p.line("d"); len(l.Claims) > 0 {
+		t.Errorf("held by nobody: %+v", l.Claims)
+	}
+}
+
+func TestHandleForNobody(t *testing.T) {
+	p := newPlace(t)
+	for _, where := range []string{">&-", "> /dev/null", ">&- 0<&-"} {
+		x := p.startCmd(shell(`exec "$0" acquire d `+where, program))
+		if code := x.wait(t); code != 64 {
+			t.Errorf("%s: exit code %d", where, code)
+		}
+		one(t, x.err.String(), "nobody would have the handle")
+		if l := p.line("d"); len(l.Claims) > 0 {
+			t.Errorf("%s: held by nobody: %+v", where, l.Claims)
+		}
 	}
 }
 

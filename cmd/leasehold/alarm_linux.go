@@ -18,13 +18,11 @@ type alarm struct {
 	set  time.Duration
 }
 
-func newAlarm() *alarm {
+func newAlarm() (*alarm, error) {
 	a := &alarm{fire: make(chan struct{}, 1)}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
-		// Without a descriptor there is no watching, and without watching no
-		// command may run. The front sees this process end.
-		panic("leasehold: no timer: " + err.Error())
+		return nil, os.NewSyscallError("timerfd_create", err)
 	}
 	a.file = os.NewFile(uintptr(fd), "timerfd")
 	go func() {
@@ -39,7 +37,7 @@ func newAlarm() *alarm {
 			}
 		}
 	}()
-	return a
+	return a, nil
 }
 
 func (a *alarm) c() <-chan struct{} { return a.fire }

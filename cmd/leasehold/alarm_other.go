@@ -17,7 +17,7 @@ type alarm struct {
 	set   time.Duration
 }
 
-func newAlarm() *alarm {
+func newAlarm() (*alarm, error) {
 	a := &alarm{fire: make(chan struct{}, 1), moved: make(chan time.Duration), done: make(chan struct{})}
 	go func() {
 		var at time.Duration
@@ -43,7 +43,7 @@ func newAlarm() *alarm {
 			timer.Reset(min(left, time.Second))
 		}
 	}()
-	return a
+	return a, nil
 }
 
 func (a *alarm) c() <-chan struct{} { return a.fire }

@@ -23,7 +23,8 @@ type app struct {
 	in       *os.File
 	out, err io.Writer
 
-	engine  string // as given: a URL, or @file
+	engine  string      // as given: a URL, or @file
+	chosen  func() bool // whether --engine was given
 	require string
 	code    int // of a command that succeeded
 }
@@ -48,24 +49,28 @@ func (a *app) root() *cobra.Command {
 		Long: `leasehold runs commands under a lock, shows who holds what and who waits, and
 asks holders to let go.
 
-Exit codes: those of the command that was run; ` + codesHelp,
+Exit codes: those of the command that was run; ` + codesHelp + `
+Other commands have 1 as well: the answer is no, or cannot be written.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
+		Version:       version(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%w (see %s --help)", err, cmd.CommandPath())
-	})
+	root.SuggestionsMinimumDistance = 2 // letters to be changed
+	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
+	a.chosen = func() bool { return flags.Changed("engine") }
 	flags.StringVar(&a.engine, "engine", "", "engine URL, or @file to read it from (default $LEASEHOLD_ENGINE, else a directory of this machine)")
 	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these, such as cluster,fencing")
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.watchCommand(), a.evictCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.demoCommand(), a.demoWorkerCommand(),
+		a.demoCommand(), a.demoWorkerCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
+	strict(root)
 	return root
 }
 
@@ -73,8 +78,10 @@ Exit codes: those of the command that was run; ` + codesHelp,
 // user of the machine could read in the list of processes.
 func (a *app) engineURL() (string, error) {
 	given := a.engine
-	if given == "" {
+	if !a.chosen() {
 		given = os.Getenv("LEASEHOLD_ENGINE")
+	} else if given == "" {
+		return "", usageError("--engine is empty: leave it out to use LEASEHOLD_ENGINE, or else a directory of this machine")
 	} else if engines.HasSecret(given) {
 		return "", usageError("--engine %s has a password, which every user of this machine could read: put the URL into LEASEHOLD_ENGINE, or into a file and give --engine @file", engines.Redact(given))
 	}
@@ -100,14 +107,17 @@ func (a *app) engineURL() (string, error) {
 // maxURL bounds what is read from a file that should hold one URL.
 const maxURL = 16 << 10
 
-// open is a client of the chosen engine. TTL and label of o may be set; the
-// requirement is the flag's.
+// open is a client of the chosen engine. TTL and label of o may be set; what is
+// required is the flag's.
 func (a *app) open(ctx context.Context, o leasehold.Options) (*leasehold.Client, error) {
 	rawURL, err := a.engineURL()
 	if err != nil {
 		return nil, err
 	}
-	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+	if err := enoughFiles(); err != nil {
+		return nil, err
+	}
+	if o.Require, err = parseRequire(a.require); err != nil {
 		return nil, usageError("--require: %w", err)
 	}
 	eng, err := engines.Open(ctx, rawURL)

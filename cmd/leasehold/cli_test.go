@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,29 +46,46 @@ func TestBadInput(t *testing.T) {
 		{"TTL of zero", run("a", "--ttl", "0s"), 64, "TTL 0s"},
 		{"negative TTL", run("a", "--ttl", "-1s"), 64, "TTL -1s"},
 		{"absurd TTL", run("a", "--ttl", "9000h"), 64, "outside 100ms to 24h"},
-		{"no duration", run("a", "--ttl", "30"), 64, "missing unit"},
+		{"no duration", run("a", "--ttl", "30"), 64, `--ttl "30" is not a duration, such as`},
 		{"negative wait", run("a", "--wait", "-1s"), 64, "negative"},
-		{"wait and nonblock", run("a", "--wait", "1s", "--nonblock"), 64, "wait nonblock"},
-		{"shared and permits", run("a", "--shared", "--permits", "1", "--of", "2"), 64, "shared"},
-		{"permits alone", run("a", "--permits", "1"), 64, "of"},
+		{"wait and nonblock", run("a", "--wait", "1s", "--nonblock"), 64, "--wait and --nonblock exclude each other"},
+		{"shared and permits", run("a", "--shared", "--permits", "1", "--of", "2"), 64, "--shared and --permits exclude each other"},
+		{"permits alone", run("a", "--permits", "1"), 64, "--permits and --of go together"},
+		{"of alone", run("a", "--of", "1"), 64, "--permits and --of go together"},
+		{"the same of acquire", []string{"acquire", "a", "--of", "1"}, 64, "--permits and --of go together"},
 		{"permits over the limit", run("a", "--permits", "3", "--of", "2"), 64, "outside 1 to the 2"},
 		{"no permits", run("a", "--permits", "0", "--of", "2"), 64, "outside 1 to the 2"},
 		{"negative permits", run("a", "--permits", "-1", "--of", "2"), 64, "outside 1 to the 2"},
 		{"of none", run("a", "--permits", "1", "--of", "0"), 64, "at least 1"},
-		{"too many for a number", run("a", "--permits", "1", "--of", "2147483648"), 64, "2147483648"},
+		{"too many for a number", run("a", "--permits", "1", "--of", "2147483648"), 64, "below 2147483648"},
 		{"min-hold over max-hold", run("a", "--min-hold", "2s", "--max-hold", "1s"), 64, "--max-hold"},
 		{"absurd min-hold", run("a", "--min-hold", "25h"), 64, "--min-hold"},
 		{"long label", run("a", "--label", strings.Repeat("l", 101)), 64, "--label"},
 		{"exit code", run("a", "--lost-exit-code", "256"), 64, "outside 0 to 255"},
-		{"unknown flag", run("a", "--frob"), 64, "--frob"},
-		{"unknown command", []string{"frob"}, 64, "frob"},
-		{"too many names", []string{"show", "a", "b"}, 64, "1 arg"},
-		{"no ticket", []string{"evict", "a"}, 64, "ticket"},
+		{"unknown flag", run("a", "--frob"), 64, "there is no --frob: see leasehold run --help"},
+		{"unknown short flag", run("a", "-x"), 64, "there is no -x"},
+		{"flag without a value", []string{"ls", "--require"}, 64, "--require needs a value"},
+		{"flag that is no bool", run("a", "--shared=perhaps"), 64, "is not true or false"},
+		{"unknown command", []string{"frob"}, 64, `has no command "frob"`},
+		{"almost a command", []string{"shwo"}, 64, "did you mean show?"},
+		{"unknown help", []string{"help", "frob"}, 64, `has no command "frob"`},
+		{"unknown shell", []string{"completion", "nosuch"}, 64, "known are bash, fish, powershell, zsh"},
+		{"two shells", []string{"completion", "bash", "zsh"}, 64, "takes no argument"},
+		{"no name to show", []string{"show"}, 64, "needs one name"},
+		{"too many names", []string{"show", "a", "b"}, 64, "takes one name"},
+		{"too many prefixes", []string{"ls", "a", "b"}, 64, "takes one prefix"},
+		{"argument for demo", []string{"demo", "a"}, 64, "takes no argument"},
+		{"nowhere for pages", []string{"man"}, 64, "needs a directory"},
+		{"pages into a file", []string{"man", file}, 1, "not a directory"},
+		{"reap by hand", []string{"reap", "3", "4"}, 64, "not by hand"},
+		{"empty engine", []string{"ls", "--engine", ""}, 64, "--engine is empty"},
+		{"empty engine to run", run("a", "--engine="), 64, "--engine is empty"},
+		{"no ticket", []string{"evict", "a"}, 64, "--ticket is needed"},
 		{"ticket that is none", []string{"evict", "a", "--ticket", "x"}, 64, "x"},
 		{"nobody has the ticket", []string{"evict", "a", "--ticket", "7", "--yes"}, 1, "nobody has the ticket 7"},
 		{"watch too often", []string{"watch", "--every", "1ms"}, 64, "--every"},
-		{"unknown scheme", run("a", "--engine", "frob://host"), 69, "known are dir"},
-		{"no scheme", []string{"ls", "--engine", "/var/lib"}, 69, "no scheme"},
+		{"unknown scheme", run("a", "--engine", "frob://host"), 64, "known are dir"},
+		{"no scheme", []string{"ls", "--engine", "/var/lib"}, 64, "no scheme"},
 		{"no file", []string{"ls", "--engine", "@/no/such/file"}, 64, "no such file"},
 		{"two lines", []string{"ls", "--engine", "@" + file}, 64, "one engine URL"},
 		{"unknown requirement", []string{"ls", "--require", "frob"}, 64, "known are"},
@@ -127,9 +145,9 @@ func TestPasswords(t *testing.T) {
 		code      int
 	}{
 		{"argv", "", []string{"--engine", secret}, 64},
-		{"environment", secret, nil, 69},
-		{"file", "", []string{"--engine", "@" + file}, 69},
-		{"file named by the environment", "@" + file, nil, 69},
+		{"environment", secret, nil, 64},
+		{"file", "", []string{"--engine", "@" + file}, 64},
+		{"file named by the environment", "@" + file, nil, 64},
 	} {
 		for _, cmd := range [][]string{{"ls"}, {"run", "a"}} {
 			t.Run(cmd[0]+" by "+c.name, func(t *testing.T) {
@@ -357,6 +375,67 @@ func TestCompletion(t *testing.T) {
 	}
 	if out := p.must("completion", "bash"); !strings.Contains(out, "leasehold") {
 		t.Error("no completion for bash")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	p := newPlace(t)
+	if out := p.must("--version"); !strings.HasPrefix(out, "leasehold ") || !strings.Contains(out, runtime.Version()) || strings.Count(out, "\n") != 1 {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestManualPages(t *testing.T) {
+	p := newPlace(t)
+	dir := filepath.Join(p.dir, "man1")
+	if out := p.must("man", dir); out != "" {
+		t.Errorf("printed %q", out)
+	}
+	pages, err := filepath.Glob(dir + "/*.1")
+	if err != nil || len(pages) < 10 {
+		t.Errorf("%v, %v", pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), ".TH \"LEASEHOLD") || strings.Contains(string(text), "spf13") {
+			t.Errorf("%s is no page of ours: %.200s", page, text)
+		}
+		if strings.Contains(page, "keep") || strings.Contains(page, "reap") || strings.Contains(page, "worker") {
+			t.Errorf("%s is about what nobody starts by hand", page)
+		}
+	}
+	run, err := os.ReadFile(filepath.Join(dir, "leasehold-run.1"))
+	for _, want := range []string{"max-hold", "hold-descendants", "LEASEHOLD"} {
+		if err != nil || !strings.Contains(strings.ReplaceAll(string(run), `\-`, "-"), want) {
+			t.Errorf("the page of run does not say %s, %v", want, err)
+		}
+	}
+}
+
+func TestFewFiles(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "busy", "--", "sleep", "60")
+	p.held("busy")
+	for _, limit := range []int{8, 20, 30} {
+		for _, cmd := range []string{"run a -- true", "run busy -- true", "acquire a", "ls", "show a", "watch", "demo"} {
+			x := p.startCmd(shell(fmt.Sprintf(`ulimit -n %d; exec "$0" %s`, limit, cmd), program))
+			if code := x.wait(t); code != 69 || x.out.Len() > 0 {
+				t.Errorf("%s with %d: exit code %d, printed %q", cmd, limit, code, x.out.String())
+			}
+			one(t, x.err.String(), "ulimit -n")
+		}
+	}
+	// What is asked for is enough, and is there again for the command.
+	x := p.startCmd(shell(`ulimit -n 48; exec "$0" run a -- sh -c 'ulimit -n'`, program))
+	if code := x.wait(t); code != 0 || x.out.String() != "48\n" {
+		t.Errorf("exit code %d: %s%s", code, x.out.String(), x.err.String())
+	}
+	x = p.startCmd(shell(`ulimit -n 48; exec "$0" run busy --wait 2s -- true`, program))
+	if code := x.wait(t); code != 75 {
+		t.Errorf("exit code %d: %s", code, x.err.String())
 	}
 }
 

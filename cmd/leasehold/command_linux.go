@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/gob"
+	"fmt"
 	"os"
-	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -13,15 +15,21 @@ import (
 // group is the command and everything it started, as the keeper sees them.
 //
 // The keeper leads the process group in which the command runs: as long as it
-// lives the group's number cannot become somebody else's. It is also the
-// subreaper of everything below it: whatever loses its parent becomes the
-// keeper's child, even in a session of its own, so nothing escapes kill, and
-// "no child left" means that all of it has ended.
+// lives the group's number cannot become somebody else's. The reaper, a child
+// of the keeper, starts the command, says how it goes, and takes in whatever
+// loses its parent; if the reaper is killed, the keeper does, being a
+// subreaper too. So nothing escapes kill, not even into a session of its own,
+// and "no child left" means that all of it has ended.
 type group struct {
-	ended, empty chan struct{}
-	stops        chan syscall.Signal
-	how          status // before ended is closed
-	killing      sync.Once
+	wire   *wire
+	reaper int // its pid
+
+	answer               chan *started
+	ended, orphan, empty chan struct{}
+	reaped               chan struct{} // closed when the reaper has ended
+	stops                chan syscall.Signal
+	how                  status // before ended is closed
+	killing              sync.Once
 
 	// sent counts the TERMs that this process sent to the group, which it is
 	// in, and has not got back yet.
@@ -29,53 +37,107 @@ type group struct {
 	sent int
 }
 
-// startGroup starts the command in this process's group. The life file stays
-// open in it, too: should both processes of leasehold be killed at once, the
-// claim lives as long as what the command started.
-func startGroup(o *order, env []string, life *os.File) (*group, error) {
-	g := &group{ended: make(chan struct{}), empty: make(chan struct{}), stops: make(chan syscall.Signal, 8)}
+// newGroup starts the reaper, so that it is there when the lease is.
+func newGroup(page *sharedPage) (*group, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}
-	if life != nil {
-		// Under the number it has, which is free: 3 and the next may be what
-		// whoever started us meant for the command.
-		if err := inherit(int(life.Fd())); err != nil {
-			return nil, err
-		}
-	}
-	started := make(chan error)
-	go func() {
-		// The kernel kills the command when the thread that started it ends,
-		// so this one must last: it goes on as the reaper.
-		runtime.LockOSThread()
-		pid, err := syscall.ForkExec(o.Path, o.Command, &syscall.ProcAttr{
-			Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
-		})
-		started <- err
-		if err != nil {
-			return
-		}
-		reap(func(got int, ws syscall.WaitStatus) {
-			if got != pid {
-				return
-			}
-			if ws.Stopped() {
-				select {
-				case g.stops <- ws.StopSignal():
-				default: // nobody listens any more
-				}
-				return
-			}
-			g.how = statusOf(ws)
-			close(g.ended)
-		})
-		close(g.empty)
-	}()
-	if err := <-started; err != nil {
+	ours, theirs, err := newWires()
+	if err != nil {
 		return nil, err
 	}
+	defer unix.Close(theirs)
+	fd := int(page.file.Fd())
+	if err := inherit(theirs, fd); err != nil {
+		return nil, err
+	}
+	g := &group{
+		wire: ours, answer: make(chan *started, 1),
+		ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}),
+		stops: make(chan syscall.Signal, 8),
+	}
+	args := []string{reaperName, "reap", strconv.Itoa(theirs), strconv.Itoa(fd)}
+	g.reaper, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting the process that watches over the command: %w", err)
+	}
+	unix.CloseOnExec(fd)
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		g.listen()
+	}()
+	go func() {
+		reap(func(pid int, ws syscall.WaitStatus) {
+			if pid == g.reaper && !ws.Stopped() {
+				close(g.reaped)
+			}
+		})
+		<-heard // how the command ended is known before that nothing is left
+		close(g.empty)
+	}()
 	return g, nil
+}
+
+// listen hears the reaper until its end.
+func (g *group) listen() {
+	over := false
+	for {
+		m, _, err := g.wire.receive()
+		switch {
+		case err != nil:
+			if !over {
+				close(g.orphan)
+			}
+			return
+		case m.Started != nil:
+			g.answer <- m.Started
+		case m.Stopped != 0:
+			select {
+			case g.stops <- m.Stopped:
+			default: // nobody listens any more
+			}
+		case m.Ended != nil:
+			over = true
+			g.how = *m.Ended
+			close(g.ended)
+		}
+	}
+}
+
+// start has the command started in this process's group. While the reaper does
+// not answer (somebody stopped it) trust is not moved on, so that its end ends
+// the waiting as well.
+func (g *group) start(o *order, env []string, life *os.File) error {
+	if life != nil {
+		if err := g.wire.send(message{Life: true}, life); err != nil {
+			return errOrphaned
+		}
+	}
+	file, err := newMemory("leasehold-command")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := gob.NewEncoder(file).Encode(executable{o.Path, o.Command, env}); err != nil {
+		return err
+	}
+	if err := g.wire.send(message{Start: true}, file); err != nil {
+		return errOrphaned
+	}
+	select {
+	case s := <-g.answer:
+		return s.err()
+	case <-g.orphan:
+		select {
+		case s := <-g.answer: // it ended because it could not start it
+			return s.err()
+		default:
+			return errOrphaned
+		}
+	}
 }
 
 func statusOf(ws syscall.WaitStatus) status {
@@ -101,9 +163,22 @@ func reap(changed func(pid int, ws syscall.WaitStatus)) {
 }
 
 func (g *group) exited() <-chan struct{}        { return g.ended }
+func (g *group) orphaned() <-chan struct{}      { return g.orphan }
 func (g *group) gone() <-chan struct{}          { return g.empty }
 func (g *group) status() status                 { return g.how }
 func (g *group) stopped() <-chan syscall.Signal { return g.stops }
+
+func (g *group) letGo() { g.wire.send(message{LetGo: true}, nil) }
+
+// close ends the reaper and waits for that, so that nothing of leasehold is
+// left when "run" has returned; but it waits for none that somebody stopped.
+func (g *group) close() {
+	g.wire.conn.Close()
+	select {
+	case <-g.reaped:
+	case <-time.After(grace):
+	}
+}
 
 func (g *group) signal(sig syscall.Signal) {
 	if sig == syscall.SIGTERM {
@@ -131,16 +206,21 @@ func (g *group) tell() {
 }
 
 func (g *group) kill() {
-	g.killing.Do(func() { go killBelow(g.empty) })
+	g.killing.Do(func() { go killBelow(g.empty, g.reaper) })
 }
 
 // killBelow kills everything below this process, again and again until gone is
 // closed: what is being started while the list is read is found the next time,
-// and what may not be killed (another user's) is waited for.
-func killBelow(gone <-chan struct{}) {
+// and what may not be killed (another user's) is waited for. The process last
+// is killed when it is the only one left: until then it goes on if this
+// process does not.
+func killBelow(gone <-chan struct{}, last int) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		for _, p := range below(os.Getpid()) {
-			p.kill()
+		found := below(os.Getpid())
+		for _, p := range found {
+			if p.pid != last || len(found) == 1 {
+				p.kill()
+			}
 		}
 		select {
 		case <-gone:

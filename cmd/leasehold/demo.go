@@ -15,7 +15,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/examples/fleet"
+	"leasehold/internal/fleet"
 )
 
 // demo is the job that leasehold began with, to be watched: several processes
@@ -34,7 +34,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Long: `Several processes draw rising ids from one file: read the last, add one, write
 it back, with no pause. First without a lock, then with one, which is on the
 chosen engine. Ids drawn twice are counted.`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case d.procs < 2 || d.procs > 64:
@@ -79,7 +79,9 @@ func (a *app) demo(ctx context.Context, d demo) error {
 	}
 	defer os.RemoveAll(dir)
 
-	fmt.Fprintf(a.out, "%d processes draw ids from one file, %v without a lock, then %v with one.\n", d.procs, d.length, d.length)
+	if _, err := fmt.Fprintf(a.out, "%d processes draw ids from one file, %v without a lock, then %v with one.\n", d.procs, d.length, d.length); err != nil {
+		return err
+	}
 	without, err := a.draw(ctx, d, "without the lock", filepath.Join(dir, "without"), "")
 	if err != nil {
 		return err
@@ -88,7 +90,9 @@ func (a *app) demo(ctx context.Context, d demo) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "\nwithout the lock: %s\nwith the lock:    %s\n", without, with)
+	if _, err := fmt.Fprintf(a.out, "\nwithout the lock: %s\nwith the lock:    %s\n", without, with); err != nil {
+		return err
+	}
 	if with.twice > 0 {
 		return &exitError{codeFailed, fmt.Errorf("the lock did not exclude: %d ids were drawn twice", with.twice)}
 	}
@@ -160,7 +164,7 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 		Use:    "demo-worker STORE",
 		Short:  "One process of the demo (demo starts it itself)",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   arguments(1, 1, "a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !fleet.Inside() {
 				return usageError("demo-worker is started by demo, not by hand")

@@ -25,9 +25,12 @@ func (a *app) evictCommand() *cobra.Command {
 removed. A holder is told that it has lost the name, which is free when it has
 let go or its TTL has passed. With --now the name is free at once: that may
 overlap with a holder that has not noticed yet.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("ticket") {
+				return usageError("--ticket is needed: show %s shows whose is which", quoteName(args[0]))
+			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 				return a.evict(ctx, locks, args[0], ticket, now, yes)
 			})
@@ -37,7 +40,6 @@ overlap with a holder that has not noticed yet.`,
 	f.Uint64Var(&ticket, "ticket", 0, "whose claim")
 	f.BoolVar(&now, "now", false, "do not wait for the holder to let go")
 	f.BoolVar(&yes, "yes", false, "do not ask")
-	_ = cmd.MarkFlagRequired("ticket") // fails only for a flag that is not there
 	return cmd
 }
 
@@ -53,7 +55,7 @@ func (a *app) evict(ctx context.Context, locks *leasehold.Client, name string, t
 		}
 	}
 	if state == "" {
-		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, leasehold.ErrNoClaim)}
+		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, engine.ErrNoClaim)}
 	}
 	if !yes {
 		question := fmt.Sprintf("Evict %s (%s, ticket %d) from %s?", whose, state, ticket, quoteName(name))
@@ -64,7 +66,11 @@ func (a *app) evict(ctx context.Context, locks *leasehold.Client, name string, t
 			return err
 		}
 	}
-	if err := locks.Evict(ctx, name, ticket, now); err != nil {
+	evict := locks.Evict
+	if now {
+		evict = locks.EvictNow
+	}
+	if err := evict(ctx, name, ticket); err != nil {
 		return err
 	}
 	a.say("%s: evicted %s (%s, ticket %d) at %s", quoteName(name), whose, state, ticket, time.Now().Format(time.RFC3339))

@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engines"
 )
 
 // Exit codes of leasehold itself. Those below 128 that sysexits.h names mean
 // what it says; a command run under a lock may use them for itself, which is
 // why the two a script has to tell apart can be changed.
 const (
-	codeFailed      = 1   // answered, and the answer is no
+	codeFailed      = 1   // the answer is no, or cannot be written
 	codeUsage       = 64  // EX_USAGE: flags, names, figures
 	codeUnavailable = 69  // EX_UNAVAILABLE: the engine cannot be used or reached
 	codeConflict    = 75  // EX_TEMPFAIL: not obtained
@@ -27,9 +29,10 @@ const (
 	codeSignal      = 128 // + its number
 )
 
-const codesHelp = `128+n if signal n ended
-it; 126 or 127 if it cannot be run; 75 if the lock was not obtained; 76 if it
-was lost; 64 for wrong arguments; 69 if the engine cannot be used or reached.`
+const codesHelp = `128+n if signal n ended it, or
+leasehold while it waited; 126 or 127 if it cannot be run; 75 if the lock was
+not obtained; 76 if it was lost; 64 for wrong arguments; 69 if the engine cannot
+be used or reached.`
 
 // exitError is an error that has decided its exit code.
 type exitError struct {
@@ -53,6 +56,7 @@ func (e *signalError) Error() string { return "ended by a signal: " + e.signal.S
 func (a *app) fail(err error) int {
 	var sig *signalError
 	var exit *exitError
+	var file *fs.PathError
 	code := codeUnavailable
 	switch {
 	case errors.As(err, &sig):
@@ -62,31 +66,19 @@ func (a *app) fail(err error) int {
 		return codeSignal + int(syscall.SIGINT)
 	case errors.As(err, &exit):
 		code = exit.code
+	case errors.As(err, &file) && file.Path == os.Stdout.Name():
+		code = codeFailed
 	case errors.Is(err, leasehold.ErrHeld):
 		code = codeConflict
 	case errors.Is(err, leasehold.ErrLost):
 		code = codeLost
-	case errors.Is(err, leasehold.ErrNoClaim):
+	case errors.Is(err, engine.ErrNoClaim):
 		code = codeFailed
-	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire):
-		code = codeUsage
-	case isUsage(err):
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire), errors.Is(err, engines.ErrURL):
 		code = codeUsage
 	}
 	a.say("%s", strings.TrimPrefix(err.Error(), "leasehold: "))
 	return code
-}
-
-// isUsage recognises cobra's own complaints about commands and arguments,
-// which have no type.
-func isUsage(err error) bool {
-	s := err.Error()
-	for _, prefix := range []string{"unknown command", "accepts ", "requires at least", "required flag", "if any flags in the group"} {
-		if strings.HasPrefix(s, prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // notRunnable gives a command that cannot be started the code that shells do.

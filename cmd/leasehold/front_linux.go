@@ -14,18 +14,33 @@ import (
 )
 
 // starter is the process that a person or a script started: the front. A run
-// is three processes:
+// is three processes and the command:
 //
-//	shell ── leasehold run         the front: in the shell's job
-//	           └─ leasehold keep   the keeper: leads a process group of its own,
-//	                │              owns the lease, the claim and the command
-//	                └─ COMMAND     in the keeper's group, with all it starts
+//	shell ── leasehold run           the front: in the shell's job
+//	           └─ leasehold keep     the keeper: leads a process group of its
+//	                │                own, owns the lease, decides
+//	                └─ lease-reaper  in a group of its own; starts, reaps, kills
+//	                     └─ COMMAND  in the keeper's group, with all it starts
 //
-// Each of the upper two ends the command if the other fails. If the front is
+// Each of the three ends everything if the others fail. If the front is
 // killed, the keeper sees the wire close. If the keeper is killed or stopped,
-// the front sees it end, or trust run out (sharedPage), and kills what is left;
-// it inherits what the keeper started, being a subreaper too. Killing both at
-// once still kills the command itself (PR_SET_PDEATHSIG).
+// front and reaper see it end, or trust run out (sharedPage), and kill what is
+// left. If the reaper is killed, the kernel kills the command
+// (PR_SET_PDEATHSIG) and the keeper the rest. Each is a subreaper, so that what
+// one of them leaves behind becomes another's.
+//
+// Front and keeper are called leasehold, and so "killall -9 leasehold" kills
+// both at once, and a Ctrl-Z that somebody sends to all of them stops both: the
+// reaper then kills what runs, at once or when trust ends. Killing all three at
+// once still kills the command itself, but not what it started; the embedded
+// engine keeps the name from others until that is gone, at most until the TTL
+// has passed, and every other engine until the TTL has passed. Stopping all
+// three (a frozen container stops the command too) ends nothing: then the
+// command may run beside the next holder, and only the token protects.
+//
+// Rejected: a PID namespace, whose end ends everything in it (needs
+// privileges, and the command would see other process numbers); cgroup.kill
+// (somebody has to be left to write to it, and a cgroup has to be delegated).
 //
 // Why not one process that keeps the lease and stays in the shell's job: when
 // a person stops that job with Ctrl-Z it must stop, or the shell will not take
@@ -54,11 +69,14 @@ type starter struct {
 	overdue bool     // trust ran out, and the keeper did nothing
 }
 
-// delivery is a message with the descriptor that came with it.
-type delivery struct {
-	message
-	life *os.File
-}
+// killedHelp is what the help of run says of its own end.
+const killedHelp = `
+So it is if leasehold itself is killed or stopped, as long as one of its three
+processes is left (the third is called lease-reaper). If all three are killed at
+once, COMMAND itself is killed, but what it started goes on, beside the next
+holder once the TTL has passed. Processes of another user (sudo) may not be
+killed: they are waited for.
+`
 
 // runOrder does what "run" was asked to do and returns the exit code.
 func (a *app) runOrder(_ context.Context, o *order) (int, error) {
@@ -70,10 +88,15 @@ func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 		states:    make(chan syscall.WaitStatus, 16),
 		childless: make(chan struct{}),
 	}
+	wake, err := newAlarm()
+	if err != nil {
+		return 0, err
+	}
+	defer wake.stop()
 	if err := f.start(); err != nil {
 		return 0, err
 	}
-	return f.watch(), nil
+	return f.watch(wake), nil
 }
 
 func (f *starter) start() error {
@@ -93,6 +116,9 @@ func (f *starter) start() error {
 	catch(f.signals, append(slices.Clone(asking),
 		syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2))
 	catch(f.continued, []os.Signal{syscall.SIGCONT})
+	// Nobody to read our words is no reason to end; what is ignored would stay
+	// so in the command.
+	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
 
 	f.term = openTerminal()
 	attr := &syscall.SysProcAttr{Setpgid: true}
@@ -123,9 +149,11 @@ func (f *starter) start() error {
 		})
 		close(f.childless)
 	}()
-	go f.receive()
+	go f.wire.receiveAll(f.messages)
+	rest := *f.order
+	rest.Command = nil
 	// Failing means that it died at once, which its end reports.
-	_ = f.wire.send(message{Order: f.order}, nil)
+	_ = f.wire.send(message{Order: &rest}, nil)
 	return nil
 }
 
@@ -138,15 +166,4 @@ func inherit(fds ...int) error {
 		}
 	}
 	return nil
-}
-
-func (f *starter) receive() {
-	defer close(f.messages)
-	for {
-		m, life, err := f.wire.receive()
-		if err != nil {
-			return
-		}
-		f.messages <- delivery{m, life}
-	}
 }

@@ -20,6 +20,8 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 	f := &noFront{sigs: make(chan syscall.Signal, 16)}
 	caught := make(chan os.Signal, 16)
 	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	catchPipe := make(chan os.Signal, 1) // nobody may read our words, and what is ignored stays so in the command
+	signal.Notify(catchPipe, syscall.SIGPIPE)
 	go func() {
 		for sig := range caught {
 			select {
@@ -32,6 +34,11 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 	end, err := k.keep(ctx)
 	return end.code(), err
 }
+
+// killedHelp is what the help of run says of its own end.
+const killedHelp = `If leasehold itself is killed, COMMAND goes on beside the next holder: on this
+system nobody is left to end it.
+`
 
 // noFront is a front that is this very process.
 type noFront struct{ sigs chan syscall.Signal }
@@ -75,5 +82,7 @@ func startChild(o *order, env []string, _ *os.File) (command, error) {
 
 func (c *child) exited() <-chan struct{}        { return c.ended }
 func (c *child) gone() <-chan struct{}          { return c.ended }
+func (c *child) orphaned() <-chan struct{}      { return nil }
+func (c *child) letGo()                         {}
 func (c *child) status() status                 { return c.how }
 func (c *child) stopped() <-chan syscall.Signal { return nil }

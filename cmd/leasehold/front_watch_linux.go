@@ -10,9 +10,7 @@ import (
 )
 
 // watch waits for the keeper's end and returns the exit code.
-func (f *starter) watch() int {
-	wake := newAlarm()
-	defer wake.stop()
+func (f *starter) watch(wake *alarm) int {
 	messages := f.messages
 	for {
 		select {
@@ -26,14 +24,11 @@ func (f *starter) watch() int {
 				wake.at(f.page.get())
 			}
 		case <-wake.c():
-			// The keeper moves the end without a word.
-			switch at := f.page.get(); {
-			case at == 0:
-			case boottime.Now() >= at:
+			if again, over := f.page.look(boottime.Now()); over {
 				f.overdue = true
 				f.killAll()
-			default:
-				wake.at(at)
+			} else if again != 0 {
+				wake.at(again)
 			}
 		case sig := <-f.signals:
 			if sig == syscall.SIGTSTP {
@@ -58,8 +53,8 @@ func (f *starter) watch() int {
 // take handles what the keeper says.
 func (f *starter) take(m delivery) {
 	switch {
-	case m.life != nil:
-		f.life = m.life
+	case m.Life:
+		f.life = m.file
 	case m.Stopped != 0:
 		f.suspend(m.Stopped)
 	case m.Ended != nil:
@@ -75,7 +70,7 @@ func (f *starter) signalGroup(sig syscall.Signal) { _ = syscall.Kill(-f.keeper, 
 // killAll ends the keeper, the command and everything it started.
 func (f *starter) killAll() {
 	f.signalGroup(syscall.SIGKILL)
-	f.killing.Do(func() { go killBelow(f.childless) })
+	f.killing.Do(func() { go killBelow(f.childless, 0) })
 }
 
 // suspend follows a command that was stopped: the job must stop too, or the
@@ -165,7 +160,7 @@ func (f *starter) giveBack() {
 // orphaned ends what a keeper left behind that did not say goodbye.
 func (f *starter) orphaned(ws syscall.WaitStatus) int {
 	signal.Reset(asking...) // whoever is tired of waiting for it may end us
-	f.killing.Do(func() { go killBelow(f.childless) })
+	f.killing.Do(func() { go killBelow(f.childless, 0) })
 	<-f.childless
 	f.giveBack()
 	name := quoteName(f.order.Name)

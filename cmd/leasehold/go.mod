@@ -4,12 +4,14 @@ go 1.26.0
 
 replace (
 	leasehold => ../..
+	leasehold/engine/redis => ../../engine/redis
 	leasehold/engines => ../../engines
 )
 
 require (
 	github.com/creack/pty v1.1.24
 	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	leasehold v0.0.0
@@ -17,7 +19,10 @@ require (
 )
 
 require (
+	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	leasehold/engine/redis v0.0.0 // indirect
 )

@@ -51,13 +51,15 @@ type runner func(o *order, env []string, life *os.File) (command, error)
 
 // command is the command and everything it started.
 type command interface {
-	exited() <-chan struct{} // closed when the command itself has ended
-	gone() <-chan struct{}   // closed when all it started has ended too
-	status() status          // once it has exited
+	exited() <-chan struct{}   // closed when the command itself has ended
+	orphaned() <-chan struct{} // closed when nobody will tell that any more
+	gone() <-chan struct{}     // closed when all it started has ended too
+	status() status            // once it has exited
 	stopped() <-chan syscall.Signal
 	signal(syscall.Signal) // to the command's group, as a terminal would
 	tell()                 // asks the group to end: TERM, heard even if it is stopped
 	kill()                 // all of it; returns at once, goes on until gone
+	letGo()                // what still runs goes on when this process has ended
 }
 
 // status is how a command ended.
@@ -76,6 +78,12 @@ func (s status) code() int {
 var (
 	errFrontGone = errors.New("leasehold was killed")
 
+	// errTooLate: trust had ended when the command was to be started.
+	errTooLate = errors.New("its time was over")
+
+	// errOrphaned: the process that watched over the command has ended.
+	errOrphaned = errors.New("the process that watched over the command was killed")
+
 	// errNotRenewed is the one reason that comes before the loss.
 	errNotRenewed = errors.New("the lock could not be renewed")
 )
@@ -91,9 +99,14 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	if err != nil {
 		return status{}, err
 	}
+	notice := &engineNotice{app: k.app, name: k.order.Name}
+	defer notice.close()
 	locks, err := newClient(eng, leasehold.Options{
 		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLend: true,
-		Observer: leasehold.ObserverFunc(k.observe),
+		Observer: func(e leasehold.Event) {
+			k.observe(e)
+			notice.observe(e)
+		},
 	})
 	if err != nil {
 		return status{}, err
@@ -140,7 +153,7 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 	// MaxHold is this process's to keep: the command gets its TERM before and
 	// its KILL at the end, which is no loss of the lease.
 	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold})
-	lease, err := k.order.lock(ctx, locks)
+	lease, err := k.lock(ctx, k.order, locks)
 	// Nobody else may take a signal from here on. One that came between the
 	// grant and now still counts: nothing has been started.
 	close(waiting)
@@ -159,7 +172,12 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	if k.life != nil {
 		k.front.keepAlive(k.life)
 	}
-	env := append(os.Environ(), "LEASEHOLD_NAME="+k.order.Name, "LEASEHOLD_TOKEN="+lease.Token().String())
+	held, err := outerHolds()
+	if err != nil {
+		lease.Unlock()
+		return status{}, err
+	}
+	env := environ(k.order.Name, lease.Token(), append(held, outerHold{k.order.Name, lease.Token()}))
 	g := &guard{}
 	if k.order.MaxHold > 0 {
 		g.end, g.lead = obtained+k.order.MaxHold, min(k.order.MaxHold/3, 5*time.Second)
@@ -170,21 +188,34 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	if left == 0 {
 		why := context.Cause(lease.Context())
 		lease.Unlock() // frees the room of a claim that was evicted
-		return status{}, &exitError{k.order.Lost, fmt.Errorf("%s was lost before the command was started: %w", quoteName(k.order.Name), why)}
+		return status{}, k.lostBefore(why)
 	}
 	g.trust(now, left)
+	wake, err := newAlarm() // without it there is no watching, and without watching no command
+	if err != nil {
+		lease.Unlock()
+		return status{}, err
+	}
+	defer wake.stop()
 	k.front.deadline(g.lastResort())
 	cmd, err := k.run(k.order, env, k.life)
 	if err != nil {
 		lease.Unlock()
+		switch {
+		case errors.Is(err, errTooLate):
+			return status{}, k.lostBefore(err)
+		case errors.Is(err, errOrphaned):
+			return status{}, fmt.Errorf("%s: %w", quoteName(k.order.Name), err)
+		}
 		return status{}, notRunnable(k.order.Command[0], err)
 	}
-	why := k.watch(locks, lease, cmd, g)
+	why := k.watch(locks, lease, cmd, g, wake)
 	k.front.over() // before giving the lock back, which may take a while
+	cmd.letGo()
 	end := cmd.status()
 	if !locks.Guarantees().Detach {
 		// The engine cannot keep the name without us.
-		k.linger(lease, obtained+k.order.MinHold)
+		k.linger(lease, obtained+k.order.MinHold, wake)
 	}
 	if err := lease.Unlock(); why == nil && errors.Is(err, leasehold.ErrLost) {
 		why = err // between its last renewal and its end
@@ -195,6 +226,11 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		return end, nil
 	}
 	return end, &exitError{k.order.Lost, &lostError{k.order.Name, why}}
+}
+
+// lostBefore is the error of a lease that ended before the command began.
+func (k *keeper) lostBefore(why error) error {
+	return &exitError{k.order.Lost, fmt.Errorf("%s was lost before the command was started: %w", quoteName(k.order.Name), why)}
 }
 
 // lostError says what became of the command.
@@ -215,18 +251,20 @@ func (e *lostError) Error() string {
 		return name + " could not be renewed in time; the command was ended"
 	case errors.Is(e.why, errFrontGone):
 		return name + ": leasehold was killed; the command was ended"
+	case errors.Is(e.why, errOrphaned):
+		return name + ": " + errOrphaned.Error() + "; the command was ended"
 	default:
 		return name + " was lost: it could not be renewed; the command was ended"
 	}
 }
 
 // watch waits for the command's end and passes signals on to it. It returns
-// nil if the command ended by itself; otherwise why it had to end, and then
+// nil if the command ended by itself, and what it started too if that was
+// ordered; otherwise why it had to end, and then
 // everything it started has ended too.
-func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard) (why error) {
-	wake := newAlarm()
-	defer wake.stop()
-	lost, abandoned, exited := lease.Context().Done(), k.front.gone(), cmd.exited()
+func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard, wake *alarm) (why error) {
+	lost, abandoned := lease.Context().Done(), k.front.gone()
+	exited, orphaned := cmd.exited(), cmd.orphaned()
 	var freed chan struct{}
 	ending := func(reason error) {
 		if why == nil {
@@ -261,11 +299,13 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 		case <-cmd.gone():
 			return why
 		case <-exited:
-			if why == nil {
+			if why == nil && !k.order.All {
 				return nil
 			}
+			if exited = nil; why == nil {
+				break
+			}
 			// It obeyed; what it leaves behind may not outlive it long.
-			exited = nil
 			g.finish(boottime.Now(), grace)
 		case <-k.renewed:
 		case <-wake.c():
@@ -273,6 +313,11 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			k.front.stopped(sig)
 		case sig := <-k.front.signals():
 			cmd.signal(sig)
+		case <-orphaned:
+			// The kernel has killed the command, and the rest must follow.
+			orphaned = nil
+			ending(errOrphaned)
+			g.finish(boottime.Now(), 0)
 		case <-abandoned:
 			abandoned = nil
 			ending(errFrontGone)
@@ -313,9 +358,7 @@ func (k *keeper) lookForRoom(locks *leasehold.Client, lease *leasehold.Lease, fr
 
 // linger keeps the lease until a moment, unless it is lost or somebody wants
 // this process to end.
-func (k *keeper) linger(lease *leasehold.Lease, until time.Duration) {
-	wake := newAlarm()
-	defer wake.stop()
+func (k *keeper) linger(lease *leasehold.Lease, until time.Duration, wake *alarm) {
 	for boottime.Now() < until {
 		wake.at(until)
 		select {

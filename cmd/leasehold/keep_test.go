@@ -65,6 +65,8 @@ func (c *stubCommand) note(what string) {
 func (c *stubCommand) end()                           { c.once.Do(func() { close(c.ended) }) }
 func (c *stubCommand) exited() <-chan struct{}        { return c.ended }
 func (c *stubCommand) gone() <-chan struct{}          { return c.ended }
+func (c *stubCommand) orphaned() <-chan struct{}      { return nil }
+func (c *stubCommand) letGo()                         {}
 func (c *stubCommand) status() status                 { return status{Code: 3} }
 func (c *stubCommand) stopped() <-chan syscall.Signal { return nil }
 func (c *stubCommand) signal(sig syscall.Signal)      { c.note(sig.String()) }
@@ -101,7 +103,7 @@ func keepStub(t *testing.T, o order, obeys bool) *kept {
 	keeper := &keeper{app: &app{}, order: &o, front: k.front, renewed: make(chan struct{}, 1),
 		run: func(*order, []string, *os.File) (command, error) { return k.cmd, nil }}
 	var err error
-	k.locks, err = leasehold.New(k.eng, &leasehold.Options{TTL: o.TTL, NoLend: true, Observer: leasehold.ObserverFunc(keeper.observe)})
+	k.locks, err = leasehold.New(k.eng, &leasehold.Options{TTL: o.TTL, NoLend: true, Observer: keeper.observe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +199,7 @@ func TestFrontIsGone(t *testing.T) {
 
 func TestEvictedNowIsKilledAtOnce(t *testing.T) {
 	k := keepStub(t, order{TTL: time.Hour}, false)
-	if err := k.locks.Evict(t.Context(), "name", k.ticket, true); err != nil {
+	if err := k.locks.EvictNow(t.Context(), "name", k.ticket); err != nil {
 		t.Fatal(err)
 	}
 	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
@@ -216,7 +218,7 @@ func TestLostBeforeTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := locks.Evict(t.Context(), "name", uint64(lease.Token())>>engine.LendBits, true); err != nil {
+	if err := locks.EvictNow(t.Context(), "name", uint64(lease.Token())>>engine.LendBits); err != nil {
 		t.Fatal(err)
 	}
 	<-lease.Context().Done()
@@ -231,7 +233,7 @@ func TestLostBeforeTheStart(t *testing.T) {
 
 func TestEvictedPolitelyHasItsTrust(t *testing.T) {
 	k := keepStub(t, order{TTL: 2 * time.Second}, false)
-	if err := k.locks.Evict(t.Context(), "name", k.ticket, false); err != nil {
+	if err := k.locks.Evict(t.Context(), "name", k.ticket); err != nil {
 		t.Fatal(err)
 	}
 	did, code := k.wait(t)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,7 +15,7 @@ import (
 // platformCommands are those that only exist here: the keeper. It is told the
 // numbers of its end of the wire and of the page it shares.
 func (a *app) platformCommands() []*cobra.Command {
-	return []*cobra.Command{{
+	return []*cobra.Command{a.reapCommand(), {
 		Use:    "keep WIRE PAGE -- NAME COMMAND [ARGUMENT...]",
 		Short:  "Keep the lease of a run (leasehold starts this itself)",
 		Hidden: true,
@@ -25,16 +24,7 @@ func (a *app) platformCommands() []*cobra.Command {
 			if cmd.ArgsLenAtDash() != 2 || len(args) < 4 {
 				return byHand
 			}
-			wireFD, err1 := strconv.Atoi(args[0])
-			pageFD, err2 := strconv.Atoi(args[1])
-			if err1 != nil || err2 != nil || wireFD < 3 || pageFD < 3 {
-				return byHand
-			}
-			w, err := newWire(wireFD)
-			if err != nil {
-				return byHand
-			}
-			page, err := openSharedPage(pageFD)
+			w, page, err := inherited(args[0], args[1])
 			if err != nil {
 				return byHand
 			}
@@ -58,9 +48,13 @@ func (a *app) platformCommands() []*cobra.Command {
 func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *sharedPage) (status, error) {
 	f := &remoteFront{wire: w, page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
 	f.listen()
+	g, err := newGroup(page)
+	if err != nil {
+		return status{}, err
+	}
+	defer g.close()
 	k := &keeper{app: a, order: o, front: f, run: func(o *order, env []string, life *os.File) (command, error) {
-		g, err := startGroup(o, env, life)
-		if err != nil {
+		if err := g.start(o, env, life); err != nil {
 			return nil, err
 		}
 		f.group.Store(g)
@@ -101,7 +95,7 @@ func catch(c chan<- os.Signal, sigs []os.Signal) {
 // listen passes on what the front sends, and hears its end.
 func (f *remoteFront) listen() {
 	f.caught = make(chan os.Signal, 16)
-	catch(f.caught, asking)
+	catch(f.caught, append(slices.Clone(asking), syscall.SIGPIPE)) // nobody may read our words
 	go func() {
 		for sig := range f.caught {
 			f.heard(sig.(syscall.Signal))

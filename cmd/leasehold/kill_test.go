@@ -3,7 +3,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -89,6 +91,49 @@ func (p *place) said(x *process) string {
 	return x.out.String()
 }
 
+// leaseholder is a process of a run, with what ps calls it.
+type leaseholder struct {
+	proc
+	name string
+}
+
+// leaseholds are the processes of leasehold that keep a family.
+func (p *place) leaseholds(name string) (ours []leaseholder) {
+	p.Helper()
+	mark := "FAMILY=" + p.file("family-"+name) + "\x00"
+	dir, err := os.ReadDir("/proc")
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, entry := range dir {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		env, _ := os.ReadFile("/proc/" + entry.Name() + "/environ")
+		exe, _ := os.Readlink("/proc/" + entry.Name() + "/exe")
+		pr, lives := look(pid)
+		if exe != program || !lives || !strings.Contains(string(env)+"\x00", mark) {
+			continue
+		}
+		line, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		argv0, _, _ := strings.Cut(string(line), "\x00")
+		ours = append(ours, leaseholder{pr, filepath.Base(argv0)})
+	}
+	return ours
+}
+
+func (p *place) reaper(name string) int {
+	p.Helper()
+	for _, pr := range p.leaseholds(name) {
+		if pr.name == reaperName {
+			return pr.pid
+		}
+	}
+	p.Fatal("there is no reaper")
+	return 0
+}
+
 // nextInLine waits behind the family's claim. The result waits until it holds
 // the name, and reports whoever of the family lives then.
 func (p *place) nextInLine(name string) (check func()) {
@@ -105,46 +150,99 @@ func (p *place) nextInLine(name string) (check func()) {
 }
 
 func TestKilledLeaseholdEndsEverything(t *testing.T) {
-	for _, who := range []string{"front", "keeper"} {
+	for _, who := range []string{"front", "keeper", "reaper"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			x, _ := p.startFamily("killed")
 			keeper := p.held("killed").Owner.PID
 			check := p.nextInLine("killed")
-			if who == "keeper" {
-				syscall.Kill(keeper, syscall.SIGKILL)
-			} else {
+			switch who {
+			case "front":
 				x.Process.Kill()
+			case "keeper":
+				syscall.Kill(keeper, syscall.SIGKILL)
+			case "reaper":
+				syscall.Kill(p.reaper("killed"), syscall.SIGKILL)
 			}
 			check()
-			if code := x.wait(t); who == "keeper" {
-				if code != 76 {
-					t.Errorf("exit code %d", code)
-				}
+			code := x.wait(t)
+			if who != "front" && code != 76 {
+				t.Errorf("exit code %d", code)
+			}
+			switch who {
+			case "keeper":
 				one(t, x.err.String(), "killed was lost", "has ended (killed)")
+			case "reaper":
+				one(t, x.err.String(), "watched over the command was killed")
 			}
 		})
 	}
 }
 
-// With both killed nobody is left to end the grandchildren; then the name must
-// not be free while they run, as long as the TTL.
-func TestBothKilled(t *testing.T) {
+// Whatever is killed or stopped together, what the command started is gone when
+// the next one holds.
+func TestAllThatIsCalledLeaseholdAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		sig  syscall.Signal
+	}{{"killed", syscall.SIGKILL}, {"stopped", syscall.SIGSTOP}} {
+		for _, engine := range []string{"dir", "redis"} {
+			t.Run(c.name+" on "+engine, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				if engine == "redis" {
+					p, _ = redisPlace(t)
+				}
+				_, members := p.startFamily("all", "--ttl", "3s")
+				check := p.nextInLine("all")
+				var hit []proc
+				for _, pr := range p.leaseholds("all") {
+					if pr.name != reaperName {
+						hit = append(hit, pr.proc)
+						syscall.Kill(pr.pid, syscall.SIGSTOP) // all of them at once
+					}
+				}
+				if len(hit) != 2 {
+					t.Fatalf("%d processes are called leasehold", len(hit))
+				}
+				if len(members()) < 5 {
+					t.Fatal("no family is left: this test shows nothing")
+				}
+				for _, pr := range hit {
+					syscall.Kill(pr.pid, c.sig)
+				}
+				check()
+				for _, pr := range hit {
+					syscall.Kill(pr.pid, syscall.SIGCONT)
+				}
+			})
+		}
+	}
+}
+
+// With all three killed nobody is left to end the grandchildren; then the name
+// must not be free while they run, as long as the TTL.
+func TestAllKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	x, members := p.startFamily("both")
-	keeper := p.held("both").Owner.PID
-	check := p.nextInLine("both")
-	syscall.Kill(x.Process.Pid, syscall.SIGSTOP) // so that it cannot act in between
-	syscall.Kill(keeper, syscall.SIGKILL)
-	x.Process.Kill()
-	until(t, "both are gone", func() bool { return syscall.Kill(keeper, 0) != nil })
+	_, members := p.startFamily("all")
+	check := p.nextInLine("all")
+	ours := p.leaseholds("all")
+	if len(ours) != 3 {
+		t.Fatalf("a run is %d processes", len(ours))
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // so that none can act in between
+		for _, pr := range ours {
+			syscall.Kill(pr.pid, sig)
+		}
+	}
+	until(t, "all are gone", func() bool { return len(p.leaseholds("all")) == 0 })
 	if len(members()) == 0 {
 		t.Fatal("no grandchild is left: this test shows nothing")
 	}
 	time.Sleep(300 * time.Millisecond)
-	if n := len(p.line("both").Claims); n != 2 {
+	if n := len(p.line("all").Claims); n != 2 {
 		t.Errorf("%d in line while grandchildren ran", n)
 	}
 	for _, pid := range members() {
@@ -171,6 +269,18 @@ func TestStoppedKeeper(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	one(t, x.err.String(), "stopped was lost", "did not renew")
+}
+
+// A reaper that is stopped is in nobody's way.
+func TestStoppedReaper(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	x, members := p.startFamily("reaper")
+	syscall.Kill(p.reaper("reaper"), syscall.SIGSTOP)
+	p.must("evict", "reaper", "--ticket", strconv.FormatUint(p.held("reaper").Ticket, 10), "--now", "--yes")
+	if code := x.wait(t); code != 76 || len(members()) > 0 {
+		t.Errorf("exit code %d, %d still run", code, len(members()))
+	}
 }
 
 // A front that is stopped changes nothing: the lease is kept, and lost leases
@@ -236,6 +346,23 @@ func TestEvicted(t *testing.T) {
 		}
 		one(t, x.err.String(), "evicted")
 	})
+}
+
+// Somebody who stopped reading our words changes nothing else.
+func TestNobodyReadsTheWords(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, nobody := range []string{"2>&-", "2>/dev/full", "2>&1 >/dev/null | true"} {
+		t.Run(nobody, func(t *testing.T) {
+			code := p.file("code")
+			os.Remove(code)
+			p.startCmd(shell(`{ "$0" run words -- sleep 60; echo $? > `+code+`; } `+nobody, program))
+			p.must("evict", "words", "--ticket", strconv.FormatUint(p.held("words").Ticket, 10), "--now", "--yes")
+			if got := p.content(code); got != "76" {
+				t.Errorf("exit code %s", got)
+			}
+		})
+	}
 }
 
 func TestMaxHold(t *testing.T) {

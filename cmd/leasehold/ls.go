@@ -21,7 +21,7 @@ func (a *app) lsCommand() *cobra.Command {
 		Long: `List the names that somebody holds or waits for, all of them or those that begin
 with PREFIX. The list is read name by name: it may not have been true at any
 one moment.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "one prefix"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedPage is memory that front and keeper share: when the front has to end
-// the command because trust is about to end and the keeper did nothing.
+// sharedPage is memory that the processes of a run share: when the front and
+// the reaper have to end the command because trust is about to end and the
+// keeper did nothing.
 // Messages would not do. A front that was stopped (Ctrl-Z) for an
 // hour has to know, before it acts on what it knew an hour ago, what is true
 // now, and must not make the keeper wait in the meantime.
@@ -21,15 +22,28 @@ type sharedPage struct {
 
 // newSharedPage makes one, to be inherited as its file.
 func newSharedPage() (*sharedPage, error) {
-	fd, err := unix.MemfdCreate("leasehold-deadline", unix.MFD_CLOEXEC)
+	f, err := newMemory("leasehold-deadline")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Truncate(int64(os.Getpagesize())); err != nil {
+		return nil, err
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return openSharedPage(fd)
+}
+
+// newMemory is a file that is nowhere.
+func newMemory(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	if err := unix.Ftruncate(fd, int64(os.Getpagesize())); err != nil {
-		unix.Close(fd)
-		return nil, os.NewSyscallError("ftruncate", err)
-	}
-	return openSharedPage(fd)
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // openSharedPage takes fd over, and keeps it from what this process starts.
@@ -46,3 +60,10 @@ func openSharedPage(fd int) (*sharedPage, error) {
 
 func (p *sharedPage) set(at time.Duration) { p.deadline.Store(int64(at)) }
 func (p *sharedPage) get() time.Duration   { return time.Duration(p.deadline.Load()) }
+
+// look reports whether the deadline has passed at now, or else when to look
+// again: the keeper moves it without a word. Zero: there is nothing to end.
+func (p *sharedPage) look(now time.Duration) (again time.Duration, over bool) {
+	at := p.get()
+	return at, at != 0 && now >= at
+}

@@ -14,9 +14,11 @@ import (
 )
 
 // redisPlace is a place on a server of the test's own.
-func redisPlace(t *testing.T) (*place, *servers.RedisServer) {
+func redisPlace(t *testing.T) (*place, *servers.RedisServer) { return redisPlaceWith(t, nil) }
+
+func redisPlaceWith(t *testing.T, o *servers.RedisOptions) (*place, *servers.RedisServer) {
 	servers.Need(t, "redis-server")
-	s := servers.Redis(t, nil)
+	s := servers.Redis(t, o)
 	p := newPlace(t)
 	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=redis://"+s.Addr)
 	return p, s

@@ -13,25 +13,27 @@ import (
 )
 
 // order is what "run" was asked to do, checked. It crosses from the process
-// that a person started to the one that keeps the lease (as JSON, over a
-// socket: the URL may hold a password).
+// that a person started to the one that keeps the lease (over a socket: the URL
+// may hold a password).
 type order struct {
 	Name    string
-	Command []string `json:"-"` // in the arguments, where everybody expects it
+	Command []string // crosses in the arguments, where everybody expects it
 	Path    string   // of the program
 
-	Engine   string
-	Require  leasehold.Requirement
-	Label    string
-	TTL      time.Duration
-	Wait     time.Duration // as in leasehold.LockOptions
-	MinHold  time.Duration
-	MaxHold  time.Duration
-	Shared   bool
-	Permits  int32 // 0: not a semaphore
-	Of       int32
-	Conflict int // exit code if not obtained
-	Lost     int // exit code if lost
+	Engine    string
+	Require   engine.Guarantees
+	Label     string
+	TTL       time.Duration
+	Wait      time.Duration // as in leasehold.LockOptions
+	MinHold   time.Duration
+	MaxHold   time.Duration
+	All       bool // held until everything the command started has ended
+	Reentrant bool // run under the hold of the run above, if that has the name
+	Shared    bool
+	Permits   int32 // 0: not a semaphore
+	Of        int32
+	Conflict  int // exit code if not obtained
+	Lost      int // exit code if lost
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -41,13 +43,19 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a name",
 		Long: `Obtain NAME, run COMMAND, give NAME back when COMMAND itself has ended. What it
-left running in the background goes on without the lock.
+left running in the background goes on without the lock, unless
+--hold-descendants is given.
 
 COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
 runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
 group are sent TERM in the last third of the time that is left, and at the end
-of it they are killed with everything they started, also if leasehold itself is
-killed. Exit codes: COMMAND's own; ` + codesHelp,
+of it they are killed with everything they started.
+` + killedHelp + `
+LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
+it. Asking for NAME again, which would wait for itself, fails at once, or runs
+under that hold with --reentrant.
+
+Exit codes: COMMAND's own; ` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
   leasehold run deploy --nonblock -- make deploy || echo "not now: $?"
   leasehold run mail --permits 1 --of 4 --wait 10s -- ./send.sh`,
@@ -56,15 +64,23 @@ killed. Exit codes: COMMAND's own; ` + codesHelp,
 			if err := a.fillRun(cmd, o, args, nonblock); err != nil {
 				return err
 			}
-			code, err := a.runOrder(cmd.Context(), o)
-			a.code = code
+			env, err := a.nested(cmd.Context(), o)
+			switch {
+			case err != nil:
+			case env != nil:
+				a.code, err = o.runUnder(env)
+			default:
+				a.code, err = a.runOrder(cmd.Context(), o)
+			}
 			return err
 		},
 	}
 	claimFlags(cmd, o, &nonblock)
 	f := cmd.Flags()
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
-	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long (TERM a little earlier)")
+	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; TERM comes 5s before that, or after two thirds of it if it is shorter than 15s")
+	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
+	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
 	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
 	return cmd
 }
@@ -80,9 +96,6 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
-	cmd.MarkFlagsMutuallyExclusive("shared", "permits")
-	cmd.MarkFlagsMutuallyExclusive("wait", "nonblock")
-	cmd.MarkFlagsRequiredTogether("permits", "of")
 }
 
 // fillRun checks everything that can be checked before waiting: an hour in
@@ -112,6 +125,9 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 	case badCode(o.Lost):
 		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
 	}
+	if err := enoughFiles(); err != nil {
+		return err
+	}
 	if o.Path, err = exec.LookPath(o.Command[0]); err != nil {
 		return notRunnable(o.Command[0], err)
 	}
@@ -126,7 +142,7 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	if o.Engine, err = a.engineURL(); err != nil {
 		return err
 	}
-	if o.Require, err = leasehold.ParseRequirement(a.require); err != nil {
+	if o.Require, err = parseRequire(a.require); err != nil {
 		return usageError("--require: %w", err)
 	}
 	if err := engine.CheckTTL(o.TTL); err != nil {
@@ -134,6 +150,12 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	}
 	flags := cmd.Flags()
 	switch {
+	case flags.Changed("permits") != flags.Changed("of"):
+		return usageError("--permits and --of go together: how many permits, of how many")
+	case o.Shared && flags.Changed("permits"):
+		return usageError("--shared and --permits exclude each other: --shared is any number of holders")
+	case nonblock && flags.Changed("wait"):
+		return usageError("--wait and --nonblock exclude each other")
 	case flags.Changed("permits") && o.Of < 1:
 		return usageError("--of %d: a name has at least 1 permit", o.Of)
 	case flags.Changed("permits") && (o.Permits < 1 || o.Permits > o.Of):
@@ -151,8 +173,8 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	return nil
 }
 
-// lock obtains the name, in the mode that was ordered.
-func (o *order) lock(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
+// obtain obtains the name, in the mode that was ordered.
+func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
 	switch {
 	case o.Shared:
 		lease, err = locks.RLock(ctx, o.Name)

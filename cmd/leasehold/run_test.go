@@ -5,11 +5,15 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestRunExitCodes(t *testing.T) {
@@ -57,6 +61,20 @@ func notAProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// An answer that cannot be written is not the engine's fault.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "a", "--", "sleep", "60")
+	p.held("a")
+	for _, cmd := range []string{"ls", "ls --json", "show a", "show a --json", "show free", "watch", "demo --for 100ms", "completion bash", "--version"} {
+		x := p.startCmd(shell(`exec "$0" `+cmd+` > /dev/full`, program))
+		if code := x.wait(t); code != 1 {
+			t.Errorf("%s: exit code %d", cmd, code)
+		}
+		one(t, x.err.String(), "no space left")
+	}
 }
 
 func TestRunGivesNameAndToken(t *testing.T) {
@@ -189,6 +207,118 @@ func TestBackgroundGoesOnWithoutTheLock(t *testing.T) {
 		t.Errorf("it was killed: %v", err)
 	}
 	syscall.Kill(left, syscall.SIGKILL)
+}
+
+// What a command is given it gets, however much and whatever bytes.
+func TestArgumentsAndEnvironmentAreTheCommands(t *testing.T) {
+	p := newPlace(t)
+	odd := filepath.Join(t.TempDir(), "a\xffb")
+	if err := os.Symlink("/bin/sh", odd); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 100_000)
+	cmd := exec.Command(program, "run", "args", "--", odd, "-c", `printf %s "$0|$1|${#2}|${#3}|$ODD|${#LONG}"`, "zero", "\xfe", long, long)
+	cmd.Env = append(p.env, "ODD=\xfd", "LONG="+long)
+	x := p.startCmd(cmd)
+	if code := x.wait(t); code != 0 || x.out.String() != "zero|\xfe|100000|100000|\xfd|100000" {
+		t.Errorf("exit code %d, %.100q, %.100q", code, x.out.String(), x.err.String())
+	}
+}
+
+// flock(1) holds as long as anything has its descriptor; this is that choice.
+func TestHoldDescendants(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, c := range []struct{ name, script string }{
+		{"in the background", "sleep 60 & echo $! > $MARK; exit 7"},
+		{"in a session of its own, with nothing of ours open", `setsid sh -c 'echo $$ > $MARK; exec sleep 60 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-' & exit 7`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mark := filepath.Join(t.TempDir(), "pid")
+			cmd := exec.Command(program, "run", "all", "--hold-descendants", "--", "sh", "-c", c.script)
+			cmd.Env = append(p.env, "MARK="+mark)
+			x := p.startCmd(cmd)
+			pid, err := strconv.Atoi(p.content(mark))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(300 * time.Millisecond) // the command itself ends
+			if code, _, _ := p.leasehold("run", "all", "--nonblock", "--", "true"); code != 75 {
+				t.Errorf("held by another: exit code %d", code)
+			}
+			select {
+			case <-x.done:
+				t.Error("it has returned")
+			default:
+			}
+			syscall.Kill(pid, syscall.SIGKILL)
+			if code := x.wait(t); code != 7 {
+				t.Errorf("exit code %d: %s", code, x.err.String())
+			}
+			if l := p.line("all"); len(l.Claims) > 0 {
+				t.Errorf("still held: %+v", l.Claims)
+			}
+		})
+	}
+	t.Run("lost", func(t *testing.T) {
+		pid := p.file("lost")
+		x := p.start("run", "lost", "--hold-descendants", "--", "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $! > "+pid)
+		left, err := strconv.Atoi(p.content(pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.must("evict", "lost", "--ticket", fmt.Sprint(p.held("lost").Ticket), "--now", "--yes")
+		if code := x.wait(t); code != 76 {
+			t.Errorf("exit code %d", code)
+		}
+		if _, lives := look(left); lives {
+			t.Error("it still runs")
+		}
+	})
+}
+
+// Neither a process nor a zombie of leasehold is left when it has returned.
+func TestNothingIsLeft(t *testing.T) {
+	p := newPlace(t)
+	subreaper(t)
+	p.start("run", "busy", "--", "sleep", "60")
+	p.held("busy")
+	for _, args := range [][]string{
+		{"left", "--", "true"},
+		{"left", "--", "sh", "-c", "sleep 0.1 & exit 0"},
+		{"busy", "--nonblock", "--", "true"},
+		{"left", "--", notAProgram(t)},
+	} {
+		for range 10 {
+			x := p.start(append([]string{"run"}, args...)...)
+			x.wait(t)
+			if left := reapers(); left != "" {
+				t.Errorf("%q left %s", args, left)
+			}
+		}
+	}
+}
+
+// subreaper makes this process the parent of what loses its own.
+func subreaper(t *testing.T) {
+	t.Helper()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+}
+
+// reapers are this process's children of that name.
+func reapers() (found string) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, _ := os.ReadFile(path)
+		if strings.Contains(string(stat), fmt.Sprintf("(%s) Z %d ", reaperName, os.Getpid())) ||
+			strings.Contains(string(stat), fmt.Sprintf("(%s) S %d ", reaperName, os.Getpid())) {
+			found += string(stat)
+		}
+	}
+	return found
 }
 
 func TestMinHold(t *testing.T) {

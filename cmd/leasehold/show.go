@@ -19,7 +19,7 @@ func (a *app) showCommand() *cobra.Command {
 		Short: "Show the line of one name: who holds it, who waits",
 		Long: `Show the line of one name, in order: who holds it and who waits. A ticket is
 what "evict" asks for; owners are what they say of themselves.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {

@@ -25,7 +25,7 @@ func (a *app) watchCommand() *cobra.Command {
 until interrupted. On a terminal the list is drawn anew; elsewhere one line is
 written per change. It looks every so often (--every): what comes and goes in
 between is not seen.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              arguments(0, 1, "one prefix"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < minEvery || every > maxEvery {
@@ -82,7 +82,10 @@ func (w *watcher) run(ctx context.Context) error {
 			down = true
 			w.say("the engine does not answer, looking again every %v: %v", w.every, err)
 		case err == nil:
-			down = false
+			if down {
+				down = false
+				w.say("the engine answers again")
+			}
 			if err := w.show(lines, time.Now()); err != nil {
 				return err
 			}

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
+	"encoding/gob"
 	"fmt"
 	"net"
 	"os"
@@ -12,20 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is what front and keeper tell each other. One field is set.
+// message is what the processes of a run tell each other. One field is set.
+// The encoding is gob, because paths, labels and URLs need not be UTF-8.
 type message struct {
-	Order   *order         `json:",omitempty"` // front to keeper, first
-	Signal  syscall.Signal `json:",omitempty"` // front to keeper: for the command
-	Life    bool           `json:",omitempty"` // keeper to front: a descriptor comes with it
-	Running bool           `json:",omitempty"` // keeper to front: the command runs under a lease
-	Stopped syscall.Signal `json:",omitempty"` // keeper to front: the command was stopped
-	Ended   *status        `json:",omitempty"` // keeper to front, last: all is said and done
+	Order   *order         // front to keeper, first
+	Signal  syscall.Signal // front to keeper: for the command
+	Running bool           // keeper to front: the command runs under a lease
+	Life    bool           // keeper to both others: the life file comes with it
+	Start   bool           // keeper to reaper: a file with the program comes with it
+	Started *started       // reaper to keeper: whether it could be started
+	LetGo   bool           // keeper to reaper: what is left may go on
+	Stopped syscall.Signal // reaper to keeper to front: the command was stopped
+	Ended   *status        // reaper to keeper: the command has; keeper to front, last: all is said and done
+}
+
+// delivery is a message with the descriptor that came with it.
+type delivery struct {
+	message
+	file *os.File
 }
 
 // maxMessage bounds one message. A socket's buffer holds more.
 const maxMessage = 64 << 10
 
-// wire is one end of the socket between the two. It keeps the boundaries of
+// wire is one end of the socket between two of them. It keeps the boundaries of
 // messages, carries a descriptor, and ends when the other process does,
 // however it does.
 type wire struct {
@@ -69,10 +80,11 @@ func newWire(fd int) (*wire, error) {
 // send sends m with the descriptor of f, if any. Failing means that the other
 // end is gone, which whoever receives hears too.
 func (w *wire) send(m message, f *os.File) error {
-	text, err := json.Marshal(m)
-	if err != nil {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(m); err != nil {
 		return err
 	}
+	text := b.Bytes()
 	if len(text) > maxMessage {
 		return fmt.Errorf("a message of %d bytes is longer than %d", len(text), maxMessage)
 	}
@@ -81,7 +93,7 @@ func (w *wire) send(m message, f *os.File) error {
 	// Both have better things to do than to wait for one that is stopped.
 	w.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	if f == nil {
-		_, err = w.conn.Write(text)
+		_, err := w.conn.Write(text)
 		return err
 	}
 	raw, err := f.SyscallConn()
@@ -118,9 +130,21 @@ func (w *wire) receive() (m message, f *os.File, err error) {
 			}
 			for _, fd := range fds {
 				unix.CloseOnExec(fd)
-				f = os.NewFile(uintptr(fd), "life")
+				f = os.NewFile(uintptr(fd), "received")
 			}
 		}
 	}
-	return m, f, json.Unmarshal(text[:n], &m)
+	return m, f, gob.NewDecoder(bytes.NewReader(text[:n])).Decode(&m)
+}
+
+// receiveAll passes everything on until the other end is gone.
+func (w *wire) receiveAll(to chan<- delivery) {
+	defer close(to)
+	for {
+		m, f, err := w.receive()
+		if err != nil {
+			return
+		}
+		to <- delivery{m, f}
+	}
 }

@@ -33,10 +33,6 @@ func (t *trial) client() *client {
 		defer close(ended)
 		_ = a.Watch(ctx, a.hear)
 	}()
-	t.clients++
-	if e, ok := a.Engine.(engine.Attender); ok && t.clients%2 == 0 {
-		a.attend(ctx, e)
-	}
 	t.Cleanup(func() {
 		cancel()
 		if err := a.Close(); err != nil && !a.dead {
@@ -52,28 +48,6 @@ func (t *trial) client() *client {
 		t.Fatal("Watch did not say changed(Claim{}) when it began")
 	}
 	return a
-}
-
-// attend receives notes as a caller that waits does, in turns with Watch, until
-// ctx ends. What a test hears must not depend on it.
-func (a *client) attend(ctx context.Context, e engine.Attender) {
-	ended := make(chan struct{})
-	context.AfterFunc(ctx, e.Interrupt)
-	go func() {
-		defer close(ended)
-		for turn := 1; ctx.Err() == nil; turn++ {
-			rounds := 0
-			e.Attend(func() bool { rounds++; return rounds > turn%4 || ctx.Err() != nil })
-			time.Sleep(time.Millisecond)
-		}
-	}()
-	a.t.Cleanup(func() {
-		select {
-		case <-ended:
-		case <-time.After(a.t.h.Patience):
-			a.t.Error("Attend goes on after it was interrupted and the engine was closed")
-		}
-	})
 }
 
 func (a *client) hear(c engine.Claim) {

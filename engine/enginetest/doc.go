@@ -7,14 +7,13 @@
 //
 // # For the author of an engine
 //
-// A test of some sixty lines runs everything:
+// This test runs everything that needs no hook:
 //
 //	func TestConformance(t *testing.T) {
 //		dir := t.TempDir() // the store: one for all cases
 //		enginetest.Run(t, enginetest.Harness{
-//			Name:      "mine",
-//			New:       func(t testing.TB) engine.Engine { return open(t, dir) },
-//			Committed: "../../docs/guarantees",
+//			Name: "mine",
+//			New:  func(t testing.TB) engine.Engine { return open(t, dir) },
 //		})
 //	}
 //

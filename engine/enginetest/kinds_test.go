@@ -124,7 +124,6 @@ func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 		"without notes": {New: func(testing.TB) engine.Engine {
 			return kinds.Polling{Engine: store.Engine(), Every: 20 * time.Millisecond}
 		}, Polls: true},
-		"that is attended": {New: func(testing.TB) engine.Engine { return enginetest.Attending(store.Engine()) }},
 		"with sessions": {New: func(testing.TB) engine.Engine { return &session{store.Engine(), all} },
 			Kill: func(_ testing.TB, e engine.Engine) {
 				all.mu.Lock()
@@ -150,12 +149,7 @@ func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 	}
 }
 
-// deaf does not hear Interrupt; busy attends in two goroutines at once.
-type deaf struct{ engine.Engine }
-
-func (d deaf) Attend(over func() bool) { d.Engine.(engine.Attender).Attend(over) }
-func (deaf) Interrupt()                {}
-
+// busy tells from two goroutines at once.
 type busy struct{ engine.Engine }
 
 func (b busy) Watch(ctx context.Context, changed func(engine.Claim)) error {
@@ -172,22 +166,14 @@ func (b busy) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	})
 }
 
-func TestABadAttenderIsCaught(t *testing.T) {
+func TestTwoTellingAtOnceAreCaught(t *testing.T) {
 	c := &clock{}
 	store := memlock.NewStore(&memlock.Options{Clock: c.Now})
-	for name, bad := range map[string]struct {
-		engine func(testing.TB) engine.Engine
-		why    string
-	}{
-		"deaf":               {func(testing.TB) engine.Engine { return deaf{enginetest.Attending(store.Engine())} }, "after an Interrupt"},
-		"two tell at a time": {func(testing.TB) engine.Engine { return busy{store.Engine()} }, "by two goroutines at once"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := enginetest.Harness{Name: name, New: bad.engine, Now: c.Now, Sleep: c.Sleep, Patience: 200 * time.Millisecond}
-			_, failures := enginetest.Check(t, h)
-			if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, bad.why) }) {
-				t.Errorf("nobody says %q: %v", bad.why, failures)
-			}
-		})
+	_, failures := enginetest.Check(t, enginetest.Harness{
+		Name: "two tell at a time", New: func(testing.TB) engine.Engine { return busy{store.Engine()} },
+		Now: c.Now, Sleep: c.Sleep, Patience: 200 * time.Millisecond,
+	})
+	if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, "by two goroutines at once") }) {
+		t.Errorf("nobody says it: %v", failures)
 	}
 }

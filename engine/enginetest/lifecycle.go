@@ -3,7 +3,6 @@ package enginetest
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"leasehold/engine"
@@ -87,69 +86,6 @@ func lifecycle() promise {
 			if c, err := e.Join(t.ctx(), t.exclusive(t.name())); err == nil {
 				t.Errorf("Join of a closed engine says %v", c.State)
 			}
-		}},
-		{"Attend, where there is one, does not end", func(t *trial) {
-			e := t.h.New(t)
-			t.Cleanup(func() { _ = e.Close() })
-			at, ok := e.(engine.Attender)
-			if !ok {
-				return
-			}
-			var over atomic.Bool
-			attend := func(when string) <-chan struct{} {
-				ended := make(chan struct{})
-				over.Store(false)
-				asked := make(chan struct{}, 1)
-				go func() {
-					defer close(ended)
-					at.Attend(func() bool {
-						select {
-						case asked <- struct{}{}:
-						default:
-						}
-						return over.Load()
-					})
-				}()
-				select {
-				case <-asked:
-				case <-ended: // it need not wait
-				case <-time.After(t.h.Patience):
-					t.Fatalf("Attend neither asks nor ends, %s", when)
-				}
-				return ended
-			}
-			ends := func(ended <-chan struct{}, when string) {
-				select {
-				case <-ended:
-				case <-time.After(t.h.Patience):
-					t.Fatalf("Attend goes on %s", when)
-				}
-			}
-			interrupt := func(when string) {
-				ended := attend(when)
-				over.Store(true)
-				at.Interrupt()
-				ends(ended, "after an Interrupt, "+when)
-			}
-			interrupt("before Watch began")
-			ctx, cancel := context.WithCancel(t.Context())
-			watched := t.watching(ctx, e)
-			for range 100 {
-				interrupt("while Watch runs")
-			}
-			ended := attend("while Watch runs")
-			cancel()
-			ends(watched, "although its context ended: Watch, while somebody attends")
-			over.Store(true)
-			at.Interrupt()
-			ends(ended, "after an Interrupt, when Watch has ended")
-			ended = attend("after Watch")
-			if err := e.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-			over.Store(true)
-			at.Interrupt()
-			ends(ended, "after Close")
 		}},
 		{"Guarantees change, or make no sense", func(t *trial) {
 			e := t.h.New(t)

@@ -23,8 +23,6 @@ type trial struct {
 
 	bench bool // see ctx
 
-	clients int // made so far: every second one attends where it can
-
 	// mortal has the earliest end of every claim with a brief life, until
 	// the case itself lets it lapse.
 	mortal map[engine.ID]time.Duration

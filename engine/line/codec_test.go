@@ -61,6 +61,29 @@ func TestAStoredLineIsReadDifferently(t *testing.T) {
 	})
 }
 
+// Whoever adds a field to a place has to store it.
+func TestAFieldOfAPlaceIsNotStored(t *testing.T) {
+	for i := range reflect.TypeFor[line.Place]().NumField() {
+		want := line.Line{Last: 9, Limit: 9, Places: []line.Place{{Ticket: 1, Units: 1}}}
+		switch f := reflect.ValueOf(&want.Places[0]).Elem().Field(i); f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.String:
+			f.SetString("text")
+		case reflect.Array:
+			f.Index(15).SetUint(7)
+		case reflect.Uint64:
+			f.SetUint(7)
+		default:
+			f.SetInt(7)
+		}
+		var got line.Line
+		if err := got.UnmarshalBinary(encode(t, &want)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\n got %+v\nwant %+v", reflect.TypeFor[line.Place]().Field(i).Name, err, got, want)
+		}
+	}
+}
+
 func TestTheRoomOfAStoredLineIsNotUsedAgain(t *testing.T) {
 	want := full()
 	b := encode(t, &want)

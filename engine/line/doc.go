@@ -1,7 +1,7 @@
 // Package line is the line of one name as a pure value: no clock, no
-// goroutine, no I/O. Engines that keep their own lines (memlock, filelock)
-// load one, apply one operation and store it, all under a lock of their own;
-// everything else is checked against it.
+// goroutine, no I/O. Package linestore loads one, applies one operation and
+// stores it, in one step of whatever keeps it; engines that write the rule in a
+// store's own language are checked against it.
 //
 // Every operation takes the engine's clock as now, a duration since any fixed
 // moment that never goes back, and returns the reply for the caller plus the

@@ -21,10 +21,10 @@ type Line struct {
 type Place struct {
 	ID       engine.ID
 	Ticket   uint64
-	Client   string // whom to tell; chosen by the engine, opaque here
-	Owner    string // who made it, for people: see [engine.Owner.Text]
-	Units    int32
+	Client   string        // whom to tell; chosen by the engine, opaque here
+	Owner    string        // who made it, for people: see [engine.Owner.Text]
 	Deadline time.Duration // by the engine's clock
+	Units    int32
 	Held     bool
 	Detached bool
 	Evicted  bool // marked: held until its holder leaves or its deadline passes

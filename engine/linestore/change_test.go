@@ -110,7 +110,7 @@ func TestARefusalIsStored(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !slices.Equal(w.cells["n"], before) || len(w.cells) != 1 {
+	if !slices.Equal(w.cells["n"], before) || len(w.cells) != 1 || w.stores != 1 {
 		t.Fatal("a refused call left something")
 	}
 }
@@ -268,7 +268,14 @@ func TestAJoinThatMeetsCloseStaysInLine(t *testing.T) {
 }
 
 func TestCloseLeavesWhatIsDetachedOrNotItsOwn(t *testing.T) {
+	for _, walk := range []bool{false, true} {
+		closes(t, walk)
+	}
+}
+
+func closes(t *testing.T, walk bool) {
 	w := newWorld()
+	w.walk, w.page = walk, 1
 	a, b := w.open(), open(t, w)
 	r := shared("n")
 	r.Detached = true
@@ -286,6 +293,30 @@ func TestCloseLeavesWhatIsDetachedOrNotItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(names(t, b, "")); got != "[n2]" {
-		t.Fatalf("in line after Close: %v, want the detached claim, the other client's, and no marked holder", got)
+		t.Fatalf("walking %v: in line after Close: %v, want the detached claim, the other client's, and no marked holder", walk, got)
+	}
+}
+
+// One batch, one name: what a Leave gives to a claim that the next one leaves
+// is said in the answer.
+func TestABatchTellsWhatItsAnswerSays(t *testing.T) {
+	for _, mortal := range []bool{false, true} {
+		w := newWorld()
+		w.mortal = mortal
+		a := open(t, w)
+		heard := told(t, a)
+		first, second, third := join(t, a, want("n"), engine.Held), join(t, a, want("n"), engine.Waiting), join(t, a, want("n"), engine.Waiting)
+		hears(t, heard, first.ID, engine.Held) // contended
+		if cs, err := a.Leave(t.Context(), []engine.Claim{first, second}); err != nil || cs[0].State != engine.Held || cs[1].State != engine.Held {
+			t.Fatalf("Leave: %v, %v", cs, err)
+		}
+		for n := range heard {
+			if n.ID == second.ID {
+				t.Fatal("told of a claim that has left")
+			}
+			if n.ID == third.ID {
+				break
+			}
+		}
 	}
 }

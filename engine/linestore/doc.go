@@ -6,7 +6,7 @@
 //	        |
 //	   package line                  one operation on one line, as a pure value
 //	        |
-//	Change, Read, Cells, Tell        a [Store]: yours, about a hundred lines
+//	Change, Read, Cells, Tell        a [Store]: yours, one to two hundred lines
 //
 // A cell is where the store keeps the line of one name. Every call of the engine
 // is one Change: the store loads the cell, has the engine apply one operation of

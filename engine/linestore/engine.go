@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,11 @@ type Options struct {
 	// the first waiter of a line should wait before it looks again; those
 	// behind it are told to wait pollOthers times that.
 	Poll time.Duration
+
+	// Walk: Close finds this client's claims by looking through all cells,
+	// where otherwise the engine remembers them while they live. It is for
+	// stores in which to look is cheap, and memory is not.
+	Walk bool
 }
 
 const pollOthers = 20
@@ -56,7 +62,7 @@ func New(client string, s Store, o *Options) *Engine {
 	e := &Engine{client: client, store: s, guarantees: g, looking: map[string]bool{}}
 	e.lives, _ = s.(Lives)
 	if o != nil {
-		e.poll = o.Poll
+		e.poll, e.mine.off = o.Poll, o.Walk
 	}
 	e.end, e.stop = context.WithCancel(context.Background())
 	e.mail.wake = make(chan struct{}, 1)
@@ -251,13 +257,36 @@ func (e *Engine) Close() error {
 
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	left := e.mine.all()
-	_, _ = batchOf(left, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
-		return e.change(ctx, name, leaving(cs)) // what cannot be left ends by its TTL
-	})
+	e.giveUp(ctx)
 	e.mu.Lock()
 	e.stop() // under mu: lookSoon begins nothing after it
 	e.mu.Unlock()
 	e.tasks.Wait()
 	return e.store.Close()
+}
+
+// giveUp leaves every claim that is not detached. What it cannot leave ends by
+// its TTL.
+func (e *Engine) giveUp(ctx context.Context) {
+	if !e.mine.off {
+		_, _ = batchOf(e.mine.all(), func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
+			return e.change(ctx, name, leaving(cs))
+		})
+		return
+	}
+	me := func(client string) bool { return client == e.client }
+	for after := ""; ; {
+		cells, next, err := e.store.Cells(ctx, "", after)
+		for i := range cells {
+			if !slices.ContainsFunc(cells[i].Line.Places, func(p line.Place) bool { return me(p.Client) }) {
+				continue
+			}
+			_, _ = e.change(ctx, cells[i].Name, &operation{run: func(c *Cell, op *operation) {
+				op.notes = c.Line.Depart(c.Now, c.Name, me)
+			}})
+		}
+		if after = next; after == "" || err != nil || ctx.Err() != nil {
+			return
+		}
+	}
 }

@@ -94,9 +94,14 @@ func (e *Engine) findDead(l *line.Line, op *operation, known map[string]bool) (d
 	for i := range op.notes {
 		ask(op.notes[i].Client)
 	}
+	askOf := func(p *line.Place) {
+		if !p.Detached { // it stays, whatever became of its client
+			ask(p.Client)
+		}
+	}
 	if refused || op.looks {
 		for i := 0; i < len(places) && len(asked) < askMany; i++ {
-			ask(places[i].Client)
+			askOf(&places[i])
 		}
 		return dead
 	}
@@ -110,16 +115,16 @@ func (e *Engine) findDead(l *line.Line, op *operation, known map[string]bool) (d
 		case at < 0:
 		case c.State == engine.Held: // are those still there for whom it is contended?
 			for j := len(places) - 1; j >= 0 && !places[j].Held && len(asked) < askFew; j-- {
-				ask(places[j].Client)
+				askOf(&places[j])
 			}
 		case op.renews || at == 0 || places[at-1].Held:
 			for j := 0; j < at && len(asked) < askFew; j++ {
-				ask(places[j].Client)
+				askOf(&places[j])
 			}
 			fallthrough
 		default:
 			if at > 0 {
-				ask(places[at-1].Client)
+				askOf(&places[at-1])
 			}
 		}
 	}
@@ -209,7 +214,9 @@ func rearm(c *Cell, before []line.Place, me string) (notes []line.Note) {
 }
 
 // ahead lists the clients that the claim waiting at i must outlive or outwait:
-// the holders if it is the first to wait, else the next one ahead.
+// the holders if it is the first to wait, else the next one ahead. Not those of
+// detached claims: their end frees nothing, and who awaited one that is dead
+// already would look again and again.
 func ahead(places []line.Place, i int) (clients []string) {
 	from := i - 1
 	if i == 0 {
@@ -220,7 +227,7 @@ func ahead(places []line.Place, i int) (clients []string) {
 	}
 	for ; from < i && len(clients) < askFew; from++ {
 		c := places[from].Client
-		if c != places[i].Client && !slices.Contains(clients, c) {
+		if !places[from].Detached && c != places[i].Client && !slices.Contains(clients, c) {
 			clients = append(clients, c)
 		}
 	}

@@ -54,6 +54,43 @@ func TestADeadHolderKeepsTheName(t *testing.T) {
 	}
 }
 
+// A holder that knows that somebody wants the name is told nothing, so that is
+// no reason to ask after it.
+func TestADeadHolderThatWasToldKeepsTheName(t *testing.T) {
+	for _, patient := range []bool{false, true} {
+		w := living()
+		a, b := w.open(), open(t, w)
+		join(t, a, want("n"), engine.Held)
+		r := want("n")
+		r.NoWait = true
+		join(t, b, r, engine.Gone)
+		w.silently(a)
+		r.ID, r.NoWait = engine.NewID(), !patient
+		join(t, b, r, engine.Held)
+	}
+}
+
+// The end of a client is heard by who waits behind it, without a renewal; and
+// who looks then asks after everybody, for more may have died.
+func TestTheEndOfAClientGoesUnheard(t *testing.T) {
+	w := living()
+	a, b, c := w.open(), w.open(), open(t, w)
+	heard := told(t, c)
+	join(t, a, want("n"), engine.Held)
+	join(t, b, want("n"), engine.Waiting)
+	third := join(t, c, want("n"), engine.Waiting)
+	w.silently(a)
+	w.kill(b)
+	hears(t, heard, third.ID, engine.Held)
+
+	d := w.open()
+	join(t, d, want("m"), engine.Held)
+	second := want("m")
+	join(t, c, second, engine.Waiting)
+	w.kill(d)
+	hears(t, heard, second.ID, engine.Held)
+}
+
 // A refusal stands although somebody dead has left the line for it, and what
 // the dead one's leaving has changed counts and is told.
 func TestARefusedRequestUndoesADeath(t *testing.T) {
@@ -137,6 +174,11 @@ func TestOneWaiterAsksAfterEverybody(t *testing.T) {
 		join(t, open(t, w), shared("n"), engine.Held)
 	}
 	waits := join(t, a, want("n"), engine.Waiting) // tells a hundred, and asks after them
+	for _, times := range w.asked {
+		if times > 1 {
+			t.Fatalf("one Join asked %d times after one client", times)
+		}
+	}
 	clear(w.asked)
 	if _, err := a.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: waits.ID, Want: time.Minute}}); err != nil {
 		t.Fatal(err)
@@ -267,5 +309,28 @@ func TestAnEngineThatIsClosedLooks(t *testing.T) {
 	}
 	if w.calls > 0 {
 		t.Fatal("a closed engine used its store")
+	}
+}
+
+// A detached claim outlives its client, whose end is then nothing to wait for:
+// who awaited it would look again and again for as long as the claim lasts.
+func TestWhoWaitsBehindADetachedClaimOfTheDeadLooksForEver(t *testing.T) {
+	w := living()
+	a, b := w.open(), open(t, w)
+	r := want("n")
+	r.Detached = true
+	holds := join(t, a, r, engine.Held)
+	w.silently(a)
+	waits := join(t, b, want("n"), engine.Waiting)
+	if _, err := b.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: waits.ID, Want: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.awaited(b, a); got != "" {
+		t.Error("its end is awaited")
+	}
+	drop(t, b, holds, engine.Held) // ends the looking, if there is any
+	w.looks.Wait()
+	if w.calls > 5 {
+		t.Fatalf("%d changes", w.calls)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 // claims are those of this client that Close gives up.
 type claims struct {
+	off bool // nothing is remembered: see Options.Walk
+
 	mu    sync.Mutex
 	known map[engine.ID]claim
 	purge int           // when there are so many, those that must have expired are dropped
@@ -27,6 +29,9 @@ const purgeAt = 64
 
 // expect remembers a claim that is about to be made.
 func (m *claims) expect(id engine.ID, name string) {
+	if m.off {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.known == nil {
@@ -47,6 +52,9 @@ func (m *claims) expect(id engine.ID, name string) {
 // learn takes what an operation answered. A claim that was evicted is kept: its
 // room may not be free before it leaves.
 func (m *claims) learn(op *operation) {
+	if m.off {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = op.now
@@ -61,6 +69,9 @@ func (m *claims) learn(op *operation) {
 }
 
 func (m *claims) forget(id engine.ID) {
+	if m.off {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, id)

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	mortal bool // stores are Lives
 	mute   bool // Tell does nothing
+	walk   bool // engines remember nothing
 	page   int  // cells a call of Cells returns; 0: all
 
 	// before is called in each Change, with the world locked, before what is
@@ -42,6 +43,7 @@ type world struct {
 	dead    map[string]bool
 	asked   map[string]int // how often Dead was asked of a client
 	calls   int            // of Change
+	stores  int            // that were stored
 	looks   sync.WaitGroup
 }
 
@@ -74,7 +76,7 @@ func (w *world) open() *linestore.Engine {
 	if w.mortal {
 		s = mortal{c}
 	}
-	o := &linestore.Options{}
+	o := &linestore.Options{Walk: w.walk}
 	if w.mute {
 		o.Poll = 10 * time.Millisecond
 	}
@@ -145,6 +147,7 @@ func (w *world) load(name string) (c linestore.Cell, err error) {
 }
 
 func (w *world) store(c *linestore.Cell) {
+	w.stores++
 	if c.Line.Empty(c.Now) {
 		w.floor = max(w.floor, c.Line.Last)
 		delete(w.cells, c.Name)

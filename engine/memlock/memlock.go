@@ -42,7 +42,8 @@ type Store struct {
 }
 
 type entry struct {
-	cell linestore.Cell
+	name string
+	line line.Line
 	at   int // its index in Store.sweep
 }
 
@@ -72,7 +73,7 @@ func New() *Engine { return NewStore(nil).Engine() }
 // Engine makes one more client of the store.
 func (s *Store) Engine() *Engine {
 	name := linestore.NewClient()
-	e := linestore.New(name, &client{s, name}, nil)
+	e := linestore.New(name, &client{s, name}, &linestore.Options{Walk: true})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients[name] = e
@@ -106,13 +107,14 @@ func (c *client) Change(_ context.Context, name string, change func(*linestore.C
 	defer s.mu.Unlock()
 	n := s.lines[name]
 	if n == nil {
-		n = &entry{cell: linestore.Cell{Name: name, Line: line.Line{Last: s.floor}}, at: len(s.sweep)}
+		n = &entry{name: name, line: line.Line{Last: s.floor}, at: len(s.sweep)}
 		s.lines[name] = n
 		s.sweep = append(s.sweep, n)
 	}
 	now := s.clock()
-	n.cell.Now, n.cell.Micros = now, uint64(time.Now().UnixMicro())
-	err := change(&n.cell)
+	cell := linestore.Cell{Name: name, Line: n.line, Now: now, Micros: uint64(time.Now().UnixMicro())}
+	err := change(&cell)
+	n.line = cell.Line
 	s.tidy(now, n)
 	s.step(now)
 	return err
@@ -140,7 +142,7 @@ func (c *client) Cells(_ context.Context, prefix, _ string) (cells []linestore.C
 func (s *Store) copyOf(name string) linestore.Cell {
 	cell := linestore.Cell{Name: name}
 	if n := s.lines[name]; n != nil {
-		cell.Line = n.cell.Line
+		cell.Line = n.line
 		cell.Line.Places = slices.Clone(cell.Line.Places)
 	}
 	cell.Now = s.clock()
@@ -184,11 +186,11 @@ func (s *Store) step(now time.Duration) {
 // tidy forgets a line nobody is in. The floor keeps the tickets of forgotten
 // names rising.
 func (s *Store) tidy(now time.Duration, n *entry) {
-	if !n.cell.Line.Empty(now) {
+	if !n.line.Empty(now) {
 		return
 	}
-	s.floor = max(s.floor, n.cell.Line.Last)
-	delete(s.lines, n.cell.Name)
+	s.floor = max(s.floor, n.line.Last)
+	delete(s.lines, n.name)
 	last := len(s.sweep) - 1
 	s.sweep[n.at] = s.sweep[last]
 	s.sweep[n.at].at = n.at

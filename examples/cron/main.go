@@ -12,7 +12,13 @@
 // process. The tick is part of the name, so that a MinHold longer than a tick
 // does no harm: the next tick has a name of its own.
 //
-// It prints what happened, and fails if a tick did not run exactly once.
+// The machines of one run are processes of this one. With an engine that
+// reaches further, real machines that run this command at the same time are
+// one fleet, and each tick runs on one of them:
+//
+//	LEASEHOLD_ENGINE=redis://host go run ./examples/cron
+//
+// It prints what happened, and fails if a tick ran twice, or nowhere.
 package main
 
 import (
@@ -21,12 +27,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"leasehold"
-	"leasehold/engine/filelock"
-	"leasehold/examples/fleet"
+	"leasehold/examples/internal/locks"
+	"leasehold/internal/fleet"
 )
 
 func main() {
@@ -41,6 +50,7 @@ const skew = 20 * time.Millisecond
 
 type settings struct {
 	lock          bool
+	from          time.Time
 	tick, minHold time.Duration
 	ticks, procs  int
 }
@@ -49,6 +59,7 @@ func run(args []string, out io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("cron", flag.ExitOnError)
 	flags.BoolVar(&s.lock, "lock", true, "take the tick's name before running the job")
+	flags.TextVar(&s.from, "from", time.Time{}, "the first tick, such as 2026-08-01T03:00:00Z (default: soon)")
 	flags.DurationVar(&s.tick, "tick", time.Second, "from one tick to the next")
 	flags.IntVar(&s.ticks, "ticks", 5, "how many ticks")
 	flags.DurationVar(&s.minHold, "min-hold", time.Minute, "how long a tick's name stays taken at least")
@@ -57,6 +68,12 @@ func run(args []string, out io.Writer) error {
 
 	if fleet.Inside() {
 		return work(s)
+	}
+	if s.from.IsZero() {
+		// A multiple of the tick, which is the same on every machine, with
+		// time to start the processes. One that is late runs the tick late.
+		s.from = time.Now().Truncate(s.tick).Add(2 * s.tick)
+		args = append(slices.Clone(args), "-from", s.from.Format(time.RFC3339Nano))
 	}
 	dir, err := os.MkdirTemp("", "cron")
 	if err != nil {
@@ -68,29 +85,28 @@ func run(args []string, out io.Writer) error {
 
 // work is one machine: wait for each tick by its own clock, then try.
 func work(s settings) error {
-	eng, err := filelock.New("locks", nil)
+	ctx := context.Background()
+	client, err := locks.Open(ctx)
 	if err != nil {
 		return err
 	}
-	locks, err := leasehold.New(eng, nil)
-	if err != nil {
-		return err
-	}
-	defer locks.Close()
-	once := locks.With(leasehold.LockOptions{MinHold: s.minHold, Label: fmt.Sprintf("machine %d", fleet.Place())})
+	defer client.Close()
+	once := client.With(leasehold.LockOptions{MinHold: s.minHold})
 
 	fleet.Begin()
 	slow := time.Duration(fleet.Place()) * skew
-	start := time.Now().Add(slow)
-	for tick := 1; tick <= s.ticks; tick++ {
-		time.Sleep(time.Until(start.Add(time.Duration(tick) * s.tick)))
+	for i := range s.ticks {
+		at := s.from.Add(time.Duration(i) * s.tick)
+		tick := at.UTC().Format("2006-01-02T15:04:05.000Z")
+		time.Sleep(time.Until(at.Add(slow)))
 		if !s.lock {
 			job(tick)
 			continue
 		}
-		lease, err := once.TryLock(context.Background(), fmt.Sprintf("report@%d", tick))
+		lease, err := once.TryLock(ctx, "report@"+tick)
 		if errors.Is(err, leasehold.ErrHeld) {
-			continue // another machine has this tick
+			fleet.Print("held " + tick) // by another machine
+			continue
 		}
 		if err != nil {
 			return err
@@ -104,26 +120,39 @@ func work(s settings) error {
 }
 
 // job is what is to happen once per tick.
-func job(tick int) { fleet.Print(fmt.Sprint(tick)) }
+func job(tick string) { fleet.Print("ran " + tick) }
 
 var errNotOnce = errors.New("a tick did not run exactly once")
 
-// oversee runs the machines and counts the runs of each tick.
+// oversee runs the machines and counts the runs of each tick. A tick that ran
+// on none of them, although each found it held, ran on another real machine:
+// that is possible only where LEASEHOLD_ENGINE says how far the fleet reaches.
 func oversee(dir string, s settings, args []string, out io.Writer) error {
 	runs := map[string]int{}
-	err := fleet.Run(context.Background(), s.procs, dir, args, func(_ int, tick string) { runs[tick]++ })
+	err := fleet.Run(context.Background(), s.procs, dir, args, func(_ int, line string) {
+		what, tick, _ := strings.Cut(line, " ")
+		n := 0 // a tick that was held is one that there was
+		if what == "ran" {
+			n = 1
+		}
+		runs[tick] += n
+	})
 	if err != nil {
 		return err
 	}
+	others := s.lock && os.Getenv("LEASEHOLD_ENGINE") != ""
 	once := 0
-	for tick := 1; tick <= s.ticks; tick++ {
-		n := runs[fmt.Sprint(tick)]
-		fmt.Fprintf(out, "tick %d ran %d times on %d machines\n", tick, n, s.procs)
-		if n == 1 {
+	for _, tick := range slices.Sorted(maps.Keys(runs)) {
+		n, where := runs[tick], ""
+		if n == 0 && others {
+			where = ": another machine's"
+		}
+		if n == 1 || where != "" {
 			once++
 		}
+		fmt.Fprintf(out, "%s ran %d times on %d machines%s\n", tick, n, s.procs, where)
 	}
-	if once != s.ticks {
+	if once != s.ticks || len(runs) != s.ticks {
 		return errNotOnce
 	}
 	return nil

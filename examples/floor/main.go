@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"leasehold"
-	"leasehold/engine/filelock"
-	"leasehold/examples/fleet"
+	"leasehold/examples/internal/locks"
+	"leasehold/internal/fleet"
 )
 
 func main() {
@@ -60,16 +60,12 @@ func run(args []string, out io.Writer) error {
 // work is one process: write a reply, read the page, in one thread after the
 // other.
 func work(lock bool, length time.Duration) error {
-	eng, err := filelock.New("locks", nil)
-	if err != nil {
-		return err
-	}
-	locks, err := leasehold.New(eng, nil)
-	if err != nil {
-		return err
-	}
-	defer locks.Close()
 	ctx := context.Background()
+	client, err := locks.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 
 	fleet.Begin()
 	turn := fleet.Place()
@@ -79,7 +75,7 @@ func work(lock bool, length time.Duration) error {
 
 		floor, err := 0, error(nil)
 		if lock {
-			err = locks.Do(ctx, name, func(context.Context, *leasehold.Lease) error {
+			err = client.Do(ctx, name, func(context.Context, *leasehold.Lease) error {
 				floor, err = reply(thread)
 				return err
 			})
@@ -93,7 +89,7 @@ func work(lock bool, length time.Duration) error {
 
 		whole := false
 		if lock {
-			l, err := locks.RLock(ctx, name)
+			l, err := client.RLock(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -114,12 +110,12 @@ func work(lock bool, length time.Duration) error {
 // reply writes one reply and returns its floor: one more than the replies
 // there are. The page is then the replies and, in a file beside, how many.
 func reply(thread int) (floor int, err error) {
-	page, err := os.ReadFile(pageFile(thread))
+	page, err := os.ReadFile(pageFile(fleet.Dir(), thread))
 	if err != nil {
 		return 0, err
 	}
 	floor = bytes.Count(page, []byte("\n")) + 1
-	f, err := os.OpenFile(pageFile(thread), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(pageFile(fleet.Dir(), thread), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -127,17 +123,18 @@ func reply(thread int) (floor int, err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return 0, err
 	}
-	draft := fmt.Sprintf("%s.%d", countFile(thread), fleet.Place())
+	count := countFile(fleet.Dir(), thread)
+	draft := fmt.Sprintf("%s.%d", count, fleet.Place())
 	if err := os.WriteFile(draft, fmt.Appendln(nil, floor), 0o600); err != nil {
 		return 0, err
 	}
-	return floor, os.Rename(draft, countFile(thread))
+	return floor, os.Rename(draft, count)
 }
 
 // read reports whether the page has as many replies as it says.
 func read(thread int) (whole bool, err error) {
-	page, err1 := os.ReadFile(pageFile(thread))
-	text, err2 := os.ReadFile(countFile(thread))
+	page, err1 := os.ReadFile(pageFile(fleet.Dir(), thread))
+	text, err2 := os.ReadFile(countFile(fleet.Dir(), thread))
 	if err := errors.Join(err1, err2); err != nil {
 		return false, err
 	}
@@ -145,8 +142,13 @@ func read(thread int) (whole bool, err error) {
 	return count == bytes.Count(page, []byte("\n")), err
 }
 
-func pageFile(thread int) string  { return fmt.Sprintf("thread-%d", thread) }
-func countFile(thread int) string { return fmt.Sprintf("count-%d", thread) }
+func pageFile(dir string, thread int) string {
+	return filepath.Join(dir, fmt.Sprintf("thread-%d", thread))
+}
+
+func countFile(dir string, thread int) string {
+	return filepath.Join(dir, fmt.Sprintf("count-%d", thread))
+}
 
 var errFloor = errors.New("the thread is a mess")
 
@@ -154,8 +156,8 @@ var errFloor = errors.New("the thread is a mess")
 func oversee(dir string, lock bool, length time.Duration, procs int, out io.Writer) error {
 	for thread := range threads {
 		if err := errors.Join(
-			os.WriteFile(filepath.Join(dir, pageFile(thread)), nil, 0o600),
-			os.WriteFile(filepath.Join(dir, countFile(thread)), []byte("0\n"), 0o600),
+			os.WriteFile(pageFile(dir, thread), nil, 0o600),
+			os.WriteFile(countFile(dir, thread), []byte("0\n"), 0o600),
 		); err != nil {
 			return err
 		}

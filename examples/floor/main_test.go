@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"leasehold/examples/fleet"
+	"leasehold/examples/internal/lockstest"
+	"leasehold/internal/fleet"
 )
 
 // TestMain lets the test binary be the processes of the fleet.
@@ -19,14 +20,16 @@ func TestMain(m *testing.M) {
 }
 
 func TestEveryFloorOnceWithTheLock(t *testing.T) {
-	var out strings.Builder
-	if err := run([]string{"-for", "1s"}, &out); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	t.Log(out.String())
-	if strings.HasPrefix(out.String(), "0 replies") {
-		t.Error("nobody wrote anything")
-	}
+	lockstest.OnEveryEngine(t, func(t *testing.T) {
+		var out strings.Builder
+		if err := run([]string{"-for", "1s"}, &out); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		t.Log(out.String())
+		if strings.HasPrefix(out.String(), "0 replies") {
+			t.Error("nobody wrote anything")
+		}
+	})
 }
 
 func TestAFloorTwiceWithoutTheLock(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"leasehold"
-	"leasehold/engine/filelock"
-	"leasehold/examples/fleet"
+	"leasehold/examples/internal/locks"
+	"leasehold/internal/fleet"
 )
 
 func main() {
@@ -51,26 +51,23 @@ func run(args []string, out io.Writer) error {
 
 // work is one process: draw ids until the time is up.
 func work(lock bool, length time.Duration) error {
-	store, err := os.OpenFile("last-id", os.O_RDWR, 0)
+	ctx := context.Background()
+	store, err := os.OpenFile(filepath.Join(fleet.Dir(), lastID), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	eng, err := filelock.New("locks", nil)
+	client, err := locks.Open(ctx)
 	if err != nil {
 		return err
 	}
-	locks, err := leasehold.New(eng, nil)
-	if err != nil {
-		return err
-	}
-	defer locks.Close()
+	defer client.Close()
 
 	fleet.Begin()
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		var id uint64
 		if lock {
-			err = locks.Do(context.Background(), "idgen", func(context.Context, *leasehold.Lease) error {
+			err = client.Do(ctx, "idgen", func(context.Context, *leasehold.Lease) error {
 				id, err = draw(store)
 				return err
 			})
@@ -84,6 +81,9 @@ func work(lock bool, length time.Duration) error {
 	}
 	return nil
 }
+
+// lastID is the file that is the store.
+const lastID = "last-id"
 
 // width is that of the store: one number, always as many digits, so that a
 // write replaces the whole of it.
@@ -109,7 +109,7 @@ var errDuplicate = errors.New("an id was drawn twice")
 
 // oversee runs the processes and checks the ids they draw.
 func oversee(dir string, lock bool, length time.Duration, procs int, out io.Writer) error {
-	if err := os.WriteFile(filepath.Join(dir, "last-id"), fmt.Appendf(nil, "%0*d", width, 0), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, lastID), fmt.Appendf(nil, "%0*d", width, 0), 0o600); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"leasehold"
-	"leasehold/engine/filelock"
-	"leasehold/examples/fleet"
+	"leasehold/examples/internal/locks"
+	"leasehold/internal/fleet"
 )
 
 func main() {
@@ -52,26 +52,23 @@ func run(args []string, out io.Writer) error {
 
 // work is one process: sell until nothing is left.
 func work(lock bool) error {
-	eng, err := filelock.New("locks", nil)
+	ctx := context.Background()
+	client, err := locks.Open(ctx)
 	if err != nil {
 		return err
 	}
-	locks, err := leasehold.New(eng, nil)
-	if err != nil {
-		return err
-	}
-	defer locks.Close()
+	defer client.Close()
 
 	fleet.Begin()
 	for {
 		var left int
 		if lock {
-			err = locks.Do(context.Background(), "stock:42", func(ctx context.Context, l *leasehold.Lease) error {
+			err = client.Do(ctx, "stock:42", func(ctx context.Context, l *leasehold.Lease) error {
 				left, err = sell(ctx, l.Token())
 				return err
 			})
 		} else {
-			left, err = sell(context.Background(), 0)
+			left, err = sell(ctx, 0)
 		}
 		if err != nil || left < 0 {
 			return err
@@ -79,12 +76,14 @@ func work(lock bool) error {
 	}
 }
 
+// shelf is the file that says how many pieces are left.
 const shelf = "left"
 
 // sell sells one piece and returns how many are left, or -1 if none was there.
 // Two processes here at once sell the same piece.
 func sell(ctx context.Context, token leasehold.Token) (left int, err error) {
-	text, err := os.ReadFile(shelf)
+	path := filepath.Join(fleet.Dir(), shelf)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
@@ -96,11 +95,11 @@ func sell(ctx context.Context, token leasehold.Token) (left int, err error) {
 	}
 	left--
 	// A name of its own, then rename: nobody ever reads half a number.
-	draft := fmt.Sprintf("%s.%d", shelf, fleet.Place())
+	draft := fmt.Sprintf("%s.%d", path, fleet.Place())
 	if err := os.WriteFile(draft, fmt.Appendln(nil, left), 0o600); err != nil {
 		return 0, err
 	}
-	if err := os.Rename(draft, shelf); err != nil {
+	if err := os.Rename(draft, path); err != nil {
 		return 0, err
 	}
 	fleet.Print("sold with token " + token.String())

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"leasehold/examples/fleet"
+	"leasehold/examples/internal/lockstest"
+	"leasehold/internal/fleet"
 )
 
 // TestMain lets the test binary be the processes of the fleet.
@@ -19,11 +20,13 @@ func TestMain(m *testing.M) {
 }
 
 func TestSoldOutExactlyWithTheLock(t *testing.T) {
-	var out strings.Builder
-	if err := run(nil, &out); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	t.Log(out.String())
+	lockstest.OnEveryEngine(t, func(t *testing.T) {
+		var out strings.Builder
+		if err := run(nil, &out); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		t.Log(out.String())
+	})
 }
 
 func TestOversoldWithoutTheLock(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package boottime is the clock that leases are measured with: time elapsed,
 // including time the machine spent suspended. Go's monotonic clock stops while
-// a Linux machine is suspended (SAFETY: finding 5), so a lease measured with
-// it would still look valid to a laptop that slept through its end.
+// a Linux machine is suspended, so a lease measured with it would still look
+// valid to a laptop that slept through its end.
 package boottime
 
 import "time"

@@ -2,7 +2,7 @@
 // temporary folder and runs every ```sh block there, in order, with an empty
 // home directory, as a newcomer would.
 //
-//	go run ./internal/readme [README.md]
+//	go run ./internal/readme [-skip 'make deps test'] [README.md]
 //
 // Two remarks, in lines of their own before a block, are for this program:
 //
@@ -18,27 +18,35 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
 
 func main() {
+	skip := flag.String("skip", "", "leave out the blocks that match this regular expression")
+	flag.Parse()
 	page := "README.md"
-	if len(os.Args) > 1 {
-		page = os.Args[1]
+	if flag.NArg() > 0 {
+		page = flag.Arg(0)
 	}
-	if err := check(page); err != nil {
+	if err := check(page, *skip); err != nil {
 		fmt.Fprintln(os.Stderr, "readme:", err)
 		os.Exit(1)
 	}
 }
 
-func check(page string) error {
+func check(page, skip string) error {
+	without, err := regexp.Compile(skip)
+	if err != nil {
+		return fmt.Errorf("-skip: %w", err)
+	}
 	root, err := output("", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
@@ -80,6 +88,9 @@ func check(page string) error {
 		return fmt.Errorf("%s has no ```sh block", page)
 	}
 	for _, b := range run {
+		if skip != "" && without.MatchString(b.text) {
+			b.skip = "-skip " + skip
+		}
 		if err := b.run(page, clone, env); err != nil {
 			return err
 		}
@@ -123,8 +134,10 @@ func environment(home string) ([]string, error) {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		switch {
+		case name == "LEASEHOLD_REQUIRE": // whether a test may be skipped
+			env = append(env, e)
 		case name == "HOME", strings.HasPrefix(name, "XDG_"), strings.HasPrefix(name, "MAKE"),
-			name == "MFLAGS", name == "STATE_DIRECTORY", name == "LEASEHOLD_ENGINE":
+			name == "MFLAGS", name == "STATE_DIRECTORY", strings.HasPrefix(name, "LEASEHOLD_"):
 		default:
 			env = append(env, e)
 		}

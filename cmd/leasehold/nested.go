@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+// A command that runs under a name and runs leasehold for the same name would
+// wait for itself. So "run" tells what it starts which names are held above it,
+// all of them (a run of a, of b, of a again), in LEASEHOLD_HELD. Whether that
+// is still so, and on the same engine, the engine knows: tickets do not repeat.
+// What was left running by a run that has ended finds no such claim, and waits
+// its turn like everybody.
+
+// outerHold is one name that a run above this process obtained.
+type outerHold struct {
+	Name  string          `json:"name"`
+	Token leasehold.Token `json:"token"`
+}
+
+const heldVariable = "LEASEHOLD_HELD"
+
+// outerHolds reads them from the environment, the outermost first.
+func outerHolds() (held []outerHold, err error) {
+	text := os.Getenv(heldVariable)
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &held); err != nil {
+		return nil, usageError("%s is not as leasehold wrote it: unset it (%w)", heldVariable, err)
+	}
+	return held, nil
+}
+
+// environ is this process's environment with what a command under a lease
+// finds in it.
+func environ(name string, token leasehold.Token, held []outerHold) []string {
+	text, _ := json.Marshal(held) // plain values always marshal
+	ours := []string{"LEASEHOLD_NAME=" + name, "LEASEHOLD_TOKEN=" + token.String(), heldVariable + "=" + string(text)}
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return slices.ContainsFunc(ours, func(our string) bool {
+			key, _, _ := strings.Cut(our, "=")
+			return strings.HasPrefix(kv, key+"=")
+		})
+	})
+	return append(env, ours...)
+}
+
+// nested looks whether a run above this one holds the name. Then it is an
+// error, or, with --reentrant, the environment in which to run under that hold.
+func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
+	held, err := outerHolds()
+	if err != nil {
+		return nil, err
+	}
+	tokens := map[uint64]leasehold.Token{}
+	for _, h := range held {
+		if h.Name == o.Name {
+			tokens[h.Token.Ticket()] = h.Token
+		}
+	}
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	locks, err := a.open(ctx, leasehold.Options{FailFast: true})
+	if err != nil {
+		return nil, err
+	}
+	defer locks.Close()
+	l, err := locks.Line(ctx, o.Name)
+	if err != nil {
+		return nil, fmt.Errorf("whether %s is held by the run above this one cannot be found out: %w", quoteName(o.Name), err)
+	}
+	for _, c := range l.Claims {
+		token, ok := tokens[c.Ticket]
+		switch {
+		case !ok || c.State == engine.Waiting:
+		case !o.Reentrant:
+			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
+				"run --reentrant runs under that hold", quoteName(o.Name), modeText(c), c.Ticket)}
+		case !o.within(c):
+			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one as %s (ticket %d), which is less than what is asked for",
+				quoteName(o.Name), modeText(c), c.Ticket)}
+		default:
+			return environ(o.Name, token, held), nil
+		}
+	}
+	return nil, nil
+}
+
+// within reports whether the holder of c may do what the order asks for.
+func (o *order) within(c engine.Claim) bool {
+	units, limit := int32(engine.Max), int32(engine.Max)
+	switch {
+	case o.Shared:
+		units = 1
+	case o.Permits > 0:
+		units, limit = o.Permits, o.Of
+	}
+	return c.Limit == limit && c.Units >= units
+}

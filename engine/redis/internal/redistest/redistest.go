@@ -1,0 +1,385 @@
+// Package redistest is what the tests of this module share.
+package redistest
+
+import (
+	"context"
+	"errors"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/enginetest"
+	"leasehold/internal/servers"
+)
+
+// Background is what rueidis does that ends by itself: a Cluster client's look at
+// the topology sleeps up to a second, the closing of nodes that left up to five,
+// whether or not the client lives.
+var Background = []string{
+	"github.com/redis/rueidis.(*call).DelayDo.func1",
+	"github.com/redis/rueidis.(*clusterClient)._refresh.func2",
+}
+
+// Connect is a plain client of one server, for tests that need no URL.
+func Connect(t testing.TB, addr string) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Within bounds one call of a test.
+func Within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func Exclusive(name string) engine.Request {
+	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
+}
+
+func Join(t testing.TB, e engine.Engine, r engine.Request) engine.Claim {
+	t.Helper()
+	c, err := e.Join(Within(t), r)
+	if err != nil {
+		t.Fatalf("Join: %v", err)
+	}
+	return c
+}
+
+func Leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
+	t.Helper()
+	cs, err := e.Leave(Within(t), []engine.Claim{{Name: c.Name, ID: c.ID}})
+	if err != nil || len(cs) != 1 {
+		t.Fatalf("Leave: %v %v", cs, err)
+	}
+	return cs[0].State
+}
+
+func Renew(t testing.TB, e engine.Engine, c engine.Claim, want time.Duration) engine.Claim {
+	t.Helper()
+	cs, err := e.Renew(Within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: want}})
+	if err != nil || len(cs) != 1 {
+		t.Fatalf("Renew: %v %v", cs, err)
+	}
+	return cs[0]
+}
+
+// Watch runs Watch for the length of a test and returns what it reports. The
+// subscription stands when it returns.
+func Watch(t testing.TB, e engine.Engine) <-chan engine.Claim {
+	t.Helper()
+	heard := make(chan engine.Claim, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Watch(ctx, func(c engine.Claim) { heard <- c })
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	Expect(t, heard, func(c engine.Claim) bool { return c.Name == "" })
+	return heard
+}
+
+// Expect waits for a report.
+func Expect(t testing.TB, heard <-chan engine.Claim, is func(engine.Claim) bool) engine.Claim {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case c := <-heard:
+			if is(c) {
+				return c
+			}
+		case <-timeout:
+			t.Fatal("not heard in time")
+		}
+	}
+}
+
+// CountCalls adds up all calls in INFO commandstats, those inside scripts too.
+func CountCalls(stats string) (n int64) {
+	for l := range strings.Lines(stats) {
+		if _, rest, ok := strings.Cut(l, "calls="); ok {
+			calls, _, _ := strings.Cut(rest, ",")
+			k, _ := strconv.ParseInt(calls, 10, 64)
+			n += k
+		}
+	}
+	return n
+}
+
+// Until waits for what no channel tells.
+func Until(t testing.TB, not string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(not)
+		}
+	}
+}
+
+// Ended is the error a channel tells, unless nothing does.
+func Ended(t testing.TB, c <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("it hangs")
+		return nil
+	}
+}
+
+// AtOnce calls f so many times at the same time.
+func AtOnce(n int, f func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	all.Wait()
+}
+
+// Eventually repeats a call as the core would, until it learns something.
+func Eventually(t testing.TB, f func(context.Context) (engine.Claim, error)) (c engine.Claim, err error) {
+	t.Helper()
+	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		c, err = f(ctx)
+		cancel()
+		if err == nil || errors.Is(err, engine.ErrRefused) {
+			return c, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return c, err
+}
+
+// unlabelled runs f without the labels by which the suite knows the goroutines
+// of an engine: a proxy is none.
+func unlabelled[T any](f func() T) T {
+	done := make(chan T)
+	go func() {
+		pprof.SetGoroutineLabels(context.Background())
+		done <- f()
+	}()
+	return <-done
+}
+
+// lasting counts keys that do not go by themselves within a day.
+func lasting(t testing.TB, r *servers.RedisServer) (n int) {
+	t.Helper()
+	v, err := r.Do("KEYS", "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range v.([]any) {
+		v, err := r.Do("TTL", key.(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ttl := v.(int64); ttl == -1 || ttl > 24*3600 {
+			n++
+		}
+	}
+	return n
+}
+
+// Kit is what a test of the shared kind needs of an engine.
+type Kit struct {
+	Name    string
+	Open    func(ctx context.Context, url string) (engine.Engine, error)
+	Kill    func(engine.Engine) // as the death of its process would
+	Scripts []string            // all their texts
+	Polls   bool
+}
+
+// Opened opens a URL for the length of a test.
+func (k Kit) Opened(t testing.TB, url string) engine.Engine {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	e, err := k.Open(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// teach loads every script, so that no test's one lost answer is the one that
+// says the script is unknown.
+func (k Kit) teach(t testing.TB, r *servers.RedisServer) {
+	t.Helper()
+	for _, text := range k.Scripts {
+		if _, err := r.Do("SCRIPT", "LOAD", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// harness is what all three deployments have.
+func (k Kit) harness(suffix string) enginetest.Harness {
+	return enginetest.Harness{
+		Name: k.Name + suffix, Committed: "../../../docs/guarantees", Polls: k.Polls,
+		Kill: func(_ testing.TB, e engine.Engine) { k.Kill(e) },
+	}
+}
+
+// Conformance runs the suite on engines behind a proxy each, on one server.
+func (k Kit) Conformance(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, &servers.RedisOptions{Durable: true})
+	var mu sync.Mutex
+	proxies := map[engine.Engine]*servers.Proxy{}
+	h := k.harness("")
+	h.New = func(t testing.TB) engine.Engine {
+		k.teach(t, r)
+		p := unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })
+		e := k.Opened(t, "redis://"+p.Addr)
+		mu.Lock()
+		defer mu.Unlock()
+		proxies[e] = p
+		return e
+	}
+	h.Restart = func(t testing.TB) {
+		if err := r.Restart(false); err != nil {
+			t.Fatal(err)
+		}
+		k.teach(t, r)
+	}
+	h.Forget = func(t testing.TB) { Do(t, r, "FLUSHALL") }
+	h.LoseReply = func(_ testing.TB, e engine.Engine) {
+		mu.Lock()
+		defer mu.Unlock()
+		proxies[e].LoseReply("EVALSHA", "EVAL")
+	}
+	h.CountKeys = func(t testing.TB) int { return lasting(t, r) }
+	enginetest.Run(t, h)
+}
+
+// ConformanceSentinel runs the suite on a primary that Sentinel names.
+func (k Kit) ConformanceSentinel(t *testing.T) {
+	t.Parallel()
+	s := servers.Sentinel(t, nil)
+	primary := func(t testing.TB) *servers.RedisServer {
+		p, err := s.Primary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	h := k.harness("-sentinel")
+	h.New = func(t testing.TB) engine.Engine { return k.Opened(t, SentinelURL(s)) }
+	h.Forget = func(t testing.TB) { Do(t, primary(t), "FLUSHALL") }
+	h.CountKeys = func(t testing.TB) int { return lasting(t, primary(t)) }
+	enginetest.Run(t, h)
+}
+
+// ConformanceCluster runs the suite on a Cluster of three primaries.
+func (k Kit) ConformanceCluster(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	h := k.harness("-cluster")
+	h.New = func(t testing.TB) engine.Engine { return k.Opened(t, ClusterURL(c)) }
+	h.Forget = func(t testing.TB) {
+		for _, n := range c.Nodes[:3] {
+			Do(t, n, "FLUSHALL")
+		}
+	}
+	h.CountKeys = func(t testing.TB) (n int) {
+		for _, node := range c.Nodes[:3] {
+			n += lasting(t, node)
+		}
+		return n
+	}
+	enginetest.Run(t, h)
+}
+
+// SentinelURL names the primary of a Sentinel.
+func SentinelURL(s *servers.SentinelSetup) string {
+	return "redis-sentinel://" + strings.Join(s.Addrs(), ",") + "/" + s.Master
+}
+
+// ClusterURL names a Cluster.
+func ClusterURL(c *servers.ClusterSetup) string {
+	return "redis-cluster://" + strings.Join(c.Addrs()[:2], ",")
+}
+
+// Do is one command that must not fail.
+func Do(t testing.TB, r *servers.RedisServer, args ...string) any {
+	t.Helper()
+	v, err := r.Do(args...)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+// ForeignData finds data of every type where a lock would be, at the key of a
+// name, and leaves it alone.
+func (k Kit) ForeignData(t *testing.T, keyOf func(e engine.Engine, name string) string, ours ...string) {
+	r := servers.Redis(t, nil)
+	e := k.Opened(t, "redis://"+r.Addr)
+	put := map[string][]string{
+		"string": {"SET", "?", "v"}, "list": {"RPUSH", "?", "v"}, "set": {"SADD", "?", "v"},
+		"zset": {"ZADD", "?", "1", "v"}, "hash": {"HSET", "?", "f", "v"}, "hash with m": {"HSET", "?", "m", "Snow"},
+		"stream": {"XADD", "?", "1-1", "f", "v"},
+	}
+	for kind, args := range put {
+		if slices.Contains(ours, kind) {
+			continue // that is a lock
+		}
+		key := keyOf(e, kind)
+		args[1] = key
+		Do(t, r, args...)
+		before := Do(t, r, "DUMP", key)
+		if c, err := e.Join(Within(t), Exclusive(kind)); err == nil || !strings.Contains(err.Error(), "not leasehold's") {
+			t.Errorf("on a %s: Join: %+v %v", kind, c, err)
+		}
+		id := engine.NewID()
+		if cs, err := e.Renew(Within(t), []engine.Renewal{{Name: kind, ID: id, Want: time.Second}}); err != nil || cs[0].State != engine.Gone {
+			t.Errorf("on a %s: Renew: %v %v", kind, cs, err)
+		}
+		if cs, err := e.Leave(Within(t), []engine.Claim{{Name: kind, ID: id}}); err != nil || cs[0].State != engine.Gone {
+			t.Errorf("on a %s: Leave: %v %v", kind, cs, err)
+		}
+		if err := e.Evict(Within(t), kind, 1, true); err == nil {
+			t.Errorf("on a %s: Evict worked", kind)
+		}
+		if _, err := e.Line(Within(t), kind); err == nil || !strings.Contains(err.Error(), "not leasehold's") {
+			t.Errorf("on a %s: Line: %v", kind, err)
+		}
+		for l, err := range e.Lines(Within(t), "") {
+			if err != nil || l.Name == kind {
+				t.Errorf("on a %s: Lines: %+v %v", kind, l, err)
+			}
+		}
+		if after := Do(t, r, "DUMP", key); after != before {
+			t.Errorf("on a %s: it was changed", kind)
+		}
+		if ttl := Do(t, r, "TTL", key).(int64); ttl != -1 {
+			t.Errorf("on a %s: it was given an expiry", kind)
+		}
+		Do(t, r, "DEL", key)
+	}
+}

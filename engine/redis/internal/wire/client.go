@@ -1,0 +1,144 @@
+// Package wire is what every engine of this module knows of Redis: calls of
+// scripts, subscriptions, what the server is, and the URLs that name it. It is
+// github.com/redis/rueidis and nothing beside it: connections, pipelining,
+// pools and reconnecting are the library's. It knows calls and not claims; the
+// engines know claims and not connections.
+//
+// What it adds is three rules. A call returns when its context ends, whatever
+// the library is doing ([Client.Call]). A call is sent again only where a
+// connection broke under it, and then says so ([Answer]). What must be on
+// replicas is not believed before they said so ([Client.CallSynced]).
+package wire
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Client is one client of a Redis: a server, Sentinel or Cluster.
+type Client struct {
+	redis rueidis.Client
+	own   bool            // Close closes it
+	life  context.Context // ends at Close
+	end   context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup // what outlives the call that began it
+}
+
+// New is a Client on the caller's own, who closes it afterwards.
+func New(redis rueidis.Client) *Client {
+	c := &Client{redis: redis}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// Dial connects to what a URL names.
+func Dial(ctx context.Context, t *Target) (*Client, error) {
+	type dialed struct {
+		redis rueidis.Client
+		err   error
+	}
+	c := New(nil)
+	d, err := await(ctx, c, func() dialed {
+		redis, err := rueidis.NewClient(t.redis)
+		return dialed{redis, err}
+	}, func(d dialed) {
+		if d.err == nil {
+			d.redis.Close()
+		}
+	})
+	if err == nil {
+		err = unreachable(d.err)
+	}
+	if err != nil {
+		c.end()
+		return nil, fmt.Errorf("%s: %w", t.address(), err)
+	}
+	c.redis, c.own = d.redis, true
+	if t.cluster && !c.Cluster() {
+		c.Close()
+		return nil, fmt.Errorf("%s is not part of a Cluster: use redis://", t.address())
+	}
+	return c, nil
+}
+
+// Cluster reports whether names are spread over servers, so that the keys of
+// one call must be of one slot.
+func (c *Client) Cluster() bool { return c.redis.Mode() == rueidis.ClientModeCluster }
+
+// FailsOver reports whether another server may take the place of this one.
+func (c *Client) FailsOver() bool { return c.redis.Mode() != rueidis.ClientModeStandalone }
+
+// longest bounds what the library does for one call. It ends earlier when a
+// connection is found dead; but a Cluster that moves a key around may keep it
+// busy for as long as it is let.
+const longest = 10 * time.Second
+
+// bounded is the context of what the library does for one call: not the
+// caller's, who may go while others share what is being made for it.
+func (c *Client) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.life, longest)
+}
+
+// await returns what f does, or the error of ctx as soon as that ends. The
+// library cannot be asked for that: it dials, and reads a lone caller's answer,
+// without a look at whether the context was cancelled. Nobody waits for f then,
+// and drop, if not nil, gets what it made.
+func await[T any](ctx context.Context, c *Client, f func() T, drop func(T)) (v T, err error) {
+	if err := ctx.Err(); err != nil {
+		return v, err
+	}
+	got := make(chan T, 1)
+	c.spawn(func() { got <- f() })
+	select {
+	case v = <-got:
+		return v, nil
+	case <-ctx.Done():
+	}
+	if drop != nil {
+		c.spawn(func() { drop(<-got) })
+	}
+	return v, ctx.Err()
+}
+
+// spawn runs what may outlive the call that began it. Close waits for it, but
+// not for what begins later.
+func (c *Client) spawn(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		go f()
+		return
+	}
+	c.running.Go(f)
+}
+
+// closeBound is how long Close waits for what the library still does for calls
+// that nobody waits for.
+const closeBound = 2 * time.Second
+
+// Close ends it, and every call that is under way.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.end()
+	ended := make(chan struct{})
+	go func() {
+		if c.own {
+			c.redis.Close() // waits for a server that does not answer until its pings fail
+		}
+		c.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closeBound):
+	}
+}

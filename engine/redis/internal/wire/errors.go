@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+)
+
+// ErrForeign: a key is somebody else's.
+var ErrForeign = errors.New("holds data that is not leasehold's")
+
+// Foreign refuses a key that somebody else uses. Nothing of it is touched.
+func Foreign(key string) error {
+	return engine.Refuse("the key %q %w: choose another prefix (?prefix=) or name, or move that data", key, ErrForeign)
+}
+
+// Explain turns what Redis answered into what the caller can do about it.
+// Answers that asking again cannot change are refused; everything else is
+// "nothing learned", and the core asks again. Keys may be empty.
+func Explain(err error, key string) error {
+	if err == nil {
+		return nil
+	}
+	re, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		if errors.Is(err, rueidis.ErrClosing) {
+			return fmt.Errorf("redis: the client is closed: %w", err)
+		}
+		return fmt.Errorf("redis: %w", err)
+	}
+	text := re.Error()
+	kind, _, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
+	switch {
+	case strings.Contains(text, "WRONGTYPE"):
+		return Foreign(key)
+	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
+		return engine.Refuse("redis: this user may not do that (%s): the package documentation has the ACL that is needed", text)
+	case kind == "WRONGPASS" || kind == "NOAUTH":
+		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
+	case kind == "READONLY":
+		return fmt.Errorf("redis: this server is a replica now and takes no writes; after a failover the client finds the new primary: %w", err)
+	case kind == "OOM":
+		return fmt.Errorf("redis: its memory is full (maxmemory): %w", err)
+	case kind == "MISCONF":
+		return fmt.Errorf("redis: it cannot save and refuses writes: %w", err)
+	case kind == "NOREPLICAS":
+		return fmt.Errorf("redis: fewer replicas are linked than it demands: %w", err)
+	}
+	return fmt.Errorf("redis: %w", err)
+}
+
+// Apart reports whether a batch was refused only because its keys are on the
+// way from one Cluster node to another: one at a time they can be served.
+func Apart(err error) bool {
+	re, ok := rueidis.IsRedisErr(err)
+	return ok && (re.IsTryAgain() || strings.HasPrefix(re.Error(), "CROSSSLOT"))
+}

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// Publish sends a message to whoever listens to a channel.
+func (c *Client) Publish(ctx context.Context, channel, message string) error {
+	return Explain(c.do(ctx, c.redis.B().Publish().Channel(channel).Message(message).Build()).Error(), channel)
+}
+
+// Subscription is a connection that listens. It ends with the connection: who
+// wants to go on listening begins another.
+type Subscription struct {
+	client *Client
+	conn   rueidis.DedicatedClient
+	lost   <-chan error
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// Listen makes a connection that listens to no channel yet. It calls heard for
+// every message, and began when a channel is subscribed to, both in the
+// goroutine that reads, one at a time, and never after Close has returned. They
+// do not block.
+func (c *Client) Listen(ctx context.Context, began func(channel string), heard func(channel, message string)) (*Subscription, error) {
+	conn, err := await(ctx, c, func() rueidis.DedicatedClient {
+		conn, _ := c.redis.Dedicate() // closing it is all there is to do afterwards
+		return conn
+	}, rueidis.DedicatedClient.Close)
+	if err != nil {
+		return nil, err
+	}
+	s := &Subscription{client: c, conn: conn}
+	s.lost = conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { s.unlessEnded(func() { heard(m.Channel, m.Message) }) },
+		OnSubscription: func(m rueidis.PubSubSubscription) {
+			if m.Kind == "subscribe" {
+				s.unlessEnded(func() { began(m.Channel) })
+			}
+		},
+	})
+	return s, nil
+}
+
+func (s *Subscription) unlessEnded(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		f()
+	}
+}
+
+// Subscribe begins to listen to a channel. An error that is Redis's own says
+// that this user may not.
+func (s *Subscription) Subscribe(ctx context.Context, channel string) error {
+	r, err := await(ctx, s.client, func() rueidis.RedisResult {
+		ctx, cancel := s.client.bounded()
+		defer cancel()
+		return s.conn.Do(ctx, s.conn.B().Subscribe().Channel(channel).Build())
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return Explain(r.Error(), channel)
+}
+
+// Lost tells once why the connection ended.
+func (s *Subscription) Lost() <-chan error { return s.lost }
+
+// Close ends it.
+func (s *Subscription) Close() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.client.spawn(s.conn.Close) // it may wait for the server; whoever calls this must not
+}

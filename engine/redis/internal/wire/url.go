@@ -1,0 +1,282 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Target is what a URL says.
+type Target struct {
+	// AllowEviction: ?allow-eviction, see [Client.Check].
+	AllowEviction bool
+
+	redis   rueidis.ClientOption
+	cluster bool
+	params  url.Values
+}
+
+// Param is what the URL says of a parameter that is not wire's.
+func (t *Target) Param(name string) string { return t.params.Get(name) }
+
+func (t *Target) address() string { return strings.Join(t.redis.InitAddress, ",") }
+
+// Time-outs of the connections that Dial makes. A lock must notice a dead
+// connection well within a TTL; a busy server must not be taken for dead.
+const (
+	dialTimeout  = 3 * time.Second
+	replyTimeout = 5 * time.Second
+	pingInterval = 5 * time.Second // of a connection that is idle
+)
+
+// buffer is what each connection reads and writes through. rueidis takes half a
+// mebibyte for large values; ours are small.
+const buffer = 32 << 10
+
+var schemes = map[string]struct {
+	tls  bool
+	form string // standalone, unix, sentinel, cluster
+}{
+	"redis": {false, "standalone"}, "rediss": {true, "standalone"},
+	"valkey": {false, "standalone"}, "valkeys": {true, "standalone"},
+	"unix": {false, "unix"}, "redis+unix": {false, "unix"},
+	"redis-sentinel": {false, "sentinel"}, "rediss-sentinel": {true, "sentinel"},
+	"redis-cluster": {false, "cluster"}, "rediss-cluster": {true, "cluster"},
+}
+
+// ParseURL reads a URL whose parameters are wire's or among params. It does so
+// itself instead of using net/url for all of it: that knows no lists of hosts,
+// and its errors quote the URL with the password.
+func ParseURL(raw string, params ...string) (*Target, error) {
+	t := &Target{}
+	if err := t.parse(raw, params); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Target) parse(raw string, params []string) (err error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	kind, known := schemes[strings.ToLower(scheme)]
+	if !ok || !known {
+		return errors.New("this is not a Redis URL: redis://, rediss://, unix://, redis-sentinel:// and redis-cluster:// are (valkey:// too)")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("what follows ? in the URL cannot be read: write special characters as %xx")
+	}
+	authority, path, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, password, both := strings.Cut(authority[:i], ":")
+		authority = authority[i+1:]
+		name, err1 := url.PathUnescape(user)
+		secret, err2 := url.PathUnescape(password)
+		if err1 != nil || err2 != nil {
+			return errors.New("user or password in the URL cannot be read: write special characters as %xx")
+		}
+		t.redis.Username, t.redis.Password = name, secret
+		if name != "" && !both {
+			return errors.New("the URL names a user without a password: write user:password@, or :password@ for the default user")
+		}
+	}
+	if path, err = url.PathUnescape(path); err != nil {
+		return errors.New("the path of the URL cannot be read: write special characters as %xx")
+	}
+	o := &t.redis
+	*o = rueidis.ClientOption{
+		Username: o.Username, Password: o.Password,
+		DisableCache: true, ClientName: "leasehold", ClientSetInfo: rueidis.DisableClientSetInfo,
+		Dialer:           net.Dialer{Timeout: dialTimeout, KeepAlive: pingInterval},
+		ConnWriteTimeout: replyTimeout, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
+		PipelineMultiplex: -1, // one connection carries more than four: its requests share more packets
+		BlockingPoolSize:  64, BlockingPoolCleanup: time.Minute, BlockingPoolMinSize: 1,
+	}
+	if kind.form != "unix" {
+		if o.InitAddress, err = hosts(authority, map[bool]string{true: "26379", false: "6379"}[kind.form == "sentinel"]); err != nil {
+			return err
+		}
+	}
+	if kind.tls {
+		if o.TLSConfig, err = tlsConfig(q); err != nil {
+			return err
+		}
+	}
+	if err := t.form(kind.form, authority, path, q); err != nil {
+		return err
+	}
+	return t.parameters(q, params)
+}
+
+// form sets what the four kinds of server differ in.
+func (t *Target) form(form, authority, path string, q url.Values) (err error) {
+	o := &t.redis
+	db := q.Get("db")
+	switch form {
+	case "standalone":
+		if len(o.InitAddress) > 1 {
+			return errors.New("redis:// takes one host: use redis-sentinel:// or redis-cluster:// for several")
+		}
+		o.ForceSingleClient = true
+		if path != "" {
+			db = path
+		}
+	case "unix":
+		if authority != "" || path == "" {
+			return errors.New("unix:// takes the path of a socket: unix:///run/redis/redis.sock")
+		}
+		o.ForceSingleClient = true
+		o.InitAddress = []string{"/" + path}
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", addr)
+		}
+	case "sentinel":
+		master, rest, _ := strings.Cut(path, "/")
+		if master == "" {
+			return errors.New("redis-sentinel:// takes the primary's name after the hosts: redis-sentinel://host:26379,host:26379/mymaster")
+		}
+		if rest != "" {
+			db = rest
+		}
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: master, TLSConfig: o.TLSConfig, Dialer: o.Dialer, Username: q.Get("sentinel-user"),
+			// Without it one missed message would bind us to a demoted primary.
+			TopologyRefreshInterval: 2 * time.Second,
+		}
+		if o.Sentinel.Password, err = secret(q.Get("sentinel-password-file")); err != nil {
+			return err
+		}
+	case "cluster":
+		t.cluster = true
+		if path != "" && path != "0" || db != "" && db != "0" {
+			return errors.New("a Redis Cluster has only database 0")
+		}
+		db = ""
+		o.ClusterOption = rueidis.ClusterOption{ShardsRefreshInterval: 15 * time.Second, MaxMovedRedirections: 8}
+	}
+	if db == "" {
+		return nil
+	}
+	if o.SelectDB, err = strconv.Atoi(db); err != nil || o.SelectDB < 0 {
+		return fmt.Errorf("%q is not the number of a database", db)
+	}
+	return nil
+}
+
+// ours are the parameters that every engine's URL may have.
+var ours = []string{"allow-eviction", "db", "password-file", "ca", "cert", "key", "sentinel-user", "sentinel-password-file"}
+
+// parameters sets the options that every form has.
+func (t *Target) parameters(q url.Values, params []string) (err error) {
+	params = append(slices.Clone(params), ours...)
+	for name := range q {
+		if !slices.Contains(params, name) {
+			return fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(params, ", "))
+		}
+	}
+	t.params = q
+	if file := q.Get("password-file"); file != "" {
+		if t.redis.Password, err = secret(file); err != nil {
+			return err
+		}
+	}
+	if q.Has("allow-eviction") {
+		v := cmp.Or(q.Get("allow-eviction"), "true")
+		if t.AllowEviction, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("allow-eviction=%q is neither true nor false", v)
+		}
+	}
+	return nil
+}
+
+func hosts(authority, port string) (addrs []string, err error) {
+	if authority == "" {
+		authority = "localhost"
+	}
+	for host := range strings.SplitSeq(authority, ",") {
+		h, p, err := net.SplitHostPort(host)
+		if err != nil {
+			h, p = strings.Trim(host, "[]"), port
+		}
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
+			return nil, fmt.Errorf("%q is not host:port", host)
+		}
+		addrs = append(addrs, net.JoinHostPort(h, p))
+	}
+	return addrs, nil
+}
+
+// tlsConfig always verifies the server.
+func tlsConfig(q url.Values) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := q.Get("ca"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate authority: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the certificate authority: %s holds no certificate in PEM", file)
+		}
+	}
+	if cert, key := q.Get("cert"), q.Get("key"); cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("this client's certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func secret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("the file with the password: %w", err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}
+
+// unreachable says what a failed connection means.
+func unreachable(err error) error {
+	if err == nil {
+		return nil
+	}
+	var unknown x509.UnknownAuthorityError
+	text := err.Error()
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("its certificate is signed by an authority this machine does not know: name it with ?ca=file: %w", err)
+	case strings.Contains(text, "unknown message type") || strings.Contains(text, "unknown redis message"):
+		return fmt.Errorf("whatever listens there is not a Redis: %w", err)
+	case strings.Contains(text, "first record does not look like a TLS handshake"):
+		return fmt.Errorf("it does not speak TLS: use redis:// or its TLS port: %w", err)
+	}
+	return Explain(err, "")
+}
+
+// CheckPrefix refuses what must not begin the keys of an engine.
+func CheckPrefix(prefix string) error {
+	switch {
+	case strings.ContainsAny(prefix, "{}"):
+		return fmt.Errorf("the prefix %q contains a brace, which would move its keys to another Cluster slot", prefix)
+	case len(prefix) > 128:
+		return fmt.Errorf("the prefix has %d bytes, more than 128", len(prefix))
+	}
+	return nil
+}

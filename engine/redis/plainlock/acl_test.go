@@ -1,0 +1,52 @@
+package plainlock
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/internal/servers"
+)
+
+// The rules of the package documentation, word for word.
+const acl = "user app on >secret ~* +evalsha +eval +time +get +set +del +pttl +pexpire +hmget +hset +scan +info +ping +hello +auth +select"
+
+func TestLeastPrivilege(t *testing.T) {
+	r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl}})
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " ")
+	if rules := acl[strings.Index(acl, "~"):]; !strings.Contains(text, rules) {
+		t.Errorf("the documentation does not have the tested rules %q", rules)
+	}
+	a, b := open(t, "redis://app:secret@"+r.Addr), open(t, "redis://app:secret@"+r.Addr)
+	first := join(t, a, exclusive("x"))
+	second := join(t, b, exclusive("x"))
+	renew(t, a, first, time.Minute)
+	leave(t, a, first)
+	renew(t, b, second, time.Minute)
+	third := join(t, a, exclusive("y"))
+	if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
+		t.Errorf("Evict: %v", err)
+	}
+	leave(t, a, third)
+	if _, err := a.Line(within(t), "x"); err != nil {
+		t.Errorf("Line: %v", err)
+	}
+	n := 0
+	for _, err := range a.Lines(within(t), "") {
+		if err != nil {
+			t.Errorf("Lines: %v", err)
+		}
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
+		t.Errorf("refused: %v", log)
+	}
+}

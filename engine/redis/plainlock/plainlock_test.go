@@ -1,0 +1,183 @@
+package plainlock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/servers"
+)
+
+func TestMain(m *testing.M) {
+	var ignored []goleak.Option
+	for _, f := range redistest.Background {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(f))
+	}
+	goleak.VerifyTestMain(m, ignored...)
+}
+
+var (
+	connect, within, exclusive = redistest.Connect, redistest.Within, redistest.Exclusive
+	join, leave, renew, do     = redistest.Join, redistest.Leave, redistest.Renew, redistest.Do
+)
+
+var kit = redistest.Kit{
+	Name: "plainlock", Open: Open, Kill: func(e engine.Engine) { e.(*Engine).wire.Close() }, Scripts: texts(), Polls: true,
+}
+
+func texts() (all []string) {
+	s := newScripts()
+	for _, one := range []*wire.Script{s.join, s.leave, s.renew, s.evict, s.read} {
+		all = append(all, one.Text())
+	}
+	return all
+}
+
+func open(t testing.TB, url string) engine.Engine {
+	t.Helper()
+	return kit.Opened(t, url)
+}
+
+func TestConformance(t *testing.T)        { kit.Conformance(t) }
+func TestConformanceCluster(t *testing.T) { kit.ConformanceCluster(t) }
+
+func TestForeignDataIsNotTouched(t *testing.T) {
+	kit.ForeignData(t, func(_ engine.Engine, name string) string { return name }, "string")
+}
+
+const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end`
+
+// peer is what redsync, bsm/redislock and many a home-made lock do.
+type peer struct {
+	t   *testing.T
+	c   rueidis.Client
+	cad *rueidis.Lua
+}
+
+func (p peer) lock(key, value string, ttl time.Duration) bool {
+	p.t.Helper()
+	err := p.c.Do(p.t.Context(), p.c.B().Set().Key(key).Value(value).Nx().PxMilliseconds(ttl.Milliseconds()).Build()).Error()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		p.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (p peer) unlock(key, value string) bool {
+	p.t.Helper()
+	n, err := p.cad.Exec(p.t.Context(), p.c, []string{key}, []string{value}).AsInt64()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n == 1
+}
+
+func TestPlainExcludesProgramsThatUseTheKey(t *testing.T) {
+	r := servers.Redis(t, nil)
+	e := open(t, "redis://"+r.Addr+"")
+	p := peer{t, connect(t, r.Addr), rueidis.NewLuaScript(compareAndDelete)}
+
+	mine := join(t, e, exclusive("stock:42"))
+	if mine.State != engine.Held || p.lock("stock:42", "theirs", time.Second) {
+		t.Fatalf("held twice: %+v", mine)
+	}
+	if p.unlock("stock:42", "theirs") {
+		t.Fatal("another program unlocked it")
+	}
+	leave(t, e, mine)
+	if !p.lock("stock:42", "theirs", time.Minute) {
+		t.Fatal("left, but not free for another program")
+	}
+	q := exclusive("stock:42")
+	waits := join(t, e, q)
+	if waits.State != engine.Waiting || waits.Look <= 0 || waits.Look > 100*time.Millisecond {
+		t.Fatalf("joined behind another program as %+v", waits)
+	}
+	if c := renew(t, e, waits, time.Second); c.State != engine.Waiting {
+		t.Fatalf("renewed as %+v", c)
+	}
+	l, err := e.Line(within(t), "stock:42")
+	if err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != 0 || l.Claims[0].Owner.Label == "" {
+		t.Errorf("the other program's hold is shown as %+v %v", l, err)
+	}
+	if s := leave(t, e, engine.Claim{Name: "stock:42", ID: engine.NewID()}); s != engine.Gone {
+		t.Errorf("a claim that is none left as %v", s)
+	}
+	if !p.unlock("stock:42", "theirs") {
+		t.Fatal("the other program's lock was touched")
+	}
+	c := renew(t, e, waits, time.Second)
+	if c.State != engine.Held || c.Ticket <= mine.Ticket {
+		t.Fatalf("free again, renewed as %+v", c)
+	}
+	// A program without an expiry holds for ever.
+	leave(t, e, c)
+	do(t, r, "SET", "stock:42", "for ever")
+	if c := join(t, e, exclusive("stock:42")); c.State != engine.Waiting {
+		t.Errorf("joined behind a lock without expiry as %+v", c)
+	}
+	if ttl := do(t, r, "TTL", "stock:42").(int64); ttl != -1 {
+		t.Error("its expiry was changed")
+	}
+}
+
+func TestKeyBesideIsInTheSameSlot(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	p := &Engine{prefix: "app:"}
+	seen := map[string]string{}
+	for _, name := range []string{"a", "{a}", "a{b}c", "{}", "{}x", "a}b", "}{", "{", "}", "a{b", "{{a}}", "n{a}", "t{a}", "s{1}a", "{}{x}", "\u00fc}"} {
+		keys := p.keys(name)
+		if other, twice := seen[keys[1]]; twice {
+			t.Errorf("%q and %q share %q", name, other, keys[1])
+		}
+		seen[keys[1]] = name
+		if a, b := do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", keys[0]), do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", keys[1]); a != b {
+			t.Errorf("%q is in slot %v, %q in %v", keys[0], a, keys[1], b)
+		}
+		if got, ok := p.nameOf(keys[1]); !ok || got != name {
+			t.Errorf("%q belongs to %q %v", keys[1], got, ok)
+		}
+	}
+}
+
+// TestCloseGivesUpWhatIsNotDetached: the next one must not wait for a TTL.
+func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
+	r := servers.Redis(t, nil)
+	e := open(t, "redis://"+r.Addr)
+	join(t, e, exclusive("held"))
+	detached := exclusive("detached")
+	detached.Detached = true
+	join(t, e, detached)
+	if err := e.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	for name, want := range map[string]int64{"held": 0, "detached": 1} {
+		if n := do(t, r, "EXISTS", name).(int64); n != want {
+			t.Errorf("%q: %d keys, want %d", name, n, want)
+		}
+	}
+}
+
+// TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
+// very call that ended the claim.
+func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
+	r := servers.Redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e := open(t, "redis://"+p.Addr)
+	c := join(t, open(t, "redis://"+r.Addr), exclusive("a"))
+	e.Evict(within(t), "a", 1, true) // teaches Evict
+	p.LoseReply("EVALSHA")
+	if err := e.Evict(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Evict: %v", err)
+	}
+	if err := e.Evict(within(t), "a", c.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("once more: %v", err)
+	}
+}

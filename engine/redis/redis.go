@@ -1,0 +1,64 @@
+// Package redis opens the engines that keep locks in Redis or Valkey, from Redis
+// 6.2 on: one server, Sentinel, or Cluster.
+//
+//   - redislock keeps lines: first come, first served, shared and counted
+//     locks, hand-over by one message. It is the default.
+//   - plainlock shares keys with programs that use SET NX PX.
+//
+// Both also have an Open of their own, and a New that takes a client of yours
+// (github.com/redis/rueidis). If you know go-redis: Addr is InitAddress with one
+// element and ForceSingleClient; FailoverOptions.MasterName is
+// Sentinel.MasterSet; ClusterOptions.Addrs is InitAddress; DB is SelectDB;
+// Username, Password and TLSConfig have the same names; PoolSize has no
+// counterpart, since commands share few connections; ReadTimeout and
+// WriteTimeout are ConnWriteTimeout; MaxRetries does not matter: no script is
+// repeated except by claim ID.
+//
+// # URLs
+//
+//	redis://[user:password@]host[:6379][/db]
+//	rediss://...                           with TLS, always verified
+//	unix:///path/to/socket[?db=n]          also redis+unix://
+//	redis-sentinel://[user:password@]host:26379,host:26379/primary[/db]
+//	redis-cluster://[user:password@]host:6379,host:6379
+//
+// rediss-sentinel:// and rediss-cluster:// use TLS, valkey:// and valkeys:// mean
+// the same as redis:// and rediss://. Special characters are written as %xx.
+// Parameters:
+//
+//	prefix=leasehold:        begins every key and channel (plain: none by default)
+//	replicas=n               believe a hold only when n replicas have it (WAIT; not plain)
+//	allow-eviction           accept a maxmemory-policy that may drop locks
+//	layout=plain             plainlock instead of redislock: share locks with SET NX PX
+//	db=n                     database number
+//	password-file=path       password from a file
+//	ca=path                  the authority that signed the server's certificate
+//	cert=path, key=path      this client's certificate
+//	sentinel-user=name, sentinel-password-file=path
+package redis
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/plainlock"
+	"leasehold/engine/redis/redislock"
+)
+
+// Open is the engine that a URL names. No error of it shows a password. ctx
+// bounds the opening only.
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	_, query, _ := strings.Cut(rawURL, "?")
+	params, _ := url.ParseQuery(query) // what cannot be read the engine refuses
+	switch params.Get("layout") {
+	case "", "lines":
+		return redislock.Open(ctx, rawURL)
+	case "plain":
+		return plainlock.Open(ctx, rawURL)
+	default:
+		return nil, errors.New("redis: the layout in the URL is unknown: lines (the default) and plain are known")
+	}
+}

@@ -1,0 +1,82 @@
+package redislock
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// The rules of the package documentation, word for word.
+const acl = "user app on >secret ~leasehold:* &leasehold:* +evalsha +eval +time +exists +hget +hmget +hgetall +hlen +hset +hdel +del +pexpireat +publish +subscribe +unsubscribe +scan +info +ping +hello +auth +select +wait"
+
+func TestLeastPrivilege(t *testing.T) {
+	r := redis(t, &servers.RedisOptions{ACL: []string{acl}})
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " ")
+	if rules := acl[strings.Index(acl, "~"):]; !strings.Contains(text, rules) {
+		t.Errorf("the documentation does not have the tested rules %q", rules)
+	}
+	a, b := open(t, "redis://app:secret@"+r.Addr), open(t, "redis://app:secret@"+r.Addr)
+	first := join(t, a, exclusive("x"))
+	second := join(t, b, exclusive("x"))
+	renew(t, a, first, time.Minute)
+	heard := watch(t, b)
+	leave(t, a, first)
+	expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
+	third := join(t, a, exclusive("y"))
+	if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
+		t.Errorf("Evict: %v", err)
+	}
+	leave(t, a, third)
+	if _, err := a.Line(within(t), "x"); err != nil {
+		t.Errorf("Line: %v", err)
+	}
+	n := 0
+	for _, err := range a.Lines(within(t), "") {
+		if err != nil {
+			t.Errorf("Lines: %v", err)
+		}
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	// A second prefix is out of bounds, and says so.
+	_, err = Open(within(t), "redis://app:secret@"+r.Addr+"?prefix=other:")
+	if err == nil || !strings.Contains(err.Error(), "ACL") {
+		t.Errorf("another prefix: %v", err)
+	}
+	// Every command granted is needed: no test above used one that is refused.
+	for _, l := range do(t, r, "ACL", "LOG").([]any) {
+		if f := l.([]any); !strings.Contains(toText(f), "other:") {
+			t.Errorf("refused: %v", f)
+		}
+	}
+}
+
+// TestWhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and
+// every wait would last until somebody looks.
+func TestWhoCannotBeToldIsRefused(t *testing.T) {
+	r := redis(t, nil)
+	for name, rules := range map[string]string{
+		"who may not subscribe":            "~* &* +@all -subscribe",
+		"who may not publish":              "~* &* +@all -publish",
+		"who may not listen to the prefix": "~* resetchannels &other:* +@all",
+	} {
+		t.Run(name, func(t *testing.T) {
+			do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
+			_, err := Open(within(t), "redis://deaf:p@"+r.Addr)
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+				t.Errorf("Open: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package redislock
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/line"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// A name's one key is
+//
+//	prefix {xx} : name
+//
+// with xx = two hexadecimal digits from the name. A prefix has no braces, so
+// Cluster hashes xx alone, and braces in the name change nothing; the name
+// stands at the end as it is, so distinct names never share a key. 256 tags
+// spread over every Cluster of sensible size, and let one script call renew
+// many leases there, which may not cross slots.
+func (e *Engine) key(name string) string {
+	const digits = "0123456789abcdef"
+	h := bucket(name)
+	return e.prefix + "{" + digits[h>>4:h>>4+1] + digits[h&15:h&15+1] + "}:" + name
+}
+
+// bucket is FNV-1a, folded to eight bits. It is part of the layout: clients of
+// all versions must agree on it.
+func bucket(name string) byte {
+	h := uint32(2166136261)
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return byte(h ^ h>>8 ^ h>>16 ^ h>>24)
+}
+
+// nameOf is the name in a key of ours.
+func (e *Engine) nameOf(key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, e.prefix)
+	if !ok || len(rest) < 6 || rest[0] != '{' || rest[3:5] != "}:" {
+		return "", false
+	}
+	return rest[5:], true
+}
+
+// said is the length of what say() in line.lua packs.
+const said = 33
+
+// decode reads what say() packed.
+func decode(b string) (c engine.Claim, ok bool) {
+	if len(b) < said {
+		return c, false
+	}
+	ok = read(b, &c)
+	c.TTL = time.Duration(u64(b[17:])) * time.Microsecond
+	c.Look = time.Duration(u64(b[25:])) * time.Microsecond
+	return c, ok
+}
+
+// read takes in the first 17 bytes of that.
+func read(b string, c *engine.Claim) (ok bool) {
+	c.State = engine.State(b[0] & 3)
+	c.Contended, c.Evicted = b[0]&4 != 0, b[0]&8 != 0
+	c.Ticket = u64(b[1:])
+	c.Units, c.Limit = int32(u32(b[9:])), int32(u32(b[13:]))
+	return b[0] < 16 && c.State != engine.Unknown
+}
+
+// found reads what leave.lua answers: a stored claim, if it held.
+func found(b string) (c engine.Claim, ok bool) {
+	if len(b) != 17 && len(b) != 18 {
+		return decode(b)
+	}
+	c = engine.Claim{Ticket: u64(b), Units: int32(u32(b[9:])), Limit: int32(u32(b[13:])), State: engine.Held, Contended: len(b) == 18}
+	if b[8]&4 != 0 {
+		c.State, c.Evicted = engine.Gone, true
+	}
+	return c, true
+}
+
+// noted is the length of a message before the key: an ID, and what say() packs
+// less its two times.
+const noted = 16 + said - 16
+
+// note reads a message.
+func (e *Engine) note(m string) (c engine.Claim, ok bool) {
+	if len(m) < noted {
+		return c, false
+	}
+	copy(c.ID[:], m)
+	if c.Name, ok = e.nameOf(m[noted:]); !ok {
+		return c, false
+	}
+	return c, read(m[16:], &c)
+}
+
+// parseLine reads the fields of a line's hash: see line.lua.
+func parseLine(fields map[string]string) (l line.Line, err error) {
+	m, ok := fields["m"]
+	if !ok {
+		if len(fields) > 0 {
+			err = wire.ErrForeign
+		}
+		return l, err
+	}
+	switch {
+	case m[0] == 'E' && len(m) == 17:
+		return l, nil
+	case m[0] == 'S' && len(m) > 58:
+		l.Last, l.Limit = u64(m[1:]), int32(u32(m[38:]))
+		err := addPlace(&l, m[42:58], u64(m[25:]), u64(m[17:]), u32(m[34:]), m[33], m[58:])
+		return l, err
+	case (m[0] == 'F' || m[0] == 'Q') && len(m) == 98:
+		l.Last, l.Limit = u64(m[1:]), int32(u32(m[45:]))
+		untold, front := u32(m[41:]), m[57:73]
+		for id, record := range fields {
+			if id == "m" {
+				continue
+			}
+			if len(record) < 54 {
+				return l, wire.ErrForeign
+			}
+			flags := record[40]
+			if m[0] == 'Q' {
+				// Who holds, and was told that others wait, follows from m.
+				if flags &^= 1 | 8; id == front {
+					if flags |= 1; untold == 0 {
+						flags |= 8
+					}
+				}
+			}
+			if err := addPlace(&l, id, u64(record[32:]), u64(record[45:]), u32(record[41:]), flags, record[53:]); err != nil {
+				return l, err
+			}
+		}
+		// The links say the same as the tickets.
+		slices.SortFunc(l.Places, func(a, b line.Place) int {
+			if a.Ticket < b.Ticket {
+				return -1
+			}
+			return 1
+		})
+		return l, nil
+	}
+	return l, wire.ErrForeign
+}
+
+func addPlace(l *line.Line, id string, ticket, deadline uint64, units uint32, flags byte, rest string) error {
+	if len(id) != 16 || len(rest) < 1+int(rest[0]) {
+		return wire.ErrForeign
+	}
+	p := line.Place{
+		Ticket: ticket, Deadline: time.Duration(deadline) * time.Microsecond, Units: int32(units),
+		Held: flags&1 != 0, Detached: flags&2 != 0, Evicted: flags&4 != 0, Told: flags&8 != 0,
+		Client: rest[1 : 1+int(rest[0])], Owner: rest[1+int(rest[0]):],
+	}
+	copy(p.ID[:], id)
+	l.Places = append(l.Places, p)
+	return nil
+}
+
+func u32(s string) uint32 { return binary.BigEndian.Uint32([]byte(s[:4])) }
+func u64(s string) uint64 { return binary.BigEndian.Uint64([]byte(s[:8])) }

@@ -1,0 +1,102 @@
+package redislock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Open connects to the Redis that a URL names and returns an engine on it. The
+// documentation of package leasehold/engine/redis lists the forms and
+// parameters. No error of it shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, a server that cannot be reached or is no Redis, a
+// wrong password, a user who may not do what is needed, a server that is unfit
+// ([Options.AllowEviction], a replica, one node of a Cluster).
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	t, err := wire.ParseURL(rawURL, "prefix", "replicas", "layout")
+	if err != nil {
+		return nil, fmt.Errorf("redislock: %w", err)
+	}
+	if l := t.Param("layout"); l != "" && l != "lines" {
+		return nil, errors.New("redislock: the layout in the URL is not lines")
+	}
+	o := Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
+	if v := t.Param("replicas"); v != "" {
+		if o.Replicas, err = strconv.Atoi(v); err != nil {
+			return nil, fmt.Errorf("redislock: replicas=%q is not a number", v)
+		}
+	}
+	c, err := wire.Dial(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("redislock: %w", err)
+	}
+	e, err := start(ctx, c, &o)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// New is an engine on the caller's own client, which the caller closes after
+// the engine. It asks the server whether it can do what is needed. A nil o means
+// the defaults.
+func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
+	return start(ctx, wire.New(client), o)
+}
+
+func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
+	opts, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Check(ctx, opts.AllowEviction); err != nil {
+		return nil, fmt.Errorf("redislock: %w", err)
+	}
+	var id [12]byte
+	rand.Read(id[:])
+	e := &Engine{
+		wire: c, scripts: newScripts(),
+		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	e.group = group{wire: c, script: newScript(groupLua), life: e.life, many: many}
+	// Leaving a claim that cannot exist shows whether scripts may be run, and
+	// teaches every server the script on the way.
+	b, err := c.Call(ctx, e.scripts.leave, wire.Call{Keys: []string{e.key("probe")}, Args: []string{strings.Repeat("\x00", 16)}}).ToString()
+	if err != nil {
+		return nil, fmt.Errorf("redislock: %w", wire.Explain(err, ""))
+	}
+	if _, ok := decode(b); !ok {
+		return nil, errors.New("redislock: this server runs scripts, but not as Redis does")
+	}
+	if err := e.audible(ctx); err != nil {
+		return nil, fmt.Errorf("redislock: nobody could be told that a claim holds: %w", err)
+	}
+	return e, nil
+}
+
+// audible refuses a user who may not listen to this engine's channel, or not
+// publish there: scripts do not fail because of that, and every wait would take a
+// second.
+func (e *Engine) audible(ctx context.Context) error {
+	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Subscribe(ctx, e.channel); err != nil {
+		return err
+	}
+	return e.wire.Publish(ctx, e.channel, "")
+}

@@ -1,0 +1,20 @@
+module leasehold/examples
+
+go 1.26.0
+
+require (
+	leasehold v0.0.0
+	leasehold/engines v0.0.0
+)
+
+require (
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	leasehold/engine/redis v0.0.0 // indirect
+)
+
+replace (
+	leasehold => ../
+	leasehold/engine/redis => ../engine/redis
+	leasehold/engines => ../engines
+)
