@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // A client's life is the kernel lock on its file in clients/. It is taken
@@ -16,13 +18,13 @@ import (
 
 // life is what others know of this client.
 type life struct {
-	file file // its lock is the life
+	file disk.File // its lock is the life
 	bell *bell
 }
 
 func (l *life) end() {
 	l.bell.close()
-	l.file.close()
+	l.file.Close()
 }
 
 // beginLife makes this client known to others. A sweeper may take the file of
@@ -38,31 +40,37 @@ func (v *lives) beginLife() (*life, error) {
 
 var errUnborn = errors.New("filelock: a sweeper has this client's new file")
 
+// unborn is in front of the name of a client's file until it is locked.
+const unborn = "new."
+
 // tryLife takes the kernel lock that is this client's life, on a file that
 // gets its name only afterwards: a file with a client's name and a free lock
 // is a dead client's for certain. The sockets come last, for the same reason:
 // sockets without a file are a dead client's too.
 func (v *lives) tryLife() (_ *life, err error) {
-	tmp := bornPrefix + v.client
+	tmp := unborn + v.client
+	if !disk.MovesOpenFiles {
+		tmp = v.client
+	}
 	l := &life{}
-	if l.file, err = v.clients.create(tmp); err != nil {
+	if l.file, err = v.clients.Create(tmp); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			v.clients.remove(tmp)
+			v.clients.Remove(tmp)
 			v.removeClient(v.client)
-			l.file.close()
+			l.file.Close()
 		}
 	}()
-	if err := l.file.writeAt([]byte{0}, 0); err != nil {
+	if err := l.file.WriteAt([]byte{0}, 0); err != nil {
 		return nil, err
 	}
-	if ok, err := l.file.tryLock(); err != nil || !ok {
+	if ok, err := l.file.TryLock(); err != nil || !ok {
 		return nil, cmpErr(err, errUnborn)
 	}
-	if bornPrefix != "" {
-		if err := v.clients.move(tmp, v.client); err != nil {
+	if disk.MovesOpenFiles {
+		if err := v.clients.Move(tmp, v.client); err != nil {
 			return nil, err
 		}
 	}
@@ -89,9 +97,9 @@ func (v *lives) endLife() {
 
 func (v *lives) removeClient(client string) {
 	for _, suffix := range [...]string{notesSuffix, lifeSuffix} {
-		v.clients.remove(client + suffix)
+		v.clients.Remove(client + suffix)
 	}
-	v.clients.remove(client)
+	v.clients.Remove(client)
 }
 
 // stayAlive looks, if nobody has for linkedTime, whether others find this
@@ -105,7 +113,7 @@ func (v *lives) stayAlive(now time.Duration) {
 		return
 	}
 	v.living.looked = now
-	if linked, err := v.living.file.linked(); err == nil && !linked { // else it is, for all one knows
+	if linked, err := v.living.file.Linked(); err == nil && !linked { // else it is, for all one knows
 		v.revive()
 	}
 }
@@ -152,11 +160,11 @@ func (v *lives) dead(client string) bool {
 		if err != nil {
 			return errors.Is(err, fs.ErrNotExist)
 		}
-		free, err := p.life.tryShared()
+		free, err := p.life.TryShared()
 		if err != nil || !free {
 			return false
 		}
-		p.life.unlock()
+		p.life.Unlock()
 		v.dropPeer(client)
 		if !cached {
 			return true
@@ -168,7 +176,7 @@ func (v *lives) dead(client string) bool {
 // sweep removes what dead clients have left, the file last: as long as
 // it is there somebody will come for the rest.
 func (v *lives) sweep(ctx context.Context) error {
-	names, err := v.clients.list()
+	names, err := v.clients.List()
 	if err != nil {
 		return err
 	}
@@ -177,12 +185,12 @@ func (v *lives) sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		client, _, _ := strings.Cut(strings.TrimPrefix(name, bornPrefix), ".")
+		client, _, _ := strings.Cut(strings.TrimPrefix(name, unborn), ".")
 		if !validClient(client) || seen[client] || client == v.client {
 			continue
 		}
 		seen[client] = true
-		if bornPrefix != "" && strings.HasPrefix(name, bornPrefix) {
+		if strings.HasPrefix(name, unborn) {
 			v.removeUnborn(name)
 		} else if v.dead(client) {
 			v.removeClient(client)
@@ -195,12 +203,12 @@ func (v *lives) sweep(ctx context.Context) error {
 // it is only about to take its lock, it finds its file missing and fails; a
 // lock is asked for within microseconds of the file.
 func (v *lives) removeUnborn(name string) {
-	f, err := v.clients.open(name)
+	f, err := v.clients.Open(name)
 	if err != nil {
 		return
 	}
-	defer f.close()
-	if free, err := f.tryShared(); err == nil && free {
-		v.clients.remove(name)
+	defer f.Close()
+	if free, err := f.TryShared(); err == nil && free {
+		v.clients.Remove(name)
 	}
 }

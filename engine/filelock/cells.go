@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // cells keeps lines in a directory: each in a record, see there. Whoever changes
@@ -25,7 +25,7 @@ type cells struct {
 
 	idle, patience time.Duration
 
-	root, lines, fresh dir
+	root, lines, fresh disk.Dir
 	floor              *record
 	made               uint64        // names of what is half made; under mu
 	most               int           // records open and idle, and as many in use
@@ -41,17 +41,17 @@ type cells struct {
 
 // openCells opens what is in root, and makes what is not. The rest of the
 // fields is the caller's to fill in.
-func openCells(root dir, path string, most int) (*cells, error) {
+func openCells(root disk.Dir, path string, most int) (*cells, error) {
 	c := &cells{
 		path: path, root: root, most: most, working: make(chan struct{}, most),
 		step: func(string) {}, records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
 	}
 	var err error
-	if c.lines, err = root.makeSub("lines"); err != nil {
+	if c.lines, err = root.MakeSub("lines"); err != nil {
 		return nil, pathError(path, "lines", err)
 	}
-	if c.fresh, err = root.makeSub("new"); err != nil {
-		c.lines.close()
+	if c.fresh, err = root.MakeSub("new"); err != nil {
+		c.lines.Close()
 		return nil, pathError(path, "new", err)
 	}
 	return c, nil
@@ -65,8 +65,8 @@ func (c *cells) close(ctx context.Context) {
 		_ = c.removeSpent(ctx, old) // what is left is swept by others
 	}
 	c.floor.shut()
-	c.lines.close()
-	c.fresh.close()
+	c.lines.Close()
+	c.fresh.Close()
 }
 
 // change is [linestore.Store].Change. Its error is one of change as it is, or
@@ -109,10 +109,10 @@ func (c *cells) transact(ctx context.Context, r *record, change func(*linestore.
 		case errors.Is(err, errReplaced):
 			ran = ran || stored
 		case errors.Is(err, errRemoved):
-		case isTooMany(err) && !shed:
+		case disk.IsTooMany(err) && !shed:
 			shed = true
 			c.closeIdle()
-		case isStranger(err):
+		case disk.IsStranger(err):
 			if adds, err := c.onNobody(r.name, change); err != nil || !adds {
 				return err // nobody is in line in what is no record
 			}
@@ -154,7 +154,7 @@ func (c *cells) try(ctx context.Context, r *record, change func(*linestore.Cell)
 	}
 	c.step("locked")
 	stored, err = c.attempt(r, change, again)
-	r.f.unlock()
+	r.f.Unlock()
 	c.step("unlocked")
 	return stored, err
 }
@@ -230,118 +230,6 @@ func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 }
 
 var blankHead [slotHead]byte
-
-// read is [linestore.Store].Read. It reads without the lock: what it shows was
-// true a moment ago.
-func (c *cells) read(name string) (linestore.Cell, error) {
-	cell := c.cell(name)
-	r := newRecord(c.lines, name, fileName(name))
-	ok, err := c.peek(r)
-	if err != nil {
-		return cell, c.explain(name, err, false)
-	}
-	if ok && r.state.name == name {
-		cell.Line = r.state.line
-	}
-	return cell, nil
-}
-
-// page is as many cells as Cells reads at a time.
-const page = 1000
-
-// list is [linestore.Store].Cells. Names are found by reading every record: they
-// are hashed on disk.
-func (c *cells) list(ctx context.Context, prefix, after string) (found []linestore.Cell, next string, err error) {
-	files, next, err := c.part(after, page)
-	if err != nil {
-		return nil, "", c.explain("", err, false)
-	}
-	for _, file := range files {
-		if err := ctx.Err(); err != nil {
-			return found, "", err
-		}
-		r := newRecord(c.lines, "", file)
-		ok, err := c.peek(r)
-		if err != nil {
-			return found, "", c.explain(file, err, false)
-		}
-		if ok && strings.HasPrefix(r.state.name, prefix) && fileName(r.state.name) == file {
-			cell := c.cell(r.state.name)
-			cell.Line = r.state.line
-			found = append(found, cell)
-		}
-	}
-	return found, next, nil
-}
-
-// part is at most so many of the records whose files come after one, in order,
-// and where to go on: nowhere if that is all.
-func (c *cells) part(after string, most int) (files []string, next string, err error) {
-	if files, err = c.lines.list(); err != nil {
-		return nil, "", err
-	}
-	slices.Sort(files)
-	i, _ := slices.BinarySearch(files, after+"\x00")
-	if files = files[i:]; len(files) > most {
-		files = files[:most]
-		next = files[most-1]
-	}
-	return files, next, nil
-}
-
-// peek reads the state of a record as it stands, whatever its name. It says no
-// if there is none, or something else in its place, or if it is of another
-// boot.
-func (c *cells) peek(r *record) (bool, error) {
-	err := r.find()
-	if err == nil {
-		defer r.shut()
-		var payload []byte
-		var known bool
-		if payload, _, known, err = r.load(false); err == nil {
-			return known && parseState(payload, &r.state) == nil && r.state.boot == c.boot(), nil
-		}
-	}
-	if errors.Is(err, errNoRecord) || isStranger(err) {
-		err = nil
-	}
-	return false, err
-}
-
-// readFloor reads the floor without a lock: a record like those of names, whose
-// line nobody joins. Its last ticket is at least that of every line whose record
-// was removed. It is never removed itself. Whoever removed a record raised it
-// before, so that who finds that record missing finds the floor raised.
-func (c *cells) readFloor() (uint64, error) {
-	r := newRecord(c.root, "", c.floor.file)
-	if err := r.find(); err != nil {
-		if errors.Is(err, errNoRecord) {
-			err = nil
-		}
-		return 0, err
-	}
-	defer r.shut()
-	payload, _, known, err := r.load(false)
-	if err != nil {
-		return 0, err
-	}
-	_, err = r.parse(payload, known, c.boot(), noFloor)
-	return r.state.line.Last, err
-}
-
-func noFloor() (uint64, error) { return 0, nil }
-
-// raiseFloor makes the floor at least last.
-func (c *cells) raiseFloor(ctx context.Context, last uint64) error {
-	if err := c.floor.take(ctx); err != nil {
-		return err
-	}
-	defer c.floor.give()
-	return c.transact(ctx, c.floor, func(cell *linestore.Cell) error {
-		cell.Line.Last = max(cell.Line.Last, last)
-		return nil
-	})
-}
 
 func (c *cells) explain(name string, err error, join bool) error {
 	return explain(c.root, c.path, filepath.Join(c.path, "lines", fileName(name)), name, err, join)

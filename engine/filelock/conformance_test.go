@@ -11,6 +11,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 func TestConformance(t *testing.T) {
@@ -146,6 +148,6 @@ func (c *client) die() {
 }
 
 // noFile is closed already.
-type noFile struct{ file }
+type noFile struct{ disk.File }
 
-func (noFile) close() {}
+func (noFile) Close() {}

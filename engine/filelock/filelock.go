@@ -10,6 +10,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.
@@ -20,11 +22,11 @@ type Options struct {
 	Force bool
 
 	// For tests. With a hook the engine sweeps only when it is told to.
-	hook     func(step string)       // called at every step
-	wrap     func(file) file         // puts another file in front of each
-	boot     func([16]byte) [16]byte // another boot than this one
-	idle     time.Duration           // how long a name is idle before its record goes
-	patience time.Duration           // how long a lock is stuck before its holder counts as stopped
+	hook     func(step string)         // called at every step
+	wrap     func(disk.File) disk.File // puts another file in front of each
+	boot     func([16]byte) [16]byte   // another boot than this one
+	idle     time.Duration             // how long a name is idle before its record goes
+	patience time.Duration             // how long a lock is stuck before its holder counts as stopped
 }
 
 // Engine is one client of a directory. Several may use it at the same time, in
@@ -39,7 +41,7 @@ var _ engine.Engine = (*Engine)(nil)
 
 // store is the directory as one client sees it: lines, and who is alive.
 type store struct {
-	root  dir
+	root  disk.Dir
 	cells *cells
 	lives *lives
 
@@ -65,10 +67,10 @@ func New(dir string, o *Options) (*Engine, error) {
 	s := &store{}
 	if err := s.open(path, o); err != nil {
 		switch {
-		case isReadOnly(err):
+		case disk.IsReadOnly(err):
 			err = fmt.Errorf("%s must belong to this user and be writable, or use another directory: %w", path, err)
-		case isTooMany(err):
-			err = tooMany(err)
+		case disk.IsTooMany(err):
+			err = disk.TooMany(err)
 		}
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
@@ -106,26 +108,26 @@ func (s *store) open(path string, o *Options) (err error) {
 			}
 		}
 	}()
-	if s.root, err = makeRoot(path); err != nil {
+	if s.root, err = disk.MakeRoot(path); err != nil {
 		return err
 	}
-	undo = append(undo, s.root.close)
-	s.root.wrap = o.wrap
+	undo = append(undo, s.root.Close)
+	s.root.Wrap = o.wrap
 	if !o.Force {
-		if err := s.root.local(path); err != nil {
+		if err := s.root.Local(path); err != nil {
 			return err
 		}
 	}
-	most := shareOf(descriptorLimit())
+	most := shareOf(disk.Limit())
 	if s.cells, err = openCells(s.root, path, most.records); err != nil {
 		return err
 	}
 	undo = append(undo, func() { s.cells.close(context.Background()) })
-	clients, err := s.root.makeSub("clients")
+	clients, err := s.root.MakeSub("clients")
 	if err != nil {
 		return pathError(path, "clients", err)
 	}
-	undo = append(undo, clients.close)
+	undo = append(undo, clients.Close)
 	if s.lives, err = openLives(clients, linestore.NewClient(), clock, most); err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func (s *store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	s.cells.close(ctx)
-	s.lives.clients.close()
-	s.root.close()
+	s.lives.clients.Close()
+	s.root.Close()
 	return nil
 }

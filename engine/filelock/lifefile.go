@@ -23,5 +23,5 @@ func (e *Engine) LifeFile() (*os.File, error) {
 	if v.ctx.Err() != nil {
 		return nil, os.ErrClosed
 	}
-	return v.living.file.dup("life of " + v.client)
+	return v.living.file.Dup("life of " + v.client)
 }

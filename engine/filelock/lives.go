@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // lives is who is alive among the clients of a directory, this one included, and
@@ -13,7 +15,7 @@ import (
 type lives struct {
 	client  string
 	clock   func() time.Duration
-	clients dir
+	clients disk.Dir
 	most    share
 
 	// What is done with what others say. Called from goroutines of lives.
@@ -44,7 +46,7 @@ type lives struct {
 
 // openLives makes this client known. The callbacks are the caller's to fill in
 // before it listens.
-func openLives(clients dir, client string, clock func() time.Duration, most share) (*lives, error) {
+func openLives(clients disk.Dir, client string, clock func() time.Duration, most share) (*lives, error) {
 	v := &lives{client: client, clock: clock, clients: clients, most: most, monitors: map[string]*monitor{}}
 	v.peers.m = map[string]*peer{}
 	v.ctx, v.stop = context.WithCancel(context.Background())

@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // peer is another client as this one has it open. Under Enginv.peers.
 type peer struct {
-	life  file
+	life  disk.File
 	notes noteConn
 	dials bool // notes is open
 }
@@ -25,7 +27,7 @@ func (v *lives) peer(client string) (p *peer, cached bool, err error) {
 	if p := v.peers.m[client]; p != nil {
 		return p, true, nil
 	}
-	f, err := v.clients.open(client)
+	f, err := v.clients.Open(client)
 	if err != nil {
 		return nil, false, err
 	}
@@ -46,7 +48,7 @@ func (v *lives) dropPeer(client string) {
 		return
 	}
 	delete(v.peers.m, client)
-	p.life.close()
+	p.life.Close()
 	if p.dials {
 		p.notes.close()
 	}
@@ -79,7 +81,7 @@ func (v *lives) tell(client string, c *engine.Claim) {
 	v.peers.buf = appendNote(v.peers.buf[:0], c)
 	full, err := p.notes.send(v.peers.buf)
 	if full {
-		if err = p.life.writeAt([]byte{1}, 0); err == nil {
+		if err = p.life.WriteAt([]byte{1}, 0); err == nil {
 			_, err = p.notes.send(v.peers.buf)
 		}
 	}
@@ -93,10 +95,10 @@ func (v *lives) tell(client string, c *engine.Claim) {
 // whose sender raised the flag before now.
 func (l *life) overflow() bool {
 	var b [1]byte
-	if n, err := l.file.readAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
+	if n, err := l.file.ReadAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
 		return false
 	}
-	return l.file.writeAt([]byte{0}, 0) == nil
+	return l.file.WriteAt([]byte{0}, 0) == nil
 }
 
 const (

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // roles are what the test binary does when it is started by a test as another
@@ -117,7 +119,7 @@ func clientRole(args []string) error {
 		// To this very thread, which is then stopped when the call returns.
 		_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 	}
-	e, err := New(args[0], &Options{patience: brief, idle: 1, hook: step, wrap: func(f file) file { return slowFile{f, step} }})
+	e, err := New(args[0], &Options{patience: brief, idle: 1, hook: step, wrap: func(f disk.File) disk.File { return slowFile{f, step} }})
 	if err != nil {
 		return err
 	}
@@ -167,17 +169,17 @@ func clientRole(args []string) error {
 
 // slowFile writes in two halves, between which its process may stop.
 type slowFile struct {
-	file
+	disk.File
 	step func(string)
 }
 
-func (f slowFile) writeAt(b []byte, off int64) error {
+func (f slowFile) WriteAt(b []byte, off int64) error {
 	half := len(b) / 2
-	if err := f.file.writeAt(b[:half], off); err != nil {
+	if err := f.File.WriteAt(b[:half], off); err != nil {
 		return err
 	}
 	f.step("half written")
-	return f.file.writeAt(b[half:], off+int64(half))
+	return f.File.WriteAt(b[half:], off+int64(half))
 }
 
 // remote is a client process as a test sees it.

@@ -1,5 +1,7 @@
 package filelock
 
+import "leasehold/engine/filelock/internal/disk"
+
 // share is how much an engine keeps open at most: together a quarter of the
 // descriptors that the process may have, so that the program it works for, and
 // another engine or two, have the rest. Beyond its share it goes on, and opens
@@ -23,15 +25,15 @@ func shareOf(limit uint64) share {
 const spare = 6
 
 // reserve finds out whether there is as much, before anything relies on it.
-func reserve(root dir) error {
-	opened := make([]dir, 0, spare)
+func reserve(root disk.Dir) error {
+	opened := make([]disk.Dir, 0, spare)
 	defer func() {
 		for _, d := range opened {
-			d.close()
+			d.Close()
 		}
 	}()
 	for range spare {
-		d, err := root.sub(".")
+		d, err := root.Sub(".")
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // Nothing is left behind for good. What a client makes it removes itself when
@@ -175,11 +177,11 @@ func (c *cells) removeRecord(file string, floor uint64, since time.Duration) (bo
 // removeOpen is removeRecord with the record open. See record for the two rules that make it safe to be stopped or killed
 // at any point, and what others may do meanwhile.
 func (c *cells) removeOpen(r *record, floor uint64, since time.Duration) (bool, error) {
-	free, err := r.f.tryLock()
+	free, err := r.f.TryLock()
 	if err != nil || !free {
 		return false, err // in use
 	}
-	defer r.f.unlock()
+	defer r.f.Unlock()
 	last, ok := c.idleNow(r, true, since)
 	if !ok || last > floor {
 		return false, nil
@@ -208,11 +210,11 @@ func (c *cells) removeOpen(r *record, floor uint64, since time.Duration) (bool, 
 		return false, err
 	}
 	c.step("marked")
-	if err := r.dir.remove(strconv.FormatUint(r.number, 10)); err != nil {
+	if err := r.dir.Remove(strconv.FormatUint(r.number, 10)); err != nil {
 		return false, err
 	}
 	c.step("removed")
-	if err := c.lines.rmdir(r.file); err != nil && !inUse(err) && !errors.Is(err, fs.ErrNotExist) {
+	if err := c.lines.Rmdir(r.file); err != nil && !disk.IsInUse(err) && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	return true, nil
@@ -236,16 +238,16 @@ func (c *cells) mark(r *record, last uint64) error {
 // removeNumber removes one number below the record.
 func (c *cells) removeNumber(r *record, n uint64, last uint64) (bool, error) {
 	low := newRecord(c.lines, "", r.file)
-	f, err := r.dir.open(strconv.FormatUint(n, 10))
+	f, err := r.dir.Open(strconv.FormatUint(n, 10))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist), nil
 	}
-	defer f.close()
-	free, err := f.tryLock()
+	defer f.Close()
+	free, err := f.TryLock()
 	if err != nil || !free {
 		return false, err
 	}
-	defer f.unlock()
+	defer f.Unlock()
 	low.dir, low.f = r.dir, f
 	low.setNumber(n)
 	low.state.name = r.state.name
@@ -253,13 +255,13 @@ func (c *cells) removeNumber(r *record, n uint64, last uint64) (bool, error) {
 		return false, err
 	}
 	c.step("low marked")
-	return true, r.dir.remove(strconv.FormatUint(n, 10))
+	return true, r.dir.Remove(strconv.FormatUint(n, 10))
 }
 
 // sweepFresh removes directories that dead clients were about to make records
 // of.
 func (c *cells) sweepFresh(ctx context.Context) error {
-	names, err := c.fresh.list()
+	names, err := c.fresh.List()
 	if err != nil {
 		return err
 	}
@@ -271,11 +273,11 @@ func (c *cells) sweepFresh(ctx context.Context) error {
 		if client == c.owner || !c.dead(client) {
 			continue
 		}
-		if d, err := c.fresh.sub(name); err == nil {
-			d.remove("1")
-			d.close()
+		if d, err := c.fresh.Sub(name); err == nil {
+			d.Remove("1")
+			d.Close()
 		}
-		c.fresh.rmdir(name)
+		c.fresh.Rmdir(name)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/line"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // sweeper is an engine for which everything has been idle long enough, and
@@ -107,7 +109,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stuck.shut()
-			if ok, err := stuck.f.tryLock(); err != nil || !ok {
+			if ok, err := stuck.f.TryLock(); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			addNumber(t, a, "x")
@@ -120,7 +122,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 			if got := numbersOf(t, dir, "x"); !slices.Equal(got, []string{"1", "2", "3"}) {
 				t.Errorf("left is %v", got)
 			}
-			stuck.f.unlock()
+			stuck.f.Unlock()
 			sweepAll(t, e)
 			if got := numbersOf(t, dir, "x"); used && !slices.Equal(got, []string{"3"}) || !used && got != nil {
 				t.Errorf("with nobody stopped, left is %v", got)
@@ -199,7 +201,7 @@ func TestTheFloorFalls(t *testing.T) {
 // pages is a file that reads otherwise each time.
 type pages [][]byte
 
-func (p *pages) readAt(b []byte, off int64) (int, error) {
+func (p *pages) ReadAt(b []byte, off int64) (int, error) {
 	page := (*p)[0]
 	if off+int64(len(b)) >= int64(len(page)) && len(*p) > 1 {
 		*p = (*p)[1:] // this one is read to its end
@@ -235,7 +237,7 @@ func TestATornReadIsBelieved(t *testing.T) {
 		"empty for good":              {pages{nil}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			r := newRecord(dir{}, "x", "")
+			r := newRecord(disk.Dir{}, "x", "")
 			payload, seq, known, err := r.readSteady(&c.reads)
 			if err != nil || known != c.known {
 				t.Fatalf("known %v, %v", known, err)

@@ -88,26 +88,6 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		}
 		refused(t, dir, "lines")
 	})
-	t.Run("a file system not known to be local", func(t *testing.T) {
-		for magic, name := range remoteTypes {
-			err := checkType(magic, "/somewhere")
-			if err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		if err := checkType(0xdeadbeef, "/somewhere"); err == nil {
-			t.Error("an unknown type is accepted")
-		}
-		// procfs is one, and there on every Linux.
-		d, err := openDir("/proc")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.close()
-		if err := d.local("/proc"); err == nil {
-			t.Error("/proc is taken for a local file system")
-		}
-	})
 	t.Run("read-only", func(t *testing.T) {
 		dir := mount(t, "size=64k,mode=0700", 0)
 		need(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""), "mounting read-only")

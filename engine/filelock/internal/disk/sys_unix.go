@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package filelock
+package disk
 
 import (
 	"errors"
@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// osFile and dir are bare descriptors: a transaction is five system calls, and
-// package os would add half of that again in bookkeeping. Everything is opened
-// close-on-exec, so that a child process never keeps a claim alive, and never
+// osFile and Dir are bare descriptors: a transaction is five system calls, and
+// package os would add half of that Again in bookkeeping. Everything is opened
+// Close-on-exec, so that a child process never keeps a claim alive, and never
 // through a symbolic link.
 type osFile struct{ fd int }
 
-type dir struct {
+type Dir struct {
 	fd   int
-	wrap func(file) file // for tests
+	Wrap func(File) File // if not nil, stands in front of every file; for tests
 }
 
 const openFlags = unix.O_CLOEXEC | unix.O_NOFOLLOW
 
-// again repeats a call that a signal interrupted.
-func again(call func() error) error {
+// Again repeats a call that a signal interrupted.
+func Again(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
 			return err
@@ -33,7 +33,7 @@ func again(call func() error) error {
 	}
 }
 
-func (f osFile) dup(name string) (*os.File, error) {
+func (f osFile) Dup(name string) (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
@@ -41,9 +41,9 @@ func (f osFile) dup(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func (f osFile) close() { unix.Close(f.fd) }
+func (f osFile) Close() { unix.Close(f.fd) }
 
-func (f osFile) readAt(b []byte, off int64) (n int, err error) {
+func (f osFile) ReadAt(b []byte, off int64) (n int, err error) {
 	for {
 		if n, err = unix.Pread(f.fd, b, off); err != unix.EINTR {
 			return max(n, 0), err
@@ -51,8 +51,8 @@ func (f osFile) readAt(b []byte, off int64) (n int, err error) {
 	}
 }
 
-// writeAt writes all of b or says why not.
-func (f osFile) writeAt(b []byte, off int64) error {
+// WriteAt writes all of b or says why not.
+func (f osFile) WriteAt(b []byte, off int64) error {
 	for len(b) > 0 {
 		n, err := unix.Pwrite(f.fd, b, off)
 		if err == unix.EINTR {
@@ -66,19 +66,19 @@ func (f osFile) writeAt(b []byte, off int64) error {
 	return nil
 }
 
-func (f osFile) truncate(size int64) error {
-	return again(func() error { return unix.Ftruncate(f.fd, size) })
+func (f osFile) Truncate(size int64) error {
+	return Again(func() error { return unix.Ftruncate(f.fd, size) })
 }
 
-// tryLock takes the kernel lock if it is free. flock and not an OFD lock:
+// TryLock takes the kernel lock if it is free. flock and not an OFD lock:
 // both belong to the open file and not to the process (so two engines of one
 // process exclude each other, and closing an unrelated descriptor releases
 // nothing), but flock is one word in the kernel, and the BSDs have it too.
-func (f osFile) tryLock() (bool, error) { return f.flock(unix.LOCK_EX) }
+func (f osFile) TryLock() (bool, error) { return f.flock(unix.LOCK_EX) }
 
-// tryShared takes the kernel lock together with others who only look whether
+// TryShared takes the kernel lock together with others who only look whether
 // its owner lives.
-func (f osFile) tryShared() (bool, error) { return f.flock(unix.LOCK_SH) }
+func (f osFile) TryShared() (bool, error) { return f.flock(unix.LOCK_SH) }
 
 func (f osFile) flock(how int) (bool, error) {
 	for {
@@ -94,10 +94,10 @@ func (f osFile) flock(how int) (bool, error) {
 	}
 }
 
-func (f osFile) unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
+func (f osFile) Unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
 
-// descriptorLimit is how many files this process may have open.
-func descriptorLimit() uint64 {
+// Limit is how many files this process may have open.
+func Limit() uint64 {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
 		return 0 // it cannot fail; if it did, the least would do
@@ -105,12 +105,12 @@ func descriptorLimit() uint64 {
 	return uint64(l.Cur)
 }
 
-// isTooMany: this process, or the system, has too many files open.
-func isTooMany(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+// IsTooMany: this process, or the system, has too many files open.
+func IsTooMany(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
-// isStranger: what has a record's name, or a number's, is a symbolic link, a
+// IsStranger: what has a record's name, or a number's, is a symbolic link, a
 // folder, a file, a pipe, a socket, and not what belongs there.
-func isStranger(err error) bool {
+func IsStranger(err error) bool {
 	for _, e := range [...]error{unix.ELOOP, unix.ENOTDIR, unix.EISDIR, unix.ESPIPE, unix.ENXIO, unix.ENODEV} {
 		if errors.Is(err, e) {
 			return true
@@ -119,41 +119,45 @@ func isStranger(err error) bool {
 	return false
 }
 
-// noInodes: nothing can be made on this file system, whatever room it has.
-func (d dir) noInodes() bool {
+// NoInodes: nothing can be made on this file system, whatever room it has.
+func (d Dir) NoInodes() bool {
 	var st unix.Statfs_t
-	err := again(func() error { return unix.Fstatfs(d.fd, &st) })
+	err := Again(func() error { return unix.Fstatfs(d.fd, &st) })
 	return err == nil && st.Files > 0 && st.Ffree == 0
 }
 
-func tooMany(err error) error {
-	return fmt.Errorf("too many files are open (this process may have %d): allow it more (ulimit -n), or close some: %w", descriptorLimit(), err)
+// TooMany says what to do about IsTooMany.
+func TooMany(err error) error {
+	return fmt.Errorf("too many files are open (this process may have %d): allow it more (ulimit -n), or close some: %w", Limit(), err)
 }
 
-func openDir(path string) (dir, error) {
+func openDir(path string) (Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
-	return dir{fd: fd}, err
+	return Dir{fd: fd}, err
 }
 
-func (d dir) close() { unix.Close(d.fd) }
+// FD is the descriptor, for paths through /proc/self/fd.
+func (d Dir) FD() int { return d.fd }
 
-func (d dir) sub(name string) (dir, error) {
+func (d Dir) Close() { unix.Close(d.fd) }
+
+func (d Dir) Sub(name string) (Dir, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
-	return dir{fd, d.wrap}, err
+	return Dir{fd, d.Wrap}, err
 }
 
-func (d dir) open(name string) (file, error) {
+func (d Dir) Open(name string) (File, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|openFlags, 0)
 	return d.wrapped(osFile{fd}, err)
 }
 
-// create makes a file that must not exist yet.
-func (d dir) create(name string) (file, error) {
+// Create makes a file that must not exist yet.
+func (d Dir) Create(name string) (File, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|openFlags, 0o600)
 	return d.wrapped(osFile{fd}, err)
 }
 
-func (d dir) has(name string) (bool, error) {
+func (d Dir) Has(name string) (bool, error) {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err {
 	case nil:
@@ -165,27 +169,27 @@ func (d dir) has(name string) (bool, error) {
 	}
 }
 
-func (d dir) mkdir(name string) error { return unix.Mkdirat(d.fd, name, 0o700) }
+func (d Dir) Mkdir(name string) error { return unix.Mkdirat(d.fd, name, 0o700) }
 
-// moveDir renames a directory to a name that must be free or an empty
+// MoveDir renames a directory to a name that must be free or an empty
 // directory: rename(2) itself refuses everything else.
-func (d dir) moveDir(name string, to dir, as string) error {
+func (d Dir) MoveDir(name string, to Dir, as string) error {
 	return unix.Renameat(d.fd, name, to.fd, as)
 }
 
-// bornPrefix is in front of the name of a client's file until it is locked.
-const bornPrefix = "new."
+// MovesOpenFiles: a file can be renamed and removed while it is open.
+const MovesOpenFiles = true
 
-// move renames a file.
-func (d dir) move(name, as string) error { return unix.Renameat(d.fd, name, d.fd, as) }
+// Move renames a file.
+func (d Dir) Move(name, as string) error { return unix.Renameat(d.fd, name, d.fd, as) }
 
-func (d dir) remove(name string) error { return unix.Unlinkat(d.fd, name, 0) }
+func (d Dir) Remove(name string) error { return unix.Unlinkat(d.fd, name, 0) }
 
-// rmdir removes an empty directory and nothing else.
-func (d dir) rmdir(name string) error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) }
+// Rmdir removes an empty directory and nothing else.
+func (d Dir) Rmdir(name string) error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) }
 
-// list reads the names in the directory, through an open file of its own.
-func (d dir) list() ([]string, error) {
+// List reads the names in the directory, through an open file of its own.
+func (d Dir) List() ([]string, error) {
 	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
 	if err != nil {
 		return nil, err
@@ -195,13 +199,13 @@ func (d dir) list() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// inUse says that a directory's name is taken by one that is not empty.
-func inUse(err error) bool { return err == unix.ENOTEMPTY || err == unix.EEXIST }
+// IsInUse says that a directory's name is taken by one that is not empty.
+func IsInUse(err error) bool { return err == unix.ENOTEMPTY || err == unix.EEXIST }
 
-// makeRoot opens the engine's directory, made if it is not there.
-func makeRoot(path string) (dir, error) {
+// MakeRoot opens the engine's directory, made if it is not there.
+func MakeRoot(path string) (Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return dir{}, err
+		return Dir{}, err
 	}
 	d, err := openDir(path)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
@@ -211,14 +215,14 @@ func makeRoot(path string) (dir, error) {
 		return d, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	if err := d.mine(path); err != nil {
-		d.close()
+		d.Close()
 		return d, err
 	}
 	return d, nil
 }
 
 // mine refuses a directory in which somebody else could replace our files.
-func (d dir) mine(path string) error {
+func (d Dir) mine(path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd, &st); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package filelock
+package disk
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -16,27 +15,27 @@ import (
 // On Windows a directory is a path, and a file that somebody has open can be
 // neither removed nor renamed, since it is opened without FILE_SHARE_DELETE.
 // What descriptors give elsewhere follows from that: as long as this process
-// has a number of a record open, the path of its directory cannot come to mean
+// Has a number of a record open, the path of its directory cannot come to mean
 // another one.
 
 type osFile struct{ h windows.Handle }
 
-type dir struct {
+type Dir struct {
 	path string
-	wrap func(file) file // for tests
+	Wrap func(File) File // if not nil, stands in front of every file; for tests
 }
 
-// descriptorLimit: none that a program would reach.
-func descriptorLimit() uint64 { return 1 << 24 }
+// Limit: none that a program would reach.
+func Limit() uint64 { return 1 << 24 }
 
-func isTooMany(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
+func IsTooMany(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
 
-// isStranger: what has a record's name is a file and no folder.
-func isStranger(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
+// IsStranger: what has a record's name is a file and no folder.
+func IsStranger(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
 
-func (d dir) noInodes() bool { return false }
+func (d Dir) NoInodes() bool { return false }
 
-func tooMany(err error) error {
+func TooMany(err error) error {
 	return fmt.Errorf("too many files are open: close some: %w", err)
 }
 
@@ -51,16 +50,16 @@ func openFile(path string, how uint32) (osFile, error) {
 	return osFile{h}, err
 }
 
-// dup: nobody asks, see LifeFile.
-func (f osFile) dup(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+// Dup: nobody asks, see LifeFile.
+func (f osFile) Dup(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func (f osFile) close() { windows.CloseHandle(f.h) }
+func (f osFile) Close() { windows.CloseHandle(f.h) }
 
 func at(off int64) *windows.Overlapped {
 	return &windows.Overlapped{Offset: uint32(off), OffsetHigh: uint32(off >> 32)}
 }
 
-func (f osFile) readAt(b []byte, off int64) (int, error) {
+func (f osFile) ReadAt(b []byte, off int64) (int, error) {
 	var n uint32
 	err := windows.ReadFile(f.h, b, &n, at(off))
 	if err == windows.ERROR_HANDLE_EOF {
@@ -69,8 +68,8 @@ func (f osFile) readAt(b []byte, off int64) (int, error) {
 	return int(n), err
 }
 
-// writeAt writes all of b or says why not.
-func (f osFile) writeAt(b []byte, off int64) error {
+// WriteAt writes all of b or says why not.
+func (f osFile) WriteAt(b []byte, off int64) error {
 	for len(b) > 0 {
 		var n uint32
 		if err := windows.WriteFile(f.h, b, &n, at(off)); err != nil {
@@ -81,15 +80,15 @@ func (f osFile) writeAt(b []byte, off int64) error {
 	return nil
 }
 
-func (f osFile) truncate(size int64) error { return windows.Ftruncate(f.h, size) }
+func (f osFile) Truncate(size int64) error { return windows.Ftruncate(f.h, size) }
 
 // lockAt is far behind every byte that is ever written: locks are mandatory
 // here and would keep others from reading.
 const lockAt = 1 << 62
 
-func (f osFile) tryLock() (bool, error) { return f.lock(windows.LOCKFILE_EXCLUSIVE_LOCK) }
+func (f osFile) TryLock() (bool, error) { return f.lock(windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
-func (f osFile) tryShared() (bool, error) { return f.lock(0) }
+func (f osFile) TryShared() (bool, error) { return f.lock(0) }
 
 func (f osFile) lock(how uint32) (bool, error) {
 	err := windows.LockFileEx(f.h, how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at(lockAt))
@@ -102,17 +101,17 @@ func (f osFile) lock(how uint32) (bool, error) {
 	return false, fmt.Errorf("LockFileEx: %w", err)
 }
 
-func (f osFile) unlock() { _ = windows.UnlockFileEx(f.h, 0, 1, 0, at(lockAt)) }
+func (f osFile) Unlock() { _ = windows.UnlockFileEx(f.h, 0, 1, 0, at(lockAt)) }
 
-// linked: what is open cannot be removed.
-func (f osFile) linked() (bool, error) { return true, nil }
+// Linked: what is open cannot be removed.
+func (f osFile) Linked() (bool, error) { return true, nil }
 
-func (d dir) close() {}
+func (d Dir) Close() {}
 
-func (d dir) join(name string) string { return filepath.Join(d.path, name) }
+func (d Dir) join(name string) string { return filepath.Join(d.path, name) }
 
-func (d dir) sub(name string) (dir, error) {
-	s := dir{d.join(name), d.wrap}
+func (d Dir) Sub(name string) (Dir, error) {
+	s := Dir{d.join(name), d.Wrap}
 	st, err := os.Lstat(s.path)
 	if err == nil && !st.IsDir() {
 		err = fmt.Errorf("%s is not a directory: %w", s.path, windows.ERROR_DIRECTORY)
@@ -120,16 +119,16 @@ func (d dir) sub(name string) (dir, error) {
 	return s, err
 }
 
-func (d dir) open(name string) (file, error) {
+func (d Dir) Open(name string) (File, error) {
 	return d.wrapped(openFile(d.join(name), windows.OPEN_EXISTING))
 }
 
-// create makes a file that must not exist yet.
-func (d dir) create(name string) (file, error) {
+// Create makes a file that must not exist yet.
+func (d Dir) Create(name string) (File, error) {
 	return d.wrapped(openFile(d.join(name), windows.CREATE_NEW))
 }
 
-func (d dir) has(name string) (bool, error) {
+func (d Dir) Has(name string) (bool, error) {
 	_, err := os.Lstat(d.join(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -137,11 +136,11 @@ func (d dir) has(name string) (bool, error) {
 	return err == nil, err
 }
 
-func (d dir) mkdir(name string) error { return os.Mkdir(d.join(name), 0o700) }
+func (d Dir) Mkdir(name string) error { return os.Mkdir(d.join(name), 0o700) }
 
-// moveDir renames a directory to a name that must be free: an empty directory
+// MoveDir renames a directory to a name that must be free: an empty directory
 // that is in the way goes first, and only if it is empty.
-func (d dir) moveDir(name string, to dir, as string) error {
+func (d Dir) MoveDir(name string, to Dir, as string) error {
 	err := os.Rename(d.join(name), to.join(as))
 	if err != nil && windows.RemoveDirectory(windows.StringToUTF16Ptr(to.join(as))) == nil {
 		err = os.Rename(d.join(name), to.join(as))
@@ -149,21 +148,21 @@ func (d dir) moveDir(name string, to dir, as string) error {
 	return err
 }
 
-// move is never needed, see bornPrefix.
-func (d dir) move(name, as string) error { return errors.ErrUnsupported }
+// Move is never needed, see MovesOpenFiles.
+func (d Dir) Move(name, as string) error { return errors.ErrUnsupported }
 
-// bornPrefix: none, since an open file cannot be renamed here. Nor can it be
-// removed, so that a sweeper does no harm to a client that has no lock yet.
-const bornPrefix = ""
+// MovesOpenFiles: not here. Nor can a sweeper remove a file that is open, so that
+// it does no harm to a client that has no lock yet.
+const MovesOpenFiles = false
 
-func (d dir) remove(name string) error { return os.Remove(d.join(name)) }
+func (d Dir) Remove(name string) error { return os.Remove(d.join(name)) }
 
-// rmdir removes an empty directory and nothing else.
-func (d dir) rmdir(name string) error {
+// Rmdir removes an empty directory and nothing else.
+func (d Dir) Rmdir(name string) error {
 	return windows.RemoveDirectory(windows.StringToUTF16Ptr(d.join(name)))
 }
 
-func (d dir) list() ([]string, error) {
+func (d Dir) List() ([]string, error) {
 	f, err := os.Open(d.path)
 	if err != nil {
 		return nil, err
@@ -172,27 +171,27 @@ func (d dir) list() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// inUse says that a directory's name is taken by one that is not empty, or
+// IsInUse says that a directory's name is taken by one that is not empty, or
 // that somebody has it open.
-func inUse(err error) bool {
+func IsInUse(err error) bool {
 	return errors.Is(err, fs.ErrExist) || errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) ||
 		errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_SHARING_VIOLATION)
 }
 
-// makeRoot opens the engine's directory, made if it is not there. Who may
+// MakeRoot opens the engine's directory, made if it is not there. Who may
 // write in it is left to its access control list: %LocalAppData% is the
 // user's own.
-func makeRoot(path string) (dir, error) {
+func MakeRoot(path string) (Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return dir{}, err
+		return Dir{}, err
 	}
-	return dir{path: filepath.Dir(path)}.sub(filepath.Base(path))
+	return Dir{path: filepath.Dir(path)}.Sub(filepath.Base(path))
 }
 
-func (d dir) mine(string) error { return nil }
+func (d Dir) mine(string) error { return nil }
 
-// local refuses a drive that is not one of this machine.
-func (d dir) local(path string) error {
+// Local refuses a drive that is not one of this machine.
+func (d Dir) Local(path string) error {
 	root := filepath.VolumeName(path) + `\`
 	p, err := windows.UTF16PtrFromString(root)
 	if err != nil {
@@ -207,19 +206,8 @@ func (d dir) local(path string) error {
 	return fmt.Errorf("%s is not on a local drive, so that locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one machine use it", path)
 }
 
-func isFull(err error) bool { return errors.Is(err, windows.ERROR_DISK_FULL) }
+func IsFull(err error) bool { return errors.Is(err, windows.ERROR_DISK_FULL) }
 
-func isReadOnly(err error) bool {
+func IsReadOnly(err error) bool {
 	return errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_WRITE_PROTECT)
-}
-
-// knowsBoot: not here. Deadlines of an earlier boot could be taken for those
-// of this one, but only of claims that outlive their client: all others ended
-// with the processes of that boot. So there are no detached claims.
-const knowsBoot = false
-
-// bootClock is GetTickCount64: the same for all processes, counting sleep, in
-// steps of ten to sixteen milliseconds.
-func bootClock() (boot [16]byte, clock func() time.Duration, err error) {
-	return boot, windows.DurationSinceBoot, nil
 }
