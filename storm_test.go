@@ -16,7 +16,7 @@ import (
 )
 
 // storm drives several clients of one store through random calls and random
-// faults, in a bubble, and checks the invariants of DESIGN.md section 6.
+// faults, in a bubble, and checks what a lock promises in every state.
 type storm struct {
 	t     *testing.T
 	w     *world

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // wakes: clients of this system wake each other.
@@ -22,14 +24,10 @@ const (
 	lifeSuffix  = ".s"
 )
 
-// maxListeners bounds the accepted connections. More may connect, as far as
-// the kernel's backlog goes, and are told of the end all the same.
-const maxListeners = 1024
-
 // socketPath leads through the descriptor of the directory: the address of a
 // socket has room for 107 bytes, the path of a state directory may need more.
-func socketPath(clients dir, name string) string {
-	return fmt.Sprintf("/proc/self/fd/%d/%s", clients.fd, name)
+func socketPath(clients disk.Dir, name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", clients.FD(), name)
 }
 
 // bell is this client's sockets.
@@ -42,7 +40,7 @@ type bell struct {
 	closed bool
 }
 
-func newBell(clients dir, client string) (*bell, error) {
+func newBell(clients disk.Dir, client string) (*bell, error) {
 	notes, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socketPath(clients, client+notesSuffix), Net: "unixgram"})
 	if err != nil {
 		return nil, err
@@ -87,9 +85,11 @@ func (b *bell) receive(got func([]byte), drained func()) {
 	})
 }
 
-// accept keeps the connections of those who want to hear of our end.
-func (b *bell) accept() {
-	slots := make(chan struct{}, maxListeners)
+// accept keeps the connections of those who want to hear of our end, at most
+// so many. More may connect, as far as the kernel's backlog goes, and are told
+// of the end all the same.
+func (b *bell) accept(most int) {
+	slots := make(chan struct{}, most)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -139,12 +139,12 @@ func (b *bell) close() {
 // noteConn is a socket connected to one peer's notes.
 type noteConn struct{ fd int }
 
-func dialNotes(clients dir, client string) (noteConn, error) {
+func dialNotes(clients disk.Dir, client string) (noteConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return noteConn{}, err
 	}
-	if err := again(func() error {
+	if err := disk.Again(func() error {
 		return unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(clients, client+notesSuffix)})
 	}); err != nil {
 		unix.Close(fd)
@@ -155,7 +155,7 @@ func dialNotes(clients dir, client string) (noteConn, error) {
 
 // send reports full if the message had no room; nothing else is retried.
 func (c noteConn) send(b []byte) (full bool, err error) {
-	err = again(func() error { return unix.Send(c.fd, b, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT) })
+	err = disk.Again(func() error { return unix.Send(c.fd, b, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT) })
 	if err == unix.EAGAIN || err == unix.ENOBUFS {
 		return true, nil
 	}
@@ -167,7 +167,7 @@ func (c noteConn) close() { unix.Close(c.fd) }
 // dialLife connects to a client; the connection ends when it does. full means
 // that its backlog has no room: nothing learned. Any other error means that
 // nobody listens.
-func dialLife(clients dir, client string) (conn net.Conn, full bool, err error) {
+func dialLife(clients disk.Dir, client string) (conn net.Conn, full bool, err error) {
 	conn, err = net.Dial("unix", socketPath(clients, client+lifeSuffix))
 	return conn, errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EMFILE) || errors.Is(err, os.ErrPermission), err
 }

@@ -5,6 +5,8 @@ package filelock
 import (
 	"errors"
 	"net"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // wakes: clients of this system do not wake each other; they look, as often as
@@ -21,15 +23,15 @@ var errNoBell = errors.New("filelock: no sockets on this system")
 
 type bell struct{}
 
-func newBell(dir, string) (*bell, error) { return &bell{}, nil }
+func newBell(disk.Dir, string) (*bell, error) { return &bell{}, nil }
 
 func (*bell) receive(func([]byte), func()) {}
-func (*bell) accept()                      {}
+func (*bell) accept(int)                   {}
 func (*bell) close()                       {}
 
 type noteConn struct{}
 
-func dialNotes(dir, string) (noteConn, error)      { return noteConn{}, errNoBell }
-func (noteConn) send([]byte) (bool, error)         { return false, errNoBell }
-func (noteConn) close()                            {}
-func dialLife(dir, string) (net.Conn, bool, error) { return nil, true, errNoBell }
+func dialNotes(disk.Dir, string) (noteConn, error)      { return noteConn{}, errNoBell }
+func (noteConn) send([]byte) (bool, error)              { return false, errNoBell }
+func (noteConn) close()                                 {}
+func dialLife(disk.Dir, string) (net.Conn, bool, error) { return nil, true, errNoBell }

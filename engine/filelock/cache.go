@@ -1,97 +1,187 @@
 package filelock
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"time"
-
-	"leasehold/engine"
-	"leasehold/engine/line"
+	"maps"
+	"slices"
 )
-
-// maxRecords bounds the records kept open between calls, two descriptors each.
-const maxRecords = 128
 
 // maxKept bounds the buffers that a record keeps: a line that was long once
 // should not cost its memory for ever.
 const maxKept = 256 << 10
 
-// hold finds the record of a name, open or not. Until unhold nobody closes it.
-func (e *Engine) hold(name string) *record {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.records[name]
+// hold finds the record of a name, or makes one to open.
+func (c *cells) hold(name string) *record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.records[name]
+	delete(c.spent, name)
 	if r == nil {
-		r = newRecord(e.lines, name, fileName(name))
-		e.records[name] = r
+		r = newRecord(c.lines, name, fileName(name))
+		c.records[name] = r
 	}
 	r.users++
 	return r
 }
 
-func (e *Engine) unhold(r *record) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r.users--; r.users > 0 || len(e.records) <= maxRecords {
-		return
+func (c *cells) unhold(r *record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.users--; r.users == 0 && !r.isOpen {
+		delete(c.records, r.name)
 	}
-	for name, other := range e.records { // any: the order of a map is random enough
-		if other.users == 0 {
-			other.shut()
-			delete(e.records, name)
-			return
+}
+
+// begin lets as many calls work at the same time as there are descriptors for,
+// each in the turn of its record. From begin to end nobody else touches that;
+// outside, if it is open, it may be closed.
+//
+// It comes after the turn: of a name whose lock somebody stopped holds, one
+// call of this engine waits here, and the rest where they bother nobody.
+func (c *cells) begin(ctx context.Context, r *record) error {
+	select {
+	case c.working <- struct{}{}:
+	default:
+		select {
+		case c.working <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-}
-
-// enter lets a method run, unless the engine is closed.
-func (e *Engine) enter() bool {
-	e.gate.RLock()
-	if e.shut {
-		e.gate.RUnlock()
-		return false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.works = true
+	if r.isOpen {
+		c.idles--
 	}
-	return true
+	return nil
 }
 
-func (e *Engine) leave() { e.gate.RUnlock() }
+// end keeps the record open for the next call.
+func (c *cells) end(r *record) {
+	c.mu.Lock()
+	r.works = false
+	if r.isOpen {
+		c.idles++
+		c.uses++
+		r.used = c.uses
+	}
+	c.mu.Unlock()
+	<-c.working
+}
 
-// The floor is a record like those of names, whose line nobody joins: its last
-// ticket is at least that of every line whose record was removed. It is never
-// removed itself.
+// maxSpent is how many names a client leaves for a sweep, that nobody is in line
+// of and whose record it has closed. To found a record costs a hundred times
+// what it costs to open one, so a few hundred names that are used in turns
+// should keep theirs.
+const maxSpent = 256
 
-// readFloor reads it without a lock. Whoever removed a record raised it
-// before, so that who finds that record missing finds the floor raised.
-func (e *Engine) readFloor() (uint64, error) {
-	r := newRecord(e.root, "", e.floor.file)
-	if err := r.find(); err != nil {
-		if errors.Is(err, errNoRecord) {
-			err = nil
+// spent is a name that this client has used and may remove.
+type spent struct {
+	file string
+	last uint64 // its last ticket, when this client closed it
+	used uint64 // as of the record
+}
+
+// makeRoom comes before another record is opened. If as many as may be are
+// open and idle, it closes the half that was used longest ago; and of the names
+// closed so far in which nobody was in line, it removes those beyond maxSpent:
+// a name that is used once costs nothing soon after, and who makes many pays
+// for it. An error leaves them to a sweep; it is one that the caller's own work
+// meets too.
+//
+// It comes before the work and not after it, so that the time it takes is not
+// the time of a claim that was just granted.
+func (c *cells) makeRoom(ctx context.Context) {
+	c.spend(c.dropIdle(c.most))
+	if old := c.takeSpent(maxSpent); len(old) > 0 {
+		_ = c.removeSpent(ctx, old)
+	}
+}
+
+// spend closes records of the caller's own.
+func (c *cells) spend(rs []*record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range rs {
+		if len(r.state.line.Places) == 0 && c.records[r.name] == nil {
+			c.spent[r.name] = spent{r.file, r.state.line.Last, r.used}
 		}
-		return 0, err
+		r.shut()
 	}
-	defer r.shut()
-	payload, _, known, err := r.load(false)
-	if err != nil {
-		return 0, err
-	}
-	_, err = r.parse(payload, known, e.boot, noFloor)
-	return r.state.line.Last, err
 }
 
-func noFloor() (uint64, error) { return 0, nil }
+// takeSpent takes all but so many of the names that may be removed: those that
+// were used longest ago.
+func (c *cells) takeSpent(most int) (old []spent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spent) <= most {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(c.spent), func(a, b string) int { return cmp.Compare(c.spent[a].used, c.spent[b].used) })
+	for _, name := range names[:len(names)-most] {
+		old = append(old, c.spent[name])
+		delete(c.spent, name)
+	}
+	return old
+}
 
-// raiseFloor makes the floor at least last.
-func (e *Engine) raiseFloor(ctx context.Context, last uint64) error {
-	if err := e.floor.take(ctx); err != nil {
+// removeSpent removes names, unless somebody is in line there by now. One rise
+// of the floor serves all of them.
+func (c *cells) removeSpent(ctx context.Context, names []spent) error {
+	floor := uint64(0)
+	for _, s := range names {
+		floor = max(floor, s.last)
+	}
+	if err := c.raiseFloor(ctx, floor); err != nil {
 		return err
 	}
-	defer e.floor.give()
-	_, err := e.transact(ctx, e.floor, &change{
-		run: func(_ time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error) {
-			l.Last = max(l.Last, last)
-			return nil, nil, nil
-		},
-	})
-	return err
+	c.step("floor raised")
+	for _, s := range names {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := c.removeRecord(s.file, floor, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeIdle closes whatever is open and idle, since the process has no
+// descriptor left. Nothing is removed, which would need some.
+func (c *cells) closeIdle() {
+	for _, r := range c.dropIdle(0) {
+		r.shut()
+	}
+	if c.shed != nil {
+		c.shed()
+	}
+}
+
+// dropIdle takes what is open and idle out of the cache if it is at least so
+// many: all but the most recent half of them. The caller has it for itself.
+func (c *cells) dropIdle(most int) (old []*record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idles < most {
+		return nil
+	}
+	for _, r := range c.records {
+		if !r.works && r.isOpen { // of one that works nothing else may be looked at
+			old = append(old, r)
+		}
+	}
+	slices.SortFunc(old, func(a, b *record) int { return cmp.Compare(a.used, b.used) })
+	old = old[:len(old)-most/2]
+	for i, r := range old {
+		old[i] = r.detach()
+		if r.users == 0 {
+			delete(c.records, r.name)
+		}
+	}
+	c.idles -= len(old)
+	return old
 }

@@ -6,12 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 func TestConformance(t *testing.T) {
@@ -32,39 +33,27 @@ func TestConformance(t *testing.T) {
 
 // world is one directory and the clients of this process that use it.
 type world struct {
-	dir string
+	dir   string
+	boots atomic.Int32
+}
 
-	mu      sync.Mutex
-	boots   byte
-	clients []*client
+func (w *world) options() *Options {
+	return &Options{boot: func(boot [16]byte) [16]byte {
+		boot[0] += byte(w.boots.Load())
+		return boot
+	}}
 }
 
 func (w *world) client(t testing.TB) engine.Engine {
-	e, err := New(w.dir, nil)
+	e, err := New(w.dir, w.options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{Engine: e}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e.gate.Lock()
-	e.boot[0] += w.boots
-	e.gate.Unlock()
-	w.clients = append(w.clients, c)
-	return c
+	return &client{Engine: e}
 }
 
 // reboot has everything that was stored be of another boot.
-func (w *world) reboot() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.boots++
-	for _, c := range w.clients {
-		c.gate.Lock()
-		c.boot[0]++
-		c.gate.Unlock()
-	}
-}
+func (w *world) reboot() { w.boots.Add(1) }
 
 // forget leaves every record zero bytes long, the floor included.
 func (w *world) forget(t testing.TB) {
@@ -80,17 +69,14 @@ func (w *world) forget(t testing.TB) {
 
 // count is the records that are left after everything idle was swept.
 func (w *world) count(t testing.TB) int {
-	e, err := New(w.dir, &Options{idle: 1})
+	o := w.options()
+	o.idle = 1
+	e, err := New(w.dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	e.gate.Lock()
-	w.mu.Lock()
-	e.boot[0] += w.boots
-	w.mu.Unlock()
-	e.gate.Unlock()
-	if _, err := e.sweep(t.Context(), ""); err != nil {
+	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Join(w.dir, "lines"))
@@ -151,34 +137,17 @@ func (c *client) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 }
 
 // die ends a client as the kernel does with its process: nothing is left, all
-// descriptors are closed.
+// descriptors are closed. Close of one that died only ends its goroutines.
 func (c *client) die() {
-	c.mu.Lock()
-	clear(c.mine)
-	c.mu.Unlock()
-	c.gate.Lock()
-	c.shut = true
-	c.gate.Unlock()
-	c.life.close()
-	c.bell.close()
+	living := &c.lives.living
+	living.Lock()
+	defer living.Unlock()
+	l := living.life
+	l.end()
+	living.life = &life{noFile{l.file}, l.bell} // Close must not close what got its number since
 }
 
-// Close of one that died only ends its goroutines.
-func (c *client) Close() error {
-	c.gate.RLock()
-	dead := c.shut
-	c.gate.RUnlock()
-	if !dead {
-		return c.Engine.Close()
-	}
-	c.mu.Lock()
-	c.stop()
-	for _, m := range c.monitors {
-		if m.conn != nil {
-			m.conn.Close()
-		}
-	}
-	c.mu.Unlock()
-	c.tasks.Wait()
-	return nil
-}
+// noFile is closed already.
+type noFile struct{ disk.File }
+
+func (noFile) Close() {}

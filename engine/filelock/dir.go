@@ -2,7 +2,6 @@ package filelock
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -46,20 +45,4 @@ func defaultDir(getenv func(string) string, root, windows bool) (string, error) 
 		return filepath.Join(getenv("HOME"), ".local", "state", "leasehold"), nil
 	}
 	return "", errNoDir
-}
-
-// makeSub opens a directory inside d, made with mode 0700 if it is not there.
-func (d dir) makeSub(name string) (dir, error) {
-	if err := d.mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
-		return dir{}, err
-	}
-	s, err := d.sub(name)
-	if err != nil {
-		return dir{}, err
-	}
-	if err := s.mine(name); err != nil {
-		s.close()
-		return dir{}, err
-	}
-	return s, nil
 }

@@ -20,7 +20,9 @@
 // It cannot exclude processes of another machine. File systems not known to be
 // local are refused. Whoever may write in the directory may break every
 // promise, above all by deleting it while it is in use; it therefore belongs
-// to one user and is closed to all others. After a crash of the machine all
+// to one user and is closed to all others. Those who held in what was deleted
+// learn it when they renew; a client whose own file was deleted makes a new one
+// within a tenth of a second of its next call. After a crash of the machine all
 // lines are empty, since all their clients are: the files are never synced,
 // and tokens then rise as far as the wall clock was not stepped back.
 //
@@ -33,15 +35,18 @@
 //
 // # How
 //
-//	lines/<hash>/<number>   one line: two checksummed slots       record.go
-//	floor/<number>          tickets of lines that were removed    cache.go
-//	clients/<client>        its lock is that client's life        life.go
+//	lines/<hash>/<number>   one line: two checksummed slots       record.go, slots.go
+//	floor/<number>          tickets of lines that were removed    floor.go
+//	clients/<client>        its lock is that client's life        alive.go
 //	clients/<client>.d      socket: notes for that client         peers.go
-//	clients/<client>.s      socket: ends with that client         watch.go
-//	new/                    records about to be founded           record.go
+//	clients/<client>.s      socket: ends with that client         monitors.go
+//	new/                    records about to be founded           found.go
 //
-// A change is: take the kernel lock, read, apply package line, write the slot
-// that is not the newest, look whether the file is still the record, unlock,
-// and only then tell others. That is five system calls, see update.go; the
-// argument why it can be interrupted anywhere is at type record.
+// There are two rooms. Type cells keeps lines in files: a change takes the kernel
+// lock, reads, has the line changed, writes the slot that is not the newest,
+// looks whether the file is still the record, and unlocks. That is five system
+// calls; the argument why it can be interrupted anywhere is at type record. Type
+// lives knows which clients are alive, takes notes to them and hears when one
+// ends. What is done with a line, and who is told, is package linestore's; what
+// differs from system to system is in internal/disk.
 package filelock

@@ -3,17 +3,15 @@ package filelock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/line"
+	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.
@@ -24,56 +22,40 @@ type Options struct {
 	Force bool
 
 	// For tests. With a hook the engine sweeps only when it is told to.
-	hook     func(step string) // called at every step
-	idle     time.Duration     // how long a name is idle before its record goes
-	patience time.Duration     // how long a lock is stuck before its holder counts as stopped
+	hook     func(step string)         // called at every step
+	wrap     func(disk.File) disk.File // puts another file in front of each
+	boot     func([16]byte) [16]byte   // another boot than this one
+	idle     time.Duration             // how long a name is idle before its record goes
+	patience time.Duration             // how long a lock is stuck before its holder counts as stopped
 }
 
 // Engine is one client of a directory. Several may use it at the same time, in
 // one process or many.
 type Engine struct {
-	path   string
-	client string
-	boot   [16]byte
-	clock  func() time.Duration
-	hook   func(string)
-
-	idle, patience time.Duration
-
-	root, lines, clients, fresh dir
-	life                        file // its lock is this client's life
-	bell                        *bell
-	floor                       *record
-
-	made  atomic.Uint64 // names of temporary directories
-	wake  chan struct{} // capacity 1: mail, or a new Watch, is there
-	ctx   context.Context
-	stop  context.CancelFunc
-	tasks sync.WaitGroup // goroutines
-	gate  sync.RWMutex   // read: a method runs. Written once, by Close
-	shut  bool           // under gate
-
-	mu       sync.Mutex
-	records  map[string]*record
-	mine     map[engine.ID]string // claims to leave at Close, and their names
-	mail     []engine.Claim
-	all      bool // look at everything
-	monitors map[string]*monitor
-	looking  map[string]bool
-
-	peers struct {
-		sync.Mutex
-		m   map[string]*peer
-		buf []byte
-	}
+	*linestore.Engine
+	cells *cells
+	lives *lives
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
+// store is the directory as one client sees it: lines, and who is alive.
+type store struct {
+	root  disk.Dir
+	cells *cells
+	lives *lives
+
+	stop  context.CancelFunc
+	tasks sync.WaitGroup // goroutines
+}
+
+var _ linestore.Lives = (*store)(nil)
+
 // New opens the directory dir, made with mode 0700 if it is not there, as one
 // more client. The directory must belong to this user, must not be a symbolic
-// link or writable by others, and must be on a local file system. Errors say
-// which of these fails; they are final.
+// link or writable by others, and must be on a local file system; and this
+// process must be able to open some twenty files. Errors say which of these
+// fails; they are final.
 func New(dir string, o *Options) (*Engine, error) {
 	if o == nil {
 		o = &Options{}
@@ -82,368 +64,145 @@ func New(dir string, o *Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
-	e := &Engine{
-		path: path, hook: o.hook,
-		idle:     cmp.Or(o.idle, idleTime),
-		patience: cmp.Or(o.patience, patience),
-
-		wake:    make(chan struct{}, 1),
-		records: map[string]*record{}, mine: map[engine.ID]string{},
-		monitors: map[string]*monitor{}, looking: map[string]bool{},
-	}
-	e.peers.m = map[string]*peer{}
-	if err := e.open(o.Force); err != nil {
-		if isReadOnly(err) {
+	s := &store{}
+	if err := s.open(path, o); err != nil {
+		switch {
+		case disk.IsReadOnly(err):
 			err = fmt.Errorf("%s must belong to this user and be writable, or use another directory: %w", path, err)
+		case disk.IsTooMany(err):
+			err = disk.TooMany(err)
 		}
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
-	e.ctx, e.stop = context.WithCancel(context.Background())
+	poll := pollEvery
 	if wakes {
-		e.tasks.Go(e.receive)
-		e.tasks.Go(e.bell.accept)
+		poll = 0
 	}
-	if e.hook == nil {
-		e.tasks.Go(e.sweepLoop)
+	e := &Engine{linestore.New(s.lives.client, s, &linestore.Options{Poll: poll}), s.cells, s.lives}
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	s.lives.got, s.lives.lost = e.Post, e.PostAll
+	s.lives.ended = func(name string) { _ = e.Look(ctx, name) } // its error is one of the next Renew too
+	s.lives.listen(s.lives.living.life)
+	if o.hook == nil {
+		s.tasks.Go(func() { s.cells.sweepLoop(ctx, s.lives.sweep) })
 	}
 	return e, nil
 }
 
+// pollEvery is how often the first waiter looks where clients cannot wake each
+// other.
+const pollEvery = 10 * time.Millisecond
+
 // open makes what a client needs, or leaves nothing open behind.
-func (e *Engine) open(force bool) (err error) {
-	if e.boot, e.clock, err = bootClock(); err != nil {
+func (s *store) open(path string, o *Options) (err error) {
+	boot, clock, err := bootClock()
+	if err != nil {
 		return err
 	}
-	if e.root, err = makeRoot(e.path); err != nil {
-		return err
-	}
-	opened := []dir{e.root}
+	var undo []func()
 	defer func() {
 		if err != nil {
-			for _, d := range opened {
-				d.close()
+			for _, f := range undo {
+				defer f()
 			}
 		}
 	}()
-	if !force {
-		if err := e.root.local(e.path); err != nil {
-			return err
-		}
-	}
-	for _, sub := range []struct {
-		name string
-		d    *dir
-	}{{"lines", &e.lines}, {"clients", &e.clients}, {"new", &e.fresh}} {
-		if *sub.d, err = e.root.makeSub(sub.name); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(e.path, sub.name), err)
-		}
-		opened = append(opened, *sub.d)
-	}
-	e.floor = newRecord(e.root, "", "floor")
-	return e.beginLife()
-}
-
-// beginLife makes this client known to others. A sweeper may take the file of
-// one that is just being born for a dead one's; then it is born again.
-func (e *Engine) beginLife() error {
-	for try := 0; ; try++ {
-		e.client = newClient()
-		err := e.tryLife()
-		if err == nil || try == 100 || !errors.Is(err, errUnborn) && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-}
-
-var errUnborn = errors.New("filelock: a sweeper has this client's new file")
-
-// tryLife takes the kernel lock that is this client's life, on a file that
-// gets its name only afterwards: a file with a client's name and a free lock
-// is a dead client's for certain. The sockets come last, for the same reason:
-// sockets without a file are a dead client's too.
-func (e *Engine) tryLife() (err error) {
-	tmp := bornPrefix + e.client
-	if e.life, err = e.clients.create(tmp); err != nil {
+	if s.root, err = disk.MakeRoot(path); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			e.clients.remove(tmp)
-			e.removeClient(e.client)
-			e.life.close()
-		}
-	}()
-	if err := e.life.writeAt([]byte{0}, 0); err != nil {
-		return err
-	}
-	if ok, err := e.life.tryLock(); err != nil || !ok {
-		return cmpErr(err, errUnborn)
-	}
-	if bornPrefix != "" {
-		if err := e.clients.move(tmp, e.client); err != nil {
+	undo = append(undo, s.root.Close)
+	s.root.Wrap = o.wrap
+	if !o.Force {
+		if err := s.root.Local(path); err != nil {
 			return err
 		}
 	}
-	e.bell, err = newBell(e.clients, e.client)
-	return err
-}
-
-func (e *Engine) removeClient(client string) {
-	for _, suffix := range [...]string{notesSuffix, lifeSuffix} {
-		e.clients.remove(client + suffix)
+	most := shareOf(disk.Limit())
+	if s.cells, err = openCells(s.root, path, most.records); err != nil {
+		return err
 	}
-	e.clients.remove(client)
+	undo = append(undo, func() { s.cells.close(context.Background()) })
+	clients, err := s.root.MakeSub("clients")
+	if err != nil {
+		return pathError(path, "clients", err)
+	}
+	undo = append(undo, clients.Close)
+	if s.lives, err = openLives(clients, linestore.NewClient(), clock, most); err != nil {
+		return err
+	}
+	undo = append(undo, s.lives.close)
+
+	c := s.cells
+	c.owner, c.dead, c.shed, c.clock = s.lives.client, s.lives.dead, s.lives.shed, clock
+	c.boot = func() [16]byte { return boot }
+	if o.boot != nil {
+		c.boot = func() [16]byte { return o.boot(boot) }
+	}
+	if o.hook != nil {
+		c.step = o.hook
+	}
+	c.idle, c.patience = cmp.Or(o.idle, idleTime), cmp.Or(o.patience, patience)
+	return reserve(s.root)
 }
 
-// Guarantees implements [engine.Engine].
-func (e *Engine) Guarantees() engine.Guarantees {
+// Guarantees implements [linestore.Store].
+func (s *store) Guarantees() engine.Guarantees {
 	return engine.Guarantees{
-		Order:        engine.FIFO,
-		Modes:        engine.Exclusive | engine.Shared | engine.Units,
 		Fencing:      engine.FencingAlways,
 		Failover:     engine.FailoverNone,
 		Scope:        engine.ScopeMachine,
 		CrashRelease: engine.CrashAtOnce,
 		Detach:       knowsBoot,
-		SeesWaiters:  true,
 	}
 }
 
-// Join implements [engine.Engine].
-func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
+// Change implements [linestore.Store].
+func (s *store) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
+	if err := s.lives.isAlive(); err != nil {
+		return s.cells.explain(name, err, s.cells.joins(name, change))
 	}
-	if err := e.Guarantees().Check(&r); err != nil {
-		return engine.Claim{}, err
+	now, err := s.cells.change(ctx, name, change)
+	if err == nil {
+		s.lives.stayAlive(now)
+		s.cells.step("sending")
 	}
-	// Before it is in line: Close must not overlook it.
-	e.remember(&r)
-	cs, err := e.update(ctx, r.Name, change{
-		owner: &r,
-		run: func(now time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error) {
-			c, notes, err := l.Join(now, uint64(time.Now().UnixMicro()), e.client, r)
-			return []engine.Claim{c}, notes, err
-		},
-	})
-	if err != nil {
-		if errors.Is(err, engine.ErrRefused) {
-			e.forgetClaims([]engine.Claim{{ID: r.ID}})
-		}
-		return engine.Claim{}, err
-	}
-	if cs[0].State == engine.Gone {
-		e.forgetClaims(cs)
-	}
-	return cs[0], nil
-}
-
-// Renew implements [engine.Engine].
-func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	for i := range rs {
-		if err := engine.CheckTTL(rs[i].Want); err != nil {
-			return nil, err
-		}
-	}
-	return batch(rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
-		cs, err := e.update(ctx, name, change{
-			renew: true,
-			run: func(now time.Duration, l *line.Line) (cs []engine.Claim, notes []line.Note, _ error) {
-				cs = make([]engine.Claim, 0, len(rs))
-				for _, r := range rs {
-					c, more := l.Renew(now, r)
-					cs, notes = append(cs, c), append(notes, more...)
-				}
-				return cs, notes, nil
-			},
-		})
-		e.forgetClaims(slices.DeleteFunc(slices.Clone(cs), func(c engine.Claim) bool { return c.State != engine.Gone || c.Evicted }))
-		return cs, err
-	})
-}
-
-// Leave implements [engine.Engine].
-func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	return batch(cs, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
-		cs, err := e.update(ctx, name, change{
-			leaves: true,
-			run: func(now time.Duration, l *line.Line) (out []engine.Claim, notes []line.Note, _ error) {
-				out = make([]engine.Claim, 0, len(cs))
-				for i := range cs {
-					c, more := l.Leave(now, name, cs[i].ID)
-					out, notes = append(out, c), append(notes, more...)
-				}
-				return out, notes, nil
-			},
-		})
-		e.forgetClaims(cs)
-		return cs, err
-	})
-}
-
-// Evict implements [engine.Engine].
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
-	if err := engine.CheckName(name); err != nil {
-		return err
-	}
-	_, err := e.update(ctx, name, change{
-		run: func(t time.Duration, l *line.Line) ([]engine.Claim, []line.Note, error) {
-			notes, err := l.Evict(t, name, ticket, now)
-			return nil, notes, err
-		},
-	})
 	return err
 }
 
-// batch runs op once per name, in order of first appearance, so that a
-// thousand claims of one name cost one transaction. It keeps what was learned
-// before an error.
-func batch[In any](in []In, name func(*In) string, op func(string, []In) ([]engine.Claim, error)) ([]engine.Claim, error) {
-	switch {
-	case len(in) > engine.MaxBatch:
-		return nil, engine.Refuse("%d items are more than %d in one call", len(in), engine.MaxBatch)
-	case len(in) == 1:
-		if err := engine.CheckName(name(&in[0])); err != nil {
-			return nil, err
-		}
-		return op(name(&in[0]), in)
-	}
-	groups, err := byName(in, name)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]engine.Claim, 0, len(in))
-	for _, group := range groups {
-		cs, err := op(name(&group[0]), group)
-		out = append(out, cs...)
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+// Read implements [linestore.Store].
+func (s *store) Read(_ context.Context, name string) (linestore.Cell, error) {
+	return s.cells.read(name)
 }
 
-// byName puts what is of one name together. A few of different names, as LockAll
-// gives up, stay where they are.
-func byName[In any](in []In, name func(*In) string) ([][]In, error) {
-	const few = 16
-	groups := make([][]In, 0, len(in))
-	place := map[string]int(nil)
-	if len(in) > few {
-		place = make(map[string]int, len(in))
-	}
-	for i := range in {
-		n := name(&in[i])
-		at, found := place[n]
-		for j := 0; place == nil && !found && j < len(groups); j++ {
-			at, found = j, name(&groups[j][0]) == n
-		}
-		if found {
-			groups[at] = append(groups[at], in[i]) // its capacity is its length
-			continue
-		}
-		if err := engine.CheckName(n); err != nil {
-			return nil, err
-		}
-		if place != nil {
-			place[n] = len(groups)
-		}
-		groups = append(groups, in[i:i+1:i+1])
-	}
-	return groups, nil
+// Cells implements [linestore.Store].
+func (s *store) Cells(ctx context.Context, prefix, after string) ([]linestore.Cell, string, error) {
+	return s.cells.list(ctx, prefix, after)
 }
 
-func (e *Engine) remember(r *engine.Request) {
-	if r.Detached {
-		return
-	}
-	e.mu.Lock()
-	e.mine[r.ID] = r.Name
-	e.mu.Unlock()
-}
+// Tell implements [linestore.Store].
+func (s *store) Tell(client string, note engine.Claim) { s.lives.tell(client, &note) }
 
-func (e *Engine) forgetClaims(cs []engine.Claim) {
-	if len(cs) == 0 {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i := range cs {
-		delete(e.mine, cs[i].ID)
-	}
-}
+// Dead implements [linestore.Lives].
+func (s *store) Dead(client string) bool { return s.lives.dead(client) }
 
-// step tells tests where a transaction is.
-func (e *Engine) step(s string) {
-	if e.hook != nil {
-		e.hook(s)
-	}
-}
+// Await implements [linestore.Lives].
+func (s *store) Await(client, name string, until time.Duration) { s.lives.await(client, name, until) }
 
-// closeTime bounds how long Close gives claims up one by one. What is left is
-// freed by the end of the client itself.
-const closeTime = 2 * time.Second
+// closeTime bounds how long Close removes the names that this client used last.
+const closeTime = time.Second
 
-// Close implements [engine.Engine]. Claims that are not detached are free when
-// it returns, in any case: those it had no time to leave are a dead client's.
-func (e *Engine) Close() error {
-	e.gate.RLock()
-	done := e.shut
-	e.gate.RUnlock()
-	if done {
-		return nil
-	}
-	e.mu.Lock()
-	var cs []engine.Claim
-	for id, name := range e.mine {
-		cs = append(cs, engine.Claim{Name: name, ID: id})
-	}
-	e.mu.Unlock()
+// Close implements [linestore.Store]. Claims that are not detached are free when
+// it returns, in any case: those that there was no time to leave are a dead
+// client's.
+func (s *store) Close() error {
+	s.stop()
+	s.tasks.Wait()
+	s.lives.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	for len(cs) > 0 && ctx.Err() == nil {
-		n := min(len(cs), engine.MaxBatch)
-		if _, err := e.Leave(ctx, cs[:n]); err != nil {
-			break
-		}
-		cs = cs[n:]
-	}
-	cancel()
-
-	e.gate.Lock()
-	if e.shut {
-		e.gate.Unlock()
-		return nil
-	}
-	e.shut = true
-	e.gate.Unlock()
-	e.mu.Lock()
-	e.stop()
-	for _, m := range e.monitors {
-		if m.conn != nil {
-			m.conn.Close()
-		}
-	}
-	e.mu.Unlock()
-	// The file first: from then on this client is gone for everybody. Then the
-	// sockets, which makes those who listen look.
-	e.removeClient(e.client)
-	e.bell.close()
-	e.life.close()
-	e.tasks.Wait()
-
-	e.mu.Lock()
-	for _, r := range e.records {
-		r.shut()
-	}
-	e.mu.Unlock()
-	e.floor.shut()
-	e.peers.Lock()
-	for client := range e.peers.m {
-		e.dropPeer(client)
-	}
-	e.peers.Unlock()
-	for _, d := range []dir{e.lines, e.clients, e.fresh, e.root} {
-		d.close()
-	}
+	defer cancel()
+	s.cells.close(ctx)
+	s.lives.clients.Close()
+	s.root.Close()
 	return nil
 }

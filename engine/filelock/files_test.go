@@ -33,6 +33,16 @@ func openEngine(t testing.TB, dir string, o *Options) *Engine {
 // that a test may change them.
 func quiet() *Options { return &Options{hook: func(string) {}} }
 
+// rebooted ones believe that the machine was started anew.
+func rebooted() *Options {
+	o := quiet()
+	o.boot = func(boot [16]byte) [16]byte {
+		boot[3]++
+		return boot
+	}
+	return o
+}
+
 func exclusive(name string) engine.Request {
 	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 }
@@ -135,8 +145,7 @@ func sealed(b, payload []byte) []byte {
 // After a crash of the machine whatever stands in the files is an empty line.
 func TestOtherBoot(t *testing.T) {
 	dir := t.TempDir()
-	before, after := openEngine(t, dir, nil), openEngine(t, dir, quiet())
-	after.boot[3]++
+	before, after := openEngine(t, dir, nil), openEngine(t, dir, rebooted())
 	r := exclusive("x")
 	r.Detached, r.WaitTTL = true, time.Hour
 	old := mustJoin(t, before, r, engine.Held)
@@ -156,27 +165,27 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	before := openEngine(t, dir, nil)
 	mustLeave(t, before, mustJoin(t, before, exclusive("x"), engine.Held), engine.Held)
 	ahead := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
-	r := before.hold("x")
-	_ = r.take(t.Context())
-	r.state = state{boot: before.boot, name: "x"}
+	r := newRecord(before.cells.lines, "x", fileName("x"))
+	if err := r.find(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.shut()
+	r.state = state{boot: before.cells.boot(), name: "x"}
 	r.state.line.Last = ahead
 	r.out = appendState(append(r.out[:0], blankHead[:]...), &r.state)
 	seal(r.out, 1000)
-	if err := before.store(r, 1000); err != nil {
+	if err := before.cells.store(r, 1000); err != nil {
 		t.Fatal(err)
 	}
-	r.give()
-	before.unhold(r)
-	after := openEngine(t, dir, quiet())
-	after.boot[3]++
+	after := openEngine(t, dir, rebooted())
 	c := mustJoin(t, after, exclusive("x"), engine.Held)
 	if c.Ticket != ahead+1 {
 		t.Errorf("ticket %d follows %d", c.Ticket, ahead)
 	}
 	// The floor carries it over the end of the record, for every name.
 	mustLeave(t, after, c, engine.Held)
-	after.idle = 1
-	if _, err := after.sweep(t.Context(), ""); err != nil {
+	after.cells.idle = 1
+	if _, err := after.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := os.ReadDir(filepath.Join(dir, "lines")); len(files) > 0 {
@@ -228,12 +237,12 @@ func TestNastyNames(t *testing.T) {
 func TestManyNamesAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
-	const many = 3 * maxRecords
+	many := 3 * a.cells.most
 	var cs []engine.Claim
 	for i := range many {
 		cs = append(cs, mustJoin(t, a, exclusive(fmt.Sprint("name ", i)), engine.Held))
 	}
-	if n := len(a.records); n > maxRecords+1 {
+	if n := len(a.cells.records); n > a.cells.most {
 		t.Errorf("%d records are open", n)
 	}
 	var rs []engine.Renewal
@@ -322,7 +331,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	files, _ := os.ReadDir(filepath.Join(dir, "clients"))
 	for _, f := range files {
-		if !strings.HasPrefix(f.Name(), b.client) {
+		if !strings.HasPrefix(f.Name(), b.lives.client) {
 			t.Errorf("%s is left", f.Name())
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // Two processes hand one lock to and fro. Each holds it long enough for the
@@ -93,7 +95,7 @@ func flockRole(args []string) error {
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	for range rounds {
-		if err := again(func() error { return unix.Flock(fd, unix.LOCK_EX) }); err != nil {
+		if err := disk.Again(func() error { return unix.Flock(fd, unix.LOCK_EX) }); err != nil {
 			return err
 		}
 		begin := monotonic()

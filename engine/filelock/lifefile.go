@@ -2,11 +2,7 @@
 
 package filelock
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "os"
 
 // LifeFile is one more descriptor of the file whose kernel lock is this
 // client's life. The lock belongs to the open file, not to this process: as
@@ -18,16 +14,14 @@ import (
 // It prolongs nothing else: claims still end by Leave, Close, Evict and TTL,
 // whoever has the descriptor. Only having it open counts; writing to the file,
 // or flock with LOCK_UN on any of its descriptors, ends the client for
-// everybody. The caller closes it; Close of the engine does not.
+// everybody. (If somebody removes it, the client makes a new one: a descriptor
+// of the old one is then worth nothing.) The caller closes it; Close of the engine does not.
 func (e *Engine) LifeFile() (*os.File, error) {
-	e.gate.RLock()
-	defer e.gate.RUnlock()
-	if e.shut {
+	v := e.lives
+	v.living.Lock()
+	defer v.living.Unlock()
+	if v.ctx.Err() != nil {
 		return nil, os.ErrClosed
 	}
-	fd, err := unix.FcntlInt(uintptr(e.life.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fd), "life of "+e.client), nil
+	return v.living.file.Dup("life of " + v.client)
 }

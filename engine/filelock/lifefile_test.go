@@ -7,8 +7,6 @@ import (
 	"os"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"leasehold/engine"
 )
 
@@ -22,12 +20,8 @@ func TestLifeFileKeepsAClientAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer life.Close()
-	holder.life.close() // what the kernel does when the holder is killed
-	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	holder.life = file{null} // Close must not close what got its number since
+	dead := &client{Engine: holder}
+	dead.die()
 	try := exclusive("n")
 	try.NoWait = true
 	mustJoin(t, other, try, engine.Gone)

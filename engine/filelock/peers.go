@@ -1,89 +1,60 @@
 package filelock
 
 import (
-	"crypto/rand"
-	"encoding/base32"
 	"encoding/binary"
 	"strings"
 
 	"leasehold/engine"
-	"leasehold/engine/line"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
-// maxPeers bounds the clients to which descriptors are kept open, two each.
-const maxPeers = 128
-
-// peer is another client as this one has it open. Under Engine.peers.
+// peer is another client as this one has it open. Under Enginv.peers.
 type peer struct {
-	life  file
+	life  disk.File
 	notes noteConn
 	dials bool // notes is open
 }
 
-const maxClient = 13 // characters of a client's name
-
-// newClient draws 64 random bits. The name is short, because the path of a
-// socket may have 107 bytes only.
-func newClient() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
-}
+const clientSize = 13 // characters of a client's name: see linestore.NewClient
 
 func validClient(s string) bool {
-	return len(s) == maxClient && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+	return len(s) == clientSize && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// peer finds or opens one. The caller has e.peers.
-func (e *Engine) peer(client string) (*peer, error) {
-	if p := e.peers.m[client]; p != nil {
-		return p, nil
+// peer finds or opens one. The caller has v.peers.
+func (v *lives) peer(client string) (p *peer, cached bool, err error) {
+	if p := v.peers.m[client]; p != nil {
+		return p, true, nil
 	}
-	f, err := e.clients.open(client)
+	f, err := v.clients.Open(client)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if len(e.peers.m) >= maxPeers {
-		for other := range e.peers.m { // any: the order of a map is random enough
-			e.dropPeer(other)
+	if len(v.peers.m) >= v.most.peers {
+		for other := range v.peers.m { // any: the order of a map is random enough
+			v.dropPeer(other)
 			break
 		}
 	}
-	p := &peer{life: f}
-	e.peers.m[client] = p
-	return p, nil
+	p = &peer{life: f}
+	v.peers.m[client] = p
+	return p, false, nil
 }
 
-func (e *Engine) dropPeer(client string) {
-	p := e.peers.m[client]
+func (v *lives) dropPeer(client string) {
+	p := v.peers.m[client]
 	if p == nil {
 		return
 	}
-	delete(e.peers.m, client)
-	p.life.close()
+	delete(v.peers.m, client)
+	p.life.Close()
 	if p.dials {
 		p.notes.close()
 	}
 }
 
-// send delivers notes after the change counts, never before: who is told that
-// it holds does hold. Notes are lost with a sender that dies here, and with a
-// receiver that is stopped: renewals are the floor.
-func (e *Engine) send(notes []line.Note) {
-	for i := range notes {
-		n := &notes[i]
-		switch {
-		case n.Client != e.client:
-			e.sendTo(n.Client, &n.Claim)
-		case n.Claim.State == engine.Unknown:
-			e.lookSoon(n.Claim.Name)
-		default:
-			e.post(n.Claim)
-		}
-	}
-}
-
-// sendTo never blocks. Each peer has a socket of its own here, because what
+// tell delivers a note. It never blocks. Each peer has a socket of its own here, because what
 // waits unread counts against its sender's socket: with a single one, a
 // stopped receiver would silence it for all others.
 //
@@ -91,43 +62,43 @@ func (e *Engine) send(notes []line.Note) {
 // So: raise the flag in the receiver's file, then try once more. If that fails
 // too, messages were waiting after the flag was raised, and the receiver looks
 // at the flag whenever it has read all of them (see overflow).
-func (e *Engine) sendTo(client string, c *engine.Claim) {
+func (v *lives) tell(client string, c *engine.Claim) {
 	if !validClient(client) {
 		return
 	}
-	e.peers.Lock()
-	defer e.peers.Unlock()
-	p, err := e.peer(client)
+	v.peers.Lock()
+	defer v.peers.Unlock()
+	p, _, err := v.peer(client)
 	if err != nil {
 		return
 	}
 	if !p.dials {
-		if p.notes, err = dialNotes(e.clients, client); err != nil {
+		if p.notes, err = dialNotes(v.clients, client); err != nil {
 			return
 		}
 		p.dials = true
 	}
-	e.peers.buf = appendNote(e.peers.buf[:0], c)
-	full, err := p.notes.send(e.peers.buf)
+	v.peers.buf = appendNote(v.peers.buf[:0], c)
+	full, err := p.notes.send(v.peers.buf)
 	if full {
-		if err = p.life.writeAt([]byte{1}, 0); err == nil {
-			_, err = p.notes.send(e.peers.buf)
+		if err = p.life.WriteAt([]byte{1}, 0); err == nil {
+			_, err = p.notes.send(v.peers.buf)
 		}
 	}
 	if err != nil {
-		e.dropPeer(client)
+		v.dropPeer(client)
 	}
 }
 
 // overflow reports whether notes were lost since it was last asked, and
 // forgets it. The caller then looks at everything, which covers every note
 // whose sender raised the flag before now.
-func (e *Engine) overflow() bool {
+func (l *life) overflow() bool {
 	var b [1]byte
-	if n, err := e.life.readAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
+	if n, err := l.file.ReadAt(b[:], 0); err != nil || n == 0 || b[0] == 0 {
 		return false
 	}
-	return e.life.writeAt([]byte{0}, 0) == nil
+	return l.file.WriteAt([]byte{0}, 0) == nil
 }
 
 const (

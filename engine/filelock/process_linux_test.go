@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // roles are what the test binary does when it is started by a test as another
@@ -27,6 +29,8 @@ var roles = map[string]func(args []string) error{
 	"handover": handoverRole,
 	"flock":    flockRole,
 	"exclude":  excludeRole,
+	"few":      fewRole,
+	"barred":   barredRole,
 }
 
 func TestMain(m *testing.M) {
@@ -103,7 +107,7 @@ func clientRole(args []string) error {
 		_ = out.Encode(a)
 	}
 	var now atomic.Pointer[order]
-	e, err := New(args[0], &Options{patience: brief, idle: 1, hook: func(step string) {
+	step := func(step string) {
 		o := now.Load()
 		if o == nil || o.At != step || !now.CompareAndSwap(o, nil) {
 			return
@@ -114,7 +118,8 @@ func clientRole(args []string) error {
 		}
 		// To this very thread, which is then stopped when the call returns.
 		_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
-	}})
+	}
+	e, err := New(args[0], &Options{patience: brief, idle: 1, hook: step, wrap: func(f disk.File) disk.File { return slowFile{f, step} }})
 	if err != nil {
 		return err
 	}
@@ -149,7 +154,9 @@ func clientRole(args []string) error {
 				c = cs[0]
 			}
 		case "sweep":
-			_, err = e.sweep(ctx, "")
+			if _, err = e.cells.sweep(ctx, ""); err == nil {
+				err = e.lives.sweep(ctx)
+			}
 		}
 		now.Store(nil)
 		a := answer{Claim: c}
@@ -158,6 +165,21 @@ func clientRole(args []string) error {
 		}
 		say(a)
 	}
+}
+
+// slowFile writes in two halves, between which its process may stop.
+type slowFile struct {
+	disk.File
+	step func(string)
+}
+
+func (f slowFile) WriteAt(b []byte, off int64) error {
+	half := len(b) / 2
+	if err := f.File.WriteAt(b[:half], off); err != nil {
+		return err
+	}
+	f.step("half written")
+	return f.File.WriteAt(b[half:], off+int64(half))
 }
 
 // remote is a client process as a test sees it.

@@ -1,20 +1,20 @@
 package filelock
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"leasehold/engine/line"
+	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/disk"
 )
 
 // A record is where one name's line is kept: a directory of numbered files.
@@ -43,25 +43,29 @@ import (
 // who is stopped between check and unlink removes whatever came in between.
 // Here the directory goes by rmdir, which spares what is not empty.)
 type record struct {
-	name string // of the line; empty for the floor
-	file string // of the directory
-	in   dir    // where the directory is
+	name string   // of the line; empty for the floor
+	file string   // of the directory
+	in   disk.Dir // where the directory is
 
 	turn chan struct{} // capacity 1: in it while somebody of this engine uses the record
 
-	// In the turn only.
+	// Between begin and end only; for records outside of the cache, in the turn.
 	isOpen bool
-	dir    dir
-	f      file
+	looked time.Duration // when it was certain that a name leads to it
+	dir    disk.Dir
+	f      disk.File
 	number uint64
 	next   string // number + 1
 	buf    []byte // what was read
 	out    []byte // what is written
 	size   int64  // of the file when it was read
 	state  state
-	before []line.Place // the line before the change
+	cell   linestore.Cell // what is changed
 
-	users int // under Engine.mu: who holds or waits for the turn
+	// Under Engine.mu.
+	users int    // who hold or wait for the turn
+	works bool   // one of them is between begin and end
+	used  uint64 // when the last of them was done, in uses of the engine
 }
 
 // fileName is the directory of a name: its SHA-256 in lower-case base32. Thus
@@ -72,12 +76,16 @@ func fileName(name string) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
 
-func newRecord(in dir, name, file string) *record {
+func newRecord(in disk.Dir, name, file string) *record {
 	return &record{name: name, file: file, in: in, turn: make(chan struct{}, 1)}
 }
 
 // errReplaced: this file is not the record any more; look again.
 var errReplaced = errors.New("filelock: the record was replaced")
+
+// errRemoved: no name leads to this file any more; what was written to it
+// nobody will read. Look again.
+var errRemoved = errors.New("filelock: the record was removed")
 
 // errNoRecord: nobody uses the name.
 var errNoRecord = errors.New("filelock: no record")
@@ -98,15 +106,25 @@ func (r *record) take(ctx context.Context) error {
 
 func (r *record) give() {
 	if cap(r.buf) > maxKept {
-		r.buf, r.out, r.before, r.state = nil, nil, nil, state{}
+		r.buf, r.out, r.state, r.cell = nil, nil, state{}, linestore.Cell{}
 	}
 	<-r.turn
 }
 
+// detach moves what is open to a record of its own.
+func (r *record) detach() *record {
+	own := newRecord(r.in, r.name, r.file)
+	own.isOpen, own.dir, own.f, own.state = true, r.dir, r.f, r.state
+	own.used = r.used
+	own.setNumber(r.number)
+	r.isOpen, r.state = false, state{}
+	return own
+}
+
 func (r *record) shut() {
 	if r.isOpen {
-		r.f.close()
-		r.dir.close()
+		r.f.Close()
+		r.dir.Close()
 		r.isOpen = false
 	}
 }
@@ -114,7 +132,7 @@ func (r *record) shut() {
 // find opens the record as it stands, or says errNoRecord.
 func (r *record) find() error {
 	for range 1000 {
-		d, err := r.in.sub(r.file)
+		d, err := r.in.Sub(r.file)
 		if errors.Is(err, fs.ErrNotExist) {
 			return errNoRecord
 		}
@@ -123,16 +141,16 @@ func (r *record) find() error {
 		}
 		f, number, err := highest(d)
 		if err == nil {
-			r.dir, r.f, r.isOpen = d, f, true
+			r.dir, r.f, r.isOpen, r.looked = d, f, true, 0
 			r.setNumber(number)
 			return nil
 		}
-		d.close()
+		d.Close()
 		switch {
 		case errors.Is(err, errNoRecord):
 			// Emptied by a sweeper that has not removed it yet, or never
 			// will. If it is not empty any more, rmdir leaves it alone.
-			if err := r.in.rmdir(r.file); err != nil && !errors.Is(err, fs.ErrNotExist) && !inUse(err) {
+			if err := r.in.Rmdir(r.file); err != nil && !errors.Is(err, fs.ErrNotExist) && !disk.IsInUse(err) {
 				return err
 			}
 		case errors.Is(err, fs.ErrNotExist): // swept between listing and opening
@@ -146,14 +164,14 @@ func (r *record) find() error {
 // highest opens the highest number in d. Nearly always that is 1: guessed
 // right it saves reading the directory, guessed wrong it does no harm, because
 // every transaction ends with a look for the next number.
-func highest(d dir) (file, uint64, error) {
-	f, err := d.open("1")
+func highest(d disk.Dir) (disk.File, uint64, error) {
+	f, err := d.Open("1")
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
-			if more, err := d.has("2"); err == nil && !more {
+			if more, err := d.Has("2"); err == nil && !more {
 				return f, 1, nil
 			}
-			f.close()
+			f.Close()
 		} else {
 			return f, 0, err
 		}
@@ -166,13 +184,13 @@ func highest(d dir) (file, uint64, error) {
 		return f, 0, errNoRecord
 	}
 	n := numbers[len(numbers)-1]
-	f, err = d.open(strconv.FormatUint(n, 10))
+	f, err = d.Open(strconv.FormatUint(n, 10))
 	return f, n, err
 }
 
 // numbers lists the files of a record in order.
-func numbers(d dir) ([]uint64, error) {
-	names, err := d.list()
+func numbers(d disk.Dir) ([]uint64, error) {
+	names, err := d.List()
 	if err != nil {
 		return nil, err
 	}
@@ -190,276 +208,28 @@ func (r *record) setNumber(n uint64) {
 	r.number, r.next = n, strconv.FormatUint(n+1, 10)
 }
 
-// found makes the record: a directory with a file of its final first size in
-// it, so that later stores need no room on the disk, renamed into place. The
-// rename is the decision: it takes the place of nothing or of an empty
-// directory, so that of two founders one wins and the other uses the winner's.
-func (e *Engine) found(r *record) error {
-	tmp := e.client + "." + strconv.FormatUint(e.made.Add(1), 10)
-	if err := e.fresh.mkdir(tmp); err != nil {
-		return err
-	}
-	e.step("made")
-	err := fill(e.fresh, tmp)
-	if err == nil {
-		e.step("filled")
-		if err = e.fresh.moveDir(tmp, r.in, r.file); err == nil {
-			e.step("founded")
-			return nil
-		}
-	}
-	if d, err := e.fresh.sub(tmp); err == nil {
-		d.remove("1")
-		d.close()
-	}
-	e.fresh.rmdir(tmp)
-	if inUse(err) {
-		return nil
+// check says errReplaced if the file is not the record any more.
+func (r *record) check() error {
+	more, err := r.dir.Has(r.next)
+	if err == nil && more {
+		err = errReplaced
 	}
 	return err
 }
 
-func fill(in dir, name string) error {
-	d, err := in.sub(name)
-	if err != nil {
-		return err
+// checkLinked says errRemoved if no name leads to the file any more. Sweepers
+// remove only what they marked, so that who finds the mark looks. But operators
+// and clean-up jobs remove anything, and whoever has it open would then hold
+// for himself alone: therefore a change looks if none has for linkedTime, which
+// is shorter than any time between two renewals. (Looking each time would cost
+// a tenth more.)
+func (r *record) checkLinked(now time.Duration) error {
+	linked, err := r.f.Linked()
+	if err == nil && !linked {
+		err = errRemoved
 	}
-	defer d.close()
-	f, err := d.create("1")
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	return f.writeAt(make([]byte, firstSize), 0)
+	r.looked = now
+	return err
 }
 
-// read reads the whole file into r.buf.
-func (r *record) read(f file) error {
-	if cap(r.buf) == 0 {
-		r.buf = make([]byte, 2*firstSize)
-	}
-	for size := 0; ; {
-		n, err := f.readAt(r.buf[size:cap(r.buf)], int64(size))
-		if err != nil && err != io.EOF {
-			return err
-		}
-		size += n
-		if size < cap(r.buf) || int64(size) >= classEnd(maxClass) {
-			r.buf, r.size = r.buf[:size], int64(size)
-			return nil
-		}
-		r.buf = slices.Grow(r.buf[:size], size)
-		r.buf = r.buf[:cap(r.buf)]
-	}
-}
-
-// readSteady reads a file whose lock is not ours. Writers may tear one slot
-// while it is read, and two fast ones both; what reads the same twice is no
-// tear.
-func (r *record) readSteady(f file) (payload []byte, seq uint64, ok bool, err error) {
-	var before []byte
-	for {
-		if err := r.read(f); err != nil {
-			return nil, 0, false, err
-		}
-		if payload, seq, ok = newest(r.buf); ok || before != nil && bytes.Equal(before, r.buf) {
-			return payload, seq, ok, nil
-		}
-		before = append(before[:0], r.buf...)
-		if before == nil {
-			before = []byte{}
-		}
-	}
-}
-
-// load finds what the record says: its own newest slot or, where it has none
-// yet, that of the highest number below that has one. known is false if there
-// is none at all: a new record, or one that was truncated or overwritten.
-func (r *record) load(locked bool) (payload string, seq uint64, known bool, err error) {
-	var p []byte
-	if locked {
-		if err = r.read(r.f); err != nil {
-			return "", 0, false, err
-		}
-		p, seq, known = newest(r.buf)
-	} else if p, seq, known, err = r.readSteady(r.f); err != nil {
-		return "", 0, false, err
-	}
-	size := r.size
-	for n := r.number - 1; !known && n > 0; n-- {
-		f, err := r.dir.open(strconv.FormatUint(n, 10))
-		if errors.Is(err, fs.ErrNotExist) {
-			break // numbers go from below: nothing is left
-		}
-		if err != nil {
-			return "", 0, false, err
-		}
-		p, seq, known, err = r.readSteady(f)
-		f.close()
-		if err != nil {
-			return "", 0, false, err
-		}
-	}
-	r.size = size
-	return string(p), seq, known, nil
-}
-
-// store writes s as sequence number seq. The slot it writes is not the newest
-// one, so that an error, a kill or a full disk leaves that one standing.
-func (e *Engine) store(r *record, seq uint64) error {
-	class := 0
-	for ; slotSize<<class < len(r.out); class++ {
-	}
-	if class > maxClass {
-		return fmt.Errorf("a line of %d bytes is too long to store", len(r.out))
-	}
-	end := classEnd(class)
-	if r.size < end {
-		// Take the room of both halves now, so that a store of this class
-		// never fails later for want of it.
-		if err := r.f.writeAt(make([]byte, end-max(r.size, 0)), r.size); err != nil {
-			return err
-		}
-		e.step("grown")
-	}
-	off, _ := slotAt(class, seq)
-	if e.hook != nil {
-		half := len(r.out) / 2
-		if err := r.f.writeAt(r.out[:half], off); err != nil {
-			return err
-		}
-		e.step("half written")
-		if err := r.f.writeAt(r.out[half:], off+int64(half)); err != nil {
-			return err
-		}
-	} else if err := r.f.writeAt(r.out, off); err != nil {
-		return err
-	}
-	if r.size > classEnd(class+2) {
-		// The line was long once. What is cut off is older than what was just
-		// written; if it cannot be cut, the file only stays long.
-		_ = r.f.truncate(end)
-	}
-	return nil
-}
-
-// current reports whether the file is still the record.
-func (r *record) current() (bool, error) {
-	more, err := r.dir.has(r.next)
-	return !more, err
-}
-
-// patience is how long a kernel lock may be held while nothing is written
-// before its holder counts as stopped. A transaction takes microseconds.
-const patience = time.Second
-
-// lock takes the kernel lock of the record. Its holder may be stopped, so it
-// never simply blocks: who has seen the lock taken and nothing written for
-// patience adds the next number and goes on there.
-func (e *Engine) lock(ctx context.Context, r *record) error {
-	var (
-		pause   = 10 * time.Microsecond
-		looked  time.Duration // when progress was looked for
-		since   time.Duration // since when there is none
-		lastSeq uint64
-	)
-	for try := 0; ; try++ {
-		ok, err := r.f.tryLock()
-		if err != nil || ok {
-			return err
-		}
-		if try < 3 {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		now := e.clock()
-		if try == 3 {
-			looked, since = now, now
-		}
-		if now-looked >= e.patience/20 {
-			looked = now
-			if ok, err := r.current(); err != nil || !ok {
-				return cmpErr(err, errReplaced)
-			}
-			_, seq, _, err := r.load(false)
-			if err != nil {
-				return err
-			}
-			if seq != lastSeq {
-				lastSeq, since = seq, now
-			} else if now-since >= e.patience {
-				if err := e.replace(r); err != nil {
-					return err
-				}
-				pause, since = 10*time.Microsecond, now
-				continue
-			}
-		}
-		sleep(ctx, pause)
-		pause = min(pause*3/2, 2*time.Millisecond)
-	}
-}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
-// replace adds the next number.
-func (e *Engine) replace(r *record) error {
-	e.step("replacing")
-	f, err := r.dir.create(r.next)
-	switch {
-	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
-		return errReplaced // by somebody else, or swept
-	case err != nil:
-		return err
-	}
-	e.step("replaced")
-	r.f.close()
-	r.f = f
-	r.setNumber(r.number + 1)
-	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d < time.Millisecond {
-		time.Sleep(d)
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-// parse turns a payload into r.state, or into an empty line if it is of
-// another boot, of another name, or none: then fresh is true, and what is on
-// disk may be marked as swept, by whatever name. floor gives tickets of lines
-// that were removed.
-func (r *record) parse(payload string, known bool, boot [16]byte, floor func() (uint64, error)) (fresh bool, err error) {
-	s := &r.state
-	known = known && parseState(payload, s) == nil && s.name == r.name
-	if known && !s.swept && s.boot == boot {
-		return false, nil
-	}
-	last := uint64(0)
-	if known {
-		last = s.line.Last
-	}
-	if !known || s.swept {
-		f, err := floor()
-		if err != nil {
-			return false, err
-		}
-		last = max(last, f)
-	}
-	*s = state{boot: boot, name: r.name, line: line.Line{Last: last}}
-	return true, nil
-}
+const linkedTime = 100 * time.Millisecond

@@ -2,11 +2,12 @@ package filelock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 	if took := time.Since(begin); took > others {
 		t.Errorf("Join took %v while another process was %s", took, step)
 	}
-	if told := told(s.b, second.ID); told && s.state(s.b, second) != engine.Held {
+	if _, told := s.told.Load(second.ID); told && s.state(s.b, second) != engine.Held {
 		t.Error("a claim that waits was told that it holds")
 	}
 	if !kill {
@@ -125,13 +126,6 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 	s.nobody()
 }
 
-// told reports whether a note says that the claim holds.
-func told(e *Engine, id engine.ID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.mail, func(c engine.Claim) bool { return c.ID == id && c.State == engine.Held })
-}
-
 // scene is one name, a victim, and two clients that nothing happens to.
 type scene struct {
 	t       *testing.T
@@ -140,7 +134,8 @@ type scene struct {
 	victim  *remote
 	b, c    *Engine
 	options *Options
-	last    uint64 // the highest ticket that held
+	last    uint64   // the highest ticket that held
+	told    sync.Map // IDs that b was told hold
 }
 
 func newScene(t *testing.T, o *Options) *scene {
@@ -150,6 +145,16 @@ func newScene(t *testing.T, o *Options) *scene {
 		s.options = &Options{patience: brief}
 	}
 	s.b, s.c = s.engine(), s.engine()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.b.Watch(t.Context(), func(c engine.Claim) {
+			if c.State == engine.Held {
+				s.told.Store(c.ID, true)
+			}
+		})
+	}()
+	t.Cleanup(func() { <-ended })
 	return s
 }
 
@@ -232,12 +237,12 @@ func (s *scene) nobody() {
 	}
 	s.victim.signal(unix.SIGKILL)
 	_, _ = s.victim.cmd.Process.Wait()
-	if err := s.b.sweepClients(context.Background()); err != nil {
+	if err := errors.Join(s.b.cells.sweepFresh(context.Background()), s.b.lives.sweep(context.Background())); err != nil {
 		s.t.Error(err)
 	}
 	left, _ := os.ReadDir(filepath.Join(s.dir, "new"))
 	for _, d := range left {
-		if client, _, _ := strings.Cut(d.Name(), "."); client != s.b.client && client != s.c.client {
+		if client, _, _ := strings.Cut(d.Name(), "."); client != s.b.lives.client && client != s.c.lives.client {
 			s.t.Errorf("an unfinished record is left: %v", d)
 		}
 	}
@@ -310,7 +315,7 @@ func (s *scene) sweptClean() {
 	}
 	defer e.Close()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it sweeps by itself as well, and one keeps the other out
-		if _, err := e.sweep(context.Background(), ""); err != nil {
+		if _, err := e.cells.sweep(context.Background(), ""); err != nil {
 			s.t.Error(err)
 		}
 		left, _ := os.ReadDir(filepath.Join(s.dir, "lines"))
@@ -339,11 +344,7 @@ func TestStoppedSweeper(t *testing.T) {
 					s := newScene(t, calm) // others must not sweep what the victim is to sweep
 					s.leave(s.b, s.held(s.b, s.join(s.b)))
 					if replaced {
-						r := s.b.hold(s.name)
-						if err := s.b.replace(r); err != nil {
-							t.Fatal(err)
-						}
-						s.b.unhold(r)
+						addNumber(t, s.b, s.name)
 						s.leave(s.b, s.held(s.b, s.join(s.b)))
 					}
 					s.victim.order(order{Do: "sweep", At: strings.ReplaceAll(step, "-", " "), Kill: kill})
@@ -397,7 +398,7 @@ func TestSweepSparesTheStopped(t *testing.T) {
 			}
 			s.leave(s.b, first)
 			e := openEngine(t, s.dir, &Options{patience: brief, idle: 1, hook: func(string) {}})
-			if _, err := e.sweep(t.Context(), ""); err != nil {
+			if _, err := e.cells.sweep(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 			s.victim.signal(unix.SIGCONT)
@@ -417,14 +418,10 @@ func TestReplacedNumbersGo(t *testing.T) {
 	a, b := openEngine(t, dir, nil), openEngine(t, dir, quiet())
 	c := mustJoin(t, a, exclusive("x"), engine.Held)
 	for range 3 {
-		r := a.hold("x")
-		if err := a.replace(r); err != nil {
-			t.Fatal(err)
-		}
-		a.unhold(r)
+		addNumber(t, a, "x")
 	}
 	mustJoin(t, b, exclusive("x"), engine.Waiting)
-	if _, err := b.sweep(t.Context(), ""); err != nil {
+	if _, err := b.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if path := recordFile(t, dir, "x"); filepath.Base(path) != "4" {

@@ -88,26 +88,6 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		}
 		refused(t, dir, "lines")
 	})
-	t.Run("a file system not known to be local", func(t *testing.T) {
-		for magic, name := range remoteTypes {
-			err := checkType(magic, "/somewhere")
-			if err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		if err := checkType(0xdeadbeef, "/somewhere"); err == nil {
-			t.Error("an unknown type is accepted")
-		}
-		// procfs is one, and there on every Linux.
-		d, err := openDir("/proc")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.close()
-		if err := d.local("/proc"); err == nil {
-			t.Error("/proc is taken for a local file system")
-		}
-	})
 	t.Run("read-only", func(t *testing.T) {
 		dir := mount(t, "size=64k,mode=0700", 0)
 		need(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""), "mounting read-only")
@@ -321,10 +301,10 @@ func TestEveryHolderIsHeard(t *testing.T) {
 	<-notes
 	mustLeave(t, b, second, engine.Held)
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) { // d is told to look, and connects to a
-		d.mu.Lock()
-		m := d.monitors[a.client]
+		d.lives.mu.Lock()
+		m := d.lives.monitors[a.lives.client]
 		ready := m != nil && m.conn != nil
-		d.mu.Unlock()
+		d.lives.mu.Unlock()
 		if ready {
 			break
 		}
@@ -384,7 +364,10 @@ func TestDeadClientsAreSwept(t *testing.T) {
 		_, _ = p.cmd.Process.Wait()
 	}
 	e := openEngine(t, dir, &Options{idle: 1, hook: func(string) {}})
-	if _, err := e.sweep(t.Context(), ""); err != nil {
+	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.lives.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, sub := range []string{"lines", "clients", "new"} {
@@ -393,7 +376,7 @@ func TestDeadClientsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if !strings.HasPrefix(f.Name(), e.client) {
+			if !strings.HasPrefix(f.Name(), e.lives.client) {
 				t.Errorf("%s/%s is left", sub, f.Name())
 			}
 		}
@@ -401,7 +384,7 @@ func TestDeadClientsAreSwept(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	s := state{boot: [16]byte{1}, name: "x", owners: []string{""}}
+	s := state{boot: [16]byte{1}, name: "x"}
 	valid := appendState(make([]byte, slotHead), &s)
 	seal(valid, 1)
 	f.Add(valid)
@@ -413,23 +396,11 @@ func FuzzDecode(f *testing.F) {
 		if !ok {
 			payload = b // as if it had been sealed
 		}
-		if parseState(string(payload), &s) == nil {
+		if parseState(payload, &s) == nil {
 			again := appendState(nil, &s)
 			var s2 state
-			if err := parseState(string(again), &s2); err != nil || len(s2.line.Places) != len(s.line.Places) {
+			if err := parseState(again, &s2); err != nil || s2.name != s.name || len(s2.line.Places) != len(s.line.Places) {
 				t.Fatalf("what was read cannot be written and read: %v", err)
-			}
-			// Package line must be able to work with it.
-			s.line.Depart(0, "x", func(string) bool { return false })
-			v := s.line.View(0, "x")
-			sum := int64(0)
-			for _, c := range v.Claims {
-				if sum += int64(c.Units); c.State == engine.Held && sum > int64(v.Limit) {
-					t.Fatalf("%d of %d are held", sum, v.Limit)
-				}
-			}
-			for _, o := range s.owners {
-				parseOwner(o)
 			}
 		}
 		if c, ok := parseNote(b); ok && !bytes.Equal(appendNote(nil, &c), b) && b[1] < 4 {

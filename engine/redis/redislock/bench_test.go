@@ -15,7 +15,7 @@ import (
 	"leasehold/engine"
 )
 
-// The floor of issue 4: SET NX PX and a compare-and-delete script, on the same
+// The floor: SET NX PX and a compare-and-delete script, on the same
 // client, in the same run.
 func floorPair(ctx context.Context, b *testing.B, c rueidis.Client, cad *rueidis.Lua, key string) {
 	if err := c.Do(ctx, c.B().Set().Key(key).Value("0123456789abcdef0123456789abcdef").Nx().PxMilliseconds(3000).Build()).Error(); err != nil {

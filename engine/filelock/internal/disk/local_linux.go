@@ -1,4 +1,4 @@
-package filelock
+package disk
 
 import (
 	"errors"
@@ -40,10 +40,10 @@ var remoteTypes = map[uint32]string{
 	0x7461636f: "OCFS2",
 }
 
-// local refuses a file system that may be shared with another machine.
-func (d dir) local(path string) error {
+// Local refuses a file system that may be shared with another machine.
+func (d Dir) Local(path string) error {
 	var st unix.Statfs_t
-	if err := again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
+	if err := Again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
 		return err
 	}
 	return checkType(uint32(st.Type), path)
@@ -60,10 +60,10 @@ func checkType(magic uint32, path string) error {
 	return fmt.Errorf("%s is on a file system (%s) that is not known to be local, where locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one kernel use it", path, what)
 }
 
-func isFull(err error) bool {
+func IsFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-func isReadOnly(err error) bool {
+func IsReadOnly(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }

@@ -1,6 +1,6 @@
 //go:build darwin || freebsd
 
-package filelock
+package disk
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local refuses a file system that is not marked as stored on this machine.
-func (d dir) local(path string) error {
+// Local refuses a file system that is not marked as stored on this machine.
+func (d Dir) Local(path string) error {
 	var st unix.Statfs_t
-	if err := again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
+	if err := Again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
 		return err
 	}
 	if st.Flags&unix.MNT_LOCAL == 0 {
@@ -21,10 +21,10 @@ func (d dir) local(path string) error {
 	return nil
 }
 
-func isFull(err error) bool {
+func IsFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-func isReadOnly(err error) bool {
+func IsReadOnly(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }

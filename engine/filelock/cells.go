@@ -1,0 +1,236 @@
+package filelock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/disk"
+)
+
+// cells keeps lines in a directory: each in a record, see there. Whoever changes
+// one has the kernel lock of its file meanwhile.
+type cells struct {
+	path  string // of the directory, for people
+	owner string // names what is half made: the client
+	boot  func() [16]byte
+	clock func() time.Duration
+	dead  func(client string) bool
+	step  func(string) // called at every step, for tests
+
+	idle, patience time.Duration
+
+	root, lines, fresh disk.Dir
+	floor              *record
+	made               uint64        // names of what is half made; under mu
+	most               int           // records open and idle, and as many in use
+	working            chan struct{} // has one from each call that may open files
+
+	mu      sync.Mutex
+	records map[string]*record // those in use, and those open
+	spent   map[string]spent   // names that this client may remove, by name
+	idles   int                // how many of them are open and not in use
+	uses    uint64             // how often a record came to be idle
+	shed    func()             // closes what others keep open, when there is no descriptor left
+}
+
+// openCells opens what is in root, and makes what is not. The rest of the
+// fields is the caller's to fill in.
+func openCells(root disk.Dir, path string, most int) (*cells, error) {
+	c := &cells{
+		path: path, root: root, most: most, working: make(chan struct{}, most),
+		step: func(string) {}, records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
+	}
+	var err error
+	if c.lines, err = root.MakeSub("lines"); err != nil {
+		return nil, pathError(path, "lines", err)
+	}
+	if c.fresh, err = root.MakeSub("new"); err != nil {
+		c.lines.Close()
+		return nil, pathError(path, "new", err)
+	}
+	return c, nil
+}
+
+// close comes when nothing uses c any more. It removes what it can of the names
+// that this client used last.
+func (c *cells) close(ctx context.Context) {
+	c.spend(c.dropIdle(0))
+	if old := c.takeSpent(0); len(old) > 0 {
+		_ = c.removeSpent(ctx, old) // what is left is swept by others
+	}
+	c.floor.shut()
+	c.lines.Close()
+	c.fresh.Close()
+}
+
+// change is [linestore.Store].Change. Its error is one of change as it is, or
+// explained.
+func (c *cells) change(ctx context.Context, name string, change func(*linestore.Cell) error) (now time.Duration, err error) {
+	r := c.hold(name)
+	defer c.unhold(r)
+	if err := r.take(ctx); err != nil {
+		return 0, err
+	}
+	defer r.give()
+	if err := c.begin(ctx, r); err != nil {
+		return 0, err
+	}
+	defer c.end(r)
+	if !r.isOpen {
+		c.makeRoom(ctx)
+	}
+	err = c.transact(ctx, r, change)
+	return r.state.touched, err
+}
+
+// refused is an error of the change itself: nothing is to be stored.
+type refused struct{ error }
+
+// transact runs change until an attempt counts. The caller has the turn.
+func (c *cells) transact(ctx context.Context, r *record, change func(*linestore.Cell) error) error {
+	ran := false // an attempt may be found stored, though it did not count
+	shed := false
+	for {
+		stored, err := c.try(ctx, r, change, ran)
+		if err == nil {
+			return nil
+		}
+		if no, ok := errors.AsType[refused](err); ok {
+			return no.error
+		}
+		r.shut()
+		switch {
+		case errors.Is(err, errReplaced):
+			ran = ran || stored
+		case errors.Is(err, errRemoved):
+		case disk.IsTooMany(err) && !shed:
+			shed = true
+			c.closeIdle()
+		case disk.IsStranger(err):
+			if adds, err := c.onNobody(r.name, change); err != nil || !adds {
+				return err // nobody is in line in what is no record
+			}
+			return c.explain(r.name, err, !ran && !stored)
+		default:
+			return c.explain(r.name, err, !ran && !stored && c.joins(r.name, change))
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// try is one attempt, with the record open, or opened or founded for it. stored
+// means that others may read what it wrote, also if it does not count.
+func (c *cells) try(ctx context.Context, r *record, change func(*linestore.Cell) error, again bool) (stored bool, err error) {
+	if !r.isOpen {
+		err := r.find()
+		if errors.Is(err, errNoRecord) {
+			adds, err := c.onNobody(r.name, change)
+			if err != nil {
+				return false, refused{err}
+			}
+			if !adds && r != c.floor {
+				return false, nil
+			}
+			if err := c.found(r); err != nil {
+				return false, err
+			}
+			return false, errReplaced // by the new one
+		}
+		if err != nil {
+			return false, err
+		}
+		c.step("opened")
+	}
+	if err := c.lock(ctx, r); err != nil {
+		return false, err
+	}
+	c.step("locked")
+	stored, err = c.attempt(r, change, again)
+	r.f.Unlock()
+	c.step("unlocked")
+	return stored, err
+}
+
+// onNobody runs a change on the line of a name that has no record: nobody is in
+// it. If nobody is in it afterwards nothing has to be stored to say so.
+func (c *cells) onNobody(name string, change func(*linestore.Cell) error) (adds bool, err error) {
+	cell := c.cell(name)
+	err = change(&cell)
+	return len(cell.Line.Places) > 0, err
+}
+
+// joins reports whether a change is one that adds a claim.
+func (c *cells) joins(name string, change func(*linestore.Cell) error) bool {
+	adds, err := c.onNobody(name, change)
+	return err == nil && adds
+}
+
+func (c *cells) cell(name string) linestore.Cell {
+	return linestore.Cell{Name: name, Now: c.clock(), Micros: uint64(time.Now().UnixMicro())}
+}
+
+// attempt is one transaction under the kernel lock: load, change, store, and the
+// look that decides whether it counts.
+func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again bool) (stored bool, err error) {
+	payload, seq, known, err := r.load(true)
+	if err != nil {
+		return false, err
+	}
+	fresh, err := r.parse(payload, known, c.boot(), c.readFloor)
+	if err != nil {
+		return false, err
+	}
+	if fresh {
+		// Perhaps swept: removed before the lock was ours, and then nobody
+		// will ever look here again. Before anything is stored: that would hide
+		// the mark from the next who has the file open. A sweeper that died, or
+		// gave up, leaves it linked; it then serves as if it were new.
+		if err := r.checkLinked(0); err != nil {
+			return false, err
+		}
+	}
+	c.step("loaded")
+	r.cell = c.cell(r.name)
+	r.cell.Line, r.cell.Again = r.state.line, again
+	no := change(&r.cell)
+	r.state.line, r.state.touched = r.cell.Line, r.cell.Now
+	c.step("applied")
+	if no == nil {
+		r.out = appendState(append(r.out[:0], blankHead[:]...), &r.state)
+		if fresh || !bytes.Equal(r.out[slotHead+touchedSize:], payload[touchedSize:]) {
+			seal(r.out, seq+1)
+			if err := c.store(r, seq+1); err != nil {
+				return true, err
+			}
+			stored = true
+			c.step("stored")
+		}
+	}
+	if err := r.check(); err != nil {
+		return stored, err
+	}
+	if r.cell.Now-r.looked >= linkedTime {
+		if err := r.checkLinked(r.cell.Now); err != nil {
+			return stored, err
+		}
+	}
+	if no != nil {
+		return false, refused{no}
+	}
+	c.step("checked")
+	return stored, nil
+}
+
+var blankHead [slotHead]byte
+
+func (c *cells) explain(name string, err error, join bool) error {
+	return explain(c.root, c.path, filepath.Join(c.path, "lines", fileName(name)), name, err, join)
+}

@@ -1,0 +1,49 @@
+package filelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/disk"
+)
+
+// explain says what to do about an error of the file system, for a person. An
+// error that only such a person can end is final for a Join that has left
+// nothing behind: it is a refusal. Of anything else nothing was learned.
+func explain(root disk.Dir, path, record, name string, err error, join bool) error {
+	lasts := true
+	switch {
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%s, or a part of it, was removed while in use: begin again, with a new engine: %w", path, err)
+	case disk.IsStranger(err):
+		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", record, err)
+	case disk.IsReadOnly(err):
+		err = fmt.Errorf("cannot write in %s: it must belong to this user and be writable with all that is in it, or use another directory: %w", path, err)
+	case disk.IsFull(err) && root.NoInodes():
+		err = fmt.Errorf("no room for %q: the file system of %s has no inode left (what was there is kept): remove files, or use another directory: %w", name, path, err)
+	case disk.IsFull(err):
+		lasts = false
+		err = fmt.Errorf("no room for %q in %s (what was there is kept): free some, or use another directory: %w", name, path, err)
+	case disk.IsTooMany(err):
+		lasts = false
+		err = fmt.Errorf("%q: %w", name, disk.TooMany(err))
+	default:
+		lasts = false
+		err = fmt.Errorf("%q in %s: %w", name, path, err)
+	}
+	if lasts && join {
+		return engine.Refuse("filelock: %w", err)
+	}
+	return fmt.Errorf("filelock: %w", err)
+}
+
+func pathError(path, sub string, err error) error {
+	return fmt.Errorf("%s: %w", filepath.Join(path, sub), err)
+}

@@ -1,0 +1,51 @@
+// Package disk is the files and directories that filelock needs, on every system
+// it runs on: opened by descriptor where there are some, never through a
+// symbolic link, never inherited by a child process; a kernel lock that belongs
+// to the open file; and what an error means for who has to act on it.
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// File is an open file. Every system has one kind of its own; tests put another
+// in front of it (Dir.Wrap).
+type File interface {
+	ReadAt(b []byte, off int64) (n int, err error)
+	WriteAt(b []byte, off int64) error // all of b, or it says why not
+	Truncate(size int64) error
+
+	TryLock() (bool, error)   // takes the kernel lock if it is free
+	TryShared() (bool, error) // takes it together with others who only look whether its owner lives
+	Unlock()
+
+	Linked() (bool, error) // whether any name still leads to it
+	Dup(name string) (*os.File, error)
+	Close()
+}
+
+// wrapped is what open and create return.
+func (d Dir) wrapped(f osFile, err error) (File, error) {
+	if err == nil && d.Wrap != nil {
+		return d.Wrap(f), nil
+	}
+	return f, err
+}
+
+// MakeSub opens a directory inside d, made with mode 0700 if it is not there.
+func (d Dir) MakeSub(name string) (Dir, error) {
+	if err := d.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Dir{}, err
+	}
+	s, err := d.Sub(name)
+	if err != nil {
+		return Dir{}, err
+	}
+	if err := s.mine(name); err != nil {
+		s.Close()
+		return Dir{}, err
+	}
+	return s, nil
+}

@@ -1,0 +1,88 @@
+package filelock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/linestore"
+)
+
+// read is [linestore.Store].Read. It reads without the lock: what it shows was
+// true a moment ago.
+func (c *cells) read(name string) (linestore.Cell, error) {
+	cell := c.cell(name)
+	r := newRecord(c.lines, name, fileName(name))
+	ok, err := c.peek(r)
+	if err != nil {
+		return cell, c.explain(name, err, false)
+	}
+	if ok && r.state.name == name {
+		cell.Line = r.state.line
+	}
+	return cell, nil
+}
+
+// page is as many cells as Cells reads at a time.
+const page = 1000
+
+// list is [linestore.Store].Cells. Names are found by reading every record: they
+// are hashed on disk.
+func (c *cells) list(ctx context.Context, prefix, after string) (found []linestore.Cell, next string, err error) {
+	files, next, err := c.part(after, page)
+	if err != nil {
+		return nil, "", c.explain("", err, false)
+	}
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return found, "", err
+		}
+		r := newRecord(c.lines, "", file)
+		ok, err := c.peek(r)
+		if err != nil {
+			return found, "", c.explain(file, err, false)
+		}
+		if ok && strings.HasPrefix(r.state.name, prefix) && fileName(r.state.name) == file {
+			cell := c.cell(r.state.name)
+			cell.Line = r.state.line
+			found = append(found, cell)
+		}
+	}
+	return found, next, nil
+}
+
+// part is at most so many of the records whose files come after one, in order,
+// and where to go on: nowhere if that is all.
+func (c *cells) part(after string, most int) (files []string, next string, err error) {
+	if files, err = c.lines.List(); err != nil {
+		return nil, "", err
+	}
+	slices.Sort(files)
+	i, _ := slices.BinarySearch(files, after+"\x00")
+	if files = files[i:]; len(files) > most {
+		files = files[:most]
+		next = files[most-1]
+	}
+	return files, next, nil
+}
+
+// peek reads the state of a record as it stands, whatever its name. It says no
+// if there is none, or something else in its place, or if it is of another
+// boot.
+func (c *cells) peek(r *record) (bool, error) {
+	err := r.find()
+	if err == nil {
+		defer r.shut()
+		var payload []byte
+		var known bool
+		if payload, _, known, err = r.load(false); err == nil {
+			return known && parseState(payload, &r.state) == nil && r.state.boot == c.boot(), nil
+		}
+	}
+	if errors.Is(err, errNoRecord) || disk.IsStranger(err) {
+		err = nil
+	}
+	return false, err
+}

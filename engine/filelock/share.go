@@ -1,0 +1,43 @@
+package filelock
+
+import "leasehold/engine/filelock/internal/disk"
+
+// share is how much an engine keeps open at most: together a quarter of the
+// descriptors that the process may have, so that the program it works for, and
+// another engine or two, have the rest. Beyond its share it goes on, and opens
+// more often.
+type share struct {
+	records   int // idle ones, and as many in use at a time; two descriptors each
+	peers     int // other clients that were told something; two each
+	monitors  int // other clients whose end is listened for
+	listeners int // clients that listen for the end of this one
+}
+
+// shareOf divides the limit of the process.
+func shareOf(limit uint64) share {
+	const least, most = 4, 256 // descriptors of one kind
+	n := max(least, int(min(limit/16, most)))
+	return share{records: n / 4, peers: n / 2, monitors: n, listeners: n}
+}
+
+// spare is what a call needs beyond what is kept: a record and the floor, or a
+// record that is being founded, and a client whose life is asked for.
+const spare = 6
+
+// reserve finds out whether there is as much, before anything relies on it.
+func reserve(root disk.Dir) error {
+	opened := make([]disk.Dir, 0, spare)
+	defer func() {
+		for _, d := range opened {
+			d.Close()
+		}
+	}()
+	for range spare {
+		d, err := root.Sub(".")
+		if err != nil {
+			return err
+		}
+		opened = append(opened, d)
+	}
+	return nil
+}

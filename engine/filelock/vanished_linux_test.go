@@ -1,0 +1,338 @@
+package filelock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"leasehold/engine"
+)
+
+func renewed(t *testing.T, e *Engine, c engine.Claim) engine.State {
+	t.Helper()
+	cs, err := e.Renew(t.Context(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cs[0].State
+}
+
+// An operator, or a clean-up job, removes records that are in use. Whoever
+// holds in one learns it by renewing; whoever waits does too; who comes
+// meanwhile must not join what is removed.
+func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
+	for what, remove := range map[string]func(dir, name string) error{
+		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines", fileName(name))) },
+		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, "lines", fileName(name), "1")) },
+		"all lines":  func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines")) },
+		"all of it":  func(dir, name string) error { return os.RemoveAll(dir) },
+		"and another in its place": func(dir, name string) error {
+			path := filepath.Join(dir, "lines", fileName(name))
+			was, err := os.ReadFile(filepath.Join(path, "1"))
+			return errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "1"), was[:100], 0o600))
+		},
+		"and a symbolic link": func(dir, name string) error {
+			path := filepath.Join(dir, "lines", fileName(name))
+			return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere", path))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
+			held := mustJoin(t, a, exclusive("x"), engine.Held)
+			waits := mustJoin(t, b, exclusive("x"), engine.Waiting)
+			if got := renewed(t, a, held); got != engine.Held {
+				t.Fatalf("the holder is %v", got)
+			}
+			if err := remove(dir, "x"); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range []*Engine{a, b} {
+				now := e.cells.clock()
+				e.cells.clock = func() time.Duration { return now + linkedTime }
+			}
+			if got := renewed(t, a, held); got != engine.Gone {
+				t.Errorf("the holder of what was removed is %v", got)
+			}
+			if got := renewed(t, b, waits); got != engine.Gone {
+				t.Errorf("who waits in what was removed is %v", got)
+			}
+			cs, err := a.Leave(t.Context(), []engine.Claim{held})
+			if what == "all of it" && errors.Is(err, os.ErrNotExist) {
+				return // by now it knows that nothing will get better here, and says so
+			}
+			if err != nil || cs[0].State != engine.Gone {
+				t.Errorf("Leave says %v, %v", cs, err)
+			}
+		})
+	}
+}
+
+// A record that nobody is in is removed, as clean-up jobs do. Some still have it
+// open: they must not hold in it while others hold in a new one.
+func TestRemovedRecordServesOn(t *testing.T) {
+	dir := t.TempDir()
+	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
+	c := mustJoin(t, a, exclusive("x"), engine.Held)
+	mustLeave(t, a, c, engine.Held)
+	if err := os.RemoveAll(filepath.Join(dir, "lines", fileName("x"))); err != nil {
+		t.Fatal(err)
+	}
+	now := a.cells.clock()
+	a.cells.clock = func() time.Duration { return now + linkedTime } // not a moment later
+	first := mustJoin(t, a, exclusive("x"), engine.Held)
+	second := mustJoin(t, b, exclusive("x"), engine.Waiting)
+	mustLeave(t, a, first, engine.Held)
+	if got := renewed(t, b, second); got != engine.Held {
+		t.Errorf("the second is %v", got)
+	}
+}
+
+// A client whose files vanish is dead for everybody. It must not go on as if it
+// was not: others would end each of its claims.
+func TestClientWithoutItsFileStarves(t *testing.T) {
+	for what, remove := range map[string]func(dir, client string) error{
+		"the file": func(dir, client string) error { return os.Remove(filepath.Join(dir, "clients", client)) },
+		"all of its files": func(dir, client string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "clients", client)),
+				os.Remove(filepath.Join(dir, "clients", client+notesSuffix)), os.Remove(filepath.Join(dir, "clients", client+lifeSuffix)))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
+			held := mustJoin(t, b, exclusive("x"), engine.Held)
+			lost := mustJoin(t, a, exclusive("x"), engine.Waiting)
+			if err := remove(dir, a.lives.client); err != nil {
+				t.Fatal(err)
+			}
+			now := a.cells.clock()
+			a.cells.clock = func() time.Duration { return now + linkedTime }
+			_ = renewed(t, a, lost) // whatever it says
+			again := mustJoin(t, a, exclusive("x"), engine.Waiting)
+			behind := mustJoin(t, b, exclusive("x"), engine.Waiting)
+			if _, err := a.Leave(t.Context(), []engine.Claim{lost}); err != nil {
+				t.Fatal(err)
+			}
+			// It is told, it is listened for, and nobody takes it for dead.
+			told := make(chan engine.Claim, 64)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = a.Watch(ctx, func(c engine.Claim) { told <- c })
+			}()
+			defer func() { cancel(); <-ended }()
+			mustLeave(t, b, held, engine.Held)
+			for all, heard := false, false; !heard || !all; {
+				select {
+				case c := <-told:
+					all = all || c.Name == "" // what was sent to its old sockets is lost
+					if heard = heard || c.ID == again.ID; c.ID == again.ID && c.State != engine.Held {
+						t.Fatalf("told was %v", c.State)
+					}
+				case <-time.After(patient):
+					t.Fatal("it is not told that it holds")
+				}
+			}
+			if got := renewed(t, b, behind); got != engine.Waiting {
+				t.Errorf("who is behind it is %v", got)
+			}
+			life, err := a.LifeFile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer life.Close()
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := renewed(t, b, behind); got != engine.Held {
+				t.Errorf("after Close who is behind it is %v", got)
+			}
+			files, _ := os.ReadDir(filepath.Join(dir, "clients"))
+			for _, f := range files {
+				if !strings.HasPrefix(f.Name(), b.lives.client) {
+					t.Errorf("%s is left", f.Name())
+				}
+			}
+		})
+	}
+}
+
+// Where no new file can be made it says so.
+func TestDirectoryIsRemovedInUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a := openEngine(t, dir, quiet())
+	mustLeave(t, a, mustJoin(t, a, exclusive("x"), engine.Held), engine.Held)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	now := a.cells.clock()
+	a.cells.clock = func() time.Duration { return now + linkedTime }
+	var err error
+	for range 2 { // it may be noticed after the first
+		_, err = a.Join(t.Context(), exclusive("x"))
+		if err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("Join in a directory that was removed: %v", err)
+	}
+}
+
+// What stands where a record belongs, and is none, is refused by name.
+func TestWhatCannotGetBetterIsRetried(t *testing.T) {
+	place := func(dir string) string { return filepath.Join(dir, "lines", fileName("x")) }
+	for what, put := range map[string]func(path string) error{
+		"a symbolic link":            func(path string) error { return os.Symlink("/tmp", path) },
+		"a dangling symbolic link":   func(path string) error { return os.Symlink("/nowhere", path) },
+		"a file":                     func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+		"a symbolic link for number": func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Symlink("/dev/null", path+"/1")) },
+		"a folder for number":        func(path string) error { return os.MkdirAll(path+"/1", 0o700) },
+		"a folder for next number": func(path string) error {
+			return errors.Join(os.MkdirAll(path+"/2", 0o700), os.WriteFile(path+"/1", nil, 0o600))
+		},
+		"a pipe for number": func(path string) error {
+			return errors.Join(os.Mkdir(path, 0o700), unix.Mkfifo(path+"/1", 0o600))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			a := openEngine(t, dir, quiet()) // a sweep may remove a folder before there is anything in it
+			if err := put(place(dir)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := a.Join(t.Context(), exclusive("x"))
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), place(dir)) || !strings.Contains(err.Error(), "remove it") {
+				t.Errorf("Join: %v", err)
+			}
+			// Nobody is in line there: that is no secret, and no error.
+			id := engine.NewID()
+			if cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: "x", ID: id, Want: time.Minute}}); err != nil || cs[0].State != engine.Gone {
+				t.Errorf("Renew: %v, %v", cs, err)
+			}
+			mustLeave(t, a, engine.Claim{Name: "x", ID: id}, engine.Gone)
+			if l, err := a.Line(t.Context(), "x"); err != nil || len(l.Claims) > 0 {
+				t.Errorf("Line: %v, %v", l, err)
+			}
+			mustJoin(t, a, exclusive("y"), engine.Held)
+			for l, err := range a.Lines(t.Context(), "") {
+				if err != nil || l.Name != "y" {
+					t.Errorf("Lines: %v, %v", l, err)
+				}
+			}
+			if err := os.RemoveAll(place(dir)); err != nil {
+				t.Fatal(err)
+			}
+			mustJoin(t, a, exclusive("x"), engine.Held)
+		})
+	}
+}
+
+// No inodes are left: the first system call of founding fails, whatever is free
+// otherwise.
+func TestNoInodes(t *testing.T) {
+	dir := mount(t, "size=1m,nr_inodes=40,mode=0700", 0)
+	a := openEngine(t, dir, nil)
+	known := mustJoin(t, a, exclusive("known"), engine.Held)
+	for i := 0; ; i++ {
+		f, err := os.Create(filepath.Join(dir, "ballast"+strings.Repeat("x", i)))
+		if err != nil {
+			break
+		}
+		f.Close()
+	}
+	_, err := a.Join(t.Context(), exclusive("new"))
+	if !errors.Is(err, engine.ErrRefused) || !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "inode") {
+		t.Errorf("a new name without inodes: %v", err)
+	}
+	if got := renewed(t, a, known); got != engine.Held {
+		t.Errorf("what has its room is %v", got)
+	}
+}
+
+// barredRole is a process of a user without privileges.
+func barredRole(args []string) error {
+	dir := args[0]
+	e, err := New(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	ctx := context.Background()
+	c, err := e.Join(ctx, exclusive("known"))
+	if err != nil || c.State != engine.Held {
+		return errors.Join(err, errors.New("the first Join"))
+	}
+	for _, sub := range []string{"lines", "new"} {
+		if err := os.Chmod(filepath.Join(dir, sub), 0o500); err != nil {
+			return err
+		}
+	}
+	_, err = e.Join(ctx, exclusive("new"))
+	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "writable") {
+		return errors.Join(errors.New("a new name where nothing may be written"), err)
+	}
+	// Nothing has to be made for what is there.
+	if _, err := e.Renew(ctx, []engine.Renewal{{Name: "known", ID: c.ID, Want: time.Minute}}); err != nil {
+		return err
+	}
+	if err := os.Chmod(filepath.Join(dir, "lines", fileName("known"), "1"), 0); err != nil {
+		return err
+	}
+	e2, err := New(dir, nil)
+	if err == nil {
+		defer e2.Close()
+		_, err = e2.Join(ctx, exclusive("known"))
+		if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "writable") {
+			return errors.Join(errors.New("a record that may not be opened"), err)
+		}
+		// It may hold there, for all one knows: nothing learned, and no refusal.
+		if _, err = e2.Renew(ctx, []engine.Renewal{{Name: "known", ID: c.ID, Want: time.Minute}}); err == nil || errors.Is(err, engine.ErrRefused) {
+			return errors.Join(errors.New("a renewal in a record that may not be opened"), err)
+		}
+	}
+	_, err = os.Stdout.WriteString("as it should be\n")
+	return err
+}
+
+func TestNoPermission(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	need(t, os.Chown(dir, 12345, 12345), "giving a directory away")
+	// The way there has to be open to that user.
+	for at := filepath.Dir(dir); at != filepath.Dir(at) && at != os.TempDir(); at = filepath.Dir(at) {
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(filepath.Dir(dir), "program")
+	if out, err := exec.Command("cp", os.Args[0], program).CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	cmd := exec.Command(program, dir)
+	cmd.Env = append(os.Environ(), "FILELOCK_ROLE=barred")
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	need(t, cmd.Start(), "a process of another user")
+	said, _ := io.ReadAll(out)
+	if err := cmd.Wait(); err != nil || string(said) != "as it should be\n" {
+		t.Errorf("it says %q, %v", said, err)
+	}
+}
