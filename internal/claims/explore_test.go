@@ -13,9 +13,9 @@ import (
 // It goes breadth first, so what it finds wrong it finds by a shortest
 // schedule, and prints that, one step a line. States are known by their
 // fingerprints and not kept: a state is reached again by taking its steps from
-// the beginning. That costs less than half of the time (with schedules of 10 to
-// 15 steps, 20,000 new states a second), needs no code that copies machines, and
-// 24 bytes for a state that waits to be gone on from.
+// the beginning. That is three fifths of the time that a search takes (with
+// schedules of 10 to 15 steps), which is the most that copying states could save;
+// it needs no code that copies machines, and no memory for states that wait.
 
 var deep = flag.Int("explore.deep", 1, "look at so many times as many states of each world")
 
