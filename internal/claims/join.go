@@ -144,7 +144,7 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 		q = cl.queue
 	}
 	if cl.contention.yes {
-		m.contend(now, cl.contention.heard, cl)
+		m.contend(now, cl)
 	}
 	m.advance(now, q, true)
 }

@@ -91,11 +91,8 @@ func (m *Machine) tellContended(cl *Claim) {
 	}
 }
 
-// contend notes that another process waits behind a held claim, as was said at
-// at.
-func (m *Machine) contend(now, at time.Duration, cl *Claim) {
-	c := &cl.contention
-	c.yes, c.heard = true, max(c.heard, at)
+// contend: another process waits behind a held claim.
+func (m *Machine) contend(now time.Duration, cl *Claim) {
 	m.tellContended(cl)
 	if cl.phase == Kept {
 		m.leaveLater(now, cl) // kept for nobody while somebody wants it

@@ -22,7 +22,8 @@ func (m *Machine) Note(now time.Duration, got engine.Claim) {
 		return
 	}
 	if got.Contended && got.State != engine.Gone {
-		m.contend(now, now, cl)
+		cl.contention.yes, cl.contention.heard = true, now
+		m.contend(now, cl)
 	}
 	switch {
 	case got.State == engine.Gone:

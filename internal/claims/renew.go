@@ -144,8 +144,12 @@ func (cl *Claim) early() time.Duration {
 func (m *Machine) renew(now time.Duration, cl *Claim) {
 	want := cl.want(now)
 	// A third of what is left of the last grant at most, or a call that hangs
-	// would be the only one before the claim expires.
+	// would be the only one before the claim expires; and who waits may hold
+	// since, so that a call that hangs must not keep it from being asked.
 	cl.next = now + min(want, cl.granted)/3
+	if cl.phase == Waiting {
+		cl.next = min(cl.next, now+cl.waitTTL/3)
+	}
 	m.schedule(cl)
 	if cl.inflight < attempts || cl.waiter != nil {
 		cl.inflight++
@@ -245,7 +249,7 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 	m.pace(now, cl, s, got.Look)
 	m.endLingering(cl, s, OK, nil)
 	if cl.contention.yes {
-		m.contend(now, cl.contention.heard, cl)
+		m.contend(now, cl)
 	}
 	if m.cfg.Observed && cl.phase.open() {
 		for l := cl.leases; l != nil; l = l.next {
