@@ -79,6 +79,7 @@ func join(t *testing.T, e *linestore.Engine, r engine.Request, state engine.Stat
 func TestAfterARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	d := open(t, path)
+	d.base += time.Hour // as if it had been open so long
 	crashed := d.Engine()
 	first := join(t, crashed, want("held"), engine.Held)
 	r := want("detached")
@@ -97,6 +98,9 @@ func TestAfterARestart(t *testing.T) {
 
 	d = open(t, path)
 	defer func() { _ = d.Close() }()
+	if d.base < time.Hour {
+		t.Errorf("the clock was at an hour, and goes on at %v", d.base)
+	}
 	e := d.Engine()
 	defer e.Close()
 	if c := join(t, e, want("held"), engine.Held); c.Ticket <= first.Ticket {
