@@ -198,7 +198,8 @@ func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 		}
 	}
 	c.step("loaded")
-	r.cell = c.cell(r.name)
+	now := c.cell(r.name)
+	r.cell.Name, r.cell.Now, r.cell.Micros = now.Name, now.Now, now.Micros
 	r.cell.Line, r.cell.Again = r.state.line, again
 	no := change(&r.cell)
 	r.state.line, r.state.touched = r.cell.Line, r.cell.Now

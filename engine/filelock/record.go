@@ -222,7 +222,7 @@ func (r *record) check() error {
 // and clean-up jobs remove anything, and whoever has it open would then hold
 // for himself alone: therefore a change looks if none has for linkedTime, which
 // is shorter than any time between two renewals. (Looking each time would cost
-// a tenth more.)
+// 14 % more.)
 func (r *record) checkLinked(now time.Duration) error {
 	linked, err := r.f.Linked()
 	if err == nil && !linked {

@@ -261,7 +261,9 @@ func TestADeadHolderThatWasToldRefuses(t *testing.T) {
 			dead.die()
 			defer dead.Close()
 			r := exclusive("x")
-			if r.NoWait = true; refused == "another limit" {
+			if refused == "a TryLock" {
+				r.NoWait = true
+			} else {
 				r.Units, r.Limit = 1, 3
 			}
 			mustJoin(t, b, r, engine.Held)

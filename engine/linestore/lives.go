@@ -46,7 +46,8 @@ func (e *Engine) apply(c *Cell, op *operation) (died bool) {
 		return false
 	}
 	l := &c.Line
-	before := line.Line{Last: l.Last, Limit: l.Limit, Places: slices.Clone(l.Places)} // package line works in place
+	c.before = append(c.before[:0], l.Places...) // package line works in place
+	before := line.Line{Last: l.Last, Limit: l.Limit, Places: c.before}
 	var dead map[string]bool
 	for {
 		op.outcome = outcome{now: c.Now}

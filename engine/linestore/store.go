@@ -25,6 +25,8 @@ type Cell struct {
 	// Again: an earlier call of the same change may have been stored, although
 	// the store could not make sure of it.
 	Again bool
+
+	before []line.Place // room for the places as they were: a store that keeps its cells saves a copy's memory
 }
 
 // Store is a store of cells as one client sees it. It is safe for concurrent
