@@ -61,7 +61,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	}
 
 	k.mu.Lock()
-	if w.began > 0 || !k.machine.EnterBehind(&w.Caller) {
+	if !k.machine.EnterBehind(&w.Caller) {
 		k.machine.Enter(k.now(), &w.Caller)
 	}
 	mine := k.carryOutLocked(w)
