@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +15,8 @@ type bounded struct {
 	deadline        time.Time
 
 	once  sync.Once
-	inner context.Context // once Done was asked for
 	stop  context.CancelFunc
+	inner atomic.Pointer[context.Context] // once Done was asked for, or all is over
 }
 
 func withBound(ctx context.Context, d time.Duration) *bounded {
@@ -31,13 +32,22 @@ func (b *bounded) Deadline() (time.Time, bool) { return b.deadline, true }
 
 // Done implements [context.Context].
 func (b *bounded) Done() <-chan struct{} {
-	b.once.Do(func() { b.inner, b.stop = context.WithDeadline(b.Context, b.deadline) })
-	return b.inner.Done()
+	b.once.Do(func() {
+		inner, stop := context.WithDeadline(b.Context, b.deadline)
+		b.stop = stop
+		b.inner.Store(&inner)
+	})
+	return (*b.inner.Load()).Done()
 }
 
-// Err implements [context.Context]. It goes by the clock, so that it is never
-// nil where Done is closed.
+// Err implements [context.Context]. From when Done was asked for it is that of
+// what Done is of: package context panics where a parent is done without an
+// error, and end makes it done before its deadline. Until then it goes by the
+// clock.
 func (b *bounded) Err() error {
+	if inner := b.inner.Load(); inner != nil {
+		return (*inner).Err()
+	}
 	if err := b.Context.Err(); err != nil {
 		return err
 	}
@@ -50,6 +60,9 @@ func (b *bounded) Err() error {
 // end frees what Done made. The call is over then: whoever first asks for Done
 // after it gets the caller's.
 func (b *bounded) end() {
-	b.once.Do(func() { b.inner, b.stop = b.Context, func() {} })
+	b.once.Do(func() {
+		b.stop = func() {}
+		b.inner.Store(&b.Context)
+	})
 	b.stop()
 }

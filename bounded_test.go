@@ -70,3 +70,16 @@ func TestBoundedMakesNothingUntilDone(t *testing.T) {
 		t.Errorf("%v pieces of memory, want one", n)
 	}
 }
+
+// Package context panics, in a goroutine of its own, where a child's parent is
+// done and has no error. A call's own children (a bound of the client library's)
+// often end at the same moment as the call.
+func TestBoundedThatEndedHasAnError(t *testing.T) {
+	b := withBound(t.Context(), time.Minute)
+	done := b.Done()
+	b.end()
+	<-done
+	if err := b.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("done, with the error %v, want %v", err, context.Canceled)
+	}
+}
