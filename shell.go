@@ -42,7 +42,7 @@ type core struct {
 
 const (
 	// releaseBound is the longest that Unlock waits for an engine.
-	releaseBound = 5 * time.Second
+	releaseBound = claims.ReleaseBound
 
 	// closeBound is the longest that Close waits for an engine to give up what is
 	// left; the engine's own Close has a bound of its own. Less than
