@@ -21,7 +21,7 @@ func explain(root disk.Dir, path, record, name string, err error, join bool) err
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%s, or a part of it, was removed while in use: begin again, with a new engine: %w", path, err)
+		err = fmt.Errorf("%s, or a part of it, was removed or moved while in use: begin again, with a new engine: %w", path, err)
 	case disk.IsStranger(err):
 		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", record, err)
 	case disk.IsReadOnly(err):

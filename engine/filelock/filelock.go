@@ -128,7 +128,7 @@ func (s *store) open(path string, o *Options) (err error) {
 		return pathError(path, "clients", err)
 	}
 	undo = append(undo, clients.Close)
-	if s.lives, err = openLives(clients, linestore.NewClient(), clock, most); err != nil {
+	if s.lives, err = openLives(filepath.Join(path, "clients"), clients, linestore.NewClient(), clock, most); err != nil {
 		return err
 	}
 	undo = append(undo, s.lives.close)
