@@ -103,6 +103,9 @@ func (s *store) open(path string, o *Options) (err error) {
 	var undo []func()
 	defer func() {
 		if err != nil {
+			if disk.IsFull(err) && len(undo) > 0 { // the root is open
+				err, _ = noRoom(s.root, path, "one more client", err)
+			}
 			for _, f := range undo {
 				defer f()
 			}

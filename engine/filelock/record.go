@@ -222,10 +222,10 @@ func (r *record) check() error {
 var errMoved = fmt.Errorf("another directory is in its place: %w", fs.ErrNotExist)
 
 // checkLinked says errRemoved if the name does not lead to the file any more,
-// and errMoved if nobody else comes to where it leads. Sweepers
-// remove only what they marked, so that who finds the mark looks. But operators,
-// clean-up jobs and backups remove and move anything, and whoever has it open would then hold
-// for himself alone: therefore a change looks if none has for linkedTime, which
+// and errMoved if nobody else comes to where it leads. Sweepers remove only
+// what they marked, so that who finds the mark looks. But operators and
+// clean-up jobs remove and move anything, and whoever has it open would then
+// hold for himself alone: therefore a change looks if none has for linkedTime, which
 // is shorter than any time between two renewals. (Looking each time would cost
 // 14 % more.)
 func (c *cells) checkLinked(r *record, now time.Duration) error {

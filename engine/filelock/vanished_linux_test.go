@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -284,6 +285,37 @@ func TestNoInodes(t *testing.T) {
 	}
 	if got := renewed(t, a, known); got != engine.Held {
 		t.Errorf("what has its room is %v", got)
+	}
+}
+
+// Where there is no room for a client's own file, New says so, where, and what to
+// do; and leaves nothing behind.
+func TestNewOnFullDisk(t *testing.T) {
+	for what, room := range map[string]struct{ options, says string }{
+		"no room":   {"size=64k,mode=0700", "free some"},
+		"no inodes": {"size=1m,nr_inodes=8,mode=0700", "inode"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := mount(t, room.options, 0)
+			if err := openEngine(t, dir, nil).Close(); err != nil { // what all clients share is there
+				t.Fatal(err)
+			}
+			for i := 0; ; i++ {
+				if os.WriteFile(filepath.Join(dir, "ballast"+strconv.Itoa(i)), make([]byte, 4096), 0o600) != nil {
+					break
+				}
+			}
+			e, err := New(dir, nil)
+			if err == nil {
+				e.Close()
+			}
+			if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), room.says) {
+				t.Errorf("New: %v", err)
+			}
+			if left, _ := os.ReadDir(filepath.Join(dir, "clients")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
 
