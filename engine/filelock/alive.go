@@ -113,7 +113,8 @@ func (v *lives) stayAlive(now time.Duration) {
 		return
 	}
 	v.living.looked = now
-	if linked, err := v.living.file.Linked(); err == nil && !linked { // else it is, for all one knows
+	linked, err := v.living.file.IsAt(v.clients, v.client)
+	if err == nil && !linked || v.clients.IsReplaced(v.path) { // else it is, for all one knows
 		v.revive()
 	}
 }
@@ -132,6 +133,10 @@ func (v *lives) isAlive() error {
 // what they removed from lines is gone, what they did not is not. The caller
 // has v.living.
 func (v *lives) revive() {
+	if v.clients.IsReplaced(v.path) {
+		v.living.err = errMoved
+		return
+	}
 	v.removeClient(v.client) // sockets may be left, whose addresses a new life needs
 	l, err := v.tryLife()
 	if err != nil {

@@ -112,11 +112,12 @@ func (c *cells) transact(ctx context.Context, r *record, change func(*linestore.
 		case disk.IsTooMany(err) && !shed:
 			shed = true
 			c.closeIdle()
-		case disk.IsStranger(err):
+		case disk.IsStranger(err), errors.Is(err, errMoved):
 			if adds, err := c.onNobody(r.name, change); err != nil || !adds {
-				return err // nobody is in line in what is no record
+				return err // nobody is in line in what is no record, or where nobody comes
 			}
-			return c.explain(r.name, err, !ran && !stored)
+			// What was stored where nobody comes has left nothing behind.
+			return c.explain(r.name, err, !ran && !stored || errors.Is(err, errMoved))
 		default:
 			return c.explain(r.name, err, !ran && !stored && c.joins(r.name, change))
 		}
@@ -193,7 +194,7 @@ func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 		// will ever look here again. Before anything is stored: that would hide
 		// the mark from the next who has the file open. A sweeper that died, or
 		// gave up, leaves it linked; it then serves as if it were new.
-		if err := r.checkLinked(0); err != nil {
+		if err := c.checkLinked(r, 0); err != nil {
 			return false, err
 		}
 	}
@@ -219,7 +220,7 @@ func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 		return stored, err
 	}
 	if r.cell.Now-r.looked >= linkedTime {
-		if err := r.checkLinked(r.cell.Now); err != nil {
+		if err := c.checkLinked(r, r.cell.Now); err != nil {
 			return stored, err
 		}
 	}

@@ -103,6 +103,9 @@ func (s *store) open(path string, o *Options) (err error) {
 	var undo []func()
 	defer func() {
 		if err != nil {
+			if disk.IsFull(err) && len(undo) > 0 { // the root is open
+				err, _ = noRoom(s.root, path, "one more client", err)
+			}
 			for _, f := range undo {
 				defer f()
 			}
@@ -128,7 +131,7 @@ func (s *store) open(path string, o *Options) (err error) {
 		return pathError(path, "clients", err)
 	}
 	undo = append(undo, clients.Close)
-	if s.lives, err = openLives(clients, linestore.NewClient(), clock, most); err != nil {
+	if s.lives, err = openLives(filepath.Join(path, "clients"), clients, linestore.NewClient(), clock, most); err != nil {
 		return err
 	}
 	undo = append(undo, s.lives.close)

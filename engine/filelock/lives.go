@@ -15,6 +15,7 @@ import (
 type lives struct {
 	client  string
 	clock   func() time.Duration
+	path    string // of the directory, for people and to find it replaced
 	clients disk.Dir
 	most    share
 
@@ -46,8 +47,8 @@ type lives struct {
 
 // openLives makes this client known. The callbacks are the caller's to fill in
 // before it listens.
-func openLives(clients disk.Dir, client string, clock func() time.Duration, most share) (*lives, error) {
-	v := &lives{client: client, clock: clock, clients: clients, most: most, monitors: map[string]*monitor{}}
+func openLives(path string, clients disk.Dir, client string, clock func() time.Duration, most share) (*lives, error) {
+	v := &lives{client: client, clock: clock, path: path, clients: clients, most: most, monitors: map[string]*monitor{}}
 	v.peers.m = map[string]*peer{}
 	v.ctx, v.stop = context.WithCancel(context.Background())
 	var err error

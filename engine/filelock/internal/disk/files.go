@@ -21,7 +21,7 @@ type File interface {
 	TryShared() (bool, error) // takes it together with others who only look whether its owner lives
 	Unlock()
 
-	Linked() (bool, error) // whether any name still leads to it
+	IsAt(d Dir, name string) (bool, error) // whether that name still leads to it
 	Dup(name string) (*os.File, error)
 	Close()
 }
