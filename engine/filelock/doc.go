@@ -37,15 +37,15 @@
 //
 //	lines/<hash>/<number>   one line: two checksummed slots       record.go, slots.go
 //	floor/<number>          tickets of lines that were removed    floor.go
-//	clients/<client>        its lock is that client's life        alive.go
-//	clients/<client>.d      socket: notes for that client         peers.go
-//	clients/<client>.s      socket: ends with that client         monitors.go
+//	clients/<client>        its lock is that client's life        internal/lives
+//	clients/<client>.d      socket: notes for that client         internal/lives
+//	clients/<client>.s      socket: ends with that client         internal/lives
 //	new/                    records about to be founded           found.go
 //
 // There are two rooms. Type cells keeps lines in files: a change takes the kernel
 // lock, reads, has the line changed, writes the slot that is not the newest,
 // looks whether the file is still the record, and unlocks. That is five system
-// calls; the argument why it can be interrupted anywhere is at type record. Type
+// calls; the argument why it can be interrupted anywhere is at type record. Package
 // lives knows which clients are alive, takes notes to them and hears when one
 // ends. What is done with a line, and who is told, is package linestore's; what
 // differs from system to system is in internal/disk.

@@ -12,6 +12,7 @@ import (
 	"leasehold/engine/linestore"
 
 	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/filelock/internal/lives"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.
@@ -33,17 +34,17 @@ type Options struct {
 // one process or many.
 type Engine struct {
 	*linestore.Engine
-	cells *cells
-	lives *lives
+	store *store
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
 // store is the directory as one client sees it: lines, and who is alive.
 type store struct {
-	root  disk.Dir
-	cells *cells
-	lives *lives
+	client        string
+	root, clients disk.Dir
+	cells         *cells
+	lives         *lives.Lives
 
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // goroutines
@@ -75,17 +76,15 @@ func New(dir string, o *Options) (*Engine, error) {
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	poll := pollEvery
-	if wakes {
+	if lives.Wakes {
 		poll = 0
 	}
-	e := &Engine{linestore.New(s.lives.client, s, &linestore.Options{Poll: poll}), s.cells, s.lives}
+	e := &Engine{linestore.New(s.client, s, &linestore.Options{Poll: poll}), s}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
-	s.lives.got, s.lives.lost = e.Post, e.PostAll
-	s.lives.ended = func(name string) { _ = e.Look(ctx, name) } // its error is one of the next Renew too
-	s.lives.listen(s.lives.living.life)
+	s.lives.Listen(e.Post, e.PostAll, func(name string) { _ = e.Look(ctx, name) }) // its error is one of the next Renew too
 	if o.hook == nil {
-		s.tasks.Go(func() { s.cells.sweepLoop(ctx, s.lives.sweep) })
+		s.tasks.Go(func() { s.cells.sweepLoop(ctx, s.lives.Sweep) })
 	}
 	return e, nil
 }
@@ -123,18 +122,18 @@ func (s *store) open(path string, o *Options) (err error) {
 		return err
 	}
 	undo = append(undo, func() { s.cells.close(context.Background()) })
-	clients, err := s.root.MakeSub("clients")
-	if err != nil {
+	if s.clients, err = s.root.MakeSub("clients"); err != nil {
 		return pathError(path, "clients", err)
 	}
-	undo = append(undo, clients.Close)
-	if s.lives, err = openLives(clients, linestore.NewClient(), clock, most); err != nil {
+	undo = append(undo, s.clients.Close)
+	s.client = linestore.NewClient()
+	if s.lives, err = lives.New(s.clients, s.client, clock, most.lives); err != nil {
 		return err
 	}
-	undo = append(undo, s.lives.close)
+	undo = append(undo, s.lives.Close)
 
 	c := s.cells
-	c.owner, c.dead, c.shed, c.clock = s.lives.client, s.lives.dead, s.lives.shed, clock
+	c.owner, c.dead, c.shed, c.clock = s.client, s.lives.Dead, s.lives.Shed, clock
 	c.boot = func() [16]byte { return boot }
 	if o.boot != nil {
 		c.boot = func() [16]byte { return o.boot(boot) }
@@ -159,12 +158,12 @@ func (s *store) Guarantees() engine.Guarantees {
 
 // Change implements [linestore.Store].
 func (s *store) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
-	if err := s.lives.isAlive(); err != nil {
+	if err := s.lives.IsAlive(); err != nil {
 		return s.cells.explain(name, err, s.cells.joins(name, change))
 	}
 	now, err := s.cells.change(ctx, name, change)
 	if err == nil {
-		s.lives.stayAlive(now)
+		s.lives.StayAlive(now)
 		s.cells.step("sending")
 	}
 	return err
@@ -181,13 +180,13 @@ func (s *store) Cells(ctx context.Context, prefix, after string) ([]linestore.Ce
 }
 
 // Tell implements [linestore.Store].
-func (s *store) Tell(client string, note engine.Claim) { s.lives.tell(client, &note) }
+func (s *store) Tell(client string, note engine.Claim) { s.lives.Tell(client, &note) }
 
 // Dead implements [linestore.Lives].
-func (s *store) Dead(client string) bool { return s.lives.dead(client) }
+func (s *store) Dead(client string) bool { return s.lives.Dead(client) }
 
 // Await implements [linestore.Lives].
-func (s *store) Await(client, name string, until time.Duration) { s.lives.await(client, name, until) }
+func (s *store) Await(client, name string, until time.Duration) { s.lives.Await(client, name, until) }
 
 // closeTime bounds how long Close removes the names that this client used last.
 const closeTime = time.Second
@@ -198,11 +197,11 @@ const closeTime = time.Second
 func (s *store) Close() error {
 	s.stop()
 	s.tasks.Wait()
-	s.lives.close()
+	s.lives.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	s.cells.close(ctx)
-	s.lives.clients.Close()
+	s.clients.Close()
 	s.root.Close()
 	return nil
 }

@@ -165,16 +165,16 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	before := openEngine(t, dir, nil)
 	mustLeave(t, before, mustJoin(t, before, exclusive("x"), engine.Held), engine.Held)
 	ahead := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
-	r := newRecord(before.cells.lines, "x", fileName("x"))
+	r := newRecord(before.store.cells.lines, "x", fileName("x"))
 	if err := r.find(); err != nil {
 		t.Fatal(err)
 	}
 	defer r.shut()
-	r.state = state{boot: before.cells.boot(), name: "x"}
+	r.state = state{boot: before.store.cells.boot(), name: "x"}
 	r.state.line.Last = ahead
 	r.out = appendState(append(r.out[:0], blankHead[:]...), &r.state)
 	seal(r.out, 1000)
-	if err := before.cells.store(r, 1000); err != nil {
+	if err := before.store.cells.store(r, 1000); err != nil {
 		t.Fatal(err)
 	}
 	after := openEngine(t, dir, rebooted())
@@ -184,8 +184,8 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	}
 	// The floor carries it over the end of the record, for every name.
 	mustLeave(t, after, c, engine.Held)
-	after.cells.idle = 1
-	if _, err := after.cells.sweep(t.Context(), ""); err != nil {
+	after.store.cells.idle = 1
+	if _, err := after.store.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := os.ReadDir(filepath.Join(dir, "lines")); len(files) > 0 {
@@ -237,12 +237,12 @@ func TestNastyNames(t *testing.T) {
 func TestManyNamesAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
-	many := 3 * a.cells.most
+	many := 3 * a.store.cells.most
 	var cs []engine.Claim
 	for i := range many {
 		cs = append(cs, mustJoin(t, a, exclusive(fmt.Sprint("name ", i)), engine.Held))
 	}
-	if n := len(a.cells.records); n > a.cells.most {
+	if n := len(a.store.cells.records); n > a.store.cells.most {
 		t.Errorf("%d records are open", n)
 	}
 	var rs []engine.Renewal
@@ -331,7 +331,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	files, _ := os.ReadDir(filepath.Join(dir, "clients"))
 	for _, f := range files {
-		if !strings.HasPrefix(f.Name(), b.lives.client) {
+		if !strings.HasPrefix(f.Name(), b.store.client) {
 			t.Errorf("%s is left", f.Name())
 		}
 	}

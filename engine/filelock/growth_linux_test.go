@@ -38,7 +38,7 @@ func TestNamesUsedOncePileUp(t *testing.T) {
 			most = max(most, recordsIn(t, dir))
 		}
 	}
-	if most > maxSpent+2*e.cells.most {
+	if most > maxSpent+2*e.store.cells.most {
 		t.Errorf("%d names that nobody uses are still there", most)
 	}
 	// What others wait for is not swept away.
@@ -81,8 +81,8 @@ func TestAskingForANameMakesIt(t *testing.T) {
 func TestSweepFallsBehind(t *testing.T) {
 	dir := t.TempDir()
 	dead := &client{Engine: openEngine(t, dir, quiet())}
-	now := dead.cells.clock
-	dead.cells.clock = func() time.Duration { return now() - 2*time.Minute } // so long ago
+	now := dead.store.cells.clock
+	dead.store.cells.clock = func() time.Duration { return now() - 2*time.Minute } // so long ago
 	const many = 2500
 	last := uint64(0)
 	for i := range many {

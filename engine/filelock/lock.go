@@ -60,13 +60,6 @@ func (c *cells) lock(ctx context.Context, r *record) error {
 	}
 }
 
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
 // replace adds the next number.
 func (c *cells) replace(r *record) error {
 	c.step("replacing")

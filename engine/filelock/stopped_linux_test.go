@@ -237,12 +237,12 @@ func (s *scene) nobody() {
 	}
 	s.victim.signal(unix.SIGKILL)
 	_, _ = s.victim.cmd.Process.Wait()
-	if err := errors.Join(s.b.cells.sweepFresh(context.Background()), s.b.lives.sweep(context.Background())); err != nil {
+	if err := errors.Join(s.b.store.cells.sweepFresh(context.Background()), s.b.store.lives.Sweep(context.Background())); err != nil {
 		s.t.Error(err)
 	}
 	left, _ := os.ReadDir(filepath.Join(s.dir, "new"))
 	for _, d := range left {
-		if client, _, _ := strings.Cut(d.Name(), "."); client != s.b.lives.client && client != s.c.lives.client {
+		if client, _, _ := strings.Cut(d.Name(), "."); client != s.b.store.client && client != s.c.store.client {
 			s.t.Errorf("an unfinished record is left: %v", d)
 		}
 	}
@@ -315,7 +315,7 @@ func (s *scene) sweptClean() {
 	}
 	defer e.Close()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it sweeps by itself as well, and one keeps the other out
-		if _, err := e.cells.sweep(context.Background(), ""); err != nil {
+		if _, err := e.store.cells.sweep(context.Background(), ""); err != nil {
 			s.t.Error(err)
 		}
 		left, _ := os.ReadDir(filepath.Join(s.dir, "lines"))
@@ -398,7 +398,7 @@ func TestSweepSparesTheStopped(t *testing.T) {
 			}
 			s.leave(s.b, first)
 			e := openEngine(t, s.dir, &Options{patience: brief, idle: 1, hook: func(string) {}})
-			if _, err := e.cells.sweep(t.Context(), ""); err != nil {
+			if _, err := e.store.cells.sweep(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 			s.victim.signal(unix.SIGCONT)
@@ -421,7 +421,7 @@ func TestReplacedNumbersGo(t *testing.T) {
 		addNumber(t, a, "x")
 	}
 	mustJoin(t, b, exclusive("x"), engine.Waiting)
-	if _, err := b.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := b.store.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if path := recordFile(t, dir, "x"); filepath.Base(path) != "4" {

@@ -22,14 +22,14 @@ import (
 func sweeper(t *testing.T, dir string) *Engine {
 	t.Helper()
 	e := openEngine(t, dir, quiet())
-	e.cells.idle = 1
+	e.store.cells.idle = 1
 	return e
 }
 
 func sweepAll(t *testing.T, e *Engine) {
 	t.Helper()
 	time.Sleep(time.Microsecond) // by any clock it is later now
-	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := e.store.cells.sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -38,8 +38,8 @@ func sweepAll(t *testing.T, e *Engine) {
 // leads to its files: what it finds out, it finds by what stands in them.
 func freeze(es ...*Engine) {
 	for _, e := range es {
-		now := e.cells.clock()
-		e.cells.clock = func() time.Duration { return now }
+		now := e.store.cells.clock()
+		e.store.cells.clock = func() time.Duration { return now }
 	}
 }
 
@@ -47,12 +47,12 @@ func freeze(es ...*Engine) {
 // held by one that is stopped.
 func addNumber(t *testing.T, e *Engine, name string) {
 	t.Helper()
-	r := newRecord(e.cells.lines, name, fileName(name))
+	r := newRecord(e.store.cells.lines, name, fileName(name))
 	if err := r.find(); err != nil {
 		t.Fatal(err)
 	}
 	defer r.shut()
-	if err := e.cells.replace(r); err != nil {
+	if err := e.store.cells.replace(r); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,8 +82,8 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		e := sweeper(t, dir)
 		sweepAll(t, e)
 		mustJoin(t, e, exclusive("x"), engine.Waiting)
-		later := e.cells.clock
-		e.cells.clock = func() time.Duration { return later() + 2*time.Hour }
+		later := e.store.cells.clock
+		e.store.cells.clock = func() time.Duration { return later() + 2*time.Hour }
 		mustJoin(t, e, exclusive("x"), engine.Held)
 	})
 	t.Run("a lower number that the record is read from", func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 			dir := t.TempDir()
 			a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
 			mustLeave(t, a, mustJoin(t, a, exclusive("x"), engine.Held), engine.Held)
-			stuck := newRecord(a.cells.lines, "x", fileName("x"))
+			stuck := newRecord(a.store.cells.lines, "x", fileName("x"))
 			if err := stuck.find(); err != nil {
 				t.Fatal(err)
 			}
@@ -135,10 +135,10 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		c := mustJoin(t, e, exclusive("x"), engine.Held)
 		mustLeave(t, e, c, engine.Held)
 		time.Sleep(time.Microsecond)
-		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket-1, 1); err != nil || gone || recordsIn(t, dir) != 1 {
+		if gone, err := e.store.cells.removeRecord(fileName("x"), c.Ticket-1, 1); err != nil || gone || recordsIn(t, dir) != 1 {
 			t.Errorf("with the floor below its last ticket it is gone: %v, %v", gone, err)
 		}
-		if gone, err := e.cells.removeRecord(fileName("x"), c.Ticket, 1); err != nil || !gone || recordsIn(t, dir) != 0 {
+		if gone, err := e.store.cells.removeRecord(fileName("x"), c.Ticket, 1); err != nil || !gone || recordsIn(t, dir) != 0 {
 			t.Errorf("with the floor at its last ticket it is gone: %v, %v", gone, err)
 		}
 	})
@@ -146,7 +146,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 		dir := t.TempDir()
 		a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
 		mustJoin(t, a, exclusive("x"), engine.Held)
-		if gone, err := e.cells.removeRecord(fileName("x"), engine.MaxTicket, 1); err != nil || gone {
+		if gone, err := e.store.cells.removeRecord(fileName("x"), engine.MaxTicket, 1); err != nil || gone {
 			t.Errorf("a record in use is gone: %v, %v", gone, err)
 		}
 		mustJoin(t, e, exclusive("x"), engine.Waiting)
@@ -186,10 +186,10 @@ func TestTheFloorFalls(t *testing.T) {
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	high := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
 	for i, last := range []uint64{high, high - 5, 1, 0} {
-		if err := []*Engine{a, b}[i%2].cells.raiseFloor(t.Context(), last); err != nil {
+		if err := []*Engine{a, b}[i%2].store.cells.raiseFloor(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := a.cells.readFloor(); err != nil || got != high {
+		if got, err := a.store.cells.readFloor(); err != nil || got != high {
 			t.Fatalf("raised to %d and then to %d it is %d, %v", high, last, got, err)
 		}
 	}
@@ -272,19 +272,7 @@ func TestADeadHolderThatWasToldRefuses(t *testing.T) {
 }
 
 // What Watch hears of an eviction by another client says that it was one.
-func TestANoteLosesWhatItSays(t *testing.T) {
-	for state := engine.Unknown; state <= engine.Gone; state++ {
-		for flags := range 4 {
-			c := engine.Claim{Name: "a name", ID: engine.NewID(), Ticket: engine.MaxTicket, Units: 3, Limit: engine.Max,
-				State: state, Contended: flags&1 != 0, Evicted: flags&2 != 0}
-			if got, ok := parseNote(appendNote(nil, &c)); !ok || fmt.Sprintf("%+v %s", got, got.ID.Secret()) != fmt.Sprintf("%+v %s", c, c.ID.Secret()) {
-				t.Errorf("%+v arrives as %+v", c, got)
-			}
-		}
-	}
-	if !wakes {
-		return
-	}
+func TestAnEvictionIsNotSaidToBeOne(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	ctx, cancel := context.WithCancel(t.Context())

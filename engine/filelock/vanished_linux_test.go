@@ -57,8 +57,8 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range []*Engine{a, b} {
-				now := e.cells.clock()
-				e.cells.clock = func() time.Duration { return now + linkedTime }
+				now := e.store.cells.clock()
+				e.store.cells.clock = func() time.Duration { return now + linkedTime }
 			}
 			if got := renewed(t, a, held); got != engine.Gone {
 				t.Errorf("the holder of what was removed is %v", got)
@@ -87,8 +87,8 @@ func TestRemovedRecordServesOn(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "lines", fileName("x"))); err != nil {
 		t.Fatal(err)
 	}
-	now := a.cells.clock()
-	a.cells.clock = func() time.Duration { return now + linkedTime } // not a moment later
+	now := a.store.cells.clock()
+	a.store.cells.clock = func() time.Duration { return now + linkedTime } // not a moment later
 	first := mustJoin(t, a, exclusive("x"), engine.Held)
 	second := mustJoin(t, b, exclusive("x"), engine.Waiting)
 	mustLeave(t, a, first, engine.Held)
@@ -104,7 +104,7 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 		"the file": func(dir, client string) error { return os.Remove(filepath.Join(dir, "clients", client)) },
 		"all of its files": func(dir, client string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "clients", client)),
-				os.Remove(filepath.Join(dir, "clients", client+notesSuffix)), os.Remove(filepath.Join(dir, "clients", client+lifeSuffix)))
+				os.Remove(filepath.Join(dir, "clients", client+".d")), os.Remove(filepath.Join(dir, "clients", client+".s")))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -112,11 +112,11 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 			a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
 			held := mustJoin(t, b, exclusive("x"), engine.Held)
 			lost := mustJoin(t, a, exclusive("x"), engine.Waiting)
-			if err := remove(dir, a.lives.client); err != nil {
+			if err := remove(dir, a.store.client); err != nil {
 				t.Fatal(err)
 			}
-			now := a.cells.clock()
-			a.cells.clock = func() time.Duration { return now + linkedTime }
+			now := a.store.cells.clock()
+			a.store.cells.clock = func() time.Duration { return now + linkedTime }
 			_ = renewed(t, a, lost) // whatever it says
 			again := mustJoin(t, a, exclusive("x"), engine.Waiting)
 			behind := mustJoin(t, b, exclusive("x"), engine.Waiting)
@@ -160,7 +160,7 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 			}
 			files, _ := os.ReadDir(filepath.Join(dir, "clients"))
 			for _, f := range files {
-				if !strings.HasPrefix(f.Name(), b.lives.client) {
+				if !strings.HasPrefix(f.Name(), b.store.client) {
 					t.Errorf("%s is left", f.Name())
 				}
 			}
@@ -176,8 +176,8 @@ func TestDirectoryIsRemovedInUse(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	now := a.cells.clock()
-	a.cells.clock = func() time.Duration { return now + linkedTime }
+	now := a.store.cells.clock()
+	a.store.cells.clock = func() time.Duration { return now + linkedTime }
 	var err error
 	for range 2 { // it may be noticed after the first
 		_, err = a.Join(t.Context(), exclusive("x"))
