@@ -76,7 +76,7 @@ func (w *world) count(t testing.TB) int {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if _, err := e.store.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := e.store.cells.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Join(w.dir, "lines"))

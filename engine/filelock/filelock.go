@@ -1,7 +1,6 @@
 package filelock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/linestore"
 
+	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/disk"
 	"leasehold/engine/filelock/internal/lives"
 )
@@ -42,8 +42,11 @@ var _ engine.Engine = (*Engine)(nil)
 // store is the directory as one client sees it: lines, and who is alive.
 type store struct {
 	client        string
+	path          string // of root, for people
 	root, clients disk.Dir
-	cells         *cells
+	clock         func() time.Duration // of deadlines
+	step          func(string)
+	cells         *cells.Cells
 	lives         *lives.Lives
 
 	stop  context.CancelFunc
@@ -84,7 +87,7 @@ func New(dir string, o *Options) (*Engine, error) {
 	ctx, s.stop = context.WithCancel(context.Background())
 	s.lives.Listen(e.Post, e.PostAll, func(name string) { _ = e.Look(ctx, name) }) // its error is one of the next Renew too
 	if o.hook == nil {
-		s.tasks.Go(func() { s.cells.sweepLoop(ctx, s.lives.Sweep) })
+		s.tasks.Go(func() { s.cells.SweepLoop(ctx, s.lives.Sweep) })
 	}
 	return e, nil
 }
@@ -117,31 +120,39 @@ func (s *store) open(path string, o *Options) (err error) {
 			return err
 		}
 	}
+	s.path, s.client, s.clock, s.step = path, linestore.NewClient(), clock, func(string) {}
+	if o.hook != nil {
+		s.step = o.hook
+	}
 	most := shareOf(disk.Limit())
-	if s.cells, err = openCells(s.root, path, most.records); err != nil {
+	if s.cells, err = cells.Open(s.root, path, &cells.Options{
+		Owner: s.client,
+		Most:  most.records,
+		Boot: func() [16]byte {
+			if o.boot != nil {
+				return o.boot(boot)
+			}
+			return boot
+		},
+		Clock:    func() time.Duration { return s.clock() },
+		Dead:     s.Dead,
+		Shed:     func() { s.lives.Shed() },
+		Explain:  s.explain,
+		Idle:     o.idle,
+		Patience: o.patience,
+		Step:     s.step,
+	}); err != nil {
 		return err
 	}
-	undo = append(undo, func() { s.cells.close(context.Background()) })
+	undo = append(undo, func() { s.cells.Close(context.Background()) })
 	if s.clients, err = s.root.MakeSub("clients"); err != nil {
 		return pathError(path, "clients", err)
 	}
 	undo = append(undo, s.clients.Close)
-	s.client = linestore.NewClient()
 	if s.lives, err = lives.New(s.clients, s.client, clock, most.lives); err != nil {
 		return err
 	}
 	undo = append(undo, s.lives.Close)
-
-	c := s.cells
-	c.owner, c.dead, c.shed, c.clock = s.client, s.lives.Dead, s.lives.Shed, clock
-	c.boot = func() [16]byte { return boot }
-	if o.boot != nil {
-		c.boot = func() [16]byte { return o.boot(boot) }
-	}
-	if o.hook != nil {
-		c.step = o.hook
-	}
-	c.idle, c.patience = cmp.Or(o.idle, idleTime), cmp.Or(o.patience, patience)
 	return reserve(s.root)
 }
 
@@ -159,24 +170,24 @@ func (s *store) Guarantees() engine.Guarantees {
 // Change implements [linestore.Store].
 func (s *store) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
 	if err := s.lives.IsAlive(); err != nil {
-		return s.cells.explain(name, err, s.cells.joins(name, change))
+		return s.explain(name, err, s.cells.Joins(name, change))
 	}
-	now, err := s.cells.change(ctx, name, change)
+	now, err := s.cells.Change(ctx, name, change)
 	if err == nil {
 		s.lives.StayAlive(now)
-		s.cells.step("sending")
+		s.step("sending")
 	}
 	return err
 }
 
 // Read implements [linestore.Store].
 func (s *store) Read(_ context.Context, name string) (linestore.Cell, error) {
-	return s.cells.read(name)
+	return s.cells.Read(name)
 }
 
 // Cells implements [linestore.Store].
 func (s *store) Cells(ctx context.Context, prefix, after string) ([]linestore.Cell, string, error) {
-	return s.cells.list(ctx, prefix, after)
+	return s.cells.List(ctx, prefix, after)
 }
 
 // Tell implements [linestore.Store].
@@ -200,7 +211,7 @@ func (s *store) Close() error {
 	s.lives.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	s.cells.close(ctx)
+	s.cells.Close(ctx)
 	s.clients.Close()
 	s.root.Close()
 	return nil

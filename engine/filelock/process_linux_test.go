@@ -154,7 +154,7 @@ func clientRole(args []string) error {
 				c = cs[0]
 			}
 		case "sweep":
-			if _, err = e.store.cells.sweep(ctx, ""); err == nil {
+			if _, err = e.store.cells.Sweep(ctx, ""); err == nil {
 				err = e.store.lives.Sweep(ctx)
 			}
 		}

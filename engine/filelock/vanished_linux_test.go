@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/cells"
 )
 
 func renewed(t *testing.T, e *Engine, c engine.Claim) engine.State {
@@ -26,22 +28,25 @@ func renewed(t *testing.T, e *Engine, c engine.Claim) engine.State {
 	return cs[0].State
 }
 
+// linkedTime is after how long what is in use is looked for again.
+const linkedTime = 100 * time.Millisecond
+
 // An operator, or a clean-up job, removes records that are in use. Whoever
 // holds in one learns it by renewing; whoever waits does too; who comes
 // meanwhile must not join what is removed.
 func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 	for what, remove := range map[string]func(dir, name string) error{
-		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines", fileName(name))) },
-		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, "lines", fileName(name), "1")) },
+		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, cells.Path(name))) },
+		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, cells.Path(name), "1")) },
 		"all lines":  func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines")) },
 		"all of it":  func(dir, name string) error { return os.RemoveAll(dir) },
 		"and another in its place": func(dir, name string) error {
-			path := filepath.Join(dir, "lines", fileName(name))
+			path := filepath.Join(dir, cells.Path(name))
 			was, err := os.ReadFile(filepath.Join(path, "1"))
 			return errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "1"), was[:100], 0o600))
 		},
 		"and a symbolic link": func(dir, name string) error {
-			path := filepath.Join(dir, "lines", fileName(name))
+			path := filepath.Join(dir, cells.Path(name))
 			return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere", path))
 		},
 	} {
@@ -57,8 +62,8 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range []*Engine{a, b} {
-				now := e.store.cells.clock()
-				e.store.cells.clock = func() time.Duration { return now + linkedTime }
+				now := e.store.clock()
+				e.store.clock = func() time.Duration { return now + linkedTime }
 			}
 			if got := renewed(t, a, held); got != engine.Gone {
 				t.Errorf("the holder of what was removed is %v", got)
@@ -84,11 +89,11 @@ func TestRemovedRecordServesOn(t *testing.T) {
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	c := mustJoin(t, a, exclusive("x"), engine.Held)
 	mustLeave(t, a, c, engine.Held)
-	if err := os.RemoveAll(filepath.Join(dir, "lines", fileName("x"))); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, cells.Path("x"))); err != nil {
 		t.Fatal(err)
 	}
-	now := a.store.cells.clock()
-	a.store.cells.clock = func() time.Duration { return now + linkedTime } // not a moment later
+	now := a.store.clock()
+	a.store.clock = func() time.Duration { return now + linkedTime } // not a moment later
 	first := mustJoin(t, a, exclusive("x"), engine.Held)
 	second := mustJoin(t, b, exclusive("x"), engine.Waiting)
 	mustLeave(t, a, first, engine.Held)
@@ -109,14 +114,14 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
-			a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
+			a, b := openEngine(t, dir, quiet()), openEngine(t, dir, nil)
 			held := mustJoin(t, b, exclusive("x"), engine.Held)
 			lost := mustJoin(t, a, exclusive("x"), engine.Waiting)
 			if err := remove(dir, a.store.client); err != nil {
 				t.Fatal(err)
 			}
-			now := a.store.cells.clock()
-			a.store.cells.clock = func() time.Duration { return now + linkedTime }
+			now := a.store.clock()
+			a.store.clock = func() time.Duration { return now + linkedTime }
 			_ = renewed(t, a, lost) // whatever it says
 			again := mustJoin(t, a, exclusive("x"), engine.Waiting)
 			behind := mustJoin(t, b, exclusive("x"), engine.Waiting)
@@ -176,8 +181,8 @@ func TestDirectoryIsRemovedInUse(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	now := a.store.cells.clock()
-	a.store.cells.clock = func() time.Duration { return now + linkedTime }
+	now := a.store.clock()
+	a.store.clock = func() time.Duration { return now + linkedTime }
 	var err error
 	for range 2 { // it may be noticed after the first
 		_, err = a.Join(t.Context(), exclusive("x"))
@@ -192,7 +197,7 @@ func TestDirectoryIsRemovedInUse(t *testing.T) {
 
 // What stands where a record belongs, and is none, is refused by name.
 func TestWhatCannotGetBetterIsRetried(t *testing.T) {
-	place := func(dir string) string { return filepath.Join(dir, "lines", fileName("x")) }
+	place := func(dir string) string { return filepath.Join(dir, cells.Path("x")) }
 	for what, put := range map[string]func(path string) error{
 		"a symbolic link":            func(path string) error { return os.Symlink("/tmp", path) },
 		"a dangling symbolic link":   func(path string) error { return os.Symlink("/nowhere", path) },
@@ -287,7 +292,7 @@ func barredRole(args []string) error {
 	if _, err := e.Renew(ctx, []engine.Renewal{{Name: "known", ID: c.ID, Want: time.Minute}}); err != nil {
 		return err
 	}
-	if err := os.Chmod(filepath.Join(dir, "lines", fileName("known"), "1"), 0); err != nil {
+	if err := os.Chmod(filepath.Join(dir, cells.Path("known"), "1"), 0); err != nil {
 		return err
 	}
 	e2, err := New(dir, nil)

@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ type record struct {
 	state  state
 	cell   linestore.Cell // what is changed
 
-	// Under Engine.mu.
+	// Under Cells.mu.
 	users int    // who hold or wait for the turn
 	works bool   // one of them is between begin and end
 	used  uint64 // when the last of them was done, in uses of the engine
@@ -75,6 +76,9 @@ func fileName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
+
+// Path is where the record of a name is, below the directory of all.
+func Path(name string) string { return filepath.Join("lines", fileName(name)) }
 
 func newRecord(in disk.Dir, name, file string) *record {
 	return &record{name: name, file: file, in: in, turn: make(chan struct{}, 1)}
