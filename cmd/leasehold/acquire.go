@@ -42,10 +42,12 @@ arguments can be read by every user of the machine.`,
 			if a.nobodyReads() {
 				return usageError("standard output is closed or %s: nobody would have the handle, and %s would be held until its TTL has passed", os.DevNull, quoteName(o.Name))
 			}
-			if _, err := a.nested(cmd.Context(), o); err != nil {
-				return err
-			}
-			return a.acquire(cmd.Context(), o)
+			return untilAsked(cmd.Context(), func(ctx context.Context) error {
+				if _, err := a.nested(ctx, o); err != nil {
+					return err
+				}
+				return a.acquire(ctx, o)
+			})
 		},
 	}
 	claimFlags(cmd, o, &nonblock)
@@ -53,8 +55,6 @@ arguments can be read by every user of the machine.`,
 }
 
 func (a *app) acquire(ctx context.Context, o *order) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // a handle that nobody reads is an error to act on
 	notice := &engineNotice{app: a, name: o.Name}
 	defer notice.close()

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -136,17 +134,16 @@ func newClient(eng engine.Engine, o leasehold.Options) (*leasehold.Client, error
 	return locks, nil
 }
 
-// inspect runs f with a client, under a context that ends at the first signal
-// that asks to.
+// inspect runs f with a client, until a signal asks to end.
 func (a *app) inspect(cmd *cobra.Command, f func(context.Context, *leasehold.Client) error) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	locks, err := a.open(ctx, leasehold.Options{})
-	if err != nil {
-		return err
-	}
-	defer locks.Close()
-	return f(ctx, locks)
+	return untilAsked(cmd.Context(), func(ctx context.Context) error {
+		locks, err := a.open(ctx, leasehold.Options{})
+		if err != nil {
+			return err
+		}
+		defer locks.Close()
+		return f(ctx, locks)
+	})
 }
 
 // say writes one sentence to stderr. What comes from others (names, owners)

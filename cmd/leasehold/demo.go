@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,9 +40,7 @@ chosen engine. Ids drawn twice are counted.`,
 			case d.length < 100*time.Millisecond || d.length > time.Hour:
 				return usageError("--for %v is outside 100ms to 1h", d.length)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return a.demo(ctx, d)
+			return untilAsked(cmd.Context(), func(ctx context.Context) error { return a.demo(ctx, d) })
 		},
 	}
 	cmd.Flags().IntVar(&d.procs, "procs", 4, "how many processes draw")

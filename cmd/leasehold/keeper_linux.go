@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -74,10 +73,6 @@ type remoteFront struct {
 	group  atomic.Pointer[group] // once the command runs
 }
 
-// asking are the signals that ask a process to end. Those that were ignored
-// when leasehold was started (nohup) stay ignored, here and in the command.
-var asking = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
-
 // others can reach the keeper because it is in the command's group. They are
 // for the command, but until it runs the terminal may stop the keeper.
 var others = []os.Signal{
@@ -85,14 +80,9 @@ var others = []os.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM,
 }
 
-func catch(c chan<- os.Signal, sigs []os.Signal) {
-	sigs = slices.DeleteFunc(slices.Clone(sigs), signal.Ignored)
-	if len(sigs) > 0 {
-		signal.Notify(c, sigs...)
-	}
-}
-
-// listen passes on what the front sends, and hears its end.
+// listen passes on what the front sends, and hears its end. The size of the
+// terminal means nothing to a command that does not run yet, and whatever else
+// comes before that ends the waiting.
 func (f *remoteFront) listen() {
 	f.caught = make(chan os.Signal, 16)
 	catch(f.caught, append(slices.Clone(asking), syscall.SIGPIPE)) // nobody may read our words
@@ -108,7 +98,8 @@ func (f *remoteFront) listen() {
 			if err != nil {
 				return
 			}
-			if m.Signal != 0 {
+			resized := m.Signal == syscall.SIGWINCH
+			if m.Signal != 0 && (!resized || f.group.Load() != nil) {
 				f.pass(m.Signal)
 			}
 		}

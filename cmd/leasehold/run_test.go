@@ -342,19 +342,35 @@ func TestSignalsWhileWaiting(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "busy", "--", "sleep", "60")
 	p.held("busy")
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		t.Run(sig.String(), func(t *testing.T) {
-			x := p.start("run", "busy", "--", "echo", "ran")
-			until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 2 })
-			x.Process.Signal(sig)
-			if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 {
-				t.Errorf("exit code %d, printed %q", code, x.out.String())
-			}
-			if n := len(p.line("busy").Claims); n != 1 {
-				t.Errorf("%d claims in line", n)
-			}
-		})
+	for name, args := range map[string][]string{
+		"run":     {"run", "busy", "--", "echo", "ran"},
+		"acquire": {"acquire", "busy"},
+	} {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+			t.Run(name+" "+sig.String(), func(t *testing.T) {
+				x := p.start(args...)
+				until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 2 })
+				x.Process.Signal(sig)
+				if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 || x.err.Len() > 0 {
+					t.Errorf("exit code %d, printed %q and %q", code, x.out.String(), x.err.String())
+				}
+				if n := len(p.line("busy").Claims); n != 1 {
+					t.Errorf("%d claims in line", n)
+				}
+			})
+		}
 	}
+	t.Run("a window that is resized ends nothing", func(t *testing.T) {
+		holder := p.start("run", "resized", "--", "sleep", "60")
+		p.held("resized")
+		x := p.start("run", "resized", "--", "echo", "ran")
+		until(t, "it waits", func() bool { return len(p.line("resized").Claims) == 2 })
+		x.Process.Signal(syscall.SIGWINCH)
+		holder.Process.Signal(syscall.SIGTERM)
+		if code := x.wait(t); code != 0 || x.out.String() != "ran\n" {
+			t.Errorf("exit code %d, printed %q", code, x.out.String())
+		}
+	})
 	t.Run("killed", func(t *testing.T) {
 		x := p.start("run", "busy", "--", "echo", "ran")
 		until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 2 })

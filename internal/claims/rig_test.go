@@ -84,6 +84,36 @@ func (r *rig) none(a Act) {
 	}
 }
 
+// count is how many outputs of that kind were not looked at yet.
+func (r *rig) count(a Act) (n int) {
+	r.gather()
+	for _, o := range r.outs {
+		if o.Act == a {
+			n++
+		}
+	}
+	return n
+}
+
+// proven answers a Renew that began at s.
+func (r *rig) proven(o Output, s time.Duration, got engine.Claim) {
+	r.Renewed(r.now, s, []engine.Renewal{{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want}}, []engine.Claim{got}, nil)
+}
+
+// unproven has a Renew that began at s fail.
+func (r *rig) unproven(o Output, s time.Duration) {
+	r.Renewed(r.now, s, []engine.Renewal{{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want}}, nil, errCut)
+}
+
+// note is what the engine tells of a claim.
+func (r *rig) note(cl *Claim, state engine.State, change ...func(*engine.Claim)) {
+	got := r.answer(cl, state, cl.Ticket(), 0)
+	for _, f := range change {
+		f(&got)
+	}
+	r.Note(r.now, got)
+}
+
 func (r *rig) acts() (s []string) {
 	for _, o := range r.outs {
 		s = append(s, o.Act.String())
@@ -155,6 +185,8 @@ func (r *rig) left(state engine.State, change ...func(*engine.Claim)) {
 	}
 	r.Left(r.now, []engine.Claim{{Name: cl.Name(), ID: cl.ID()}}, got, err)
 }
+
+func contended(c *engine.Claim) { c.Contended = true }
 
 func evicted(c *engine.Claim) { c.State, c.Evicted = engine.Gone, true }
 
