@@ -224,20 +224,15 @@ func (k *core) close() error {
 	todo := k.outputsLocked(nil)
 	k.unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
-	defer cancel()
-	var errs []error
-	for batch := range slices.Chunk(todo.renews.asked, claims.MaxBatch) {
-		if _, err := k.eng.Renew(ctx, batch); err != nil {
-			errs = append(errs, fmt.Errorf("leasehold: close: %w (MinHold may end early): %w", ErrUnknown, err))
-			break
-		}
-	}
-	for batch := range slices.Chunk(todo.leaves, claims.MaxBatch) {
-		if _, err := k.eng.Leave(ctx, batch); err != nil {
-			errs = append(errs, fmt.Errorf("leasehold: close: %w: %w", ErrUnknown, err))
-			break
-		}
+	errs := []error{
+		eachBatch(todo.renews.asked, func(ctx context.Context, asked []engine.Renewal) error {
+			_, err := k.eng.Renew(ctx, asked)
+			return err
+		}),
+		eachBatch(todo.leaves, func(ctx context.Context, asked []engine.Claim) error {
+			_, err := k.eng.Leave(ctx, asked)
+			return err
+		}),
 	}
 	k.unlocks.Wait() // bounded by their own releaseBound; they leave what Close did not
 	k.end()
@@ -246,4 +241,18 @@ func (k *core) close() error {
 	k.result = errors.Join(errs...)
 	close(k.ended)
 	return k.result
+}
+
+// eachBatch makes the calls of Close, and stops at the first that fails: the
+// engine does not answer, and what is left ends by its TTL.
+func eachBatch[T any](all []T, call func(context.Context, []T) error) error {
+	for batch := range slices.Chunk(all, claims.MaxBatch) {
+		ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+		err := call(ctx, batch)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("leasehold: close: %w: %w", ErrUnknown, err)
+		}
+	}
+	return nil
 }

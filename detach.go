@@ -127,6 +127,9 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	defer cancel()
 	got, err := k.eng.Renew(bounded, []engine.Renewal{{Name: body.Name, ID: id, Want: body.TTL}})
 	if len(got) != 1 {
+		if errors.Is(err, engine.ErrRefused) {
+			return nil, wrap("adopt", body.Name, err)
+		}
 		if !hasEnded(ctx) {
 			k.mu.Lock()
 			k.machine.Answered(k.now(), orMissing(err))

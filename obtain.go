@@ -122,6 +122,12 @@ func (c *Client) want(name string, units, limit int32) (claims.Want, error) {
 			return claims.Want{}, err
 		}
 	}
+	switch {
+	case o.MinHold < 0 || o.MaxHold < 0:
+		return claims.Want{}, fmt.Errorf("MinHold %v or MaxHold %v is negative: leave out what is not wanted", o.MinHold, o.MaxHold)
+	case o.MaxHold > 0 && o.MaxHold < o.MinHold:
+		return claims.Want{}, fmt.Errorf("MaxHold %v ends the lease before MinHold %v has passed: ask for no less", o.MaxHold, o.MinHold)
+	}
 	return claims.Want{Name: name, Units: units, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
 		NoWait: o.Wait < 0, NoRenew: o.NoRenew, Detached: o.Detached, Reentrant: o.Reentrant}, nil
 }

@@ -76,7 +76,8 @@ type LockOptions struct {
 	MinHold time.Duration
 
 	// MaxHold ends the lease this long after it was obtained, with the cause
-	// ErrMaxHold, although renewals succeed. Such leases are not lent.
+	// ErrMaxHold, although renewals succeed; no less than MinHold. Such leases are
+	// not lent.
 	MaxHold time.Duration
 
 	// NoRenew: the lease is granted for one TTL and never renewed.

@@ -91,3 +91,22 @@ func TestTheCallersOwnTimeSaysNothingOfTheEngine(t *testing.T) {
 		})
 	})
 }
+
+// A MaxHold below MinHold would free the name before MinHold has passed, and a
+// negative one, perhaps a deadline less the time now, would bound nothing.
+func TestHoldsThatContradictAreRefused(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		for _, o := range []LockOptions{
+			{MinHold: time.Minute, MaxHold: time.Second}, {MinHold: -1}, {MaxHold: -time.Second},
+		} {
+			if l, err := c.With(o).Lock(context.Background(), "x"); err == nil {
+				t.Errorf("%+v was granted", o)
+				mustUnlock(t, l)
+			}
+		}
+		if j, _, _ := f.calls(); j > 0 {
+			t.Errorf("the engine was asked %d times", j)
+		}
+	})
+}

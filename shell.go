@@ -42,11 +42,12 @@ type core struct {
 
 const (
 	// releaseBound is the longest that Unlock waits for an engine.
-	releaseBound = 5 * time.Second
+	releaseBound = claims.ReleaseBound
 
-	// closeBound is the longest that Close waits for an engine to give up what is
-	// left; the engine's own Close has a bound of its own. Less than
-	// releaseBound, since Close mostly follows Unlocks that waited already.
+	// closeBound is the longest that Close waits for an answer to one call that
+	// gives up what is left, a thousand claims at a time; the engine's own Close
+	// has a bound of its own. Less than releaseBound, since Close mostly follows
+	// Unlocks that waited already.
 	closeBound = 2 * time.Second
 )
 

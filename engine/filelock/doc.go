@@ -19,9 +19,9 @@
 //
 // It cannot exclude processes of another machine. File systems not known to be
 // local are refused. Whoever may write in the directory may break every
-// promise, above all by deleting it while it is in use; it therefore belongs
-// to one user and is closed to all others. Those who held in what was deleted
-// learn it when they renew; a client whose own file was deleted makes a new one
+// promise, above all by deleting or moving it while it is in use; it therefore
+// belongs to one user and is closed to all others. Those who held in what was
+// deleted, or moved away and made again, learn it when they renew; a client whose own file was deleted makes a new one
 // within a tenth of a second of its next call. After a crash of the machine all
 // lines are empty, since all their clients are: the files are never synced,
 // and tokens then rise as far as the wall clock was not stepped back.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 
 	"leasehold/engine"
 
@@ -23,16 +24,13 @@ func (s *store) explain(name string, err error, join bool) error {
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%s, or a part of it, was removed while in use: begin again, with a new engine: %w", path, err)
+		err = fmt.Errorf("%s, or a part of it, was removed or moved while in use: begin again, with a new engine: %w", path, err)
 	case disk.IsStranger(err):
 		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(path, cells.Path(name)), err)
 	case disk.IsReadOnly(err):
 		err = fmt.Errorf("cannot write in %s: it must belong to this user and be writable with all that is in it, or use another directory: %w", path, err)
-	case disk.IsFull(err) && s.root.NoInodes():
-		err = fmt.Errorf("no room for %q: the file system of %s has no inode left (what was there is kept): remove files, or use another directory: %w", name, path, err)
 	case disk.IsFull(err):
-		lasts = false
-		err = fmt.Errorf("no room for %q in %s (what was there is kept): free some, or use another directory: %w", name, path, err)
+		err, lasts = noRoom(s.root, path, strconv.Quote(name), err)
 	case disk.IsTooMany(err):
 		lasts = false
 		err = fmt.Errorf("%q: %w", name, disk.TooMany(err))
@@ -44,6 +42,14 @@ func (s *store) explain(name string, err error, join bool) error {
 		return engine.Refuse("filelock: %w", err)
 	}
 	return fmt.Errorf("filelock: %w", err)
+}
+
+// noRoom explains a full disk. That inodes are missing lasts.
+func noRoom(root disk.Dir, path, what string, err error) (explained error, lasts bool) {
+	if root.NoInodes() {
+		return fmt.Errorf("no room for %s: the file system of %s has no inode left (what was there is kept): remove files, or use another directory: %w", what, path, err), true
+	}
+	return fmt.Errorf("no room for %s in %s (what was there is kept): free some, or use another directory: %w", what, path, err), false
 }
 
 func pathError(path, sub string, err error) error {

@@ -105,6 +105,9 @@ func (s *store) open(path string, o *Options) (err error) {
 	var undo []func()
 	defer func() {
 		if err != nil {
+			if disk.IsFull(err) && len(undo) > 0 { // the root is open
+				err, _ = noRoom(s.root, path, "one more client", err)
+			}
 			for _, f := range undo {
 				defer f()
 			}
@@ -149,7 +152,7 @@ func (s *store) open(path string, o *Options) (err error) {
 		return pathError(path, "clients", err)
 	}
 	undo = append(undo, s.clients.Close)
-	if s.lives, err = lives.New(s.clients, s.client, clock, most.lives); err != nil {
+	if s.lives, err = lives.New(filepath.Join(path, "clients"), s.clients, s.client, clock, most.lives); err != nil {
 		return err
 	}
 	undo = append(undo, s.lives.Close)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +46,21 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 			was, err := os.ReadFile(filepath.Join(path, "1"))
 			return errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "1"), was[:100], 0o600))
 		},
+		"moved away": func(dir, name string) error {
+			path := filepath.Join(dir, cells.Path(name))
+			return os.Rename(path, path+".old")
+		},
+		"removed, and a backup has hard links": func(dir, name string) error {
+			path := filepath.Join(dir, cells.Path(name))
+			return errors.Join(os.Link(filepath.Join(path, "1"), filepath.Join(dir, "backup")), os.RemoveAll(path))
+		},
+		"all lines moved, and others in their place": func(dir, name string) error {
+			path := filepath.Join(dir, "lines")
+			return errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o700))
+		},
+		"all of it moved, and another in its place": func(dir, name string) error {
+			return errors.Join(os.Rename(dir, dir+".old"), os.MkdirAll(filepath.Join(dir, "lines"), 0o700))
+		},
 		"and a symbolic link": func(dir, name string) error {
 			path := filepath.Join(dir, cells.Path(name))
 			return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere", path))
@@ -72,7 +88,7 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 				t.Errorf("who waits in what was removed is %v", got)
 			}
 			cs, err := a.Leave(t.Context(), []engine.Claim{held})
-			if what == "all of it" && errors.Is(err, os.ErrNotExist) {
+			if strings.HasPrefix(what, "all of it") && errors.Is(err, os.ErrNotExist) {
 				return // by now it knows that nothing will get better here, and says so
 			}
 			if err != nil || cs[0].State != engine.Gone {
@@ -173,25 +189,36 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 	}
 }
 
-// Where no new file can be made it says so.
-func TestDirectoryIsRemovedInUse(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	a := openEngine(t, dir, quiet())
-	mustLeave(t, a, mustJoin(t, a, exclusive("x"), engine.Held), engine.Held)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	now := a.store.clock()
-	a.store.clock = func() time.Duration { return now + linkedTime }
-	var err error
-	for range 2 { // it may be noticed after the first
-		_, err = a.Join(t.Context(), exclusive("x"))
-		if err != nil {
-			break
-		}
-	}
-	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "removed") {
-		t.Errorf("Join in a directory that was removed: %v", err)
+// Where no new file can be made, or nobody else comes, it says so, however often
+// it is asked.
+func TestDirectoryIsGoneInUse(t *testing.T) {
+	for what, remove := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"moved, and another in its place": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+".old"), os.MkdirAll(filepath.Join(dir, "lines"), 0o700))
+		},
+		"its clients moved, and others in their place": func(dir string) error {
+			path := filepath.Join(dir, "clients")
+			return errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o700))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			a := openEngine(t, dir, quiet())
+			mustLeave(t, a, mustJoin(t, a, exclusive("x"), engine.Held), engine.Held)
+			if err := remove(dir); err != nil {
+				t.Fatal(err)
+			}
+			now := a.store.clock()
+			a.store.clock = func() time.Duration { return now + linkedTime }
+			_, _ = a.Join(t.Context(), exclusive("y")) // it may be noticed after the first
+			for _, name := range []string{"x", "x", "z"} {
+				_, err := a.Join(t.Context(), exclusive(name))
+				if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "begin again") {
+					t.Errorf("Join of %q: %v", name, err)
+				}
+			}
+		})
 	}
 }
 
@@ -263,6 +290,37 @@ func TestNoInodes(t *testing.T) {
 	}
 	if got := renewed(t, a, known); got != engine.Held {
 		t.Errorf("what has its room is %v", got)
+	}
+}
+
+// Where there is no room for a client's own file, New says so, where, and what to
+// do; and leaves nothing behind.
+func TestNewOnFullDisk(t *testing.T) {
+	for what, room := range map[string]struct{ options, says string }{
+		"no room":   {"size=64k,mode=0700", "free some"},
+		"no inodes": {"size=1m,nr_inodes=8,mode=0700", "inode"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := mount(t, room.options, 0)
+			if err := openEngine(t, dir, nil).Close(); err != nil { // what all clients share is there
+				t.Fatal(err)
+			}
+			for i := 0; ; i++ {
+				if os.WriteFile(filepath.Join(dir, "ballast"+strconv.Itoa(i)), make([]byte, 4096), 0o600) != nil {
+					break
+				}
+			}
+			e, err := New(dir, nil)
+			if err == nil {
+				e.Close()
+			}
+			if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), room.says) {
+				t.Errorf("New: %v", err)
+			}
+			if left, _ := os.ReadDir(filepath.Join(dir, "clients")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
 

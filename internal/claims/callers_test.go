@@ -150,6 +150,44 @@ func TestCallersMixed(t *testing.T) {
 			t.Error("of another claim")
 		}
 	})
+	t.Run("NoLend keeps nothing, since nobody could have it", func(t *testing.T) {
+		r := newRig(t, Config{NoLend: true, Keep: time.Hour})
+		l := r.hold(nowait, 5)
+		r.Unlock(r.now, l, true)
+		r.phase(l, Releasing)
+	})
+	t.Run("what a reader got without waiting does not take the place of what readers use", func(t *testing.T) {
+		r := newRig(t, Config{})
+		l := r.hold(shared("x"), 5)
+		r.note(l.Claim(), engine.Held, contended)
+		r.now += LendTime
+		w := shared("x")
+		w.NoWait = true
+		for range LendBudget + 1 {
+			r.enter(w)
+			if r.count(Join) > 0 {
+				break
+			}
+			r.take(Deliver)
+		}
+		r.joined(engine.Held, 6)
+		r.take(Deliver)
+		if l.Claim().queue.current != l.Claim() {
+			t.Error("it does")
+		}
+	})
+	t.Run("a writer here lets readers in who came before it and wait for the proof", func(t *testing.T) {
+		r := newRig(t, Config{})
+		l := r.hold(shared("x"), 5)
+		r.now = l.Ends() - ms
+		r.enter(shared("x"))
+		r.none(Deliver)
+		r.enter(exclusive("x"))
+		r.take(Join)
+		r.after(0)
+		r.renewed()
+		r.take(Deliver)
+	})
 	t.Run("what was shared leaves nothing behind", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(nowait, 5)
@@ -362,6 +400,19 @@ func TestGivingUp(t *testing.T) {
 		r.GiveUp(r.now, c)
 		if c.Silent {
 			t.Error("silent")
+		}
+	})
+	t.Run("an error of another's Join does not blame the engine", func(t *testing.T) {
+		r := newRig(t, Config{})
+		c := r.enter(exclusive("x"))
+		cl := r.take(Join).Claim
+		r.Joined(r.now, cl, r.now, engine.Claim{}, errCut, false)
+		r.GiveUp(r.now, c)
+		c = r.enter(exclusive("x"))
+		r.take(Join)
+		r.GiveUp(r.now, c)
+		if c.Err != nil || !c.Silent {
+			t.Errorf("%v, silent %v", c.Err, c.Silent)
 		}
 	})
 	t.Run("an old error does not blame the engine", func(t *testing.T) {

@@ -33,7 +33,7 @@ type Claim struct {
 	granted time.Duration // by that call
 	proof   time.Duration // its start
 	waitTTL time.Duration // what it is born with
-	born    time.Duration // start of the Join that was answered
+	born    time.Duration // start of the Join that was answered, or of Adopt's Renew
 	minHold time.Duration
 	maxHold time.Duration
 	heldAt  time.Duration // Ready: since when; used: when its first lease began

@@ -496,6 +496,19 @@ func TestLentOn(t *testing.T) {
 		}
 		r.GiveUp(r.now, second)
 	})
+	t.Run("the answer of a Join that says that somebody waits begins a budget", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.enter(shared("x"))
+		cl := r.take(Join).Claim
+		got := r.answer(cl, engine.Held, 5, FirstTTL)
+		got.Contended = true
+		r.Joined(r.now, cl, r.now, got, nil, false)
+		for range LendBudget + 1 {
+			r.take(Deliver)
+			r.enter(shared("x"))
+		}
+		r.none(Deliver)
+	})
 	t.Run("a budget is counted from when somebody waits", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
@@ -626,7 +639,9 @@ func TestAdopting(t *testing.T) {
 		if l.Token != token {
 			t.Errorf("%d", l.Token)
 		}
-		r.after(ttl / 3)
+		r.after(ttl/3 - ttl/20)
+		r.none(Renew)
+		r.after(ttl / 20)
 		r.renewed()
 		r.phase(l, InUse)
 		adopt(r, exclusive("x"))
@@ -823,6 +838,13 @@ func TestClosing(t *testing.T) {
 		if n := r.count(Leave); n != 4 {
 			t.Error("closed twice")
 		}
+	})
+	t.Run("who asks for itself is told too", func(t *testing.T) {
+		r := newRig(t, Config{NoLend: true})
+		r.enter(exclusive("x"))
+		r.joined(engine.Waiting, 5)
+		r.Close(r.now)
+		r.wantFail(Closed)
 	})
 	t.Run("an Unlock that is under way is answered", func(t *testing.T) {
 		r := newRig(t, Config{})

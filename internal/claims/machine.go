@@ -25,6 +25,9 @@ const (
 	Believe = time.Second
 	Listen  = 500 * time.Millisecond
 
+	// ReleaseBound is the longest that an Unlock waits for an engine.
+	ReleaseBound = 5 * time.Second
+
 	// MaxBatch is the most calls that one Tick asks for.
 	MaxBatch = 1000
 

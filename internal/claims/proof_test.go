@@ -230,4 +230,30 @@ func TestProof(t *testing.T) {
 			t.Error("another")
 		}
 	})
+	t.Run("with a slow engine what was just proven is never delivered", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.enter(exclusive("x"))
+		cl := r.take(Join).Claim
+		s := r.now
+		r.now += FirstTTL - 500*ms // less than half is left, and there may never be more
+		r.Joined(r.now, cl, s, r.answer(cl, engine.Held, 5, FirstTTL), nil, false)
+		r.take(Deliver)
+	})
+	t.Run("what a Join grants in full is asked for again", func(t *testing.T) {
+		w := norenew
+		w.TTL = time.Second
+		r := newRig(t, Config{})
+		r.enter(w)
+		r.joined(engine.Held, 5)
+		r.take(Deliver)
+	})
+	t.Run("quick answers make the first TTL shorter and shorter", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.hold(exclusive("x"), 5)
+		r.hold(exclusive("y"), 6)
+		r.enter(exclusive("z"))
+		if got := r.take(Join).Claim.Request().WaitTTL; got != FirstTTL {
+			t.Errorf("born with %v", got)
+		}
+	})
 }

@@ -154,7 +154,11 @@ func (m *Machine) renew(now time.Duration, cl *Claim) {
 	if cl.inflight < attempts || cl.waiter != nil {
 		cl.inflight++
 		cl.look = false
-		m.emit(Output{Act: Renew, Claim: cl, Want: want, Bound: min(want, max(cl.granted, cl.waitTTL))})
+		bound := min(want, max(cl.granted, cl.waitTTL))
+		if cl.waiter != nil {
+			bound = min(bound, ReleaseBound) // its failure ends the Unlock that waits for it
+		}
+		m.emit(Output{Act: Renew, Claim: cl, Want: want, Bound: bound})
 	}
 }
 
@@ -164,7 +168,9 @@ func (m *Machine) Renewed(now, s time.Duration, asked []engine.Renewal, got []en
 	m.answered(now, err)
 	for i, r := range asked {
 		cl := m.claims[r.ID]
-		if cl == nil {
+		if cl == nil || s < cl.born {
+			// The claim was detached, and may be back by Adopt: this is the
+			// answer of a call of before, which this claim has not counted.
 			continue
 		}
 		cl.inflight--

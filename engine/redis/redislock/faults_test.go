@@ -342,3 +342,24 @@ func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 }
+
+func TestSubscriptionThatIsAlwaysCutIsNotBegunAllTheTime(t *testing.T) {
+	p := servers.ProxyTo(t, redis(t, nil).Addr)
+	e := open(t, "redis://"+p.Addr)
+	p.Forget()
+	p.OnCommand(func(name string) {
+		if name == "SUBSCRIBE" {
+			go p.Reset()
+		}
+	})
+	// Pauses from 20 ms to a second, each twice the last: eight in two seconds. A
+	// slow machine makes it fewer; without the pauses growing there are a hundred.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := e.Watch(ctx, func(engine.Claim) {}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if n := p.Commands()["SUBSCRIBE"]; n < 2 || n > 20 {
+		t.Errorf("it subscribed %d times in two seconds", n)
+	}
+}

@@ -172,3 +172,26 @@ func TestAnswersAreWhoseTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// Whose context ends while the answer is on its way breaks nothing off: others
+// use that connection by the time it could be.
+func TestLoneConnectionOutlivesACallThatWasAnswered(t *testing.T) {
+	p := servers.ProxyTo(t, redis(t, nil).Addr)
+	e := open(t, "redis://"+p.Addr)
+	c := join(t, e, long("held"))
+	used(t, e)
+	for range 20 { // on a busy machine an answer may take longer than patience is
+		before := p.Commands()["HELLO"]
+		ctx, cancel := context.WithCancel(t.Context())
+		p.OnCommand(func(string) { cancel() })
+		_, _ = e.Renew(ctx, []engine.Renewal{{Name: c.Name, ID: c.ID, Want: time.Minute}})
+		<-ctx.Done()
+		p.OnCommand(nil)
+		time.Sleep(50 * time.Millisecond) // it would be broken off meanwhile
+		renew(t, e, c, time.Minute)
+		if p.Commands()["HELLO"] == before {
+			return
+		}
+	}
+	t.Error("each call that was answered as its context ended cost a connection")
+}

@@ -29,7 +29,7 @@ func TestScriptsDoWhatPackageLineDoes(t *testing.T) {
 	t.Parallel()
 	r := redis(t, nil)
 	c := connect(t, r.Addr)
-	seeds := 40
+	seeds := 50
 	if testing.Short() {
 		seeds = 5
 	}
@@ -89,7 +89,11 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 	const name = "a {name}"
 	var l line.Line
 	var ids []engine.ID
+	most := 0 // in line before nobody else joins; 0: any number
 	anyID := func() engine.ID {
+		if most > 0 && len(l.Places) > 0 && m.rng.IntN(10) > 0 {
+			return l.Places[m.rng.IntN(len(l.Places))].ID
+		}
 		if len(ids) == 0 || m.rng.IntN(10) == 0 {
 			return engine.NewID()
 		}
@@ -99,11 +103,12 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 	anyTTL := func() time.Duration { return ttls[m.rng.IntN(len(ttls))] }
 	// Some seeds are about locks, some about semaphores, some mix what must not
 	// be mixed, and some are about contended locks of which nobody expires, while
-	// the clock trembles: there the scripts go their short ways.
+	// the clock trembles: there the scripts go their short ways. So they do where
+	// few are in line and some expire: those ways begin and end at lines of two.
 	kinds := [][2]int32{{engine.Max, engine.Max}, {1, engine.Max}, {1, 3}, {2, 3}, {3, 3}, {3, 5}, {5, 5}}
 	steps := []time.Duration{time.Microsecond, 50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second, 40 * time.Minute}
 	jumps, often := []time.Duration{-200 * time.Millisecond, -time.Hour, time.Hour}, 10 // one step in so many
-	switch seed % 4 {
+	switch seed % 5 {
 	case 0:
 		kinds = kinds[:2]
 	case 1:
@@ -111,6 +116,10 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 	case 2:
 		kinds, ttls, steps = kinds[:1], []time.Duration{time.Hour, 3 * time.Hour}, steps[:4]
 		jumps, often = jumps[:1], 3
+	case 3:
+		kinds, ttls, steps = kinds[:1], []time.Duration{3 * time.Second, time.Hour, 3 * time.Hour},
+			[]time.Duration{time.Microsecond, 500 * time.Millisecond, 2 * time.Second, 40 * time.Minute}
+		often, most = 50, 4
 	}
 	for range 300 {
 		if m.rng.IntN(3) == 0 {
@@ -128,7 +137,11 @@ func compare(t *testing.T, client rueidis.Client, seed uint64) {
 		e := engines[m.rng.IntN(len(engines))]
 		var got, want any
 		var notes []line.Note
-		switch op := m.rng.IntN(10); {
+		op := m.rng.IntN(10)
+		if most > 0 && op < 4 && len(l.Places) >= most {
+			op = 6 // leaves
+		}
+		switch {
 		case op < 4:
 			kind := kinds[m.rng.IntN(len(kinds))]
 			r := engine.Request{Name: name, ID: engine.NewID(), Units: kind[0], Limit: kind[1], WaitTTL: anyTTL(),

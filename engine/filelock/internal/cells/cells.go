@@ -44,6 +44,7 @@ type Cells struct {
 	shed    func()
 	explain func(name string, err error, join bool) error
 	step    func(string)
+	path    string // of root, to find what is in it replaced
 
 	idle, patience time.Duration
 
@@ -66,7 +67,7 @@ func Open(root disk.Dir, path string, o *Options) (*Cells, error) {
 	c := &Cells{
 		owner: o.Owner, boot: o.Boot, clock: o.Clock, dead: o.Dead, shed: o.Shed, explain: o.Explain, step: o.Step,
 		idle: cmp.Or(o.Idle, idleTime), patience: cmp.Or(o.Patience, Patience),
-		root: root, most: o.Most, working: make(chan struct{}, o.Most),
+		root: root, path: path, most: o.Most, working: make(chan struct{}, o.Most),
 		records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
 	}
 	if c.step == nil {
@@ -138,11 +139,12 @@ func (c *Cells) transact(ctx context.Context, r *record, change func(*linestore.
 		case disk.IsTooMany(err) && !shed:
 			shed = true
 			c.closeIdle()
-		case disk.IsStranger(err):
+		case disk.IsStranger(err), errors.Is(err, disk.ErrMoved):
 			if adds, err := c.onNobody(r.name, change); err != nil || !adds {
-				return err // nobody is in line in what is no record
+				return err // nobody is in line in what is no record, or where nobody comes
 			}
-			return c.explain(r.name, err, !ran && !stored)
+			// What was stored where nobody comes has left nothing behind.
+			return c.explain(r.name, err, !ran && !stored || errors.Is(err, disk.ErrMoved))
 		default:
 			return c.explain(r.name, err, !ran && !stored && c.Joins(r.name, change))
 		}
@@ -219,7 +221,7 @@ func (c *Cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 		// will ever look here again. Before anything is stored: that would hide
 		// the mark from the next who has the file open. A sweeper that died, or
 		// gave up, leaves it linked; it then serves as if it were new.
-		if err := r.checkLinked(0); err != nil {
+		if err := c.checkLinked(r, 0); err != nil {
 			return false, err
 		}
 	}
@@ -245,7 +247,7 @@ func (c *Cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 		return stored, err
 	}
 	if r.cell.Now-r.looked >= linkedTime {
-		if err := r.checkLinked(r.cell.Now); err != nil {
+		if err := c.checkLinked(r, r.cell.Now); err != nil {
 			return stored, err
 		}
 	}

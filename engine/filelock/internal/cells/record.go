@@ -221,14 +221,18 @@ func (r *record) check() error {
 	return err
 }
 
-// checkLinked says errRemoved if no name leads to the file any more. Sweepers
-// remove only what they marked, so that who finds the mark looks. But operators
-// and clean-up jobs remove anything, and whoever has it open would then hold
-// for himself alone: therefore a change looks if none has for linkedTime, which
+// checkLinked says errRemoved if the name does not lead to the file any more,
+// and disk.ErrMoved if nobody else comes to where it leads. Sweepers remove only
+// what they marked, so that who finds the mark looks. But operators and
+// clean-up jobs remove and move anything, and whoever has it open would then
+// hold for himself alone: therefore a change looks if none has for linkedTime, which
 // is shorter than any time between two renewals. (Looking each time would cost
 // 14 % more.)
-func (r *record) checkLinked(now time.Duration) error {
-	linked, err := r.f.Linked()
+func (c *Cells) checkLinked(r *record, now time.Duration) error {
+	if c.lines.IsReplaced(filepath.Join(c.path, "lines")) {
+		return disk.ErrMoved
+	}
+	linked, err := r.f.IsAt(r.in, filepath.Join(r.file, strconv.FormatUint(r.number, 10)))
 	if err == nil && !linked {
 		err = errRemoved
 	}

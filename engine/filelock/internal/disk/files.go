@@ -6,6 +6,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 )
@@ -21,10 +22,13 @@ type File interface {
 	TryShared() (bool, error) // takes it together with others who only look whether its owner lives
 	Unlock()
 
-	Linked() (bool, error) // whether any name still leads to it
+	IsAt(d Dir, name string) (bool, error) // whether that name still leads to it
 	Dup(name string) (*os.File, error)
 	Close()
 }
+
+// ErrMoved: another directory is where this one was, so nobody else comes here.
+var ErrMoved = fmt.Errorf("another directory is in its place: %w", fs.ErrNotExist)
 
 // wrapped is what open and create return.
 func (d Dir) wrapped(f osFile, err error) (File, error) {

@@ -4,11 +4,14 @@ package disk
 
 import "golang.org/x/sys/unix"
 
-// Linked reports whether any name still leads to the file.
-func (f osFile) Linked() (bool, error) {
+// identify says which file a name leads to. An empty name is fd itself.
+func identify(fd int, name string) (identity, error) {
 	var st unix.Stat_t
-	if err := Again(func() error { return unix.Fstat(f.fd, &st) }); err != nil {
-		return false, err
-	}
-	return st.Nlink > 0, nil
+	err := Again(func() error {
+		if name == "" {
+			return unix.Fstat(fd, &st)
+		}
+		return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	return identity{uint64(st.Dev), uint64(st.Ino)}, err
 }

@@ -96,6 +96,38 @@ func (f osFile) flock(how int) (bool, error) {
 
 func (f osFile) Unlock() { unix.Flock(f.fd, unix.LOCK_UN) }
 
+// identity is what tells an open file from every other.
+type identity struct{ dev, ino uint64 }
+
+// IsAt reports whether the name leads to this very file. That a file has some
+// name is not enough: who moves it away, or keeps a hard link of it as backups
+// do, leaves it one where nobody looks.
+func (f osFile) IsAt(d Dir, name string) (bool, error) { return isAt(f.fd, d.fd, name) }
+
+func isAt(fd, in int, name string) (bool, error) {
+	there, err := identify(in, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	its, err := identify(fd, "")
+	return its == there, err
+}
+
+// IsReplaced reports whether another directory has the path of this one. If
+// nothing has, nobody else can be at work there, and this process may see other
+// paths than when it opened this one (chroot).
+func (d Dir) IsReplaced(path string) bool {
+	_, err := identify(unix.AT_FDCWD, path)
+	if err != nil {
+		return false
+	}
+	same, err := isAt(d.fd, unix.AT_FDCWD, path)
+	return err == nil && !same
+}
+
 // Limit is how many files this process may have open.
 func Limit() uint64 {
 	var l unix.Rlimit

@@ -103,8 +103,11 @@ func (f osFile) lock(how uint32) (bool, error) {
 
 func (f osFile) Unlock() { _ = windows.UnlockFileEx(f.h, 0, 1, 0, at(lockAt)) }
 
-// Linked: what is open cannot be removed.
-func (f osFile) Linked() (bool, error) { return true, nil }
+// IsAt: what is open cannot be moved or removed.
+func (f osFile) IsAt(Dir, string) (bool, error) { return true, nil }
+
+// IsReplaced: a directory is its path.
+func (d Dir) IsReplaced(string) bool { return false }
 
 func (d Dir) Close() {}
 

@@ -144,7 +144,8 @@ func (v *Lives) StayAlive(now time.Duration) {
 		return
 	}
 	v.living.looked = now
-	if linked, err := v.living.file.Linked(); err == nil && !linked { // else it is, for all one knows
+	linked, err := v.living.file.IsAt(v.clients, v.client)
+	if err == nil && !linked || v.clients.IsReplaced(v.path) { // else it is, for all one knows
 		v.revive()
 	}
 }
@@ -163,6 +164,10 @@ func (v *Lives) IsAlive() error {
 // what they removed from lines is gone, what they did not is not. The caller
 // has v.living.
 func (v *Lives) revive() {
+	if v.clients.IsReplaced(v.path) {
+		v.living.err = disk.ErrMoved
+		return
+	}
 	v.removeClient(v.client) // sockets may be left, whose addresses a new life needs
 	l, err := v.tryLife()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 type Lives struct {
 	client  string
 	clock   func() time.Duration
+	path    string // of the directory, to find it replaced
 	clients disk.Dir
 	most    Most
 
@@ -51,10 +52,11 @@ type Most struct {
 	Listeners int // clients that listen for the end of this one
 }
 
-// New makes this client known in a directory that stays the caller's. It is
-// heard of by others from then on, and hears of them with Listen.
-func New(clients disk.Dir, client string, clock func() time.Duration, most Most) (*Lives, error) {
-	v := &Lives{client: client, clock: clock, clients: clients, most: most, monitors: map[string]*monitor{}}
+// New makes this client known in a directory that stays the caller's, and that
+// is at path. It is heard of by others from then on, and hears of them with
+// Listen.
+func New(path string, clients disk.Dir, client string, clock func() time.Duration, most Most) (*Lives, error) {
+	v := &Lives{client: client, clock: clock, path: path, clients: clients, most: most, monitors: map[string]*monitor{}}
 	v.peers.m = map[string]*peer{}
 	v.ctx, v.stop = context.WithCancel(context.Background())
 	var err error

@@ -1,0 +1,131 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"leasehold/engine"
+)
+
+// A view of a client keeps what it was not told to change.
+func TestAViewKeepsWhatItWasNotToldToChange(t *testing.T) {
+	all := LockOptions{TTL: time.Minute, Wait: time.Hour, MinHold: time.Second, MaxHold: 2 * time.Second,
+		NoRenew: true, Detached: true, Reentrant: true, Label: "l"}
+	c := &Client{}
+	if got := c.With(all).With(LockOptions{}).lock; got != all {
+		t.Errorf("%+v", got)
+	}
+	other := LockOptions{TTL: 2 * time.Minute, Wait: NoWait, MinHold: 2 * time.Second, MaxHold: time.Second,
+		NoRenew: true, Detached: true, Reentrant: true, Label: "m"}
+	if got := c.With(all).With(other).lock; got != other {
+		t.Errorf("%+v", got)
+	}
+	if c.lock != (LockOptions{}) {
+		t.Error("the client itself was changed")
+	}
+}
+
+func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
+	bubble(t, func(w *world) {
+		for _, o := range []Options{{Keep: -1}, {TTL: time.Nanosecond}, {TTL: 48 * time.Hour}, {TTL: -time.Second}} {
+			if c, err := New(w.store.Engine(), &o); err == nil {
+				t.Errorf("%+v", o)
+				c.Close()
+			}
+		}
+		c, _ := w.client(nil)
+		if _, err := c.With(LockOptions{TTL: time.Nanosecond}).Lock(context.Background(), "x"); err == nil {
+			t.Error("a TTL of a nanosecond")
+		}
+	})
+}
+
+func TestNoLendMakesEveryLeaseAClaim(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(&Options{NoLend: true})
+		l := mustLock(t, c, "x")
+		next := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+		synctest.Wait()
+		mustUnlock(t, l)
+		o := <-next
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		mustUnlock(t, o.l)
+		if j, _, _ := f.calls(); j != 2 {
+			t.Errorf("%d joins", j)
+		}
+	})
+}
+
+func TestDoSaysWhatUnlockSays(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		boom := errors.New("boom")
+		err := c.Do(context.Background(), "x", func(context.Context, *Lease) error {
+			f.set(func(f *faulty) { f.leave = cutLeave })
+			return boom
+		})
+		if !errors.Is(err, boom) || !errors.Is(err, ErrUnknown) {
+			t.Error(err)
+		}
+		f.set(func(f *faulty) { f.leave = nil })
+	})
+}
+
+func TestDoEndsWithItsContext(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		boom := errors.New("boom")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		err := c.Do(ctx, "x", func(ctx context.Context, _ *Lease) error {
+			cancel(boom)
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Hour):
+				return nil
+			}
+		})
+		if !errors.Is(err, boom) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnEvictionThatFailedIsNoEvent(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := &heard{}
+		c, _ := w.client(&Options{Observer: h.observe})
+		if err := c.Evict(context.Background(), "x", 1); !errors.Is(err, engine.ErrNoClaim) {
+			t.Error(err)
+		}
+		if e := h.of(EventEvict); len(e) != 0 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestCloseGivesUpWhatIsHeldAndKeepsMinHold(t *testing.T) {
+	bubble(t, func(w *world) {
+		ctx := context.Background()
+		c, _ := w.client(&Options{Label: "c", Keep: time.Hour})
+		mustLock(t, c, "held")
+		mustUnlock(t, mustLock(t, c, "kept"))
+		if _, err := c.With(LockOptions{MinHold: time.Minute}).Lock(ctx, "long"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		w.wantLine("held", nil, nil)
+		w.wantLine("kept", nil, nil)
+		time.Sleep(time.Minute - time.Second)
+		w.wantLine("long", []string{"c"}, nil)
+		time.Sleep(2 * time.Second)
+		w.wantLine("long", nil, nil)
+	})
+}
