@@ -12,7 +12,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 
-	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/filelock/internal/lives"
 )
 
 func TestConformance(t *testing.T) {
@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 		Name:        "filelock",
 		Committed:   "../../docs/guarantees",
 		New:         w.client,
-		Polls:       !wakes,
+		Polls:       !lives.Wakes,
 		Restart:     func(testing.TB) { w.reboot() },
 		Forget:      w.forget,
 		Kill:        func(_ testing.TB, e engine.Engine) { e.(*client).die() },
@@ -76,7 +76,7 @@ func (w *world) count(t testing.TB) int {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := e.store.cells.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Join(w.dir, "lines"))
@@ -136,18 +136,5 @@ func (c *client) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	return got, err
 }
 
-// die ends a client as the kernel does with its process: nothing is left, all
-// descriptors are closed. Close of one that died only ends its goroutines.
-func (c *client) die() {
-	living := &c.lives.living
-	living.Lock()
-	defer living.Unlock()
-	l := living.life
-	l.end()
-	living.life = &life{noFile{l.file}, l.bell} // Close must not close what got its number since
-}
-
-// noFile is closed already.
-type noFile struct{ disk.File }
-
-func (noFile) Close() {}
+// die ends a client as the kernel does with its process.
+func (c *client) die() { c.store.lives.Die() }

@@ -35,18 +35,20 @@
 //
 // # How
 //
-//	lines/<hash>/<number>   one line: two checksummed slots       record.go, slots.go
-//	floor/<number>          tickets of lines that were removed    floor.go
-//	clients/<client>        its lock is that client's life        alive.go
-//	clients/<client>.d      socket: notes for that client         peers.go
-//	clients/<client>.s      socket: ends with that client         monitors.go
-//	new/                    records about to be founded           found.go
+//	lines/<hash>/<number>   one line: two checksummed slots       internal/cells
+//	floor/<number>          tickets of lines that were removed    internal/cells
+//	new/                    records about to be founded           internal/cells
+//	clients/<client>        its lock is that client's life        internal/lives
+//	clients/<client>.d      socket: notes for that client         internal/lives
+//	clients/<client>.s      socket: ends with that client         internal/lives
 //
-// There are two rooms. Type cells keeps lines in files: a change takes the kernel
-// lock, reads, has the line changed, writes the slot that is not the newest,
-// looks whether the file is still the record, and unlocks. That is five system
-// calls; the argument why it can be interrupted anywhere is at type record. Type
-// lives knows which clients are alive, takes notes to them and hears when one
-// ends. What is done with a line, and who is told, is package linestore's; what
-// differs from system to system is in internal/disk.
+// There are two rooms. Package cells keeps lines in files: a change takes the
+// kernel lock, reads, has the line changed, writes the slot that is not the
+// newest, looks whether the file is still the record, and unlocks. That is five
+// system calls; the argument why it can be interrupted anywhere is there, at type
+// record. Package lives knows which clients are alive, takes notes to them and
+// hears when one ends. What is done with a line, and who is told, is package
+// linestore's; what differs from system to system is in internal/disk. What is
+// left is here: the directory, the clock, how much is kept open, and what an error
+// means for who has to act on it.
 package filelock

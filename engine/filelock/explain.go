@@ -10,13 +10,15 @@ import (
 
 	"leasehold/engine"
 
+	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/disk"
 )
 
 // explain says what to do about an error of the file system, for a person. An
 // error that only such a person can end is final for a Join that has left
 // nothing behind: it is a refusal. Of anything else nothing was learned.
-func explain(root disk.Dir, path, record, name string, err error, join bool) error {
+func (s *store) explain(name string, err error, join bool) error {
+	path := s.path
 	lasts := true
 	switch {
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -24,11 +26,11 @@ func explain(root disk.Dir, path, record, name string, err error, join bool) err
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%s, or a part of it, was removed or moved while in use: begin again, with a new engine: %w", path, err)
 	case disk.IsStranger(err):
-		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", record, err)
+		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(path, cells.Path(name)), err)
 	case disk.IsReadOnly(err):
 		err = fmt.Errorf("cannot write in %s: it must belong to this user and be writable with all that is in it, or use another directory: %w", path, err)
 	case disk.IsFull(err):
-		err, lasts = noRoom(root, path, strconv.Quote(name), err)
+		err, lasts = noRoom(s.root, path, strconv.Quote(name), err)
 	case disk.IsTooMany(err):
 		lasts = false
 		err = fmt.Errorf("%q: %w", name, disk.TooMany(err))

@@ -1,7 +1,6 @@
 package filelock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -11,7 +10,9 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/linestore"
 
+	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/filelock/internal/lives"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.
@@ -33,17 +34,20 @@ type Options struct {
 // one process or many.
 type Engine struct {
 	*linestore.Engine
-	cells *cells
-	lives *lives
+	store *store
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
 // store is the directory as one client sees it: lines, and who is alive.
 type store struct {
-	root  disk.Dir
-	cells *cells
-	lives *lives
+	client        string
+	path          string // of root, for people
+	root, clients disk.Dir
+	clock         func() time.Duration // of deadlines
+	step          func(string)
+	cells         *cells.Cells
+	lives         *lives.Lives
 
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // goroutines
@@ -75,17 +79,15 @@ func New(dir string, o *Options) (*Engine, error) {
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	poll := pollEvery
-	if wakes {
+	if lives.Wakes {
 		poll = 0
 	}
-	e := &Engine{linestore.New(s.lives.client, s, &linestore.Options{Poll: poll}), s.cells, s.lives}
+	e := &Engine{linestore.New(s.client, s, &linestore.Options{Poll: poll}), s}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
-	s.lives.got, s.lives.lost = e.Post, e.PostAll
-	s.lives.ended = func(name string) { _ = e.Look(ctx, name) } // its error is one of the next Renew too
-	s.lives.listen(s.lives.living.life)
+	s.lives.Listen(e.Post, e.PostAll, func(name string) { _ = e.Look(ctx, name) }) // its error is one of the next Renew too
 	if o.hook == nil {
-		s.tasks.Go(func() { s.cells.sweepLoop(ctx, s.lives.sweep) })
+		s.tasks.Go(func() { s.cells.SweepLoop(ctx, s.lives.Sweep) })
 	}
 	return e, nil
 }
@@ -121,31 +123,39 @@ func (s *store) open(path string, o *Options) (err error) {
 			return err
 		}
 	}
+	s.path, s.client, s.clock, s.step = path, linestore.NewClient(), clock, func(string) {}
+	if o.hook != nil {
+		s.step = o.hook
+	}
 	most := shareOf(disk.Limit())
-	if s.cells, err = openCells(s.root, path, most.records); err != nil {
+	if s.cells, err = cells.Open(s.root, path, &cells.Options{
+		Owner: s.client,
+		Most:  most.records,
+		Boot: func() [16]byte {
+			if o.boot != nil {
+				return o.boot(boot)
+			}
+			return boot
+		},
+		Clock:    func() time.Duration { return s.clock() },
+		Dead:     s.Dead,
+		Shed:     func() { s.lives.Shed() },
+		Explain:  s.explain,
+		Idle:     o.idle,
+		Patience: o.patience,
+		Step:     s.step,
+	}); err != nil {
 		return err
 	}
-	undo = append(undo, func() { s.cells.close(context.Background()) })
-	clients, err := s.root.MakeSub("clients")
-	if err != nil {
+	undo = append(undo, func() { s.cells.Close(context.Background()) })
+	if s.clients, err = s.root.MakeSub("clients"); err != nil {
 		return pathError(path, "clients", err)
 	}
-	undo = append(undo, clients.Close)
-	if s.lives, err = openLives(filepath.Join(path, "clients"), clients, linestore.NewClient(), clock, most); err != nil {
+	undo = append(undo, s.clients.Close)
+	if s.lives, err = lives.New(filepath.Join(path, "clients"), s.clients, s.client, clock, most.lives); err != nil {
 		return err
 	}
-	undo = append(undo, s.lives.close)
-
-	c := s.cells
-	c.owner, c.dead, c.shed, c.clock = s.lives.client, s.lives.dead, s.lives.shed, clock
-	c.boot = func() [16]byte { return boot }
-	if o.boot != nil {
-		c.boot = func() [16]byte { return o.boot(boot) }
-	}
-	if o.hook != nil {
-		c.step = o.hook
-	}
-	c.idle, c.patience = cmp.Or(o.idle, idleTime), cmp.Or(o.patience, patience)
+	undo = append(undo, s.lives.Close)
 	return reserve(s.root)
 }
 
@@ -162,35 +172,35 @@ func (s *store) Guarantees() engine.Guarantees {
 
 // Change implements [linestore.Store].
 func (s *store) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
-	if err := s.lives.isAlive(); err != nil {
-		return s.cells.explain(name, err, s.cells.joins(name, change))
+	if err := s.lives.IsAlive(); err != nil {
+		return s.explain(name, err, s.cells.Joins(name, change))
 	}
-	now, err := s.cells.change(ctx, name, change)
+	now, err := s.cells.Change(ctx, name, change)
 	if err == nil {
-		s.lives.stayAlive(now)
-		s.cells.step("sending")
+		s.lives.StayAlive(now)
+		s.step("sending")
 	}
 	return err
 }
 
 // Read implements [linestore.Store].
 func (s *store) Read(_ context.Context, name string) (linestore.Cell, error) {
-	return s.cells.read(name)
+	return s.cells.Read(name)
 }
 
 // Cells implements [linestore.Store].
 func (s *store) Cells(ctx context.Context, prefix, after string) ([]linestore.Cell, string, error) {
-	return s.cells.list(ctx, prefix, after)
+	return s.cells.List(ctx, prefix, after)
 }
 
 // Tell implements [linestore.Store].
-func (s *store) Tell(client string, note engine.Claim) { s.lives.tell(client, &note) }
+func (s *store) Tell(client string, note engine.Claim) { s.lives.Tell(client, &note) }
 
 // Dead implements [linestore.Lives].
-func (s *store) Dead(client string) bool { return s.lives.dead(client) }
+func (s *store) Dead(client string) bool { return s.lives.Dead(client) }
 
 // Await implements [linestore.Lives].
-func (s *store) Await(client, name string, until time.Duration) { s.lives.await(client, name, until) }
+func (s *store) Await(client, name string, until time.Duration) { s.lives.Await(client, name, until) }
 
 // closeTime bounds how long Close removes the names that this client used last.
 const closeTime = time.Second
@@ -201,11 +211,11 @@ const closeTime = time.Second
 func (s *store) Close() error {
 	s.stop()
 	s.tasks.Wait()
-	s.lives.close()
+	s.lives.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	s.cells.close(ctx)
-	s.lives.clients.Close()
+	s.cells.Close(ctx)
+	s.clients.Close()
 	s.root.Close()
 	return nil
 }

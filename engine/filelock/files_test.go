@@ -2,9 +2,7 @@ package filelock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +11,9 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/linestore"
+
+	"leasehold/engine/filelock/internal/cells"
 )
 
 func openEngine(t testing.TB, dir string, o *Options) *Engine {
@@ -70,76 +71,11 @@ func mustLeave(t testing.TB, e *Engine, c engine.Claim, want engine.State) {
 // recordFile is the path of the one number a name's record has.
 func recordFile(t testing.TB, dir, name string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "lines", fileName(name), "*"))
+	files, err := filepath.Glob(filepath.Join(dir, cells.Path(name), "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files of %q: %v %v", name, files, err)
 	}
 	return files[0]
-}
-
-func TestDamagedFiles(t *testing.T) {
-	for what, damage := range map[string]func(b []byte) []byte{
-		"empty":           func([]byte) []byte { return nil },
-		"one byte":        func([]byte) []byte { return []byte{0} },
-		"all zero":        func(b []byte) []byte { return make([]byte, len(b)) },
-		"cut in half":     func(b []byte) []byte { return b[:300] },
-		"cut in the head": func(b []byte) []byte { return b[:7] },
-		"garbage": func(b []byte) []byte {
-			rand.Read(b)
-			return b
-		},
-		"garbage behind the magic": func(b []byte) []byte {
-			for off := 0; off+4 < len(b); off += slotSize {
-				rand.Read(b[off:])
-				copy(b[off:], slotMagic)
-			}
-			return b
-		},
-		"one bit":        func(b []byte) []byte { return flip(b, slotHead+40) },
-		"sealed text":    func(b []byte) []byte { return sealed(b, []byte("this is not a line")) },
-		"sealed nothing": func(b []byte) []byte { return sealed(b, nil) },
-		"very long":      func(b []byte) []byte { return append(b, make([]byte, 1<<20)...) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			dir := t.TempDir()
-			a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
-			last := mustJoin(t, a, exclusive("x"), engine.Held)
-			mustLeave(t, a, last, engine.Held)
-			path := recordFile(t, dir, "x")
-			was, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, damage(was), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			// One with the file open, one that opens it now, one that looks.
-			if l, err := b.Line(t.Context(), "x"); err != nil || len(l.Claims) > 0 {
-				t.Fatalf("Line: %+v %v", l, err)
-			}
-			first := mustJoin(t, a, exclusive("x"), engine.Held)
-			if first.Ticket <= last.Ticket {
-				t.Errorf("ticket %d follows %d", first.Ticket, last.Ticket)
-			}
-			second := mustJoin(t, b, exclusive("x"), engine.Waiting)
-			mustLeave(t, a, first, engine.Held)
-			mustLeave(t, b, second, engine.Held)
-		})
-	}
-}
-
-func flip(b []byte, at int) []byte {
-	for ; at < len(b); at += slotSize {
-		b[at] ^= 4
-	}
-	return b
-}
-
-func sealed(b, payload []byte) []byte {
-	s := append(make([]byte, slotHead), payload...)
-	seal(s, 1<<40)
-	copy(b, s)
-	return b
 }
 
 // After a crash of the machine whatever stands in the files is an empty line.
@@ -165,27 +101,22 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	before := openEngine(t, dir, nil)
 	mustLeave(t, before, mustJoin(t, before, exclusive("x"), engine.Held), engine.Held)
 	ahead := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
-	r := newRecord(before.cells.lines, "x", fileName("x"))
-	if err := r.find(); err != nil {
+	if _, err := before.store.cells.Change(t.Context(), "x", func(c *linestore.Cell) error {
+		c.Line.Last = ahead
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	defer r.shut()
-	r.state = state{boot: before.cells.boot(), name: "x"}
-	r.state.line.Last = ahead
-	r.out = appendState(append(r.out[:0], blankHead[:]...), &r.state)
-	seal(r.out, 1000)
-	if err := before.cells.store(r, 1000); err != nil {
-		t.Fatal(err)
-	}
-	after := openEngine(t, dir, rebooted())
+	o := rebooted()
+	o.idle = 1
+	after := openEngine(t, dir, o)
 	c := mustJoin(t, after, exclusive("x"), engine.Held)
 	if c.Ticket != ahead+1 {
 		t.Errorf("ticket %d follows %d", c.Ticket, ahead)
 	}
 	// The floor carries it over the end of the record, for every name.
 	mustLeave(t, after, c, engine.Held)
-	after.cells.idle = 1
-	if _, err := after.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := after.store.cells.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := os.ReadDir(filepath.Join(dir, "lines")); len(files) > 0 {
@@ -203,7 +134,7 @@ func TestNastyNames(t *testing.T) {
 	names := []string{
 		"a", "A", "ä", "Ä", "a\u0308", "a ", " a", "a.", ".", "..", "../a", "a/..", "a/b", `a\b`, "/", "//", "%2f", "%2F",
 		"{a}", "a\n", "\n", "a\r", "\t", "\x7f", "\x01", "*", "?", "[a]", "~", "$HOME", "-rf", "a:b", "con", "NUL", "lines", "floor", "1",
-		"ß", "SS", "ſ", "s", "K", "k", "\u212a", "\u200b", "\ufeff", "🔒", fileName("a"),
+		"ß", "SS", "ſ", "s", "K", "k", "\u212a", "\u200b", "\ufeff", "🔒", filepath.Base(cells.Path("a")),
 		strings.Repeat("x", engine.MaxName), strings.Repeat("ü", engine.MaxName/2), strings.Repeat("../", 170),
 	}
 	dir := t.TempDir()
@@ -230,60 +161,6 @@ func TestNastyNames(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(dir)); len(entries) != 1 {
 		t.Errorf("something was written outside of the directory: %v", entries)
-	}
-}
-
-// More names than records are kept open, and a line longer than any slot.
-func TestManyNamesAndLongLines(t *testing.T) {
-	dir := t.TempDir()
-	a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
-	many := 3 * a.cells.most
-	var cs []engine.Claim
-	for i := range many {
-		cs = append(cs, mustJoin(t, a, exclusive(fmt.Sprint("name ", i)), engine.Held))
-	}
-	if n := len(a.cells.records); n > a.cells.most {
-		t.Errorf("%d records are open", n)
-	}
-	var rs []engine.Renewal
-	for _, c := range cs {
-		rs = append(rs, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Hour})
-	}
-	got, err := a.Renew(t.Context(), rs)
-	if err != nil || len(got) != many {
-		t.Fatalf("Renew of %d answers %d: %v", many, len(got), err)
-	}
-	for _, c := range got {
-		if c.State != engine.Held || c.TTL != time.Hour {
-			t.Fatalf("renewed is %+v", c)
-		}
-	}
-
-	var in []engine.Claim
-	for i := range 300 {
-		r := exclusive("long")
-		r.Owner = engine.Owner{Host: "host", Label: strings.Repeat("l", 500), PID: i, Since: time.Now()}
-		want := engine.Waiting
-		if i == 0 {
-			want = engine.Held
-		}
-		in = append(in, mustJoin(t, []*Engine{a, b}[i%2], r, want))
-	}
-	l, err := b.Line(t.Context(), "long")
-	if err != nil || len(l.Claims) != len(in) {
-		t.Fatalf("a line of %d is shown as one of %d: %v", len(in), len(l.Claims), err)
-	}
-	for i, c := range l.Claims {
-		if c.Ticket != in[i].Ticket || c.Owner.PID != i || len(c.Owner.Label) != 500 {
-			t.Fatalf("place %d is %+v", i, c)
-		}
-	}
-	for i, c := range in {
-		mustLeave(t, []*Engine{a, b}[i%2], c, engine.Held)
-	}
-	st, err := os.Stat(recordFile(t, dir, "long"))
-	if err != nil || st.Size() > classEnd(2) {
-		t.Errorf("an empty line that was long once takes %d bytes: %v", st.Size(), err)
 	}
 }
 
@@ -331,7 +208,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	files, _ := os.ReadDir(filepath.Join(dir, "clients"))
 	for _, f := range files {
-		if !strings.HasPrefix(f.Name(), b.lives.client) {
+		if !strings.HasPrefix(f.Name(), b.store.client) {
 			t.Errorf("%s is left", f.Name())
 		}
 	}

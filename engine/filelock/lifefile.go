@@ -16,12 +16,4 @@ import "os"
 // or flock with LOCK_UN on any of its descriptors, ends the client for
 // everybody. (If somebody removes it, the client makes a new one: a descriptor
 // of the old one is then worth nothing.) The caller closes it; Close of the engine does not.
-func (e *Engine) LifeFile() (*os.File, error) {
-	v := e.lives
-	v.living.Lock()
-	defer v.living.Unlock()
-	if v.ctx.Err() != nil {
-		return nil, os.ErrClosed
-	}
-	return v.living.file.Dup("life of " + v.client)
-}
+func (e *Engine) LifeFile() (*os.File, error) { return e.store.lives.LifeFile() }

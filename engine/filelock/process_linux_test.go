@@ -154,8 +154,8 @@ func clientRole(args []string) error {
 				c = cs[0]
 			}
 		case "sweep":
-			if _, err = e.cells.sweep(ctx, ""); err == nil {
-				err = e.lives.sweep(ctx)
+			if _, err = e.store.cells.Sweep(ctx, ""); err == nil {
+				err = e.store.lives.Sweep(ctx)
 			}
 		}
 		now.Store(nil)

@@ -1,23 +1,24 @@
 package filelock
 
-import "leasehold/engine/filelock/internal/disk"
+import (
+	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/filelock/internal/lives"
+)
 
 // share is how much an engine keeps open at most: together a quarter of the
 // descriptors that the process may have, so that the program it works for, and
 // another engine or two, have the rest. Beyond its share it goes on, and opens
 // more often.
 type share struct {
-	records   int // idle ones, and as many in use at a time; two descriptors each
-	peers     int // other clients that were told something; two each
-	monitors  int // other clients whose end is listened for
-	listeners int // clients that listen for the end of this one
+	records int // idle ones, and as many in use at a time; two descriptors each
+	lives   lives.Most
 }
 
 // shareOf divides the limit of the process.
 func shareOf(limit uint64) share {
 	const least, most = 4, 256 // descriptors of one kind
 	n := max(least, int(min(limit/16, most)))
-	return share{records: n / 4, peers: n / 2, monitors: n, listeners: n}
+	return share{records: n / 4, lives: lives.Most{Peers: n / 2, Monitors: n, Listeners: n}}
 }
 
 // spare is what a call needs beyond what is kept: a record and the floor, or a

@@ -1,7 +1,6 @@
 package filelock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -289,6 +288,7 @@ func TestEveryHolderIsHeard(t *testing.T) {
 	permit(a.Engine, 1)
 	second := permit(b, 1)
 	permit(c, 1)
+	listenedFor(t, a.store.client, 1) // by c
 	last := permit(d, 1)
 	notes := make(chan engine.Claim, 64)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,18 +300,7 @@ func TestEveryHolderIsHeard(t *testing.T) {
 	}()
 	<-notes
 	mustLeave(t, b, second, engine.Held)
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) { // d is told to look, and connects to a
-		d.lives.mu.Lock()
-		m := d.lives.monitors[a.lives.client]
-		ready := m != nil && m.conn != nil
-		d.lives.mu.Unlock()
-		if ready {
-			break
-		}
-		if time.Since(begin) > patient {
-			t.Fatal("the first in line does not listen to a holder")
-		}
-	}
+	listenedFor(t, a.store.client, 2) // d is told to look, and connects to a
 	a.die()
 	select {
 	case got := <-notes:
@@ -323,6 +312,29 @@ func TestEveryHolderIsHeard(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// listenedFor waits until as many clients listen for the end of one.
+func listenedFor(t *testing.T, client string, want int) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		sockets, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := -1 // the one that they connect to
+		for socket := range strings.Lines(string(sockets)) {
+			if strings.HasSuffix(socket, "/"+client+".s\n") {
+				got++
+			}
+		}
+		if got == want {
+			return
+		}
+		if time.Since(begin) > patient {
+			t.Fatalf("%d clients listen for the end of a holder, want %d", got, want)
+		}
+	}
 }
 
 // A child process does not keep its parent's claims.
@@ -364,10 +376,10 @@ func TestDeadClientsAreSwept(t *testing.T) {
 		_, _ = p.cmd.Process.Wait()
 	}
 	e := openEngine(t, dir, &Options{idle: 1, hook: func(string) {}})
-	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := e.store.cells.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.lives.sweep(t.Context()); err != nil {
+	if err := e.store.lives.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, sub := range []string{"lines", "clients", "new"} {
@@ -376,35 +388,9 @@ func TestDeadClientsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if !strings.HasPrefix(f.Name(), e.lives.client) {
+			if !strings.HasPrefix(f.Name(), e.store.client) {
 				t.Errorf("%s/%s is left", sub, f.Name())
 			}
 		}
 	}
-}
-
-func FuzzDecode(f *testing.F) {
-	s := state{boot: [16]byte{1}, name: "x"}
-	valid := appendState(make([]byte, slotHead), &s)
-	seal(valid, 1)
-	f.Add(valid)
-	f.Add([]byte{})
-	f.Add(bytes.Repeat([]byte{0xff}, 100))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var s state
-		payload, _, ok := newest(b)
-		if !ok {
-			payload = b // as if it had been sealed
-		}
-		if parseState(payload, &s) == nil {
-			again := appendState(nil, &s)
-			var s2 state
-			if err := parseState(again, &s2); err != nil || s2.name != s.name || len(s2.line.Places) != len(s.line.Places) {
-				t.Fatalf("what was read cannot be written and read: %v", err)
-			}
-		}
-		if c, ok := parseNote(b); ok && !bytes.Equal(appendNote(nil, &c), b) && b[1] < 4 {
-			t.Fatal("a note changes when it is read and written")
-		}
-	})
 }

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leasehold/engine"
+
+	"leasehold/engine/filelock/internal/cells"
 )
 
 func renewed(t *testing.T, e *Engine, c engine.Claim) engine.State {
@@ -27,26 +29,29 @@ func renewed(t *testing.T, e *Engine, c engine.Claim) engine.State {
 	return cs[0].State
 }
 
+// linkedTime is after how long what is in use is looked for again.
+const linkedTime = 100 * time.Millisecond
+
 // An operator, or a clean-up job, removes records that are in use. Whoever
 // holds in one learns it by renewing; whoever waits does too; who comes
 // meanwhile must not join what is removed.
 func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 	for what, remove := range map[string]func(dir, name string) error{
-		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines", fileName(name))) },
-		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, "lines", fileName(name), "1")) },
+		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, cells.Path(name))) },
+		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, cells.Path(name), "1")) },
 		"all lines":  func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines")) },
 		"all of it":  func(dir, name string) error { return os.RemoveAll(dir) },
 		"and another in its place": func(dir, name string) error {
-			path := filepath.Join(dir, "lines", fileName(name))
+			path := filepath.Join(dir, cells.Path(name))
 			was, err := os.ReadFile(filepath.Join(path, "1"))
 			return errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "1"), was[:100], 0o600))
 		},
 		"moved away": func(dir, name string) error {
-			path := filepath.Join(dir, "lines", fileName(name))
+			path := filepath.Join(dir, cells.Path(name))
 			return os.Rename(path, path+".old")
 		},
 		"removed, and a backup has hard links": func(dir, name string) error {
-			path := filepath.Join(dir, "lines", fileName(name))
+			path := filepath.Join(dir, cells.Path(name))
 			return errors.Join(os.Link(filepath.Join(path, "1"), filepath.Join(dir, "backup")), os.RemoveAll(path))
 		},
 		"all lines moved, and others in their place": func(dir, name string) error {
@@ -57,7 +62,7 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 			return errors.Join(os.Rename(dir, dir+".old"), os.MkdirAll(filepath.Join(dir, "lines"), 0o700))
 		},
 		"and a symbolic link": func(dir, name string) error {
-			path := filepath.Join(dir, "lines", fileName(name))
+			path := filepath.Join(dir, cells.Path(name))
 			return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere", path))
 		},
 	} {
@@ -73,8 +78,8 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range []*Engine{a, b} {
-				now := e.cells.clock()
-				e.cells.clock = func() time.Duration { return now + linkedTime }
+				now := e.store.clock()
+				e.store.clock = func() time.Duration { return now + linkedTime }
 			}
 			if got := renewed(t, a, held); got != engine.Gone {
 				t.Errorf("the holder of what was removed is %v", got)
@@ -100,11 +105,11 @@ func TestRemovedRecordServesOn(t *testing.T) {
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	c := mustJoin(t, a, exclusive("x"), engine.Held)
 	mustLeave(t, a, c, engine.Held)
-	if err := os.RemoveAll(filepath.Join(dir, "lines", fileName("x"))); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, cells.Path("x"))); err != nil {
 		t.Fatal(err)
 	}
-	now := a.cells.clock()
-	a.cells.clock = func() time.Duration { return now + linkedTime } // not a moment later
+	now := a.store.clock()
+	a.store.clock = func() time.Duration { return now + linkedTime } // not a moment later
 	first := mustJoin(t, a, exclusive("x"), engine.Held)
 	second := mustJoin(t, b, exclusive("x"), engine.Waiting)
 	mustLeave(t, a, first, engine.Held)
@@ -120,19 +125,19 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 		"the file": func(dir, client string) error { return os.Remove(filepath.Join(dir, "clients", client)) },
 		"all of its files": func(dir, client string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "clients", client)),
-				os.Remove(filepath.Join(dir, "clients", client+notesSuffix)), os.Remove(filepath.Join(dir, "clients", client+lifeSuffix)))
+				os.Remove(filepath.Join(dir, "clients", client+".d")), os.Remove(filepath.Join(dir, "clients", client+".s")))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
-			a, b := openEngine(t, dir, nil), openEngine(t, dir, nil)
+			a, b := openEngine(t, dir, quiet()), openEngine(t, dir, nil)
 			held := mustJoin(t, b, exclusive("x"), engine.Held)
 			lost := mustJoin(t, a, exclusive("x"), engine.Waiting)
-			if err := remove(dir, a.lives.client); err != nil {
+			if err := remove(dir, a.store.client); err != nil {
 				t.Fatal(err)
 			}
-			now := a.cells.clock()
-			a.cells.clock = func() time.Duration { return now + linkedTime }
+			now := a.store.clock()
+			a.store.clock = func() time.Duration { return now + linkedTime }
 			_ = renewed(t, a, lost) // whatever it says
 			again := mustJoin(t, a, exclusive("x"), engine.Waiting)
 			behind := mustJoin(t, b, exclusive("x"), engine.Waiting)
@@ -176,7 +181,7 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 			}
 			files, _ := os.ReadDir(filepath.Join(dir, "clients"))
 			for _, f := range files {
-				if !strings.HasPrefix(f.Name(), b.lives.client) {
+				if !strings.HasPrefix(f.Name(), b.store.client) {
 					t.Errorf("%s is left", f.Name())
 				}
 			}
@@ -204,8 +209,8 @@ func TestDirectoryIsGoneInUse(t *testing.T) {
 			if err := remove(dir); err != nil {
 				t.Fatal(err)
 			}
-			now := a.cells.clock()
-			a.cells.clock = func() time.Duration { return now + linkedTime }
+			now := a.store.clock()
+			a.store.clock = func() time.Duration { return now + linkedTime }
 			_, _ = a.Join(t.Context(), exclusive("y")) // it may be noticed after the first
 			for _, name := range []string{"x", "x", "z"} {
 				_, err := a.Join(t.Context(), exclusive(name))
@@ -219,7 +224,7 @@ func TestDirectoryIsGoneInUse(t *testing.T) {
 
 // What stands where a record belongs, and is none, is refused by name.
 func TestWhatCannotGetBetterIsRetried(t *testing.T) {
-	place := func(dir string) string { return filepath.Join(dir, "lines", fileName("x")) }
+	place := func(dir string) string { return filepath.Join(dir, cells.Path("x")) }
 	for what, put := range map[string]func(path string) error{
 		"a symbolic link":            func(path string) error { return os.Symlink("/tmp", path) },
 		"a dangling symbolic link":   func(path string) error { return os.Symlink("/nowhere", path) },
@@ -345,7 +350,7 @@ func barredRole(args []string) error {
 	if _, err := e.Renew(ctx, []engine.Renewal{{Name: "known", ID: c.ID, Want: time.Minute}}); err != nil {
 		return err
 	}
-	if err := os.Chmod(filepath.Join(dir, "lines", fileName("known"), "1"), 0); err != nil {
+	if err := os.Chmod(filepath.Join(dir, cells.Path("known"), "1"), 0); err != nil {
 		return err
 	}
 	e2, err := New(dir, nil)

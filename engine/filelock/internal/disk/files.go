@@ -6,6 +6,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 )
@@ -25,6 +26,9 @@ type File interface {
 	Dup(name string) (*os.File, error)
 	Close()
 }
+
+// ErrMoved: another directory is where this one was, so nobody else comes here.
+var ErrMoved = fmt.Errorf("another directory is in its place: %w", fs.ErrNotExist)
 
 // wrapped is what open and create return.
 func (d Dir) wrapped(f osFile, err error) (File, error) {

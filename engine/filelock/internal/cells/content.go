@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"bytes"
@@ -89,7 +89,7 @@ func (r *record) load(locked bool) (payload []byte, seq uint64, known bool, err 
 
 // store writes s as sequence number seq. The slot it writes is not the newest
 // one, so that an error, a kill or a full disk leaves that one standing.
-func (c *cells) store(r *record, seq uint64) error {
+func (c *Cells) store(r *record, seq uint64) error {
 	class := 0
 	for ; slotSize<<class < len(r.out); class++ {
 	}

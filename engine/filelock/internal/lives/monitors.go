@@ -1,4 +1,4 @@
-package filelock
+package lives
 
 import (
 	"net"
@@ -6,18 +6,18 @@ import (
 )
 
 // monitor is the wait for another client's end. Beyond this engine's share the
-// ends of others are found by renewals, within about a second. Under lives.mu.
+// ends of others are found by renewals, within about a second. Under Lives.mu.
 type monitor struct {
 	names   map[string]time.Duration // where it matters, and until when
 	conn    net.Conn
 	dropped bool
 }
 
-// await has this client look at a line when another ends that its claim there
+// Await has this client look at a line when another ends that its claim there
 // waits for. One that has ended by now refuses the connection, which is the
 // same as its end.
-func (v *lives) await(client, name string, until time.Duration) {
-	if !wakes {
+func (v *Lives) Await(client, name string, until time.Duration) {
+	if !Wakes {
 		return
 	}
 	v.mu.Lock()
@@ -27,7 +27,7 @@ func (v *lives) await(client, name string, until time.Duration) {
 	}
 	m := v.monitors[client]
 	if m == nil {
-		if len(v.monitors) >= v.most.monitors && !v.dropMonitor() {
+		if len(v.monitors) >= v.most.Monitors && !v.dropMonitor() {
 			return
 		}
 		m = &monitor{names: map[string]time.Duration{}}
@@ -45,7 +45,7 @@ func (v *lives) await(client, name string, until time.Duration) {
 const maxNames = 1024
 
 // forget drops names that no claim can be waiting in any more.
-func (v *lives) forget(m *monitor) {
+func (v *Lives) forget(m *monitor) {
 	now := v.clock()
 	for name, until := range m.names {
 		if until <= now {
@@ -55,7 +55,7 @@ func (v *lives) forget(m *monitor) {
 }
 
 // dropMonitor makes room by ending a connection nobody needs. Under v.mu.
-func (v *lives) dropMonitor() bool {
+func (v *Lives) dropMonitor() bool {
 	for client, m := range v.monitors {
 		if v.forget(m); len(m.names) == 0 && m.conn != nil {
 			m.dropped = true
@@ -69,7 +69,7 @@ func (v *lives) dropMonitor() bool {
 
 // listenFor waits for a client's end and then looks at the lines it was ahead
 // in.
-func (v *lives) listenFor(client string, m *monitor) {
+func (v *Lives) listenFor(client string, m *monitor) {
 	conn, full, err := dialLife(v.clients, client)
 	if err == nil {
 		v.mu.Lock()
@@ -93,7 +93,7 @@ func (v *lives) listenFor(client string, m *monitor) {
 	// file with the lock open (LifeFile). Renewals of claims that still wait
 	// keep the monitor's names from running out.
 	for wait := 100 * time.Microsecond; ; wait = min(2*wait, 20*time.Millisecond) {
-		dead := v.dead(client)
+		dead := v.Dead(client)
 		v.mu.Lock()
 		v.forget(m)
 		if m.dropped || v.ctx.Err() != nil || dead || len(m.names) == 0 {
@@ -107,12 +107,15 @@ func (v *lives) listenFor(client string, m *monitor) {
 			return
 		}
 		v.mu.Unlock()
-		sleep(v.ctx, wait)
+		select {
+		case <-time.After(wait):
+		case <-v.ctx.Done():
+		}
 	}
 }
 
 // endMonitor forgets a monitor and returns its names. Under v.mu.
-func (v *lives) endMonitor(client string, m *monitor) map[string]time.Duration {
+func (v *Lives) endMonitor(client string, m *monitor) map[string]time.Duration {
 	if v.monitors[client] == m {
 		delete(v.monitors, client)
 	}

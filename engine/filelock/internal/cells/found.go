@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"strconv"
@@ -10,7 +10,7 @@ import (
 // it, so that later stores need no room on the disk, renamed into place. The
 // rename is the decision: it takes the place of nothing or of an empty
 // directory, so that of two founders one wins and the other uses the winner's.
-func (c *cells) found(r *record) error {
+func (c *Cells) found(r *record) error {
 	c.mu.Lock()
 	c.made++
 	tmp := c.owner + "." + strconv.FormatUint(c.made, 10)

@@ -1,10 +1,12 @@
-package filelock
+package lives
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -18,18 +20,23 @@ import (
 
 // life is what others know of this client.
 type life struct {
-	file disk.File // its lock is the life
-	bell *bell
+	file  disk.File // its lock is the life
+	bell  *bell
+	ended bool
 }
 
 func (l *life) end() {
+	if l.ended {
+		return
+	}
+	l.ended = true
 	l.bell.close()
 	l.file.Close()
 }
 
 // beginLife makes this client known to others. A sweeper may take the file of
 // one that is just being born for a dead one's; then it is born again.
-func (v *lives) beginLife() (*life, error) {
+func (v *Lives) beginLife() (*life, error) {
 	for try := 0; ; try++ {
 		l, err := v.tryLife()
 		if err == nil || try == 100 || !errors.Is(err, errUnborn) && !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +54,7 @@ const unborn = "new."
 // gets its name only afterwards: a file with a client's name and a free lock
 // is a dead client's for certain. The sockets come last, for the same reason:
 // sockets without a file are a dead client's too.
-func (v *lives) tryLife() (_ *life, err error) {
+func (v *Lives) tryLife() (_ *life, err error) {
 	tmp := unborn + v.client
 	if !disk.MovesOpenFiles {
 		tmp = v.client
@@ -67,7 +74,7 @@ func (v *lives) tryLife() (_ *life, err error) {
 		return nil, err
 	}
 	if ok, err := l.file.TryLock(); err != nil || !ok {
-		return nil, cmpErr(err, errUnborn)
+		return nil, cmp.Or(err, errUnborn)
 	}
 	if disk.MovesOpenFiles {
 		if err := v.clients.Move(tmp, v.client); err != nil {
@@ -79,34 +86,58 @@ func (v *lives) tryLife() (_ *life, err error) {
 }
 
 // listen runs the goroutines that a life needs.
-func (v *lives) listen(l *life) {
-	if wakes {
+func (v *Lives) listen(l *life) {
+	if Wakes {
 		v.tasks.Go(func() { v.receive(l) })
-		v.tasks.Go(func() { l.bell.accept(v.most.listeners) })
+		v.tasks.Go(func() { l.bell.accept(v.most.Listeners) })
 	}
 }
 
 // endLife: the file first, and from then on this client is gone for everybody.
 // Then the sockets, which makes those who listen look.
-func (v *lives) endLife() {
+func (v *Lives) endLife() {
 	v.living.Lock()
 	defer v.living.Unlock()
 	v.removeClient(v.client)
 	v.living.end()
 }
 
-func (v *lives) removeClient(client string) {
+// Die ends this client as the kernel does with its process: everything is
+// closed and nothing removed. It is for tests that have no process to kill;
+// Close of one that died ends its goroutines.
+func (v *Lives) Die() {
+	v.living.Lock()
+	defer v.living.Unlock()
+	v.living.end()
+}
+
+func (v *Lives) removeClient(client string) {
 	for _, suffix := range [...]string{notesSuffix, lifeSuffix} {
 		v.clients.Remove(client + suffix)
 	}
 	v.clients.Remove(client)
 }
 
-// stayAlive looks, if nobody has for linkedTime, whether others find this
+// LifeFile is one more descriptor of the file whose lock is this client's life,
+// for the caller to close.
+func (v *Lives) LifeFile() (*os.File, error) {
+	v.living.Lock()
+	defer v.living.Unlock()
+	if v.ctx.Err() != nil {
+		return nil, os.ErrClosed
+	}
+	return v.living.file.Dup("life of " + v.client)
+}
+
+// linkedTime is how often a client looks whether others find its file: in less
+// than any time between two of its renewals.
+const linkedTime = 100 * time.Millisecond
+
+// StayAlive looks, if nobody has for linkedTime, whether others find this
 // client's file, and makes a new life if they do not. Without one this client
 // is dead for everybody who does not have the old file open, and each of its
 // claims ends as soon as somebody looks.
-func (v *lives) stayAlive(now time.Duration) {
+func (v *Lives) StayAlive(now time.Duration) {
 	v.living.Lock()
 	defer v.living.Unlock()
 	if now-v.living.looked < linkedTime {
@@ -119,8 +150,8 @@ func (v *lives) stayAlive(now time.Duration) {
 	}
 }
 
-// isAlive says why there is no life, and could not be made a new one.
-func (v *lives) isAlive() error {
+// IsAlive says why there is no life, and could not be made a new one.
+func (v *Lives) IsAlive() error {
 	v.living.Lock()
 	defer v.living.Unlock()
 	if v.living.err != nil {
@@ -132,9 +163,9 @@ func (v *lives) isAlive() error {
 // revive makes a new life under the same name. Some may have looked already:
 // what they removed from lines is gone, what they did not is not. The caller
 // has v.living.
-func (v *lives) revive() {
+func (v *Lives) revive() {
 	if v.clients.IsReplaced(v.path) {
-		v.living.err = errMoved
+		v.living.err = disk.ErrMoved
 		return
 	}
 	v.removeClient(v.client) // sockets may be left, whose addresses a new life needs
@@ -149,9 +180,9 @@ func (v *lives) revive() {
 	v.lost() // what was sent to the old sockets is lost
 }
 
-// dead reports whether a client is certainly gone. What cannot be found out
+// Dead reports whether a client is certainly gone. What cannot be found out
 // counts as alive: its claims then end by their TTL.
-func (v *lives) dead(client string) bool {
+func (v *Lives) Dead(client string) bool {
 	if client == v.client {
 		return false
 	}
@@ -178,9 +209,9 @@ func (v *lives) dead(client string) bool {
 	}
 }
 
-// sweep removes what dead clients have left, the file last: as long as
+// Sweep removes what dead clients have left, the file last: as long as
 // it is there somebody will come for the rest.
-func (v *lives) sweep(ctx context.Context) error {
+func (v *Lives) Sweep(ctx context.Context) error {
 	names, err := v.clients.List()
 	if err != nil {
 		return err
@@ -197,7 +228,7 @@ func (v *lives) sweep(ctx context.Context) error {
 		seen[client] = true
 		if strings.HasPrefix(name, unborn) {
 			v.removeUnborn(name)
-		} else if v.dead(client) {
+		} else if v.Dead(client) {
 			v.removeClient(client)
 		}
 	}
@@ -207,7 +238,7 @@ func (v *lives) sweep(ctx context.Context) error {
 // removeUnborn removes the file of a client that died before it had a name. If
 // it is only about to take its lock, it finds its file missing and fails; a
 // lock is asked for within microseconds of the file.
-func (v *lives) removeUnborn(name string) {
+func (v *Lives) removeUnborn(name string) {
 	f, err := v.clients.Open(name)
 	if err != nil {
 		return

@@ -1,7 +1,6 @@
-package filelock
+package cells
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,24 +18,24 @@ import (
 
 // sweeper is an engine for which everything has been idle long enough, and
 // which sweeps when it is told to.
-func sweeper(t *testing.T, dir string) *Engine {
+func sweeper(t *testing.T, dir string) *client {
 	t.Helper()
-	e := openEngine(t, dir, quiet())
+	e := openEngine(t, dir)
 	e.cells.idle = 1
 	return e
 }
 
-func sweepAll(t *testing.T, e *Engine) {
+func sweepAll(t *testing.T, e *client) {
 	t.Helper()
 	time.Sleep(time.Microsecond) // by any clock it is later now
-	if _, err := e.cells.sweep(t.Context(), ""); err != nil {
+	if _, err := e.cells.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // freeze stops an engine's clock, so that it does not look again whether a name
 // leads to its files: what it finds out, it finds by what stands in them.
-func freeze(es ...*Engine) {
+func freeze(es ...*client) {
 	for _, e := range es {
 		now := e.cells.clock()
 		e.cells.clock = func() time.Duration { return now }
@@ -45,7 +44,7 @@ func freeze(es ...*Engine) {
 
 // addNumber replaces the record of a name, as somebody does who finds its lock
 // held by one that is stopped.
-func addNumber(t *testing.T, e *Engine, name string) {
+func addNumber(t *testing.T, e *client, name string) {
 	t.Helper()
 	r := newRecord(e.cells.lines, name, fileName(name))
 	if err := r.find(); err != nil {
@@ -73,13 +72,12 @@ func numbersOf(t *testing.T, dir, name string) []string {
 func TestSweepTakesWhatIsInUse(t *testing.T) {
 	t.Run("detached claims of a dead client, before their TTL", func(t *testing.T) {
 		dir := t.TempDir()
-		dead := &client{Engine: openEngine(t, dir, quiet())}
+		dead := openEngine(t, dir)
 		r := exclusive("x")
 		r.Detached, r.WaitTTL = true, time.Hour
-		mustJoin(t, dead.Engine, r, engine.Held)
-		dead.die()
-		defer dead.Close()
+		mustJoin(t, dead, r, engine.Held)
 		e := sweeper(t, dir)
+		e.cells.dead = func(client string) bool { return client == dead.cells.owner }
 		sweepAll(t, e)
 		mustJoin(t, e, exclusive("x"), engine.Waiting)
 		later := e.cells.clock
@@ -88,7 +86,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 	})
 	t.Run("a lower number that the record is read from", func(t *testing.T) {
 		dir := t.TempDir()
-		a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
+		a, e := openEngine(t, dir), sweeper(t, dir)
 		mustJoin(t, a, exclusive("x"), engine.Held)
 		addNumber(t, a, "x")
 		sweepAll(t, e)
@@ -102,7 +100,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the number after one that is locked, in use %v", used), func(t *testing.T) {
 			dir := t.TempDir()
-			a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
+			a, e := openEngine(t, dir), sweeper(t, dir)
 			mustLeave(t, a, mustJoin(t, a, exclusive("x"), engine.Held), engine.Held)
 			stuck := newRecord(a.cells.lines, "x", fileName("x"))
 			if err := stuck.find(); err != nil {
@@ -144,7 +142,7 @@ func TestSweepTakesWhatIsInUse(t *testing.T) {
 	})
 	t.Run("a claim joined since it was looked at", func(t *testing.T) {
 		dir := t.TempDir()
-		a, e := openEngine(t, dir, quiet()), sweeper(t, dir)
+		a, e := openEngine(t, dir), sweeper(t, dir)
 		mustJoin(t, a, exclusive("x"), engine.Held)
 		if gone, err := e.cells.removeRecord(fileName("x"), engine.MaxTicket, 1); err != nil || gone {
 			t.Errorf("a record in use is gone: %v, %v", gone, err)
@@ -159,9 +157,9 @@ func TestSweptRecordServesOn(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("replaced %v", replaced), func(t *testing.T) {
 			dir := t.TempDir()
-			a, b, e := openEngine(t, dir, quiet()), openEngine(t, dir, quiet()), sweeper(t, dir)
+			a, b, e := openEngine(t, dir), openEngine(t, dir), sweeper(t, dir)
 			freeze(a, b)
-			for _, e := range []*Engine{a, b} {
+			for _, e := range []*client{a, b} {
 				mustLeave(t, e, mustJoin(t, e, exclusive("x"), engine.Held), engine.Held)
 			}
 			if replaced { // and the new number used, by neither of them
@@ -183,10 +181,10 @@ func TestSweptRecordServesOn(t *testing.T) {
 
 func TestTheFloorFalls(t *testing.T) {
 	dir := t.TempDir()
-	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
+	a, b := openEngine(t, dir), openEngine(t, dir)
 	high := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
 	for i, last := range []uint64{high, high - 5, 1, 0} {
-		if err := []*Engine{a, b}[i%2].cells.raiseFloor(t.Context(), last); err != nil {
+		if err := []*client{a, b}[i%2].cells.raiseFloor(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := a.cells.readFloor(); err != nil || got != high {
@@ -246,65 +244,5 @@ func TestATornReadIsBelieved(t *testing.T) {
 				t.Errorf("sequence %d says %q", seq, payload)
 			}
 		})
-	}
-}
-
-// A holder was told that somebody wanted the name, and died. Nobody is left to
-// be told by the next request, which must look all the same.
-func TestADeadHolderThatWasToldRefuses(t *testing.T) {
-	for _, refused := range []string{"a TryLock", "another limit"} {
-		t.Run(refused, func(t *testing.T) {
-			dir := t.TempDir()
-			dead, b := &client{Engine: openEngine(t, dir, quiet())}, openEngine(t, dir, quiet())
-			mustJoin(t, dead.Engine, exclusive("x"), engine.Held)
-			mustLeave(t, b, mustJoin(t, b, exclusive("x"), engine.Waiting), engine.Waiting)
-			dead.die()
-			defer dead.Close()
-			r := exclusive("x")
-			if refused == "a TryLock" {
-				r.NoWait = true
-			} else {
-				r.Units, r.Limit = 1, 3
-			}
-			mustJoin(t, b, r, engine.Held)
-		})
-	}
-}
-
-// What Watch hears of an eviction by another client says that it was one.
-func TestANoteLosesWhatItSays(t *testing.T) {
-	for state := engine.Unknown; state <= engine.Gone; state++ {
-		for flags := range 4 {
-			c := engine.Claim{Name: "a name", ID: engine.NewID(), Ticket: engine.MaxTicket, Units: 3, Limit: engine.Max,
-				State: state, Contended: flags&1 != 0, Evicted: flags&2 != 0}
-			if got, ok := parseNote(appendNote(nil, &c)); !ok || fmt.Sprintf("%+v %s", got, got.ID.Secret()) != fmt.Sprintf("%+v %s", c, c.ID.Secret()) {
-				t.Errorf("%+v arrives as %+v", c, got)
-			}
-		}
-	}
-	if !wakes {
-		return
-	}
-	dir := t.TempDir()
-	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
-	ctx, cancel := context.WithCancel(t.Context())
-	notes, ended := make(chan engine.Claim, 64), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = a.Watch(ctx, func(c engine.Claim) { notes <- c })
-	}()
-	defer func() { cancel(); <-ended }()
-	<-notes
-	c := mustJoin(t, a, exclusive("x"), engine.Held)
-	if err := b.Evict(t.Context(), "x", c.Ticket, false); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case got := <-notes:
-		if got.ID != c.ID || got.State != engine.Gone || !got.Evicted {
-			t.Errorf("told was %+v", got)
-		}
-	case <-time.After(patient):
-		t.Error("the holder was not told")
 	}
 }

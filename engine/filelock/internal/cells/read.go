@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"leasehold/engine/linestore"
 )
 
-// read is [linestore.Store].Read. It reads without the lock: what it shows was
+// Read is [linestore.Store].Read. It reads without the lock: what it shows was
 // true a moment ago.
-func (c *cells) read(name string) (linestore.Cell, error) {
+func (c *Cells) Read(name string) (linestore.Cell, error) {
 	cell := c.cell(name)
 	r := newRecord(c.lines, name, fileName(name))
 	ok, err := c.peek(r)
@@ -28,9 +28,9 @@ func (c *cells) read(name string) (linestore.Cell, error) {
 // page is as many cells as Cells reads at a time.
 const page = 1000
 
-// list is [linestore.Store].Cells. Names are found by reading every record: they
+// List is [linestore.Store].Cells. Names are found by reading every record: they
 // are hashed on disk.
-func (c *cells) list(ctx context.Context, prefix, after string) (found []linestore.Cell, next string, err error) {
+func (c *Cells) List(ctx context.Context, prefix, after string) (found []linestore.Cell, next string, err error) {
 	files, next, err := c.part(after, page)
 	if err != nil {
 		return nil, "", c.explain("", err, false)
@@ -55,7 +55,7 @@ func (c *cells) list(ctx context.Context, prefix, after string) (found []linesto
 
 // part is at most so many of the records whose files come after one, in order,
 // and where to go on: nowhere if that is all.
-func (c *cells) part(after string, most int) (files []string, next string, err error) {
+func (c *Cells) part(after string, most int) (files []string, next string, err error) {
 	if files, err = c.lines.List(); err != nil {
 		return nil, "", err
 	}
@@ -71,7 +71,7 @@ func (c *cells) part(after string, most int) (files []string, next string, err e
 // peek reads the state of a record as it stands, whatever its name. It says no
 // if there is none, or something else in its place, or if it is of another
 // boot.
-func (c *cells) peek(r *record) (bool, error) {
+func (c *Cells) peek(r *record) (bool, error) {
 	err := r.find()
 	if err == nil {
 		defer r.shut()

@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // line nobody joins. Its last ticket is at least that of every line whose record
 // was removed. It is never removed itself. Whoever removed a record raised it
 // before, so that who finds that record missing finds the floor raised.
-func (c *cells) readFloor() (uint64, error) {
+func (c *Cells) readFloor() (uint64, error) {
 	r := newRecord(c.root, "", c.floor.file)
 	if err := r.find(); err != nil {
 		if errors.Is(err, errNoRecord) {
@@ -31,7 +31,7 @@ func (c *cells) readFloor() (uint64, error) {
 func noFloor() (uint64, error) { return 0, nil }
 
 // raiseFloor makes the floor at least last.
-func (c *cells) raiseFloor(ctx context.Context, last uint64) error {
+func (c *Cells) raiseFloor(ctx context.Context, last uint64) error {
 	if err := c.floor.take(ctx); err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
-package filelock
+package cells
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
@@ -13,15 +15,36 @@ import (
 	"leasehold/engine/filelock/internal/disk"
 )
 
-// cells keeps lines in a directory: each in a record, see there. Whoever changes
+// Options say for whom lines are kept. Owner, Most, Boot, Clock, Dead, Shed and
+// Explain are needed.
+type Options struct {
+	Owner string                   // the client: names what is half made
+	Most  int                      // records open and idle, and as many in use: two descriptors each
+	Boot  func() [16]byte          // the boot of the machine that deadlines are of
+	Clock func() time.Duration     // since that boot
+	Dead  func(client string) bool // whether a client is gone for good
+	Shed  func()                   // closes what else is kept open, when no descriptor is left
+
+	// Explain says what to do about an error. join: it is one of a change that
+	// was to add a claim and has left nothing behind.
+	Explain func(name string, err error, join bool) error
+
+	Idle     time.Duration     // how long a line was empty when its record goes: a minute if zero
+	Patience time.Duration     // see there: if zero, that
+	Step     func(step string) // called at every step, for tests
+}
+
+// Cells are the lines in a directory, as one client keeps them. Whoever changes
 // one has the kernel lock of its file meanwhile.
-type cells struct {
-	path  string // of the directory, for people
-	owner string // names what is half made: the client
-	boot  func() [16]byte
-	clock func() time.Duration
-	dead  func(client string) bool
-	step  func(string) // called at every step, for tests
+type Cells struct {
+	owner   string
+	boot    func() [16]byte
+	clock   func() time.Duration
+	dead    func(client string) bool
+	shed    func()
+	explain func(name string, err error, join bool) error
+	step    func(string)
+	path    string // of root, to find what is in it replaced
 
 	idle, patience time.Duration
 
@@ -36,30 +59,34 @@ type cells struct {
 	spent   map[string]spent   // names that this client may remove, by name
 	idles   int                // how many of them are open and not in use
 	uses    uint64             // how often a record came to be idle
-	shed    func()             // closes what others keep open, when there is no descriptor left
 }
 
-// openCells opens what is in root, and makes what is not. The rest of the
-// fields is the caller's to fill in.
-func openCells(root disk.Dir, path string, most int) (*cells, error) {
-	c := &cells{
-		path: path, root: root, most: most, working: make(chan struct{}, most),
-		step: func(string) {}, records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
+// Open opens what is in root, and makes what is not. path is that of root, for
+// people.
+func Open(root disk.Dir, path string, o *Options) (*Cells, error) {
+	c := &Cells{
+		owner: o.Owner, boot: o.Boot, clock: o.Clock, dead: o.Dead, shed: o.Shed, explain: o.Explain, step: o.Step,
+		idle: cmp.Or(o.Idle, idleTime), patience: cmp.Or(o.Patience, Patience),
+		root: root, path: path, most: o.Most, working: make(chan struct{}, o.Most),
+		records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
+	}
+	if c.step == nil {
+		c.step = func(string) {}
 	}
 	var err error
 	if c.lines, err = root.MakeSub("lines"); err != nil {
-		return nil, pathError(path, "lines", err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "lines"), err)
 	}
 	if c.fresh, err = root.MakeSub("new"); err != nil {
 		c.lines.Close()
-		return nil, pathError(path, "new", err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "new"), err)
 	}
 	return c, nil
 }
 
-// close comes when nothing uses c any more. It removes what it can of the names
+// Close comes when nothing uses c any more. It removes what it can of the names
 // that this client used last.
-func (c *cells) close(ctx context.Context) {
+func (c *Cells) Close(ctx context.Context) {
 	c.spend(c.dropIdle(0))
 	if old := c.takeSpent(0); len(old) > 0 {
 		_ = c.removeSpent(ctx, old) // what is left is swept by others
@@ -69,9 +96,9 @@ func (c *cells) close(ctx context.Context) {
 	c.fresh.Close()
 }
 
-// change is [linestore.Store].Change. Its error is one of change as it is, or
-// explained.
-func (c *cells) change(ctx context.Context, name string, change func(*linestore.Cell) error) (now time.Duration, err error) {
+// Change is [linestore.Store].Change. Its error is one of change as it is, or
+// explained. now is when it was, by the clock.
+func (c *Cells) Change(ctx context.Context, name string, change func(*linestore.Cell) error) (now time.Duration, err error) {
 	r := c.hold(name)
 	defer c.unhold(r)
 	if err := r.take(ctx); err != nil {
@@ -93,7 +120,7 @@ func (c *cells) change(ctx context.Context, name string, change func(*linestore.
 type refused struct{ error }
 
 // transact runs change until an attempt counts. The caller has the turn.
-func (c *cells) transact(ctx context.Context, r *record, change func(*linestore.Cell) error) error {
+func (c *Cells) transact(ctx context.Context, r *record, change func(*linestore.Cell) error) error {
 	ran := false // an attempt may be found stored, though it did not count
 	shed := false
 	for {
@@ -112,14 +139,14 @@ func (c *cells) transact(ctx context.Context, r *record, change func(*linestore.
 		case disk.IsTooMany(err) && !shed:
 			shed = true
 			c.closeIdle()
-		case disk.IsStranger(err), errors.Is(err, errMoved):
+		case disk.IsStranger(err), errors.Is(err, disk.ErrMoved):
 			if adds, err := c.onNobody(r.name, change); err != nil || !adds {
 				return err // nobody is in line in what is no record, or where nobody comes
 			}
 			// What was stored where nobody comes has left nothing behind.
-			return c.explain(r.name, err, !ran && !stored || errors.Is(err, errMoved))
+			return c.explain(r.name, err, !ran && !stored || errors.Is(err, disk.ErrMoved))
 		default:
-			return c.explain(r.name, err, !ran && !stored && c.joins(r.name, change))
+			return c.explain(r.name, err, !ran && !stored && c.Joins(r.name, change))
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -129,7 +156,7 @@ func (c *cells) transact(ctx context.Context, r *record, change func(*linestore.
 
 // try is one attempt, with the record open, or opened or founded for it. stored
 // means that others may read what it wrote, also if it does not count.
-func (c *cells) try(ctx context.Context, r *record, change func(*linestore.Cell) error, again bool) (stored bool, err error) {
+func (c *Cells) try(ctx context.Context, r *record, change func(*linestore.Cell) error, again bool) (stored bool, err error) {
 	if !r.isOpen {
 		err := r.find()
 		if errors.Is(err, errNoRecord) {
@@ -162,25 +189,25 @@ func (c *cells) try(ctx context.Context, r *record, change func(*linestore.Cell)
 
 // onNobody runs a change on the line of a name that has no record: nobody is in
 // it. If nobody is in it afterwards nothing has to be stored to say so.
-func (c *cells) onNobody(name string, change func(*linestore.Cell) error) (adds bool, err error) {
+func (c *Cells) onNobody(name string, change func(*linestore.Cell) error) (adds bool, err error) {
 	cell := c.cell(name)
 	err = change(&cell)
 	return len(cell.Line.Places) > 0, err
 }
 
-// joins reports whether a change is one that adds a claim.
-func (c *cells) joins(name string, change func(*linestore.Cell) error) bool {
+// Joins reports whether a change is one that adds a claim.
+func (c *Cells) Joins(name string, change func(*linestore.Cell) error) bool {
 	adds, err := c.onNobody(name, change)
 	return err == nil && adds
 }
 
-func (c *cells) cell(name string) linestore.Cell {
+func (c *Cells) cell(name string) linestore.Cell {
 	return linestore.Cell{Name: name, Now: c.clock(), Micros: uint64(time.Now().UnixMicro())}
 }
 
 // attempt is one transaction under the kernel lock: load, change, store, and the
 // look that decides whether it counts.
-func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again bool) (stored bool, err error) {
+func (c *Cells) attempt(r *record, change func(*linestore.Cell) error, again bool) (stored bool, err error) {
 	payload, seq, known, err := r.load(true)
 	if err != nil {
 		return false, err
@@ -232,7 +259,3 @@ func (c *cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 }
 
 var blankHead [slotHead]byte
-
-func (c *cells) explain(name string, err error, join bool) error {
-	return explain(c.root, c.path, filepath.Join(c.path, "lines", fileName(name)), name, err, join)
-}

@@ -1,4 +1,4 @@
-package filelock
+package lives
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"leasehold/engine/filelock/internal/disk"
 )
 
-// wakes: clients of this system wake each other.
-const wakes = true
+// Wakes: clients of this system wake each other.
+const Wakes = true
 
 // Each client has two sockets beside its file: a datagram socket that notes
 // are sent to, and a listening one that others connect to only because the

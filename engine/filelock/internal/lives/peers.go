@@ -1,4 +1,4 @@
-package filelock
+package lives
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 	"leasehold/engine/filelock/internal/disk"
 )
 
-// peer is another client as this one has it open. Under Enginv.peers.
+// peer is another client as this one has it open. Under Lives.peers.
 type peer struct {
 	life  disk.File
 	notes noteConn
@@ -23,7 +23,7 @@ func validClient(s string) bool {
 }
 
 // peer finds or opens one. The caller has v.peers.
-func (v *lives) peer(client string) (p *peer, cached bool, err error) {
+func (v *Lives) peer(client string) (p *peer, cached bool, err error) {
 	if p := v.peers.m[client]; p != nil {
 		return p, true, nil
 	}
@@ -31,7 +31,7 @@ func (v *lives) peer(client string) (p *peer, cached bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if len(v.peers.m) >= v.most.peers {
+	if len(v.peers.m) >= v.most.Peers {
 		for other := range v.peers.m { // any: the order of a map is random enough
 			v.dropPeer(other)
 			break
@@ -42,7 +42,7 @@ func (v *lives) peer(client string) (p *peer, cached bool, err error) {
 	return p, false, nil
 }
 
-func (v *lives) dropPeer(client string) {
+func (v *Lives) dropPeer(client string) {
 	p := v.peers.m[client]
 	if p == nil {
 		return
@@ -54,7 +54,7 @@ func (v *lives) dropPeer(client string) {
 	}
 }
 
-// tell delivers a note. It never blocks. Each peer has a socket of its own here, because what
+// Tell delivers a note. It never blocks. Each peer has a socket of its own here, because what
 // waits unread counts against its sender's socket: with a single one, a
 // stopped receiver would silence it for all others.
 //
@@ -62,7 +62,7 @@ func (v *lives) dropPeer(client string) {
 // So: raise the flag in the receiver's file, then try once more. If that fails
 // too, messages were waiting after the flag was raised, and the receiver looks
 // at the flag whenever it has read all of them (see overflow).
-func (v *lives) tell(client string, c *engine.Claim) {
+func (v *Lives) Tell(client string, c *engine.Claim) {
 	if !validClient(client) {
 		return
 	}
@@ -111,7 +111,14 @@ const noteHead = 1 + 1 + 16 + 8 + 4 + 4
 // appendNote encodes what Watch reports. A claim in state Unknown asks the
 // receiving engine to look who is ahead of its own claims in that line.
 func appendNote(b []byte, c *engine.Claim) []byte {
-	b = append(b, byte(c.State), flag(c.Contended, noteContended)|flag(c.Evicted, noteEvicted))
+	var flags byte
+	if c.Contended {
+		flags |= noteContended
+	}
+	if c.Evicted {
+		flags |= noteEvicted
+	}
+	b = append(b, byte(c.State), flags)
 	b = append(b, c.ID[:]...)
 	b = binary.LittleEndian.AppendUint64(b, c.Ticket)
 	b = binary.LittleEndian.AppendUint32(b, uint32(c.Units))

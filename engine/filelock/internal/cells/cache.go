@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 const maxKept = 256 << 10
 
 // hold finds the record of a name, or makes one to open.
-func (c *cells) hold(name string) *record {
+func (c *Cells) hold(name string) *record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.records[name]
@@ -25,7 +25,7 @@ func (c *cells) hold(name string) *record {
 	return r
 }
 
-func (c *cells) unhold(r *record) {
+func (c *Cells) unhold(r *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.users--; r.users == 0 && !r.isOpen {
@@ -39,7 +39,7 @@ func (c *cells) unhold(r *record) {
 //
 // It comes after the turn: of a name whose lock somebody stopped holds, one
 // call of this engine waits here, and the rest where they bother nobody.
-func (c *cells) begin(ctx context.Context, r *record) error {
+func (c *Cells) begin(ctx context.Context, r *record) error {
 	select {
 	case c.working <- struct{}{}:
 	default:
@@ -59,7 +59,7 @@ func (c *cells) begin(ctx context.Context, r *record) error {
 }
 
 // end keeps the record open for the next call.
-func (c *cells) end(r *record) {
+func (c *Cells) end(r *record) {
 	c.mu.Lock()
 	r.works = false
 	if r.isOpen {
@@ -93,7 +93,7 @@ type spent struct {
 //
 // It comes before the work and not after it, so that the time it takes is not
 // the time of a claim that was just granted.
-func (c *cells) makeRoom(ctx context.Context) {
+func (c *Cells) makeRoom(ctx context.Context) {
 	c.spend(c.dropIdle(c.most))
 	if old := c.takeSpent(maxSpent); len(old) > 0 {
 		_ = c.removeSpent(ctx, old)
@@ -101,7 +101,7 @@ func (c *cells) makeRoom(ctx context.Context) {
 }
 
 // spend closes records of the caller's own.
-func (c *cells) spend(rs []*record) {
+func (c *Cells) spend(rs []*record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range rs {
@@ -114,7 +114,7 @@ func (c *cells) spend(rs []*record) {
 
 // takeSpent takes all but so many of the names that may be removed: those that
 // were used longest ago.
-func (c *cells) takeSpent(most int) (old []spent) {
+func (c *Cells) takeSpent(most int) (old []spent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.spent) <= most {
@@ -130,7 +130,7 @@ func (c *cells) takeSpent(most int) (old []spent) {
 
 // removeSpent removes names, unless somebody is in line there by now. One rise
 // of the floor serves all of them.
-func (c *cells) removeSpent(ctx context.Context, names []spent) error {
+func (c *Cells) removeSpent(ctx context.Context, names []spent) error {
 	floor := uint64(0)
 	for _, s := range names {
 		floor = max(floor, s.last)
@@ -152,18 +152,16 @@ func (c *cells) removeSpent(ctx context.Context, names []spent) error {
 
 // closeIdle closes whatever is open and idle, since the process has no
 // descriptor left. Nothing is removed, which would need some.
-func (c *cells) closeIdle() {
+func (c *Cells) closeIdle() {
 	for _, r := range c.dropIdle(0) {
 		r.shut()
 	}
-	if c.shed != nil {
-		c.shed()
-	}
+	c.shed()
 }
 
 // dropIdle takes what is open and idle out of the cache if it is at least so
 // many: all but the most recent half of them. The caller has it for itself.
-func (c *cells) dropIdle(most int) (old []*record) {
+func (c *Cells) dropIdle(most int) (old []*record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idles < most {

@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"context"
@@ -63,7 +63,7 @@ type record struct {
 	state  state
 	cell   linestore.Cell // what is changed
 
-	// Under Engine.mu.
+	// Under Cells.mu.
 	users int    // who hold or wait for the turn
 	works bool   // one of them is between begin and end
 	used  uint64 // when the last of them was done, in uses of the engine
@@ -76,6 +76,9 @@ func fileName(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
 }
+
+// Path is where the record of a name is, below the directory of all.
+func Path(name string) string { return filepath.Join("lines", fileName(name)) }
 
 func newRecord(in disk.Dir, name, file string) *record {
 	return &record{name: name, file: file, in: in, turn: make(chan struct{}, 1)}
@@ -218,19 +221,16 @@ func (r *record) check() error {
 	return err
 }
 
-// errMoved: lines are kept elsewhere now.
-var errMoved = fmt.Errorf("another directory is in its place: %w", fs.ErrNotExist)
-
 // checkLinked says errRemoved if the name does not lead to the file any more,
-// and errMoved if nobody else comes to where it leads. Sweepers remove only
+// and disk.ErrMoved if nobody else comes to where it leads. Sweepers remove only
 // what they marked, so that who finds the mark looks. But operators and
 // clean-up jobs remove and move anything, and whoever has it open would then
 // hold for himself alone: therefore a change looks if none has for linkedTime, which
 // is shorter than any time between two renewals. (Looking each time would cost
 // 14 % more.)
-func (c *cells) checkLinked(r *record, now time.Duration) error {
+func (c *Cells) checkLinked(r *record, now time.Duration) error {
 	if c.lines.IsReplaced(filepath.Join(c.path, "lines")) {
-		return errMoved
+		return disk.ErrMoved
 	}
 	linked, err := r.f.IsAt(r.in, filepath.Join(r.file, strconv.FormatUint(r.number, 10)))
 	if err == nil && !linked {

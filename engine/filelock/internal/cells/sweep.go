@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"context"
@@ -29,14 +29,14 @@ const (
 	idleTime   = time.Minute // how long a line was empty when its record goes
 )
 
-func (c *cells) sweepLoop(ctx context.Context, clients func(context.Context) error) {
+func (c *Cells) SweepLoop(ctx context.Context, clients func(context.Context) error) {
 	every := min(sweepEvery, max(c.idle, time.Millisecond))
 	from := linestore.NewClient() // as good a place as any
 	for {
 		// An error means that it is left to another time, or to others: what
 		// matters about it every other call says too.
 		begin := time.Now()
-		done, err := c.sweep(ctx, from)
+		done, err := c.Sweep(ctx, from)
 		if err == nil {
 			err = clients(ctx)
 		}
@@ -55,14 +55,14 @@ func (c *cells) sweepLoop(ctx context.Context, clients func(context.Context) err
 	}
 }
 
-// swept is what one sweep did.
-type swept struct {
+// Swept is what one sweep did.
+type Swept struct {
 	last            string // where to go on: empty at the end
 	looked, removed int
 }
 
-// sweep goes through at most sweepPart records whose files come after from.
-func (c *cells) sweep(ctx context.Context, from string) (done swept, err error) {
+// Sweep goes through at most sweepPart records whose files come after from.
+func (c *Cells) Sweep(ctx context.Context, from string) (done Swept, err error) {
 	done.last = from
 	part, next, err := c.part(from, sweepPart)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *cells) sweep(ctx context.Context, from string) (done swept, err error) 
 
 // isIdle looks, without the lock, whether a record could go. One that may not
 // is rid of the numbers below it at least.
-func (c *cells) isIdle(file string) (last uint64, ok bool) {
+func (c *Cells) isIdle(file string) (last uint64, ok bool) {
 	r := newRecord(c.lines, "", file)
 	if r.find() != nil {
 		return 0, false
@@ -117,7 +117,7 @@ func (c *cells) isIdle(file string) (last uint64, ok bool) {
 
 // removeBelow removes the numbers below a record that is in use, if it has a
 // state of its own: from then on it always has one, and nobody reads them.
-func (c *cells) removeBelow(r *record) error {
+func (c *Cells) removeBelow(r *record) error {
 	if _, _, own, err := r.readSteady(r.f); err != nil || !own {
 		return err
 	}
@@ -138,7 +138,7 @@ func (c *cells) removeBelow(r *record) error {
 
 // idleNow reports whether nobody is in the line of an open record, nor was for
 // that long, and its last ticket.
-func (c *cells) idleNow(r *record, locked bool, since time.Duration) (last uint64, ok bool) {
+func (c *Cells) idleNow(r *record, locked bool, since time.Duration) (last uint64, ok bool) {
 	payload, _, known, err := r.load(locked)
 	if err != nil {
 		return 0, false
@@ -162,7 +162,7 @@ func (c *cells) idleNow(r *record, locked bool, since time.Duration) (last uint6
 
 // removeRecord removes a record in whose line nobody has been for that long and
 // whose last ticket the floor covers, and reports whether it did.
-func (c *cells) removeRecord(file string, floor uint64, since time.Duration) (bool, error) {
+func (c *Cells) removeRecord(file string, floor uint64, since time.Duration) (bool, error) {
 	r := newRecord(c.lines, "", file)
 	if err := r.find(); err != nil {
 		if errors.Is(err, errNoRecord) {
@@ -176,7 +176,7 @@ func (c *cells) removeRecord(file string, floor uint64, since time.Duration) (bo
 
 // removeOpen is removeRecord with the record open. See record for the two rules that make it safe to be stopped or killed
 // at any point, and what others may do meanwhile.
-func (c *cells) removeOpen(r *record, floor uint64, since time.Duration) (bool, error) {
+func (c *Cells) removeOpen(r *record, floor uint64, since time.Duration) (bool, error) {
 	free, err := r.f.TryLock()
 	if err != nil || !free {
 		return false, err // in use
@@ -223,7 +223,7 @@ func (c *cells) removeOpen(r *record, floor uint64, since time.Duration) (bool, 
 // mark stores that the record is empty and may be gone: whoever gets its lock
 // later looks whether it is still linked. It also gives the record a state of
 // its own, so that the numbers below mean nothing any more.
-func (c *cells) mark(r *record, last uint64) error {
+func (c *Cells) mark(r *record, last uint64) error {
 	_, seq, _, err := r.load(true)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (c *cells) mark(r *record, last uint64) error {
 }
 
 // removeNumber removes one number below the record.
-func (c *cells) removeNumber(r *record, n uint64, last uint64) (bool, error) {
+func (c *Cells) removeNumber(r *record, n uint64, last uint64) (bool, error) {
 	low := newRecord(c.lines, "", r.file)
 	f, err := r.dir.Open(strconv.FormatUint(n, 10))
 	if err != nil {
@@ -260,7 +260,7 @@ func (c *cells) removeNumber(r *record, n uint64, last uint64) (bool, error) {
 
 // sweepFresh removes directories that dead clients were about to make records
 // of.
-func (c *cells) sweepFresh(ctx context.Context) error {
+func (c *Cells) sweepFresh(ctx context.Context) error {
 	names, err := c.fresh.List()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"encoding/binary"

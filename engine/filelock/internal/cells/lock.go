@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// patience is how long a kernel lock may be held while nothing is written
+// Patience is how long a kernel lock may be held while nothing is written
 // before its holder counts as stopped. A transaction takes microseconds.
-const patience = time.Second
+const Patience = time.Second
 
 // lock takes the kernel lock of the record. Its holder may be stopped, so it
 // never simply blocks: who has seen the lock taken and nothing written for
 // patience adds the next number and goes on there.
-func (c *cells) lock(ctx context.Context, r *record) error {
+func (c *Cells) lock(ctx context.Context, r *record) error {
 	var (
 		pause   = 10 * time.Microsecond
 		looked  time.Duration // when progress was looked for
@@ -60,15 +60,8 @@ func (c *cells) lock(ctx context.Context, r *record) error {
 	}
 }
 
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
 // replace adds the next number.
-func (c *cells) replace(r *record) error {
+func (c *Cells) replace(r *record) error {
 	c.step("replacing")
 	f, err := r.dir.Create(r.next)
 	switch {

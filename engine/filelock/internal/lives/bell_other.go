@@ -1,6 +1,6 @@
 //go:build !linux
 
-package filelock
+package lives
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"leasehold/engine/filelock/internal/disk"
 )
 
-// wakes: clients of this system do not wake each other; they look, as often as
+// Wakes: clients of this system do not wake each other; they look, as often as
 // Claim.Look says. (The BSDs have the sockets, but no way to name one by the
 // descriptor of its directory, and their paths end at 104 bytes.)
-const wakes = false
+const Wakes = false
 
 const (
 	notesSuffix = ".d"

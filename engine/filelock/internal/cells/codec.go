@@ -1,4 +1,4 @@
-package filelock
+package cells
 
 import (
 	"encoding/binary"
@@ -25,19 +25,16 @@ const touchedSize = 8
 
 func appendState(b []byte, s *state) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.touched))
-	b = append(b, flag(s.swept, 1))
+	swept := byte(0)
+	if s.swept {
+		swept = 1
+	}
+	b = append(b, swept)
 	b = append(b, s.boot[:]...)
 	b = binary.AppendUvarint(b, uint64(len(s.name)))
 	b = append(b, s.name...)
 	b, _ = s.line.AppendBinary(b) // its error is always nil
 	return b
-}
-
-func flag(on bool, bit byte) byte {
-	if on {
-		return bit
-	}
-	return 0
 }
 
 var errGarbage = errors.New("not a line")

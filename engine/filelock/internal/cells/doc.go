@@ -1,0 +1,24 @@
+// Package cells keeps lines in a directory: each in a record of its own, which is
+// numbered files of two checksummed slots.
+//
+// What it promises: a change of a line is one step, whoever else changes it, in
+// whatever process of this kernel, and whoever is stopped or killed at any
+// instruction meanwhile. One that is killed delays nobody; one that is stopped
+// delays others of the same name by about Patience. What a name took goes within
+// minutes of its last use, and its tickets rise all the same.
+//
+// What it cannot: outlive the machine. Nothing is synced, and what stands in
+// files of another boot is an empty line with a last ticket. And it excludes
+// nobody who may write in the directory: what was removed in use is noticed, by
+// whoever changes a line, within a tenth of a second of use.
+//
+//	lines/<hash>/<number>   one line                              record.go, slots.go, codec.go
+//	floor/<number>          tickets of lines that were removed    floor.go
+//	new/                    records about to be founded           found.go
+//
+// A change (cells.go) takes the kernel lock (lock.go), reads, has the line
+// changed, writes the slot that is not the newest (content.go), looks whether the
+// file is still the record, and unlocks: five system calls, since records stay
+// open (cache.go). Why it can be interrupted anywhere is said at type record. What
+// nobody uses any more goes by sweep.go.
+package cells
