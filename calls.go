@@ -8,9 +8,10 @@ import (
 	"leasehold/internal/claims"
 )
 
-// join asks the engine for cl's place, and for those of whatever has to follow
-// it, which needs goroutines of their own: the caller whose ctx this is may have
-// its lease, or have gone, by then.
+// join asks the engine for cl's place, in the goroutine of the caller whose ctx
+// this is, or in one of its own (with the client's life). The caller may have
+// gone when the answer comes: then ctx has ended, and the machine is told that it
+// was cut short.
 func (k *core) join(ctx context.Context, cl *claims.Claim) {
 	r := cl.Request()
 	s := k.now() // before the request is written: trust counts from here
