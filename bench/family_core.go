@@ -80,9 +80,9 @@ func coreFamily() *harness.Family {
 		}
 	}
 	f.Bars = []harness.Bar{
-		{ID: "pair", What: "filelock lock and unlock, one goroutine, p50", Want: "<= 5 x open, flock, write, unlock, close", Most: 5, Of: ratio("pair", "pair", flockWrite)},
+		{ID: "pair", What: "filelock lock and unlock, one goroutine, p50", Want: "<= 4 x open, flock, write, unlock, close", Most: 4, Of: ratio("pair", "pair", flockWrite)},
 		{ID: "two-calls", What: "engine calls of an uncontended lock and unlock", Want: "exactly 2", Exact: true, Most: 2, Least: 2, Of: figure("pair", mem, harness.Requests, 1)},
-		{ID: "handover", What: "filelock hand-over between two processes, p50", Want: "<= 6 x a blocking flock", Most: 6, Of: ratio("handover", "handover", flock)},
+		{ID: "handover", What: "filelock hand-over between two processes, p50", Want: "<= 3 x a blocking flock", Most: 3, Of: ratio("handover", "handover", flock)},
 		{ID: "handover-time", What: "filelock hand-over between two processes, p50 (µs)", Want: "<= 150", Most: 150, Of: figure("handover", us, harness.P50, 1e-3)},
 		{ID: "line", What: "filelock hand-over in a line of 100 clients, p50", Want: "<= 2 x that in a line of 2", Most: 2, Of: ratio("line-100", "line-2", us)},
 		{ID: "lending-file", What: "lending, 100 goroutines, filelock: sections/s", Want: ">= 1,000,000", Least: 1e6, Of: figure("lending", us, harness.Rate, 1)},
