@@ -226,8 +226,10 @@ func (k *core) close() error {
 
 	errs := []error{
 		eachBatch(todo.renews.asked, func(ctx context.Context, asked []engine.Renewal) error {
-			_, err := k.eng.Renew(ctx, asked)
-			return err
+			if _, err := k.eng.Renew(ctx, asked); err != nil {
+				return fmt.Errorf("MinHold may end early: %w", err)
+			}
+			return nil
 		}),
 		eachBatch(todo.leaves, func(ctx context.Context, asked []engine.Claim) error {
 			_, err := k.eng.Leave(ctx, asked)

@@ -166,7 +166,7 @@ func TestLendTimeEndsLendingToo(t *testing.T) {
 			}
 		}
 		if at < 1 || at > 3 {
-			t.Errorf("order %v: claims.LendTime is 10 ms, each holds 8 ms", order)
+			t.Errorf("order %v: lending ends after 10 ms, each holds 8 ms", order)
 		}
 	})
 }
