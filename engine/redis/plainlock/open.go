@@ -2,10 +2,7 @@ package plainlock
 
 import (
 	"context"
-	_ "embed"
-	"errors"
-	"fmt"
-	"strconv"
+	"embed"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -34,73 +31,40 @@ type Options struct {
 // wrong password, a server that is unfit ([Options.AllowEviction], a replica,
 // one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	t, err := wire.ParseURL(rawURL, "prefix", "layout")
-	if err != nil {
-		return nil, fmt.Errorf("plainlock: %w", err)
-	}
-	if l := t.Param("layout"); l != "" && l != "plain" {
-		return nil, errors.New("plainlock: the layout in the URL is not plain")
-	}
-	c, err := wire.Dial(ctx, t)
-	if err != nil {
-		return nil, fmt.Errorf("plainlock: %w", err)
-	}
-	e, err := start(ctx, c, &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction})
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return e, nil
+	return wire.Open(ctx, rawURL, "plainlock", "plain", func(t *wire.Target) (*Options, error) {
+		return &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}, nil
+	}, start, "prefix")
 }
 
 // New is an engine on the caller's own client, which the caller closes after
 // the engine. It asks the server whether it is fit. A nil o means the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
-	return start(ctx, wire.New(client), o)
+	e, err := start(ctx, wire.New(client), o)
+	return e, wire.Named("plainlock", err)
 }
 
 func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
+	if o == nil {
+		o = &Options{}
 	}
-	if err := wire.CheckPrefix(opts.Prefix); err != nil {
-		return nil, fmt.Errorf("plainlock: %w", err)
+	if err := wire.CheckPrefix(o.Prefix); err != nil {
+		return nil, err
 	}
-	if err := c.Check(ctx, opts.AllowEviction); err != nil {
-		return nil, fmt.Errorf("plainlock: %w", err)
+	if err := c.Check(ctx, o.AllowEviction); err != nil {
+		return nil, err
 	}
-	return &Engine{
-		wire: c, prefix: opts.Prefix, scripts: newScripts(), closing: make(chan struct{}),
-		waiting: map[engine.ID]*waiter{}, sweep: 1024,
-	}, nil
+	return &Engine{wire: c, prefix: o.Prefix, scripts: newScripts(), closing: make(chan struct{})}, nil
 }
 
 // keep is for how long the last ticket of a name is remembered after its hold.
 const keep = 2 * time.Hour
 
-var (
-	//go:embed join.lua
-	joinLua string
-	//go:embed renew.lua
-	renewLua string
-	//go:embed leave.lua
-	leaveLua string
-	//go:embed evict.lua
-	evictLua string
-	//go:embed read.lua
-	readLua string
-)
+//go:embed *.lua
+var lua embed.FS
 
 type scripts struct{ join, renew, leave, evict, read *wire.Script }
 
 func newScripts() scripts {
-	return scripts{
-		join: newScript(joinLua), renew: newScript(renewLua), leave: newScript(leaveLua),
-		evict: newScript(evictLua), read: newScript(readLua),
-	}
-}
-
-func newScript(text string) *wire.Script {
-	return wire.NewScript("local KEEP = " + strconv.FormatInt(keep.Microseconds(), 10) + "\n" + text)
+	load := func(name string) *wire.Script { return wire.Load(lua, name, keep) }
+	return scripts{join: load("join"), renew: load("renew"), leave: load("leave"), evict: load("evict"), read: load("read")}
 }

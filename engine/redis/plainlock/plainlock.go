@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
 	"leasehold/engine/redis/internal/wire"
-	"leasehold/internal/boottime"
 )
 
 // Engine is one client of a Redis, in the plain layout.
@@ -24,12 +20,9 @@ type Engine struct {
 	prefix  string
 	scripts scripts
 	claims  joined.Claims
+	waiting joined.Map[engine.Request] // Redis knows nothing of claims that wait
 	closed  atomic.Bool
 	closing chan struct{}
-
-	mu      sync.Mutex
-	waiting map[engine.ID]*waiter
-	sweep   int
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -75,7 +68,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return c, err
 	}
 	if r.Replaces != (engine.ID{}) {
-		e.forget(r.Replaces)
+		e.waiting.Drop(r.Replaces)
 		e.claims.Drop(r.Replaces)
 	}
 	if c.State == engine.Waiting && r.NoWait {
@@ -84,7 +77,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	switch c.State {
 	case engine.Waiting:
 		r.Replaces = engine.ID{} // done, whether it was held or waiting
-		e.remember(r, c.TTL)
+		e.waiting.Put(r.ID, r, c.TTL)
 	case engine.Gone:
 		e.claims.Drop(r.ID)
 	}
@@ -98,8 +91,16 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 	if r.Replaces != (engine.ID{}) {
 		args[3] = r.Replaces.Secret()
 	}
-	c, err := e.answer(r.Name, r.ID, keys, e.wire.Call(ctx, e.scripts.join, wire.Call{Keys: keys, Args: args}).RedisResult)
-	if err == nil && c.State == engine.Waiting {
+	text, err := e.wire.Call(ctx, e.scripts.join, wire.Call{Keys: keys, Args: args}).ToString()
+	if err != nil {
+		return engine.Claim{}, wire.Explain(err, keys[0])
+	}
+	c, err := parse(text)
+	if err != nil {
+		return engine.Claim{}, wire.Explain(err, keys[0])
+	}
+	c.Name, c.ID = r.Name, r.ID
+	if c.State == engine.Waiting {
 		left := c.TTL
 		c.TTL = ttl
 		// Between a third and all of what other programs wait between tries.
@@ -108,31 +109,34 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 			c.Look = min(c.Look, left+time.Millisecond)
 		}
 	}
-	return c, err
+	return c, nil
 }
 
-// answer reads what the scripts return: state, ticket, and a number.
-func (e *Engine) answer(name string, id engine.ID, keys []string, r rueidis.RedisResult) (c engine.Claim, err error) {
-	list, err := r.ToArray()
-	if err != nil {
-		return c, wire.Explain(err, keys[0])
+// answer reads what became of a claim. Where its key is somebody's data by now
+// it is gone.
+func answer(a wire.Answer) (engine.Claim, error) {
+	text, err := a.ToString()
+	switch {
+	case errors.Is(wire.Explain(err, ""), wire.ErrForeign):
+		return engine.Claim{State: engine.Gone}, nil
+	case err != nil:
+		return engine.Claim{}, err
 	}
-	if len(list) != 3 {
-		return c, fmt.Errorf("redis: not an answer of ours: %d values", len(list))
+	return parse(text)
+}
+
+// parse reads what the scripts return: state, ticket, and a number.
+func parse(text string) (engine.Claim, error) {
+	var number int64
+	c := engine.Claim{Units: engine.Max, Limit: engine.Max}
+	if _, err := fmt.Sscan(text, &c.State, &c.Ticket, &number); err != nil {
+		return c, fmt.Errorf("not an answer of ours: %w", err)
 	}
-	state, err1 := list[0].AsInt64()
-	text, err2 := list[1].ToString()
-	number, err3 := list[2].AsInt64()
-	ticket, err4 := strconv.ParseUint(text, 10, 64)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return c, fmt.Errorf("redis: not an answer of ours: %w", err)
-	}
-	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Units: engine.Max, Limit: engine.Max, State: engine.State(state)}
 	if c.State == engine.Gone {
 		c.Evicted = number == 8
-		return c, nil
+	} else {
+		c.TTL = time.Duration(number) * time.Millisecond
 	}
-	c.TTL = time.Duration(number) * time.Millisecond
 	return c, nil
 }
 
@@ -143,9 +147,6 @@ func millis(d time.Duration) string {
 
 // Renew implements [engine.Engine]: of a claim that waits it tries again.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
-	}
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
 	}
@@ -163,44 +164,25 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 			note(err)
 			continue
 		}
-		w, ok := e.waiter(r.ID)
-		if !ok {
-			held = append(held, r)
-			calls = append(calls, wire.Call{Keys: e.keys(r.Name), Args: []string{r.ID.Secret(), millis(r.Want)}})
+		if request, live, ok := e.waiting.Get(r.ID); ok {
+			if c, err := e.tryAgain(ctx, r, request, live); err != nil {
+				note(err)
+			} else {
+				out = append(out, c)
+			}
 			continue
 		}
-		if w.until <= boottime.Now() {
-			e.forget(r.ID)
-			e.claims.Drop(r.ID)
-			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
-			continue
-		}
-		c, err := e.try(ctx, &w.request, r.Want)
-		if err != nil {
-			note(err)
-			continue
-		}
-		e.claims.Extend(r.ID, r.Want)
-		if c.State == engine.Waiting {
-			e.remember(w.request, c.TTL)
-		} else {
-			e.forget(r.ID)
-		}
-		out = append(out, c)
-	}
-	if len(held) == 0 {
-		return out, first
+		held = append(held, r)
+		calls = append(calls, wire.Call{Keys: e.keys(r.Name), Args: []string{r.ID.Secret(), millis(r.Want)}})
 	}
 	for i, a := range e.wire.CallMany(ctx, e.scripts.renew, calls) {
 		r := held[i]
-		c, err := e.answer(r.Name, r.ID, calls[i].Keys, a.RedisResult)
-		switch {
-		case errors.Is(err, wire.ErrForeign): // it is somebody's data now
-			c, err = engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone}, nil
-		case err != nil:
-			note(err)
+		c, err := answer(a)
+		if err != nil {
+			note(wire.Explain(err, calls[i].Keys[0]))
 			continue
 		}
+		c.Name, c.ID = r.Name, r.ID
 		if c.State == engine.Gone {
 			e.claims.Drop(r.ID)
 		} else {
@@ -211,63 +193,46 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	return out, first
 }
 
-// Leave implements [engine.Engine].
-func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
+// tryAgain is Renew of a claim that waits.
+func (e *Engine) tryAgain(ctx context.Context, r engine.Renewal, request engine.Request, live bool) (engine.Claim, error) {
+	if !live {
+		e.waiting.Drop(r.ID)
+		e.claims.Drop(r.ID)
+		return engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone}, nil
 	}
-	return e.leave(ctx, cs)
+	c, err := e.try(ctx, &request, r.Want)
+	if err != nil {
+		return c, err
+	}
+	e.claims.Extend(r.ID, r.Want)
+	if c.State == engine.Waiting {
+		e.waiting.Put(r.ID, request, c.TTL)
+	} else {
+		e.waiting.Drop(r.ID)
+	}
+	return c, nil
 }
 
-func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	if len(cs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
-	}
-	var first error
-	var asked []engine.Claim
-	var calls []wire.Call
-	for _, c := range cs {
-		if err := engine.CheckName(c.Name); err != nil {
-			first = err
-			continue
-		}
-		asked = append(asked, c)
-		calls = append(calls, wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret()}})
-	}
-	out := make([]engine.Claim, 0, len(asked))
-	if len(asked) == 0 {
-		return out, first
-	}
-	for i, a := range e.wire.CallMany(ctx, e.scripts.leave, calls) {
-		q := asked[i]
-		c, err := e.answer(q.Name, q.ID, calls[i].Keys, a.RedisResult)
-		if errors.Is(err, wire.ErrForeign) {
-			c, err = engine.Claim{Name: q.Name, ID: q.ID, State: engine.Gone}, nil
-		}
-		if err == nil {
-			// A claim that waits may have become held by a Renew whose answer
-			// was lost, so Redis is asked first.
-			w, waited := e.waiter(q.ID)
-			e.forget(q.ID)
-			e.claims.Drop(q.ID)
-			switch {
-			case c.State != engine.Gone:
-			case waited && w.until > boottime.Now():
-				c.State = engine.Waiting
-			case a.Unsure != nil:
-				err = wire.Explain(a.Unsure, calls[i].Keys[0])
-			}
-		}
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	call := func(c *engine.Claim) wire.Call { return wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret()}} }
+	send := func(calls []wire.Call) []wire.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
+	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a wire.Answer) (engine.Claim, error) {
+		c, err := answer(a)
 		if err != nil {
-			if first == nil {
-				first = err
-			}
-			continue
+			return c, err
+		}
+		// A claim that waits may have become held by a Renew whose answer was
+		// lost, so Redis is asked first; and if only its second answer came, the
+		// first attempt may have found it held.
+		_, live, _ := e.waiting.Get(asked.ID)
+		e.waiting.Drop(asked.ID)
+		if c.State == engine.Gone && live && a.Unsure == nil {
+			c.State = engine.Waiting
 		}
 		c.TTL = 0
-		out = append(out, c)
-	}
-	return out, first
+		return c, nil
+	})
 }
 
 // Watch implements [engine.Engine]. Plain keys tell nobody, so it only waits:
@@ -290,7 +255,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	close(e.closing)
-	err := e.claims.LeaveAll(e.leave)
+	err := e.claims.LeaveAll(e.Leave)
 	e.wire.Close()
 	return err
 }

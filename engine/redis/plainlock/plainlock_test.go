@@ -181,3 +181,27 @@ func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 }
+
+// TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited: the answer of its Renew
+// was lost, and then that of its Leave.
+func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
+	r := servers.Redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e, other := open(t, "redis://"+p.Addr), open(t, "redis://"+r.Addr)
+	leave(t, e, engine.Claim{Name: "a", ID: engine.NewID()}) // teaches Leave
+	holds := join(t, other, exclusive("a"))
+	waits := join(t, e, exclusive("a"))
+	if waits.State != engine.Waiting {
+		t.Fatalf("joined as %+v", waits)
+	}
+	leave(t, other, holds)
+	// As a Renew does whose answer is lost and whose caller goes.
+	do(t, r, "SET", "a", waits.ID.Secret(), "PX", "60000")
+	p.LoseReply("EVALSHA")
+	if cs, err := e.Leave(within(t), []engine.Claim{waits}); err == nil || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("left as %+v", cs)
+	}
+	if n := do(t, r, "EXISTS", "a").(int64); n != 0 {
+		t.Error("it still holds")
+	}
+}

@@ -100,11 +100,6 @@ func (e *Engine) joining(r *engine.Request) wire.Call {
 	return wire.Call{Keys: []string{e.key(r.Name)}, Args: args}
 }
 
-// leaving is the call that leaves a claim.
-func (e *Engine) leaving(c *engine.Claim) wire.Call {
-	return wire.Call{Keys: []string{e.key(c.Name)}, Args: []string{string(c.ID[:])}}
-}
-
 // packed is the part of a claim's stored form that does not depend on the
 // server: see join.lua.
 func (e *Engine) packed(r *engine.Request) string {
@@ -168,7 +163,7 @@ func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
-	err := e.claims.LeaveAll(e.leave)
+	err := e.claims.LeaveAll(e.Leave)
 	e.end()
 	e.wire.Close()
 	return err

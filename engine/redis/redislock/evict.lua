@@ -5,7 +5,7 @@
 --   ARGV[1]  the ticket, in decimal
 --   ARGV[2]  1: at once
 --
--- Returns 1, or 0 if there is no such claim, or X: the key is not ours.
+-- Returns 1, or 0 if there is no such claim, or 2: the key is not ours.
 
 local key, ticket = KEYS[1], tonumber(ARGV[1])
 local m = redis.call('HGET', key, 'm')
@@ -16,7 +16,7 @@ local now = t[1] * 1000000 + t[2]
 -- include line.lua
 
 local l = open(key, m)
-if not l then return 'X' end
+if not l then return '2' end
 settle(l, now, NONE)
 readall(l)
 local p

@@ -100,7 +100,10 @@ func (g *group) join(ctx context.Context, c wire.Call) reply {
 	}
 }
 
-// withdraw has a call not sent whose caller has gone, if it was not yet.
+// withdraw has a call not sent whose caller has gone. One that a sender has taken
+// by then may still be sent and carried out, as any call that was under way when
+// its caller went: whoever gave up on a Join leaves that claim (Close does it if
+// nobody else), and to leave twice is no harm.
 func (g *group) withdraw(m *member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +22,7 @@ import (
 // spread over every Cluster of sensible size, and let one script call renew
 // many leases there, which may not cross slots.
 func (e *Engine) key(name string) string {
-	const digits = "0123456789abcdef"
-	h := bucket(name)
-	return e.prefix + "{" + digits[h>>4:h>>4+1] + digits[h&15:h&15+1] + "}:" + name
+	return e.prefix + "{" + hex.EncodeToString([]byte{bucket(name)}) + "}:" + name
 }
 
 // bucket is FNV-1a, folded to eight bits. It is part of the layout: clients of
@@ -38,11 +37,8 @@ func bucket(name string) byte {
 
 // nameOf is the name in a key of ours.
 func (e *Engine) nameOf(key string) (string, bool) {
-	rest, ok := strings.CutPrefix(key, e.prefix)
-	if !ok || len(rest) < 6 || rest[0] != '{' || rest[3:5] != "}:" {
-		return "", false
-	}
-	return rest[5:], true
+	_, name, _ := strings.Cut(key, "}:") // a prefix has no braces
+	return name, key == e.key(name)
 }
 
 // said is the length of what say() in line.lua packs.
@@ -66,18 +62,6 @@ func read(b string, c *engine.Claim) (ok bool) {
 	c.Ticket = u64(b[1:])
 	c.Units, c.Limit = int32(u32(b[9:])), int32(u32(b[13:]))
 	return b[0] < 16 && c.State != engine.Unknown
-}
-
-// found reads what leave.lua answers: a stored claim, if it held.
-func found(b string) (c engine.Claim, ok bool) {
-	if len(b) != 17 && len(b) != 18 {
-		return decode(b)
-	}
-	c = engine.Claim{Ticket: u64(b), Units: int32(u32(b[9:])), Limit: int32(u32(b[13:])), State: engine.Held, Contended: len(b) == 18}
-	if b[8]&4 != 0 {
-		c.State, c.Evicted = engine.Gone, true
-	}
-	return c, true
 }
 
 // noted is the length of a message before the key: an ID, and what say() packs

@@ -46,7 +46,7 @@ func testScripts() scripts {
 	for _, one := range []**wire.Script{&s.join, &s.leave, &s.renew, &s.evict, &s.read} {
 		text := strings.ReplaceAll((*one).Text(), "redis.call('TIME')", "{redis.call('GET', 'sec'), redis.call('GET', 'usec')}")
 		text = publish.ReplaceAllString(text, "redis.call('RPUSH', 'notes', ")
-		*one = newScript(text)
+		*one = wire.NewScript(text)
 	}
 	return s
 }
@@ -54,7 +54,7 @@ func testScripts() scripts {
 // bare is an engine that nobody asked whether its server will do.
 func bare(client rueidis.Client, prefix, channel string) *Engine {
 	e := &Engine{wire: wire.New(client), prefix: prefix, channel: channel, scripts: testScripts(), life: context.Background()}
-	e.group = group{wire: e.wire, script: newScript(groupLua), life: e.life, many: many}
+	e.group = group{wire: e.wire, script: e.scripts.group, life: e.life, many: many}
 	return e
 }
 

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -15,6 +16,22 @@ import (
 	"leasehold/engine/redis/internal/wire"
 )
 
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters of the same name.
+type Options struct {
+	// Prefix begins every key and channel: ?prefix=. Clients share locks only
+	// if their prefixes agree. Default "leasehold:"; up to 128 bytes, no braces.
+	Prefix string
+
+	// Replicas, if not 0, is how many replicas must have acknowledged a hold
+	// before it is believed: ?replicas=. It costs a round trip to them. 0 to 100.
+	Replicas int
+
+	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
+	// of locks that are held: ?allow-eviction.
+	AllowEviction bool
+}
+
 // Open connects to the Redis that a URL names and returns an engine on it. The
 // documentation of package leasehold/engine/redis lists the forms and
 // parameters. No error of it shows a password. ctx bounds the opening only.
@@ -23,45 +40,39 @@ import (
 // wrong password, a user who may not do what is needed, a server that is unfit
 // ([Options.AllowEviction], a replica, one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	t, err := wire.ParseURL(rawURL, "prefix", "replicas", "layout")
-	if err != nil {
-		return nil, fmt.Errorf("redislock: %w", err)
-	}
-	if l := t.Param("layout"); l != "" && l != "lines" {
-		return nil, errors.New("redislock: the layout in the URL is not lines")
-	}
-	o := Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
-	if v := t.Param("replicas"); v != "" {
-		if o.Replicas, err = strconv.Atoi(v); err != nil {
-			return nil, fmt.Errorf("redislock: replicas=%q is not a number", v)
+	return wire.Open(ctx, rawURL, "redislock", "lines", func(t *wire.Target) (o *Options, err error) {
+		o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
+		if v := t.Param("replicas"); v != "" {
+			if o.Replicas, err = strconv.Atoi(v); err != nil {
+				return nil, fmt.Errorf("replicas=%q is not a number", v)
+			}
 		}
-	}
-	c, err := wire.Dial(ctx, t)
-	if err != nil {
-		return nil, fmt.Errorf("redislock: %w", err)
-	}
-	e, err := start(ctx, c, &o)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return e, nil
+		return o, nil
+	}, start, "prefix", "replicas")
 }
 
 // New is an engine on the caller's own client, which the caller closes after
 // the engine. It asks the server whether it can do what is needed. A nil o means
 // the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
-	return start(ctx, wire.New(client), o)
+	e, err := start(ctx, wire.New(client), o)
+	return e, wire.Named("redislock", err)
 }
 
 func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
-	opts, err := o.check()
-	if err != nil {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Prefix = cmp.Or(opts.Prefix, "leasehold:")
+	if err := wire.CheckPrefix(opts.Prefix); err != nil {
 		return nil, err
 	}
+	if opts.Replicas < 0 || opts.Replicas > 100 {
+		return nil, fmt.Errorf("%d replicas are outside 0 to 100", opts.Replicas)
+	}
 	if err := c.Check(ctx, opts.AllowEviction); err != nil {
-		return nil, fmt.Errorf("redislock: %w", err)
+		return nil, err
 	}
 	var id [12]byte
 	rand.Read(id[:])
@@ -70,18 +81,18 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	e.group = group{wire: c, script: newScript(groupLua), life: e.life, many: many}
+	e.group = group{wire: c, script: e.scripts.group, life: e.life, many: many}
 	// Leaving a claim that cannot exist shows whether scripts may be run, and
 	// teaches every server the script on the way.
 	b, err := c.Call(ctx, e.scripts.leave, wire.Call{Keys: []string{e.key("probe")}, Args: []string{strings.Repeat("\x00", 16)}}).ToString()
 	if err != nil {
-		return nil, fmt.Errorf("redislock: %w", wire.Explain(err, ""))
+		return nil, wire.Explain(err, "")
 	}
 	if _, ok := decode(b); !ok {
-		return nil, errors.New("redislock: this server runs scripts, but not as Redis does")
+		return nil, errors.New("this server runs scripts, but not as Redis does")
 	}
 	if err := e.audible(ctx); err != nil {
-		return nil, fmt.Errorf("redislock: nobody could be told that a claim holds: %w", err)
+		return nil, fmt.Errorf("nobody could be told that a claim holds: %w", err)
 	}
 	return e, nil
 }

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"leasehold/engine"
@@ -15,20 +16,13 @@ const batch = 128
 
 // Renew implements [engine.Engine].
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
-	}
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
 	}
 	var bad error
 	groups := map[byte][]engine.Renewal{}
 	for _, r := range rs {
-		err := engine.CheckName(r.Name)
-		if err == nil {
-			err = engine.CheckTTL(r.Want)
-		}
-		if err != nil {
+		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
 			bad = err
 			continue
 		}

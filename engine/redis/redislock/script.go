@@ -1,9 +1,7 @@
 package redislock
 
 import (
-	_ "embed"
-	"strconv"
-	"strings"
+	"embed"
 	"time"
 
 	"leasehold/engine/redis/internal/wire"
@@ -17,36 +15,18 @@ import (
 // million keys.)
 const keep = 2 * time.Hour
 
-var (
-	//go:embed line.lua
-	lineLua string
-	//go:embed join.lua
-	joinLua string
-	//go:embed leave.lua
-	leaveLua string
-	//go:embed renew.lua
-	renewLua string
-	//go:embed group.lua
-	groupLua string
-	//go:embed evict.lua
-	evictLua string
-	//go:embed read.lua
-	readLua string
-)
+//go:embed *.lua
+var lua embed.FS
 
 // scripts of the lines layout. Each is a fast path, the shared line, and what
 // the call does with it; a fast path returns before the shared functions are
 // even made, which costs a script more than running them.
-type scripts struct{ join, leave, renew, evict, read *wire.Script }
+type scripts struct{ join, leave, renew, group, evict, read *wire.Script }
 
 func newScripts() scripts {
+	load := func(name string) *wire.Script { return wire.Load(lua, name, keep) }
 	return scripts{
-		join: newScript(joinLua), leave: newScript(leaveLua), renew: newScript(renewLua),
-		evict: newScript(evictLua), read: newScript(readLua),
+		join: load("join"), leave: load("leave"), renew: load("renew"),
+		group: load("group"), evict: load("evict"), read: load("read"),
 	}
-}
-
-func newScript(text string) *wire.Script {
-	return wire.NewScript("local KEEP = " + strconv.FormatInt(keep.Microseconds(), 10) + "\n" +
-		strings.Replace(text, "-- include line.lua\n", lineLua, 1))
 }

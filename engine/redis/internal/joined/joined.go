@@ -1,4 +1,6 @@
-// Package joined remembers what an engine must give up when it is closed.
+// Package joined is what the engines of this module share about claims: they
+// remember those that must be given up at Close, give several up at once, and
+// show the lines that stand.
 package joined
 
 import (
@@ -8,71 +10,143 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/boottime"
 )
 
-// Claims are the claims that an engine joined, that are not detached, and that
-// may still stand. One whose end was never heard of is forgotten after its
-// deadline, so they are bounded by the claims that stand. The zero value is
-// ready to use.
-type Claims struct {
+// Map remembers something of each claim until its deadline at least, by
+// boottime. What is past that goes when room is needed, so it is bounded by the
+// claims that stand. The zero value is ready to use.
+type Map[V any] struct {
 	mu    sync.Mutex
-	m     map[engine.ID]claim
+	m     map[engine.ID]entry[V]
 	sweep int // size at which to look for expired ones
 }
 
-type claim struct {
-	name  string
-	until time.Time // at least its deadline; only tidying hangs on it
+type entry[V any] struct {
+	value V
+	until time.Duration
 }
+
+// Put remembers v. No deadline moves earlier.
+func (m *Map[V]) Put(id engine.ID, v V, ttl time.Duration) {
+	now := boottime.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.m == nil {
+		m.m, m.sweep = map[engine.ID]entry[V]{}, 1024
+	}
+	if len(m.m) >= m.sweep {
+		for id, known := range m.m {
+			if known.until < now {
+				delete(m.m, id)
+			}
+		}
+		m.sweep = max(1024, 2*len(m.m))
+	}
+	m.m[id] = entry[V]{v, max(m.m[id].until, now+ttl)}
+}
+
+// Get is what was put last, and whether its deadline is ahead.
+func (m *Map[V]) Get(id engine.ID) (v V, live, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.m[id]
+	return known.value, known.until > boottime.Now(), ok
+}
+
+// Extend moves the deadline of what is known.
+func (m *Map[V]) Extend(id engine.ID, ttl time.Duration) {
+	until := boottime.Now() + ttl
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.m[id]; ok && until > known.until {
+		m.m[id] = entry[V]{known.value, until}
+	}
+}
+
+// Drop forgets it.
+func (m *Map[V]) Drop(id engine.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.m, id)
+}
+
+// Claims are the claims that an engine joined, that are not detached, and that
+// may still stand. The zero value is ready to use.
+type Claims struct{ names Map[string] }
 
 // slack is for a request that is under way for a while before its TTL begins to
 // count.
 const slack = time.Minute
 
 // Add notes a claim that may be joined from now on.
-func (c *Claims) Add(id engine.ID, name string, ttl time.Duration) {
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.m == nil {
-		c.m, c.sweep = map[engine.ID]claim{}, 1024
-	}
-	if len(c.m) >= c.sweep {
-		for id, known := range c.m {
-			if known.until.Before(now) {
-				delete(c.m, id)
-			}
-		}
-		c.sweep = max(1024, 2*len(c.m))
-	}
-	c.m[id] = claim{name, now.Add(ttl + slack)}
-}
+func (c *Claims) Add(id engine.ID, name string, ttl time.Duration) { c.names.Put(id, name, ttl+slack) }
 
 // Extend notes that a claim lives for longer.
-func (c *Claims) Extend(id engine.ID, ttl time.Duration) {
-	until := time.Now().Add(ttl + slack)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.m[id]; ok && until.After(known.until) {
-		c.m[id] = claim{known.name, until}
-	}
-}
+func (c *Claims) Extend(id engine.ID, ttl time.Duration) { c.names.Extend(id, ttl+slack) }
 
 // Drop notes that a claim is gone.
-func (c *Claims) Drop(id engine.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.m, id)
-}
+func (c *Claims) Drop(id engine.ID) { c.names.Drop(id) }
 
 // all lists them.
 func (c *Claims) all() (cs []engine.Claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, known := range c.m {
-		cs = append(cs, engine.Claim{Name: known.name, ID: id})
+	c.names.mu.Lock()
+	defer c.names.mu.Unlock()
+	for id, known := range c.names.m {
+		cs = append(cs, engine.Claim{Name: known.value, ID: id})
 	}
 	return cs
+}
+
+// Leave gives claims up together: call is what asks for one, send sends, and
+// found reads how one was found. It answers for those of which it learned that,
+// and the first error.
+func (c *Claims) Leave(
+	cs []engine.Claim,
+	call func(*engine.Claim) wire.Call,
+	send func([]wire.Call) []wire.Answer,
+	found func(*engine.Claim, wire.Answer) (engine.Claim, error),
+) ([]engine.Claim, error) {
+	if len(cs) > engine.MaxBatch {
+		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
+	}
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	asked := make([]*engine.Claim, 0, len(cs))
+	calls := make([]wire.Call, 0, len(cs))
+	for i := range cs {
+		if err := engine.CheckName(cs[i].Name); err != nil {
+			note(err)
+			continue
+		}
+		asked, calls = append(asked, &cs[i]), append(calls, call(&cs[i]))
+	}
+	if len(calls) == 0 {
+		return nil, first
+	}
+	out := make([]engine.Claim, 0, len(asked))
+	for i, a := range send(calls) {
+		left, err := found(asked[i], a)
+		if err != nil {
+			note(wire.Explain(err, calls[i].Keys[0]))
+			continue
+		}
+		c.Drop(asked[i].ID)
+		if left.State == engine.Gone && a.Unsure != nil {
+			// It is gone, but perhaps by the first attempt: whether it was held
+			// until then nobody can say, and Unlock must not guess.
+			note(wire.Explain(a.Unsure, calls[i].Keys[0]))
+			continue
+		}
+		left.Name, left.ID = asked[i].Name, asked[i].ID
+		out = append(out, left)
+	}
+	return out, first
 }
 
 // leaveBound is how long LeaveAll tries.

@@ -102,8 +102,11 @@ func (c *Client) bounded() (context.Context, context.CancelFunc) {
 // caller's answer, without a look at whether the context was cancelled. Nobody
 // waits for f then, and drop, if not nil, gets what it made.
 func await[T any](ctx context.Context, c *Client, f func() T, drop func(T)) (v T, err error) {
-	if err := ctx.Err(); err != nil {
-		return v, err
+	switch {
+	case ctx.Err() != nil:
+		return v, ctx.Err()
+	case c.life.Err() != nil:
+		return v, engine.ErrClosed
 	}
 	got := make(chan T, 1)
 	c.spawn(func() { got <- f() })

@@ -18,12 +18,23 @@ func Foreign(key string) error {
 	return engine.Refuse("the key %q %w: choose another prefix (?prefix=) or name, or move that data", key, ErrForeign)
 }
 
+// means is what an error of that kind says of the server.
+var means = map[string]string{
+	"READONLY":   "this server is a replica now and takes no writes; after a failover the client finds the new primary",
+	"OOM":        "its memory is full (maxmemory)",
+	"MISCONF":    "it cannot save and refuses writes",
+	"NOREPLICAS": "fewer replicas are linked than it demands",
+}
+
 // Explain turns what Redis answered into what the caller can do about it.
 // Answers that asking again cannot change are refused; everything else is
 // "nothing learned", and the core asks again. Keys may be empty.
 func Explain(err error, key string) error {
-	if err == nil {
+	switch err {
+	case nil:
 		return nil
+	case ErrForeign:
+		return Foreign(key)
 	}
 	re, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -41,14 +52,8 @@ func Explain(err error, key string) error {
 		return engine.Refuse("redis: this user may not do that (%s): the package documentation has the ACL that is needed", text)
 	case kind == "WRONGPASS" || kind == "NOAUTH":
 		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
-	case kind == "READONLY":
-		return fmt.Errorf("redis: this server is a replica now and takes no writes; after a failover the client finds the new primary: %w", err)
-	case kind == "OOM":
-		return fmt.Errorf("redis: its memory is full (maxmemory): %w", err)
-	case kind == "MISCONF":
-		return fmt.Errorf("redis: it cannot save and refuses writes: %w", err)
-	case kind == "NOREPLICAS":
-		return fmt.Errorf("redis: fewer replicas are linked than it demands: %w", err)
+	case means[kind] != "":
+		return fmt.Errorf("redis: %s: %w", means[kind], err)
 	}
 	return fmt.Errorf("redis: %w", err)
 }

@@ -3,12 +3,15 @@ package wire
 import (
 	"context"
 	"crypto/sha1"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -22,6 +25,24 @@ type Script struct{ text, sha string }
 func NewScript(text string) *Script {
 	sum := sha1.Sum([]byte(text)) // Redis's name for it, not a matter of security
 	return &Script{text, hex.EncodeToString(sum[:])}
+}
+
+// Load is the program of a file.lua. Where the file says "-- include other.lua" that
+// one is put in, and KEEP is for how long a name is remembered, in microseconds.
+func Load(files embed.FS, name string, keep time.Duration) *Script {
+	read := func(file string) string {
+		b, err := files.ReadFile(file)
+		if err != nil {
+			panic(err) // the compiler puts the files there
+		}
+		return string(b)
+	}
+	text := read(name + ".lua")
+	if before, rest, ok := strings.Cut(text, "-- include "); ok {
+		file, after, _ := strings.Cut(rest, "\n")
+		text = before + read(file) + after
+	}
+	return NewScript("local KEEP = " + strconv.FormatInt(keep.Microseconds(), 10) + "\n" + text)
 }
 
 // Text is the program.

@@ -74,30 +74,27 @@ func (t *Target) parse(raw string, params []string) (err error) {
 		return errors.New("this is not a Redis URL: redis://, rediss://, unix://, redis-sentinel:// and redis-cluster:// are (valkey:// too)")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		return errors.New("what follows ? in the URL cannot be read: write special characters as %xx")
-	}
 	authority, path, _ := strings.Cut(rest, "/")
+	var who string
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		user, password, both := strings.Cut(authority[:i], ":")
-		authority = authority[i+1:]
-		name, err1 := url.PathUnescape(user)
-		secret, err2 := url.PathUnescape(password)
-		if err1 != nil || err2 != nil {
-			return errors.New("user or password in the URL cannot be read: write special characters as %xx")
-		}
-		t.redis.Username, t.redis.Password = name, secret
-		if name != "" && !both {
-			return errors.New("the URL names a user without a password: write user:password@, or :password@ for the default user")
-		}
+		who, authority = authority[:i], authority[i+1:]
 	}
-	if path, err = url.PathUnescape(path); err != nil {
-		return errors.New("the path of the URL cannot be read: write special characters as %xx")
+	user, password, both := strings.Cut(who, ":")
+	if user != "" && !both {
+		return errors.New("the URL names a user without a password: write user:password@, or :password@ for the default user")
+	}
+	q, err := url.ParseQuery(query)
+	for _, text := range []*string{&user, &password, &path} {
+		var wrong error
+		*text, wrong = url.PathUnescape(*text)
+		err = errors.Join(err, wrong)
+	}
+	if err != nil { // which may quote the password
+		return errors.New("the URL cannot be read: write special characters in user, password, path and parameters as %xx")
 	}
 	o := &t.redis
 	*o = rueidis.ClientOption{
-		Username: o.Username, Password: o.Password,
+		Username: user, Password: password,
 		DisableCache: true, ClientName: "leasehold", ClientSetInfo: rueidis.DisableClientSetInfo,
 		Dialer:           net.Dialer{Timeout: dialTimeout, KeepAlive: pingInterval},
 		ConnWriteTimeout: replyTimeout, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,

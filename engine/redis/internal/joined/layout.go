@@ -1,0 +1,111 @@
+package joined
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Layout is how an engine keeps names in Redis, as far as looking at them and
+// ending them needs it.
+type Layout struct {
+	Wire *wire.Client
+
+	// Read reads the line of one name, by Call, and View understands it. Evict
+	// ends a claim by its ticket, at once if its second argument is 1, and says
+	// how many it ended.
+	Read, Evict *wire.Script
+	Call        func(name string) wire.Call
+	View        func(name string, r rueidis.RedisResult) (engine.Line, error)
+
+	// NameOf is the name that a key belongs to, if it belongs to one.
+	NameOf func(key string) (string, bool)
+}
+
+// Line is the line of one name.
+func (l *Layout) Line(ctx context.Context, name string) (engine.Line, error) {
+	if err := engine.CheckName(name); err != nil {
+		return engine.Line{}, err
+	}
+	call := l.Call(name)
+	return l.view(name, call, l.Wire.Call(ctx, l.Read, call))
+}
+
+func (l *Layout) view(name string, c wire.Call, a wire.Answer) (engine.Line, error) {
+	line, err := l.View(name, a.RedisResult)
+	return line, wire.Explain(err, c.Keys[0])
+}
+
+// Lines walks the keys that match a pattern, and are of a kind if that is not
+// empty, and shows the lines of names with a prefix: some hundred at a time, so
+// that it never blocks the server. A line that moves between servers meanwhile
+// may be missed.
+func (l *Layout) Lines(ctx context.Context, pattern, kind, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		seen := map[string]bool{} // a key may come twice
+		for keys, err := range l.Wire.Keys(ctx, pattern, kind) {
+			if err != nil {
+				yield(engine.Line{}, err)
+				return
+			}
+			var names []string
+			var calls []wire.Call
+			for _, key := range keys {
+				name, ok := l.NameOf(key)
+				if !ok || seen[name] || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
+					continue
+				}
+				seen[name] = true
+				names, calls = append(names, name), append(calls, l.Call(name))
+			}
+			for i, a := range l.Wire.CallMany(ctx, l.Read, calls) {
+				line, err := l.view(names[i], calls[i], a)
+				switch {
+				case errors.Is(err, wire.ErrForeign): // somebody else's key is not a line
+				case err != nil:
+					yield(engine.Line{}, err)
+					return
+				case len(line.Claims) > 0 && !yield(line, nil):
+					return
+				}
+			}
+		}
+	}
+}
+
+// End ends the claim with a ticket. other says what an answer means that is
+// neither 0 nor 1.
+func (l *Layout) End(ctx context.Context, name string, ticket uint64, now bool, other error) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	if ticket > engine.MaxTicket {
+		return engine.ErrNoClaim // scripts could not tell it from its neighbours
+	}
+	at := "0"
+	if now {
+		at = "1"
+	}
+	c := l.Call(name)
+	c.Args = []string{strconv.FormatUint(ticket, 10), at}
+	a := l.Wire.Call(ctx, l.Evict, c)
+	n, err := a.AsInt64()
+	switch {
+	case err != nil:
+		return wire.Explain(err, c.Keys[0])
+	case n == 1:
+		return nil
+	case n == 0 && a.Unsure != nil:
+		return wire.Explain(a.Unsure, c.Keys[0]) // perhaps the first attempt ended it
+	case n == 0:
+		return engine.ErrNoClaim
+	}
+	return other
+}
