@@ -9,12 +9,11 @@ import (
 )
 
 // join asks the engine for cl's place, in the goroutine of the caller whose ctx
-// this is, or in one of its own (with the client's life). The caller may have
-// gone when the answer comes: then ctx has ended, and the machine is told that it
-// was cut short.
-func (k *core) join(ctx context.Context, cl *claims.Claim) {
+// this is, or in one of its own (with the client's life). Trust counts from s, a
+// moment before the request is written. The caller may have gone when the answer
+// comes: then ctx has ended, and the machine is told that it was cut short.
+func (k *core) join(ctx context.Context, s time.Duration, cl *claims.Claim) {
 	r := cl.Request()
-	s := k.now() // before the request is written: trust counts from here
 	call := withBound(ctx, r.WaitTTL)
 	defer call.end()
 	got, err := k.eng.Join(call, r)

@@ -112,7 +112,8 @@ func orMissing(err error) error {
 // processes that adopt one handle both hold it: hand it to one.
 //
 // Errors: ErrLost if its TTL has passed or it was evicted; ErrUnavailable;
-// errors.ErrUnsupported; a handle that Detach did not make.
+// errors.ErrUnsupported; choices of c that Lock refuses too; a handle that
+// Detach did not make.
 func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	k := c.core
 	body, id, err := h.parse()
@@ -122,6 +123,14 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	if !k.grants.Detach {
 		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: this engine has no detached claims", errors.ErrUnsupported))
 	}
+	want, err := c.want(body.Name, body.Units, body.Limit)
+	if err != nil {
+		return nil, wrap("adopt", body.Name, err)
+	}
+	if err := k.checkTTL(body.TTL); err != nil {
+		return nil, wrap("adopt", body.Name, err)
+	}
+	want.TTL, want.Detached = body.TTL, true
 	s := k.now()
 	bounded, cancel := context.WithTimeout(ctx, body.TTL)
 	defer cancel()
@@ -138,10 +147,13 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		}
 		return nil, wrap("adopt", body.Name, cause(claims.Unavailable, orMissing(err)))
 	}
+	if cl := got[0]; cl.State == engine.Held && (cl.Ticket != body.Token.Ticket() || cl.Units != body.Units || cl.Limit != body.Limit) {
+		// A lease that is not what its claim is would let others of this process
+		// in, or give the resource a token that nobody was granted.
+		return nil, wrap("adopt", body.Name, errHandle)
+	}
 	outer, _ := ctx.Value(leaseKey{}).(*Lease)
 	l := &Lease{core: k, name: body.Name, ctx: ctx}
-	want := claims.Want{Name: body.Name, Units: body.Units, Limit: body.Limit, TTL: body.TTL,
-		MinHold: c.lock.MinHold, MaxHold: c.lock.MaxHold, NoRenew: c.lock.NoRenew, Detached: true}
 	w := k.waiter(l, want, &c.lock, outer)
 	defer k.waiters.Put(w)
 	k.mu.Lock()
@@ -158,18 +170,19 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	return nil, wrap("adopt", body.Name, cause(w.why, w.err))
 }
 
+var errHandle = errors.New("this is no handle of Lease.Detach: pass it on unchanged")
+
 func (h Handle) parse() (b handleBody, id engine.ID, err error) {
-	bad := errors.New("this is no handle of Lease.Detach: pass it on unchanged")
 	text, ok := strings.CutPrefix(strings.TrimSpace(string(h)), handlePrefix)
 	if !ok {
-		return b, id, bad
+		return b, id, errHandle
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, &b) != nil {
-		return b, id, bad
+		return b, id, errHandle
 	}
 	if id, err = engine.ParseID(b.ID); err != nil {
-		return b, id, bad
+		return b, id, errHandle
 	}
 	r := engine.Request{Name: b.Name, ID: id, Units: b.Units, Limit: b.Limit, WaitTTL: b.TTL}
 	return b, id, r.Check()

@@ -162,7 +162,7 @@ func (k *core) unlockLocked(keep bool, leases ...*Lease) {
 		now := k.now()
 		k.machine.Unlock(now, &l.handle, keep)
 		if l.handle.Lost() == claims.OK {
-			k.eventLocked(l.event(EventReleased, now-l.handle.HeldAt))
+			l.eventLocked(Event{Kind: EventReleased, Held: now - l.handle.HeldAt})
 			if l.cancel != nil {
 				l.cancel(nil)
 			}
@@ -211,9 +211,7 @@ func (l *Lease) endLocked(err error) {
 // loseLocked ends a lease that is lost.
 func (l *Lease) loseLocked(cause error) {
 	l.lost = cause
-	e := l.event(EventLost, l.core.now()-l.handle.HeldAt)
-	e.Err = cause
-	l.core.eventLocked(e)
+	l.eventLocked(Event{Kind: EventLost, Held: l.core.now() - l.handle.HeldAt, Err: cause})
 	if l.cancel != nil {
 		l.cancel(cause)
 	}
@@ -233,8 +231,12 @@ func (l *Lease) contendLocked() {
 	}
 }
 
-// event is one that happened to the lease, held so long.
-func (l *Lease) event(kind EventKind, held time.Duration) Event {
+// eventLocked is one that happened to the lease: e without what says which.
+func (l *Lease) eventLocked(e Event) {
+	if l.core.opts.Observer == nil {
+		return
+	}
 	cl := l.handle.Claim()
-	return Event{Kind: kind, Name: l.name, Token: l.token, Units: cl.Units(), Limit: cl.Limit(), Held: held}
+	e.Name, e.Token, e.Units, e.Limit = l.name, l.token, cl.Units(), cl.Limit()
+	l.core.eventLocked(e)
 }

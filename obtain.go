@@ -61,8 +61,10 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	}
 
 	k.mu.Lock()
+	var entered time.Duration
 	if !k.machine.EnterBehind(&w.Caller) {
-		k.machine.Enter(k.now(), &w.Caller)
+		entered = k.now()
+		k.machine.Enter(entered, &w.Caller)
 	}
 	mine := k.carryOutLocked(w)
 	k.unlock()
@@ -71,7 +73,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		// an uncontended lock costs no hop between goroutines. If ctx ends in
 		// the middle while others queue for the same claim, the keeper asks
 		// again with the same ID.
-		k.join(ctx, mine.join)
+		k.join(ctx, entered, mine.join)
 	}
 	select {
 	case <-w.ready:
@@ -136,12 +138,14 @@ func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *Lease) 
 	w, ok := k.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
+		w.Tag = w
 	}
 	l.handle.Tag = l
 	if outer != nil {
 		l.handle.Outer = &outer.handle
 	}
-	w.Caller = claims.Caller{Want: want, Lease: &l.handle, Tag: w}
+	w.Want, w.Lease = want, &l.handle
+	w.Ticket, w.Silent, w.Err = 0, false, nil
 	w.lock, w.began, w.why, w.err = o, 0, claims.OK, nil
 	return w
 }
@@ -156,11 +160,11 @@ func (w *waiter) answerLocked(o *claims.Output) {
 		if o.Lent {
 			kind = EventLent
 		}
-		e := l.event(kind, 0)
+		waited := time.Duration(0)
 		if w.began > 0 {
-			e.Waited = o.Lease.HeldAt - w.began
+			waited = o.Lease.HeldAt - w.began
 		}
-		l.core.eventLocked(e)
+		l.eventLocked(Event{Kind: kind, Waited: waited})
 	}
 	w.ready <- struct{}{} // capacity 1, sent once
 }

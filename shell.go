@@ -111,7 +111,7 @@ func (k *core) joinLocked(o *claims.Output, me *waiter, todo *work) {
 			return
 		}
 	}
-	k.spawnLocked(func() { k.join(k.life, cl) })
+	k.spawnLocked(func() { k.join(k.life, k.now(), cl) })
 }
 
 // tellLocked passes on what happened to a lease, or to the engine.
@@ -128,7 +128,7 @@ func (k *core) tellLocked(o *claims.Output) {
 	case claims.End:
 		l.endLocked(cause(o.Reason, o.Err))
 	case claims.Extend:
-		k.eventLocked(l.event(EventRenewed, k.now()-l.handle.HeldAt))
+		l.eventLocked(Event{Kind: EventRenewed, Held: k.now() - l.handle.HeldAt})
 	case claims.Down:
 		k.eventLocked(Event{Kind: EventEngineDown, Err: o.Err})
 	case claims.Up:

@@ -53,11 +53,7 @@ func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *sharedPage) (
 	}
 	defer g.close()
 	k := &keeper{app: a, order: o, front: f, run: func(o *order, env []string, life *os.File) (command, error) {
-		if err := g.start(o, env, life); err != nil {
-			return nil, err
-		}
-		f.group.Store(g)
-		return g, nil
+		return f.start(g, o, env, life)
 	}}
 	return k.keep(cmd.Context())
 }
@@ -70,7 +66,21 @@ type remoteFront struct {
 	dead   chan struct{}
 	caught chan os.Signal
 	told   bool                  // the front knows that the command runs
-	group  atomic.Pointer[group] // once the command runs
+	group  atomic.Pointer[group] // once the command is started
+}
+
+// start has the command started. Whose a signal to the group is changes before
+// that: the command runs, and has shown something that a person answers with a
+// Ctrl-C, before the reaper's word that it does arrives here. Passed on then it
+// would get it twice, and many programs take the second as "at once". The price:
+// a Ctrl-C in the moment until the reaper has forked is nobody's, as that
+// between the fork of a shell and its exec.
+func (f *remoteFront) start(g *group, o *order, env []string, life *os.File) (command, error) {
+	f.group.Store(g)
+	if err := g.start(o, env, life); err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 // others can reach the keeper because it is in the command's group. They are
@@ -106,8 +116,8 @@ func (f *remoteFront) listen() {
 	}()
 }
 
-// heard decides what a signal to this process is. Before the command runs it
-// asks the keeper to end. Then a terminal's has gone to the whole group and is
+// heard decides what a signal to this process is. Before the command is started
+// it asks the keeper to end. Then a terminal's has gone to the whole group and is
 // none of the keeper's business; but a TERM that this process did not send
 // itself was sent to its pid, which is the one that "show" shows, and is meant
 // for the command.

@@ -14,11 +14,12 @@ import (
 type operation struct {
 	run func(*Cell, *operation) // sets claims, notes and err; called anew for every attempt
 
-	join   *engine.Request // it is a Join
-	leaves bool            // every claim in the answer says how a Leave found it
-	renews bool            // asks after more clients than a Join does: renewals are the floor
-	looks  bool            // asks after everybody: somebody is known to have died
-	tells  bool            // tells every holder what it is, known or not
+	client string           // whose Join it is
+	join   *engine.Request  // it is a Join
+	leaves []engine.Claim   // every claim in the answer says how a Leave found it
+	renews []engine.Renewal // asks after more clients than a Join does: renewals are the floor
+	looks  bool             // asks after everybody: somebody is known to have died
+	tells  bool             // tells every holder what it is, known or not
 
 	outcome
 	ran bool
@@ -38,6 +39,31 @@ type outcome struct {
 func (op *operation) answers(n int) {
 	if op.claims = op.one[:]; n != 1 {
 		op.claims = make([]engine.Claim, n)
+	}
+}
+
+// join, renew and leave are what an operation runs: no closures, which would
+// be garbage of each call.
+func join(c *Cell, op *operation) {
+	op.answers(1)
+	op.claims[0], op.notes, op.err = c.Line.Join(c.Now, c.Micros, op.client, *op.join)
+}
+
+func renew(c *Cell, op *operation) {
+	op.answers(len(op.renews))
+	for i, r := range op.renews {
+		var notes []line.Note
+		op.claims[i], notes = c.Line.Renew(c.Now, r)
+		op.notes = append(op.notes, notes...)
+	}
+}
+
+func leave(c *Cell, op *operation) {
+	op.answers(len(op.leaves))
+	for i := range op.leaves {
+		var notes []line.Note
+		op.claims[i], notes = c.Line.Leave(c.Now, c.Name, op.leaves[i].ID)
+		op.notes = append(op.notes, notes...)
 	}
 }
 
@@ -112,7 +138,7 @@ func (op *operation) mend(c *Cell, before *outcome) {
 	if errors.Is(op.err, engine.ErrNoClaim) && before.err == nil {
 		op.err = nil
 	}
-	if !op.leaves {
+	if op.leaves == nil {
 		return
 	}
 	for i := range op.claims {

@@ -91,10 +91,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.Detached {
 		e.mine.expect(r.ID, r.Name) // before it is in line: Close must not overlook it
 	}
-	cs, err := e.update(ctx, r.Name, &operation{join: &r, run: func(c *Cell, op *operation) {
-		op.answers(1)
-		op.claims[0], op.notes, op.err = c.Line.Join(c.Now, c.Micros, e.client, r)
-	}})
+	cs, err := e.update(ctx, r.Name, &operation{run: join, client: e.client, join: &r})
 	if err != nil {
 		if isRefused(err) {
 			e.mine.forget(r.ID) // any other error: it may be in line
@@ -115,33 +112,15 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		}
 	}
 	return batch(rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
-		return e.update(ctx, name, &operation{renews: true, run: func(c *Cell, op *operation) {
-			op.answers(len(rs))
-			for i, r := range rs {
-				var notes []line.Note
-				op.claims[i], notes = c.Line.Renew(c.Now, r)
-				op.notes = append(op.notes, notes...)
-			}
-		}})
+		return e.update(ctx, name, &operation{run: renew, renews: rs})
 	})
 }
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	return batch(cs, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
-		return e.update(ctx, name, leaving(cs))
+		return e.update(ctx, name, &operation{run: leave, leaves: cs})
 	})
-}
-
-func leaving(cs []engine.Claim) *operation {
-	return &operation{leaves: true, run: func(c *Cell, op *operation) {
-		op.answers(len(cs))
-		for i := range cs {
-			var notes []line.Note
-			op.claims[i], notes = c.Line.Leave(c.Now, c.Name, cs[i].ID)
-			op.notes = append(op.notes, notes...)
-		}
-	}}
 }
 
 // Evict implements [engine.Engine].
@@ -270,7 +249,7 @@ func (e *Engine) Close() error {
 func (e *Engine) giveUp(ctx context.Context) {
 	if !e.mine.off {
 		_, _ = batchOf(e.mine.all(), func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
-			return e.change(ctx, name, leaving(cs))
+			return e.change(ctx, name, &operation{run: leave, leaves: cs})
 		})
 		return
 	}

@@ -79,7 +79,7 @@ func (e *Engine) apply(c *Cell, op *operation) (died bool) {
 func (e *Engine) findDead(l *line.Line, op *operation, known map[string]bool) (dead []string) {
 	places := l.Places
 	refused := errors.Is(op.err, engine.ErrLimit) || op.join != nil && op.join.NoWait && !anyState(op.claims, engine.Held)
-	if len(op.notes) == 0 && !refused && !op.looks && !op.renews && !anyState(op.claims, engine.Waiting) {
+	if len(op.notes) == 0 && !refused && !op.looks && op.renews == nil && !anyState(op.claims, engine.Waiting) {
 		return nil
 	}
 	asked := make(map[string]bool)
@@ -108,7 +108,7 @@ func (e *Engine) findDead(l *line.Line, op *operation, known map[string]bool) (d
 	}
 	for i := range op.claims {
 		c := &op.claims[i]
-		if c.State != engine.Waiting && !(op.renews && c.State == engine.Held && c.Contended) {
+		if c.State != engine.Waiting && !(op.renews != nil && c.State == engine.Held && c.Contended) {
 			continue
 		}
 		at := slices.IndexFunc(places, func(p line.Place) bool { return p.ID == c.ID })
@@ -118,7 +118,7 @@ func (e *Engine) findDead(l *line.Line, op *operation, known map[string]bool) (d
 			for j := len(places) - 1; j >= 0 && !places[j].Held && len(asked) < askFew; j-- {
 				askOf(&places[j])
 			}
-		case op.renews || at == 0 || places[at-1].Held:
+		case op.renews != nil || at == 0 || places[at-1].Held:
 			for j := 0; j < at && len(asked) < askFew; j++ {
 				askOf(&places[j])
 			}

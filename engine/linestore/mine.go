@@ -60,7 +60,7 @@ func (m *claims) learn(op *operation) {
 	m.now = op.now
 	for i := range op.claims {
 		c := &op.claims[i]
-		if op.leaves || c.State == engine.Gone && !c.Evicted {
+		if op.leaves != nil || c.State == engine.Gone && !c.Evicted {
 			delete(m.known, c.ID)
 		} else if k, ok := m.known[c.ID]; ok && c.State != engine.Gone {
 			m.known[c.ID] = claim{k.name, op.now + c.TTL}

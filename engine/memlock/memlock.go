@@ -39,6 +39,7 @@ type Store struct {
 	next    int      // where the walk goes on
 	floor   uint64   // no ticket of a line that was forgotten is above it
 	clients map[string]*Engine
+	cell    linestore.Cell // of the change under way: there is one at a time
 }
 
 type entry struct {
@@ -112,9 +113,9 @@ func (c *client) Change(_ context.Context, name string, change func(*linestore.C
 		s.sweep = append(s.sweep, n)
 	}
 	now := s.clock()
-	cell := linestore.Cell{Name: name, Line: n.line, Now: now, Micros: uint64(time.Now().UnixMicro())}
-	err := change(&cell)
-	n.line = cell.Line
+	s.cell = linestore.Cell{Name: name, Line: n.line, Now: now, Micros: uint64(time.Now().UnixMicro())}
+	err := change(&s.cell)
+	n.line = s.cell.Line
 	s.tidy(now, n)
 	s.step(now)
 	return err

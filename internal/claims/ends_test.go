@@ -686,6 +686,27 @@ func TestAdopting(t *testing.T) {
 		r.left(engine.Held)
 		r.wantEmpty()
 	})
+	t.Run("the answer of a call of before that began at the same moment", func(t *testing.T) {
+		r := newRig(t, Config{Detached: true})
+		w := exclusive("x")
+		w.Detached = true
+		r.enter(w)
+		cl := r.joined(engine.Held, 7)
+		r.after(RaiseAfter)
+		of := r.take(Renew)
+		r.proven(of, r.now, r.answer(cl, engine.Held, 7, ttl))
+		l := r.take(Deliver).Lease
+		r.RenewAll(r.now)
+		r.after(0)
+		of = r.take(Renew)
+		r.Detach(r.now, l)
+		got := r.answer(cl, engine.Held, 7, ttl)
+		r.Adopt(r.now, r.now, &Caller{Want: w, Lease: new(Lease)}, cl.ID(), l.Token, got)
+		r.take(Deliver)
+		r.proven(of, r.now, got)
+		r.after(ttl / 3)
+		r.take(Renew)
+	})
 	t.Run("after Close", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.Close(r.now)

@@ -496,6 +496,47 @@ func TestEvictedClaims(t *testing.T) {
 		r.Note(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Evicted: true})
 		r.wantFail(Evicted)
 	})
+	for name, learn := range map[string]func(r *rig, cl *Claim, state func(*engine.Claim)){
+		"told":                 func(r *rig, cl *Claim, state func(*engine.Claim)) { r.note(cl, engine.Gone, state) },
+		"found by its renewal": func(r *rig, _ *Claim, state func(*engine.Claim)) { r.after(0); r.renewed(state) },
+	} {
+		// idle is a claim that is proven anew before the next caller is lent it.
+		idle := func(t *testing.T) (*rig, *Lease) {
+			r := newRig(t, Config{})
+			l := r.hold(exclusive("x"), 5)
+			r.enter(exclusive("x"))
+			r.now = l.Ends() - time.Second // no renewal was answered
+			r.Unlock(r.now, l, true)
+			r.phase(l, Idle)
+			r.wantEnd(OK)
+			return r, l
+		}
+		goesOn := func(r *rig) {
+			r.none(Fail) // it was not this caller who was evicted
+			r.joined(engine.Held, 6)
+			next := r.take(Deliver).Lease
+			r.Unlock(r.now, next, true)
+			r.left(engine.Held)
+			r.wantEnd(OK)
+		}
+		t.Run("an idle one gives its room back, and its next caller goes on, "+name, func(t *testing.T) {
+			r, l := idle(t)
+			learn(r, l.Claim(), evicted)
+			r.phase(l, Leaving)
+			r.after(0)
+			r.left(engine.Gone, evicted)
+			goesOn(r)
+			r.wantEmpty()
+		})
+		t.Run("an idle one that expired is not left, and its next caller goes on, "+name, func(t *testing.T) {
+			r, l := idle(t)
+			learn(r, l.Claim(), func(c *engine.Claim) { c.State = engine.Gone })
+			r.phase(l, Gone)
+			r.none(Leave)
+			goesOn(r)
+			r.wantEmpty()
+		})
+	}
 	t.Run("before its Join was answered", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))

@@ -168,9 +168,10 @@ func (m *Machine) Renewed(now, s time.Duration, asked []engine.Renewal, got []en
 	m.answered(now, err)
 	for i, r := range asked {
 		cl := m.claims[r.ID]
-		if cl == nil || s < cl.born {
+		if cl == nil || s < cl.born || cl.inflight == 0 {
 			// The claim was detached, and may be back by Adopt: this is the
-			// answer of a call of before, which this claim has not counted.
+			// answer of a call of before, which this claim has not counted. Where
+			// the clock did not move in between, only the count tells.
 			continue
 		}
 		cl.inflight--

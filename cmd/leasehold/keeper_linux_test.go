@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// A person answers what the command shows, which may be before the keeper knows
+// that it runs. The terminal's signal has gone to the command as well.
+func TestCtrlCIsNotPassedOnToACommandThatGotIt(t *testing.T) {
+	ours, theirs, err := newWires()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.conn.Close()
+	reaper, err := newWire(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reaper.conn.Close()
+	f := &remoteFront{sigs: make(chan syscall.Signal, 16)}
+	g := &group{wire: ours, answer: make(chan *started, 1), ended: make(chan struct{}), orphan: make(chan struct{})}
+	running := make(chan struct{})
+	go func() {
+		defer close(running)
+		_, file, err := reaper.receive() // the order to start it
+		if err != nil {
+			t.Error(err)
+		}
+		file.Close()
+		// It runs, and its group gets a signal, before that is known here.
+		f.heard(syscall.SIGINT)
+		f.heard(syscall.SIGTERM) // this one went to the keeper's pid alone
+		g.answer <- &started{}
+	}()
+	f.heard(syscall.SIGQUIT) // nobody has got this one but the keeper
+	if _, err := f.start(g, &order{Path: "/bin/true"}, os.Environ(), nil); err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	for _, want := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
+		select {
+		case sig := <-f.sigs:
+			if sig != want {
+				t.Fatalf("passed on: %v, want %v", sig, want)
+			}
+		default:
+			t.Fatalf("%v is lost", want)
+		}
+	}
+	if len(f.sigs) > 0 {
+		t.Errorf("passed on as well: %v", <-f.sigs)
+	}
+}

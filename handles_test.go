@@ -1,0 +1,241 @@
+package leasehold
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+)
+
+// promising is an engine that promises something else.
+type promising struct {
+	engine.Engine
+	change func(*engine.Guarantees)
+}
+
+func (p promising) Guarantees() engine.Guarantees {
+	g := p.Engine.Guarantees()
+	p.change(&g)
+	return g
+}
+
+// detached is the handle of a lease of "x" that c obtained and detached.
+func detached(t *testing.T, c *Client) Handle {
+	t.Helper()
+	l, err := c.With(LockOptions{Detached: true}).Lock(context.Background(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := l.Detach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// forged is a handle in which somebody changed something.
+func forged(t *testing.T, h Handle, change func(*handleBody)) Handle {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(string(h), handlePrefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b handleBody
+	if err := json.Unmarshal(raw, &b); err != nil {
+		t.Fatal(err)
+	}
+	change(&b)
+	if raw, err = json.Marshal(b); err != nil {
+		t.Fatal(err)
+	}
+	return Handle(handlePrefix + base64.RawURLEncoding.EncodeToString(raw))
+}
+
+// Whoever holds the secret can end the claim anyway; but a lease that says it is
+// something else than its claim lets others of its process in, or sends a token
+// to the resource that nobody was given.
+func TestForgedHandleIsNotAdopted(t *testing.T) {
+	for name, change := range map[string]func(*handleBody){
+		"no name":                           func(b *handleBody) { b.Name = "" },
+		"another name":                      func(b *handleBody) { b.Name = "y" },
+		"a name that is too long":           func(b *handleBody) { b.Name = strings.Repeat("x", engine.MaxName+1) },
+		"no ID":                             func(b *handleBody) { b.ID = "" },
+		"an ID that is none":                func(b *handleBody) { b.ID = engine.ID{}.Secret() },
+		"no units":                          func(b *handleBody) { b.Units = 0 },
+		"units below zero":                  func(b *handleBody) { b.Units = math.MinInt32 },
+		"more units than the limit":         func(b *handleBody) { b.Limit = 1 },
+		"fewer units than the claim has":    func(b *handleBody) { b.Units = 1 },
+		"a limit that is not the name's":    func(b *handleBody) { b.Units, b.Limit = 3, 3 },
+		"no TTL":                            func(b *handleBody) { b.TTL = 0 },
+		"a TTL below zero":                  func(b *handleBody) { b.TTL = math.MinInt64 },
+		"a TTL above all":                   func(b *handleBody) { b.TTL = math.MaxInt64 },
+		"a TTL above what the engine gives": func(b *handleBody) { b.TTL = time.Minute + 1 },
+		"no token":                          func(b *handleBody) { b.Token = 0 },
+		"a token that comes later":          func(b *handleBody) { b.Token += 1 << engine.LendBits },
+		"the token of somebody before":      func(b *handleBody) { b.Token -= 1 << engine.LendBits },
+		"the last token":                    func(b *handleBody) { b.Token = math.MaxInt64 },
+		"a token above all":                 func(b *handleBody) { b.Token = math.MaxUint64 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = time.Minute }}, &Options{Clock: w.clock})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				h := detached(t, c)
+				if l, err := c.Adopt(context.Background(), forged(t, h, change)); err == nil {
+					t.Errorf("adopted: token %v, %v left", l.Token(), l.Remaining())
+					mustUnlock(t, l)
+					return
+				}
+				l, err := c.Adopt(context.Background(), h) // it has cost the owner nothing
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				mustUnlock(t, l)
+			})
+		})
+	}
+}
+
+func TestAdoptNeedsAnEngineWithDetachedClaims(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		h := detached(t, a)
+		b, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.Detach = false }}, &Options{Clock: w.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		_, err = b.Adopt(context.Background(), h)
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "this engine has no detached claims") {
+			t.Error(err)
+		}
+		l, err := a.Adopt(context.Background(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustUnlock(t, l)
+	})
+}
+
+// The options of the client that adopts are those of a client that locks.
+func TestAdoptRefusesOptionsThatNoLockMayHave(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		h := detached(t, c)
+		for name, o := range map[string]LockOptions{
+			"MaxHold is over first": {MinHold: time.Hour, MaxHold: time.Minute},
+			"MinHold below zero":    {MinHold: -1},
+			"MaxHold below zero":    {MaxHold: -1},
+		} {
+			if l, err := c.With(o).Adopt(context.Background(), h); err == nil {
+				t.Errorf("%s: adopted", name)
+				l.Unlock()
+				h = detached(t, c)
+			}
+		}
+		l, err := c.Adopt(context.Background(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustUnlock(t, l)
+	})
+}
+
+// A lease of which another handle is open is not to be had elsewhere as well.
+func TestDetachOfALeaseThatWasReentered(t *testing.T) {
+	for name, innerFirst := range map[string]bool{"the inner one stays": true, "the outer one stays": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				a, _ := w.client(nil)
+				b, _ := w.client(nil)
+				c := a.With(LockOptions{Detached: true, Reentrant: true})
+				outer := mustLock(t, c, "x")
+				inner, err := c.Lock(outer.Context(), "x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				gone, stays := outer, inner
+				if !innerFirst {
+					gone, stays = inner, outer
+				}
+				for _, l := range []*Lease{outer, inner} {
+					if h, err := l.Detach(); !errors.Is(err, errors.ErrUnsupported) || h != "" {
+						t.Fatalf("while both are open: %v", err)
+					}
+					if !l.Valid() {
+						t.Fatal("the refused Detach has ended it")
+					}
+				}
+				mustUnlock(t, gone)
+				if !stays.Valid() {
+					t.Fatal("ended with the other")
+				}
+				h, err := stays.Detach()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Lock(outer.Context(), "x"); err == nil {
+					t.Error("re-entered what was given away")
+				}
+				l, err := b.Adopt(context.Background(), h)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l.Token() != outer.Token() {
+					t.Errorf("token %v, want %v", l.Token(), outer.Token())
+				}
+				time.Sleep(time.Hour)
+				mustUnlock(t, l)
+				w.wantLine("x", nil, nil)
+			})
+		})
+	}
+}
+
+// What the engine does not grant is said where it was chosen, not by the engine
+// later.
+func TestTTLAboveTheEnginesMost(t *testing.T) {
+	bubble(t, func(w *world) {
+		ctx := context.Background()
+		short := promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = 10 * time.Second }}
+		says := func(what string, err error) {
+			t.Helper()
+			if err == nil || !strings.Contains(err.Error(), "is above this engine's 10s") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		for name, o := range map[string]*Options{
+			"the default": {Clock: w.clock}, "a nanosecond more": {Clock: w.clock, TTL: 10*time.Second + 1},
+		} {
+			c, err := New(short, o)
+			says(name, err)
+			if err == nil {
+				c.Close()
+			}
+		}
+		c, err := New(short, &Options{Clock: w.clock, TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		long := c.With(LockOptions{TTL: 10*time.Second + 1})
+		_, err = long.Lock(ctx, "x")
+		says("Lock", err)
+		_, err = long.TryLock(ctx, "x")
+		says("TryLock", err)
+		_, err = long.LockAll(ctx, "x", "y")
+		says("LockAll", err)
+		w.wantLine("x", nil, nil)
+		mustUnlock(t, mustLock(t, c, "x"))
+	})
+}
