@@ -13,7 +13,8 @@ type Engine interface {
 	// that r.ID already has there (1, 3, 4, 7).
 	Join(ctx context.Context, r Request) (Claim, error)
 
-	// Renew extends claims, held and waiting, and reports what they are now.
+	// Renew extends claims, held and waiting, and reports what they are now: of
+	// those that stand also ticket, units and limit.
 	// It may answer in any order and each name may occur more than once (1, 4,
 	// 5). Bounds: [MaxBatch] renewals a call.
 	Renew(ctx context.Context, rs []Renewal) ([]Claim, error)

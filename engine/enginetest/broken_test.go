@@ -30,6 +30,7 @@ var caught = map[string][]string{
 
 	// How long.
 	"a shorter Renew shortens":                        {"renewal"},
+	"Renew forgets units and limit":                   {"renewal"},
 	"an expired claim is revived":                     {"expiry is one-way"},
 	"an expired claim is passed over and not removed": {"expiry is one-way"},
 	"held from a plain read of a clock that is ahead": {"expiry"},

@@ -3,7 +3,15 @@ package enginetest
 import "leasehold/engine"
 
 func renewal() promise {
-	return promise{"renewal", "no call moves a deadline earlier", []kase{
+	return promise{"renewal", "no call moves a deadline earlier, and Renew says what the claim is", []kase{
+		{"Renew answers without units or limit", func(t *trial) {
+			// Whoever adopts a claim compares them with what the handle says.
+			a := t.client()
+			c := a.hold(t.exclusive(t.name()))
+			if got := a.renew(c, t.long()); got.Units != c.Units || got.Limit != c.Limit {
+				t.Fatalf("Join says %v, Renew of the same claim %v", c, got)
+			}
+		}},
 		{"a shorter Renew shortens a held claim", func(t *trial) {
 			a, name := t.client(), t.name()
 			c := a.hold(t.brief(t.exclusive(name)))

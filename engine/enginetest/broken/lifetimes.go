@@ -10,6 +10,11 @@ import (
 // lifetimes are faults of when a claim ends, and for whom.
 func lifetimes() []Fault {
 	return []Fault{
+		{Name: "Renew forgets units and limit", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
+			c, err := e.renew(ctx, r)
+			c.Units, c.Limit = 0, 0
+			return c, err
+		}},
 		{Name: "a shorter Renew shortens", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
 			c, err := e.renew(ctx, r)
 			if k := e.w.claims[r.ID]; k != nil && err == nil {
