@@ -49,6 +49,10 @@ SEEDS     ?= 100000
 explore: ## every order of everything in the client's half, far deeper than 'make test' looks
 	go test -count=1 -timeout 0 -v -run 'TestExplore|TestSeeds' ./internal/claims -explore.deep $(DEEP) -seeds $(SEEDS)
 
+.PHONY: model
+model: ## every schedule of the tokens on N masters, in small worlds, to the last state
+	go test -count=1 -timeout 0 -v ./engine/redis/redlock/model -model.states 0
+
 .PHONY: check
 check: fmt-check vet lint dependencies test ## what to run before a commit
 

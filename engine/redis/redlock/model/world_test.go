@@ -1,0 +1,138 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+const (
+	mostMasters = 5
+	mostTries   = 3
+)
+
+// A setup is one world to explore.
+type setup struct {
+	rule
+	masters int
+	ids     []id  // of each try; tries of one id are one claim, tried again
+	top     uint8 // counters above it are not explored
+
+	hints    bool // a try may send the highest number there is with its first request
+	releases bool // owners delete their keys, at any later moment
+	late     bool // masters that say mine after S was closed are raised, and count
+	few      bool // S may be any one master
+	once     bool // no request is carried out twice
+	forgets  bool // masters restart and know nothing
+	ahead    bool // ... but begin above every number there was
+	retaking bool // a renewal takes a master whose key has vanished
+}
+
+// world is a state: the masters, and what the clients know.
+type world struct {
+	masters [mostMasters]column
+	tries   [mostTries]try
+}
+
+// column is a master, and what each try has heard from it.
+type column struct {
+	master
+	heard [mostTries]uint8
+}
+
+// What a try has heard from a master.
+const (
+	nothing uint8 = 0
+	mine    uint8 = 1
+	acked   uint8 = 2
+	carried uint8 = 4 // once: its first request was carried out
+)
+
+type phase uint8
+
+const (
+	idle phase = iota
+	asking
+	raising
+	granted
+)
+
+// A try is one attempt of a client to take the name. A client that has crashed is
+// one that does nothing more, which every step allows; its requests may still be
+// carried out.
+type try struct {
+	phase phase
+	hint  uint8
+	top   uint8 // the highest counter it was answered
+	token uint8 // what it asks for, or was granted
+	floor uint8 // its token has to be higher
+}
+
+func (s *setup) majority() int { return s.masters/2 + 1 }
+
+func (w *world) highest() (top uint8) {
+	for _, m := range w.masters {
+		top = max(top, m.counter)
+	}
+	for _, t := range w.tries {
+		top = max(top, t.token)
+	}
+	return top
+}
+
+func (c *column) has(k int) uint8        { return c.heard[k] &^ carried }
+func (c *column) hear(k int, what uint8) { c.heard[k] = c.heard[k]&carried | what }
+
+func (s *setup) count(w *world, k int, what uint8) (n int) {
+	for i := range s.masters {
+		if w.masters[i].has(k) >= what {
+			n++
+		}
+	}
+	return n
+}
+
+// wrong is the property.
+func (s *setup) wrong(w world) string {
+	for k := range s.ids {
+		t := &w.tries[k]
+		if t.phase != granted {
+			continue
+		}
+		if t.token <= t.floor {
+			return fmt.Sprintf("%s began after token %d was granted, and is granted %d", s.name(k), t.floor, t.token)
+		}
+		for j := range k {
+			if other := &w.tries[j]; other.phase == granted && other.token == t.token && s.ids[j] != s.ids[k] {
+				return fmt.Sprintf("%s and %s are both granted %d", s.name(j), s.name(k), t.token)
+			}
+		}
+	}
+	return ""
+}
+
+// alike sorts the masters: which of them is called m1 changes nothing. Nor does the
+// floor of a try that was granted more.
+func (s *setup) alike(w world) world {
+	for k := range w.tries {
+		if t := &w.tries[k]; t.phase == granted && t.token > t.floor {
+			t.floor = 0
+		}
+	}
+	slices.SortFunc(w.masters[:s.masters], func(a, b column) int {
+		return cmp.Compare(a.key(), b.key())
+	})
+	return w
+}
+
+func (c column) key() uint64 {
+	key := uint64(c.owner)<<8 | uint64(c.counter)
+	for _, heard := range c.heard {
+		key = key<<8 | uint64(heard)
+	}
+	return key
+}
+
+func (s *setup) system(wrong func(world) string) system[world, event] {
+	return system[world, event]{next: s.next, alike: s.alike, wrong: wrong}
+}
