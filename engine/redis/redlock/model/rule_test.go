@@ -6,7 +6,8 @@ type id uint8
 // A master is what one master remembers of the name.
 type master struct {
 	owner   id
-	counter uint8
+	counter uint8 // the highest number it gave
+	stamp   uint8 // the number it gave its owner, or 0
 }
 
 // A rule is how tokens are made: what a master does with the two requests, and
@@ -14,30 +15,24 @@ type master struct {
 // in one step, as a script does.
 type rule struct {
 	// take is the first request, to every master. A master that says mine answers
-	// its counter.
+	// its counter and its stamp, which acknowledges that number.
 	take func(m *master, a id, hint uint8) (mine bool)
-	// early tells which of these answers acknowledge the token already.
-	early early
-	// token is what a client asks for whose highest answer was top.
+	// token is what a client asks for that has no majority of one stamp, and whose
+	// highest answer was top.
 	token func(top uint8) uint8
 	// raise is the second request, to the masters that said mine.
 	raise func(m *master, a id, token uint8) (ack bool)
 }
 
-type early uint8
-
-const (
-	never  early = iota
-	ifTop        // the highest, and all that equal it
-	always       // all
-)
-
 // twoRounds only reads in its first round.
-var twoRounds = rule{takeReading, never, next, raiseOwnedBelow}
+var twoRounds = rule{takeReading, next, raiseOwnedBelow}
 
-// oneRound counts in its first round: a master that answered the token itself has
-// acknowledged it, and where a majority did so there is no second round.
-var oneRound = rule{takeCounting, ifTop, same, raiseOwned}
+// oneRound counts in its first round: where a majority answers the same number,
+// there is no second round.
+var oneRound = rule{takeCounting, same, raiseStamped}
+
+// proposing gives in its first round what the client proposes.
+var proposing = rule{takeProposing, next, raiseStamped}
 
 func next(top uint8) uint8 { return top + 1 }
 func same(top uint8) uint8 { return top }
@@ -53,7 +48,18 @@ func takeReading(m *master, a id, _ uint8) bool {
 // answered with the number that the first one was.
 func takeCounting(m *master, a id, hint uint8) bool {
 	if m.owner == 0 {
-		*m = master{a, max(m.counter, hint) + 1}
+		number := max(m.counter, hint) + 1
+		*m = master{a, number, number}
+	}
+	return m.owner == a
+}
+
+func takeProposing(m *master, a id, proposal uint8) bool {
+	if m.owner == 0 {
+		m.owner, m.stamp = a, 0
+		if proposal > m.counter {
+			m.counter, m.stamp = proposal, proposal
+		}
 	}
 	return m.owner == a
 }
@@ -66,9 +72,35 @@ func raiseOwnedBelow(m *master, a id, token uint8) bool {
 	return true
 }
 
-// raiseOwned acknowledges a request that comes twice a second time. With
-// takeCounting it may: the counter of an owned master was given to its owner.
-func raiseOwned(m *master, a id, token uint8) bool {
+// raiseStamped acknowledges a request that comes twice a second time.
+func raiseStamped(m *master, a id, token uint8) bool {
+	if m.owner != a || m.stamp != token && m.counter >= token {
+		return false
+	}
+	m.counter, m.stamp = token, token
+	return true
+}
+
+// What is wrong, or right only in other company.
+
+// takeGuessing answers what the next number would be, and does not write it down.
+func takeGuessing(m *master, a id, _ uint8) bool {
+	if m.owner == 0 {
+		m.owner, m.stamp = a, m.counter+1
+	}
+	return m.owner == a
+}
+
+// takeKeeping leaves a new owner the stamp of the one before.
+func takeKeeping(m *master, a id, proposal uint8) bool {
+	if m.owner == 0 {
+		m.owner = a
+		raiseStamped(m, a, proposal)
+	}
+	return m.owner == a
+}
+
+func raiseUpTo(m *master, a id, token uint8) bool {
 	if m.owner != a || m.counter > token {
 		return false
 	}
@@ -76,14 +108,17 @@ func raiseOwned(m *master, a id, token uint8) bool {
 	return true
 }
 
-// Wrong ways to raise, or right in other company.
-
 func raiseBelow(m *master, _ id, token uint8) bool {
 	if m.counter >= token {
 		return false
 	}
 	m.counter = token
 	return true
+}
+
+// raiseAnybodys stamps an owner with what another was given.
+func raiseAnybodys(m *master, _ id, token uint8) bool {
+	return raiseStamped(m, m.owner, token)
 }
 
 func raiseIfOwned(m *master, a id, token uint8) bool {

@@ -23,20 +23,18 @@ func (s *setup) print(schedule []event) string {
 
 func (s *setup) tell(e event, before, after world) string {
 	who, m := s.name(int(e.try)), fmt.Sprintf("m%d", e.master+1)
-	t, now := after.tries[e.try], after.masters[e.master]
+	t, now := after.tries[e.try], after.masters[e.master%mostMasters]
 	end := ""
 	if t.phase == granted && before.tries[e.try].phase != granted {
 		end = fmt.Sprintf(": %s is GRANTED %d", who, t.token)
 	}
 	switch e.kind {
 	case begins:
-		return fmt.Sprintf("%s begins and asks every master", who)
-	case beginsHinting:
 		return fmt.Sprintf("%s begins and asks every master, hint %d", who, t.hint)
 	case taken, takenHeard, retaken, retakenHeard:
-		text := fmt.Sprintf("%s says mine, %d, to %s", m, now.counter, who)
+		text := fmt.Sprintf("%s says mine, %d, stamp %d, to %s", m, now.counter, now.stamp, who)
 		if e.kind == retaken || e.kind == retakenHeard {
-			text = fmt.Sprintf("the key of %s vanishes on %s, which says mine, %d, to %s", before.masters[e.master].owner, m, now.counter, who)
+			text = fmt.Sprintf("the key of %s vanishes on %s, which says mine, %d, stamp %d, to %s", before.masters[e.master].owner, m, now.counter, now.stamp, who)
 		}
 		if e.kind == taken || e.kind == retaken {
 			text += ", unheard"

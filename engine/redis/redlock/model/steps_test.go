@@ -4,7 +4,6 @@ type kind uint8
 
 const (
 	begins kind = iota
-	beginsHinting
 	taken
 	takenHeard
 	retaken
@@ -19,8 +18,9 @@ const (
 
 // An event is one step of the world.
 type event struct {
-	kind        kind
-	try, master uint8
+	kind   kind
+	try    uint8
+	master uint8 // or, of begins, the hint
 }
 
 // next is every step that can follow w.
@@ -87,9 +87,8 @@ func (s *setup) begin(w world, k int, yield func(event, world)) {
 			t.floor = max(t.floor, other.token-1)
 		}
 	}
-	yield(event{begins, uint8(k), 0}, w)
-	if t.hint = w.highest(); s.hints && t.hint > 0 {
-		yield(event{beginsHinting, uint8(k), 0}, w)
+	for t.hint = 0; t.hint <= s.hints; t.hint++ {
+		yield(event{begins, uint8(k), t.hint}, w)
 	}
 }
 
@@ -120,14 +119,13 @@ func (s *setup) answer(w world, k, i int, unheard kind, yield func(event, world)
 	if t.phase != asking {
 		return
 	}
-	if m.counter > t.top {
-		t.top = m.counter
-		if s.early == ifTop {
-			s.demote(&w, k)
-		}
+	t.top = max(t.top, m.counter)
+	if m.stamp > t.token { // a lower one that a majority gave is one where this was not heard
+		t.token = m.stamp
+		s.demote(&w, k)
 	}
 	m.hear(k, mine)
-	if s.early == always || s.early == ifTop && m.counter == t.top {
+	if s.believing || m.stamp != 0 && m.stamp == t.token {
 		m.hear(k, acked)
 	}
 	yield(event{unheard + 1, uint8(k), uint8(i)}, w)
@@ -135,6 +133,9 @@ func (s *setup) answer(w world, k, i int, unheard kind, yield func(event, world)
 
 // demote makes what was an acknowledgement of a lower number a mere mine.
 func (s *setup) demote(w *world, k int) {
+	if s.believing {
+		return
+	}
 	for i := range s.masters {
 		if m := &w.masters[i]; m.has(k) == acked {
 			m.hear(k, mine)
@@ -144,13 +145,21 @@ func (s *setup) demote(w *world, k int) {
 
 // choose closes S, once a majority has said mine.
 func (s *setup) choose(w world, k int, yield func(event, world)) {
-	t := &w.tries[k]
-	t.token = s.rule.token(t.top)
 	enough := s.majority()
 	if s.few {
 		enough = 1
 	}
-	if s.count(&w, k, mine) < enough || t.token > s.top {
+	if s.count(&w, k, mine) < enough {
+		return
+	}
+	t := &w.tries[k]
+	if s.count(&w, k, acked) < s.majority() {
+		if token := s.rule.token(t.top); token != t.token {
+			t.token = token
+			s.demote(&w, k)
+		}
+	}
+	if t.token > s.top {
 		return
 	}
 	t.phase, t.top = raising, 0

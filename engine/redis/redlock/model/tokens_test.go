@@ -15,11 +15,14 @@ func (r rule) raising(raise func(*master, id, uint8) bool) rule {
 	return r
 }
 
-func limit() int {
-	if *states == 0 {
-		return math.MaxInt32
+func (s *setup) limit() int {
+	switch {
+	case *states != 0:
+		return *states
+	case s.most != 0:
+		return s.most
 	}
-	return *states
+	return math.MaxInt32
 }
 
 func TestTokensRise(t *testing.T) {
@@ -42,20 +45,25 @@ func TestTokensRise(t *testing.T) {
 		{"one round, the first claim tried twice", setup{rule: oneRound, masters: 3, ids: []id{1, 1, 2}, top: 4}},
 		{"one round, the first claim tried again", setup{rule: oneRound, masters: 3, ids: []id{1, 2, 1}, top: 4}},
 		{"one round, the second claim tried twice", setup{rule: oneRound, masters: 3, ids: []id{1, 2, 2}, top: 4}},
-		{"one round, hints, late masters count", setup{rule: oneRound, masters: 3, ids: []id{1, 2, 3}, top: 3, hints: true, late: true}},
-		{"one round, hints, 5 masters", setup{rule: oneRound, masters: 5, ids: []id{1, 2}, top: 3, hints: true, late: true}},
+		{"one round, hints, late masters count", setup{rule: oneRound, masters: 3, ids: []id{1, 2, 3}, top: 3, hints: 2, late: true}},
+		{"one round, hints, 5 masters", setup{rule: oneRound, masters: 5, ids: []id{1, 2}, top: 3, hints: 2, late: true}},
 		{"one round, S of any size", setup{rule: oneRound, masters: 3, ids: []id{1, 2}, top: 5, few: true, late: true}},
 		{"one round, releases", setup{rule: oneRound, masters: 3, ids: []id{1, 2}, top: 5, releases: true}},
 		{"one round, restarts above every number", setup{rule: oneRound, masters: 3, ids: []id{1, 2}, top: 5, forgets: true, ahead: true}},
+		{"proposing, 3 masters, 2 claims", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 4, hints: 3, late: true}},
+		{"proposing, 3 masters, 3 claims", setup{rule: proposing, masters: 3, ids: []id{1, 2, 3}, top: 3, hints: 2, most: 5_000_000}},
+		{"proposing, one of 2 claims tried again", setup{rule: proposing, masters: 3, ids: []id{1, 2, 1}, top: 3, hints: 2, most: 5_000_000}},
+		{"proposing, 5 masters, 2 claims", setup{rule: proposing, masters: 5, ids: []id{1, 2}, top: 3, hints: 2, most: 5_000_000}},
+		{"proposing, restarts above every number", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, forgets: true, ahead: true}},
 		{"one round, a raise that was acked refused", setup{rule: oneRound.raising(raiseOwnedBelow), masters: 3, ids: []id{1, 2}, top: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, began := c.setup, time.Now()
-			f := search(s.system(s.wrong), limit())
+			f := search(s.system(s.wrong), s.limit())
 			if f.wrong != "" {
 				t.Errorf("%s:\n%s", f.wrong, s.print(f.schedule))
 			}
-			if *states == 0 && !f.all {
+			if *states == 0 && s.most == 0 && !f.all {
 				t.Error("more states than one search can number")
 			}
 			t.Logf("%d states, %d steps, depth %d, all of them: %v, %.1f s", f.states, f.steps, f.depth, f.all, time.Since(began).Seconds())
@@ -65,25 +73,26 @@ func TestTokensRise(t *testing.T) {
 
 // Each of these rules is wrong, and the search says by which schedule.
 func TestWrongRulesFail(t *testing.T) {
-	equal := twoRounds
-	equal.early = ifTop
 	for _, c := range []struct {
 		name string
 		setup
 		steps int // of the shortest schedule
 		wrong string
 	}{
-		{"one phase: each master counts, the highest wins", setup{rule: rule{takeCounting, always, same, raiseOwned}}, 8, "A and B are both granted 2"},
-		{"equal counters believed that nobody wrote", setup{rule: equal}, 8, "B began after token 1 was granted, and is granted 1"},
+		{"one phase: each master counts, the highest wins", setup{rule: oneRound, believing: true}, 8, "A and B are both granted 2"},
+		{"equal counters believed that nobody wrote", setup{rule: rule{takeGuessing, next, raiseOwnedBelow}}, 8, "B began after token 1 was granted, and is granted 1"},
 
 		{"two rounds: the owner alone, first requests repeated", setup{rule: twoRounds.raising(raiseIfOwned)}, 13, "A and B are both granted 1"},
 		{"two rounds: the owner alone, acks from outside S", setup{rule: twoRounds.raising(raiseIfOwned), once: true, late: true}, 13, "A and B are both granted 1"},
-		{"two rounds: a number acked twice", setup{rule: twoRounds.raising(raiseOwned)}, 13, "A and B are both granted 1"},
+		{"two rounds: a number acked twice", setup{rule: twoRounds.raising(raiseUpTo)}, 13, "A and B are both granted 1"},
 		{"two rounds: masters forget", setup{rule: twoRounds, forgets: true}, 13, "B began after token 1 was granted, and is granted 1"},
 
 		{"one round: the owner alone", setup{rule: oneRound.raising(raiseIfOwned)}, 12, "A and B are both granted 2"},
-		{"one round: the counter alone", setup{rule: oneRound.raising(raiseBelow)}, 13, "A and B are both granted 3"},
+		{"one round: the counter alone", setup{rule: oneRound.raising(raiseAnybodys)}, 10, "A and B are both granted 2"},
 		{"one round: a renewal that takes", setup{rule: oneRound, retaking: true, ids: []id{1, 2, 1}}, 13, "A and B are both granted 1"},
+		{"proposing: the owner alone", setup{rule: proposing.raising(raiseIfOwned), hints: 2}, 11, "A and B are both granted 1"},
+		{"proposing: a new owner keeps the stamp", setup{rule: rule{takeKeeping, next, raiseStamped}, hints: 2}, 8, "A and B are both granted 1"},
+		{"proposing: masters forget", setup{rule: proposing, forgets: true, hints: 2}, 9, "B began after token 1 was granted, and is granted 1"},
 		{"one round: masters forget", setup{rule: oneRound, forgets: true}, 9, "B began after token 1 was granted, and is granted 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

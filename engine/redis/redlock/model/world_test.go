@@ -17,15 +17,17 @@ type setup struct {
 	masters int
 	ids     []id  // of each try; tries of one id are one claim, tried again
 	top     uint8 // counters above it are not explored
+	most    int   // of its states that are explored; 0: all
 
-	hints    bool // a try may send the highest number there is with its first request
-	releases bool // owners delete their keys, at any later moment
-	late     bool // masters that say mine after S was closed are raised, and count
-	few      bool // S may be any one master
-	once     bool // no request is carried out twice
-	forgets  bool // masters restart and know nothing
-	ahead    bool // ... but begin above every number there was
-	retaking bool // a renewal takes a master whose key has vanished
+	hints     uint8 // a try sends any number up to this with its first request
+	releases  bool  // owners delete their keys, at any later moment
+	late      bool  // masters that say mine after S was closed are raised, and count
+	believing bool  // every mine is an ack
+	few       bool  // S may be any one master
+	once      bool  // no request is carried out twice
+	forgets   bool  // masters restart and know nothing
+	ahead     bool  // ... but begin above every number there was
+	retaking  bool  // a renewal takes a master whose key has vanished
 }
 
 // world is a state: the masters, and what the clients know.
@@ -64,7 +66,7 @@ type try struct {
 	phase phase
 	hint  uint8
 	top   uint8 // the highest counter it was answered
-	token uint8 // what it asks for, or was granted
+	token uint8 // the highest stamp it was answered; what it asks for, or was granted
 	floor uint8 // its token has to be higher
 }
 
@@ -126,7 +128,7 @@ func (s *setup) alike(w world) world {
 }
 
 func (c column) key() uint64 {
-	key := uint64(c.owner)<<8 | uint64(c.counter)
+	key := uint64(c.owner)<<16 | uint64(c.counter)<<8 | uint64(c.stamp)
 	for _, heard := range c.heard {
 		key = key<<8 | uint64(heard)
 	}
