@@ -55,18 +55,27 @@ func (s *Subscription) unlessEnded(f func()) {
 	}
 }
 
-// Subscribe begins to listen to a channel. An error that is Redis's own says
+// Subscribe begins to listen to channels. An error that is Redis's own says
 // that this user may not.
-func (s *Subscription) Subscribe(ctx context.Context, channel string) error {
+func (s *Subscription) Subscribe(ctx context.Context, channels ...string) error {
+	return s.do(ctx, s.conn.B().Subscribe().Channel(channels...).Build(), channels)
+}
+
+// Unsubscribe ends listening to channels.
+func (s *Subscription) Unsubscribe(ctx context.Context, channels ...string) error {
+	return s.do(ctx, s.conn.B().Unsubscribe().Channel(channels...).Build(), channels)
+}
+
+func (s *Subscription) do(ctx context.Context, cmd rueidis.Completed, channels []string) error {
 	r, err := await(ctx, s.client, func() rueidis.RedisResult {
 		ctx, cancel := s.client.bounded()
 		defer cancel()
-		return s.conn.Do(ctx, s.conn.B().Subscribe().Channel(channel).Build())
+		return s.conn.Do(ctx, cmd)
 	}, nil)
 	if err != nil {
 		return err
 	}
-	return Explain(r.Error(), channel)
+	return Explain(r.Error(), channels[0])
 }
 
 // Lost tells once why the connection ended.

@@ -1,0 +1,2 @@
+// Package redissonlock shares the locks of running Java programs that use Redisson.
+package redissonlock

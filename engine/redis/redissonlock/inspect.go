@@ -1,0 +1,127 @@
+package redissonlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Line implements [engine.Engine]. A holder that came through Redisson has ticket 0
+// and is named by its field in the lock, which is what Redisson writes in its own
+// errors: <uuid of the client>:<number of the thread>.
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	if err := engine.CheckName(name); err != nil {
+		return engine.Line{}, err
+	}
+	if e.closed.Load() {
+		return engine.Line{}, engine.ErrClosed
+	}
+	keys, err := e.keys(name)
+	if err != nil {
+		return engine.Line{}, err
+	}
+	return e.view(name, e.wire.Call(ctx, e.scripts.read, e.reading(name, keys)).RedisResult)
+}
+
+func (e *Engine) reading(name string, keys []string) wire.Call { return wire.Call{Keys: keys} }
+
+func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
+	l := engine.Line{Name: name}
+	m, err := r.ToMessage()
+	if err != nil {
+		return l, e.explain(err, name)
+	}
+	if m.IsInt64() {
+		return l, e.foreign(name)
+	}
+	holders, err := m.ToArray()
+	for _, h := range holders {
+		c, bad := e.held(name, h)
+		if err = errors.Join(err, bad); err == nil {
+			l.Limit, l.Claims = engine.Max, append(l.Claims, c)
+		}
+	}
+	if err != nil {
+		return engine.Line{Name: name}, fmt.Errorf("redis: not an answer of ours: %w", err)
+	}
+	return l, nil
+}
+
+// held reads one holder as read.lua tells it.
+func (e *Engine) held(name string, m rueidis.RedisMessage) (c engine.Claim, err error) {
+	list, err := m.ToArray()
+	if err != nil || len(list) != 6 {
+		return c, errors.Join(err, fmt.Errorf("%d values", len(list)))
+	}
+	field, err1 := list[0].ToString()
+	count, err2 := list[1].ToString()
+	left, err3 := list[2].AsInt64()
+	text, err4 := list[3].ToString()
+	owner, err5 := list[4].ToString()
+	evicted, err6 := list[5].AsInt64()
+	ticket, err7 := strconv.ParseUint(text, 10, 64)
+	c = engine.Claim{
+		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
+		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
+	}
+	if left < 0 {
+		c.TTL = 0 // it has no expiry
+	}
+	if ticket == 0 {
+		c.Owner.Label = "Redisson " + field
+		if count != "1" {
+			c.Owner.Label += ", entered " + count + " times"
+		}
+	}
+	return c, errors.Join(err1, err2, err3, err4, err5, err6, err7)
+}
+
+// Lines implements [engine.Engine]. It looks at every hash of every primary, some
+// hundred at a time, and tells locks by their shape.
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		if e.closed.Load() {
+			yield(engine.Line{}, engine.ErrClosed)
+			return
+		}
+		seen := map[string]bool{} // a key may come twice
+		for found, err := range e.wire.Keys(ctx, wire.Literal(prefix)+"*", "hash") {
+			if err != nil {
+				yield(engine.Line{}, err)
+				return
+			}
+			var names []string
+			var calls []wire.Call
+			for _, name := range found {
+				if seen[name] || strings.HasPrefix(name, beside) || engine.CheckName(name) != nil {
+					continue
+				}
+				seen[name] = true
+				if keys, err := e.keys(name); err == nil {
+					names, calls = append(names, name), append(calls, e.reading(name, keys))
+				}
+			}
+			for i, a := range e.wire.CallMany(ctx, e.scripts.read, calls) {
+				l, err := e.view(names[i], a.RedisResult)
+				switch {
+				case errors.Is(err, wire.ErrForeign):
+					continue // a hash of another kind is no lock
+				case err != nil:
+					yield(engine.Line{}, err)
+					return
+				case len(l.Claims) > 0 && !yield(l, nil):
+					return
+				}
+			}
+		}
+	}
+}
