@@ -1,31 +1,21 @@
--- What all scripts of an exclusive lock (RLock, RFencedLock) know. Before it stand
--- KEEP, in milliseconds, and KIND.
+-- What all scripts of this package know. Before it stand KEEP, in milliseconds, and
+-- KIND.
 --
---   KEYS[1]  the lock as Redisson keeps it: a hash with one field, who holds, as
---            <uuid>:<thread>, and how many times. Its expiry is the deadline
---   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours, by its field,
+--   KEYS[1]  the lock as Redisson keeps it, a hash
+--   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
 --            "ticket asked owner" (asked: the longest lifetime in milliseconds);
 --            last: the last ticket; evicted: the holders that were evicted last
 --   KEYS[3]  of a fenced lock: Redisson's counter
+--   ARGV[1]  what the keys begin with that carry the deadlines of readers
+--   ARGV[2]  the channel on which releases are told
+--   ARGV[3]  1: on a Cluster
+--   ARGV[4]  how many of those who listen there are the asker itself: 0 or 1
 --
--- Answers are state, ticket and number: held (2) and the milliseconds granted;
--- waiting (1) and the milliseconds until its holder's deadline (-1: none); gone
--- (3), and 8 if it was evicted; or 0: what is stored is no such lock.
+-- Answers are state, ticket and number: held (2) and the milliseconds granted, and
+-- as a fourth whether somebody else waits; waiting (1) and the milliseconds until the lock's deadline (-1: it has none);
+-- gone (3), and 8 if it was evicted; or 0, which refuses: see answer in Go.
 
 local lock, side = KEYS[1], KEYS[2]
-
--- Reads who holds: its field and count, or nothing if it is free. ok is false if the
--- hash is something else. (A key of another type ends the script by WRONGTYPE.)
-local function holding()
-	local n = redis.call('HLEN', lock)
-	if n == 0 then return true end
-	if n > 1 then return false end
-	local h = redis.call('HGETALL', lock)
-	-- A transaction's holder has its number behind the thread's.
-	if not (h[1]:find('^[^:]+:%-?%d+$') or h[1]:find('^[^:]+:%-?%d+:[%x-]+$')) then return false end
-	if not h[2]:find('^%d+$') then return false end
-	return true, h[1], h[2]
-end
 
 -- What we know of a holder of ours; nothing if it is not ours, or we lost it.
 local function record(h)
@@ -76,7 +66,34 @@ end
 -- from 7.0 on: so both, and an older server's refusal means that nobody listens
 -- so. It comes before what it tells of: a user who may not publish is refused
 -- before anything was changed, and nobody can look before the script has ended.
-local function tell(channel, message, cluster)
-	redis.call('PUBLISH', channel, message)
-	if cluster == '1' then redis.pcall('SPUBLISH', channel, message) end
+local function tell(message)
+	redis.call('PUBLISH', ARGV[2], message)
+	if ARGV[3] == '1' then redis.pcall('SPUBLISH', ARGV[2], message) end
+end
+
+-- Forgets what is known of every holder: the lock is free.
+local function forget()
+	for _, field in ipairs(redis.call('HKEYS', side)) do
+		if field ~= 'last' and field ~= 'evicted' then redis.call('HDEL', side, field) end
+	end
+end
+
+-- The lifetime of a holder of ours that asks for more: never less than it has,
+-- except where a clock that stepped back put its deadline further away than it
+-- ever asked for. has is what its key has left, in milliseconds.
+local function extended(h, has, want)
+	local ticket, asked, owner = record(h)
+	local left = math.max(has, want)
+	if not ticket then return left, '0' end -- what was beside the lock is lost
+	asked = math.max(asked, want)
+	note(h, ticket, asked, owner)
+	return math.min(left, asked), ticket
+end
+
+-- 1 if anybody else listens for releases. Redisson listens only while it waits; we
+-- go on for a second or two. On a Cluster only those can be counted who listen by
+-- SSUBSCRIBE: that is on this server. A user who may not ask hears that nobody does.
+local function wanted()
+	local n = redis.pcall('PUBSUB', ARGV[3] == '1' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[2])
+	return not n.err and n[2] > tonumber(ARGV[4]) and 1 or 0
 end

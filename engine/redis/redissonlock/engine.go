@@ -108,15 +108,15 @@ func (e *Engine) check(r *engine.Request) error {
 
 // try takes the lock if it is free, and notes whether the claim waits.
 func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) (engine.Claim, error) {
-	keys, err := e.keys(r.Name)
+	old := ""
+	if r.Replaces != (engine.ID{}) {
+		old = holder(r.Replaces)
+	}
+	call, err := e.call(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit))
 	if err != nil {
 		return engine.Claim{}, err
 	}
-	args := []string{holder(r.ID), millis(ttl), r.Owner.Text(), ""}
-	if r.Replaces != (engine.ID{}) {
-		args[3] = holder(r.Replaces)
-	}
-	c, err := e.answer(r.Name, r.ID, e.wire.Call(ctx, e.scripts.join, wire.Call{Keys: keys, Args: args}).RedisResult)
+	c, err := e.answer(r.Name, r.ID, e.wire.Call(ctx, e.scripts.join, call).RedisResult)
 	if err != nil {
 		return c, err
 	}
@@ -125,15 +125,22 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 		e.waiters.forget(r.ID)
 		return c, nil
 	}
-	if left := c.TTL; left >= 0 {
+	switch left := c.TTL; {
+	case left >= 0:
 		// Releases are told: to look is for a holder that has died. A little later
 		// than its deadline, and not all at once.
 		c.Look = left + time.Millisecond + rand.N(10*time.Millisecond)
+	case left == free:
+		// It gave up its turn for somebody else, who may have gone meanwhile.
+		c.Look = 30*time.Millisecond + rand.N(60*time.Millisecond)
 	}
 	c.TTL = ttl
 	e.waiters.waits(r.ID)
 	return c, nil
 }
+
+// free is what is left of a lock that nobody holds.
+const free = -2 * time.Millisecond
 
 // answer reads what the scripts return: state, ticket, and a number.
 func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c engine.Claim, err error) {
@@ -141,7 +148,7 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	if err != nil {
 		return c, e.explain(err, name)
 	}
-	if len(list) != 3 {
+	if len(list) != 3 && len(list) != 4 {
 		return c, fmt.Errorf("redis: not an answer of ours: %d values", len(list))
 	}
 	state, err1 := list[0].AsInt64()
@@ -152,17 +159,29 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		return c, fmt.Errorf("redis: not an answer of ours: %w", err)
 	}
 	switch {
-	case state == 0 && ticket > 0:
+	case state == 0 && ticket == 0:
+		return c, e.foreign(name)
+	case state == 0 && ticket == 1:
 		return c, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
 	case state == 0:
-		return c, e.foreign(name)
+		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxLine)
 	}
-	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Units: engine.Max, Limit: engine.Max, State: engine.State(state)}
+	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Limit: engine.Max, State: engine.State(state)}
+	if e.kind != ReadWrite {
+		c.Units = engine.Max // of those only who asks knows
+	}
 	if c.State == engine.Gone {
 		c.Evicted = number == 8
 		return c, nil
 	}
 	c.TTL = time.Duration(number) * time.Millisecond
+	if len(list) == 4 {
+		wanted, err := list[3].AsInt64()
+		if err != nil {
+			return c, fmt.Errorf("redis: not an answer of ours: %w", err)
+		}
+		c.Contended = wanted == 1
+	}
 	return c, nil
 }
 

@@ -1,10 +1,12 @@
 package redissonlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,14 +27,12 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	if e.closed.Load() {
 		return engine.Line{}, engine.ErrClosed
 	}
-	keys, err := e.keys(name)
+	call, err := e.call(name)
 	if err != nil {
 		return engine.Line{}, err
 	}
-	return e.view(name, e.wire.Call(ctx, e.scripts.read, e.reading(name, keys)).RedisResult)
+	return e.view(name, e.wire.Call(ctx, e.scripts.read, call).RedisResult)
 }
-
-func (e *Engine) reading(name string, keys []string) wire.Call { return wire.Call{Keys: keys} }
 
 func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
 	l := engine.Line{Name: name}
@@ -53,6 +53,9 @@ func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
 	if err != nil {
 		return engine.Line{Name: name}, fmt.Errorf("redis: not an answer of ours: %w", err)
 	}
+	slices.SortFunc(l.Claims, func(a, b engine.Claim) int {
+		return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Owner.Label, b.Owner.Label))
+	})
 	return l, nil
 }
 
@@ -76,8 +79,12 @@ func (e *Engine) held(name string, m rueidis.RedisMessage) (c engine.Claim, err 
 	if left < 0 {
 		c.TTL = 0 // it has no expiry
 	}
+	who, writes := strings.CutSuffix(field, ":write")
+	if e.kind == ReadWrite && !writes {
+		c.Units = 1
+	}
 	if ticket == 0 {
-		c.Owner.Label = "Redisson " + field
+		c.Owner.Label = "Redisson " + who
 		if count != "1" {
 			c.Owner.Label += ", entered " + count + " times"
 		}
@@ -106,8 +113,8 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 					continue
 				}
 				seen[name] = true
-				if keys, err := e.keys(name); err == nil {
-					names, calls = append(names, name), append(calls, e.reading(name, keys))
+				if call, err := e.call(name); err == nil {
+					names, calls = append(names, name), append(calls, call)
 				}
 			}
 			for i, a := range e.wire.CallMany(ctx, e.scripts.read, calls) {

@@ -5,6 +5,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/slots"
+	"leasehold/engine/redis/internal/wire"
 )
 
 // Kind is which of Redisson's locks the names of an engine are. All programs that
@@ -20,24 +21,30 @@ const (
 // beside is the prefix of the keys that are ours alone.
 const beside = "leasehold:redisson:"
 
-// keys are those of one name: the lock, a hash that Redisson keeps under the
-// lock's own name; what we keep beside it; and of a fenced one its counter.
+// call is one use of a script on a name: the keys and first arguments that
+// common.lua names, and then the script's own.
 //
-// What must be in the slot of the lock and is not, Redisson cannot use on a
-// Cluster, and we neither.
-func (e *Engine) keys(name string) ([]string, error) {
+// Redisson's other keys must be in the slot of the lock. Of names whose braces make
+// that fail, it has no such lock on a Cluster, and neither have we.
+func (e *Engine) call(name string, args ...string) (wire.Call, error) {
 	keys := []string{name, slots.Beside(beside, name)}
-	if e.kind == Lock {
-		return keys, nil
-	}
 	tag, together := slots.Tagged(name)
-	if !together && e.wire.Cluster() {
-		return nil, engine.Refuse("Redisson has no %s lock of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind, name)
+	if e.kind != Lock && !together && e.wire.Cluster() {
+		return wire.Call{}, engine.Refuse("Redisson has no %s lock of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind, name)
 	}
 	if e.kind == Fenced {
 		keys = append(keys, "redisson_lock_token:"+tag)
 	}
-	return keys, nil
+	channel := e.channel(name)
+	common := []string{tag + ":", channel, flag(e.wire.Cluster()), flag(e.waiters.listening(channel))}
+	return wire.Call{Keys: keys, Args: append(common, args...)}, nil
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
 }
 
 // channel is where releases of a name are told.
@@ -47,13 +54,6 @@ func (e *Engine) channel(name string) string {
 		return "redisson_rwlock:" + tag
 	}
 	return "redisson_lock__channel:" + tag
-}
-
-// timeouts begins the keys that carry the deadlines of readers, see
-// read-write.lua.
-func timeouts(name string) string {
-	tag, _ := slots.Tagged(name)
-	return tag + ":"
 }
 
 // holder is how a claim stands in the lock's hash: as Redisson's <uuid>:<thread>.

@@ -11,9 +11,6 @@ import (
 	"leasehold/internal/boottime"
 )
 
-// unlocked is what Redisson publishes on a release.
-const unlocked = "0"
-
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	if e.closed.Load() {
@@ -30,15 +27,15 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	var b batch
 	for _, c := range cs {
 		err := engine.CheckName(c.Name)
-		var keys []string
+		var call wire.Call
 		if err == nil {
-			keys, err = e.keys(c.Name)
+			call, err = e.call(c.Name, holder(c.ID))
 		}
 		if err != nil {
 			b.failed(err)
 			continue
 		}
-		b.ask(c, wire.Call{Keys: keys, Args: []string{holder(c.ID), e.channel(c.Name), e.onCluster()}})
+		b.ask(c, call)
 	}
 	for i, a := range e.wire.CallMany(ctx, e.scripts.leave, b.calls) {
 		q := b.asked[i]
@@ -69,15 +66,6 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	return b.out, b.err
 }
 
-func (e *Engine) onCluster() string { return flag(e.wire.Cluster()) }
-
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
-}
-
 // Evict implements [engine.Engine]. Only holds that came through leasehold have
 // a ticket. Those of Redisson have ticket 0, and are ended at once, as by its
 // forceUnlock: the holder finds out when it unlocks.
@@ -88,12 +76,11 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	keys, err := e.keys(name)
+	call, err := e.call(name, strconv.FormatUint(ticket, 10), flag(now))
 	if err != nil {
 		return err
 	}
-	args := []string{strconv.FormatUint(ticket, 10), flag(now), e.channel(name), e.onCluster()}
-	a := e.wire.Call(ctx, e.scripts.evict, wire.Call{Keys: keys, Args: args})
+	a := e.wire.Call(ctx, e.scripts.evict, call)
 	n, err := a.AsInt64()
 	switch {
 	case err != nil:

@@ -122,13 +122,21 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 // audible refuses a user who may not listen, or not publish: every wait would last
 // until somebody looks.
 func (e *Engine) audible(ctx context.Context) error {
+	channel := e.channel(nobody)
 	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := s.Subscribe(ctx, e.channel(nobody)); err != nil {
+	if err := s.Subscribe(ctx, channel); err != nil {
 		return err
 	}
-	return e.wire.Publish(ctx, e.channel(nobody), unlocked)
+	if e.wire.Cluster() {
+		shard, heard := context.WithCancel(ctx)
+		err := e.wire.ListenShard(shard, channel, heard, func() {})
+		if heard(); errors.Is(err, engine.ErrRefused) && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	return e.wire.Publish(ctx, channel, "0")
 }

@@ -30,12 +30,12 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		w, waits := e.waiters.get(r.ID)
 		switch {
 		case !waits:
-			keys, err := e.keys(r.Name)
+			call, err := e.call(r.Name, holder(r.ID), millis(r.Want))
 			if err != nil {
 				b.failed(err)
 				continue
 			}
-			b.ask(engine.Claim{Name: r.Name, ID: r.ID}, wire.Call{Keys: keys, Args: []string{holder(r.ID), millis(r.Want)}})
+			b.ask(engine.Claim{Name: r.Name, ID: r.ID}, call)
 		case w.until <= boottime.Now():
 			e.waiters.forget(r.ID)
 			e.claims.Drop(r.ID)

@@ -1,7 +1,7 @@
 package redissonlock
 
 import (
-	_ "embed"
+	"embed"
 	"strconv"
 	"time"
 
@@ -11,25 +11,28 @@ import (
 // keep is for how long the last ticket of a name is remembered after its hold.
 const keep = 2 * time.Hour
 
-var (
-	//go:embed common.lua
-	commonLua string
-	//go:embed join.lua
-	joinLua string
-	//go:embed renew.lua
-	renewLua string
-	//go:embed leave.lua
-	leaveLua string
-	//go:embed evict.lua
-	evictLua string
-	//go:embed read.lua
-	readLua string
-)
+//go:embed *.lua
+var lua embed.FS
 
 type scripts struct{ join, renew, leave, evict, read *wire.Script }
 
+// newScripts are those of one kind: what all know, what is known of its layout, and
+// the step itself.
 func newScripts(k Kind) scripts {
-	begin := "local KIND, KEEP = '" + string(k) + "', " + strconv.FormatInt(keep.Milliseconds(), 10) + "\n" + commonLua
-	of := func(text string) *wire.Script { return wire.NewScript(begin + text) }
-	return scripts{join: of(joinLua), renew: of(renewLua), leave: of(leaveLua), evict: of(evictLua), read: of(readLua)}
+	layout := "lock"
+	if k == ReadWrite {
+		layout = "readwrite"
+	}
+	begin := "local KIND, KEEP = '" + string(k) + "', " + strconv.FormatInt(keep.Milliseconds(), 10) + "\n" + text("common") + text(layout)
+	of := func(step string) *wire.Script { return wire.NewScript(begin + text(layout+"_"+step)) }
+	return scripts{join: of("join"), renew: of("renew"), leave: of("leave"), evict: of("evict"), read: of("read")}
+}
+
+// text is a file that was built in.
+func text(name string) string {
+	b, err := lua.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // a misspelt name, which no test survives
+	}
+	return string(b)
 }

@@ -130,6 +130,14 @@ func (w *waiters) remove(id engine.ID) {
 	}
 }
 
+// listening: this client is one of those who listen to a channel.
+func (w *waiters) listening(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.channels[name]
+	return c != nil && c.asked
+}
+
 // on are the claims that wait for a message of a channel.
 func (w *waiters) on(name string) (cs []engine.Claim) {
 	w.mu.Lock()

@@ -3,7 +3,9 @@ package redissonlock
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,10 +17,11 @@ import (
 const nobody = "leasehold:nobody"
 
 // pruneEvery is how often channels are looked at that nobody waits on any more.
-const pruneEvery = 5 * time.Second
+// Whoever holds takes those who listen for waiting, and gives up turns for them.
+const pruneEvery = time.Second
 
 // Watch implements [engine.Engine]. Of each name that a claim waits for it listens
-// to Redisson's channel, from soon after the first wait until some seconds after
+// to Redisson's channel, from soon after the first wait until a second or two after
 // the last. A message there is a good moment to try.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	const shortest, longest = 20 * time.Millisecond, time.Second
@@ -52,8 +55,10 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 
 // subscribe listens on one connection for as long as it lasts.
 func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) error {
-	t := teller{waiters: &e.waiters, changed: changed}
+	t := &teller{waiters: &e.waiters, changed: changed}
 	defer t.end()
+	shards := shards{engine: e, teller: t, ends: map[string]context.CancelFunc{}}
+	defer shards.end()
 	// Whoever has asked before a subscription stood may have missed a release: they
 	// are told when it does, and all are when the connection does.
 	base := e.channel(nobody)
@@ -68,7 +73,9 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		return err
 	}
 	defer s.Close()
-	if err := s.Subscribe(ctx, append(e.waiters.wanted(true), base)...); err != nil {
+	names := e.waiters.wanted(true)
+	shards.listen(ctx, names)
+	if err := s.Subscribe(ctx, append(names, base)...); err != nil {
 		return err
 	}
 	prune := time.NewTicker(pruneEvery)
@@ -77,12 +84,14 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		select {
 		case <-e.waiters.more:
 			if names := e.waiters.wanted(false); len(names) > 0 {
+				shards.listen(ctx, names)
 				if err := s.Subscribe(ctx, names...); err != nil {
 					return err
 				}
 			}
 		case <-prune.C:
 			if names := e.waiters.prune(); len(names) > 0 {
+				shards.leave(names)
 				if err := s.Unsubscribe(ctx, names...); err != nil {
 					return err
 				}
@@ -96,6 +105,52 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		}
 	}
 }
+
+// shards are the shard channels that are listened to: on a Cluster Redisson tells of
+// releases there since 3.22.0, and by PUBLISH before.
+type shards struct {
+	engine *Engine
+	teller *teller
+	ends   map[string]context.CancelFunc
+}
+
+func (s *shards) listen(ctx context.Context, channels []string) {
+	if !s.engine.wire.Cluster() {
+		return
+	}
+	for _, channel := range channels {
+		ctx, cancel := context.WithCancel(ctx)
+		s.ends[channel] = cancel
+		go s.listenTo(ctx, channel)
+	}
+}
+
+// listenTo goes on until ctx ends, or until it is clear that nobody listens so: the
+// server is older than 7.0. A subscription ends when its slot moves, too.
+func (s *shards) listenTo(ctx context.Context, channel string) {
+	tell := func() { s.teller.tell(channel) }
+	for ctx.Err() == nil {
+		err := s.engine.wire.ListenShard(ctx, channel, tell, tell)
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, engine.ErrRefused) {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *shards) leave(channels []string) {
+	for _, channel := range channels {
+		if end := s.ends[channel]; end != nil {
+			end()
+			delete(s.ends, channel)
+		}
+	}
+}
+
+func (s *shards) end() { s.leave(slices.Collect(maps.Keys(s.ends))) }
 
 // teller says what changed, from one goroutine at a time, and nothing once it has
 // ended.

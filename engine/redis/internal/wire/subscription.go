@@ -2,6 +2,9 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -76,6 +79,34 @@ func (s *Subscription) do(ctx context.Context, cmd rueidis.Completed, channels [
 		return err
 	}
 	return Explain(r.Error(), channels[0])
+}
+
+// ListenShard listens to a shard channel of a Cluster, where its slot is. It returns
+// when ctx ends, the connection is lost, or the slot moves: who wants to go on
+// listening begins again. began and heard may be called at the same time, and do not
+// block; began may come twice, when the library has found the slot elsewhere.
+//
+// Errors: [errors.ErrUnsupported] from a server older than 7.0, which knows no such
+// channels; what Redis itself says, if this user may not.
+func (c *Client) ListenShard(ctx context.Context, channel string, began, heard func()) error {
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+		if s.Kind == "ssubscribe" {
+			began()
+		}
+	})
+	// The connection is the one of all calls to that node, and outlives this. Two who
+	// listen to one channel in turns may end each other's so: then the other returns.
+	ctx = rueidis.WithOnReceiveReturnHook(ctx, func(err error, conn rueidis.CommandClient) error {
+		ctx, cancel := c.bounded()
+		defer cancel()
+		conn.Do(ctx, conn.B().Sunsubscribe().Channel(channel).Build())
+		return err
+	})
+	err := c.redis.Receive(ctx, c.redis.B().Ssubscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { heard() })
+	if re, ok := rueidis.IsRedisErr(err); ok && strings.Contains(re.Error(), "unknown command") {
+		return fmt.Errorf("redis: %w: %w", errors.ErrUnsupported, err)
+	}
+	return Explain(err, channel)
 }
 
 // Lost tells once why the connection ended.
