@@ -220,3 +220,28 @@ func TestReplacingOneOfTwoReaders(t *testing.T) {
 		t.Errorf("left in the lock: %v", h)
 	}
 }
+
+// TestLastLiveReaderDecides when the lock ends: others that died stay in its hash.
+func TestLastLiveReaderDecides(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e := readWrite.Opened(t, "redis://"+r.Addr)
+	heard := listening(t, r, rwChannel)
+	j := program(t, r)
+	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
+	renew(t, e, one, 25*time.Second)
+	j.read("a", "{a}:", 1, 5*time.Second)
+	if left := do(t, r, "PTTL", "a").(int64); left < 10_000 {
+		t.Errorf("a reader has 25 s, and the lock %d ms", left)
+	}
+	leave(t, e, one)
+	if left := do(t, r, "PTTL", "a").(int64); left > 5_000 {
+		t.Errorf("a reader has 5 s, and the lock %d ms", left)
+	}
+	do(t, r, "DEL", "{a}:"+j.holder+":rwlock_timeout:1") // as when its deadline passes
+	leave(t, e, two)
+	if do(t, r, "EXISTS", "a") != int64(0) {
+		t.Errorf("only a dead reader of Redisson's is left, and the lock is %v", hash(t, r, "a"))
+	}
+	only(t, r, heard, rwChannel, rwChannel+" 0")
+}

@@ -58,7 +58,6 @@ func TestConformanceReadWrite(t *testing.T) { readWrite.Conformance(t) }
 func TestConformanceFenced(t *testing.T)    { fenced.Conformance(t) }
 func TestConformanceSentinel(t *testing.T)  { locks.ConformanceSentinel(t) }
 func TestConformanceCluster(t *testing.T)   { locks.ConformanceCluster(t) }
-func TestClockSteps(t *testing.T)           { locks.ClockSteps(t) }
 
 func TestForeignDataIsNotTouched(t *testing.T) {
 	locks.ForeignData(t, func(_ engine.Engine, name string) string { return name })
