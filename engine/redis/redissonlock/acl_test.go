@@ -63,6 +63,17 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
+// TestWhoMayNotCountListeners has locks, and sees nobody wait.
+func TestWhoMayNotCountListeners(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl + " -pubsub"}})
+	e := locks.Opened(t, "redis://app:secret@"+r.Addr)
+	listening(t, r, "redisson_lock__channel:{a}")
+	if c := join(t, e, exclusive("a")); c.State != engine.Held || c.Contended {
+		t.Errorf("joined as %+v", c)
+	}
+}
+
 // TestWhoCannotBeToldIsRefused: every wait would last until somebody looks.
 func TestWhoCannotBeToldIsRefused(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package redissonlock
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +74,49 @@ func TestClusterIsToldInBothWays(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Errorf("who listens by %s was not told", kind)
 		}
+	}
+}
+
+// TestShardSubscriptionFollowsItsSlot: the server ends it when the slot moves.
+func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	const name, channel = "a", "redisson_lock__channel:{a}"
+	from, err := c.NodeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	e := locks.Opened(t, redistest.ClusterURL(c))
+	heard := watch(t, e)
+	program(t, from).lock(name, 10*time.Minute)
+	q := join(t, e, exclusive(name))
+	listens := func(n *servers.RedisServer) func() bool {
+		return func() bool { return do(t, n, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1] == int64(1) }
+	}
+	until(t, "not listened to", listens(from))
+
+	slot := strconv.FormatInt(do(t, from, "CLUSTER", "KEYSLOT", name).(int64), 10)
+	toID, fromID := do(t, to, "CLUSTER", "MYID").(string), do(t, from, "CLUSTER", "MYID").(string)
+	do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	host, port, _ := strings.Cut(to.Addr, ":")
+	for keys := do(t, from, "CLUSTER", "GETKEYSINSLOT", slot, "10").([]any); len(keys) > 0; keys = keys[1:] {
+		do(t, from, "MIGRATE", host, port, keys[0].(string), "0", "5000")
+	}
+	for _, n := range []*servers.RedisServer{to, from} {
+		do(t, n, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
+	until(t, "not listened to where the slot is now", listens(to))
+	drain(heard)
+	do(t, to, "DEL", name)
+	do(t, to, "SPUBLISH", channel, "0")
+	expect(t, heard, func(n engine.Claim) bool { return n.ID == q.ID })
+	if q = renew(t, e, q, time.Minute); q.State != engine.Held {
+		t.Errorf("told, and renewed as %+v", q)
 	}
 }
 

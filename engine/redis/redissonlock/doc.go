@@ -1,7 +1,7 @@
 // Package redissonlock shares locks with running Java programs that use Redisson:
-// RLock, RReadWriteLock and RFencedLock, from release 3.13.2 to 4.7.0 at least. Both
-// sides exclude each other and wake each other by the same messages: for a migration
-// without a pause, or for good.
+// RLock, RReadWriteLock and RFencedLock, tested with the releases 3.13.2 and 4.7.0.
+// Both sides exclude each other and wake each other by the same messages: for a
+// migration without a pause, or for good.
 //
 // It promises what Redisson's layout has room for, and less than lines do (package
 // redislock): no order (who tries at a good moment has it), and nobody sees who
@@ -50,17 +50,18 @@
 // its lockWatchdogTimeout from then on, whatever others were granted. So the TTL of
 // kind=readwrite is at most that, 30 s if not said otherwise (?watchdog=). If Java
 // programs set different ones, it is the shortest. Releases as old as 3.13.2 use
-// instead the lease of whoever has last used the same RReadWriteLock object: there,
-// let no thread give a reader a lease that is shorter.
+// instead the lease that was last asked for on the same lock object: there, let no
+// thread give a reader's lock a shorter one.
 //
 // # Turns
 //
 // Callers of one Go program that want the same name queue in it, and a claim passes
 // from one to the next (package leasehold has how long, while somebody else waits).
 // Redisson keeps no list of who waits, but who waits listens, and the server knows how
-// many do. So a holder is told that it is contended, if not by whom, and when its turn is over
-// the lock is free for whoever comes first, Java programs too. It is nobody's right:
-// of several who try at once, one has it.
+// many do. So a holder is told that it is contended, if not by whom, and when its turn
+// is over the lock is free for whoever comes first, Java programs too. It is nobody's
+// right: of several who try at once, one has it. On a Cluster, waiters of Redisson
+// before 3.22.0 are not counted.
 //
 // # Unlock latches
 //
@@ -80,12 +81,15 @@
 //
 // A fenced lock's ticket is Redisson's token: its counter redisson_lock_token:{name}
 // after the increment. A resource that Java programs write to as well must be given
-// the ticket (Token().Ticket() of the lease), which rises over both
-// languages. The counter jumps to the server's clock in microseconds when leasehold
-// first takes the lock, and goes on from there, so that tokens rise even if the
-// server forgets it. A Java program that comes first after that begins again at 1, as
-// it would alone. The counter has no expiry, as Redisson's has none: each name ever
-// used costs one small key.
+// the ticket (Token().Ticket() of the lease), which rises over both languages. Callers
+// of one Go program to whom a claim was lent share its ticket: where each must have
+// one of its own, do not lend (Options.NoLend).
+//
+// The counter jumps to the server's clock in microseconds when leasehold first takes
+// the lock, and goes on from there, so that tokens rise even if the server forgets it.
+// A Java program that comes first after that begins again at 1, as it would alone. The
+// counter has no expiry, as Redisson's has none: each name ever used costs one small
+// key.
 //
 // # The least a user needs
 //

@@ -48,17 +48,18 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 			continue
 		}
 		// A claim that waits may have become held by a Renew whose answer was lost,
-		// so Redis is asked first.
+		// so Redis is asked first; and if only its second answer came, the first
+		// attempt may have found it held.
 		w, waited := e.waiters.get(q.ID)
 		e.waiters.forget(q.ID)
 		e.claims.Drop(q.ID)
 		switch {
 		case c.State != engine.Gone:
-		case waited && w.until > boottime.Now():
-			c.State = engine.Waiting
-		case a.Unsure != nil: // perhaps the first attempt found it held
+		case a.Unsure != nil:
 			b.failed(wire.Explain(a.Unsure, q.Name))
 			continue
+		case waited && w.until > boottime.Now():
+			c.State = engine.Waiting
 		}
 		c.TTL = 0
 		b.out = append(b.out, c)

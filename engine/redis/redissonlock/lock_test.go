@@ -425,3 +425,35 @@ func TestNamesThatNobodyWaitsForAreLeft(t *testing.T) {
 		until(t, "nobody waits, and they are listened to", func() bool { return listen() == 0 })
 	}
 }
+
+// TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited: the answer of its Renew
+// was lost, and then that of its Leave.
+func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e := locks.Opened(t, "redis://"+p.Addr)
+	leave(t, e, engine.Claim{Name: "a", ID: engine.NewID()}) // teaches Leave
+	program(t, r).lock("a", time.Minute)
+	waits := join(t, e, exclusive("a"))
+	if waits.State != engine.Waiting {
+		t.Fatalf("joined as %+v", waits)
+	}
+	do(t, r, "DEL", "a")
+	do(t, r, "HSET", "a", holder(waits.ID), "1") // as a Renew does whose answer is lost
+	p.LoseReply("EVALSHA")
+	if cs, err := e.Leave(within(t), []engine.Claim{waits}); err == nil || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("left as %+v", cs)
+	}
+	if do(t, r, "EXISTS", "a") != int64(0) {
+		t.Error("it still holds")
+	}
+	if err := e.Evict(within(t), "a", 1, true); !errors.Is(err, engine.ErrNoClaim) { // teaches Evict
+		t.Errorf("Evict: %v", err)
+	}
+	c := join(t, e, exclusive("a"))
+	p.LoseReply("EVALSHA")
+	if err := e.Evict(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Evict whose answer was lost says %v", err)
+	}
+}
