@@ -142,13 +142,14 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 // free is what is left of a lock that nobody holds.
 const free = -2 * time.Millisecond
 
-// answer reads what the scripts return: state, ticket, and a number.
+// answer reads what the scripts return: state, ticket, a number, and of who holds
+// whether somebody else waits and whether it reads.
 func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c engine.Claim, err error) {
 	list, err := r.ToArray()
 	if err != nil {
 		return c, e.explain(err, name)
 	}
-	if len(list) != 3 && len(list) != 4 {
+	if len(list) < 3 {
 		return c, fmt.Errorf("redis: not an answer of ours: %d values", len(list))
 	}
 	state, err1 := list[0].AsInt64()
@@ -166,21 +167,21 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	case state == 0:
 		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxLine)
 	}
-	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Limit: engine.Max, State: engine.State(state)}
-	if e.kind != ReadWrite {
-		c.Units = engine.Max // of those only who asks knows
-	}
+	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Units: engine.Max, Limit: engine.Max, State: engine.State(state)}
 	if c.State == engine.Gone {
 		c.Evicted = number == 8
 		return c, nil
 	}
 	c.TTL = time.Duration(number) * time.Millisecond
-	if len(list) == 4 {
-		wanted, err := list[3].AsInt64()
-		if err != nil {
+	more := [2]int64{}
+	for i := range list[3:min(5, len(list))] {
+		if more[i], err = list[3+i].AsInt64(); err != nil {
 			return c, fmt.Errorf("redis: not an answer of ours: %w", err)
 		}
-		c.Contended = wanted == 1
+	}
+	c.Contended = more[0] == 1
+	if more[1] == 1 {
+		c.Units = 1
 	}
 	return c, nil
 }

@@ -1,4 +1,5 @@
--- Extends a claim that holds, as lock_renew.lua does.
+-- Extends a claim that holds, as lock_renew.lua does. The answer ends with 1 if it
+-- reads.
 
 local h = ARGV[5]
 local ok, _, holds = holding()
@@ -16,4 +17,4 @@ local ms, ticket = extended(h, has, tonumber(ARGV[6]))
 if reads then redis.call('PEXPIRE', timeout(h, 1), ms) end
 has = redis.call('PTTL', lock)
 if not reads or has ~= -1 and has < ms then redis.call('PEXPIRE', lock, ms) end
-return {2, ticket, ms, wanted()}
+return {2, ticket, ms, wanted(), reads and 1 or 0}

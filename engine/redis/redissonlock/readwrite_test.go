@@ -80,6 +80,9 @@ func TestWriterWaitsForRedissonsReader(t *testing.T) {
 	if mine.State != engine.Held {
 		t.Fatalf("a reader beside Redisson's: %+v", mine)
 	}
+	if again := renew(t, e, mine, time.Second); again.Units != 1 || again.Limit != engine.Max {
+		t.Errorf("a reader is renewed as %+v", again)
+	}
 	w := join(t, e, exclusive("a"))
 	if w.State != engine.Waiting || w.Look < 9*time.Minute {
 		t.Fatalf("a writer behind Redisson's reader: %+v", w)
