@@ -5,7 +5,7 @@
 --   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
 --            "ticket asked owner" (asked: the longest lifetime in milliseconds);
 --            last: the last ticket; evicted: the holders that were evicted last
---   KEYS[3]  of a fenced lock: Redisson's counter
+--   KEYS[3]  for who joins a fenced lock: Redisson's counter
 --   ARGV[1]  what the keys begin with that carry the deadlines of readers
 --   ARGV[2]  the channel on which releases are told
 --   ARGV[3]  1: on a Cluster

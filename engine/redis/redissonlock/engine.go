@@ -112,13 +112,13 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 	if r.Replaces != (engine.ID{}) {
 		old = holder(r.Replaces)
 	}
-	call, err := e.call(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit))
+	call, err := e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit))
 	if err != nil {
 		return engine.Claim{}, err
 	}
 	c, err := e.answer(r.Name, r.ID, e.wire.Call(ctx, e.scripts.join, call).RedisResult)
 	if err != nil {
-		return c, err
+		return c, e.explain(err, r.Name)
 	}
 	c.Units = r.Units
 	if c.State != engine.Waiting {
@@ -143,21 +143,21 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 const free = -2 * time.Millisecond
 
 // answer reads what the scripts return: state, ticket, a number, and of who holds
-// whether somebody else waits and whether it reads.
+// whether somebody else waits and whether it reads. Its errors are to be explained.
 func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c engine.Claim, err error) {
 	list, err := r.ToArray()
 	if err != nil {
-		return c, e.explain(err, name)
+		return c, err
 	}
 	if len(list) < 3 {
-		return c, fmt.Errorf("redis: not an answer of ours: %d values", len(list))
+		return c, fmt.Errorf("not an answer of ours: %d values", len(list))
 	}
 	state, err1 := list[0].AsInt64()
 	text, err2 := list[1].ToString()
 	number, err3 := list[2].AsInt64()
 	ticket, err4 := strconv.ParseUint(text, 10, 64)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return c, fmt.Errorf("redis: not an answer of ours: %w", err)
+		return c, fmt.Errorf("not an answer of ours: %w", err)
 	}
 	switch {
 	case state == 0 && ticket == 0:
@@ -176,7 +176,7 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	more := [2]int64{}
 	for i := range list[3:min(5, len(list))] {
 		if more[i], err = list[3+i].AsInt64(); err != nil {
-			return c, fmt.Errorf("redis: not an answer of ours: %w", err)
+			return c, fmt.Errorf("not an answer of ours: %w", err)
 		}
 	}
 	c.Contended = more[0] == 1
@@ -184,6 +184,16 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		c.Units = 1
 	}
 	return c, nil
+}
+
+// found is answer for a claim that was there: where its key is somebody's data by
+// now it is gone.
+func (e *Engine) found(name string, id engine.ID, a wire.Answer) (engine.Claim, error) {
+	c, err := e.answer(name, id, a.RedisResult)
+	if errors.Is(e.explain(err, name), wire.ErrForeign) {
+		return engine.Claim{Name: name, ID: id, State: engine.Gone}, nil
+	}
+	return c, err
 }
 
 // explain is wire.Explain for the key of a name.
@@ -211,7 +221,7 @@ func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
-	err := e.claims.LeaveAll(e.leave)
+	err := e.claims.LeaveAll(e.Leave)
 	e.end()
 	e.wire.Close()
 	return err

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/joined"
 	"leasehold/engine/redis/internal/wire"
 )
 
@@ -21,24 +22,31 @@ import (
 // and is named by its field in the lock, which is what Redisson writes in its own
 // errors: <uuid of the client>:<number of the thread>.
 func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
-	if err := engine.CheckName(name); err != nil {
-		return engine.Line{}, err
+	return e.layout().Line(ctx, name)
+}
+
+// Lines implements [engine.Engine]. It looks at every hash whose key begins with
+// prefix, and tells locks by their shape.
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return e.layout().Lines(ctx, wire.Literal(prefix)+"*", "hash", prefix)
+}
+
+func (e *Engine) layout() *joined.Layout {
+	return &joined.Layout{
+		Wire: e.wire, Read: e.scripts.read, View: e.view,
+		Call:   func(name string) wire.Call { return e.call(name) },
+		NameOf: func(key string) (string, bool) { return key, !strings.HasPrefix(key, beside) },
 	}
-	if e.closed.Load() {
-		return engine.Line{}, engine.ErrClosed
-	}
-	call, err := e.call(name)
-	if err != nil {
-		return engine.Line{}, err
-	}
-	return e.view(name, e.wire.Call(ctx, e.scripts.read, call).RedisResult)
 }
 
 func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
 	l := engine.Line{Name: name}
 	m, err := r.ToMessage()
 	if err != nil {
-		return l, e.explain(err, name)
+		if errors.Is(wire.Explain(err, name), wire.ErrForeign) {
+			err = e.foreign(name)
+		}
+		return l, err
 	}
 	if m.IsInt64() {
 		return l, e.foreign(name)
@@ -51,7 +59,7 @@ func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
 		}
 	}
 	if err != nil {
-		return engine.Line{Name: name}, fmt.Errorf("redis: not an answer of ours: %w", err)
+		return engine.Line{Name: name}, fmt.Errorf("not an answer of ours: %w", err)
 	}
 	slices.SortFunc(l.Claims, func(a, b engine.Claim) int {
 		return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Owner.Label, b.Owner.Label))
@@ -90,45 +98,4 @@ func (e *Engine) held(name string, m rueidis.RedisMessage) (c engine.Claim, err 
 		}
 	}
 	return c, errors.Join(err1, err2, err3, err4, err5, err6, err7)
-}
-
-// Lines implements [engine.Engine]. It looks at every hash of every primary, some
-// hundred at a time, and tells locks by their shape.
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
-		if e.closed.Load() {
-			yield(engine.Line{}, engine.ErrClosed)
-			return
-		}
-		seen := map[string]bool{} // a key may come twice
-		for found, err := range e.wire.Keys(ctx, wire.Literal(prefix)+"*", "hash") {
-			if err != nil {
-				yield(engine.Line{}, err)
-				return
-			}
-			var names []string
-			var calls []wire.Call
-			for _, name := range found {
-				if seen[name] || strings.HasPrefix(name, beside) || engine.CheckName(name) != nil {
-					continue
-				}
-				seen[name] = true
-				if call, err := e.call(name); err == nil {
-					names, calls = append(names, name), append(calls, call)
-				}
-			}
-			for i, a := range e.wire.CallMany(ctx, e.scripts.read, calls) {
-				l, err := e.view(names[i], a.RedisResult)
-				switch {
-				case errors.Is(err, wire.ErrForeign):
-					continue // a hash of another kind is no lock
-				case err != nil:
-					yield(engine.Line{}, err)
-					return
-				case len(l.Claims) > 0 && !yield(l, nil):
-					return
-				}
-			}
-		}
-	}
 }

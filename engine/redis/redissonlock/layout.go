@@ -23,21 +23,26 @@ const beside = "leasehold:redisson:"
 
 // call is one use of a script on a name: the keys and first arguments that
 // common.lua names, and then the script's own.
-//
-// Redisson's other keys must be in the slot of the lock. Of names whose braces make
-// that fail, it has no such lock on a Cluster, and neither have we.
-func (e *Engine) call(name string, args ...string) (wire.Call, error) {
-	keys := []string{name, slots.Beside(beside, name)}
+func (e *Engine) call(name string, args ...string) wire.Call {
+	tag, _ := slots.Tagged(name)
+	channel := e.channel(name)
+	common := []string{tag + ":", channel, flag(e.wire.Cluster()), flag(e.waiters.listening(channel))}
+	return wire.Call{Keys: []string{name, slots.Beside(beside, name)}, Args: append(common, args...)}
+}
+
+// joining is the call that joins. Redisson's other keys must be in the slot of the
+// lock: of names whose braces make that fail, it has no such lock on a Cluster, and
+// neither have we.
+func (e *Engine) joining(name string, args ...string) (wire.Call, error) {
 	tag, together := slots.Tagged(name)
 	if e.kind != Lock && !together && e.wire.Cluster() {
 		return wire.Call{}, engine.Refuse("Redisson has no %s lock of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind, name)
 	}
+	c := e.call(name, args...)
 	if e.kind == Fenced {
-		keys = append(keys, "redisson_lock_token:"+tag)
+		c.Keys = append(c.Keys, "redisson_lock_token:"+tag)
 	}
-	channel := e.channel(name)
-	common := []string{tag + ":", channel, flag(e.wire.Cluster()), flag(e.waiters.listening(channel))}
-	return wire.Call{Keys: keys, Args: append(common, args...)}, nil
+	return c, nil
 }
 
 func flag(b bool) string {

@@ -48,29 +48,16 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if !ok || !isOurs {
 		return nil, errors.New("redissonlock: the URL does not begin with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
 	}
-	t, err := wire.ParseURL("redis"+form+"://"+rest, "kind", "watchdog")
-	if err != nil {
-		return nil, fmt.Errorf("redissonlock: %w", err)
-	}
-	o := Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction}
-	if v := t.Param("watchdog"); v != "" {
-		if o.Watchdog, err = time.ParseDuration(v); err != nil {
-			return nil, fmt.Errorf("redissonlock: watchdog=%q is no duration such as 30s", v)
+	return wire.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *wire.Target) (*Options, error) {
+		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction}
+		if v := t.Param("watchdog"); v != "" {
+			var err error
+			if o.Watchdog, err = time.ParseDuration(v); err != nil {
+				return nil, fmt.Errorf("watchdog=%q is no duration such as 30s", v)
+			}
 		}
-	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	c, err := wire.Dial(ctx, t)
-	if err != nil {
-		return nil, fmt.Errorf("redissonlock: %w", err)
-	}
-	e, err := start(ctx, c, &o)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return e, nil
+		return o, o.check()
+	}, start, "kind", "watchdog")
 }
 
 // New is an engine on the caller's own client, which the caller closes after
@@ -81,9 +68,10 @@ func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error
 		opts = *o
 	}
 	if err := opts.check(); err != nil {
-		return nil, err
+		return nil, wire.Named("redissonlock", err)
 	}
-	return start(ctx, wire.New(client), &opts)
+	e, err := start(ctx, wire.New(client), &opts)
+	return e, wire.Named("redissonlock", err)
 }
 
 // check fills in the defaults.
@@ -92,21 +80,21 @@ func (o *Options) check() error {
 	switch o.Kind {
 	case Lock, ReadWrite, Fenced:
 	default:
-		return fmt.Errorf("redissonlock: the kind %q is unknown: lock (the default), readwrite and fenced are known", o.Kind)
+		return fmt.Errorf("the kind %q is unknown: lock (the default), readwrite and fenced are known", o.Kind)
 	}
 	if o.Watchdog != 0 && o.Kind != ReadWrite {
-		return errors.New("redissonlock: watchdog matters to kind=readwrite only")
+		return errors.New("watchdog matters to kind=readwrite only")
 	}
 	o.Watchdog = cmp.Or(o.Watchdog, defaultWatchdog)
 	if o.Watchdog < engine.MinTTL || o.Watchdog > engine.MaxTTL {
-		return fmt.Errorf("redissonlock: watchdog=%v is outside %v to %v", o.Watchdog, engine.MinTTL, engine.MaxTTL)
+		return fmt.Errorf("watchdog=%v is outside %v to %v", o.Watchdog, engine.MinTTL, engine.MaxTTL)
 	}
 	return nil
 }
 
 func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
-		return nil, fmt.Errorf("redissonlock: %w", err)
+		return nil, err
 	}
 	e := &Engine{wire: c, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
 	if e.kind == ReadWrite {
@@ -114,7 +102,7 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	if err := e.audible(ctx); err != nil {
-		return nil, fmt.Errorf("redissonlock: nobody could be told that a lock is free: %w", err)
+		return nil, fmt.Errorf("nobody could be told that a lock is free: %w", err)
 	}
 	return e, nil
 }

@@ -7,21 +7,25 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/wire"
-	"leasehold/internal/boottime"
 )
 
 // Renew implements [engine.Engine]: of a claim that waits it tries again.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
-	}
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
 	}
-	var b batch
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	out := make([]engine.Claim, 0, len(rs))
+	var held []engine.Renewal
+	var calls []wire.Call
 	for _, r := range rs {
 		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
-			b.failed(err)
+			note(err)
 			continue
 		}
 		if e.longest > 0 {
@@ -30,33 +34,26 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		w, waits := e.waiters.get(r.ID)
 		switch {
 		case !waits:
-			call, err := e.call(r.Name, holder(r.ID), millis(r.Want))
-			if err != nil {
-				b.failed(err)
-				continue
-			}
-			b.ask(engine.Claim{Name: r.Name, ID: r.ID}, call)
-		case w.until <= boottime.Now():
+			held = append(held, r)
+			calls = append(calls, e.call(r.Name, holder(r.ID), millis(r.Want)))
+		case !w.live():
 			e.waiters.forget(r.ID)
 			e.claims.Drop(r.ID)
-			b.out = append(b.out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
+			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
 		default:
 			c, err := e.tryAgain(ctx, &w.request, r.Want)
 			if err != nil {
-				b.failed(err)
+				note(err)
 				continue
 			}
-			b.out = append(b.out, c)
+			out = append(out, c)
 		}
 	}
-	for i, a := range e.wire.CallMany(ctx, e.scripts.renew, b.calls) {
-		q := b.asked[i]
-		c, err := e.answer(q.Name, q.ID, a.RedisResult)
-		switch {
-		case errors.Is(err, wire.ErrForeign): // it is somebody's data now
-			c, err = engine.Claim{Name: q.Name, ID: q.ID, State: engine.Gone}, nil
-		case err != nil:
-			b.failed(err)
+	for i, a := range e.wire.CallMany(ctx, e.scripts.renew, calls) {
+		q := held[i]
+		c, err := e.found(q.Name, q.ID, a)
+		if err != nil {
+			note(e.explain(err, q.Name))
 			continue
 		}
 		if c.State == engine.Gone {
@@ -64,9 +61,9 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		} else {
 			e.claims.Extend(q.ID, c.TTL)
 		}
-		b.out = append(b.out, c)
+		out = append(out, c)
 	}
-	return b.out, b.err
+	return out, first
 }
 
 // tryAgain is a Renew of a claim that waits.
@@ -80,23 +77,4 @@ func (e *Engine) tryAgain(ctx context.Context, r *engine.Request, want time.Dura
 		e.waiters.extend(r.ID, want)
 	}
 	return c, nil
-}
-
-// batch is a call about many claims: what is asked of Redis, what was learned, and
-// the first error.
-type batch struct {
-	asked []engine.Claim
-	calls []wire.Call
-	out   []engine.Claim
-	err   error
-}
-
-func (b *batch) ask(c engine.Claim, call wire.Call) {
-	b.asked, b.calls = append(b.asked, c), append(b.calls, call)
-}
-
-func (b *batch) failed(err error) {
-	if b.err == nil {
-		b.err = err
-	}
 }

@@ -17,6 +17,8 @@ type waiter struct {
 	refused bool          // a call has said that it waits; before, it may hold at once
 }
 
+func (w *waiter) live() bool { return w.until > boottime.Now() }
+
 // waiters are the claims that wait, and the channels on which they are told of
 // releases. The zero value is not ready: see newWaiters.
 type waiters struct {
