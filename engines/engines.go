@@ -49,6 +49,10 @@ func Schemes() []Scheme {
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
 		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
 		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
+		{
+			[]string{"redisson", "redissons", "redisson+unix", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
+			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open,
+		},
 	}
 }
 

@@ -4,8 +4,9 @@
 //   - redislock keeps lines: first come, first served, shared and counted
 //     locks, hand-over by one message. It is the default.
 //   - plainlock shares keys with programs that use SET NX PX.
+//   - redissonlock shares the locks of Java programs that use Redisson.
 //
-// Both also have an Open of their own, and a New that takes a client of yours
+// Each also has an Open of its own, and a New that takes a client of yours
 // (github.com/redis/rueidis). If you know go-redis: Addr is InitAddress with one
 // element and ForceSingleClient; FailoverOptions.MasterName is
 // Sentinel.MasterSet; ClusterOptions.Addrs is InitAddress; DB is SelectDB;
@@ -24,12 +25,20 @@
 //
 // rediss-sentinel:// and rediss-cluster:// use TLS, valkey:// and valkeys:// mean
 // the same as redis:// and rediss://. Special characters are written as %xx.
+//
+// With redisson in place of redis each of them is redissonlock on that server:
+// redisson://, redissons:// with TLS, redisson+unix://, redisson-sentinel://,
+// redisson-cluster://, redissons-sentinel://, redissons-cluster://.
+//
 // Parameters:
 //
-//	prefix=leasehold:        begins every key and channel (plain: none by default)
-//	replicas=n               believe a hold only when n replicas have it (WAIT; not plain)
+//	prefix=leasehold:        begins every key and channel (plain: none by default;
+//	                         not redisson, whose names are the keys)
+//	replicas=n               believe a hold only when n replicas have it (WAIT; lines only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
 //	layout=plain             plainlock instead of redislock: share locks with SET NX PX
+//	kind=lock                of redisson: lock, readwrite or fenced
+//	watchdog=30s             of redisson's kind=readwrite: the lockWatchdogTimeout there
 //	db=n                     database number
 //	password-file=path       password from a file
 //	ca=path                  the authority that signed the server's certificate
@@ -46,11 +55,15 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/plainlock"
 	"leasehold/engine/redis/redislock"
+	"leasehold/engine/redis/redissonlock"
 )
 
 // Open is the engine that a URL names. No error of it shows a password. ctx
 // bounds the opening only.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	if strings.HasPrefix(strings.ToLower(rawURL), "redisson") {
+		return redissonlock.Open(ctx, rawURL)
+	}
 	_, query, _ := strings.Cut(rawURL, "?")
 	params, _ := url.ParseQuery(query) // what cannot be read the engine refuses
 	switch params.Get("layout") {

@@ -62,6 +62,9 @@ func TestEveryURLForm(t *testing.T) {
 		"socket, db":    "redis+unix://:" + secret + "@" + r.Socket + "?db=3",
 		"prefix":        "redis://:" + secret + "@" + r.Addr + "?prefix=app1:",
 		"plain":         "redis://:" + secret + "@" + r.Addr + "?layout=plain&prefix=locks:",
+		"redisson":      "redisson://:" + secret + "@" + r.Addr + "?kind=fenced",
+		"redisson, TLS": "redissons://:" + secret + "@" + tls + "?ca=" + r.CAFile,
+		"redisson+unix": "Redisson+unix://:" + secret + "@" + r.Socket + "?kind=readwrite&watchdog=10s&db=5",
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := open(t, url)
@@ -95,6 +98,7 @@ func TestClientsShareLocksByDatabaseAndPrefix(t *testing.T) {
 		"redis://" + r.Addr + "?prefix=other:":      engine.Held,
 		"redis://" + r.Addr + "/1":                  engine.Held,
 		"redis://" + r.Addr + "?layout=plain":       engine.Held,
+		"redisson://" + r.Addr:                      engine.Held,
 		"redis://" + r.Addr + "?layout=lines&db=0":  engine.Waiting,
 		"redis://" + r.Addr + "?allow-eviction=yes": 0,
 	} {

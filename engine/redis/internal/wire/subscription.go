@@ -2,6 +2,9 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -55,18 +58,55 @@ func (s *Subscription) unlessEnded(f func()) {
 	}
 }
 
-// Subscribe begins to listen to a channel. An error that is Redis's own says
+// Subscribe begins to listen to channels. An error that is Redis's own says
 // that this user may not.
-func (s *Subscription) Subscribe(ctx context.Context, channel string) error {
+func (s *Subscription) Subscribe(ctx context.Context, channels ...string) error {
+	return s.do(ctx, s.conn.B().Subscribe().Channel(channels...).Build(), channels)
+}
+
+// Unsubscribe ends listening to channels.
+func (s *Subscription) Unsubscribe(ctx context.Context, channels ...string) error {
+	return s.do(ctx, s.conn.B().Unsubscribe().Channel(channels...).Build(), channels)
+}
+
+func (s *Subscription) do(ctx context.Context, cmd rueidis.Completed, channels []string) error {
 	r, err := await(ctx, s.client, func() rueidis.RedisResult {
 		ctx, cancel := s.client.bounded()
 		defer cancel()
-		return s.conn.Do(ctx, s.conn.B().Subscribe().Channel(channel).Build())
+		return s.conn.Do(ctx, cmd)
 	}, nil)
 	if err != nil {
 		return err
 	}
-	return Explain(r.Error(), channel)
+	return Explain(r.Error(), channels[0])
+}
+
+// ListenShard listens to a shard channel of a Cluster, where its slot is. It returns
+// when ctx ends, the connection is lost, or the slot moves: who wants to go on
+// listening begins again. began and heard may be called at the same time, and do not
+// block; began may come twice, when the library has found the slot elsewhere.
+//
+// Errors: [errors.ErrUnsupported] from a server older than 7.0, which knows no such
+// channels; what Redis itself says, if this user may not.
+func (c *Client) ListenShard(ctx context.Context, channel string, began, heard func()) error {
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+		if s.Kind == "ssubscribe" {
+			began()
+		}
+	})
+	// The connection is the one of all calls to that node, and outlives this. Two who
+	// listen to one channel in turns may end each other's so: then the other returns.
+	ctx = rueidis.WithOnReceiveReturnHook(ctx, func(err error, conn rueidis.CommandClient) error {
+		ctx, cancel := c.bounded()
+		defer cancel()
+		conn.Do(ctx, conn.B().Sunsubscribe().Channel(channel).Build())
+		return err
+	})
+	err := c.redis.Receive(ctx, c.redis.B().Ssubscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { heard() })
+	if re, ok := rueidis.IsRedisErr(err); ok && strings.Contains(re.Error(), "unknown command") {
+		return fmt.Errorf("redis: %w: %w", errors.ErrUnsupported, err)
+	}
+	return Explain(err, channel)
 }
 
 // Lost tells once why the connection ended.

@@ -1,0 +1,94 @@
+package redissonlock
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// The rules of the package documentation, word for word.
+const acl = "user app on >secret ~* &redisson_* +evalsha +eval +time +get +set +incrby +del +pttl +pexpire +hlen +hget +hgetall +hkeys +hset +hdel +publish +subscribe +unsubscribe +pubsub +scan +info +ping +hello +auth +select"
+
+func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " ")
+	if rules := acl[strings.Index(acl, "~"):]; !strings.Contains(text, rules) {
+		t.Errorf("the documentation does not have the tested rules %q", rules)
+	}
+	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
+		r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl}})
+		kit := of(k, "")
+		a, b := kit.Opened(t, "redis://app:secret@"+r.Addr), kit.Opened(t, "redis://app:secret@"+r.Addr)
+		heard := watch(t, b)
+		first := join(t, a, exclusive("x"))
+		second := join(t, b, exclusive("x"))
+		renew(t, a, first, time.Second)
+		mine := func(c engine.Claim) bool { return c.ID == second.ID }
+		expect(t, heard, mine)
+		leave(t, a, first)
+		expect(t, heard, mine)
+		if c := renew(t, b, second, time.Second); c.State != engine.Held {
+			t.Errorf("%s: renewed as %+v", k, c)
+		}
+		third := join(t, a, exclusive("y"))
+		if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
+			t.Errorf("%s: Evict: %v", k, err)
+		}
+		if k == ReadWrite {
+			one, two := join(t, a, reader("z")), join(t, b, reader("z"))
+			renew(t, a, one, 5*time.Second)
+			waits := join(t, a, exclusive("z"))
+			leave(t, a, one)
+			leave(t, b, two)
+			leave(t, a, waits)
+		}
+		line(t, a, "x")
+		for _, err := range a.Lines(within(t), "") {
+			if err != nil {
+				t.Errorf("%s: Lines: %v", k, err)
+			}
+		}
+		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
+			t.Errorf("%s: refused: %v", k, log)
+		}
+	}
+}
+
+// TestWhoMayNotCountListeners has locks, and sees nobody wait.
+func TestWhoMayNotCountListeners(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl + " -pubsub"}})
+	e := locks.Opened(t, "redis://app:secret@"+r.Addr)
+	listening(t, r, "redisson_lock__channel:{a}")
+	if c := join(t, e, exclusive("a")); c.State != engine.Held || c.Contended {
+		t.Errorf("joined as %+v", c)
+	}
+}
+
+// TestWhoCannotBeToldIsRefused: every wait would last until somebody looks.
+func TestWhoCannotBeToldIsRefused(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	for name, rules := range map[string]string{
+		"who may not subscribe":               "~* &* +@all -subscribe",
+		"who may not publish":                 "~* &* +@all -publish",
+		"who may not use Redisson's channels": "~* resetchannels &other:* +@all",
+	} {
+		t.Run(name, func(t *testing.T) {
+			do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
+			_, err := Open(within(t), "redisson://deaf:p@"+r.Addr)
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+				t.Errorf("Open: %v", err)
+			}
+		})
+	}
+}

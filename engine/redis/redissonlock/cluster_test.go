@@ -1,0 +1,174 @@
+package redissonlock
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/internal/slots"
+	"leasehold/internal/servers"
+)
+
+// TestClusterIsToldInBothWays: Redisson listens by SSUBSCRIBE since 3.22.0 and by
+// SUBSCRIBE before, and publishes the same way.
+func TestClusterIsToldInBothWays(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	const name, channel = "a", "redisson_lock__channel:{a}"
+	home, err := c.NodeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := c.Nodes[0]
+	if away == home {
+		away = c.Nodes[1]
+	}
+	e := locks.Opened(t, redistest.ClusterURL(c))
+	heard := watch(t, e)
+	j := program(t, home)
+	for verb, by := range map[string]*servers.RedisServer{"SPUBLISH": home, "PUBLISH": away} {
+		j.lock(name, 10*time.Minute)
+		q := join(t, e, exclusive(name))
+		mine := func(n engine.Claim) bool { return n.ID == q.ID && n.State == engine.Waiting }
+		until(t, verb+": not listened to", func() bool {
+			shard := do(t, home, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1] == int64(1)
+			plain := int64(0)
+			for _, n := range c.Nodes[:3] {
+				plain += do(t, n, "PUBSUB", "NUMSUB", channel).([]any)[1].(int64)
+			}
+			return shard && plain > 0
+		})
+		drain(heard) // that the subscriptions began
+		do(t, home, "DEL", name)
+		do(t, by, verb, channel, "0")
+		expect(t, heard, mine)
+		if q = renew(t, e, q, time.Minute); q.State != engine.Held {
+			t.Fatalf("%s: told, and renewed as %+v", verb, q)
+		}
+		leave(t, e, q)
+	}
+
+	// And ours, to whoever listens either way.
+	conn, cancel := connect(t, home.Addr).Dedicate()
+	t.Cleanup(cancel)
+	sharded, began := make(chan string, 10), make(chan struct{}, 10)
+	conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { sharded <- m.Message },
+		OnSubscription: func(rueidis.PubSubSubscription) { began <- struct{}{} },
+	})
+	if err := conn.Do(t.Context(), conn.B().Ssubscribe().Channel(channel).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	plain := listening(t, away, channel)
+	leave(t, e, join(t, e, exclusive(name)))
+	for kind, messages := range map[string]<-chan string{"SSUBSCRIBE": sharded, "SUBSCRIBE": plain} {
+		select {
+		case <-messages:
+		case <-time.After(20 * time.Second):
+			t.Errorf("who listens by %s was not told", kind)
+		}
+	}
+}
+
+// TestShardSubscriptionFollowsItsSlot: the server ends it when the slot moves.
+func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	const name, channel = "a", "redisson_lock__channel:{a}"
+	from, err := c.NodeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	e := locks.Opened(t, redistest.ClusterURL(c))
+	heard := watch(t, e)
+	program(t, from).lock(name, 10*time.Minute)
+	q := join(t, e, exclusive(name))
+	listens := func(n *servers.RedisServer) func() bool {
+		return func() bool { return do(t, n, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1] == int64(1) }
+	}
+	until(t, "not listened to", listens(from))
+
+	slot := strconv.FormatInt(do(t, from, "CLUSTER", "KEYSLOT", name).(int64), 10)
+	toID, fromID := do(t, to, "CLUSTER", "MYID").(string), do(t, from, "CLUSTER", "MYID").(string)
+	do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	host, port, _ := strings.Cut(to.Addr, ":")
+	for keys := do(t, from, "CLUSTER", "GETKEYSINSLOT", slot, "10").([]any); len(keys) > 0; keys = keys[1:] {
+		do(t, from, "MIGRATE", host, port, keys[0].(string), "0", "5000")
+	}
+	for _, n := range []*servers.RedisServer{to, from} {
+		do(t, n, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
+	until(t, "not listened to where the slot is now", listens(to))
+	drain(heard)
+	do(t, to, "DEL", name)
+	do(t, to, "SPUBLISH", channel, "0")
+	expect(t, heard, func(n engine.Claim) bool { return n.ID == q.ID })
+	if q = renew(t, e, q, time.Minute); q.State != engine.Held {
+		t.Errorf("told, and renewed as %+v", q)
+	}
+}
+
+// drain takes out the notes that have come, and those that come at once.
+func drain(heard <-chan engine.Claim) {
+	for {
+		select {
+		case <-heard:
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+}
+
+// TestNamesThatRedissonCannotUseOnACluster have their other keys in another slot.
+func TestNamesThatRedissonCannotUseOnACluster(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	slot := func(key string) any { return do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", key) }
+	seen := map[string]string{}
+	for _, name := range []string{"a", "{a}", "a{b}c", "{}", "{}x", "a}b", "}{", "{", "}", "a{b", "{{a}}", "n{a}", "t{a}", "s{1}a", "{}{x}", "\u00fc}"} {
+		key := slots.Beside(beside, name)
+		if other, twice := seen[key]; twice {
+			t.Errorf("%q and %q share %q", name, other, key)
+		}
+		seen[key] = name
+		if slot(name) != slot(key) {
+			t.Errorf("%q is in slot %v, %q in %v", name, slot(name), key, slot(key))
+		}
+		tag, together := slots.Tagged(name)
+		if same := slot(name) == slot("redisson_lock_token:"+tag) && slot(name) == slot(tag+":holder:rwlock_timeout:1"); same != together {
+			t.Errorf("%q and its other keys are together: %v, said: %v", name, same, together)
+		}
+	}
+	for _, k := range []redistest.Kit{readWrite, fenced} {
+		e := k.Opened(t, redistest.ClusterURL(c))
+		for name, want := range map[string]bool{"a": true, "{a}b": true, "a}b": false, "{}a": false} {
+			q, err := e.Join(within(t), exclusive(name))
+			if want && (err != nil || q.State != engine.Held) || !want && !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("%s: Join of %q says %v %v", k.Name, name, q.State, err)
+			}
+			if want {
+				leave(t, e, q)
+			}
+		}
+	}
+	e := readWrite.Opened(t, redistest.ClusterURL(c))
+	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
+	leave(t, e, one)
+	w := join(t, e, exclusive("a"))
+	leave(t, e, two)
+	if w = renew(t, e, w, time.Second); w.State != engine.Held {
+		t.Errorf("readers left, and a writer is %+v", w)
+	}
+}

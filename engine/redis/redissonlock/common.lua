@@ -1,0 +1,99 @@
+-- What all scripts of this package know. Before it stand KEEP, in milliseconds, and
+-- KIND.
+--
+--   KEYS[1]  the lock as Redisson keeps it, a hash
+--   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
+--            "ticket asked owner" (asked: the longest lifetime in milliseconds);
+--            last: the last ticket; evicted: the holders that were evicted last
+--   KEYS[3]  for who joins a fenced lock: Redisson's counter
+--   ARGV[1]  what the keys begin with that carry the deadlines of readers
+--   ARGV[2]  the channel on which releases are told
+--   ARGV[3]  1: on a Cluster
+--   ARGV[4]  how many of those who listen there are the asker itself: 0 or 1
+--
+-- Answers are state, ticket and number: held (2) and the milliseconds granted, and
+-- as a fourth whether somebody else waits; waiting (1) and the milliseconds until the lock's deadline (-1: it has none);
+-- gone (3), and 8 if it was evicted; or 0, which refuses: see answer in Go.
+
+local lock, side = KEYS[1], KEYS[2]
+
+-- What we know of a holder of ours; nothing if it is not ours, or we lost it.
+local function record(h)
+	local r = redis.call('HGET', side, h)
+	if not r then return end
+	local ticket, asked, owner = r:match('^(%d+) (%d+) (.*)$')
+	return ticket, tonumber(asked), owner
+end
+
+local function note(h, ticket, asked, owner)
+	redis.call('HSET', side, h, ticket .. ' ' .. string.format('%.0f', asked) .. ' ' .. owner)
+	redis.call('PEXPIRE', side, asked + KEEP)
+end
+
+-- The evicted are remembered so that they can be told, the last 64 of them.
+local function evicted(h)
+	return (redis.call('HGET', side, 'evicted') or ''):find(h, 1, true) ~= nil
+end
+
+local function evict(h)
+	local marks = {h}
+	for m in (redis.call('HGET', side, 'evicted') or ''):gmatch('%S+') do
+		if #marks < 64 then marks[#marks + 1] = m end
+	end
+	redis.call('HSET', side, 'evicted', table.concat(marks, ' '))
+end
+
+-- The next ticket: it rises over whatever we know of, and where that was lost as
+-- far as the clock does. Of a fenced lock it is Redisson's counter, which so rises
+-- over its loss, and Redisson counts on from there. Nothing if the clock is absurd.
+local function rise()
+	local t = redis.call('TIME')
+	local ticket = math.max((tonumber(redis.call('HGET', side, 'last')) or 0) + 1, t[1] * 1000000 + t[2])
+	local counted = 0
+	if KIND == 'fenced' then
+		counted = tonumber(redis.call('GET', KEYS[3]) or '0') or 0
+		ticket = math.max(ticket, counted + 1)
+	end
+	if ticket > 9007199254740991 then return end
+	if KIND == 'fenced' then redis.call('INCRBY', KEYS[3], string.format('%.0f', ticket - counted)) end
+	local text = string.format('%.0f', ticket)
+	redis.call('HSET', side, 'last', text)
+	return text
+end
+
+-- Tells who waits that the lock may be free. Before 3.22.0 Redisson listens by
+-- SUBSCRIBE everywhere, since then on a Cluster by SSUBSCRIBE, which servers know
+-- from 7.0 on: so both, and an older server's refusal means that nobody listens
+-- so. It comes before what it tells of: a user who may not publish is refused
+-- before anything was changed, and nobody can look before the script has ended.
+local function tell(message)
+	redis.call('PUBLISH', ARGV[2], message)
+	if ARGV[3] == '1' then redis.pcall('SPUBLISH', ARGV[2], message) end
+end
+
+-- Forgets what is known of every holder: the lock is free.
+local function forget()
+	for _, field in ipairs(redis.call('HKEYS', side)) do
+		if field ~= 'last' and field ~= 'evicted' then redis.call('HDEL', side, field) end
+	end
+end
+
+-- The lifetime of a holder of ours that asks for more: never less than it has,
+-- except where a clock that stepped back put its deadline further away than it
+-- ever asked for. has is what its key has left, in milliseconds.
+local function extended(h, has, want)
+	local ticket, asked, owner = record(h)
+	local left = math.max(has, want)
+	if not ticket then return left, '0' end -- what was beside the lock is lost
+	asked = math.max(asked, want)
+	note(h, ticket, asked, owner)
+	return math.min(left, asked), ticket
+end
+
+-- 1 if anybody else listens for releases. Redisson listens only while it waits; we
+-- go on for a second or two. On a Cluster only those can be counted who listen by
+-- SSUBSCRIBE: that is on this server. A user who may not ask hears that nobody does.
+local function wanted()
+	local n = redis.pcall('PUBSUB', ARGV[3] == '1' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[2])
+	return not n.err and n[2] > tonumber(ARGV[4]) and 1 or 0
+end

@@ -1,0 +1,228 @@
+package redissonlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Engine is one client of a Redis, in Redisson's layout.
+type Engine struct {
+	wire    *wire.Client
+	kind    Kind
+	longest time.Duration // the longest TTL; 0: the package's
+	scripts scripts
+	claims  joined.Claims
+	waiters waiters
+
+	closed atomic.Bool
+	life   context.Context // ends when Close has left the claims
+	end    context.CancelFunc
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees {
+	g := engine.Guarantees{
+		Order:        engine.OrderNone,
+		Modes:        engine.Exclusive,
+		Failover:     engine.FailoverNone,
+		Scope:        engine.ScopeCluster,
+		CrashRelease: engine.CrashTTL,
+		Detach:       true,
+		MaxTTL:       e.longest,
+	}
+	switch e.kind {
+	case ReadWrite:
+		g.Modes |= engine.Shared
+	case Fenced:
+		g.Fencing = engine.FencingMemory // elsewhere Redisson's holders have no token
+	}
+	if e.wire.FailsOver() {
+		g.Failover = engine.FailoverMayDouble // a replica is behind its primary
+	}
+	return g
+}
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := e.check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if !r.Detached {
+		// Before it is sent: a Join whose answer is lost must be left too.
+		e.claims.Add(r.ID, r.Name, r.WaitTTL)
+	}
+	if !r.NoWait {
+		e.waiters.expect(r, e.channel(r.Name), r.WaitTTL)
+	}
+	c, err := e.try(ctx, &r, r.WaitTTL)
+	if err != nil {
+		if errors.Is(err, engine.ErrRefused) {
+			e.claims.Drop(r.ID)
+			e.waiters.forget(r.ID)
+		}
+		return engine.Claim{}, err
+	}
+	if r.Replaces != (engine.ID{}) {
+		e.waiters.forget(r.Replaces)
+		e.claims.Drop(r.Replaces)
+	}
+	if c.State == engine.Waiting && r.NoWait {
+		c = engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}
+	}
+	if c.State == engine.Gone {
+		e.claims.Drop(r.ID)
+	}
+	return c, nil
+}
+
+func (e *Engine) check(r *engine.Request) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	g := e.Guarantees()
+	if err := g.Check(r); err != nil {
+		return err
+	}
+	if r.Limit != engine.Max {
+		// n of n excludes as well, but Redisson's locks cannot tell the two apart.
+		return fmt.Errorf("%w: Redisson's locks have no permits: %w", engine.ErrRefused, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// try takes the lock if it is free, and notes whether the claim waits.
+func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) (engine.Claim, error) {
+	old := ""
+	if r.Replaces != (engine.ID{}) {
+		old = holder(r.Replaces)
+	}
+	call, err := e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit))
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	c, err := e.answer(r.Name, r.ID, e.wire.Call(ctx, e.scripts.join, call).RedisResult)
+	if err != nil {
+		return c, e.explain(err, r.Name)
+	}
+	c.Units = r.Units
+	if c.State != engine.Waiting {
+		e.waiters.forget(r.ID)
+		return c, nil
+	}
+	switch left := c.TTL; {
+	case left >= 0:
+		// Releases are told: to look is for a holder that has died. A little later
+		// than its deadline, and not all at once.
+		c.Look = left + time.Millisecond + rand.N(10*time.Millisecond)
+	case left == free:
+		// It gave up its turn for somebody else, who may have gone meanwhile.
+		c.Look = 30*time.Millisecond + rand.N(60*time.Millisecond)
+	}
+	c.TTL = ttl
+	e.waiters.waits(r.ID)
+	return c, nil
+}
+
+// free is what is left of a lock that nobody holds.
+const free = -2 * time.Millisecond
+
+// answer reads what the scripts return: state, ticket, a number, and of who holds
+// whether somebody else waits and whether it reads. Its errors are to be explained.
+func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c engine.Claim, err error) {
+	list, err := r.ToArray()
+	if err != nil {
+		return c, err
+	}
+	if len(list) < 3 {
+		return c, fmt.Errorf("not an answer of ours: %d values", len(list))
+	}
+	state, err1 := list[0].AsInt64()
+	text, err2 := list[1].ToString()
+	number, err3 := list[2].AsInt64()
+	ticket, err4 := strconv.ParseUint(text, 10, 64)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return c, fmt.Errorf("not an answer of ours: %w", err)
+	}
+	switch {
+	case state == 0 && ticket == 0:
+		return c, e.foreign(name)
+	case state == 0 && ticket == 1:
+		return c, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
+	case state == 0:
+		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxLine)
+	}
+	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Units: engine.Max, Limit: engine.Max, State: engine.State(state)}
+	if c.State == engine.Gone {
+		c.Evicted = number == 8
+		return c, nil
+	}
+	c.TTL = time.Duration(number) * time.Millisecond
+	more := [2]int64{}
+	for i := range list[3:min(5, len(list))] {
+		if more[i], err = list[3+i].AsInt64(); err != nil {
+			return c, fmt.Errorf("not an answer of ours: %w", err)
+		}
+	}
+	c.Contended = more[0] == 1
+	if more[1] == 1 {
+		c.Units = 1
+	}
+	return c, nil
+}
+
+// found is answer for a claim that was there: where its key is somebody's data by
+// now it is gone.
+func (e *Engine) found(name string, id engine.ID, a wire.Answer) (engine.Claim, error) {
+	c, err := e.answer(name, id, a.RedisResult)
+	if errors.Is(e.explain(err, name), wire.ErrForeign) {
+		return engine.Claim{Name: name, ID: id, State: engine.Gone}, nil
+	}
+	return c, err
+}
+
+// explain is wire.Explain for the key of a name.
+func (e *Engine) explain(err error, name string) error {
+	if err = wire.Explain(err, name); errors.Is(err, wire.ErrForeign) {
+		return e.foreign(name)
+	}
+	return err
+}
+
+// foreign refuses a key that is no lock of this kind. Nothing of it is touched.
+func (e *Engine) foreign(name string) error {
+	return engine.Refuse("the key %q %w, and no %s lock of Redisson's: choose another name, or the kind that the Java programs use (?kind=)", name, wire.ErrForeign, e.kind)
+}
+
+// millis rounds up: less than was asked for must not be granted.
+func millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// Close implements [engine.Engine]: it leaves every claim that is not detached,
+// for at most two seconds, and then waits for at most two more for connections
+// that are being made or do not answer.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	err := e.claims.LeaveAll(e.Leave)
+	e.end()
+	e.wire.Close()
+	return err
+}

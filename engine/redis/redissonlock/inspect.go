@@ -1,0 +1,101 @@
+package redissonlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Line implements [engine.Engine]. A holder that came through Redisson has ticket 0
+// and is named by its field in the lock, which is what Redisson writes in its own
+// errors: <uuid of the client>:<number of the thread>.
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	return e.layout().Line(ctx, name)
+}
+
+// Lines implements [engine.Engine]. It looks at every hash whose key begins with
+// prefix, and tells locks by their shape.
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return e.layout().Lines(ctx, wire.Literal(prefix)+"*", "hash", prefix)
+}
+
+func (e *Engine) layout() *joined.Layout {
+	return &joined.Layout{
+		Wire: e.wire, Read: e.scripts.read, View: e.view,
+		Call:   func(name string) wire.Call { return e.call(name) },
+		NameOf: func(key string) (string, bool) { return key, !strings.HasPrefix(key, beside) },
+	}
+}
+
+func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
+	l := engine.Line{Name: name}
+	m, err := r.ToMessage()
+	if err != nil {
+		if errors.Is(wire.Explain(err, name), wire.ErrForeign) {
+			err = e.foreign(name)
+		}
+		return l, err
+	}
+	if m.IsInt64() {
+		return l, e.foreign(name)
+	}
+	holders, err := m.ToArray()
+	for _, h := range holders {
+		c, bad := e.held(name, h)
+		if err = errors.Join(err, bad); err == nil {
+			l.Limit, l.Claims = engine.Max, append(l.Claims, c)
+		}
+	}
+	if err != nil {
+		return engine.Line{Name: name}, fmt.Errorf("not an answer of ours: %w", err)
+	}
+	slices.SortFunc(l.Claims, func(a, b engine.Claim) int {
+		return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Owner.Label, b.Owner.Label))
+	})
+	return l, nil
+}
+
+// held reads one holder as read.lua tells it.
+func (e *Engine) held(name string, m rueidis.RedisMessage) (c engine.Claim, err error) {
+	list, err := m.ToArray()
+	if err != nil || len(list) != 6 {
+		return c, errors.Join(err, fmt.Errorf("%d values", len(list)))
+	}
+	field, err1 := list[0].ToString()
+	count, err2 := list[1].ToString()
+	left, err3 := list[2].AsInt64()
+	text, err4 := list[3].ToString()
+	owner, err5 := list[4].ToString()
+	evicted, err6 := list[5].AsInt64()
+	ticket, err7 := strconv.ParseUint(text, 10, 64)
+	c = engine.Claim{
+		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
+		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
+	}
+	if left < 0 {
+		c.TTL = 0 // it has no expiry
+	}
+	who, writes := strings.CutSuffix(field, ":write")
+	if e.kind == ReadWrite && !writes {
+		c.Units = 1
+	}
+	if ticket == 0 {
+		c.Owner.Label = "Redisson " + who
+		if count != "1" {
+			c.Owner.Label += ", entered " + count + " times"
+		}
+	}
+	return c, errors.Join(err1, err2, err3, err4, err5, err6, err7)
+}

@@ -1,0 +1,70 @@
+package redissonlock
+
+import (
+	"encoding/hex"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/slots"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Kind is which of Redisson's locks the names of an engine are. All programs that
+// use a name must agree on it.
+type Kind string
+
+const (
+	Lock      Kind = "lock"      // RLock: getLock
+	ReadWrite Kind = "readwrite" // RReadWriteLock: getReadWriteLock
+	Fenced    Kind = "fenced"    // RFencedLock: getFencedLock
+)
+
+// beside is the prefix of the keys that are ours alone.
+const beside = "leasehold:redisson:"
+
+// call is one use of a script on a name: the keys and first arguments that
+// common.lua names, and then the script's own.
+func (e *Engine) call(name string, args ...string) wire.Call {
+	tag, _ := slots.Tagged(name)
+	channel := e.channel(name)
+	common := []string{tag + ":", channel, flag(e.wire.Cluster()), flag(e.waiters.listening(channel))}
+	return wire.Call{Keys: []string{name, slots.Beside(beside, name)}, Args: append(common, args...)}
+}
+
+// joining is the call that joins. Redisson's other keys must be in the slot of the
+// lock: of names whose braces make that fail, it has no such lock on a Cluster, and
+// neither have we.
+func (e *Engine) joining(name string, args ...string) (wire.Call, error) {
+	tag, together := slots.Tagged(name)
+	if e.kind != Lock && !together && e.wire.Cluster() {
+		return wire.Call{}, engine.Refuse("Redisson has no %s lock of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind, name)
+	}
+	c := e.call(name, args...)
+	if e.kind == Fenced {
+		c.Keys = append(c.Keys, "redisson_lock_token:"+tag)
+	}
+	return c, nil
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// channel is where releases of a name are told.
+func (e *Engine) channel(name string) string {
+	tag, _ := slots.Tagged(name)
+	if e.kind == ReadWrite {
+		return "redisson_rwlock:" + tag
+	}
+	return "redisson_lock__channel:" + tag
+}
+
+// holder is how a claim stands in the lock's hash: as Redisson's <uuid>:<thread>.
+// The claim's ID is the uuid. So whoever has the ID finds the claim, another
+// client of ours too, and no two claims are one holder, who could enter again.
+func holder(id engine.ID) string {
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:] + ":1"
+}

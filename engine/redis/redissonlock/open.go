@@ -1,0 +1,130 @@
+package redissonlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters of the same name.
+type Options struct {
+	// Kind is which of Redisson's locks the names are: ?kind=. Default [Lock].
+	Kind Kind
+
+	// Watchdog is the shortest lockWatchdogTimeout of the Java programs that share
+	// the names: ?watchdog=. It matters to readers and writers alone, whose TTL may
+	// be no longer: see the package documentation. Default 30 s, as Redisson's.
+	Watchdog time.Duration
+
+	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
+	// of locks that are held: ?allow-eviction.
+	AllowEviction bool
+}
+
+// defaultWatchdog is Redisson's lockWatchdogTimeout where nobody sets it.
+const defaultWatchdog = 30 * time.Second
+
+// Open connects to the Redis that a URL names and returns an engine on it. The
+// documentation of package leasehold/engine/redis lists the forms and
+// parameters. No error of it shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, a server that cannot be reached or is no Redis, a
+// wrong password, a server that is unfit ([Options.AllowEviction], a replica,
+// one node of a Cluster), a user who may not listen or publish.
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	// Redisson's schemes are Redis' own: redisson: redis:, redissons-cluster:
+	// rediss-cluster:, redisson+unix: redis+unix:.
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	form, isOurs := strings.CutPrefix(strings.ToLower(scheme), "redisson")
+	if !ok || !isOurs {
+		return nil, errors.New("redissonlock: the URL does not begin with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
+	}
+	return wire.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *wire.Target) (*Options, error) {
+		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction}
+		if v := t.Param("watchdog"); v != "" {
+			var err error
+			if o.Watchdog, err = time.ParseDuration(v); err != nil {
+				return nil, fmt.Errorf("watchdog=%q is no duration such as 30s", v)
+			}
+		}
+		return o, o.check()
+	}, start, "kind", "watchdog")
+}
+
+// New is an engine on the caller's own client, which the caller closes after
+// the engine. It asks the server whether it is fit. A nil o means the defaults.
+func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if err := opts.check(); err != nil {
+		return nil, wire.Named("redissonlock", err)
+	}
+	e, err := start(ctx, wire.New(client), &opts)
+	return e, wire.Named("redissonlock", err)
+}
+
+// check fills in the defaults.
+func (o *Options) check() error {
+	o.Kind = cmp.Or(o.Kind, Lock)
+	switch o.Kind {
+	case Lock, ReadWrite, Fenced:
+	default:
+		return fmt.Errorf("the kind %q is unknown: lock (the default), readwrite and fenced are known", o.Kind)
+	}
+	if o.Watchdog != 0 && o.Kind != ReadWrite {
+		return errors.New("watchdog matters to kind=readwrite only")
+	}
+	o.Watchdog = cmp.Or(o.Watchdog, defaultWatchdog)
+	if o.Watchdog < engine.MinTTL || o.Watchdog > engine.MaxTTL {
+		return fmt.Errorf("watchdog=%v is outside %v to %v", o.Watchdog, engine.MinTTL, engine.MaxTTL)
+	}
+	return nil
+}
+
+func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
+	if err := c.Check(ctx, o.AllowEviction); err != nil {
+		return nil, err
+	}
+	e := &Engine{wire: c, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
+	if e.kind == ReadWrite {
+		e.longest = o.Watchdog
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	if err := e.audible(ctx); err != nil {
+		return nil, fmt.Errorf("nobody could be told that a lock is free: %w", err)
+	}
+	return e, nil
+}
+
+// audible refuses a user who may not listen, or not publish: every wait would last
+// until somebody looks.
+func (e *Engine) audible(ctx context.Context) error {
+	channel := e.channel(nobody)
+	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Subscribe(ctx, channel); err != nil {
+		return err
+	}
+	if e.wire.Cluster() {
+		shard, heard := context.WithCancel(ctx)
+		err := e.wire.ListenShard(shard, channel, heard, func() {})
+		if heard(); errors.Is(err, engine.ErrRefused) && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	return e.wire.Publish(ctx, channel, "0")
+}

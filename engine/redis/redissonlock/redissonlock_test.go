@@ -1,0 +1,64 @@
+package redissonlock
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/internal/wire"
+)
+
+func TestMain(m *testing.M) {
+	var ignored []goleak.Option
+	for _, f := range redistest.Background {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(f))
+	}
+	goleak.VerifyTestMain(m, ignored...)
+}
+
+var (
+	connect, within, exclusive = redistest.Connect, redistest.Within, redistest.Exclusive
+	join, leave, renew, do     = redistest.Join, redistest.Leave, redistest.Renew, redistest.Do
+	watch, expect, until       = redistest.Watch, redistest.Expect, redistest.Until
+)
+
+// of is the kit of one kind of lock. The kit opens Redis' URLs.
+func of(k Kind, name string) redistest.Kit {
+	return redistest.Kit{
+		Name: name,
+		Open: func(ctx context.Context, url string) (engine.Engine, error) {
+			return Open(ctx, "redisson"+strings.TrimPrefix(url, "redis")+"?kind="+string(k))
+		},
+		Kill:    func(e engine.Engine) { e.(*Engine).wire.Close() },
+		Scripts: texts(k),
+		Stays:   "redisson_lock_token:", // Redisson's counters have no expiry: see the package documentation
+	}
+}
+
+func texts(k Kind) (all []string) {
+	s := newScripts(k)
+	for _, one := range []*wire.Script{s.join, s.leave, s.renew, s.evict, s.read} {
+		all = append(all, one.Text())
+	}
+	return all
+}
+
+var (
+	locks     = of(Lock, "redissonlock")
+	readWrite = of(ReadWrite, "redissonlock-readwrite")
+	fenced    = of(Fenced, "redissonlock-fenced")
+)
+
+func TestConformance(t *testing.T)          { locks.Conformance(t) }
+func TestConformanceReadWrite(t *testing.T) { readWrite.Conformance(t) }
+func TestConformanceFenced(t *testing.T)    { fenced.Conformance(t) }
+func TestConformanceSentinel(t *testing.T)  { locks.ConformanceSentinel(t) }
+func TestConformanceCluster(t *testing.T)   { locks.ConformanceCluster(t) }
+
+func TestForeignDataIsNotTouched(t *testing.T) {
+	locks.ForeignData(t, func(_ engine.Engine, name string) string { return name })
+}

@@ -1,0 +1,38 @@
+package redissonlock
+
+import (
+	"embed"
+	"strconv"
+	"time"
+
+	"leasehold/engine/redis/internal/wire"
+)
+
+// keep is for how long the last ticket of a name is remembered after its hold.
+const keep = 2 * time.Hour
+
+//go:embed *.lua
+var lua embed.FS
+
+type scripts struct{ join, renew, leave, evict, read *wire.Script }
+
+// newScripts are those of one kind: what all know, what is known of its layout, and
+// the step itself.
+func newScripts(k Kind) scripts {
+	layout := "lock"
+	if k == ReadWrite {
+		layout = "readwrite"
+	}
+	begin := "local KIND, KEEP = '" + string(k) + "', " + strconv.FormatInt(keep.Milliseconds(), 10) + "\n" + text("common") + text(layout)
+	of := func(step string) *wire.Script { return wire.NewScript(begin + text(layout+"_"+step)) }
+	return scripts{join: of("join"), renew: of("renew"), leave: of("leave"), evict: of("evict"), read: of("read")}
+}
+
+// text is a file that was built in.
+func text(name string) string {
+	b, err := lua.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // a misspelt name, which no test survives
+	}
+	return string(b)
+}
