@@ -49,6 +49,7 @@ func Schemes() []Scheme {
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
 		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
 		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
+		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379", redis.Open},
 	}
 }
 
