@@ -64,6 +64,7 @@ type try struct {
 
 	mu   sync.Mutex
 	over bool // given up, or left: whatever answers from now on is left there
+	kept bool // granted, or may be
 	owed int  // masters that have not answered
 }
 
@@ -109,6 +110,7 @@ func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine
 		e: e, r: r, number: e.tries.Add(1), keys: e.keys(r.Name),
 		start: boottime.Now(), heard: make(chan ballot, len(e.masters)), owed: len(e.masters),
 	}
+	e.late.add(t) // so that Leave finds it
 	call := t.joining(ttl)
 	for i, m := range e.masters {
 		e.spawn(func() { t.ask(i, m, call) })
@@ -160,7 +162,7 @@ func (t *try) ask(i int, m *master, call wire.Call) {
 	}
 	t.mu.Lock()
 	over := t.over
-	if t.owed--; t.owed == 0 && !over {
+	if t.owed--; t.owed == 0 && t.kept {
 		t.e.late.forget(t)
 	}
 	if !over {
@@ -382,8 +384,8 @@ func (t *try) pause(all *tally) time.Duration {
 func (t *try) keep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.owed > 0 {
-		t.e.late.add(t)
+	if t.kept = true; t.owed == 0 {
+		t.e.late.forget(t)
 	}
 }
 
@@ -392,6 +394,7 @@ func (t *try) keep() {
 // the way of others. A master that has not answered yet is told when it does
 // (see ask): before, it could be told before it takes the lock.
 func (t *try) giveUp(all *tally) {
+	t.e.late.forget(t)
 	t.mu.Lock()
 	t.over = true
 	for len(t.heard) > 0 {
@@ -428,7 +431,8 @@ func (t *try) leave(m *master) {
 	}})
 }
 
-// lateTries are those that were granted, or may be, before all masters answered.
+// lateTries are those that are under way, or were granted, or may have been, before
+// all masters answered.
 type lateTries struct {
 	mu sync.Mutex
 	m  map[engine.ID]*try

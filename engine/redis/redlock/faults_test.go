@@ -152,7 +152,7 @@ func TestALateSuccessIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := exclusive("a")
-	r.NoWait = true
+	r.NoWait, r.WaitTTL = true, time.Minute
 	if c := join(t, b, r); c.State != engine.Gone {
 		t.Fatalf("refused as %+v", c)
 	}
@@ -283,6 +283,7 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 	all := masters(t, 5, nil)
 	a, dead, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
 	heard := redistest.Watch(t, b)
+	leave(t, b, join(t, b, exclusive("warm"))) // it knows the masters' clocks, and comes last
 	first := join(t, a, exclusive("a"))
 	for range 3 {
 		if c := join(t, dead, exclusive("a")); c.State != engine.Waiting {
@@ -338,5 +339,53 @@ func TestBadURLs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v, want %q", url, err, want)
 		}
+	}
+}
+
+// TestOneTryOfAClaimAtATime: the core asks several times at once, as each master
+// announces a release; a try that fails must not give up what another was granted.
+func TestOneTryOfAClaimAtATime(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	at := addrs(all)
+	p := servers.ProxyTo(t, at[2])
+	at[2] = p.Addr
+	e := open(t, urlOf(easy, at...))
+	for _, r := range all[2:] {
+		do(t, r, "SET", "a", "theirs", "PX", "60000")
+	}
+	c := join(t, e, exclusive("a"))
+	if c.State != engine.Waiting {
+		t.Fatalf("void: %+v", c)
+	}
+	// The first call stands before a slow master, where the lock becomes free
+	// meanwhile; the others come while it does.
+	p.Delay(300 * time.Millisecond)
+	answers := make(chan engine.Claim, 3)
+	for range 3 {
+		go func() {
+			cs, err := e.Renew(t.Context(), []engine.Renewal{{Name: "a", ID: c.ID, Want: 5 * time.Second}})
+			if err != nil || len(cs) != 1 {
+				t.Errorf("Renew: %v %v", cs, err)
+				cs = []engine.Claim{{}}
+			}
+			answers <- cs[0]
+		}()
+	}
+	do(t, all[2], "DEL", "a")
+	held := false
+	for range 3 {
+		switch got := <-answers; {
+		case got.State == engine.Held:
+			held = true
+		case held:
+			t.Errorf("held, and then %v", got.State)
+		}
+	}
+	if !held {
+		c = renew(t, e, c, time.Second)
+	}
+	if s := leave(t, e, c); s != engine.Held {
+		t.Errorf("granted, and found %v", s)
 	}
 }

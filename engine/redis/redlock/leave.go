@@ -142,10 +142,3 @@ func (e *Engine) leaveOn(i int, m *master, cs []engine.Claim) (x left) {
 	x.answers, x.err = m.calls(e.life, true, e.scripts.leave, calls)
 	return x
 }
-
-// leaveEverywhere leaves claims of which no more is to be known.
-func (e *Engine) leaveEverywhere(cs []engine.Claim) {
-	for i, m := range e.masters {
-		e.leaveOn(i, m, cs)
-	}
-}

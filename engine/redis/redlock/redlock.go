@@ -25,6 +25,7 @@ type Engine struct {
 	claims  joined.Claims
 	waiting joined.Waiting[request]
 	late    lateTries
+	turns   turns
 
 	closed atomic.Bool
 	life   context.Context // ends when Close has left the claims
@@ -73,6 +74,10 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		// Before it is sent: a Join whose answer is lost must be left too.
 		e.claims.Add(r.ID, r.Name, r.WaitTTL)
 	}
+	if err := e.turns.take(ctx, r.ID); err != nil {
+		return engine.Claim{}, err
+	}
+	defer e.turns.end(r.ID)
 	q := request{Request: r, began: e.clock.now(boottime.Now())}
 	if known, _, ok := e.waiting.Get(r.ID); ok {
 		q.began = known.began

@@ -43,7 +43,12 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 			note(err)
 			continue
 		}
-		w, lives, ok := e.waiting.Get(r.ID)
+		// A try that is under way decides whether it waits or holds.
+		if err := e.turns.wait(ctx, r.ID); err != nil {
+			note(err)
+			continue
+		}
+		_, lives, ok := e.waiting.Get(r.ID)
 		switch {
 		case !ok:
 			held = append(held, r)
@@ -54,12 +59,15 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
 			continue
 		}
-		c, err := e.again(ctx, &w, r.Want)
-		if err != nil {
+		c, waited, err := e.again(ctx, r)
+		switch {
+		case err != nil:
 			note(err)
-			continue
+		case waited:
+			out = append(out, c)
+		default:
+			held = append(held, r) // another call has just been granted it
 		}
-		out = append(out, c)
 	}
 	if len(held) > 0 {
 		if err := e.extend(ctx, held, &out); err != nil {
@@ -69,24 +77,31 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	return out, first
 }
 
-// again is one more try of a claim that waits.
-func (e *Engine) again(ctx context.Context, w *request, want time.Duration) (engine.Claim, error) {
-	c, err := e.try(ctx, w, want)
-	if err != nil {
-		return c, err
+// again is one more try of a claim, if it still waits.
+func (e *Engine) again(ctx context.Context, r engine.Renewal) (c engine.Claim, waited bool, err error) {
+	if err := e.turns.take(ctx, r.ID); err != nil {
+		return c, false, err
+	}
+	defer e.turns.end(r.ID)
+	w, _, ok := e.waiting.Get(r.ID)
+	if !ok {
+		return c, false, nil
+	}
+	if c, err = e.try(ctx, &w, r.Want); err != nil {
+		return c, true, err
 	}
 	switch c.State {
 	case engine.Waiting:
-		e.waiting.Keep(w.ID, *w, want)
-		e.claims.Extend(w.ID, want)
+		e.waiting.Keep(r.ID, w, r.Want)
+		e.claims.Extend(r.ID, r.Want)
 	case engine.Held:
-		e.waiting.Drop(w.ID)
-		e.claims.Extend(w.ID, c.TTL)
+		e.waiting.Drop(r.ID)
+		e.claims.Extend(r.ID, c.TTL)
 	default:
-		e.waiting.Drop(w.ID)
-		e.claims.Drop(w.ID)
+		e.waiting.Drop(r.ID)
+		e.claims.Drop(r.ID)
 	}
-	return c, nil
+	return c, true, nil
 }
 
 // extension is what the masters said of one claim.
@@ -135,7 +150,6 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 		break
 	}
 	unknown := 0
-	var gone []engine.Claim
 	for i, x := range all {
 		r := rs[i]
 		c := engine.Claim{Name: r.Name, ID: r.ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
@@ -146,18 +160,11 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 		case x.gone > len(e.masters)-e.majority:
 			c.State, c.Evicted = engine.Gone, x.evicted
 			e.claims.Drop(r.ID)
-			if !x.evicted && len(x.lefts) > 0 {
-				gone = append(gone, c)
-			}
 		default:
 			unknown++
 			continue
 		}
 		*out = append(*out, c)
-	}
-	if len(gone) > 0 {
-		// What a minority still has only keeps others out.
-		e.spawn(func() { e.leaveEverywhere(gone) })
 	}
 	switch {
 	case unknown == 0:
