@@ -14,17 +14,20 @@ import (
 	"leasehold"
 	"leasehold/bench/harness"
 	"leasehold/bench/peers"
+	"leasehold/engine"
 	"leasehold/engine/redis/plainlock"
+	"leasehold/engine/redis/redlock"
 	"leasehold/internal/servers"
 )
 
 // plainEnv makes the test binary one process of TestPlainLayoutIsSharedLive:
-// who locks, the server, the folder and how often.
+// who locks, the servers, the folder and how often.
 const plainEnv = "LEASEHOLD_BENCH_PLAIN"
 
 // TestPlainLayoutIsSharedLive has two processes of leasehold and two of a peer
 // add to one number that nothing but the lock protects. Each side must wait for
-// the other and be waited for; no addition may be lost.
+// the other and be waited for; no addition may be lost. redlock shares the keys of
+// redsync on several masters in the same way.
 func TestPlainLayoutIsSharedLive(t *testing.T) {
 	if job := os.Getenv(plainEnv); job != "" {
 		if err := plainProcess(t.Context(), strings.Split(job, "|")); err != nil {
@@ -34,9 +37,16 @@ func TestPlainLayoutIsSharedLive(t *testing.T) {
 	}
 	servers.Need(t, "redis-server")
 	const rounds = 40
-	for _, peer := range []string{"redsync", "redislock"} {
-		t.Run(peer, func(t *testing.T) {
-			r := servers.Redis(t, nil)
+	for title, c := range map[string]struct {
+		peer    string
+		masters int
+	}{"redsync": {"redsync", 1}, "redislock": {"redislock", 1}, "redsync on five masters": {"redsync", 5}} {
+		t.Run(title, func(t *testing.T) {
+			peer := c.peer
+			var addrs []string
+			for range c.masters {
+				addrs = append(addrs, servers.Redis(t, nil).Addr)
+			}
 			dir := t.TempDir()
 			var cmds []*exec.Cmd
 			for i := range 4 {
@@ -45,8 +55,8 @@ func TestPlainLayoutIsSharedLive(t *testing.T) {
 					who = peer
 				}
 				cmd := exec.Command(os.Args[0], "-test.run=^TestPlainLayoutIsSharedLive$", "-test.timeout=100s")
-				cmd.Env = append(os.Environ(), plainEnv+"="+strings.Join([]string{who, r.Addr, dir, strconv.Itoa(rounds)}, "|"))
-				cmd.Stderr = os.Stderr
+				cmd.Env = append(os.Environ(), plainEnv+"="+strings.Join([]string{who, strings.Join(addrs, ","), dir, strconv.Itoa(rounds)}, "|"))
+				cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -90,12 +100,12 @@ func TestPlainLayoutIsSharedLive(t *testing.T) {
 type locking func(ctx context.Context) (unlock func() error, err error)
 
 func plainProcess(ctx context.Context, job []string) error {
-	who, addr, dir := job[0], job[1], job[2]
+	who, addrs, dir := job[0], strings.Split(job[1], ","), job[2]
 	rounds, err := strconv.Atoi(job[3])
 	if err != nil {
 		return err
 	}
-	lock, closer, err := plainLock(ctx, who, addr)
+	lock, closer, err := plainLock(ctx, who, addrs)
 	if err != nil {
 		return err
 	}
@@ -116,10 +126,17 @@ func plainProcess(ctx context.Context, job []string) error {
 	return nil
 }
 
-func plainLock(ctx context.Context, who, addr string) (locking, func(), error) {
+func plainLock(ctx context.Context, who string, addrs []string) (locking, func(), error) {
 	const name = "shared {with} others"
 	if who == "leasehold" {
-		eng, err := plainlock.Open(ctx, "redis://"+addr)
+		var eng engine.Engine
+		var err error
+		if len(addrs) == 1 {
+			eng, err = plainlock.Open(ctx, "redis://"+addrs[0])
+		} else {
+			// The masters have just been started, and have not forgotten anything.
+			eng, err = redlock.Open(ctx, "redlock://"+strings.Join(addrs, ",")+"?restart-delay=off&timeout=500ms")
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,11 +152,11 @@ func plainLock(ctx context.Context, who, addr string) (locking, func(), error) {
 			return l.Unlock, nil
 		}, func() { locks.Close() }, nil
 	}
-	peer := peers.Redsync(1)
+	peer := peers.Redsync(len(addrs))
 	if who == "redislock" {
 		peer = peers.Redislock()
 	}
-	l, err := peer.Open(ctx, harness.Endpoint{Addrs: []string{addr}})
+	l, err := peer.Open(ctx, harness.Endpoint{Addrs: addrs})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -53,6 +53,7 @@ func Schemes() []Scheme {
 			[]string{"redisson", "redissons", "redisson+unix", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
 			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open,
 		},
+		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379", redis.Open},
 	}
 }
 

@@ -5,6 +5,7 @@
 //     locks, hand-over by one message. It is the default.
 //   - plainlock shares keys with programs that use SET NX PX.
 //   - redissonlock shares the locks of Java programs that use Redisson.
+//   - redlock holds a lock on a majority of several independent servers.
 //
 // Each also has an Open of its own, and a New that takes a client of yours
 // (github.com/redis/rueidis). If you know go-redis: Addr is InitAddress with one
@@ -22,8 +23,9 @@
 //	unix:///path/to/socket[?db=n]          also redis+unix://
 //	redis-sentinel://[user:password@]host:26379,host:26379/primary[/db]
 //	redis-cluster://[user:password@]host:6379,host:6379
+//	redlock://[user:password@]host:6379,host:6379,host:6379[/db]
 //
-// rediss-sentinel:// and rediss-cluster:// use TLS, valkey:// and valkeys:// mean
+// rediss-sentinel://, rediss-cluster:// and redlocks:// use TLS, valkey:// and valkeys:// mean
 // the same as redis:// and rediss://. Special characters are written as %xx.
 //
 // With redisson in place of redis each of them is redissonlock on that server:
@@ -44,6 +46,12 @@
 //	ca=path                  the authority that signed the server's certificate
 //	cert=path, key=path      this client's certificate
 //	sentinel-user=name, sentinel-password-file=path
+//
+// and of redlock alone, which has no replicas and layout:
+//
+//	timeout=20ms             how long one master is waited for (TTL/200, 5 to 50 ms)
+//	max-ttl=1m               the longest TTL, and how long a restarted master has no vote
+//	restart-delay=off        a restarted master votes at once
 package redis
 
 import (
@@ -56,13 +64,18 @@ import (
 	"leasehold/engine/redis/plainlock"
 	"leasehold/engine/redis/redislock"
 	"leasehold/engine/redis/redissonlock"
+	"leasehold/engine/redis/redlock"
 )
 
 // Open is the engine that a URL names. No error of it shows a password. ctx
 // bounds the opening only.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	if strings.HasPrefix(strings.ToLower(rawURL), "redisson") {
+	scheme, _, _ := strings.Cut(strings.ToLower(rawURL), "://")
+	switch {
+	case strings.HasPrefix(scheme, "redisson"):
 		return redissonlock.Open(ctx, rawURL)
+	case scheme == "redlock", scheme == "redlocks":
+		return redlock.Open(ctx, rawURL)
 	}
 	_, query, _ := strings.Cut(rawURL, "?")
 	params, _ := url.ParseQuery(query) // what cannot be read the engine refuses

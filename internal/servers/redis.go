@@ -237,15 +237,27 @@ func (s *RedisServer) current() *Process {
 // Restart kills the server and starts it again at the same addresses. What it
 // had on disk is kept (see RedisOptions.Durable) unless forget is true.
 func (s *RedisServer) Restart(forget bool) error {
-	if err := s.Kill(); err != nil {
-		return err
-	}
-	if forget {
+	return s.RestartWith(func(dir string) error {
+		if !forget {
+			return nil
+		}
 		for _, f := range []string{"dump.rdb", "appendonlydir", "appendonly.aof"} {
-			if err := os.RemoveAll(filepath.Join(s.Dir, f)); err != nil {
+			if err := os.RemoveAll(filepath.Join(dir, f)); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+// RestartWith is Restart with something done to the server's folder while it is
+// down.
+func (s *RedisServer) RestartWith(down func(dir string) error) error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if err := down(s.Dir); err != nil {
+		return err
 	}
 	return s.start()
 }

@@ -174,9 +174,9 @@ func Eventually(t testing.TB, f func(context.Context) (engine.Claim, error)) (c 
 	return c, err
 }
 
-// unlabelled runs f without the labels by which the suite knows the goroutines
+// Unlabelled runs f without the labels by which the suite knows the goroutines
 // of an engine: a proxy is none.
-func unlabelled[T any](f func() T) T {
+func Unlabelled[T any](f func() T) T {
 	done := make(chan T)
 	go func() {
 		pprof.SetGoroutineLabels(context.Background())
@@ -185,8 +185,8 @@ func unlabelled[T any](f func() T) T {
 	return <-done
 }
 
-// lasting counts keys that do not go by themselves within a day.
-func (k Kit) lasting(t testing.TB, r *servers.RedisServer) (n int) {
+// Lasting counts keys that do not go by themselves within a day.
+func (k Kit) Lasting(t testing.TB, r *servers.RedisServer) (n int) {
 	t.Helper()
 	v, err := r.Do("KEYS", "*")
 	if err != nil {
@@ -238,8 +238,8 @@ func (k Kit) teach(t testing.TB, r *servers.RedisServer) {
 	}
 }
 
-// harness is what all three deployments have.
-func (k Kit) harness(suffix string) enginetest.Harness {
+// Harness is what all deployments have.
+func (k Kit) Harness(suffix string) enginetest.Harness {
 	return enginetest.Harness{
 		Name: k.Name + suffix, Committed: "../../../docs/guarantees", Polls: k.Polls,
 		Kill: func(_ testing.TB, e engine.Engine) { k.Kill(e) },
@@ -252,10 +252,10 @@ func (k Kit) Conformance(t *testing.T) {
 	r := servers.Redis(t, &servers.RedisOptions{Durable: true})
 	var mu sync.Mutex
 	proxies := map[engine.Engine]*servers.Proxy{}
-	h := k.harness("")
+	h := k.Harness("")
 	h.New = func(t testing.TB) engine.Engine {
 		k.teach(t, r)
-		p := unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })
+		p := Unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })
 		e := k.Opened(t, "redis://"+p.Addr)
 		mu.Lock()
 		defer mu.Unlock()
@@ -274,7 +274,7 @@ func (k Kit) Conformance(t *testing.T) {
 		defer mu.Unlock()
 		proxies[e].LoseReply("EVALSHA", "EVAL")
 	}
-	h.CountKeys = func(t testing.TB) int { return k.lasting(t, r) }
+	h.CountKeys = func(t testing.TB) int { return k.Lasting(t, r) }
 	enginetest.Run(t, h)
 }
 
@@ -289,10 +289,10 @@ func (k Kit) ConformanceSentinel(t *testing.T) {
 		}
 		return p
 	}
-	h := k.harness("-sentinel")
+	h := k.Harness("-sentinel")
 	h.New = func(t testing.TB) engine.Engine { return k.Opened(t, SentinelURL(s)) }
 	h.Forget = func(t testing.TB) { Do(t, primary(t), "FLUSHALL") }
-	h.CountKeys = func(t testing.TB) int { return k.lasting(t, primary(t)) }
+	h.CountKeys = func(t testing.TB) int { return k.Lasting(t, primary(t)) }
 	enginetest.Run(t, h)
 }
 
@@ -300,7 +300,7 @@ func (k Kit) ConformanceSentinel(t *testing.T) {
 func (k Kit) ConformanceCluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
-	h := k.harness("-cluster")
+	h := k.Harness("-cluster")
 	h.New = func(t testing.TB) engine.Engine { return k.Opened(t, ClusterURL(c)) }
 	h.Forget = func(t testing.TB) {
 		for _, n := range c.Nodes[:3] {
@@ -309,7 +309,7 @@ func (k Kit) ConformanceCluster(t *testing.T) {
 	}
 	h.CountKeys = func(t testing.TB) (n int) {
 		for _, node := range c.Nodes[:3] {
-			n += k.lasting(t, node)
+			n += k.Lasting(t, node)
 		}
 		return n
 	}

@@ -1,0 +1,49 @@
+// Package redlock keeps locks on several Redis servers that know nothing of each
+// other: whoever has a lock on a majority of them holds it. It is the published
+// Redlock algorithm (redis.io/docs/latest/develop/clients/patterns/distributed-locks)
+// with every part of it, on the keys that redsync uses, so programs with redsync
+// v4 on the same masters and leasehold exclude each other.
+//
+//	all masters at once, each for a small time-out:   take the lock if it is free
+//	a majority has it, and TTL - elapsed - drift > 0: held, with a ticket
+//	else: leave everywhere, and try again later, by chance or when told
+//
+// It promises that two do not hold at a time while fewer than a majority of the
+// masters forget, or have their clocks stepped, within one TTL; that it goes on
+// while a minority is down, slow or cut off; that a master which was restarted has
+// no vote until what it may have forgotten has expired, without anybody's having
+// to delay its start; and that tickets rise from holder to holder over all
+// majorities, so that a resource can refuse who was paused.
+//
+// It cannot promise order (who tries at a good moment has it; a release is
+// announced to one of those who wait, and they look again after a second at the
+// latest), shared or counted locks, or anything where a majority shares its fate:
+// five servers on one machine, or with one clock that is set wrongly. Who waits is
+// not seen, and who is evicted hears of it when it renews.
+//
+// # Restarts
+//
+// A master that started less than MaxTTL ago has no vote. The exception is a master
+// with appendonly yes and appendfsync always that a client of the same locks looked
+// at before its restart as well, and that came up with what it had then: it has
+// forgotten nothing. Who turns that off and on again between restarts deceives it.
+// All clients must agree on MaxTTL, and programs with redsync must not ask for
+// longer expiries. They keep to no delay themselves: what redsync grants after a
+// restart nobody protects.
+//
+// # Keys
+//
+// The lock of a name is the key prefix+name, as with package plainlock. The two
+// keys beside it begin with leasehold:redlock: and go by themselves, some two hours
+// after the last hold; leasehold:redlock:run, one a master, stays. Holds of other
+// programs have no ticket, and raise none. RedissonRedLock keeps hashes and does
+// not share these locks.
+//
+// # The least a user needs
+//
+//	~* &leasehold:redlock:* +eval +evalsha +time +get +mget +set +del +pttl +pexpire +zadd
+//	+zcard +zrem +zpopmin +hmget +hset +scan +publish +subscribe +info +config|get
+//	+ping +hello +auth +select
+//
+// (+config|get may be left out, then no master is known to sync every write.)
+package redlock

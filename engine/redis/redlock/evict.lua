@@ -1,0 +1,29 @@
+-- Ends the hold with a given ticket: by a mark that nothing extends, or at once.
+-- Another program's hold has no ticket. It ends by its expiry; where it has
+-- none, because its program died before it set one, it is removed, at once only.
+--
+--   KEYS[1]  the lock            ARGV[1]  the ticket in decimal (0: none)
+--   KEYS[2]  what is beside it   ARGV[2]  1: at once
+--   KEYS[3]  who waits           ARGV[3]  the name
+--
+-- Returns 1, or 0 if no such claim holds here, or 2 if another program's hold is
+-- not to be ended so.
+
+local value = redis.call('GET', KEYS[1])
+local b = unpacked(redis.call('GET', KEYS[2]))
+if not value then return 0 end
+if value ~= b.id then
+	if ARGV[1] ~= '0' then return 0 end
+	if ARGV[2] ~= '1' or redis.call('PTTL', KEYS[1]) ~= -1 then return 2 end
+	redis.call('DEL', KEYS[1])
+	wake(ARGV[3])
+	return 1
+end
+if b.stamp == 0 or string.format('%.0f', b.stamp) ~= ARGV[1] then return 0 end
+b.evicted = value
+put(KEYS[2], b)
+if ARGV[2] == '1' then
+	redis.call('DEL', KEYS[1])
+	wake(ARGV[3])
+end
+return 1

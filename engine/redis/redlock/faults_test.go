@@ -1,0 +1,391 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/servers"
+)
+
+var until = redistest.Until
+
+func (e *Engine) joins(r engine.Request) func(context.Context) (engine.Claim, error) {
+	return func(ctx context.Context) (engine.Claim, error) { return e.Join(ctx, r) }
+}
+
+// asOf asks a master for its vote in the belief that it is still a given run.
+func (m *master) asOf(t *testing.T, e *Engine, looked *run) error {
+	t.Helper()
+	r := &request{Request: exclusive("a")}
+	call := (&try{e: e, r: r, keys: e.keys("a")}).joining(time.Second)
+	call.Args[0] = looked.id
+	answers, err := m.calls(t.Context(), true, e.scripts.join, []wire.Call{call})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers[0].Error()
+}
+
+// valueOf is what a lock's key has on one master.
+func valueOf(t *testing.T, r *servers.RedisServer, name string) any {
+	t.Helper()
+	return do(t, r, "GET", name)
+}
+
+func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	a, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	first := join(t, a, exclusive("a"))
+	for _, r := range all[:2] {
+		if err := r.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := open(t, urlOf(easy, addrs(all)...)) // opens without them too
+	second := join(t, b, exclusive("a"))
+	if second.State != engine.Waiting || join(t, late, exclusive("a")).State != engine.Waiting {
+		t.Fatalf("with two of five down: %+v", second)
+	}
+	if c := renew(t, a, first, 20*time.Second); c.State != engine.Held || c.Ticket != first.Ticket {
+		t.Errorf("renewed as %+v", c)
+	}
+	if l, err := b.Line(within(t), "a"); err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != first.Ticket {
+		t.Errorf("the line is %+v %v", l, err)
+	}
+	if s := leave(t, a, first); s != engine.Held {
+		t.Errorf("left as %v", s)
+	}
+	second = redistest.Renew(t, b, second, time.Second)
+	if second.State != engine.Held || second.Ticket <= first.Ticket {
+		t.Errorf("the next is %+v after %d", second, first.Ticket)
+	}
+
+	// One more, and nothing is known.
+	if err := all[2].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Join(within(t), exclusive("b"))
+	if err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "3 are needed") {
+		t.Errorf("with a majority down: Join: %v", err)
+	}
+	if cs, err := b.Renew(within(t), []engine.Renewal{{Name: "a", ID: second.ID, Want: time.Second}}); err == nil || len(cs) > 0 {
+		t.Errorf("with a majority down: Renew: %v %v", cs, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := Open(ctx, urlOf(easy, addrs(all)...)); err == nil || !strings.Contains(err.Error(), "3 are needed") {
+		t.Errorf("with a majority down: Open: %v", err)
+	}
+}
+
+// TestASlowMasterDoesNotSlowTheRest: if a single call waited for it, that would
+// take longer than all of them may.
+func TestASlowMasterDoesNotSlowTheRest(t *testing.T) {
+	const rounds = 200
+	for name, slow := range map[string]func(t *testing.T, r *servers.RedisServer, p *servers.Proxy) (end func()){
+		"stopped": func(t *testing.T, r *servers.RedisServer, _ *servers.Proxy) func() {
+			if err := r.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			return func() { r.Cont() }
+		},
+		"far away": func(_ *testing.T, _ *servers.RedisServer, p *servers.Proxy) func() {
+			p.Delay(3 * time.Second)
+			return func() { p.Delay(0) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := masters(t, 5, nil)
+			at := addrs(all)
+			p := servers.ProxyTo(t, at[4])
+			at[4] = p.Addr
+			e := open(t, urlOf("timeout=10s&restart-delay=off", at...))
+			leave(t, e, join(t, e, exclusive("warm")))
+			end := slow(t, all[4], p)
+			defer end()
+			ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+			defer cancel()
+			for range rounds {
+				c, err := e.Join(ctx, exclusive("a"))
+				if err != nil || c.State != engine.Held {
+					t.Fatalf("Join: %+v %v", c, err)
+				}
+				if cs, err := e.Leave(ctx, []engine.Claim{c}); err != nil || cs[0].State != engine.Held {
+					t.Fatalf("Leave: %+v %v", cs, err)
+				}
+			}
+			m := e.masters[4]
+			m.mu.Lock()
+			owes := m.owes
+			m.mu.Unlock()
+			if owes == 0 {
+				t.Fatal("void: the slow one owes no answer")
+			}
+			end()
+			// What it takes late was given up long ago.
+			until(t, "the slow one keeps the lock", func() bool {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return m.owes == 0 && valueOf(t, all[4], "a") == nil
+			})
+		})
+	}
+}
+
+// TestALateSuccessIsLeft: a master takes the lock for a try that has ended.
+func TestALateSuccessIsLeft(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	a, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	join(t, a, exclusive("a"))
+	do(t, all[2], "DEL", "a")
+	if err := all[2].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	r := exclusive("a")
+	r.NoWait, r.WaitTTL = true, time.Minute
+	if c := join(t, b, r); c.State != engine.Gone {
+		t.Fatalf("refused as %+v", c)
+	}
+	m := b.masters[2]
+	m.mu.Lock()
+	owes := m.owes
+	m.mu.Unlock()
+	if owes == 0 {
+		t.Fatal("void: the stopped one owes no answer")
+	}
+	all[2].Cont()
+	until(t, "it is kept", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.owes == 0 && valueOf(t, all[2], "a") == nil
+	})
+	if n := do(t, all[2], "EXISTS", side+"b:a"); n != int64(1) {
+		t.Error("void: it never took the lock")
+	}
+}
+
+// TestAnEarlierTryDoesNotLeaveALaterOne: what one try gives up late, another has
+// been granted meanwhile.
+func TestAnEarlierTryDoesNotLeaveALaterOne(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	r := exclusive("a")
+	first := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
+	c := join(t, e, r)
+	for _, m := range e.masters {
+		first.leave(m)
+	}
+	if got := renew(t, e, c, time.Second); got.State != engine.Held {
+		t.Errorf("an earlier try's Leave made it %v", got.State)
+	}
+	second := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
+	for _, m := range e.masters {
+		second.leave(m)
+	}
+	if got := renew(t, e, c, time.Second); got.State != engine.Gone {
+		t.Errorf("void: its own Leave left it %v", got.State)
+	}
+}
+
+// TestAClientThatIsCutOffBlocksForOneTTL: it never hears that it was granted.
+func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	var at []string
+	var proxies []*servers.Proxy
+	for _, r := range all {
+		p := servers.ProxyTo(t, r.Addr)
+		proxies, at = append(proxies, p), append(at, p.Addr)
+	}
+	teach(t, all)
+	a, b := open(t, urlOf("timeout=500ms&restart-delay=off", at...)), open(t, urlOf(easy, addrs(all)...))
+	leave(t, a, join(t, a, exclusive("warm")))
+	for _, p := range proxies {
+		p.DropReplies(true) // whatever goes through from now on is not answered
+	}
+	r := exclusive("a")
+	r.WaitTTL = 2 * time.Second
+	gone, cut := context.WithCancel(t.Context())
+	go a.Join(gone, r)
+	taken := func() (n int) {
+		for _, r := range all {
+			if valueOf(t, r, "a") != nil {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "void: no majority took it", func() bool { return taken() >= 3 })
+	a.close() // it dies
+	cut()
+	for _, r := range all {
+		if ttl := do(t, r, "PTTL", "a").(int64); ttl > 2000 {
+			t.Errorf("the key stands for %d ms", ttl)
+		}
+	}
+	c := join(t, b, exclusive("a"))
+	for c.State == engine.Waiting {
+		time.Sleep(c.Look)
+		c = renew(t, b, c, 3*time.Second)
+	}
+	if c.State != engine.Held {
+		t.Errorf("the next is %+v", c)
+	}
+}
+
+// TestTicketsRiseOverOtherMajorities: the masters that granted last are not those
+// that grant now.
+func TestTicketsRiseOverOtherMajorities(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	leave(t, e, join(t, e, exclusive("a")))
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	for name, n := range map[string]int{"one": 1, "two": 2, "three": 3, "all": 5} {
+		for _, r := range all[:n] {
+			do(t, r, "SET", side+"b:"+name, strconv.FormatUint(ahead, 10)+" 0 0 0 x - ", "PX", "60000")
+		}
+		c := join(t, e, exclusive(name))
+		if c.State != engine.Held {
+			t.Fatalf("%s: %+v", name, c)
+		}
+		if n >= 3 && c.Ticket <= ahead {
+			t.Errorf("%s: ticket %d after %d", name, c.Ticket, ahead)
+		}
+		kept := 0
+		for _, r := range all {
+			text, _, _ := strings.Cut(do(t, r, "GET", side+"b:"+name).(string), " ")
+			if counter, _ := strconv.ParseUint(text, 10, 64); counter >= c.Ticket {
+				kept++
+			}
+		}
+		if kept < 3 {
+			t.Errorf("%s: %d masters know of ticket %d", name, kept, c.Ticket)
+		}
+	}
+}
+
+// TestAReleaseIsAnnounced: to one of those who wait, and to the next if that one
+// is gone.
+func TestAReleaseIsAnnounced(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	a, dead, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	heard := redistest.Watch(t, b)
+	leave(t, b, join(t, b, exclusive("warm"))) // it knows the masters' clocks, and comes last
+	first := join(t, a, exclusive("a"))
+	for range 3 {
+		if c := join(t, dead, exclusive("a")); c.State != engine.Waiting {
+			t.Fatalf("%+v", c)
+		}
+	}
+	second := join(t, b, exclusive("a"))
+	if second.State != engine.Waiting || second.Look < leastFloor {
+		t.Fatalf("waits as %+v", second)
+	}
+	dead.close()
+	leave(t, a, first)
+	redistest.Expect(t, heard, func(c engine.Claim) bool {
+		return c.ID == second.ID && c.Name == "a" && c.State == engine.Waiting
+	})
+	if c := renew(t, b, second, time.Second); c.State != engine.Held || c.Ticket <= first.Ticket {
+		t.Errorf("told, and renewed as %+v", c)
+	}
+}
+
+// TestOneServerHasOneVote: two addresses of it are not two masters.
+func TestOneServerHasOneVote(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 2, nil)
+	p := servers.ProxyTo(t, all[0].Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	e, err := Open(ctx, urlOf("", all[0].Addr, p.Addr, all[1].Addr))
+	if err == nil {
+		e.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "same server") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+func TestBadURLs(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://h":                            "not a URL of masters",
+		"redlock://user:hunter2@h1,h2":         "outside 3 to 15",
+		"redlock://user:hunter2@h1,h2,h1":      "named twice",
+		"redlock://user:hunter2@h1,h2,h3:port": "host:port",
+		"redlock://h1,h2,h3?timeout=1h":        "time-out",
+		"redlock://h1,h2,h3?timeout=x":         "no time",
+		"redlock://h1,h2,h3?max-ttl=10ms":      "longest TTL",
+		"redlock://h1,h2,h3?restart-delay=1s":  "neither on nor off",
+		"redlock://h1,h2,h3?replicas=1":        "unknown parameter",
+		"redlock://h1,h2,h3?prefix={x}":        "brace",
+		"redlocks://h1,h2,h3?ca=/absent":       "certificate authority",
+	} {
+		_, err := Open(within(t), url)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v, want %q", url, err, want)
+		}
+	}
+}
+
+// TestOneTryOfAClaimAtATime: the core asks several times at once, as each master
+// announces a release; a try that fails must not give up what another was granted.
+func TestOneTryOfAClaimAtATime(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	at := addrs(all)
+	p := servers.ProxyTo(t, at[2])
+	at[2] = p.Addr
+	e := open(t, urlOf(easy, at...))
+	for _, r := range all[2:] {
+		do(t, r, "SET", "a", "theirs", "PX", "60000")
+	}
+	c := join(t, e, exclusive("a"))
+	if c.State != engine.Waiting {
+		t.Fatalf("void: %+v", c)
+	}
+	// The first call stands before a slow master, where the lock becomes free
+	// meanwhile; the others come while it does.
+	p.Delay(300 * time.Millisecond)
+	answers := make(chan engine.Claim, 3)
+	for range 3 {
+		go func() {
+			cs, err := e.Renew(t.Context(), []engine.Renewal{{Name: "a", ID: c.ID, Want: 5 * time.Second}})
+			if err != nil || len(cs) != 1 {
+				t.Errorf("Renew: %v %v", cs, err)
+				cs = []engine.Claim{{}}
+			}
+			answers <- cs[0]
+		}()
+	}
+	do(t, all[2], "DEL", "a")
+	held := false
+	for range 3 {
+		switch got := <-answers; {
+		case got.State == engine.Held:
+			held = true
+		case held:
+			t.Errorf("held, and then %v", got.State)
+		}
+	}
+	if !held {
+		c = renew(t, e, c, time.Second)
+	}
+	if s := leave(t, e, c); s != engine.Held {
+		t.Errorf("granted, and found %v", s)
+	}
+}

@@ -1,0 +1,250 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// inspectTimeout is how long a majority may take to answer a question about which
+// nobody is in a hurry.
+const inspectTimeout = time.Second
+
+// inspected is what one master answered to such a question.
+type inspected struct {
+	ballot
+	answer wire.Answer
+}
+
+// inspect asks all masters, and hands answers on until enough returns true. It
+// fails unless a majority answered.
+func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enough func(inspected) bool) error {
+	heard := make(chan inspected, len(e.masters))
+	for i, m := range e.masters {
+		e.spawn(func() {
+			x := inspected{ballot: ballot{master: i}}
+			var answers []wire.Answer
+			if answers, x.err = m.calls(e.life, false, s, []wire.Call{c}); x.err == nil {
+				x.answer = answers[0]
+				x.err = wire.Explain(x.answer.Error(), c.Keys[0])
+			}
+			heard <- x
+		})
+	}
+	timer := time.NewTimer(max(inspectTimeout, e.opts.Timeout))
+	defer timer.Stop()
+	var ballots []ballot
+	for len(ballots) < len(e.masters) {
+		select {
+		case x := <-heard:
+			ballots = append(ballots, x.ballot)
+			if enough(x) {
+				return nil
+			}
+			continue
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.life.Done():
+			return engine.ErrClosed
+		case <-timer.C:
+		}
+		break
+	}
+	return e.unavailable(ballots)
+}
+
+// Evict implements [engine.Engine]. Only holds that came through leasehold have
+// a ticket; those of other programs end by their expiry. One that has no expiry
+// would never end: with ticket 0 and now it is removed. The holder hears of it
+// when it renews.
+func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	at := "0"
+	if now {
+		at = "1"
+	}
+	done, none, foreign := 0, 0, false
+	err := e.inspect(ctx, e.scripts.evict, wire.Call{Keys: e.keys(name), Args: []string{decimal(ticket), at, name}}, func(x inspected) bool {
+		n, err := x.answer.AsInt64()
+		switch {
+		case x.err != nil || err != nil:
+		case n == 1:
+			done++
+		case x.answer.Unsure == nil: // else perhaps the first attempt ended it
+			none++
+			foreign = foreign || n == 2
+		}
+		return done >= e.majority || none > len(e.masters)-e.majority
+	})
+	switch {
+	case err != nil:
+		return err
+	case done >= e.majority:
+		return nil
+	case foreign:
+		return fmt.Errorf("another program holds it: only a key without expiry can be removed, and only at once: %w", engine.ErrNoClaim)
+	}
+	return engine.ErrNoClaim
+}
+
+// holder is what masters say of one value of a lock.
+type holder struct {
+	masters int
+	claim   engine.Claim
+}
+
+// Line implements [engine.Engine]: who has a majority of the masters holds.
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	l := engine.Line{Name: name}
+	if err := engine.CheckName(name); err != nil {
+		return engine.Line{}, err
+	}
+	if e.closed.Load() {
+		return engine.Line{}, engine.ErrClosed
+	}
+	holders := map[string]*holder{}
+	answered := 0
+	err := e.inspect(ctx, e.scripts.read, wire.Call{Keys: e.keys(name)}, func(x inspected) bool {
+		if x.err != nil {
+			return false
+		}
+		value, c, err := e.holding(name, x.answer)
+		if err != nil {
+			return false
+		}
+		if answered++; value != "" {
+			h := holders[value]
+			if h == nil {
+				h = &holder{claim: c}
+				holders[value] = h
+			}
+			h.masters++
+			if c.Ticket > h.claim.Ticket {
+				h.claim.Ticket, h.claim.Owner = c.Ticket, c.Owner
+			}
+			h.claim.Evicted = h.claim.Evicted || c.Evicted
+			if h.masters >= e.majority {
+				l.Limit, l.Claims = engine.Max, []engine.Claim{h.claim}
+				return true
+			}
+		}
+		rest := len(e.masters) - answered
+		for _, h := range holders {
+			if h.masters+rest >= e.majority {
+				return false
+			}
+		}
+		return answered >= e.majority && rest < e.majority
+	})
+	return l, err
+}
+
+// holding reads what read.lua answers: the value of the lock and who it is; "" if
+// it is free.
+func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Claim, err error) {
+	list, err := a.ToArray()
+	if err != nil || len(list) == 0 {
+		return "", c, err
+	}
+	if len(list) != 5 {
+		return "", c, fmt.Errorf("not an answer of ours: %d values", len(list))
+	}
+	value, err1 := list[0].ToString()
+	left, err2 := list[1].AsInt64()
+	ticket, err3 := list[2].AsUint64()
+	owner, err4 := list[3].ToString()
+	evicted, err5 := list[4].AsInt64()
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return "", c, fmt.Errorf("not an answer of ours: %w", err)
+	}
+	c = engine.Claim{
+		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
+		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
+	}
+	if ticket == 0 {
+		c.Owner = engine.Owner{Label: "another program on this key"}
+	}
+	if left < 0 {
+		c.TTL = 0 // it has no expiry
+	}
+	return value, c, nil
+}
+
+// Lines implements [engine.Engine]. It finds the names that leasehold has used
+// within the last hours: whether any other string is somebody's lock cannot be
+// told. It walks a majority of the masters: every lock that is held is on one of
+// them.
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		if e.closed.Load() {
+			yield(engine.Line{}, engine.ErrClosed)
+			return
+		}
+		seen := map[string]bool{}
+		walked := 0
+		var failed []ballot
+		for i, m := range e.masters {
+			if walked == e.majority {
+				return
+			}
+			on, err := e.walk(ctx, m, prefix, seen, yield)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				failed = append(failed, ballot{master: i, err: err})
+			case err != nil:
+				yield(engine.Line{}, err)
+				return
+			case !on:
+				return
+			default:
+				walked++
+			}
+		}
+		if walked < e.majority {
+			yield(engine.Line{}, e.unavailable(failed))
+		}
+	}
+}
+
+// walk yields the lines of names that one master knows and were not seen yet.
+func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[string]bool, yield func(engine.Line, error) bool) (on bool, err error) {
+	c, err := m.enter(false)
+	if err != nil {
+		return false, err
+	}
+	m.leave(nil) // it is asked for as long as it takes, and owes nothing
+	begins := side + "b:" + e.opts.Prefix
+	for keys, err := range c.Keys(ctx, wire.Literal(begins)+"*", "") {
+		if err != nil {
+			return false, err
+		}
+		for _, key := range keys {
+			name, ok := strings.CutPrefix(key, begins)
+			if !ok || seen[name] || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
+				continue
+			}
+			seen[name] = true
+			l, err := e.Line(ctx, name)
+			switch {
+			case errors.Is(err, wire.ErrForeign):
+				continue
+			case err != nil:
+				return false, err
+			case len(l.Claims) > 0 && !yield(l, nil):
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,144 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// leaveTimeout is how long a majority may take to say how a claim was found. The
+// rest is told in any case.
+const leaveTimeout = time.Second
+
+// Leave implements [engine.Engine]. Every master is told; how a claim was found
+// is what a majority says.
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	return e.leave(ctx, cs)
+}
+
+// departure is what the masters said of one claim that was left.
+type departure struct {
+	held, gone int
+	evicted    bool
+}
+
+// left is what one master said of all of them.
+type left struct {
+	ballot
+	answers []wire.Answer
+}
+
+// leave is Leave, also of a closed engine.
+func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if len(cs) > engine.MaxBatch {
+		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
+	}
+	var bad error
+	asked := make([]engine.Claim, 0, len(cs))
+	for _, c := range cs {
+		if err := engine.CheckName(c.Name); err != nil {
+			bad = err
+			continue
+		}
+		asked = append(asked, c)
+		e.late.leave(c.ID) // first: what answers from now on sees that it is too late
+	}
+	out := make([]engine.Claim, 0, len(asked))
+	if len(asked) == 0 {
+		return out, bad
+	}
+	heard := make(chan left, len(e.masters))
+	for i, m := range e.masters {
+		e.spawn(func() { heard <- e.leaveOn(i, m, asked) })
+	}
+	all := make([]departure, len(asked))
+	var ballots []ballot
+	timer := time.NewTimer(max(leaveTimeout, e.opts.Timeout) + time.Duration(len(asked))*perLease)
+	defer timer.Stop()
+	for open := len(asked); open > 0 && len(ballots) < len(e.masters); {
+		select {
+		case x := <-heard:
+			ballots = append(ballots, x.ballot)
+			open = 0
+			for i := range all {
+				if x.err == nil {
+					all[i].add(x.answers[i])
+				}
+				if !e.departed(&all[i]) {
+					open++
+				}
+			}
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-e.life.Done():
+		}
+		break
+	}
+	unknown := 0
+	for i, d := range all {
+		c := engine.Claim{Name: asked[i].Name, ID: asked[i].ID, Units: engine.Max, Limit: engine.Max, State: engine.Gone}
+		// A claim that waits may have become held by a Renew whose answer was
+		// lost, so the masters are asked first.
+		_, lives, _ := e.waiting.Get(c.ID)
+		switch {
+		case d.held >= e.majority:
+			c.State = engine.Held
+		case d.gone <= len(e.masters)-e.majority:
+			unknown++
+			continue
+		case lives:
+			c.State = engine.Waiting
+		default:
+			c.Evicted = d.evicted
+		}
+		e.waiting.Drop(c.ID)
+		e.claims.Drop(c.ID)
+		out = append(out, c)
+	}
+	switch {
+	case unknown == 0:
+		return out, bad
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	}
+	return out, e.unavailable(ballots)
+}
+
+// departed: it is known how the claim was found.
+func (e *Engine) departed(d *departure) bool {
+	return d.held >= e.majority || d.gone > len(e.masters)-e.majority
+}
+
+func (d *departure) add(a wire.Answer) {
+	v, err := a.AsIntSlice()
+	switch {
+	case errors.Is(wire.Explain(err, ""), wire.ErrForeign):
+		d.gone++
+	case err != nil || len(v) != 2:
+	case engine.State(v[0]) == engine.Held:
+		d.held++
+	case a.Unsure != nil:
+		// It is gone, but perhaps by the first attempt.
+	default:
+		d.gone++
+		d.evicted = d.evicted || v[1] == 1
+	}
+}
+
+// leaveOn tells one master that claims are left.
+func (e *Engine) leaveOn(i int, m *master, cs []engine.Claim) (x left) {
+	x.master = i
+	calls := make([]wire.Call, len(cs))
+	for j, c := range cs {
+		calls[j] = wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret(), "", e.channel, c.Name}}
+	}
+	x.answers, x.err = m.calls(e.life, true, e.scripts.leave, calls)
+	return x
+}

@@ -1,0 +1,26 @@
+-- Gives the lock up on this master: compare and delete.
+--
+--   KEYS[1]  the lock            ARGV[1]  the claim's ID
+--   KEYS[2]  what is beside it   ARGV[2]  for good (nothing), or what this try made
+--   KEYS[3]  who waits           ARGV[3]  the channel that it waits on, or nothing
+--                                ARGV[4]  the name
+--
+-- Returns how it was found: held (2), or gone (3) and 1 if it was evicted. A try
+-- that failed gives up nothing that a later one of the same claim relies on, and
+-- tells nobody: those who wait are about to try as well, at different times.
+
+local both = redis.call('MGET', KEYS[1], KEYS[2])
+local id = ARGV[1]
+if both[1] ~= id then
+	if ARGV[3] ~= '' then redis.call('ZREM', KEYS[3], id .. ARGV[3]) end
+	return {3, 0}
+end
+local b = unpacked(both[2])
+if ARGV[2] ~= '' then
+	if b.id == id and b.try <= tonumber(ARGV[2]) then redis.call('DEL', KEYS[1]) end
+	return {2, 0}
+end
+redis.call('DEL', KEYS[1])
+wake(ARGV[4])
+if b.evicted == id then return {3, 1} end
+return {2, 0}

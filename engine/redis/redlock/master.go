@@ -1,0 +1,157 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/boottime"
+)
+
+// master is one of the independent servers. What it owes is bounded: one that
+// does not answer in time is asked nothing more until it does, except to give up
+// what it may have granted.
+type master struct {
+	name     string        // host:port, for people
+	patience time.Duration // how long it may owe an answer before it is let alone
+	opened   chan struct{} // closed when client is there
+	looking  sync.Mutex    // held while a run is being looked at
+
+	mu     sync.Mutex
+	client *wire.Client // nil: it was not reached yet
+	why    error        // why it is let alone
+	rests  time.Duration
+	owes   int           // calls that it has not answered
+	heard  time.Duration // when it answered last, or began to owe
+	run    *run          // as it was looked at last; nil: not yet
+}
+
+// Bounds of what a master may owe, and for how long it is let alone after its
+// connection failed.
+const (
+	mostOwed   = 4096
+	mostMusts  = 2 * mostOwed
+	pauseAfter = 50 * time.Millisecond
+)
+
+func newMaster(name string, patience time.Duration) *master {
+	return &master{name: name, patience: patience, opened: make(chan struct{}), why: errors.New("it was not reached yet")}
+}
+
+// use gives it its client.
+func (m *master) use(c *wire.Client) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.client, m.why = c, nil
+	close(m.opened)
+}
+
+// unreached says why it has no client yet.
+func (m *master) unreached(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.why = err
+}
+
+// enter begins a call, unless the master is let alone. must: the call gives up
+// what may stand there.
+func (m *master) enter(must bool) (*wire.Client, error) {
+	now := boottime.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.client == nil || now < m.rests:
+		return nil, m.why
+	case m.owes > 0 && now-m.heard > m.patience && !must, m.owes >= mostOwed && !must, m.owes >= mostMusts:
+		return nil, fmt.Errorf("no answer for %v", (now - m.heard).Round(time.Millisecond))
+	}
+	if m.owes == 0 {
+		m.heard = now
+	}
+	m.owes++
+	return m.client, nil
+}
+
+// leave ends a call.
+func (m *master) leave(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owes--
+	m.heard = boottime.Now()
+	var failed *net.OpError
+	if errors.As(err, &failed) {
+		// Each further call would dial, and a Redis that is down is not back in
+		// an instant.
+		m.rests, m.why = m.heard+pauseAfter, err
+	}
+}
+
+// calls makes calls that need no vote. must: they give up what may stand there.
+func (m *master) calls(ctx context.Context, must bool, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
+	client, err := m.enter(must)
+	if err != nil {
+		return nil, err
+	}
+	answers := client.CallMany(ctx, s, calls)
+	m.leave(answers[len(answers)-1].NonRedisError())
+	return answers, nil
+}
+
+// vote makes calls that count only from a master that has a vote. The first
+// argument of each is left for that.
+func (m *master) vote(ctx context.Context, e *Engine, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
+	client, err := m.enter(false)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := m.voted(ctx, e, client, s, calls)
+	failed := err
+	if err == nil {
+		failed = answers[len(answers)-1].NonRedisError()
+	}
+	m.leave(failed)
+	return answers, err
+}
+
+func (m *master) voted(ctx context.Context, e *Engine, client *wire.Client, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
+	for range 2 {
+		r, err := m.standing(ctx, e, client)
+		if err != nil {
+			return nil, err
+		}
+		for i := range calls {
+			calls[i].Args[0] = r.id
+		}
+		answers := client.CallMany(ctx, s, calls)
+		if !anyRestarted(answers) {
+			return answers, nil
+		}
+		m.lookAgain(r)
+	}
+	return nil, errors.New("it is being restarted again and again")
+}
+
+// anyRestarted: a script found itself on another run than it was sent to.
+func anyRestarted(answers []wire.Answer) bool {
+	for _, a := range answers {
+		if re, ok := rueidis.IsRedisErr(a.Error()); ok && restarted(re.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *master) close() {
+	m.mu.Lock()
+	c := m.client
+	m.mu.Unlock()
+	if c != nil {
+		c.Close()
+	}
+}

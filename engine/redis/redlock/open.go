@@ -1,0 +1,242 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Open connects to the masters that a URL names and returns an engine on them:
+//
+//	redlock://[user:password@]host:6379,host:6379,host:6379[/db]
+//
+// redlocks:// uses TLS. User, password, database and parameters are those of
+// redis:// (see package leasehold/engine/redis) and the same for every master;
+// besides prefix and allow-eviction there are
+//
+//	timeout=20ms         how long one master is waited for
+//	max-ttl=1m           the longest TTL, and how long a restarted master has no vote
+//	restart-delay=off    a restarted master votes at once
+//
+// A minority that cannot be reached is looked for in the background. No error
+// shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, fewer than three masters, a majority that cannot be
+// reached; of any master: that it is no Redis, refuses the password, or is unfit
+// ([Options.AllowEviction], a replica, a node of a Cluster).
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	o, targets, names, err := parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: %w", err)
+	}
+	e, err := prepare(names, o)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.start(ctx, func(ctx context.Context, i int) (*wire.Client, error) { return wire.Dial(ctx, targets[i]) })
+}
+
+// New is an engine on the caller's own clients, one for each master, which the
+// caller closes after the engine. It asks each master whether it is fit. A nil o
+// means the defaults.
+func New(ctx context.Context, clients []rueidis.Client, o *Options) (*Engine, error) {
+	var names []string
+	for i := range clients {
+		names = append(names, fmt.Sprintf("master %d", i+1))
+	}
+	e, err := prepare(names, o)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.start(ctx, func(_ context.Context, i int) (*wire.Client, error) { return wire.New(clients[i]), nil })
+}
+
+// parse reads a URL as many of one server each.
+func parse(raw string) (o *Options, targets []*wire.Target, names []string, err error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	single := map[string]string{"redlock": "redis", "redlocks": "rediss"}[strings.ToLower(scheme)]
+	if !ok || single == "" {
+		return nil, nil, nil, errors.New("this is not a URL of masters: redlock://host:6379,host:6379,host:6379 is, redlocks:// with TLS")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	who, hosts := "", authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		who, hosts = authority[:i+1], authority[i+1:]
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		t, err := wire.ParseURL(single+"://"+who+host+"/"+path+"?"+query, "prefix", "timeout", "max-ttl", "restart-delay")
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		targets, names = append(targets, t), append(names, host)
+	}
+	t := targets[0]
+	o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
+	for name, d := range map[string]*time.Duration{"timeout": &o.Timeout, "max-ttl": &o.MaxTTL} {
+		if v := t.Param(name); v != "" {
+			if *d, err = time.ParseDuration(v); err != nil || *d <= 0 {
+				return nil, nil, nil, fmt.Errorf("%s=%q is no time such as 20ms or 1m", name, v)
+			}
+		}
+	}
+	switch v := t.Param("restart-delay"); v {
+	case "", "on":
+	case "off":
+		o.NoRestartDelay = true
+	default:
+		return nil, nil, nil, fmt.Errorf("restart-delay=%q is neither on nor off", v)
+	}
+	return o, targets, names, nil
+}
+
+func prepare(names []string, o *Options) (*Engine, error) {
+	opts, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if n := len(names); n < leastMasters || n > mostMasters {
+		return nil, fmt.Errorf("redlock: %d masters are outside %d to %d: five are usual, and two of five may be away", n, leastMasters, mostMasters)
+	}
+	var id [12]byte
+	rand.Read(id[:])
+	e := &Engine{
+		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(),
+		channel: side + "@" + hex.EncodeToString(id[:]),
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			return nil, fmt.Errorf("redlock: %s is named twice: every vote must be another server's", name)
+		}
+		seen[name] = true
+		e.masters = append(e.masters, newMaster(name, max(opts.Timeout, mostTimeout)))
+	}
+	return e, nil
+}
+
+// grace is how long masters are waited for at the opening once a majority is
+// there.
+const grace = 500 * time.Millisecond
+
+// start reaches a majority of the masters at least, and goes on to reach the rest.
+func (e *Engine) start(ctx context.Context, dial func(context.Context, int) (*wire.Client, error)) (err error) {
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	type outcome struct {
+		master int
+		err    error
+	}
+	reached := make(chan outcome, len(e.masters))
+	for i := range e.masters {
+		e.spawn(func() {
+			first := true
+			e.reach(i, dial, func(err error) {
+				if first {
+					reached <- outcome{i, err}
+				}
+				first = false
+			})
+		})
+	}
+	up, away := 0, []ballot{}
+	var enough <-chan time.Time
+	for up+len(away) < len(e.masters) {
+		select {
+		case o := <-reached:
+			switch {
+			case o.err == nil:
+				up++
+			case passing(o.err):
+				away = append(away, ballot{master: o.master, err: o.err})
+			default:
+				return fmt.Errorf("redlock: %s: %w", e.masters[o.master].name, o.err)
+			}
+			if up >= e.majority && enough == nil {
+				timer := time.NewTimer(grace)
+				defer timer.Stop()
+				enough = timer.C
+			}
+			continue
+		case <-enough:
+			return nil
+		case <-ctx.Done():
+		}
+		break
+	}
+	if up < e.majority {
+		return errors.Join(e.unavailable(away), ctx.Err())
+	}
+	return nil
+}
+
+// reach dials one master until it is there, and says how each attempt ended.
+func (e *Engine) reach(i int, dial func(context.Context, int) (*wire.Client, error), said func(error)) {
+	const shortest, longest = 100 * time.Millisecond, 2 * time.Second
+	m := e.masters[i]
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		c, err := dial(e.life, i)
+		if err == nil {
+			if err = e.fit(m, c); err == nil {
+				m.use(c)
+				said(nil)
+				return
+			}
+			c.Close()
+		}
+		m.unreached(err)
+		said(err)
+		select {
+		case <-time.After(pause):
+		case <-e.life.Done():
+			return
+		}
+	}
+}
+
+// fit asks a server whether it can be a master. Whether it has a vote yet is
+// another matter.
+func (e *Engine) fit(m *master, c *wire.Client) error {
+	if c.Cluster() || c.FailsOver() {
+		return errors.New("this is a Cluster or Sentinel: each master is a server of its own, which no other replaces")
+	}
+	if err := c.Check(e.life, e.opts.AllowEviction); err != nil {
+		return err
+	}
+	probe := wire.Call{Keys: e.keys("probe"), Args: []string{engine.ID{}.Secret(), "", "", "probe"}}
+	if err := c.Call(e.life, e.scripts.leave, probe).Error(); err != nil && !errors.Is(wire.Explain(err, ""), wire.ErrForeign) {
+		return wire.Explain(err, "")
+	}
+	// Scripts would fail half way for a user who may not publish.
+	if err := c.Publish(e.life, e.channel, ""); err != nil {
+		return err
+	}
+	var none *noVote
+	if _, err := m.standing(e.life, e, c); !errors.As(err, &none) {
+		return err
+	}
+	return nil
+}
+
+// passing: a server that is down or cut off, as opposed to one that is wrong.
+func passing(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,82 @@
+package redlock
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+)
+
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters: see [Open]. Every client of the same locks must agree on Prefix,
+// MaxTTL and NoRestartDelay.
+type Options struct {
+	// Prefix begins every key: ?prefix=. Default none; up to 128 bytes, no braces.
+	Prefix string
+
+	// Timeout is how long one master is waited for: ?timeout=. Default: the
+	// claim's TTL / 200, at least 5 ms and at most 50 ms. 1 ms to 10 s.
+	Timeout time.Duration
+
+	// MaxTTL bounds every lifetime, and is how long a master that was restarted
+	// has no vote: ?max-ttl=. Default one minute; from one second to
+	// [engine.MaxTTL].
+	MaxTTL time.Duration
+
+	// NoRestartDelay lets a master vote as soon as it is up again, whatever it
+	// may have forgotten: ?restart-delay=off. Two may then hold after one master
+	// was restarted. For masters that are known never to forget, and whose INFO
+	// or CONFIG may not be asked.
+	NoRestartDelay bool
+
+	// AllowEviction accepts masters whose maxmemory-policy may drop the keys of
+	// locks that are held: ?allow-eviction.
+	AllowEviction bool
+}
+
+// Bounds of what the algorithm leaves open.
+const (
+	defaultMaxTTL = time.Minute
+	leastMaxTTL   = time.Second
+
+	timeoutPart     = 200 // of a TTL
+	leastTimeout    = 5 * time.Millisecond
+	mostTimeout     = 50 * time.Millisecond
+	leastMasters    = 3
+	mostMasters     = 15 // more servers than that agree on nothing sooner
+	longestPatience = 10 * time.Second
+)
+
+// check fills in the defaults and refuses what is out of bounds.
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
+	switch {
+	case c.MaxTTL < leastMaxTTL || c.MaxTTL > engine.MaxTTL:
+		return c, fmt.Errorf("redlock: the longest TTL %v is outside %v to %v", c.MaxTTL, leastMaxTTL, engine.MaxTTL)
+	case c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > longestPatience):
+		return c, fmt.Errorf("redlock: the time-out %v of a master is outside 1ms to %v", c.Timeout, longestPatience)
+	}
+	if err := wire.CheckPrefix(c.Prefix); err != nil {
+		return c, fmt.Errorf("redlock: %w", err)
+	}
+	return c, nil
+}
+
+// timeout is how long each master is waited for in a call that is about a
+// lifetime of ttl.
+func (o *Options) timeout(ttl time.Duration) time.Duration {
+	if o.Timeout != 0 {
+		return o.Timeout
+	}
+	return min(max(ttl/timeoutPart, leastTimeout), mostTimeout)
+}
+
+// drift is by how much clocks of masters may run apart during a lifetime, and
+// how finely they expire keys: what the published algorithm takes off.
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }

@@ -1,0 +1,13 @@
+-- Reads a lock on this master for inspection.
+--
+--   KEYS[1]  the lock            KEYS[2]  what is beside it
+--
+-- Returns nothing if it is free; else its value, the milliseconds it has left
+-- (-1: no expiry), the ticket (0: another program's, or not stamped here), the
+-- owner, and 1 if it was evicted.
+
+local value = redis.call('GET', KEYS[1])
+if not value then return {} end
+local b, left = unpacked(redis.call('GET', KEYS[2])), redis.call('PTTL', KEYS[1])
+if value ~= b.id then return {value, left, 0, '', 0} end
+return {value, math.min(left, b.asked), b.stamp, b.owner, b.evicted == value and 1 or 0}

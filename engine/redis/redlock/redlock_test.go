@@ -1,0 +1,127 @@
+package redlock
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"leasehold/engine"
+	"leasehold/engine/enginetest"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/servers"
+)
+
+func TestMain(m *testing.M) {
+	var ignored []goleak.Option
+	for _, f := range redistest.Background {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(f))
+	}
+	goleak.VerifyTestMain(m, ignored...)
+}
+
+var (
+	within, exclusive      = redistest.Within, redistest.Exclusive
+	join, leave, renew, do = redistest.Join, redistest.Leave, redistest.Renew, redistest.Do
+)
+
+// masters starts so many servers.
+func masters(t testing.TB, n int, o *servers.RedisOptions) []*servers.RedisServer {
+	t.Helper()
+	all := make([]*servers.RedisServer, n)
+	for i := range all {
+		all[i] = servers.Redis(t, o)
+	}
+	return all
+}
+
+func addrs(all []*servers.RedisServer) []string {
+	var list []string
+	for _, r := range all {
+		list = append(list, r.Addr)
+	}
+	return list
+}
+
+func urlOf(params string, addrs ...string) string {
+	return "redlock://" + strings.Join(addrs, ",") + "?" + params
+}
+
+// easy are the parameters of tests that are not about restarts or slow masters, on
+// a machine that is busy with others.
+const easy = "timeout=2s&restart-delay=off"
+
+func open(t testing.TB, url string) *Engine {
+	t.Helper()
+	return redistest.Kit{Open: Open}.Opened(t, url).(*Engine)
+}
+
+func teach(t testing.TB, all []*servers.RedisServer) {
+	t.Helper()
+	s := newScripts()
+	for _, r := range all {
+		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.leave, s.evict, s.read, s.survived} {
+			do(t, r, "SCRIPT", "LOAD", one.Text())
+		}
+	}
+}
+
+// TestConformance runs the suite on five masters that sync every write, with the
+// delay after a restart in force: whoever kept everything votes at once.
+func TestConformance(t *testing.T) {
+	all := masters(t, 5, &servers.RedisOptions{Durable: true})
+	const params = "timeout=2s"
+	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
+	restart := func(t testing.TB) {
+		for _, r := range all {
+			if err := r.Restart(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		teach(t, all)
+	}
+	restart(t)
+	var mu sync.Mutex
+	proxies := map[engine.Engine][]*servers.Proxy{}
+	h := redistest.Kit{Name: "redlock", Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
+	h.New = func(t testing.TB) engine.Engine {
+		teach(t, all)
+		var ps []*servers.Proxy
+		var at []string
+		for _, r := range all {
+			p := redistest.Unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })
+			ps, at = append(ps, p), append(at, p.Addr)
+		}
+		e := open(t, urlOf(params, at...))
+		mu.Lock()
+		defer mu.Unlock()
+		proxies[e] = ps
+		return e
+	}
+	h.Restart = restart
+	h.Forget = func(t testing.TB) {
+		for _, r := range all {
+			// The claims are forgotten, and not that the server keeps what it has:
+			// a new client would wait until MaxTTL after its start.
+			run := do(t, r, "HGET", side+"run", "run").(string)
+			do(t, r, "FLUSHALL")
+			do(t, r, "HSET", side+"run", "run", run, "survived", "1")
+		}
+	}
+	h.LoseReply = func(_ testing.TB, e engine.Engine) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range proxies[e] {
+			p.LoseReply("EVALSHA", "EVAL")
+		}
+	}
+	h.CountKeys = func(t testing.TB) (n int) {
+		for _, r := range all {
+			n += kit.Lasting(t, r)
+		}
+		return n
+	}
+	enginetest.Run(t, h)
+}

@@ -1,0 +1,34 @@
+-- Extends locks that their claims hold on this master, and never shortens one,
+-- except where a clock that stepped back put its expiry further away than its
+-- claim ever asked for.
+--
+-- For each claim:
+--   KEYS     the lock, what is beside it
+--   ARGV     the claim's ID, the lifetime wanted in milliseconds
+--
+-- Returns for each: held (2), its stamp, the milliseconds granted; or gone (3),
+-- 0, and 1 if it was evicted.
+
+local out = {}
+for i = 1, #KEYS, 2 do
+	local lock, id, want = KEYS[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+	local both = redis.call('MGET', lock, KEYS[i + 1]) -- nothing for what is somebody else's data by now
+	local b = unpacked(both[2])
+	local state, first, second = 3, 0, 0
+	if b.evicted == id then
+		second = 1
+	elseif both[1] == id then
+		-- Where what was beside the lock is lost, what was asked before is with it.
+		local left = want
+		if b.id == id then
+			b.asked = math.max(b.asked, want)
+			left = math.min(math.max(redis.call('PTTL', lock), want), b.asked)
+			put(KEYS[i + 1], b)
+		end
+		redis.call('PEXPIRE', lock, left)
+		state, first, second = 2, b.id == id and b.stamp or 0, left
+	end
+	local n = #out
+	out[n + 1], out[n + 2], out[n + 3] = state, first, second
+end
+return out

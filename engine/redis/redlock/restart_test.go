@@ -1,0 +1,243 @@
+package redlock
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/internal/servers"
+)
+
+// restartTTL is the longest TTL of these tests, and the TTL of every hold: much
+// longer than a server takes to come up.
+const restartTTL = 6 * time.Second
+
+// voting waits until so many masters have a vote, by a lock that needs them.
+func voting(t *testing.T, e *Engine) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		n := 0
+		for _, m := range e.masters {
+			m.mu.Lock()
+			c := m.client
+			m.mu.Unlock()
+			if _, err := m.standing(t.Context(), e, c); err == nil {
+				n++
+			}
+		}
+		if n == len(e.masters) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d masters vote", n)
+		}
+	}
+}
+
+// outcome is what became of a lock when one of the three masters that granted
+// it was restarted: whether another client was granted it as well.
+type outcome struct {
+	second engine.Claim
+	err    error
+}
+
+func (o outcome) overlap() bool { return o.err == nil && o.second.State == engine.Held }
+
+// restartInside has one client hold on three masters of five, restarts one of them
+// inside the hold, and has another client ask. It ends the test as void unless all
+// of that happened before the hold's time was up.
+func restartInside(t *testing.T, params string, o *servers.RedisOptions, before func(*servers.RedisServer), restart func(*servers.RedisServer) error) outcome {
+	t.Helper()
+	all := masters(t, 5, o)
+	url := urlOf("timeout=2s&max-ttl="+restartTTL.String()+params, addrs(all)...)
+	a, b := open(t, url), open(t, url)
+	voting(t, a)
+	voting(t, b)
+	if before != nil {
+		before(all[2])
+	}
+	start := time.Now()
+	r := exclusive("a")
+	r.WaitTTL = restartTTL
+	first := join(t, a, r)
+	if first.State != engine.Held || first.TTL < restartTTL {
+		t.Fatalf("void: the first client is %+v", first)
+	}
+	until := start.Add(first.TTL)
+	// A majority is what a lock needs: two masters were not reached.
+	for _, r := range all[3:] {
+		do(t, r, "DEL", "a")
+	}
+	if err := restart(all[2]); err != nil {
+		t.Fatal(err)
+	}
+	var got outcome
+	got.second, got.err = b.Join(within(t), exclusive("a"))
+	if errors.Is(got.err, engine.ErrRefused) {
+		t.Fatalf("refused: %v", got.err)
+	}
+	if left := time.Until(until); left <= 0 {
+		t.Fatalf("void: the hold was over %v before the other client was answered", -left)
+	}
+	if got.overlap() == (a.renewable(t, first)) {
+		t.Fatalf("the second is %+v %v, and the first holds %v", got.second, got.err, !got.overlap())
+	}
+	return got
+}
+
+// renewable: a claim can still be extended by a majority.
+func (e *Engine) renewable(t *testing.T, c engine.Claim) bool {
+	t.Helper()
+	cs, err := e.Renew(within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: engine.MinTTL}})
+	// Without a vote of the restarted one two masters are too few to know.
+	return err != nil || cs[0].State == engine.Held
+}
+
+func forgetting(r *servers.RedisServer) error { return r.Restart(true) }
+
+// TestARestartedMasterDoesNotGrantTwice is the paper's delayed restart, and each
+// case its control: the same without the protection.
+func TestARestartedMasterDoesNotGrantTwice(t *testing.T) {
+	aof := func(policy string) *servers.RedisOptions {
+		return &servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", policy}}
+	}
+	// A power cut takes what was not synced: the file is as it was before.
+	var saved string
+	save := func(r *servers.RedisServer) {
+		saved = filepath.Join(t.TempDir(), "aof")
+		if err := os.CopyFS(saved, os.DirFS(filepath.Join(r.Dir, "appendonlydir"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	powerCut := func(r *servers.RedisServer) error {
+		return r.RestartWith(func(dir string) error {
+			if err := os.RemoveAll(filepath.Join(dir, "appendonlydir")); err != nil {
+				return err
+			}
+			return os.CopyFS(filepath.Join(dir, "appendonlydir"), os.DirFS(saved))
+		})
+	}
+	for name, c := range map[string]struct {
+		options *servers.RedisOptions
+		before  func(*servers.RedisServer)
+		restart func(*servers.RedisServer) error
+	}{
+		"killed, nothing on disk":                       {nil, nil, forgetting},
+		"power cut, synced every second":                {aof("everysec"), save, powerCut},
+		"every write synced, but the folder is another": {aof("always"), nil, forgetting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := restartInside(t, "", c.options, c.before, c.restart); got.overlap() {
+				t.Errorf("a second one holds inside the hold: %+v", got.second)
+			}
+			if got := restartInside(t, "&restart-delay=off", c.options, c.before, c.restart); !got.overlap() {
+				t.Errorf("void: without the protection nothing happens either: %+v %v", got.second, got.err)
+			}
+		})
+	}
+}
+
+// TestWhatWasKeptExcludes: a master that comes up with all it had excludes by
+// itself, and votes at once where that is known.
+func TestWhatWasKeptExcludes(t *testing.T) {
+	shutdown := func(r *servers.RedisServer) error {
+		r.Do("SHUTDOWN") // the connection ends with it
+		for end := time.Now().Add(10 * time.Second); r.Alive(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not shut down")
+			}
+		}
+		return r.Restart(false)
+	}
+	for name, c := range map[string]struct {
+		policy  string
+		restart func(*servers.RedisServer) error
+	}{
+		"clean SHUTDOWN, synced every second": {"everysec", shutdown},
+		"killed, every write synced":          {"always", func(r *servers.RedisServer) error { return r.Restart(false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", c.policy}}
+			for _, params := range []string{"", "&restart-delay=off"} {
+				got := restartInside(t, params, o, nil, c.restart)
+				if got.overlap() {
+					t.Errorf("%q: a second one holds: %+v", params, got.second)
+				}
+			}
+		})
+	}
+	t.Run("votes at once", func(t *testing.T) {
+		all := masters(t, 3, &servers.RedisOptions{Durable: true})
+		url := urlOf("timeout=2s&max-ttl=1h", addrs(all)...)
+		e := open(t, url) // looks at every run
+		if c, err := e.Join(within(t), exclusive("a")); err == nil || errors.Is(err, engine.ErrRefused) {
+			t.Fatalf("void: masters of which nothing is known vote: %+v %v", c, err)
+		}
+		for _, r := range all {
+			if err := r.Restart(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := redistest.Eventually(t, e.joins(exclusive("a")))
+		if err != nil || c.State != engine.Held {
+			t.Errorf("masters that kept everything do not vote: %+v %v", c, err)
+		}
+	})
+}
+
+func TestAMajorityThatWasRestartedIsUnavailable(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	e := open(t, urlOf("timeout=2s&max-ttl="+restartTTL.String(), addrs(all)...))
+	voting(t, e)
+	for _, r := range all[:3] {
+		if err := forgetting(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := e.Join(within(t), exclusive("a"))
+	if err == nil || !strings.Contains(err.Error(), "3 of 5 masters were restarted and do not vote until ") || errors.Is(err, engine.ErrRefused) {
+		t.Fatalf("Join: %v", err)
+	}
+	locks, err := leasehold.New(open(t, urlOf("timeout=2s&max-ttl="+restartTTL.String(), addrs(all)...)), &leasehold.Options{TTL: restartTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	_, err = locks.With(leasehold.LockOptions{Wait: 300 * time.Millisecond}).Lock(t.Context(), "a")
+	if !errors.Is(err, leasehold.ErrUnavailable) || errors.Is(err, leasehold.ErrHeld) || !strings.Contains(err.Error(), "do not vote until") {
+		t.Errorf("Lock: %v", err)
+	}
+	voting(t, e)
+	if c := join(t, e, exclusive("a")); c.State != engine.Held {
+		t.Errorf("after the delay: %+v", c)
+	}
+}
+
+// TestAVoteIsOfTheRunThatWasLookedAt: the restart falls between a client's look and
+// its call, which asking now and then would not see.
+func TestAVoteIsOfTheRunThatWasLookedAt(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf("timeout=2s&max-ttl=1s", addrs(all)...))
+	voting(t, e)
+	m := e.masters[0]
+	m.mu.Lock()
+	looked := m.run
+	m.mu.Unlock()
+	if err := forgetting(all[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.asOf(t, e, looked); err == nil || !strings.Contains(err.Error(), "RESTARTED") {
+		t.Errorf("a vote that was asked of another run: %v", err)
+	}
+	if n := do(t, all[0], "EXISTS", "a"); n != int64(0) {
+		t.Error("the server that forgot has taken the lock")
+	}
+}

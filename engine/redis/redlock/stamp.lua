@@ -1,0 +1,17 @@
+-- Phase 2: gives a claim its ticket on a master that it took in phase 1, if no
+-- ticket as high was given here meanwhile. Ownership alone would not do: a phase
+-- 1 that arrives once more, late, makes an owner of who has been one before.
+--
+--   KEYS[1]  the lock            ARGV[2]  the claim's ID
+--   KEYS[2]  what is beside it   ARGV[3]  the ticket in decimal
+--
+-- Returns 1, or 0 if it may not have it.
+
+local b = unpacked(redis.call('GET', KEYS[2]))
+local ticket = tonumber(ARGV[3])
+if redis.call('GET', KEYS[1]) ~= ARGV[2] or b.id ~= ARGV[2] or b.evicted == ARGV[2] then return 0 end
+if b.stamp == ticket then return 1 end -- this very call, arriving again
+if b.ticket >= ticket then return 0 end
+b.ticket, b.stamp = ticket, ticket
+put(KEYS[2], b)
+return 1

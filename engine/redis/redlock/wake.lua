@@ -1,0 +1,15 @@
+-- Tells one of those who wait that the lock is free: who asked first, of those
+-- that listen. Whoever is told is no longer noted, and notes itself again if
+-- somebody else was faster. Who has died listens to nothing and costs one step.
+--
+--   KEYS[1]  the lock
+--   KEYS[3]  who waits: a sorted set of claim ID .. channel, by when it asked
+
+local function wake(name)
+	for _ = 1, 100 do
+		local first = redis.call('ZPOPMIN', KEYS[3])
+		if not first[1] then return end
+		local id, channel = string.sub(first[1], 1, 32), string.sub(first[1], 33)
+		if redis.call('PUBLISH', channel, id .. name) > 0 then return end
+	end
+end
