@@ -1,0 +1,125 @@
+package leasehold.interop;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URL;
+import java.util.Arrays;
+import java.util.concurrent.TimeUnit;
+import java.util.jar.JarInputStream;
+import org.redisson.Redisson;
+import org.redisson.api.RBucket;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+
+/** What can be asked of the client. Where a lock is meant, two arguments name it: KIND NAME. */
+final class Commands {
+    private final RedissonClient client;
+
+    Commands(RedissonClient client) {
+        this.client = client;
+    }
+
+    /** The version in the manifest of the jar that the running class came from. */
+    static String version() throws IOException {
+        URL jar = Redisson.class.getProtectionDomain().getCodeSource().getLocation();
+        try (InputStream in = jar.openStream(); JarInputStream content = new JarInputStream(in)) {
+            return content.getManifest().getMainAttributes().getValue("Bundle-Version");
+        }
+    }
+
+    String run(Request r) throws Exception {
+        RLock lock = lock(r.argument(0), r.argument(1));
+        switch (r.command()) {
+            case "lock": // [LEASE]
+                if (r.has(2)) {
+                    lock.lock(r.number(2), TimeUnit.MILLISECONDS);
+                } else {
+                    lock.lock();
+                }
+                return "";
+            case "lockInterruptibly": // [LEASE]
+                if (r.has(2)) {
+                    lock.lockInterruptibly(r.number(2), TimeUnit.MILLISECONDS);
+                } else {
+                    lock.lockInterruptibly();
+                }
+                return "";
+            case "tryLock": // WAIT [LEASE]
+                return Boolean.toString(
+                        r.has(3)
+                                ? lock.tryLock(r.number(2), r.number(3), TimeUnit.MILLISECONDS)
+                                : lock.tryLock(r.number(2), TimeUnit.MILLISECONDS));
+            case "unlock":
+                lock.unlock();
+                return "";
+            case "forceUnlock":
+                return Boolean.toString(lock.forceUnlock());
+            case "isLocked":
+                return Boolean.toString(lock.isLocked());
+            case "isHeldByCurrentThread":
+                return Boolean.toString(lock.isHeldByCurrentThread());
+            case "getHoldCount":
+                return Integer.toString(lock.getHoldCount());
+            case "remainTimeToLive":
+                return Long.toString(lock.remainTimeToLive());
+            case "getToken":
+                return lock.getClass().getMethod("getToken").invoke(lock).toString();
+            case "add": // KEY TIMES
+                return add(lock, r.argument(2), r.number(3));
+            case "pairs": // TIMES
+                return pairs(lock, (int) r.number(2));
+            default:
+                throw new IllegalArgumentException("unknown command " + r.command());
+        }
+    }
+
+    private RLock lock(String kind, String name) throws ReflectiveOperationException {
+        switch (kind) {
+            case "lock":
+                return client.getLock(name);
+            case "fair":
+                return client.getFairLock(name);
+            case "read":
+                return client.getReadWriteLock(name).readLock();
+            case "write":
+                return client.getReadWriteLock(name).writeLock();
+            case "fenced": // since 3.20.1, so it cannot be called by name in an older one
+                return (RLock) RedissonClient.class.getMethod("getFencedLock", String.class).invoke(client, name);
+            default:
+                throw new IllegalArgumentException("unknown kind of lock " + kind);
+        }
+    }
+
+    /** Reads a number and writes it back one higher, TIMES times, each under the lock and by nothing else. */
+    private String add(RLock lock, String key, long times) {
+        RBucket<String> bucket = client.getBucket(key, StringCodec.INSTANCE);
+        for (long i = 0; i < times; i++) {
+            lock.lock();
+            try {
+                String before = bucket.get();
+                bucket.set(Long.toString(before == null ? 1 : Long.parseLong(before) + 1));
+            } finally {
+                lock.unlock();
+            }
+        }
+        return "";
+    }
+
+    /** How long lock and unlock took, TIMES times: nanoseconds, in order of size, between spaces. */
+    private static String pairs(RLock lock, int times) {
+        long[] took = new long[times];
+        for (int i = 0; i < times; i++) {
+            long began = System.nanoTime();
+            lock.lock();
+            lock.unlock();
+            took[i] = System.nanoTime() - began;
+        }
+        Arrays.sort(took);
+        StringBuilder text = new StringBuilder();
+        for (long t : took) {
+            text.append(t).append(' ');
+        }
+        return text.toString().trim();
+    }
+}

@@ -1,0 +1,124 @@
+package redisson
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"leasehold/internal/fleet"
+	"leasehold/internal/servers"
+)
+
+// TestMain lets the test binary be processes of ours too.
+func TestMain(m *testing.M) {
+	if fleet.Inside() {
+		if err := copied(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// bound is for what a test only waits for: it is never part of a result.
+const bound = 20 * time.Second
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// built is the Java program for a release; where it cannot be had the test is
+// skipped aloud.
+func built(t *testing.T, release string) *Program {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a first build fetches 20 MB
+	defer cancel()
+	p, err := Build(ctx, release)
+	if errors.Is(err, ErrMissing) {
+		servers.Missing(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// started is one Java process for the length of a test.
+func started(t *testing.T, p *Program, o Options) *Process {
+	t.Helper()
+	// Short-lived processes are better off without the second compiler.
+	o.JVM = append(o.JVM, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+	java, err := p.Start(within(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("Redisson %s said: %s", p.Release, java.Said())
+		}
+		java.Close()
+	})
+	return java
+}
+
+// does carries out a command that must succeed.
+func does(t *testing.T, th *Thread, command string, args ...string) string {
+	t.Helper()
+	a, err := th.Do(within(t), command, args...)
+	if err != nil {
+		t.Fatalf("%s %v: %v", command, args, err)
+	}
+	return a.Value
+}
+
+// throws says what a command that must fail threw.
+func throws(t *testing.T, th *Thread, command string, args ...string) string {
+	t.Helper()
+	_, err := th.Do(within(t), command, args...)
+	var e *Exception
+	if !errors.As(err, &e) {
+		t.Fatalf("%s %v: %v instead of an exception", command, args, err)
+	}
+	return e.Class
+}
+
+// answered waits for a command that was begun.
+func answered(t *testing.T, c <-chan Answer) Answer {
+	t.Helper()
+	select {
+	case a := <-c:
+		return a
+	case <-time.After(bound):
+		t.Fatal("no answer")
+		return Answer{}
+	}
+}
+
+// wasInterrupted says that a command ended by an interrupt. Redisson wraps it where it
+// came while a request was under way.
+func wasInterrupted(t *testing.T, a Answer) {
+	t.Helper()
+	var e *Exception
+	if !errors.As(a.Err, &e) || e.Class != "InterruptedException" && e.Message != "java.lang.InterruptedException" {
+		t.Errorf("the interrupted waiter: %+v", a)
+	}
+}
+
+// until waits for what no channel tells.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(bound); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
