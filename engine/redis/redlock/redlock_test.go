@@ -119,7 +119,7 @@ func TestConformance(t *testing.T) {
 	}
 	h.CountKeys = func(t testing.TB) (n int) {
 		for _, r := range all {
-			n += kit.Lasting(t, r)
+			n += redistest.Kit{}.Lasting(t, r)
 		}
 		return n
 	}
