@@ -5,9 +5,13 @@ go 1.26.0
 require (
 	go.uber.org/goleak v1.3.0
 	leasehold v0.0.0
+	leasehold/engine/redis v0.0.0
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require (
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
 
 replace leasehold => ../
 

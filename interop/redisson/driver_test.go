@@ -13,6 +13,7 @@ import (
 // reports of Redisson alone.
 func TestDriver(t *testing.T) {
 	server := servers.Redis(t, nil)
+	at := site{nodes: []*servers.RedisServer{server}}
 	java := started(t, built(t, Current), Options{Addrs: []string{server.Addr}})
 	a, b := java.Thread(1), java.Thread(2)
 
@@ -28,13 +29,9 @@ func TestDriver(t *testing.T) {
 	})
 	t.Run("an interrupt waits its turn", func(t *testing.T) {
 		does(t, a, "lock", Lock, "y")
-		waits := b.Go("lockInterruptibly", Lock, "y")
-		until(t, "the waiter subscribes", func() bool { return subscribers(t, server, "redisson_lock__channel:{y}") == 1 })
+		waits := at.sleeps(t, b, "lockInterruptibly", Lock, "y")
 		does(t, b, "interrupt")
-		var e *Exception
-		if got := answered(t, waits); !errors.As(got.Err, &e) || e.Class != "InterruptedException" {
-			t.Errorf("the interrupted waiter: %+v", got)
-		}
+		wasInterrupted(t, answered(t, waits))
 		does(t, a, "unlock", Lock, "y")
 	})
 	t.Run("times are of another clock", func(t *testing.T) {
@@ -108,14 +105,4 @@ func TestBuildTellsMissingFromWrong(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-}
-
-// subscribers is how many connections listen to a channel.
-func subscribers(t *testing.T, server *servers.RedisServer, channel string) int64 {
-	t.Helper()
-	v, err := server.Do("PUBSUB", "NUMSUB", channel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v.([]any)[1].(int64)
 }

@@ -101,11 +101,11 @@ func (b *Program) Start(ctx context.Context, o Options) (*Process, error) {
 		if version == b.Release {
 			return p, nil
 		}
-		err = fmt.Errorf("Redisson %s was to be started, and %q runs", b.Release, version)
+		err = fmt.Errorf("redisson: %s was to be started, and %q runs", b.Release, version)
 	case <-p.ended:
 		err = p.gone()
 	case <-ctx.Done():
-		err = fmt.Errorf("Redisson was not ready in time: %w", ctx.Err())
+		err = fmt.Errorf("redisson: not ready in time: %w", ctx.Err())
 	}
 	p.Kill()
 	return nil, fmt.Errorf("%w\n%s", err, p.stderr.String())
@@ -197,7 +197,7 @@ func (p *Process) read(stdout io.Reader, ready chan<- string) {
 }
 
 func (p *Process) gone() error {
-	return fmt.Errorf("the Java process has ended: %s", p.stderr.String())
+	return fmt.Errorf("redisson: the Java process has ended: %s", p.stderr.String())
 }
 
 // parse reads "BEGAN ENDED ok VALUE" and "BEGAN ENDED failed EXCEPTION MESSAGE".

@@ -1,0 +1,385 @@
+package redisson
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engine/redis/redissonlock"
+)
+
+// Every test runs with the current release and with an old one, beside each other.
+func TestShared(t *testing.T) {
+	for _, release := range []string{Current, Old} {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, release)
+			for _, c := range []struct {
+				name string
+				test func(*testing.T, *rig)
+			}{
+				{"a release is told to nobody", func(t *testing.T, r *rig) { releasesAreTold(t, &r.site, r.java.Thread(1), r.program.Release) }},
+				{"hand-over takes a poll", handOverIsPrompt},
+				{"one unlock ends a re-entered hold", reentryCounts},
+				{"a lease that ended still excludes", leaseEnds},
+				{"who gave up waiting still waits", givingUp},
+				{"a stranger unlocks", strangersCannotUnlock},
+				{"an interrupted waiter gets the lock", interrupted},
+				{"a lock without expiry is stolen", noExpiry},
+				{"a hold ends before its holder does", watchdogs},
+				{"an increment is lost", counter},
+				{"a busy program of ours starves Java", busy},
+				{"readers and writers meet", readersAndWriters},
+				{"a reader's leaving ends the hold of another", readersStay},
+				{"an increment is lost among readers", mixedCounter},
+				{"tokens fall", tokensRise},
+				{"the dead hold for ever", killed}, // last: it kills a process of the rig
+			} {
+				t.Run(c.name, func(t *testing.T) { c.test(t, r) })
+			}
+		})
+	}
+}
+
+// The figures are for orientation: on a busy machine they say little. A poll would
+// be a second away, and the end of the holder's TTL thirty.
+func handOverIsPrompt(t *testing.T, r *rig) {
+	const turns = 15
+	c := r.client(t, nil)
+	a, b := r.java.Thread(1), r.brief.Thread(1)
+	median := func(t *testing.T, turn func(t *testing.T, name string) time.Duration) {
+		var took []time.Duration
+		for i := range turns {
+			took = append(took, turn(t, nameOf(t)+strconv.Itoa(i)))
+		}
+		slices.Sort(took)
+		t.Logf("from the call of unlock to the return of lock: p50 %v, longest %v of %d", took[turns/2], took[turns-1], turns)
+		if took[turns/2] > 500*time.Millisecond {
+			t.Errorf("p50 %v: nobody was told", took[turns/2])
+		}
+	}
+	t.Run("from Java to us", func(t *testing.T) {
+		median(t, func(t *testing.T, name string) time.Duration {
+			does(t, a, "lock", Lock, name)
+			waits := asks(t, func(ctx context.Context) (*leasehold.Lease, error) { return c.Lock(ctx, name) })
+			r.listening(t, channelOf(name), 1)
+			began := time.Now()
+			gone := a.Go("unlock", Lock, name)
+			l := got(t, waits)
+			took := time.Since(began)
+			answered(t, gone)
+			unlocked(t, l)
+			return took
+		})
+	})
+	t.Run("from us to Java", func(t *testing.T) {
+		median(t, func(t *testing.T, name string) time.Duration {
+			l := locked(t, c, name)
+			waits := a.Go("lock", Lock, name)
+			r.listening(t, channelOf(name), 1)
+			began := time.Now()
+			unlocked(t, l)
+			answered(t, waits)
+			took := time.Since(began)
+			does(t, a, "unlock", Lock, name)
+			return took
+		})
+	})
+	t.Run("from Java to Java", func(t *testing.T) {
+		median(t, func(t *testing.T, name string) time.Duration {
+			does(t, a, "lock", Lock, name)
+			waits := b.Go("lock", Lock, name)
+			r.listening(t, channelOf(name), 1)
+			began := time.Now()
+			gone := a.Go("unlock", Lock, name)
+			answered(t, waits)
+			took := time.Since(began)
+			answered(t, gone)
+			does(t, b, "unlock", Lock, name)
+			return took
+		})
+	})
+}
+
+func reentryCounts(t *testing.T, r *rig) {
+	c := r.client(t, nil)
+	a := r.java.Thread(1)
+	t.Run("Java's", func(t *testing.T) {
+		name := nameOf(t)
+		does(t, a, "lock", Lock, name)
+		does(t, a, "lock", Lock, name)
+		if n := does(t, a, "getHoldCount", Lock, name); n != "2" {
+			t.Errorf("Java counts %s", n)
+		}
+		refused(t, c, name, leasehold.NoWait)
+		if n := does(t, a, "getHoldCount", Lock, name); n != "2" {
+			t.Errorf("Java counts %s after we asked", n)
+		}
+		does(t, a, "unlock", Lock, name)
+		refused(t, c, name, leasehold.NoWait)
+		does(t, a, "unlock", Lock, name)
+		unlocked(t, locked(t, c, name))
+	})
+	t.Run("ours", func(t *testing.T) {
+		name := nameOf(t)
+		again := c.With(leasehold.LockOptions{Reentrant: true})
+		outer := locked(t, again, name)
+		inner, err := again.Lock(outer.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlocked(t, inner)
+		if got := does(t, a, "tryLock", Lock, name, "0"); got != "false" {
+			t.Errorf("Java got %s after the inner unlock", got)
+		}
+		unlocked(t, outer)
+		if got := does(t, a, "tryLock", Lock, name, "0"); got != "true" {
+			t.Errorf("Java got %s after the outer unlock", got)
+		}
+		does(t, a, "unlock", Lock, name)
+	})
+}
+
+// Nobody unlocks and nobody tells: whoever waits looks when the deadline says.
+func leaseEnds(t *testing.T, r *rig) {
+	const lease = 700 * time.Millisecond
+	c := r.client(t, nil)
+	a := r.java.Thread(1)
+	t.Run("Java's", func(t *testing.T) {
+		name := nameOf(t)
+		does(t, a, "lock", Lock, name, millis(lease))
+		refused(t, c, name, leasehold.NoWait)
+		l := locked(t, c, name)
+		if e := throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
+			t.Errorf("Java unlocks what it lost: %s", e)
+		}
+		if got := does(t, a, "tryLock", Lock, name, "0"); got != "false" {
+			t.Errorf("Java got %s while we hold", got)
+		}
+		unlocked(t, l)
+	})
+	t.Run("ours", func(t *testing.T) {
+		name := nameOf(t)
+		l := locked(t, c.With(leasehold.LockOptions{TTL: lease, NoRenew: true}), name)
+		does(t, a, "lock", Lock, name)
+		if l.Valid() {
+			t.Error("Java holds, and our lease is valid")
+		}
+		if err := l.Unlock(); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("unlocking what was lost: %v", err)
+		}
+		if n := does(t, a, "getHoldCount", Lock, name); n != "1" {
+			t.Errorf("Java's hold was touched: it counts %s", n)
+		}
+		does(t, a, "unlock", Lock, name)
+	})
+}
+
+func givingUp(t *testing.T, r *rig) {
+	c := r.client(t, nil)
+	a := r.java.Thread(1)
+	t.Run("Java", func(t *testing.T) {
+		name := nameOf(t)
+		l := locked(t, c, name)
+		answer, err := a.Do(within(t), "tryLock", Lock, name, "300", "5000")
+		if err != nil || answer.Value != "false" {
+			t.Fatalf("%+v %v", answer, err)
+		}
+		if took := time.Duration(answer.Ended - answer.Began); took < 200*time.Millisecond {
+			t.Errorf("Java waited %v instead of 300 ms by its own clock", took)
+		}
+		if !l.Valid() {
+			t.Error("our lease is gone")
+		}
+		unlocked(t, l)
+		if n := r.do(t, "EXISTS", name); n != int64(0) {
+			t.Error("who gave up has it")
+		}
+	})
+	t.Run("ours", func(t *testing.T) {
+		name := nameOf(t)
+		does(t, a, "lock", Lock, name)
+		refused(t, c, name, 300*time.Millisecond)
+		if n := does(t, a, "getHoldCount", Lock, name); n != "1" {
+			t.Errorf("Java counts %s", n)
+		}
+		does(t, a, "unlock", Lock, name)
+		if n := r.do(t, "EXISTS", name); n != int64(0) {
+			t.Error("who gave up has it")
+		}
+	})
+}
+
+func strangersCannotUnlock(t *testing.T, r *rig) {
+	c := r.client(t, nil)
+	a := r.java.Thread(1)
+	t.Run("Java what we hold", func(t *testing.T) {
+		name := nameOf(t)
+		l := locked(t, c, name)
+		before := r.do(t, "DUMP", name)
+		if e := throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
+			t.Errorf("Java unlocks what we hold: %s", e)
+		}
+		if now := r.do(t, "DUMP", name); now != before {
+			t.Error("the lock was changed")
+		}
+		unlocked(t, l)
+	})
+	t.Run("we what Java took by force", func(t *testing.T) {
+		name := nameOf(t)
+		l := locked(t, c, name)
+		if got := does(t, a, "forceUnlock", Lock, name); got != "true" {
+			t.Fatalf("forceUnlock: %s", got)
+		}
+		does(t, a, "lock", Lock, name)
+		if err := l.Unlock(); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("unlocking what was taken: %v", err)
+		}
+		if n := does(t, a, "getHoldCount", Lock, name); n != "1" {
+			t.Errorf("our Unlock touched Java's hold: it counts %s", n)
+		}
+		does(t, a, "unlock", Lock, name)
+	})
+	t.Run("Java what we took by force", func(t *testing.T) {
+		name := nameOf(t)
+		does(t, a, "lock", Lock, name)
+		if err := c.EvictNow(within(t), name, 0); err != nil {
+			t.Fatal(err)
+		}
+		l := locked(t, c, name)
+		if e := throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
+			t.Errorf("Java unlocks what it lost: %s", e)
+		}
+		unlocked(t, l)
+	})
+}
+
+func interrupted(t *testing.T, r *rig) {
+	e := hears(t, opened(t, r.url(redissonlock.Lock)))
+	a := r.java.Thread(1)
+	name := nameOf(t)
+	does(t, a, "lock", Lock, name)
+	does(t, a, "unlock", Lock, name)
+	holds := e.join(t, name)
+	// While it subscribes Redisson does not heed an interrupt.
+	waits := r.sleeps(t, a, "lockInterruptibly", Lock, name)
+	does(t, a, "interrupt")
+	wasInterrupted(t, answered(t, waits))
+	e.leave(t, holds)
+	if n := r.do(t, "EXISTS", name); n != int64(0) {
+		t.Error("the interrupted waiter has it")
+	}
+	does(t, a, "lock", Lock, name)
+	does(t, a, "unlock", Lock, name)
+}
+
+func noExpiry(t *testing.T, r *rig) {
+	c := r.client(t, nil)
+	a := r.java.Thread(1)
+	name := nameOf(t)
+	does(t, a, "lock", Lock, name, "60000") // with a lease of its own, nothing renews it
+	r.do(t, "PERSIST", name)
+	refused(t, c, name, leasehold.NoWait)
+	refused(t, c, name, 1500*time.Millisecond)
+	if ttl := r.do(t, "PTTL", name); ttl != int64(-1) {
+		t.Errorf("the lock was given an expiry: %v", ttl)
+	}
+	line, err := c.Line(within(t), name)
+	if err != nil || len(line.Claims) != 1 || line.Claims[0].State != engine.Held || line.Claims[0].TTL != 0 {
+		t.Errorf("shown as %+v: %v", line, err)
+	}
+	waits := asks(t, func(ctx context.Context) (*leasehold.Lease, error) { return c.Lock(ctx, name) })
+	r.listening(t, channelOf(name), 1)
+	does(t, a, "unlock", Lock, name)
+	unlocked(t, got(t, waits))
+}
+
+// Four times the watchdog's period here: at Redisson's default that is two minutes.
+func watchdogs(t *testing.T, r *rig) {
+	const span = 4 * briefWatchdog
+	a, b := r.java.Thread(1), r.brief.Thread(1)
+	theirs, ours := nameOf(t)+":theirs", nameOf(t)+":ours"
+	c := r.client(t, &leasehold.Options{TTL: briefWatchdog})
+	does(t, b, "lock", Lock, theirs)
+	l := locked(t, c, ours)
+	java := a.Go("tryLock", Lock, ours, millis(span))
+	refused(t, c, theirs, span)
+	if got := answered(t, java); got.Err != nil || got.Value != "false" {
+		t.Errorf("Java got what we hold: %+v", got)
+	}
+	does(t, b, "unlock", Lock, theirs)
+	unlocked(t, l)
+}
+
+// Callers of one program pass a claim on among themselves, and Java is not in their
+// queue.
+func busy(t *testing.T, r *rig) {
+	c := r.client(t, nil)
+	name := nameOf(t)
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	ended := make(chan error, 8)
+	for range cap(ended) {
+		go func() {
+			var err error
+			for ctx.Err() == nil && err == nil {
+				err = c.Do(ctx, name, func(context.Context, *leasehold.Lease) error { return nil })
+			}
+			ended <- err
+		}()
+	}
+	for range 10 {
+		does(t, r.java.Thread(1), "lock", Lock, name)
+		does(t, r.java.Thread(1), "unlock", Lock, name)
+	}
+	stop()
+	for range cap(ended) {
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("ours: %v", err)
+		}
+	}
+}
+
+func tokensRise(t *testing.T, r *rig) {
+	name := nameOf(t)
+	a := r.java.Thread(1)
+	if r.program.Release == Old {
+		if e := throws(t, a, "lock", Fenced, name); e != "NoSuchMethodException" {
+			t.Errorf("%s has fenced locks: %s", Old, e)
+		}
+		return
+	}
+	c := client(t, r.url(redissonlock.Fenced), nil)
+	var last uint64
+	rises := func(who string, token uint64) {
+		t.Helper()
+		if token <= last {
+			t.Errorf("%s has token %d after %d", who, token, last)
+		}
+		last = token
+	}
+	for range 3 {
+		does(t, a, "lock", Fenced, name)
+		refused(t, c, name, leasehold.NoWait)
+		token, err := strconv.ParseUint(does(t, a, "getToken", Fenced, name), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rises("Java", token)
+		does(t, a, "unlock", Fenced, name)
+
+		l := locked(t, c, name)
+		if got := does(t, a, "tryLock", Fenced, name, "0"); got != "false" {
+			t.Errorf("Java got %s while we hold", got)
+		}
+		rises("ours", l.Token().Ticket())
+		unlocked(t, l)
+	}
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,166 @@
+package redisson
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/redissonlock"
+	"leasehold/internal/servers"
+)
+
+// releasesAreTold is about nobody having to look. So it uses engines, which do
+// nothing by themselves, and counts requests: the client of ours looks every second
+// in any case, and Redisson's when the holder's lease is over.
+func releasesAreTold(t *testing.T, s *site, java *Thread, release string) {
+	for _, k := range []struct {
+		kind    redissonlock.Kind
+		java    string
+		channel func(name string) string
+	}{
+		{redissonlock.Lock, Lock, channelOf},
+		{redissonlock.Fenced, Fenced, channelOf},
+		{redissonlock.ReadWrite, Write, channelOfReadWrite},
+	} {
+		if k.java == Fenced && release == Old {
+			continue // it has none
+		}
+		t.Run(k.java, func(t *testing.T) {
+			e := hears(t, opened(t, s.url(k.kind)))
+			for _, suffix := range []string{"", "1", "2", "{3}4"} { // of several shards
+				name := nameOf(t) + suffix
+				// From here on the node of that name knows all scripts. Asking whether
+				// it does would count.
+				does(t, java, "lock", k.java, name)
+				does(t, java, "unlock", k.java, name)
+				e.leave(t, e.join(t, name))
+
+				e.toldByJava(t, s, java, k.java, name, k.channel(name))
+				e.toldByUs(t, s, java, k.java, name)
+			}
+		})
+	}
+}
+
+func (e *hearing) toldByJava(t *testing.T, s *site, java *Thread, kind, name, channel string) {
+	t.Helper()
+	does(t, java, "lock", kind, name)
+	waits := e.join(t, name)
+	if waits.State != engine.Waiting || waits.Look < 10*time.Second {
+		t.Fatalf("%s: ours is %v, and looks after %v", name, waits.State, waits.Look)
+	}
+	s.listening(t, channel, 1)
+	e.quiet(t)
+	before := s.scripts(t)
+	does(t, java, "unlock", kind, name)
+	e.hear(t, waits.ID)
+	if n := s.scripts(t) - before; n != 1 {
+		t.Errorf("%s: %d scripts ran; Java's unlock is one", name, n)
+	}
+	cs, err := e.Renew(within(t), []engine.Renewal{{Name: name, ID: waits.ID, Want: longTTL}})
+	if err != nil || len(cs) != 1 || cs[0].State != engine.Held {
+		t.Fatalf("%s: ours is %+v after the message: %v", name, cs, err)
+	}
+	e.leave(t, cs[0])
+}
+
+func (e *hearing) toldByUs(t *testing.T, s *site, java *Thread, kind, name string) {
+	t.Helper()
+	holds := e.join(t, name)
+	if holds.State != engine.Held {
+		t.Fatalf("%s: ours is %v", name, holds.State)
+	}
+	before := s.scripts(t)
+	waits := s.sleeps(t, java, "lock", kind, name)
+	began := time.Now()
+	e.leave(t, holds)
+	if got := answered(t, waits); got.Err != nil {
+		t.Fatalf("%s: Java: %v", name, got.Err)
+	}
+	if n := s.scripts(t) - before; n != 4 {
+		t.Fatalf("%s: %d scripts ran instead of Java's two, our leaving, and Java's third", name, n)
+	}
+	if took := time.Since(began); took > longTTL/2 {
+		t.Fatalf("%s: Java was told after %v: it looked when our lifetime was over", name, took)
+	}
+	does(t, java, "unlock", kind, name)
+}
+
+// longTTL is the lifetime of claims that nothing but Leave may end.
+const longTTL = 10 * time.Second
+
+// hearing is an engine whose Watch runs.
+type hearing struct {
+	engine.Engine
+	heard chan engine.Claim
+}
+
+func hears(t *testing.T, e engine.Engine) *hearing {
+	h := &hearing{e, make(chan engine.Claim, 1000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Watch(ctx, func(c engine.Claim) { h.heard <- c })
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return h
+}
+
+func (e *hearing) join(t *testing.T, name string) engine.Claim {
+	t.Helper()
+	c, err := e.Join(within(t), engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: longTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (e *hearing) leave(t *testing.T, c engine.Claim) {
+	t.Helper()
+	if _, err := e.Leave(within(t), []engine.Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quiet waits until nothing has been heard for a while: that a subscription stands
+// is a reason to look as well, and is not what is waited for.
+func (e *hearing) quiet(t *testing.T) {
+	t.Helper()
+	for {
+		select {
+		case <-e.heard:
+		case <-time.After(50 * time.Millisecond):
+			return
+		}
+	}
+}
+
+// hear waits for a reason to look at a claim.
+func (e *hearing) hear(t *testing.T, id engine.ID) {
+	t.Helper()
+	for timeout := time.After(bound); ; {
+		select {
+		case c := <-e.heard:
+			if c.ID == id {
+				return
+			}
+		case <-timeout:
+			t.Fatal("a release was not heard of")
+		}
+	}
+}
+
+// On a Cluster the old release publishes to all nodes, and the current one to the
+// node of the name alone.
+func TestReleasesAreToldOnCluster(t *testing.T) {
+	cluster := servers.RedisCluster(t, nil)
+	s := &site{nodes: cluster.Nodes, at: "redisson-cluster://" + cluster.Addrs()[0] + "," + cluster.Addrs()[1]}
+	for _, release := range []string{Current, Old} {
+		t.Run(release, func(t *testing.T) {
+			java := started(t, built(t, release), Options{Addrs: cluster.Addrs()[:3], Cluster: true})
+			releasesAreTold(t, s, java.Thread(1), release)
+		})
+	}
+}
