@@ -31,16 +31,17 @@ func redisFamily() *harness.Family {
 		Title: "Redis, one server",
 		Peers: []harness.Peer{
 			peers.Ping(), peers.SetNX(), peers.Token(),
-			peers.Redis(), peers.Rueidislock(), peers.Redislock(), peers.Redsync(1), peers.Redsync(5),
+			peers.Redis(), peers.Rueidislock(), peers.Redislock(), peers.Redsync(1), peers.Redsync(5), peers.Redisson(),
 		},
 		Start: redisStage,
 	}
+	f.Peers = append(f.Peers, redissons()...)
 	add := func(w harness.Workload) { f.Workloads = append(f.Workloads, w) }
 
-	add(harness.Cycling(harness.Workload{
-		ID: "W1", Title: "uncontended, one goroutine", Peers: with(ping, setnx), Columns: pair, Main: harness.P50, Lower: true,
+	add(alsoJava(harness.Cycling(harness.Workload{
+		ID: "W1", Title: "uncontended, one goroutine", Peers: append(with(ping, setnx), ourRLock, rlock, rfairlock), Columns: pair, Main: harness.P50, Lower: true,
 		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
-	}, 1, harness.Load{}, 600*ms, nil))
+	}, 1, harness.Load{}, 600*ms, nil)))
 	add(harness.Cycling(harness.Workload{
 		ID: "W2", Title: "uncontended, 64 goroutines of one process", Peers: with(setnx), Columns: pair, Main: harness.Rate,
 		How: "64 goroutines of one process and one client, each with a name of its own.",
@@ -73,6 +74,7 @@ func redisFamily() *harness.Family {
 	}
 	free("W3-free-8", 8)
 	free("W3-free-2", 2)
+	add(handingOver())
 
 	for _, n := range []int{8, 100, 500} {
 		add(harness.Cycling(harness.Workload{
@@ -135,6 +137,11 @@ func redisFamily() *harness.Family {
 	figure := func(id, key string) func(*harness.Results) (harness.Stat, bool) {
 		return func(r *harness.Results) (harness.Stat, bool) { return r.Figure(id, us, key) }
 	}
+	shared := func(row string) func(*harness.Results) (harness.Stat, bool) {
+		return func(r *harness.Results) (harness.Stat, bool) {
+			return r.Ratio("W3-redisson", row, harness.P50, "W3-redisson", rlock, harness.P50)
+		}
+	}
 	longest := func(id string) func(*harness.Results) (harness.Stat, bool) {
 		return func(r *harness.Results) (harness.Stat, bool) {
 			s, ok := r.Figure(id, us, harness.Longest)
@@ -153,6 +160,8 @@ func redisFamily() *harness.Family {
 		{ID: "free-8-rate", What: "hand-over between 8 processes, free: owner changes/s", Want: ">= 0.55 x BLPOP", Least: 0.55, Of: ratio("W3-free-8", harness.Rate, "W3-free-8", blpop)},
 		{ID: "free-8-best", What: "hand-over between 8 processes, free: owner changes/s by the best peer's", Want: ">= 2", Least: 2,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W3-free-8", harness.Rate, false) }},
+		{ID: "woken-by-java", What: "hand-over from Redisson to leasehold, p50", Want: "<= 2 x Redisson to Redisson", Most: 2, Of: shared(rlockToUs)},
+		{ID: "woken-by-us", What: "hand-over from leasehold to Redisson, p50", Want: "<= 2 x Redisson to Redisson", Most: 2, Of: shared(usToRLock)},
 		{ID: "longest-relay", What: "hand-over between 8 processes, relayed: longest (ms)", Want: "<= 100", Most: 100, Of: longest("W3-relay-8")},
 		{ID: "longest-free", What: "hand-over between 8 processes, free: longest (ms)", Want: "<= 100", Most: 100, Of: longest("W3-free-8")},
 		{ID: "fair-relay", What: "Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99, Of: figure("W3-relay-8", harness.Fair)},

@@ -10,6 +10,7 @@ require (
 	golang.org/x/sys v0.49.0
 	leasehold v0.0.0
 	leasehold/engine/redis v0.0.0
+	leasehold/interop v0.0.0
 )
 
 require (
@@ -22,3 +23,5 @@ require (
 replace leasehold => ../
 
 replace leasehold/engine/redis => ../engine/redis
+
+replace leasehold/interop => ../interop
