@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/internal/servers"
@@ -81,5 +82,9 @@ func (s *site) sleeps(t *testing.T, java *Thread, command, kind, name string) <-
 	before := s.scripts(t)
 	waits := java.Go(command, kind, name)
 	until(t, "Java has tried twice", func() bool { return s.scripts(t)-before == 2 })
+	// It has its answer a moment later. Redisson forgets the message 1, which follows
+	// a writer, if it comes before that: it wakes those who sleep (getQueueLength in
+	// its LockPubSub), and who is about to then sleeps until the lease is over.
+	time.Sleep(50 * time.Millisecond)
 	return waits
 }
