@@ -29,7 +29,6 @@ type wire struct {
 	dead  bool
 	conns map[*tapped]struct{}
 	lose  bool           // the answer to the next request, and its connection
-	held  chan struct{}  // closed: answers pass; nil: they always do
 	sent  map[int32]int  // requests by operation, without pings
 	saw   func(op int32) // called before a request goes out
 }
@@ -65,6 +64,13 @@ func (w *wire) kill() { w.sever(true) }
 
 // cut breaks its connection, once.
 func (w *wire) cut() { w.sever(false) }
+
+// revive lets it connect again.
+func (w *wire) revive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = false
+}
 
 func (w *wire) sever(dead bool) {
 	w.mu.Lock()
