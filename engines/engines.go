@@ -23,6 +23,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/memlock"
 	"leasehold/engine/redis"
+	"leasehold/engine/zookeeper/zklock"
 )
 
 // Default is what an empty URL means: the embedded engine in its default
@@ -49,6 +50,7 @@ func Schemes() []Scheme {
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
 		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
 		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
+		{[]string{"zookeeper"}, "zookeeper://host:2181,host:2181/root", zklock.Open},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	conformance(t, "zklock", Options{}, "../../docs/guarantees")
+	conformance(t, "zklock", Options{}, "../../../docs/guarantees")
 }
 
 func TestConformanceReadWrite(t *testing.T) {
