@@ -9,16 +9,19 @@ import (
 	"leasehold/internal/servers"
 )
 
+// rows is where what was measured is committed.
+const rows = "../../../docs/guarantees"
+
 func TestConformance(t *testing.T) {
-	conformance(t, "zklock", Options{}, "../../../docs/guarantees")
+	conformance(t, "zklock", Options{}, rows)
 }
 
 func TestConformanceReadWrite(t *testing.T) {
-	conformance(t, "zklock-readwrite", Options{Layout: "readwrite"}, "")
+	conformance(t, "zklock-readwrite", Options{Layout: "readwrite"}, rows)
 }
 
 func TestConformanceNodes(t *testing.T) {
-	conformance(t, "zklock-nodes", Options{Layout: "nodes"}, "")
+	conformance(t, "zklock-nodes", Options{Layout: "nodes"}, rows)
 }
 
 func conformance(t *testing.T, name string, o Options, committed string) {

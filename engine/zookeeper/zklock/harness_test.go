@@ -30,6 +30,7 @@ type wire struct {
 	conns map[*tapped]struct{}
 	lose  bool           // the answer to the next request, and its connection
 	sent  map[int32]int  // requests by operation, without pings
+	most  int            // bytes of the largest packet
 	saw   func(op int32) // called before a request goes out
 }
 
@@ -131,6 +132,7 @@ func (t *tapped) Write(b []byte) (int, error) {
 	if op != opSession && op != opPing {
 		t.wire.mu.Lock()
 		t.wire.sent[op]++
+		t.wire.most = max(t.wire.most, len(b))
 		saw := t.wire.saw
 		if t.wire.lose {
 			t.wire.lose, t.lost = false, true
@@ -287,7 +289,7 @@ func heldNote(id engine.ID) func(engine.Claim) bool {
 // peer is a plain client, for what other programs do.
 func peer(t testing.TB, s *servers.ZooKeeperServer) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect([]string{s.Addr}, testSession, zk.WithLogInfo(false))
+	conn, events, err := zk.Connect([]string{s.Addr}, testSession, zk.WithLogger(silent{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,3 +314,8 @@ func eventually(t testing.TB, what string, f func() bool) {
 		}
 	}
 }
+
+// silent is the logger of clients whose trouble is the test.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

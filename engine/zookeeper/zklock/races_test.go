@@ -148,6 +148,28 @@ func TestTwoWatchesFireForOneEvent(t *testing.T) {
 	}
 }
 
+// Who waits for units watches the one before it, and that one does not go when it
+// holds: it must say so.
+func TestWhoWaitsForUnitsIsWokenWhenTheOneBeforeHolds(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	clients := make([]client, 6)
+	heard := make([]<-chan engine.Claim, 6)
+	line := make([]engine.Claim, 6)
+	for i := range clients {
+		clients[i] = open(t, on(s))
+		heard[i] = clients[i].notes(t)
+		line[i] = clients[i].join(t, want("x", 1, 2))
+	}
+	clients[0].leave1(t, line[0])
+	hear(t, heard[2], heldNote(line[2].ID))
+	clients[1].leave1(t, line[1]) // not the node that the fourth watched
+	hear(t, heard[3], heldNote(line[3].ID))
+	clients[3].leave1(t, line[3]) // the later of two holders
+	hear(t, heard[4], heldNote(line[4].ID))
+	clients[2].leave1(t, line[2])
+	hear(t, heard[5], heldNote(line[5].ID))
+}
+
 // expire keeps a client from its servers until they have ended its session.
 func (c client) expire(t *testing.T) {
 	t.Helper()
@@ -253,9 +275,10 @@ func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
 		name := fmt.Sprint("x", watching)
 		c, other := a.hold(t, exclusive(name)), a.hold(t, exclusive(name+"-other"))
 		if !watching {
-			// As if the watch had been lost: the check alone must see it.
+			// As if the watches had been lost: the check alone must see it.
 			a.mu.Lock()
 			clear(a.own)
+			clear(a.lines)
 			a.mu.Unlock()
 		}
 		children, _, err := op.Children("/" + name)
