@@ -204,6 +204,32 @@ func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
 	}
 }
 
+// The client library may send in a new session what was asked for in the one before,
+// and a node that is found may be left of that. Whose it is only the node says.
+func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	conn := peer(t, s)
+	a.leave1(t, a.hold(t, exclusive("x")))
+	r := exclusive("x")
+	path, err := conn.Create("/x/"+a.layout.Prefix(uuidOf(r.ID), engine.Max, engine.Max), nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.wire.saw = func(op int32) {
+		if op == opCreate {
+			a.wire.saw = nil
+			a.wire.cut() // unsure whether it was made, it finds the other
+		}
+	}
+	if got, err := a.Join(within(t), r); err == nil {
+		t.Errorf("%s is of another session, and the claim is %v", path, got.State)
+	}
+	if got := a.renew(t, engine.Claim{Name: "x", ID: r.ID}); got.State != engine.Gone {
+		t.Errorf("the claim is %v", got.State)
+	}
+}
+
 func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
 	s := servers.ZooKeeper(t, nil)
 	a, b := open(t, on(s)), open(t, on(s))
