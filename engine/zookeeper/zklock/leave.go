@@ -127,7 +127,7 @@ func (e *Engine) dropLocked(c *claim) bool {
 }
 
 // remove deletes the node of a claim, as often as it takes, until the session ends
-// that it belongs to.
+// that it belongs to. Where the servers refuse to, it stands until then.
 func (e *Engine) remove(c *claim) {
 	var err error
 	for ; ; e.pause() {
@@ -150,7 +150,9 @@ func (e *Engine) remove(c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.left = err
-	if c.phase != gone {
+	if err == nil || errors.Is(err, errNotThere) {
 		e.goneLocked(c)
+	} else {
+		close(c.removed) // it stays in the map: whoever asks again is told the same
 	}
 }

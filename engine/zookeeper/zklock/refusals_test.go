@@ -203,6 +203,25 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
+// Who may make a node and not remove it is told so, and never that it has gone.
+func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	conn := peer(t, s)
+	if _, err := conn.Create("/x", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, on(s))
+	c := a.hold(t, exclusive("x"))
+	for range 2 {
+		if got, err := a.Leave(within(t), []engine.Claim{c}); !errors.Is(err, engine.ErrRefused) || len(got) > 0 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("%+v, %v", l.Claims, err)
+	}
+}
+
 func TestWhatIsMadeBelongsToItsMaker(t *testing.T) {
 	s := servers.ZooKeeper(t, nil)
 	conn := peer(t, s)

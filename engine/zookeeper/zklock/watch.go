@@ -56,8 +56,11 @@ func (e *Engine) heard(ev zk.Event) {
 		case zk.StateExpired:
 			// A new session inherits nothing. What is being made may become the
 			// new one's: its node says.
-			for _, c := range e.claims {
+			for id, c := range e.claims {
 				e.endLocked(c, false)
+				if c.left != nil {
+					delete(e.claims, id) // a node that could not be removed
+				}
 			}
 		}
 	case zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged:
