@@ -154,7 +154,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 		e.holds(c, line, i, watch)
 		return nil
 	}
-	return e.waits(ctx, c, line.WaitsFor(i), watch)
+	return e.waits(ctx, c, line.WaitsFor(i))
 }
 
 // holds: as of a list, the claim holds. It does from then on: what stands before it
@@ -181,7 +181,7 @@ func (e *Engine) holds(c *claim, line nodes.Line, i int, watched bool) {
 }
 
 // waits has a claim that waits watch one node, or the line.
-func (e *Engine) waits(ctx context.Context, c *claim, node string, listWatched bool) error {
+func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 	target := c.parent
 	if node != "" {
 		target += "/" + node
