@@ -43,18 +43,6 @@ func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 	})
 }
 
-// granting is an engine that grants no more than that.
-type granting struct {
-	engine.Engine
-	most time.Duration
-}
-
-func (g granting) Guarantees() engine.Guarantees {
-	all := g.Engine.Guarantees()
-	all.MaxTTL = g.most
-	return all
-}
-
 // An engine on sessions grants less than the default, which nobody asked for.
 func TestATTLThatIsNotGivenIsNoReasonToRefuse(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -65,7 +53,7 @@ func TestATTLThatIsNotGivenIsNoReasonToRefuse(t *testing.T) {
 			{10 * time.Second, 5 * time.Second, 5 * time.Second},
 			{10 * time.Second, DefaultTTL, 0}, // asked for, and refused
 		} {
-			locks, err := New(granting{w.store.Engine(), c.most}, &Options{TTL: c.given})
+			locks, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = c.most }}, &Options{TTL: c.given})
 			if (err != nil) != (c.want == 0) {
 				t.Errorf("%+v: %v", c, err)
 			}
