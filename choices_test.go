@@ -43,6 +43,31 @@ func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 	})
 }
 
+// An engine on sessions grants less than the default, which nobody asked for.
+func TestATTLThatIsNotGivenIsNoReasonToRefuse(t *testing.T) {
+	bubble(t, func(w *world) {
+		for _, c := range []struct{ most, given, want time.Duration }{
+			{0, 0, DefaultTTL},
+			{time.Hour, 0, DefaultTTL},
+			{10 * time.Second, 0, 10 * time.Second},
+			{10 * time.Second, 5 * time.Second, 5 * time.Second},
+			{10 * time.Second, DefaultTTL, 0}, // asked for, and refused
+		} {
+			locks, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = c.most }}, &Options{TTL: c.given})
+			if (err != nil) != (c.want == 0) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if err != nil {
+				continue
+			}
+			if got := locks.core.opts.TTL; got != c.want {
+				t.Errorf("%+v: %v", c, got)
+			}
+			locks.Close()
+		}
+	})
+}
+
 func TestNoLendMakesEveryLeaseAClaim(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{NoLend: true})

@@ -252,7 +252,7 @@ func redisStage(context.Context) (*harness.Stage, error) {
 		}
 		return sum, nil
 	}
-	s.Counted = func() (*harness.Wire, error) { return redisWire(s.At) }
+	s.Counted = func() (*harness.Wire, error) { return countedWire(s.At, servers.NewProxy, settingUp) }
 	return s, nil
 }
 
@@ -265,7 +265,9 @@ func settingUp(command string) bool {
 	return false
 }
 
-func redisWire(at harness.Endpoint) (*harness.Wire, error) {
+// countedWire leads to servers through proxies that count. settingUp says what is
+// left out.
+func countedWire(at harness.Endpoint, proxy func(string) (*servers.Proxy, error), settingUp func(string) bool) (*harness.Wire, error) {
 	var proxies []*servers.Proxy
 	w := &harness.Wire{At: at}
 	w.At.Addrs = nil
@@ -275,7 +277,7 @@ func redisWire(at harness.Endpoint) (*harness.Wire, error) {
 		}
 	}
 	for _, addr := range at.Addrs {
-		p, err := servers.NewProxy(addr)
+		p, err := proxy(addr)
 		if err != nil {
 			w.Close()
 			return nil, err

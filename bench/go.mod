@@ -5,11 +5,13 @@ go 1.26.0
 require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.16.0
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	golang.org/x/sys v0.49.0
 	leasehold v0.0.0
 	leasehold/engine/redis v0.0.0
+	leasehold/engine/zookeeper v0.0.0
 	leasehold/interop v0.0.0
 )
 
@@ -25,3 +27,5 @@ replace leasehold => ../
 replace leasehold/engine/redis => ../engine/redis
 
 replace leasehold/interop => ../interop
+
+replace leasehold/engine/zookeeper => ../engine/zookeeper

@@ -78,5 +78,27 @@
 //     An engine without order that shares a foreign layout may refuse Evict the
 //     same way.
 //
+// # Session engines
+//
+// Where the store ends what a client made when it has not heard of that client for
+// the time of its session ([CrashSession]), the rules hold with these readings:
+//
+//   - One lifetime for all claims: MinTTL and MaxTTL are both what may be trusted
+//     from the start of a call that proved the claim. That is less than the session
+//     lasts, and it is the TTL in every reply, whatever was wanted.
+//   - The deadline of a claim (rules 4, 5, 8) is the end of its session. A client
+//     that lives keeps all its claims, renewed or not; Renew proves them.
+//   - A session's end is Gone for all its claims at once, held and waiting, and a
+//     new session inherits none. Watch tells it as each claim's Gone, as soon as
+//     the client hears of it. A client that is cut off does not, and its trust
+//     runs out before.
+//   - What says that a session lives, without a commit by the store, proves nothing.
+//   - An ID means something to the client that joined it, and to no other: claims
+//     end with their client, so there are no detached ones. To others it is Gone.
+//   - The line tells of itself when a holder's session ends: Look may be 0. The TTL
+//     in a Line is what a proof grants; nothing is known of what is left.
+//   - A shared holder, and one of several holders of units, may not hear of a
+//     refused NoWait (rule 7).
+//
 // Package enginetest checks these rules against any engine.
 package engine

@@ -23,6 +23,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/memlock"
 	"leasehold/engine/redis"
+	"leasehold/engine/zookeeper/zklock"
 )
 
 // Default is what an empty URL means: the embedded engine in its default
@@ -54,6 +55,7 @@ func Schemes() []Scheme {
 			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open,
 		},
 		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379", redis.Open},
+		{[]string{"zookeeper"}, "zookeeper://host:2181,host:2181/root", zklock.Open},
 	}
 }
 

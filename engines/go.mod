@@ -5,9 +5,11 @@ go 1.26.0
 require (
 	leasehold v0.0.0
 	leasehold/engine/redis v0.0.0
+	leasehold/engine/zookeeper v0.0.0
 )
 
 require (
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
@@ -15,3 +17,5 @@ require (
 replace leasehold => ../
 
 replace leasehold/engine/redis => ../engine/redis
+
+replace leasehold/engine/zookeeper => ../engine/zookeeper

@@ -72,7 +72,7 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 		return err
 	}
 	if err != nil {
-		a.say("%s: held, perhaps for less than %v, since the engine did not answer", quoteName(o.Name), o.TTL)
+		a.say("%s: held, perhaps for less than %v, since the engine did not answer", quoteName(o.Name), o.lifetime(locks.Guarantees()))
 	}
 	if _, err := fmt.Fprintln(a.out, string(h)); err != nil {
 		// Nobody has the handle, so nobody could give the name back.

@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	leasehold => ../..
 	leasehold/engine/redis => ../../engine/redis
+	leasehold/engine/zookeeper => ../../engine/zookeeper
 	leasehold/engines => ../../engines
 )
 
@@ -20,9 +21,11 @@ require (
 
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	leasehold/engine/redis v0.0.0 // indirect
+	leasehold/engine/zookeeper v0.0.0 // indirect
 )

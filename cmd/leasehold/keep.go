@@ -99,6 +99,7 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	if err != nil {
 		return status{}, err
 	}
+	k.order.TTL = k.order.lifetime(eng.Guarantees())
 	notice := &engineNotice{app: k.app, name: k.order.Name}
 	defer notice.close()
 	locks, err := newClient(eng, leasehold.Options{

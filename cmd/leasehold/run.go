@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"time"
 
@@ -23,7 +25,7 @@ type order struct {
 	Engine    string
 	Require   engine.Guarantees
 	Label     string
-	TTL       time.Duration
+	TTL       time.Duration // 0: the default, see lifetime
 	Wait      time.Duration // as in leasehold.LockOptions
 	MinHold   time.Duration
 	MaxHold   time.Duration
@@ -93,9 +95,19 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must say the same")
 	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long (default: as long as it takes)")
 	f.BoolVar(nonblock, "nonblock", false, "do not wait at all")
-	f.DurationVar(&o.TTL, "ttl", leasehold.DefaultTTL, "how long the lock outlives the last sign of life")
+	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lock outlives the last sign of life (default %v, or the engine's longest)", leasehold.DefaultTTL))
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
+}
+
+// lifetime is the TTL of an order on an engine. Where none was given, it is no more
+// than the engine grants.
+func (o *order) lifetime(g engine.Guarantees) time.Duration {
+	ttl := cmp.Or(o.TTL, leasehold.DefaultTTL)
+	if o.TTL == 0 && g.MaxTTL > 0 {
+		ttl = min(ttl, g.MaxTTL)
+	}
+	return ttl
 }
 
 // fillRun checks everything that can be checked before waiting: an hour in
@@ -145,10 +157,12 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	if o.Require, err = parseRequire(a.require); err != nil {
 		return usageError("--require: %w", err)
 	}
-	if err := engine.CheckTTL(o.TTL); err != nil {
-		return usageError("--ttl: %w", err)
-	}
 	flags := cmd.Flags()
+	if flags.Changed("ttl") {
+		if err := engine.CheckTTL(o.TTL); err != nil {
+			return usageError("--ttl: %w", err)
+		}
+	}
 	switch {
 	case flags.Changed("permits") != flags.Changed("of"):
 		return usageError("--permits and --of go together: how many permits, of how many")

@@ -17,6 +17,7 @@ type Proxy struct {
 	Addr string // where clients connect: 127.0.0.1:port
 
 	target   string
+	protocol func() counter
 	listener net.Listener
 	running  sync.WaitGroup
 
@@ -43,14 +44,30 @@ type pair struct {
 	once           sync.Once
 }
 
-// NewProxy starts a proxy to "host:port" or to the path of a socket.
+// counter finds the commands in what one client sends.
+type counter interface {
+	feed(b []byte, found func(name string))
+}
+
+// NewProxy starts a proxy to a Redis at "host:port" or at the path of a socket.
+// (Whatever else listens there may be counted wrongly, and is served as well.)
 func NewProxy(target string) (*Proxy, error) {
+	return newProxy(target, func() counter { return &commandCounter{} })
+}
+
+// NewZooKeeperProxy starts a proxy to a ZooKeeper. Its commands are ZooKeeper's
+// operations: "create", "getData", "ping".
+func NewZooKeeperProxy(target string) (*Proxy, error) {
+	return newProxy(target, func() counter { return &packetCounter{} })
+}
+
+func newProxy(target string, protocol func() counter) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	p := &Proxy{
-		Addr: l.Addr().String(), target: target, listener: l, changed: make(chan struct{}),
+		Addr: l.Addr().String(), target: target, protocol: protocol, listener: l, changed: make(chan struct{}),
 		pairs: map[*pair]struct{}{}, counts: map[string]int{}, cutRequest: -1, cutReply: -1,
 	}
 	p.running.Go(p.accept)
@@ -68,7 +85,7 @@ func ProxyTo(t TB, target string) *Proxy {
 	return p
 }
 
-// Commands is how many Redis commands clients have sent, by name: "EVALSHA",
+// Commands is how many commands clients have sent, by name: "EVALSHA",
 // "CLIENT SETINFO". A command counts when its last byte has come in.
 func (p *Proxy) Commands() map[string]int {
 	p.mu.Lock()
@@ -76,7 +93,7 @@ func (p *Proxy) Commands() map[string]int {
 	return maps.Clone(p.counts)
 }
 
-// Total is how many Redis commands clients have sent.
+// Total is how many commands clients have sent.
 func (p *Proxy) Total() (n int) {
 	for _, c := range p.Commands() {
 		n += c
@@ -242,7 +259,7 @@ type chunk struct {
 // adds to latency without stopping what follows.
 func (p *Proxy) copy(x *pair, to, from net.Conn, requests bool) {
 	queue := make(chan chunk, 256)
-	var counter commandCounter
+	counter := p.protocol()
 	p.running.Go(func() {
 		defer close(queue)
 		for {

@@ -217,7 +217,7 @@ func pairs(v any) map[string]string {
 	return m
 }
 
-func tails(all []*RedisServer) string {
+func tails[S interface{ Tail() string }](all []S) string {
 	var b strings.Builder
 	for _, one := range all {
 		b.WriteString(one.Tail() + "\n")
@@ -225,7 +225,7 @@ func tails(all []*RedisServer) string {
 	return b.String()
 }
 
-func closeAll(all []*RedisServer) error {
+func closeAll[S interface{ Close() error }](all []S) error {
 	var err error
 	for _, one := range all {
 		err = errors.Join(err, one.Close())

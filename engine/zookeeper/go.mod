@@ -1,0 +1,14 @@
+module leasehold/engine/zookeeper
+
+go 1.26.0
+
+require (
+	github.com/go-zookeeper/zk v1.0.4
+	go.uber.org/goleak v1.3.0
+	leasehold v0.0.0
+	pgregory.net/rapid v1.3.0
+)
+
+require golang.org/x/sys v0.49.0 // indirect
+
+replace leasehold => ../..

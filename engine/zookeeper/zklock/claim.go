@@ -1,0 +1,98 @@
+package zklock
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"leasehold/engine"
+)
+
+// claim is one claim of this client. Its fields belong to the engine's mutex, but
+// for those above the blank line, which never change.
+type claim struct {
+	request engine.Request
+	parent  string        // the node of the name
+	uuid    string        // by which its own node is known
+	made    chan struct{} // closed when it is known what its creation came to
+	removed chan struct{} // closed when it is known that it has no node any more
+	looking chan struct{} // holds one thing while somebody looks (see look)
+
+	phase    phase
+	err      error  // gone: why there never was a node
+	left     error  // gone: why its node could not be removed, or errNotThere
+	evicted  bool   // gone: somebody else removed its node
+	admitted bool   // its place in line was not refused
+	dropped  bool   // making: nobody wants it any more: what is made is to be removed
+	node     string // name of its node, below parent
+	session  int64  // whose node it is
+	version  int32  // of the node's data
+	ticket   uint64
+
+	unheard   bool // it became held, and its client was not told
+	contended bool // as the last list, or a watch since, had it
+	told      bool // its client knows that it is contended
+	stale     bool // the line has changed since it was listed
+	unread    bool // its own node has changed since it was read
+
+	owes bool // it must write to its node, for whoever waits behind (see nodes.Line.Wakes)
+
+	watches string // waiting: path of the node that it watches, or parent
+}
+
+// phase is what has become of a claim. The engine's map has those that are not
+// gone.
+type phase uint8
+
+const (
+	making  phase = iota // its node is being created; nobody knows yet whether there is one
+	waiting              // its node stands in line
+	holding              // and is among the first
+	marked               // somebody evicted it: its node stands until it is left
+	leaving              // its node is being removed
+	gone                 // it has none any more
+)
+
+func (c *claim) path() string { return c.parent + "/" + c.node }
+
+// placed: it has a node that stands in line, as far as is known.
+func (c *claim) placed() bool { return c.phase == waiting || c.phase == holding || c.phase == marked }
+
+// uuidOf names the node of a claim. The ID itself is a secret, and whoever may list
+// the line sees the name.
+func uuidOf(id engine.ID) string {
+	h := sha256.Sum256(append([]byte("leasehold node "), id[:]...))
+	h[6] = h[6]&0x0f | 0x80 // version 8 of RFC 9562: of one's own making
+	h[8] = h[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// content is the data of a node of ours.
+type content struct {
+	Claim   string       `json:"claim"` // its uuid: the plain layout has none in the name
+	Owner   engine.Owner `json:"owner"`
+	Evicted bool         `json:"evicted,omitempty"`
+}
+
+func (c *content) bytes() []byte {
+	b, err := json.Marshal(c)
+	if err != nil { // a time that JSON cannot have
+		c.Owner.Since = c.Owner.Since.AddDate(-c.Owner.Since.Year(), 0, 0)
+		b, _ = json.Marshal(c)
+	}
+	return b
+}
+
+// revoke is what Curator writes into a node to ask its holder to let go.
+const revoke = "__REVOKE__"
+
+// read takes in the data of any node: of another program it shows as a label, as
+// Curator's own address does.
+func read(data []byte) content {
+	var c content
+	if json.Unmarshal(data, &c) == nil && c.Claim != "" {
+		return c
+	}
+	text := string(data)
+	return content{Owner: engine.Owner{Label: "another program: " + text[:min(len(text), engine.MaxOwner)]}, Evicted: text == revoke}
+}

@@ -1,0 +1,321 @@
+package zklock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testSession is ten ticks of the servers that tests start.
+const testSession = 2 * time.Second
+
+// wire is what stands between one client and the servers.
+type wire struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu    sync.Mutex
+	dead  bool
+	conns map[*tapped]struct{}
+	lose  bool           // the answer to the next request, and its connection
+	sent  map[int32]int  // requests by operation, without pings
+	most  int            // bytes of the largest packet
+	saw   func(op int32) // called before a request goes out
+}
+
+func newWire() *wire {
+	return &wire{dial: (&net.Dialer{}).DialContext, conns: map[*tapped]struct{}{}, sent: map[int32]int{}}
+}
+
+func (w *wire) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	w.mu.Lock()
+	dead := w.dead
+	w.mu.Unlock()
+	if dead {
+		return nil, errors.New("this client is dead")
+	}
+	c, err := w.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	t := &tapped{Conn: c, wire: w}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead {
+		c.Close()
+		return nil, errors.New("this client is dead")
+	}
+	w.conns[t] = struct{}{}
+	return t, nil
+}
+
+// kill ends the client as the death of its process would.
+func (w *wire) kill() { w.sever(true) }
+
+// cut breaks its connection, once.
+func (w *wire) cut() { w.sever(false) }
+
+// revive lets it connect again.
+func (w *wire) revive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = false
+}
+
+func (w *wire) sever(dead bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = w.dead || dead
+	for c := range w.conns {
+		c.Conn.Close()
+		delete(w.conns, c)
+	}
+}
+
+// loseReply lets the next request reach the server, and no answer to it come back.
+func (w *wire) loseReply() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose = true
+}
+
+// requests is how many were sent, by operation; what was counted is forgotten.
+func (w *wire) requests() map[int32]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = map[int32]int{}
+	return sent
+}
+
+// Operations of the protocol.
+const (
+	opCreate   = 1
+	opDelete   = 2
+	opExists   = 3
+	opGetData  = 4
+	opSetData  = 5
+	opList     = 12
+	opMulti    = 14
+	opCreateC  = 19
+	opPing     = 11
+	opSession  = 0 // what a connection begins with, which has no operation
+	headerSize = 12
+)
+
+// tapped is a connection. The library writes one packet a call, and reads its
+// length and its content apart.
+type tapped struct {
+	net.Conn
+	wire   *wire
+	greets bool // the first packet is no request
+	lost   bool // an answer is to be lost
+}
+
+func (t *tapped) Write(b []byte) (int, error) {
+	op := int32(opSession)
+	if t.greets && len(b) >= headerSize {
+		op = int32(binary.BigEndian.Uint32(b[8:]))
+	}
+	t.greets = true
+	if op != opSession && op != opPing {
+		t.wire.mu.Lock()
+		t.wire.sent[op]++
+		t.wire.most = max(t.wire.most, len(b))
+		saw := t.wire.saw
+		if t.wire.lose {
+			t.wire.lose, t.lost = false, true
+		}
+		t.wire.mu.Unlock()
+		if saw != nil {
+			saw(op)
+		}
+	}
+	return t.Conn.Write(b)
+}
+
+func (t *tapped) Read(b []byte) (int, error) {
+	n, err := t.Conn.Read(b)
+	t.wire.mu.Lock()
+	lost := t.lost
+	t.wire.mu.Unlock()
+	if lost {
+		t.Conn.Close()
+		return 0, errors.New("the answer was lost")
+	}
+	return n, err
+}
+
+// client is an engine and its wire.
+type client struct {
+	*Engine
+	wire *wire
+}
+
+// join and so on take a context that ends with the test, or before it hangs.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func open(t testing.TB, o Options) client {
+	t.Helper()
+	w := newWire()
+	if o.Dial != nil {
+		w.dial = o.Dial
+	}
+	o.Dial = w.Dial
+	if o.Session == 0 {
+		o.Session = testSession
+	}
+	e, err := New(within(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return client{e, w}
+}
+
+func on(s ...*servers.ZooKeeperServer) Options {
+	var o Options
+	for _, one := range s {
+		o.Servers = append(o.Servers, one.Addr)
+	}
+	return o
+}
+
+func exclusive(name string) engine.Request { return want(name, engine.Max, engine.Max) }
+func reader(name string) engine.Request    { return want(name, 1, engine.Max) }
+
+func want(name string, units, limit int32) engine.Request {
+	return engine.Request{Name: name, ID: engine.NewID(), Units: units, Limit: limit, WaitTTL: engine.MinTTL}
+}
+
+func (c client) join(t testing.TB, r engine.Request) engine.Claim {
+	t.Helper()
+	got, err := c.Join(within(t), r)
+	if err != nil {
+		t.Fatalf("Join: %v", err)
+	}
+	return got
+}
+
+func (c client) hold(t testing.TB, r engine.Request) engine.Claim {
+	t.Helper()
+	got := c.join(t, r)
+	if got.State != engine.Held {
+		t.Fatalf("Join of a free name: %v", got.State)
+	}
+	return got
+}
+
+func (c client) wait(t testing.TB, r engine.Request) engine.Claim {
+	t.Helper()
+	got := c.join(t, r)
+	if got.State != engine.Waiting {
+		t.Fatalf("Join of a taken name: %v", got.State)
+	}
+	return got
+}
+
+func (c client) renew(t testing.TB, cl engine.Claim) engine.Claim {
+	t.Helper()
+	got, err := c.Renew(within(t), []engine.Renewal{{Name: cl.Name, ID: cl.ID, Want: c.ttl}})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("Renew: %v, %v", got, err)
+	}
+	return got[0]
+}
+
+func (c client) leave1(t testing.TB, cl engine.Claim) engine.Claim {
+	t.Helper()
+	got, err := c.Leave(within(t), []engine.Claim{cl})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("Leave: %v, %v", got, err)
+	}
+	return got[0]
+}
+
+// notes listens until the test ends.
+func (c client) notes(t testing.TB) <-chan engine.Claim {
+	t.Helper()
+	heard := make(chan engine.Claim, 10_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Watch(ctx, func(got engine.Claim) { heard <- got })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	<-heard // it began
+	return heard
+}
+
+func hear(t testing.TB, heard <-chan engine.Claim, is func(engine.Claim) bool) engine.Claim {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case c := <-heard:
+			if is(c) {
+				return c
+			}
+		case <-late:
+			t.Fatal("not heard in time")
+		}
+	}
+}
+
+func heldNote(id engine.ID) func(engine.Claim) bool {
+	return func(c engine.Claim) bool { return c.ID == id && c.State == engine.Held }
+}
+
+// peer is a plain client, for what other programs do.
+func peer(t testing.TB, s *servers.ZooKeeperServer) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect([]string{s.Addr}, testSession, zk.WithLogger(silent{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		for range events {
+		}
+	})
+	for ev := range events {
+		if ev.State == zk.StateHasSession {
+			break
+		}
+	}
+	return conn
+}
+
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// silent is the logger of clients whose trouble is the test.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

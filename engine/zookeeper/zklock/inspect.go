@@ -1,0 +1,164 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+	"leasehold/engine/zookeeper/internal/nodes"
+)
+
+// shown is a node of a line as it was read.
+type shown struct {
+	node nodes.Node
+	got
+	content
+}
+
+// inspect reads every node of a line. What goes meanwhile is left out.
+func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
+	if err := engine.CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := e.usable(ctx); err != nil {
+		return nil, err
+	}
+	parent := e.parent(name)
+	children, err := list(ctx, e.link, parent, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explain(err, parent)
+	}
+	line, err := e.sort(parent, children)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]shown, len(line))
+	errs := make([]error, len(line))
+	each(len(line), func(i int) {
+		one := shown{node: line[i]}
+		one.got, errs[i] = get(ctx, e.link, parent+"/"+line[i].Name, false)
+		one.content = read(one.data)
+		all[i] = one
+	})
+	there := all[:0]
+	for i := range all {
+		switch {
+		case errors.Is(errs[i], zk.ErrNoNode):
+		case errs[i] != nil:
+			return nil, explain(errs[i], parent)
+		default:
+			there = append(there, all[i])
+		}
+	}
+	return there, nil
+}
+
+func (e *Engine) usable(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return engine.ErrClosed
+	}
+	return ctx.Err()
+}
+
+func lineOf(all []shown) (l nodes.Line) {
+	for _, one := range all {
+		l = append(l, one.node)
+	}
+	return l
+}
+
+// Line implements [engine.Engine]. Nodes have no deadlines: what is shown as left is
+// what a client is granted whenever it proves its claims.
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	all, err := e.inspect(ctx, name)
+	if err != nil {
+		return engine.Line{}, err
+	}
+	l := engine.Line{Name: name}
+	line := lineOf(all)
+	for i, one := range all {
+		c := engine.Claim{
+			Name: name, Ticket: uint64(one.stat.Czxid), Owner: one.Owner, Units: one.node.Units, Limit: one.node.Limit,
+			State: engine.Waiting, Contended: line.Contended(i), Evicted: one.Evicted, TTL: e.ttl,
+		}
+		if line.Held(i) {
+			c.State = engine.Held
+		}
+		l.Claims, l.Limit = append(l.Claims, c), line[0].Limit
+	}
+	return l, nil
+}
+
+// Lines implements [engine.Engine]. Nodes beside those of names are passed over.
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		if err := e.usable(ctx); err != nil {
+			yield(engine.Line{}, err)
+			return
+		}
+		children, err := list(ctx, e.link, e.rootPath(), false)
+		if err != nil {
+			yield(engine.Line{}, explain(err, e.rootPath()))
+			return
+		}
+		for _, node := range children {
+			name, ok := nodes.Decode(node)
+			if !ok || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
+				continue
+			}
+			l, err := e.Line(ctx, name)
+			var foreign *refusal
+			switch {
+			case errors.As(err, &foreign):
+			case err != nil:
+				yield(engine.Line{}, err)
+				return
+			case len(l.Claims) > 0 && !yield(l, nil):
+				return
+			}
+		}
+	}
+}
+
+// Evict implements [engine.Engine]. A holder's node is marked, which its client
+// sees, or removed at once. The mark for a node that Curator made is what its
+// revocable locks heed.
+func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	all, err := e.inspect(ctx, name)
+	if err != nil {
+		return err
+	}
+	line := lineOf(all)
+	for i, one := range all {
+		if uint64(one.stat.Czxid) != ticket {
+			continue
+		}
+		path := e.parent(name) + "/" + one.node.Name
+		_, err := ask(ctx, e.link, func(conn *zk.Conn) (struct{}, error) {
+			if now || !line.Held(i) {
+				return struct{}{}, conn.Delete(path, -1)
+			}
+			mark := []byte(revoke)
+			if one.Claim != "" {
+				one.content.Evicted = true
+				mark = one.content.bytes()
+			}
+			_, err := conn.Set(path, mark, one.stat.Version)
+			return struct{}{}, err
+		})
+		if errors.Is(err, zk.ErrNoNode) {
+			return engine.ErrNoClaim
+		}
+		return explain(err, path)
+	}
+	return engine.ErrNoClaim
+}

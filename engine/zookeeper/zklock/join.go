@@ -1,0 +1,365 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+	"leasehold/engine/zookeeper/internal/nodes"
+)
+
+// Join implements [engine.Engine].
+//
+// A node is created, the line is listed, and what was listed decides. The list may
+// be old (it comes from the server that this client is connected to), but it is
+// never older than the node, and those before the node can only go: who is first in
+// it is first. Whether the node stands is proven by its creation, which counts from
+// the start of this call; one that an earlier call created is checked once more.
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := e.check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return engine.Claim{}, err
+	}
+	c, err := e.find(r.ID)
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	again := c != nil // its node may have been made before this call
+	if !again {
+		if r.Replaces != (engine.ID{}) {
+			// What it replaces goes in the step that creates the node. So every
+			// refusal is decided before.
+			if err := e.refuse(ctx, &r); err != nil {
+				return engine.Claim{}, err
+			}
+		}
+		if c, err = e.begin(r); err != nil {
+			return engine.Claim{}, err
+		}
+	}
+	select {
+	case <-c.made:
+	case <-ctx.Done():
+		return engine.Claim{}, fmt.Errorf("zookeeper: the node is not known to be made yet: %w", context.Cause(ctx))
+	}
+	e.mu.Lock()
+	err = c.err
+	e.mu.Unlock()
+	if err != nil {
+		return engine.Claim{}, explain(err, c.parent)
+	}
+	if again {
+		if _, err := e.prove(ctx, []*claim{c}); err != nil {
+			return engine.Claim{}, err
+		}
+	}
+	if err := e.look(ctx, c, true); err != nil {
+		var no *refusal
+		if errors.As(err, &no) {
+			return e.withdraw(ctx, c, no.why)
+		}
+		return engine.Claim{}, err
+	}
+	got := e.report(c)
+	switch {
+	case got.State == engine.Waiting && r.NoWait:
+		gone, err := e.withdraw(ctx, c, nil)
+		return gone, err
+	case got.State == engine.Gone && !got.Evicted:
+		// Its session ended between the creation and the list. A fresh node for
+		// the same ID is the next call's: this one says that nothing was learned.
+		return engine.Claim{}, errors.New("zookeeper: the session ended while the claim was made")
+	}
+	return got, nil
+}
+
+// withdraw removes the node of a claim that is not to be in line, and says so: with
+// a refusal, or with state Gone. Neither is said before the node has gone.
+func (e *Engine) withdraw(ctx context.Context, c *claim, why error) (engine.Claim, error) {
+	if _, err := e.leave(ctx, c); err != nil {
+		return engine.Claim{}, err
+	}
+	if why != nil {
+		return engine.Claim{}, why
+	}
+	r := &c.request
+	return engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}, nil
+}
+
+// refusal is an answer that is final, found in the line.
+type refusal struct{ why error }
+
+func (r *refusal) Error() string { return r.why.Error() }
+func (r *refusal) Unwrap() error { return r.why }
+
+// refuse looks for a reason to refuse before anything is changed.
+func (e *Engine) refuse(ctx context.Context, r *engine.Request) error {
+	parent := e.parent(r.Name)
+	children, err := list(ctx, e.link, parent, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return explain(err, parent)
+	}
+	line, err := e.sort(parent, children)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range line {
+		if old := e.claims[r.Replaces]; old != nil && old.node == n.Name {
+			continue
+		}
+		return limits(r, n)
+	}
+	return nil
+}
+
+// limits compares a request with the first of those before it.
+func limits(r *engine.Request, first nodes.Node) error {
+	if first.Limit != r.Limit {
+		return &refusal{&engine.LimitError{Name: r.Name, Have: first.Limit, Want: r.Limit}}
+	}
+	return nil
+}
+
+// sort makes a line of what is below the node of a name. What does not belong there
+// would be in line for others, and not for us.
+func (e *Engine) sort(parent string, children []string) (nodes.Line, error) {
+	line, err := e.layout.Sort(children)
+	if err != nil {
+		return line, &refusal{engine.Refuse("zookeeper: below %s: %w: let everybody who uses this name use one layout (?layout=), or choose another root for these locks", parent, err)}
+	}
+	return line, nil
+}
+
+// begin enters a claim and has its node made.
+func (e *Engine) begin(r engine.Request) (*claim, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, engine.ErrClosed
+	}
+	if c := e.claims[r.ID]; c != nil {
+		return c, nil
+	}
+	c := &claim{request: r, parent: e.parent(r.Name), uuid: uuidOf(r.ID),
+		made: make(chan struct{}), removed: make(chan struct{}), looking: make(chan struct{}, 1)}
+	e.claims[r.ID] = c
+	if e.lines[c.parent] == nil {
+		e.lines[c.parent] = map[*claim]struct{}{}
+	}
+	e.lines[c.parent][c] = struct{}{}
+	old := e.claims[r.Replaces]
+	if old != nil && !old.placed() {
+		// It is being made or removed: what comes of it is removed anyway.
+		e.dropLocked(old)
+		old = nil
+	}
+	e.running.Go(func() { e.make(c, old) })
+	return c, nil
+}
+
+// make creates the node of a claim, whoever still waits for it. When it returns
+// there is a node that is known, or none.
+func (e *Engine) make(c, old *claim) {
+	node, err := e.create(c, old)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer close(c.made)
+	if err != nil {
+		c.err = err
+		e.retireLocked(c)
+		e.goneLocked(c)
+		return
+	}
+	c.node, c.phase, c.stale, c.unread = node, waiting, true, true
+	e.own[c.path()] = c
+	if c.dropped {
+		e.dropLocked(c)
+	}
+}
+
+// rounds bounds how often the container of a name is made anew because the server
+// has removed it, being empty, in between.
+const rounds = 10
+
+var errVanishes = errors.New("the node of this name vanishes again and again while a claim is made in it")
+
+func (e *Engine) create(c, old *claim) (node string, err error) {
+	r := &c.request
+	prefix := c.parent + "/" + e.layout.Prefix(c.uuid, r.Units, r.Limit)
+	data := (&content{Claim: c.uuid, Owner: r.Owner}).bytes()
+	for range rounds {
+		var path string
+		if old != nil {
+			path, err = e.replace(prefix, data, old)
+			if errors.Is(err, errOldIsGone) {
+				old = nil
+				continue
+			}
+		} else {
+			path, err = ask(e.life, e.link, func(conn *zk.Conn) (string, error) {
+				return conn.Create(prefix, data, zk.FlagEphemeralSequential, e.acl)
+			})
+		}
+		switch {
+		case err == nil:
+			return path[len(c.parent)+1:], nil
+		case errors.Is(err, zk.ErrNoNode):
+			// A container: the server removes it some time after its last child.
+			_, err = ask(e.life, e.link, func(conn *zk.Conn) (string, error) {
+				return conn.CreateContainer(c.parent, nil, zk.FlagContainer, e.acl)
+			})
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return "", err
+			}
+			err = errVanishes
+		case unclear(err):
+			return e.recover(c, old, err)
+		default:
+			return "", err
+		}
+	}
+	return "", err
+}
+
+var errOldIsGone = errors.New("what was to be replaced is gone")
+
+// replace removes one node and creates another in one step.
+func (e *Engine) replace(prefix string, data []byte, old *claim) (path string, err error) {
+	got, err := ask(e.life, e.link, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+		return conn.Multi(&zk.DeleteRequest{Path: old.path(), Version: -1},
+			&zk.CreateRequest{Path: prefix, Data: data, Acl: e.acl, Flags: zk.FlagEphemeralSequential})
+	})
+	if err == nil {
+		e.forget(old)
+		return got[1].String, nil
+	}
+	if len(got) > 0 && errors.Is(got[0].Error, zk.ErrNoNode) {
+		e.forget(old)
+		return "", errOldIsGone
+	}
+	return "", err
+}
+
+// recover finds out what became of a node whose creation was not answered: by its
+// name, or in the plain layout by what it holds. Before it looks, something of this
+// session is committed: a creation that was on its way is then done or refused,
+// since the server to which a client moved takes the session over from the former.
+func (e *Engine) recover(c, old *claim, why error) (string, error) {
+	for ; ; e.pause() {
+		if err := e.barrier(e.life); err != nil {
+			if e.life.Err() != nil {
+				return "", err
+			}
+			continue // the connection broke again
+		}
+		children, err := list(e.life, e.link, c.parent, false)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return "", why
+		case err != nil && !unclear(err):
+			return "", err
+		case err != nil:
+			if e.life.Err() != nil {
+				return "", err
+			}
+			continue
+		}
+		node, err := e.mine(c, children)
+		if err == nil && old != nil && node != "" {
+			e.forget(old) // one step did both
+		}
+		if err == nil && node == "" {
+			return "", fmt.Errorf("the connection broke while the node was made, and there is none: %w", why)
+		}
+		if err == nil || !unclear(err) || e.life.Err() != nil {
+			return node, err
+		}
+	}
+}
+
+// mine is the node of a claim among some, or "".
+func (e *Engine) mine(c *claim, children []string) (string, error) {
+	for _, node := range children {
+		if e.layout.Protected() {
+			if nodes.Has(node, c.uuid) {
+				return node, nil
+			}
+			continue
+		}
+		got, err := get(e.life, e.link, c.parent+"/"+node, false)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return "", err
+		case read(got.data).Claim == c.uuid:
+			return node, nil
+		}
+	}
+	return "", nil
+}
+
+// barrier commits something of this session that changes nothing.
+func (e *Engine) barrier(ctx context.Context) error {
+	_, err := ask(ctx, e.link, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
+		return conn.Multi(&zk.CheckVersionRequest{Path: e.rootPath(), Version: -1})
+	})
+	if err != nil && !unclear(err) {
+		return nil // which was decided in the same order
+	}
+	return err
+}
+
+// pause keeps a request that failed from being made again at once: a connection
+// that broke may look whole for a moment.
+func (e *Engine) pause() {
+	select {
+	case <-time.After(50 * time.Millisecond):
+	case <-e.life.Done():
+	}
+}
+
+func (e *Engine) rootPath() string {
+	if e.root == "" {
+		return "/"
+	}
+	return e.root
+}
+
+// got is a node as one answer had it.
+type got struct {
+	data []byte
+	stat *zk.Stat
+}
+
+func get(ctx context.Context, l *link, path string, watch bool) (got, error) {
+	return ask(ctx, l, func(conn *zk.Conn) (got, error) {
+		if watch {
+			data, stat, _, err := conn.GetW(path) // what it tells comes to Engine.heard
+			return got{data, stat}, err
+		}
+		data, stat, err := conn.Get(path)
+		return got{data, stat}, err
+	})
+}
+
+func list(ctx context.Context, l *link, path string, watch bool) ([]string, error) {
+	return ask(ctx, l, func(conn *zk.Conn) ([]string, error) {
+		if watch {
+			children, _, _, err := conn.ChildrenW(path)
+			return children, err
+		}
+		children, _, err := conn.Children(path)
+		return children, err
+	})
+}

@@ -1,0 +1,246 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+	"leasehold/engine/zookeeper/internal/nodes"
+)
+
+// look finds out what a claim is now, if anything has changed since that was known:
+// it reads its node and lists the line, both with a watch where one is needed, and
+// goes on until it holds or watches what it waits for. joining says that Join asks:
+// unless that was settled before, the claim may still be refused, which is then the
+// error.
+//
+// Every watch is noted before it is asked for, so that none can fire unseen; what
+// fires meanwhile sets a mark (stale, unread) after it was cleared here, and is
+// looked at once more.
+func (e *Engine) look(ctx context.Context, c *claim, joining bool) (err error) {
+	select { // one at a time: who comes second has the answer of the first
+	case c.looking <- struct{}{}:
+		defer func() { <-c.looking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() {
+		if joining && err == nil {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			c.admitted = true
+		}
+	}()
+	for {
+		e.mu.Lock()
+		joining := joining && !c.admitted
+		stale, unread, owes, holds := c.stale, c.unread, c.owes, c.phase == holding
+		if c.phase != waiting && !holds || !stale && !unread && !owes {
+			e.mu.Unlock()
+			return nil
+		}
+		c.stale, c.unread = false, false
+		e.mu.Unlock()
+		switch {
+		case stale && unread: // two requests, one journey
+			read := make(chan error, 1)
+			go func() { read <- e.readOwn(ctx, c) }()
+			err = errors.Join(e.readLine(ctx, c, joining), <-read)
+		case unread:
+			err = e.readOwn(ctx, c)
+		case stale:
+			err = e.readLine(ctx, c, joining)
+		default:
+			err = e.wake(ctx, c)
+		}
+		if err != nil {
+			e.mu.Lock()
+			c.stale, c.unread = c.stale || stale, c.unread || unread
+			e.mu.Unlock()
+			return err
+		}
+	}
+}
+
+// readOwn reads a claim's node: whose it is, and whether somebody marked it.
+func (e *Engine) readOwn(ctx context.Context, c *claim) error {
+	own, err := get(ctx, e.link, c.path(), true)
+	if errors.Is(err, zk.ErrNoNode) {
+		e.vanished(c)
+		return nil
+	}
+	if err != nil {
+		return explain(err, c.path())
+	}
+	if own.stat.Czxid > engine.MaxTicket {
+		return &refusal{engine.Refuse("zookeeper: transaction %#x is beyond %#x, which is as far as tokens go: this ensemble has had more than two million leaders", own.stat.Czxid, int64(engine.MaxTicket))}
+	}
+	now, _ := e.link.current()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.session, c.ticket, c.version = own.stat.EphemeralOwner, uint64(own.stat.Czxid), own.stat.Version
+	switch {
+	case c.phase == leaving || c.phase == gone:
+	case now.id != 0 && c.session != now.id:
+		e.endLocked(c, false) // it was made in a session that has ended since
+	case read(own.data).Evicted:
+		c.phase = marked
+		e.unwatchLocked(c)
+		e.news.note(e.reportLocked(c))
+	}
+	return nil
+}
+
+// vanished: the node of a claim is not there any more. The claim's session stands,
+// or this would not have been answered in it: so somebody removed it.
+func (e *Engine) vanished(c *claim) {
+	now, _ := e.link.current()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.endLocked(c, c.session != 0 && c.session == now.id)
+}
+
+// endLocked ends a claim that stood in line, and tells its client.
+func (e *Engine) endLocked(c *claim, evicted bool) {
+	if !c.placed() {
+		return // its client knows
+	}
+	c.evicted = evicted
+	e.retireLocked(c)
+	e.goneLocked(c)
+	e.news.note(e.reportLocked(c))
+}
+
+// readLine lists the line and lets the rule decide. A list is asked for with a
+// watch where any change of the line matters: to a holder that nobody waits behind,
+// and to the first of those who wait for units. At the first look it is not known
+// who will be one: the watch of one who then waits fires once, at the next change.
+func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
+	e.mu.Lock()
+	watch := joining || c.phase == holding || c.watches == c.parent
+	e.mu.Unlock()
+	children, err := list(ctx, e.link, c.parent, watch)
+	if errors.Is(err, zk.ErrNoNode) {
+		e.vanished(c)
+		return nil
+	}
+	if err != nil {
+		return explain(err, c.parent)
+	}
+	// Nodes of others that appear later do not concern a claim in line: the next
+	// Join says so.
+	line, err := e.sort(c.parent, children)
+	i := line.Find(c.node)
+	if i < 0 {
+		e.vanished(c)
+		return nil
+	}
+	if joining {
+		switch {
+		case err != nil:
+			return err
+		case line[i].Seq > nodes.MaxSeq:
+			return &refusal{engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d, and end soon after: delete that node while nobody is in line, and they begin anew", c.parent, line[i].Seq)}
+		case i >= engine.MaxLine:
+			return &refusal{engine.Refuse("%d claims are in line already, which is the most", i)}
+		}
+		if err := limits(&c.request, line[0]); err != nil {
+			return err
+		}
+	}
+	if line.Held(i) {
+		e.holds(c, line, i, watch)
+		return nil
+	}
+	return e.waits(ctx, c, line.WaitsFor(i))
+}
+
+// holds: as of a list, the claim holds. It does from then on: what stands before it
+// can only go.
+func (e *Engine) holds(c *claim, line nodes.Line, i int, watched bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !c.placed() || c.phase == marked {
+		return
+	}
+	contended := line.Contended(i)
+	if c.phase == waiting {
+		c.phase, c.owes = holding, line.Wakes(i)
+		e.unwatchLocked(c)
+		c.unheard = true
+	}
+	switch {
+	case contended:
+		c.contended = true
+	case !c.stale: // else somebody came after this list was made, and was told of
+		c.contended = false
+		c.stale = !watched // nobody would say when that changes
+	}
+}
+
+// waits has a claim that waits watch one node, or the line.
+func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
+	target := c.parent
+	if node != "" {
+		target += "/" + node
+	}
+	e.mu.Lock()
+	if !c.placed() || c.phase == marked || c.watches == target {
+		e.mu.Unlock()
+		return nil
+	}
+	e.unwatchLocked(c)
+	c.watches = target
+	if e.awaited[target] == nil {
+		e.awaited[target] = map[*claim]struct{}{}
+	}
+	e.awaited[target][c] = struct{}{}
+	if node == "" {
+		c.stale = true // list it once more, now that its watch would be minded
+		e.mu.Unlock()
+		return nil
+	}
+	e.mu.Unlock()
+	_, err := get(ctx, e.link, target, true)
+	if err == nil {
+		return nil
+	}
+	// It went between the list and the watch, or it is not known whether there is
+	// a watch: then there must be another list.
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c.watches == target {
+		e.unwatchLocked(c)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		c.stale = true
+		return nil
+	}
+	return explain(err, target)
+}
+
+// wake writes to the node of a claim that holds, for whoever watches it to see
+// whether it still waits.
+func (e *Engine) wake(ctx context.Context, c *claim) error {
+	e.mu.Lock()
+	version := c.version
+	data := (&content{Claim: c.uuid, Owner: c.request.Owner}).bytes()
+	e.mu.Unlock()
+	stat, err := ask(ctx, e.link, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path(), data, version) })
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		// It went, or somebody else wrote to it: whoever watches has seen that.
+	case err != nil:
+		return explain(err, c.path())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c.owes = false; err == nil {
+		c.version = max(c.version, stat.Version)
+	} else {
+		c.unread = true
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package zklock
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold"
+	"leasehold/internal/servers"
+)
+
+const partitionTick, partitionSession = 200 * time.Millisecond, 1600 * time.Millisecond
+
+// A holder on the side of the smaller part of an ensemble: the server next to it
+// goes on answering (pings, reads, what its session is) for as long as it waits for
+// its leader, which here is three times as long as a session lasts. Meanwhile the
+// larger part ends the session and lets the next one hold.
+//
+// Whoever trusts what that server says of the session believes that it holds too.
+// The lease must have ended before, every time. A twin beside it, which holds by the
+// client library's own lock and trusts its session's state, must be seen to overlap
+// every time, or the test saw nothing.
+func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+	const rounds = 20
+	n := servers.NewNetwork(t, "zk1", "zk2", "zk3")
+	e := servers.ZooKeeperEnsembleOn(t, n.Hosts, &servers.ZooKeeperOptions{Tick: partitionTick, Config: []string{"syncLimit=25"}})
+	follower, other := -1, -1
+	for i, s := range e.Servers {
+		mode, err := s.Mode()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case mode == "follower" && follower < 0:
+			follower = i
+		default:
+			other = i
+		}
+	}
+	at := func(host int) client {
+		o := on(e.Servers[host]) // the one beside it: no other is in its reach later
+		o.Session, o.Dial = partitionSession, n.Hosts[host].Dial
+		return open(t, o)
+	}
+	overlaps := 0
+	for round := range rounds {
+		a, b := at(follower), at(other)
+		holder, err := leasehold.New(a, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiter, err := leasehold.New(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := holder.Lock(within(t), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin, twinWaits := plainAt(t, n, e, follower), plainAt(t, n, e, other)
+		if err := zk.NewLock(twin, "/twin", zk.WorldACL(zk.PermAll)).Lock(); err != nil {
+			t.Fatal(err)
+		}
+		type obtained struct {
+			lease       *leasehold.Lease
+			err         error
+			valid, told bool // of the other lease at that moment
+		}
+		next := make(chan obtained, 1)
+		go func() {
+			var o obtained
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			o.lease, o.err = waiter.Lock(ctx, "x")
+			o.valid, o.told = first.Valid(), first.Context().Err() != nil
+			next <- o
+		}()
+		twinNext := make(chan zk.State, 1)
+		go func() {
+			if err := zk.NewLock(twinWaits, "/twin", zk.WorldACL(zk.PermAll)).Lock(); err != nil {
+				t.Errorf("the twin: %v", err)
+			}
+			twinNext <- twin.State()
+		}()
+		<-first.Contended()
+		time.Sleep(partitionSession / 24 * time.Duration(round%4)) // at any moment between two proofs
+		if err := n.Hosts[follower].Cut(); err != nil {
+			t.Fatal(err)
+		}
+		o, state := <-next, <-twinNext
+		if err := n.Hosts[follower].Heal(); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case o.err != nil:
+			t.Fatalf("round %d: the larger part grants nothing: %v", round, o.err)
+		case o.valid || !o.told:
+			t.Errorf("round %d: two hold: the lease of who was cut off is valid: %v, ended: %v", round, o.valid, o.told)
+		}
+		if state == zk.StateHasSession {
+			overlaps++
+		}
+		_ = o.lease.Unlock()
+		_ = first.Unlock()
+		holder.Close()
+		waiter.Close()
+		twin.Close()
+		twinWaits.Close()
+	}
+	if overlaps < rounds {
+		t.Errorf("who trusts the state of its session overlapped in %d of %d rounds: the others show nothing", overlaps, rounds)
+	}
+	t.Logf("%d of %d: the lease had ended, and the session looked alive", overlaps, rounds)
+}
+
+// plainAt is a client of the library alone.
+func plainAt(t *testing.T, n *servers.Network, e *servers.Ensemble, host int) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect([]string{e.Servers[host].Addr}, partitionSession, zk.WithLogger(silent{}),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			return n.Hosts[host].Dial(ctx, network, address)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ev := range events {
+		if ev.State == zk.StateHasSession {
+			break
+		}
+	}
+	return conn
+}

@@ -1,0 +1,411 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+	"leasehold/engine/zookeeper/internal/nodes"
+	"leasehold/internal/servers"
+)
+
+// The races that hand-written recipes lose.
+
+func TestThePredecessorGoesBetweenListingAndWatching(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	heard := b.notes(t)
+	// The watch on what stands before it is b's third request to read: its own
+	// node and the list come first. Strike just before that is sent.
+	var struck atomic.Bool
+	b.wire.saw = func(op int32) {
+		if op == opGetData && b.watchesSomebody() && !struck.Swap(true) {
+			a.leave1(t, first)
+		}
+	}
+	got := b.join(t, exclusive("x"))
+	if !struck.Load() {
+		t.Fatal("the test struck at nothing")
+	}
+	if got.State != engine.Held {
+		hear(t, heard, heldNote(got.ID))
+	}
+}
+
+// watchesSomebody: a claim of this client is about to watch another node.
+func (c client) watchesSomebody() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.awaited) > 0
+}
+
+func TestAWaiterInTheMiddleVanishes(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	second := b.wait(t, exclusive("x"))
+	heard := c.notes(t)
+	third := c.wait(t, exclusive("x"))
+	b.wire.kill() // its session ends while the first holds
+	eventually(t, "the dead waiter stays", func() bool {
+		l, err := a.Line(within(t), "x")
+		return err == nil && len(l.Claims) == 2
+	})
+	// A recipe that takes the end of its predecessor for its turn holds now.
+	if got := c.renew(t, third); got.State != engine.Waiting {
+		t.Fatalf("a waiter before it vanished, and it is %v while another holds", got.State)
+	}
+	if got := a.renew(t, first); got.State != engine.Held {
+		t.Fatal(got)
+	}
+	a.leave1(t, first)
+	hear(t, heard, heldNote(third.ID))
+	_ = second
+}
+
+func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	r := exclusive("x")
+	r.NoWait = true
+	if got := b.join(t, r); got.State != engine.Gone {
+		t.Fatalf("refused, and %v", got.State)
+	}
+	// A caller that gives up while its Join is on the way, at every moment of it.
+	for i := range 60 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+		r := exclusive("x")
+		_, _ = b.Join(ctx, r)
+		cancel()
+		b.leave1(t, engine.Claim{Name: "x", ID: r.ID})
+	}
+	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != first.Ticket {
+		t.Errorf("the line is %+v, %v", l.Claims, err)
+	}
+}
+
+// A create that nobody waits for any more may succeed long after its caller went.
+func TestALateSuccessIsMinded(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	p := servers.ProxyTo(t, s.Addr)
+	o := on(s)
+	o.Servers, o.Session = []string{p.Addr}, 4*time.Second
+	a, b := open(t, o), open(t, on(s))
+	a.leave1(t, a.hold(t, exclusive("x"))) // the name's node is there
+	p.BlackHole(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	r := exclusive("x")
+	if got, err := a.Join(ctx, r); err == nil {
+		t.Fatalf("through a black hole: %v", got)
+	}
+	if got, err := a.Leave(ctx, []engine.Claim{{Name: "x", ID: r.ID}}); err == nil {
+		t.Fatalf("left through a black hole: %v", got)
+	}
+	cancel()
+	p.BlackHole(false)
+	if got := a.leave1(t, engine.Claim{Name: "x", ID: r.ID}); got.State != engine.Gone {
+		t.Errorf("given up and left, it is %v", got.State)
+	}
+	b.hold(t, exclusive("x"))
+}
+
+func TestTwoWatchesFireForOneEvent(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	heard := b.notes(t)
+	// Two claims of one client that watch the same node, and a holder's watch on
+	// the line: one deletion fires all, and each must be told once, of its own.
+	one, two := b.wait(t, reader("x")), b.wait(t, reader("x"))
+	behind := c.wait(t, exclusive("x"))
+	a.leave1(t, first)
+	held := map[engine.ID]int{}
+	for len(held) < 2 {
+		held[hear(t, heard, func(n engine.Claim) bool { return n.State == engine.Held }).ID]++
+	}
+	if b.renew(t, one).State != engine.Held || b.renew(t, two).State != engine.Held {
+		t.Error("two readers were told that they hold, and do not")
+	}
+	b.leave1(t, one)
+	b.leave1(t, two)
+	if got := c.renew(t, behind); got.State != engine.Held {
+		t.Errorf("everybody left, and the last is %v", got.State)
+	}
+	for len(heard) > 0 {
+		held[(<-heard).ID]++
+	}
+	if held[one.ID] != 1 || held[two.ID] != 1 {
+		t.Errorf("told %d and %d times", held[one.ID], held[two.ID])
+	}
+}
+
+// Who waits for units watches the one before it, and that one does not go when it
+// holds: it must say so.
+func TestWhoWaitsForUnitsIsWokenWhenTheOneBeforeHolds(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	clients := make([]client, 6)
+	heard := make([]<-chan engine.Claim, 6)
+	line := make([]engine.Claim, 6)
+	for i := range clients {
+		clients[i] = open(t, on(s))
+		heard[i] = clients[i].notes(t)
+		line[i] = clients[i].join(t, want("x", 1, 2))
+	}
+	clients[0].leave1(t, line[0])
+	hear(t, heard[2], heldNote(line[2].ID))
+	clients[1].leave1(t, line[1]) // not the node that the fourth watched
+	hear(t, heard[3], heldNote(line[3].ID))
+	clients[3].leave1(t, line[3]) // the later of two holders
+	hear(t, heard[4], heldNote(line[4].ID))
+	clients[2].leave1(t, line[2])
+	hear(t, heard[5], heldNote(line[5].ID))
+}
+
+// expire keeps a client from its servers until they have ended its session.
+func (c client) expire(t *testing.T) {
+	t.Helper()
+	before, _ := c.link.current()
+	c.wire.kill()
+	time.Sleep(before.timeout + time.Second)
+	c.wire.revive()
+}
+
+func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	a.leave1(t, a.hold(t, exclusive("x")))
+	var struck atomic.Bool
+	a.wire.saw = func(op int32) {
+		if op == opList && !struck.Swap(true) {
+			a.expire(t)
+		}
+	}
+	r := exclusive("x")
+	got, err := a.Join(within(t), r)
+	if !struck.Load() {
+		t.Fatal("the test struck at nothing")
+	}
+	if err == nil {
+		t.Fatalf("the session that made the node has ended, and Join says %v", got.State)
+	}
+	b.hold(t, exclusive("x"))
+	// The same ID again makes the claim anew, behind whoever holds now.
+	if got := a.join(t, r); got.State != engine.Waiting {
+		t.Errorf("joined again it is %v", got.State)
+	}
+}
+
+// The client library may send in a new session what was asked for in the one before,
+// and a node that is found may be left of that. Whose it is only the node says.
+func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	conn := peer(t, s)
+	a.leave1(t, a.hold(t, exclusive("x")))
+	r := exclusive("x")
+	path, err := conn.Create("/x/"+a.layout.Prefix(uuidOf(r.ID), engine.Max, engine.Max), nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.wire.saw = func(op int32) {
+		if op == opCreate {
+			a.wire.saw = nil
+			a.wire.cut() // unsure whether it was made, it finds the other
+		}
+	}
+	if got, err := a.Join(within(t), r); err == nil {
+		t.Errorf("%s is of another session, and the claim is %v", path, got.State)
+	}
+	if got := a.renew(t, engine.Claim{Name: "x", ID: r.ID}); got.State != engine.Gone {
+		t.Errorf("the claim is %v", got.State)
+	}
+}
+
+func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	heard := a.notes(t)
+	held, first := a.hold(t, exclusive("held")), b.hold(t, exclusive("waits"))
+	waits := a.wait(t, exclusive("waits"))
+	a.expire(t)
+	lost := map[engine.ID]bool{}
+	for len(lost) < 2 {
+		c := hear(t, heard, func(n engine.Claim) bool { return n.State == engine.Gone })
+		if c.Evicted {
+			t.Error("the end of a session is no eviction")
+		}
+		lost[c.ID] = true
+	}
+	for _, c := range []engine.Claim{held, waits} {
+		if got := a.renew(t, c); got.State != engine.Gone {
+			t.Errorf("a new session inherited a claim: %v", got.State)
+		}
+	}
+	again := a.wait(t, exclusive("waits"))
+	b.leave1(t, first)
+	hear(t, heard, heldNote(again.ID))
+	if got := a.hold(t, exclusive("held")); got.Ticket <= held.Ticket {
+		t.Errorf("ticket %d after %d", got.Ticket, held.Ticket)
+	}
+}
+
+func TestACreateWhoseAnswerWasLostFindsItsOwnNode(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	for _, layout := range []string{"curator", "readwrite", "nodes"} {
+		t.Run(layout, func(t *testing.T) {
+			o := on(s)
+			o.Layout = layout
+			a := open(t, o)
+			name := "lost-" + layout
+			a.leave1(t, a.hold(t, exclusive(name)))
+			a.wire.loseReply()
+			a.hold(t, exclusive(name))
+			if l, err := a.Line(within(t), name); err != nil || len(l.Claims) != 1 {
+				t.Errorf("%+v, %v", l.Claims, err)
+			}
+		})
+	}
+}
+
+func TestADeleteWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	c := a.hold(t, exclusive("x"))
+	var cut atomic.Bool
+	a.wire.saw = func(op int32) {
+		if op == opDelete && !cut.Swap(true) {
+			a.wire.cut() // it never arrives
+		}
+	}
+	a.leave1(t, c)
+	if !cut.Load() {
+		t.Fatal("the test struck at nothing")
+	}
+	b.hold(t, exclusive("x"))
+}
+
+func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	op := peer(t, s)
+	for _, watching := range []bool{true, false} {
+		name := fmt.Sprint("x", watching)
+		c, other := a.hold(t, exclusive(name)), a.hold(t, exclusive(name+"-other"))
+		if !watching {
+			// As if the watches had been lost: the check alone must see it.
+			a.mu.Lock()
+			clear(a.own)
+			clear(a.lines)
+			a.mu.Unlock()
+		}
+		children, _, err := op.Children("/" + name)
+		if err != nil || len(children) != 1 {
+			t.Fatal(children, err)
+		}
+		if err := op.Delete("/"+name+"/"+children[0], -1); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Renew(within(t), []engine.Renewal{{Name: other.Name, ID: other.ID, Want: a.ttl}, {Name: c.Name, ID: c.ID, Want: a.ttl}})
+		if err != nil || len(got) != 2 {
+			t.Fatal(got, err)
+		}
+		for _, g := range got {
+			if want := map[engine.ID]engine.State{c.ID: engine.Gone, other.ID: engine.Held}[g.ID]; g.State != want {
+				t.Errorf("watching %v: %s is %v, want %v", watching, g.Name, g.State, want)
+			}
+		}
+	}
+}
+
+func TestSequenceNumbersNearTheirEndAreRefused(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	conn := peer(t, s)
+	a.leave1(t, a.hold(t, exclusive("x")))
+	// No test makes two thousand million nodes. A claim whose own node has such a
+	// number is made to look at one.
+	if _, err := conn.Create("/x/_c_0d1b7c0a-41a5-4c5b-8f0e-6f8e1f0f6a11-lock-2147483000", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	c := &claim{request: exclusive("x"), parent: "/x", node: "_c_0d1b7c0a-41a5-4c5b-8f0e-6f8e1f0f6a11-lock-2147483000", phase: waiting}
+	err := a.readLine(within(t), c, true)
+	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "begin anew") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestForeignNodesAreRefusedAndStay(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	conn := peer(t, s)
+	acl := zk.WorldACL(zk.PermAll)
+	for _, path := range []string{"/x", "/x/config"} {
+		if _, err := conn.Create(path, []byte("theirs"), 0, acl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) || !errors.Is(err, nodes.ErrForeign) || !strings.Contains(err.Error(), "config") {
+		t.Errorf("Join: %v", err)
+	}
+	if _, err := a.Line(within(t), "x"); !errors.Is(err, nodes.ErrForeign) {
+		t.Errorf("Line: %v", err)
+	}
+	if err := a.Evict(within(t), "x", 1, true); !errors.Is(err, nodes.ErrForeign) {
+		t.Errorf("Evict: %v", err)
+	}
+	for l, err := range a.Lines(within(t), "") {
+		t.Errorf("Lines: %+v, %v", l, err)
+	}
+	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
+		t.Errorf("what is left: %v, %v", children, err)
+	}
+}
+
+// One that is made while others hold does not end their claims.
+func TestAForeignNodeDoesNotDisturbWhoIsInLine(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	conn := peer(t, s)
+	first, heard := a.hold(t, exclusive("x")), b.notes(t)
+	second := b.wait(t, exclusive("x"))
+	if _, err := conn.Create("/x/config", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.renew(t, first); got.State != engine.Held {
+		t.Error(got)
+	}
+	a.leave1(t, first)
+	hear(t, heard, heldNote(second.ID))
+}
+
+func TestContainersGoByThemselves(t *testing.T) {
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Flags: []string{"-Dznode.container.checkIntervalMs=200"}})
+	a := open(t, on(s))
+	conn := peer(t, s)
+	for i := range 20 {
+		a.leave1(t, a.hold(t, exclusive(fmt.Sprint("gone", i))))
+	}
+	kept := a.hold(t, exclusive("kept"))
+	eventually(t, "the nodes of names that nobody uses stay", func() bool {
+		children, _, err := conn.Children("/")
+		return err == nil && len(children) == 2 // kept, and the server's own
+	})
+	// The node of a name may go just before a claim is made in it.
+	for range 50 {
+		c := a.hold(t, exclusive("again"))
+		a.leave1(t, c)
+		_ = conn.Delete("/again", -1)
+	}
+	if got := a.renew(t, kept); got.State != engine.Held {
+		t.Error(got)
+	}
+}

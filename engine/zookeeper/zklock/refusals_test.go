@@ -1,0 +1,271 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+func TestURLs(t *testing.T) {
+	for raw, want := range map[string]Options{
+		"zookeeper://h":               {Servers: []string{"h:2181"}},
+		"zookeeper://h1:1,h2,[::1]:3": {Servers: []string{"h1:1", "h2:2181", "[::1]:3"}},
+		"ZooKeeper://h/a/b?session=8s&layout=nodes&prefix=client": {Servers: []string{"h:2181"}, Root: "/a/b", Session: 8 * time.Second, Layout: "nodes", Prefix: "client"},
+		"zookeeper://me:s%40%2Fs@h/?acl=open":                     {Servers: []string{"h:2181"}, User: "me", Password: "s@/s", OpenACL: true},
+	} {
+		got, err := parseURL(raw)
+		if err != nil {
+			t.Errorf("%s: %v", raw, err)
+			continue
+		}
+		if strings.Join(got.Servers, ",") != strings.Join(want.Servers, ",") || got.Root != want.Root || got.Session != want.Session ||
+			got.Layout != want.Layout || got.Prefix != want.Prefix || got.User != want.User || got.Password != want.Password || got.OpenACL != want.OpenACL {
+			t.Errorf("%s is %+v", raw, *got)
+		}
+		if _, err := got.complete(); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	for raw, why := range map[string]string{
+		"redis://h":                               "not a ZooKeeper URL",
+		"zookeeper://":                            "not host:port",
+		"zookeeper://h:0":                         "not host:port",
+		"zookeeper://h?sesion=1s":                 `unknown parameter "sesion"`,
+		"zookeeper://h?session=soon":              "no duration",
+		"zookeeper://h?session=1ms":               "outside",
+		"zookeeper://h?layout=lines":              "curator (the default), readwrite and nodes",
+		"zookeeper://h?prefix=x":                  "only the layout nodes",
+		"zookeeper://h?layout=nodes&prefix=a%2Fb": "none of a node's name",
+		"zookeeper://h?acl=all":                   "neither open nor creator",
+		"zookeeper://me:sesame@h/a//b":            "not the path of a node",
+		"zookeeper://me@h":                        "needs a password",
+		"zookeeper://me:sesame@h/%zz":             "written as %xx",
+		"zookeeper://h?password-file=/":           "password",
+	} {
+		_, err := Open(t.Context(), raw)
+		if strings.Contains(why, "written as") {
+			why = "write special characters as %xx"
+		}
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v does not say %q", raw, err, why)
+		}
+		if err != nil && strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
+func TestWhoIsNotThereIsNamed(t *testing.T) {
+	port, err := servers.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nobody listens, and somebody who never says a word.
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	nobody := net.JoinHostPort("127.0.0.1", itoa(port))
+	for _, addr := range []string{nobody, mute.Addr().String()} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := New(ctx, Options{Servers: []string{addr}, Session: testSession})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), addr) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v does not name %s", err, addr)
+		}
+		if addr == nobody && !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%v does not say why", err)
+		}
+	}
+}
+
+func TestAWrongRootIsNamed(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	o := on(s)
+	o.Session, o.Root = testSession, "/apps/lokcs"
+	if _, err := New(within(t), o); err == nil || !strings.Contains(err.Error(), "there is no node /apps/lokcs: create it") {
+		t.Errorf("%v", err)
+	}
+	conn := peer(t, s)
+	for _, path := range []string{"/apps", "/apps/locks"} {
+		if _, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Root = "/apps/locks"
+	a := open(t, o)
+	c := a.hold(t, exclusive("x"))
+	if children, _, err := conn.Children("/apps/locks/x"); err != nil || len(children) != 1 {
+		t.Errorf("%v, %v", children, err)
+	}
+	for l, err := range a.Lines(within(t), "") {
+		if err != nil || l.Name != "x" || l.Claims[0].Ticket != c.Ticket {
+			t.Errorf("%+v, %v", l, err)
+		}
+	}
+}
+
+func TestASessionThatTheServersRaiseIsRefused(t *testing.T) {
+	s := servers.ZooKeeper(t, nil) // at least two ticks of 200 ms
+	o := on(s)
+	o.Session = 300 * time.Millisecond
+	if _, err := New(within(t), o); err == nil || !strings.Contains(err.Error(), "?session=") || !strings.Contains(err.Error(), "800ms") {
+		t.Errorf("%v", err)
+	}
+	o.Session = time.Hour // at most twenty: what is granted is what is promised
+	a := open(t, o)
+	if g := a.Guarantees(); g.MaxTTL != 2*time.Second || a.hold(t, exclusive("x")).TTL != 2*time.Second {
+		t.Errorf("%+v", g)
+	}
+}
+
+// The recipe of the package documentation, word for word.
+const leastACL = "cr"
+
+func TestLeastPrivilege(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), ":"+leastACL+"\n") {
+		t.Errorf("the documentation does not have the tested permissions %q", leastACL)
+	}
+	conn := peer(t, s)
+	if _, err := conn.Create("/locks", nil, 0, zk.DigestACL(zk.PermCreate|zk.PermRead, "app", "secret")); err != nil {
+		t.Fatal(err)
+	}
+	o := on(s)
+	o.Root, o.User, o.Password = "/locks", "app", "secret"
+	a, b := open(t, o), open(t, o)
+	heard := b.notes(t)
+	first := a.hold(t, exclusive("x"))
+	second := b.wait(t, exclusive("x"))
+	if err := b.Evict(within(t), "x", first.Ticket, false); err != nil {
+		t.Errorf("Evict: %v", err)
+	}
+	a.leave1(t, first)
+	hear(t, heard, heldNote(second.ID))
+	if got := b.renew(t, second); got.State != engine.Held {
+		t.Error(got)
+	}
+	permits := []engine.Claim{a.hold(t, want("n", 1, 2)), a.hold(t, want("n", 1, 2))}
+	third := b.wait(t, want("n", 1, 2))
+	a.leave1(t, permits[0])
+	hear(t, heard, heldNote(third.ID))
+	if err := b.Evict(within(t), "n", permits[1].Ticket, true); err != nil {
+		t.Errorf("Evict at once: %v", err)
+	}
+	n := 0
+	for _, err := range a.Lines(within(t), "") {
+		if err != nil {
+			t.Errorf("Lines: %v", err)
+		}
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d lines", n)
+	}
+
+	t.Run("a stranger", func(t *testing.T) {
+		for _, user := range []string{"", "other"} {
+			o := o
+			if o.User = user; user == "" {
+				o.Password = ""
+			}
+			e := open(t, o)
+			for _, name := range []string{"x", "fresh"} {
+				if got, err := e.Join(within(t), exclusive(name)); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "/locks/"+name) {
+					t.Errorf("user %q, %s: %v, %v", user, name, got.State, err)
+				}
+			}
+			if _, err := e.Line(within(t), "x"); !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("Line for user %q: %v", user, err)
+			}
+			if err := e.Evict(within(t), "x", second.Ticket, true); !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("Evict by user %q: %v", user, err)
+			}
+		}
+		if got := b.renew(t, second); got.State != engine.Held {
+			t.Error(got)
+		}
+	})
+}
+
+// Who may make a node and not remove it is told so, and never that it has gone.
+func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	conn := peer(t, s)
+	if _, err := conn.Create("/x", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, on(s))
+	c := a.hold(t, exclusive("x"))
+	for range 2 {
+		if got, err := a.Leave(within(t), []engine.Claim{c}); !errors.Is(err, engine.ErrRefused) || len(got) > 0 {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("%+v, %v", l.Claims, err)
+	}
+}
+
+func TestWhatIsMadeBelongsToItsMaker(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	conn := peer(t, s)
+	if err := conn.AddAuth("digest", []byte("app:secret")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		o      Options
+		scheme string
+	}{
+		{Options{}, "world"},
+		{Options{User: "app", Password: "secret"}, "digest"},
+		{Options{User: "app", Password: "secret", OpenACL: true}, "world"},
+	} {
+		o := c.o
+		o.Servers = []string{s.Addr}
+		a := open(t, o)
+		name := "x" + c.scheme + itoa(len(c.o.User))
+		if c.o.OpenACL {
+			name += "open"
+		}
+		a.hold(t, exclusive(name))
+		a.mu.Lock()
+		var node string
+		for path := range a.own {
+			node = path
+		}
+		a.mu.Unlock()
+		for _, path := range []string{"/" + name, node} {
+			acl, _, err := conn.GetACL(path)
+			if err != nil || len(acl) != 1 || acl[0].Scheme != c.scheme {
+				t.Errorf("user %q, open %v: %s has %v, %v", c.o.User, c.o.OpenACL, path, acl, err)
+			}
+		}
+	}
+}
+
+func TestThePasswordMayComeFromAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parseURL("zookeeper://me@h?password-file=" + file)
+	if err != nil || o.User != "me" || o.Password != "sesame" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

@@ -1,0 +1,134 @@
+package zklock
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// A heartbeat is one request for two thousand claims, whatever their number.
+func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten thousand nodes")
+	}
+	const many = 10_000
+	s := servers.ZooKeeper(t, nil)
+	o := on(s)
+	o.Session = 4 * time.Second
+	a := open(t, o)
+	rs := make([]engine.Renewal, many)
+	var all sync.WaitGroup
+	room := make(chan struct{}, 64)
+	for i := range rs {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			r := exclusive(fmt.Sprintf("orders/%d/a-name-as-long-as-names-usually-are", i))
+			rs[i] = engine.Renewal{Name: r.Name, ID: r.ID, Want: a.ttl}
+			if c, err := a.Join(within(t), r); err != nil || c.State != engine.Held {
+				t.Errorf("%v, %v", c.State, err)
+			}
+		})
+	}
+	all.Wait()
+	a.wire.requests()
+	a.wire.most = 0
+	start := time.Now()
+	got, err := a.Renew(within(t), rs)
+	if err != nil || len(got) != many {
+		t.Fatal(len(got), err)
+	}
+	took := time.Since(start)
+	for _, c := range got {
+		if c.State != engine.Held {
+			t.Fatalf("%s is %v", c.Name, c.State)
+		}
+	}
+	sent := a.wire.requests()
+	if len(sent) != 1 || sent[opMulti] != many/2000 {
+		t.Errorf("one beat sent %v", sent)
+	}
+	if a.wire.most >= 1<<20 {
+		t.Errorf("a request of %d bytes", a.wire.most)
+	}
+	t.Logf("%d leases: %v a beat, %d requests, the largest of %d bytes", many, took.Round(time.Millisecond), sent[opMulti], a.wire.most)
+}
+
+// What a hand-over costs does not depend on who else waits.
+func TestRequestsOfAHandOver(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	for _, units := range []int32{engine.Max, 1} {
+		limit := units
+		if units == 1 {
+			limit = 2
+		}
+		counts := map[int]map[int32]int{}
+		for _, many := range []int{8, 40} {
+			name := fmt.Sprint("x", units, "-", many)
+			clients := make([]client, many)
+			heard := make([]<-chan engine.Claim, many)
+			line := make([]engine.Claim, many)
+			var err error
+			for i := range clients {
+				clients[i] = open(t, on(s))
+				heard[i] = clients[i].notes(t)
+				line[i], err = clients[i].Join(within(t), want(name, units, limit))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := int(limit / units) // to wait
+			// The watches that joining left behind go off with the first change.
+			clients[0].leave1(t, line[0])
+			hear(t, heard[first], heldNote(line[first].ID))
+			clients[1].settled(t)
+			for i := range clients {
+				clients[i].settled(t)
+				clients[i].wire.requests()
+			}
+			clients[1].leave1(t, line[1])
+			next := first + 1
+			hear(t, heard[next], heldNote(line[next].ID))
+			sum := map[int32]int{}
+			for i := range clients {
+				clients[i].settled(t)
+				for op, n := range clients[i].wire.requests() {
+					sum[op] += n
+				}
+			}
+			counts[many] = sum
+			for _, c := range clients {
+				c.Close()
+			}
+		}
+		if a, b := fmt.Sprint(counts[8]), fmt.Sprint(counts[40]); a != b {
+			t.Errorf("%d of %d: a hand-over before 8 costs %s, before 40 %s", units, limit, a, b)
+		}
+		t.Logf("%d of %d: %v", units, limit, counts)
+	}
+}
+
+// settled: nothing is under way any more at this client.
+func (c client) settled(t *testing.T) {
+	t.Helper()
+	eventually(t, "it looks for ever", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.news.looks) > 0 || len(c.news.notes) > 0 {
+			return false
+		}
+		for _, cl := range c.claims {
+			if len(cl.looking) > 0 || cl.phase == waiting && cl.stale || cl.owes {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,176 @@
+package zklock
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+)
+
+// news is what Watch has to tell, and to look at.
+type news struct {
+	watching bool
+	began    bool
+	notes    []engine.Claim
+	looks    map[*claim]struct{}
+	more     chan struct{} // holds one thing when there is something
+}
+
+// note is for Watch to tell. Without a Watch it is lost, which notes may be: the
+// claim's own marks are not.
+func (n *news) note(c engine.Claim) {
+	if n.watching {
+		c.TTL, c.Look = 0, 0
+		n.notes = append(n.notes, c)
+		n.ring()
+	}
+}
+
+func (n *news) look(c *claim) {
+	if n.watching {
+		n.looks[c] = struct{}{}
+		n.ring()
+	}
+}
+
+func (n *news) ring() {
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+}
+
+// heard takes in what the client library tells, before any later answer is given to
+// whoever waits for one. It does not block.
+func (e *Engine) heard(ev zk.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch ev.Type {
+	case zk.EventSession:
+		switch ev.State {
+		case zk.StateHasSession:
+			e.news.began = e.news.watching
+			e.news.ring()
+		case zk.StateExpired:
+			// A new session inherits nothing. What is being made may become the
+			// new one's: its node says.
+			for id, c := range e.claims {
+				e.endLocked(c, false)
+				if c.left != nil {
+					delete(e.claims, id) // a node that could not be removed
+				}
+			}
+		}
+	case zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged:
+		e.changedLocked(ev.Path, ev.Type)
+	}
+}
+
+// changedLocked: a watch has fired, and is used up.
+func (e *Engine) changedLocked(path string, what zk.EventType) {
+	if c := e.own[path]; c != nil {
+		if what == zk.EventNodeDeleted {
+			e.endLocked(c, true)
+		} else {
+			c.unread = true
+			e.news.look(c)
+		}
+	}
+	for c := range e.awaited[path] {
+		e.unwatchLocked(c)
+		c.stale = true
+		e.news.look(c)
+	}
+	if what != zk.EventNodeChildrenChanged {
+		return
+	}
+	for c := range e.lines[path] {
+		if c.phase != holding || c.contended {
+			continue
+		}
+		c.stale = true
+		if c.request.Units != c.request.Limit {
+			e.news.look(c) // another holder may have come, or gone
+			continue
+		}
+		// It was alone, so somebody came. Who does not wait may be gone again
+		// before the line could be listed, and is to be told of as well.
+		c.contended = true
+		e.tellLocked(c)
+	}
+}
+
+// tellLocked tells what is new of a claim that holds.
+func (e *Engine) tellLocked(c *claim) {
+	if c.phase == holding && (c.unheard || c.contended && !c.told) {
+		c.told, c.unheard = c.contended, false
+		e.news.note(e.reportLocked(c))
+	}
+}
+
+// Watch implements [engine.Engine]. ZooKeeper tells that a node has changed; what
+// that means for a claim is looked up, many at a time, and told here.
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return engine.ErrClosed
+	}
+	e.news.watching, e.news.began = true, true
+	e.news.ring()
+	e.mu.Unlock()
+	looking, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(e.life, stop)()
+	var looks sync.WaitGroup
+	defer func() {
+		stop()
+		looks.Wait()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.news.watching, e.news.notes = false, nil
+		clear(e.news.looks)
+	}()
+	room := make(chan struct{}, atOnce)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.life.Done():
+			return engine.ErrClosed
+		case <-e.news.more:
+		}
+		e.mu.Lock()
+		began, notes := e.news.began, e.news.notes
+		e.news.began, e.news.notes = false, nil
+		cs := make([]*claim, 0, len(e.news.looks))
+		for c := range e.news.looks {
+			cs = append(cs, c)
+		}
+		clear(e.news.looks)
+		e.mu.Unlock()
+		if began {
+			changed(engine.Claim{})
+		}
+		for _, c := range notes {
+			changed(c)
+		}
+		for _, c := range cs {
+			select {
+			case room <- struct{}{}:
+			case <-looking.Done():
+				return ctx.Err()
+			}
+			looks.Go(func() {
+				// An error means that nothing was learned: Renew looks again.
+				_ = e.look(looking, c, false)
+				<-room
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				e.tellLocked(c)
+				e.news.ring()
+			})
+		}
+	}
+}
