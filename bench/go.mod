@@ -12,6 +12,8 @@ require (
 	leasehold/engine/redis v0.0.0
 )
 
+require golang.org/x/net v0.61.0 // indirect
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
@@ -22,3 +24,5 @@ require (
 replace leasehold => ../
 
 replace leasehold/engine/redis => ../engine/redis
+
+replace leasehold/engine/etcd => ../engine/etcd

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"leasehold/engine"
+	etcdlock "leasehold/engine/etcd"
 	"leasehold/engine/memlock"
 	"leasehold/engine/redis"
 )
@@ -49,6 +50,7 @@ func Schemes() []Scheme {
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
 		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
 		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
+		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open},
 	}
 }
 
