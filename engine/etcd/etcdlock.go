@@ -148,9 +148,9 @@ func (e *Engine) may(key string, r *engine.Request, seen int64) []clientv3.Cmp {
 	absent := func(from, to string) clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 	}
-	may := []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-		absent(all, same), absent(clientv3.GetPrefixRangeEnd(same), clientv3.GetPrefixRangeEnd(all)),
+	may := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent(all, same)}
+	if r.Limit < engine.Max { // there is no higher one
+		may = append(may, absent(clientv3.GetPrefixRangeEnd(same), clientv3.GetPrefixRangeEnd(all)))
 	}
 	if r.NoWait {
 		may = append(may, clientv3.Compare(clientv3.CreateRevision(same), "<", seen+1).WithPrefix())

@@ -2,8 +2,6 @@ package etcdlock
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,22 +151,6 @@ func TestConformance(t *testing.T) {
 		},
 		Committed: "../../docs/guarantees",
 	})
-}
-
-// metrics is what a server says of itself.
-func metrics(t testing.TB, server *servers.EtcdServer) string {
-	t.Helper()
-	r, err := http.Get(server.URL() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func wireOf(t testing.TB, wires *sync.Map, e engine.Engine) *wire {

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
@@ -96,7 +97,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	r, err := e.client.Txn(ctx).Then(ops...).Commit()
+	answers, err := e.txns(ctx, ops)
 	if err != nil {
 		return err
 	}
@@ -105,18 +106,14 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		if l.key == "" {
 			continue
 		}
-		answer := r.Responses[i].GetResponseTxn()
+		answer := answers[i]
 		i++
-		if !answer.Succeeded {
-			continue
-		}
-		before := answer.Responses[0].GetResponseDeleteRange().PrevKvs
 		switch {
-		case len(before) == 0 || before[0].Version > 1: // marked by Evict
+		case !answer.Succeeded: // gone, or marked by Evict
 		case l.held:
 			l.got.State = engine.Held
 		default:
-			in := e.keys.read(append(answer.Responses[2].GetResponseRange().Kvs, before[0]))
+			in := e.keys.read(answer.Responses[0].GetResponseRange().Kvs)
 			l.got.State = engine.Waiting
 			if in.find(l.got.ID) < in.held() {
 				l.got.State = engine.Held
@@ -126,17 +123,37 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	return nil
 }
 
+// txns are the answers to some transactions in one: to a lone one without another
+// around it.
+func (e *Engine) txns(ctx context.Context, ops []clientv3.Op) (answers []*pb.TxnResponse, err error) {
+	if len(ops) == 1 {
+		r, err := e.client.Do(ctx, ops[0])
+		return []*pb.TxnResponse{(*pb.TxnResponse)(r.Txn())}, err
+	}
+	r, err := e.client.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range r.Responses {
+		answers = append(answers, one.GetResponseTxn())
+	}
+	return answers, nil
+}
+
+// leaveOp gives one claim up. A key that nobody wrote again has the revision that
+// it was created at: one comparison says that it is there, in that life, and not
+// marked by Evict.
 func (e *Engine) leaveOp(l *left) clientv3.Op {
-	is := clientv3.Compare(clientv3.CreateRevision(l.key), "=", int64(l.ticket))
-	if l.ticket == 0 {
-		is = clientv3.Compare(clientv3.CreateRevision(l.key), ">", 0)
+	there, unmarked := clientv3.Compare(clientv3.CreateRevision(l.key), ">", 0), clientv3.Compare(clientv3.Version(l.key), "=", 1)
+	if l.ticket > 0 {
+		there = clientv3.Compare(clientv3.CreateRevision(l.key), "=", int64(l.ticket))
+		unmarked = clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))
 	}
-	then := []clientv3.Op{
-		clientv3.OpDelete(l.key, clientv3.WithPrevKV()),
-		clientv3.OpDelete(e.keys.note(l.client, l.got.ID)),
-	}
+	gone := []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.got.ID))}
+	found := gone
 	if !l.held {
-		then = append(then, e.look(l.got.Name))
+		found = append([]clientv3.Op{e.look(l.got.Name)}, gone...) // the line as it was found
 	}
-	return clientv3.OpTxn([]clientv3.Cmp{is}, then, nil)
+	marked := []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{there}, gone, nil)}
+	return clientv3.OpTxn([]clientv3.Cmp{unmarked}, found, marked)
 }

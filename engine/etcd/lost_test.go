@@ -2,7 +2,6 @@ package etcdlock
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -255,13 +254,12 @@ func TestLeaderIsKilled(t *testing.T) {
 	}
 }
 
-// watchers is how many watches the server has, by its metrics.
-func watchers(t testing.TB, server *servers.EtcdServer) (n int) {
+// watchers is how many watches the server has.
+func watchers(t testing.TB, server *servers.EtcdServer) int {
 	t.Helper()
-	for line := range strings.Lines(metrics(t, server)) {
-		if value, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
-			fmt.Sscan(value, &n)
-		}
+	n, err := server.Metric("etcd_debugging_mvcc_watcher_total", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return n
+	return int(n)
 }

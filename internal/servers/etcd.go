@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -244,6 +245,35 @@ func (m *EtcdServer) IsLeader() (bool, error) {
 		return false, err
 	}
 	return status.Leader != "" && status.Leader == status.Header.MemberID, nil
+}
+
+// Metric is one of the figures that the member shows to Prometheus: the sum over
+// the labels that pass.
+func (m *EtcdServer) Metric(name string, pass func(labels string) bool) (sum float64, err error) {
+	answer, err := m.http.Get(m.URL() + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		i := strings.LastIndexByte(rest, ' ')
+		value, err := strconv.ParseFloat(strings.TrimSpace(rest[i:]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", line, err)
+		}
+		if pass == nil || pass(rest[:i]) {
+			sum += value
+		}
+	}
+	return sum, nil
 }
 
 // healthy asks the member whether it can commit.
