@@ -80,15 +80,18 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	lease := j.line[j.line.find(r.ID)].lease
-	if err := e.prove(ctx, lease, start+e.ttl); err != nil {
-		return engine.Claim{}, explain(err)
+	if p := j.line[j.line.find(r.ID)]; !p.evicted {
+		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
+			return engine.Claim{}, explain(err)
+		}
 	}
 	if r.Replaces != (engine.ID{}) {
 		e.table.forget(r.Replaces)
 	}
 	got, _ := e.table.settle(c, j.line)
-	got.TTL = e.ttl
+	if got.State != engine.Gone {
+		got.TTL = e.ttl
+	}
 	if got.State == engine.Waiting {
 		e.attend(c, j.line, j.revision)
 	}

@@ -86,47 +86,46 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 }
 
 // leaveAll gives claims up in one transaction, and notes in which state each was
-// found.
+// found. What was not found as it should be may be marked by Evict: then it is Gone
+// already, and still has to give up its room.
 func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	var ops []clientv3.Op
+	var asked []*left
 	for _, l := range all {
 		if l.key != "" {
-			ops = append(ops, e.leaveOp(l))
+			ops, asked = append(ops, e.leaveOp(l)), append(asked, l)
 		}
-	}
-	if len(ops) == 0 {
-		return nil
 	}
 	answers, err := e.txns(ctx, ops)
 	if err != nil {
 		return err
 	}
-	i := 0
-	for _, l := range all {
-		if l.key == "" {
-			continue
-		}
-		answer := answers[i]
-		i++
+	var marked []clientv3.Op
+	for i, l := range asked {
 		switch {
-		case !answer.Succeeded: // gone, or marked by Evict
+		case !answers[i].Succeeded:
+			marked = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil))
 		case l.held:
 			l.got.State = engine.Held
 		default:
-			in := e.keys.read(answer.Responses[0].GetResponseRange().Kvs)
+			in := e.keys.read(answers[i].Responses[0].GetResponseRange().Kvs)
 			l.got.State = engine.Waiting
 			if in.find(l.got.ID) < in.held() {
 				l.got.State = engine.Held
 			}
 		}
 	}
-	return nil
+	_, err = e.txns(ctx, marked)
+	return err
 }
 
 // txns are the answers to some transactions in one: to a lone one without another
 // around it.
 func (e *Engine) txns(ctx context.Context, ops []clientv3.Op) (answers []*pb.TxnResponse, err error) {
-	if len(ops) == 1 {
+	switch len(ops) {
+	case 0:
+		return nil, nil
+	case 1:
 		r, err := e.client.Do(ctx, ops[0])
 		return []*pb.TxnResponse{(*pb.TxnResponse)(r.Txn())}, err
 	}
@@ -140,20 +139,29 @@ func (e *Engine) txns(ctx context.Context, ops []clientv3.Op) (answers []*pb.Txn
 	return answers, nil
 }
 
-// leaveOp gives one claim up. A key that nobody wrote again has the revision that
-// it was created at: one comparison says that it is there, in that life, and not
-// marked by Evict.
+// there: the claim stands, in the life that is meant.
+func (l *left) there() clientv3.Cmp {
+	if l.ticket == 0 {
+		return clientv3.Compare(clientv3.CreateRevision(l.key), ">", 0)
+	}
+	return clientv3.Compare(clientv3.CreateRevision(l.key), "=", int64(l.ticket))
+}
+
+func (e *Engine) leaveOps(l *left) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.got.ID))}
+}
+
+// leaveOp gives one claim up that is not marked. A key that nobody wrote again has
+// the revision that it was created at, so that one comparison says that it is there,
+// in that life, and as it was made.
 func (e *Engine) leaveOp(l *left) clientv3.Op {
-	there, unmarked := clientv3.Compare(clientv3.CreateRevision(l.key), ">", 0), clientv3.Compare(clientv3.Version(l.key), "=", 1)
+	unmarked := clientv3.Compare(clientv3.Version(l.key), "=", 1)
 	if l.ticket > 0 {
-		there = clientv3.Compare(clientv3.CreateRevision(l.key), "=", int64(l.ticket))
 		unmarked = clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))
 	}
-	gone := []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.got.ID))}
-	found := gone
+	ops := e.leaveOps(l)
 	if !l.held {
-		found = append([]clientv3.Op{e.look(l.got.Name)}, gone...) // the line as it was found
+		ops = append([]clientv3.Op{e.look(l.got.Name)}, ops...) // the line as it was found
 	}
-	marked := []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{there}, gone, nil)}
-	return clientv3.OpTxn([]clientv3.Cmp{unmarked}, found, marked)
+	return clientv3.OpTxn([]clientv3.Cmp{unmarked}, ops, nil)
 }
