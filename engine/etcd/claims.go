@@ -15,6 +15,8 @@ type claim struct {
 	name     string
 	id       engine.ID
 	key      string
+	units    int32
+	limit    int32
 	detached bool
 
 	// Under the table's mutex.
@@ -39,7 +41,10 @@ func (t *table) expect(k keys, client string, r *engine.Request) *claim {
 	defer t.mu.Unlock()
 	c := t.known[r.ID]
 	if c == nil {
-		c = &claim{name: r.Name, id: r.ID, key: k.claim(r.Name, r.Limit, r.Units, client, r.ID), detached: r.Detached}
+		c = &claim{
+			name: r.Name, id: r.ID, key: k.claim(r.Name, r.Limit, r.Units, client, r.ID),
+			units: r.Units, limit: r.Limit, detached: r.Detached,
+		}
 		t.known[r.ID] = c
 	}
 	return c

@@ -167,7 +167,8 @@ func (e *Engine) settled(a *asked) (got engine.Claim) {
 	switch {
 	case a.keys != nil:
 		e.table.mu.Lock()
-		got = engine.Claim{Name: a.name, ID: a.id, Ticket: a.claim.ticket, State: a.claim.state, Evicted: a.claim.evicted}
+		c := a.claim
+		got = engine.Claim{Name: c.name, ID: c.id, Ticket: c.ticket, Units: c.units, Limit: c.limit, State: c.state, Evicted: c.evicted}
 		e.table.mu.Unlock()
 	case a.claim == nil:
 		got, _ = new(table).settle(&claim{name: a.name, id: a.id}, a.line)
