@@ -37,7 +37,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	if o != nil {
 		k.opts = *o
 	}
-	k.opts.TTL = orDefault(k.opts.TTL, DefaultTTL)
+	k.opts.TTL = orDefault(k.opts.TTL, defaultTTL(k.grants))
 	if k.now = k.opts.Clock; k.now == nil {
 		k.now = boottime.Now
 	}
@@ -64,6 +64,14 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	k.wg.Go(k.keep)
 	k.wg.Go(k.watch)
 	return &Client{core: k}, nil
+}
+
+// defaultTTL: whoever says nothing takes what the engine has.
+func defaultTTL(g engine.Guarantees) time.Duration {
+	if g.MaxTTL > 0 {
+		return min(DefaultTTL, g.MaxTTL)
+	}
+	return DefaultTTL
 }
 
 func orDefault[T int | time.Duration](v, d T) T {

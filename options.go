@@ -9,13 +9,14 @@ import (
 // NoWait as LockOptions.Wait asks once and never waits.
 const NoWait time.Duration = -1
 
-// DefaultTTL is Options.TTL where it is zero.
+// DefaultTTL is Options.TTL where it is zero, unless the engine's longest is less.
 const DefaultTTL = 30 * time.Second
 
 // Options are the choices of a Client. Nil means the defaults.
 type Options struct {
 	// TTL is how long a lease outlives the last sign of life of its holder.
-	// Default DefaultTTL; 100 ms to 24 h, and within the engine's own bounds.
+	// Default DefaultTTL, or the engine's longest if that is less; 100 ms to 24 h,
+	// and within the engine's own bounds.
 	TTL time.Duration
 
 	// Require is the least that the engine must promise: New refuses with

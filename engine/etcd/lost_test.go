@@ -11,6 +11,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/boottime"
 	"leasehold/internal/servers"
 )
 
@@ -33,6 +34,31 @@ func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 	again := joins(t, e, exclusive("a"), engine.Held)
 	if again.Ticket <= held.Ticket || e.current().id == was {
 		t.Errorf("ticket %d after %d, session %x after %x", again.Ticket, held.Ticket, e.current().id, was)
+	}
+}
+
+// A keep-alive whose answer is late proves no more than one that was answered at
+// once: what counts is when it was sent. (The core counts from the start of its own
+// calls as well, so that one of the two alone would go unnoticed for long.)
+func TestProofCountsFromTheRequest(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute}) // no beat comes in between
+	s := e.current()
+	var sent time.Duration
+	w.before("LeaseKeepAlive", func() {
+		sent = boottime.Now()
+		time.Sleep(100 * time.Millisecond)
+	})
+	if err := e.prove(within(t), s.id, s.until+1); err != nil && sent == 0 {
+		t.Fatal(err)
+	}
+	now := e.current()
+	if now.asked <= s.asked {
+		t.Fatal("void: nothing was asked")
+	}
+	if now.asked > sent || now.until > sent+beats*now.beat {
+		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
 	}
 }
 

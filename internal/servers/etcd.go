@@ -101,7 +101,7 @@ func etcdBinary(old bool) (string, error) {
 	if old {
 		const debian = "/usr/bin/etcd"
 		if _, err := os.Stat(debian); err != nil {
-			return "", fmt.Errorf("Debian's etcd-server is not installed: run `make deps`")
+			return "", fmt.Errorf("the etcd-server of Debian is not installed: run `make deps`")
 		}
 		return debian, nil
 	}

@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"errors"
 	"slices"
 	"testing"
 )
@@ -53,25 +52,5 @@ func TestEtcdClusterElectsAnother(t *testing.T) {
 	}
 	if len(s.Addrs()) != 3 || slices.Contains(s.Addrs(), "") {
 		t.Errorf("addresses %q", s.Addrs())
-	}
-}
-
-func TestEtcdMemberIsCutOff(t *testing.T) {
-	n := NewNetwork(t, "a", "b", "c")
-	s := EtcdClusterOn(t, n, nil)
-	leader, err := s.Leader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leader.opts.Host.Cut(); err != nil {
-		t.Fatal(err)
-	}
-	if err := until(startBound, func() error {
-		if next, err := s.Leader(); err != nil || next == leader {
-			return errors.New("no other member leads")
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
 }
