@@ -93,8 +93,9 @@ func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
 //
 // The keys stood at that revision. A watch that begins there would be served
 // late: etcd looks through watches that begin in the past once in 100 ms. So they
-// begin with the next revision, whichever that is, and what happened up to there
-// is looked at once. If nothing at all did, not even that is needed.
+// begin with the next revision, whichever that is, and then it is looked once
+// whether the keys still stand. If nothing happened at all up to there, not even
+// that is needed.
 func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
@@ -131,10 +132,24 @@ func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bo
 			default:
 				return true
 			}
-			if began == len(keys) && late {
-				// All watches stand: what is read from here on shows what they
-				// missed, and they hear the rest.
-				return true
+			if began < len(keys) || !late {
+				continue
+			}
+			// All watches stand: what is read now shows what they missed, and they
+			// hear the rest.
+			late = false
+			var ops []clientv3.Op
+			for _, key := range keys {
+				ops = append(ops, clientv3.OpGet(key, clientv3.WithCountOnly()))
+			}
+			r, err := e.client.Txn(ctx).Then(ops...).Commit()
+			if err != nil {
+				return false
+			}
+			for _, one := range r.Responses {
+				if one.GetResponseRange().Count == 0 {
+					return true
+				}
 			}
 		case <-ctx.Done():
 			return false
