@@ -33,7 +33,7 @@ var expectedJSON []byte
 
 // families is every family there is. Adding one is a file and a line here.
 func families() []*harness.Family {
-	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily()}
+	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily(), etcdFamily()}
 }
 
 // find is how a worker process finds the peer it is told to use.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/line"
 )
 
@@ -44,7 +45,7 @@ type Engine struct {
 	tasks  sync.WaitGroup // goroutines of look
 
 	mine claims
-	mail mailbox
+	mail *mailbox.Box
 
 	mu      sync.Mutex
 	looking map[string]bool // names somebody is about to look at
@@ -65,7 +66,7 @@ func New(client string, s Store, o *Options) *Engine {
 		e.poll, e.mine.off = o.Poll, o.Walk
 	}
 	e.end, e.stop = context.WithCancel(context.Background())
-	e.mail.wake = make(chan struct{}, 1)
+	e.mail = mailbox.New()
 	return e
 }
 

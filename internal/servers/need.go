@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // TB is the part of testing.TB that this package needs, so that programs which
@@ -58,6 +59,26 @@ func find(program string) (string, error) {
 		}
 	}
 	return "", err
+}
+
+// built is the path of a program that `make deps` builds into .deps/bin of the
+// repository, which is somewhere above: tests run in their package's folder.
+// Empty: it is not there.
+func built(program string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for {
+		if path, err := exec.LookPath(filepath.Join(dir, ".deps", "bin", program)); err == nil {
+			return path
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
 }
 
 // closing ties a server to a test: it is closed at the end, and a failed test

@@ -1,0 +1,88 @@
+// Package etcdlock keeps lines in etcd, from 3.5.28 and 3.6.9 on.
+//
+// Claims are served first come, first served between all processes. A claim is a
+// key, and its place is the key's create revision: that is its ticket, which only
+// rises. Who waits watches the one key that must go before it can hold, and no
+// other waiter hears of that.
+//
+//	leasehold/line/jobs\x00...        create revision
+//	  writer A   41  holds
+//	  writer B   42  watches A
+//	  reader C   45  watches B
+//	  reader D   47  watches B
+//
+// # What it promises
+//
+//   - At most the limit hold, while etcd keeps what it committed, whichever of its
+//     members are lost or cut off. An etcd without a majority grants nothing, and
+//     holders end by their own clocks in the meantime.
+//
+//   - Tokens rise, until a backup is put back.
+//
+//   - A dead client's claims are free when its etcd lease has ended: six fifths of
+//     the TTL (Options.TTL), in whole seconds and at least what etcd grants, and
+//     about a second more until etcd has noticed.
+//
+//   - A holder that is cut off has lost before another holds. All of a client's
+//     claims live by one etcd lease, kept alive by single requests, and what is
+//     trusted is counted from when the last one that succeeded was SENT:
+//
+//     trusted until = start of the Join or Renew + TTL - margin, where
+//     start + TTL  <=  start of the last keep-alive + the TTL in its answer
+//
+// Neither the library's Session nor the server's lock service is used. The first
+// counts from when an answer came, which may be much later; the second has
+// answered that a lock is held whose lease had ended.
+//
+// What it cannot promise:
+//
+//   - A backup that is put back takes the line with it as it was then. Holders
+//     of since then are told at their next renewal, a third of the TTL away at
+//     most, and until then two may hold; tokens begin again from the backup's
+//     revision. Restore with etcdutl's --bump-revision and --mark-compacted, which
+//     keep them rising. [engine.FencingAlways] is declared because neither a crash
+//     nor a restart does that, only an operator.
+//   - Whoever may write below the prefix may delete the key of a holder. It is
+//     told at its next renewal.
+//   - A full etcd (NOSPACE) takes no new claims. Those in line are renewed, told
+//     and left.
+//
+// Older servers are refused: a leader that had been replaced could end leases that
+// were alive, and a renewal of a lease that had ended could be answered with
+// success. Options.AllowOld accepts that two may hold.
+//
+// # TTL
+//
+// It is a property of the client, not of a claim: claims that ask for less are
+// granted the whole TTL, and more is refused. Give the engine the TTL that the
+// leases are to have: ?ttl=10s with leasehold.Options.TTL of 10 s. A detached
+// claim has an etcd lease of its own with the same TTL, and its renewal is a
+// request of its own.
+//
+// # What it costs
+//
+// A lock and unlock that nobody contends are two requests, a hand-over five,
+// however many wait, and what a renewal asks does not depend on the length of the
+// line for who waits. A Join reads the keys of the line it joins, some hundred
+// bytes for each claim in it. A client is one keep-alive for each sixth of its
+// etcd lease, whatever it holds; a renewal reads the keys of a hundred claims with
+// each request.
+//
+// # Keys
+//
+// Everything is below the prefix, "leasehold/" unless it is set: line/ has the
+// claims, note/ what clients tell each other. Whoever may read there can read claim
+// IDs, and with them end claims: give the prefix to nobody else. Nothing is left of
+// a name that nobody claims.
+//
+// # The least a user needs
+//
+// A role that may read and write below the prefix, and nothing else:
+//
+//	etcdctl role add leasehold
+//	etcdctl role grant-permission leasehold readwrite leasehold/ --prefix
+//	etcdctl user grant-role USER leasehold
+//
+// Open refuses a user without it. etcd lets every user grant leases, and end only
+// those whose keys it may write.
+package etcdlock

@@ -1,0 +1,298 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
+	"leasehold/internal/boottime"
+)
+
+// Engine is one client of an etcd cluster.
+type Engine struct {
+	client *clientv3.Client
+	owned  bool // Close closes client
+	keys   keys
+	name   string        // this client, in keys
+	ttl    time.Duration // what claims are granted
+
+	gate   sync.RWMutex // read: a method runs. Written once, by Close
+	closed bool         // under gate
+	life   context.Context
+	end    context.CancelFunc
+	tasks  sync.WaitGroup
+	mail   *mailbox.Box
+
+	table   table
+	proving lock // one keep-alive at a time; mu is not held while it is on its way
+
+	mu      sync.Mutex
+	session session
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// closeTime bounds what Close does in etcd.
+const closeTime = 2 * time.Second
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees {
+	return engine.Guarantees{
+		Order: engine.FIFO, Modes: engine.Exclusive | engine.Shared | engine.Units,
+		Fencing: engine.FencingAlways, Failover: engine.FailoverConsensus, Scope: engine.ScopeCluster,
+		CrashRelease: engine.CrashSession, Detach: true, SeesWaiters: true,
+		MinTTL: e.ttl, MaxTTL: e.ttl,
+	}
+}
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := r.Check(); err != nil {
+		return engine.Claim{}, err
+	}
+	g := e.Guarantees()
+	if err := g.Check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := e.enter(ctx); err != nil {
+		return engine.Claim{}, err
+	}
+	defer e.leave()
+	start := boottime.Now()
+	c := e.table.expect(e.keys, e.name, &r)
+	j, err := e.join(ctx, c, &r)
+	if err != nil {
+		if errors.Is(err, engine.ErrRefused) {
+			e.forgo(ctx, c)
+		}
+		return engine.Claim{}, explain(err)
+	}
+	if j.refused {
+		e.forgo(ctx, c)
+		e.begun(func(ctx context.Context) { e.tellHolders(ctx, j.line) })
+		return engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}, nil
+	}
+	// Only now is the hold believed: the key was seen, and lives as long as the
+	// lease does.
+	if p := j.line[j.line.find(r.ID)]; !p.evicted {
+		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
+			return engine.Claim{}, explain(err)
+		}
+	}
+	if r.Replaces != (engine.ID{}) {
+		e.table.forget(r.Replaces)
+	}
+	got, _ := e.table.settle(c, j.line)
+	if got.State != engine.Gone {
+		got.TTL = e.ttl
+	}
+	if got.State == engine.Waiting {
+		e.attend(c, j.line, j.revision)
+	}
+	return got, nil
+}
+
+// joined is what a Join found.
+type joined struct {
+	line     line
+	revision int64
+	refused  bool // NoWait, and there was no room
+}
+
+// join takes a place in one transaction. It is sent again where that can tell
+// more: with a new session if the old one was gone, and for a claim that does not
+// wait if the line was not as it looked.
+func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined, error) {
+	seen := int64(0) // NoWait: there was room at this revision
+	for {
+		lease, err := e.leaseOf(ctx, c)
+		if err != nil {
+			return joined{}, err
+		}
+		answer, err := e.client.Txn(ctx).If(e.may(c.key, r, seen)...).Then(e.take(c.key, r, lease)...).Else(e.look(r.Name)).Commit()
+		if leaseGone(err) {
+			e.ended(c, lease)
+			continue // once a session's TTL at most
+		}
+		if err != nil {
+			return joined{}, err
+		}
+		last := answer.Responses[len(answer.Responses)-1].GetResponseRange()
+		j := joined{line: e.keys.read(last.Kvs), revision: answer.Header.Revision}
+		switch {
+		case j.line.find(r.ID) >= 0: // by this call, or by one whose answer was lost
+			if answer.Succeeded && len(j.line) > engine.MaxLine {
+				_, err := e.client.Delete(ctx, c.key)
+				return joined{}, errors.Join(engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine), err)
+			}
+			return j, nil
+		case len(j.line) > 0 && j.line[0].limit != r.Limit:
+			return joined{}, &engine.LimitError{Name: r.Name, Have: j.line[0].limit, Want: r.Limit}
+		case !j.line.fits(r.Units, r.Limit):
+			j.refused = true
+			return j, nil
+		}
+		seen = j.revision
+	}
+}
+
+// may are the conditions under which a claim joins: it is not there yet, and
+// nobody is in line with another limit. One that does not wait also needs its
+// room: nobody has come since the line was seen to have it. Who has left since
+// only made more.
+func (e *Engine) may(key string, r *engine.Request, seen int64) []clientv3.Cmp {
+	all, same := e.keys.line(r.Name), e.keys.limited(r.Name, r.Limit)
+	absent := func(from, to string) clientv3.Cmp {
+		return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
+	}
+	may := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent(all, same)}
+	if r.Limit < engine.Max { // there is no higher one
+		may = append(may, absent(clientv3.GetPrefixRangeEnd(same), clientv3.GetPrefixRangeEnd(all)))
+	}
+	if r.NoWait {
+		may = append(may, clientv3.Compare(clientv3.CreateRevision(same), "<", seen+1).WithPrefix())
+	}
+	return may
+}
+
+// take makes the claim, in the place of the one it replaces.
+func (e *Engine) take(key string, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
+	if r.Replaces != (engine.ID{}) {
+		// One of this client's: if it was ever sent, its key is known.
+		if old := e.table.get(r.Replaces); old != nil {
+			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.note(e.name, old.id)))
+		}
+	}
+	return append(ops, clientv3.OpPut(key, r.Owner.Text(), clientv3.WithLease(lease)), e.look(r.Name))
+}
+
+// look reads a line.
+func (e *Engine) look(name string) clientv3.Op {
+	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+}
+
+// leaseOf is the lease to make a claim with: the session's, or its own.
+func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error) {
+	if !c.detached {
+		return e.begin(ctx)
+	}
+	e.table.mu.Lock()
+	lease := c.lease
+	e.table.mu.Unlock()
+	if lease != 0 {
+		return lease, nil // of an earlier attempt
+	}
+	lease, _, err := e.grant(ctx, seconds(e.ttl))
+	if err != nil {
+		return 0, err
+	}
+	e.table.mu.Lock()
+	defer e.table.mu.Unlock()
+	c.lease = lease
+	return lease, nil
+}
+
+// forgo forgets a claim that did not join, and the lease that was made for it.
+func (e *Engine) forgo(ctx context.Context, c *claim) {
+	e.table.forget(c.id)
+	if c.detached && c.lease != 0 {
+		_, _ = e.client.Revoke(ctx, c.lease) // else it ends by its TTL
+	}
+}
+
+// ended: etcd does not know that lease any more.
+func (e *Engine) ended(c *claim, lease clientv3.LeaseID) {
+	if c.detached {
+		e.table.mu.Lock()
+		c.lease = 0
+		e.table.mu.Unlock()
+		return
+	}
+	e.mu.Lock()
+	mine := e.session.id == lease
+	if mine {
+		e.session = session{}
+	}
+	e.mu.Unlock()
+	if mine {
+		e.mail.PostAll() // this client's other claims are gone as well
+	}
+}
+
+// Watch implements [engine.Engine].
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if !e.begun(func(life context.Context) { e.listen(ctx, life) }) {
+		return engine.ErrClosed
+	}
+	return e.mail.Deliver(ctx, e.life.Done(), changed)
+}
+
+// enter lets a method run, unless its context has ended or the engine is closed.
+func (e *Engine) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e.gate.RLock()
+	if e.closed {
+		e.gate.RUnlock()
+		return engine.ErrClosed
+	}
+	return nil
+}
+
+func (e *Engine) leave() { e.gate.RUnlock() }
+
+// begun runs f in a goroutine that Close waits for, unless it is too late.
+func (e *Engine) begun(f func(life context.Context)) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.life.Err() != nil {
+		return false
+	}
+	e.tasks.Go(func() { f(e.life) })
+	return true
+}
+
+// Close implements [engine.Engine]. It waits for calls under way, which end with
+// their contexts, and revokes the session, with which all that is not detached is
+// gone, in two seconds at most. An error says that the session may live for its
+// TTL.
+func (e *Engine) Close() error {
+	e.gate.Lock()
+	if e.closed {
+		e.gate.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.gate.Unlock()
+	e.mu.Lock()
+	e.end() // under mu: see begun
+	s := e.session
+	e.session = session{}
+	e.mu.Unlock()
+	e.tasks.Wait()
+
+	var err error
+	if s.id != 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		if _, err = e.client.Revoke(ctx, s.id); leaseGone(err) {
+			err = nil
+		}
+		cancel()
+		if err != nil {
+			err = fmt.Errorf("etcdlock: the claims of this client end by their session: %w", explain(err))
+		}
+	}
+	if e.owned {
+		err = errors.Join(err, e.client.Close())
+	}
+	return err
+}

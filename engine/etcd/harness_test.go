@@ -1,0 +1,162 @@
+package etcdlock
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"leasehold/engine"
+	"leasehold/engine/enginetest"
+	"leasehold/internal/servers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wire is a client of a test with what it asks for, counted and lost.
+type wire struct {
+	*clientv3.Client
+
+	lose atomic.Bool // the answer of the next request that changes something
+
+	mu     sync.Mutex
+	counts map[string]int // by method
+	hook   func()         // before the next request of that method, once
+	on     string
+}
+
+// dial connects as a program would, without the library's log.
+func dial(t testing.TB, config clientv3.Config, addrs ...string) *wire {
+	t.Helper()
+	w := &wire{counts: map[string]int{}}
+	config.Endpoints, config.Logger, config.DialTimeout = addrs, zap.NewNop(), dialTimeout
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(w.unary), grpc.WithChainStreamInterceptor(w.stream))
+	var err error
+	if w.Client, err = clientv3.New(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Client.Close() })
+	return w
+}
+
+// before runs f before the next request of that method is sent.
+func (w *wire) before(method string, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.on, w.hook = method, f
+}
+
+func (w *wire) count(method string) {
+	method = method[strings.LastIndexByte(method, '/')+1:]
+	w.mu.Lock()
+	w.counts[method]++
+	var hook func()
+	if method == w.on {
+		hook, w.hook, w.on = w.hook, nil, ""
+	}
+	w.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+}
+
+// counted is how many requests of each kind were sent since the last time.
+func (w *wire) counted() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.counts
+	w.counts = map[string]int{}
+	return was
+}
+
+func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	w.count(method)
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	if err == nil && strings.HasSuffix(method, "/Txn") && w.lose.CompareAndSwap(true, false) {
+		return status.Error(codes.Internal, "the answer was lost")
+	}
+	return err
+}
+
+func (w *wire) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, s grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := s(ctx, desc, cc, method, opts...)
+	return &countedStream{stream, w, method}, err
+}
+
+type countedStream struct {
+	grpc.ClientStream
+	wire   *wire
+	method string
+}
+
+func (s *countedStream) SendMsg(m any) error {
+	s.wire.count(s.method)
+	return s.ClientStream.SendMsg(m)
+}
+
+// short is the TTL of tests: etcd leases of two seconds.
+const short = 1600 * time.Millisecond
+
+func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
+	t.Helper()
+	if o == nil {
+		o = &Options{TTL: short}
+	}
+	e, err := New(t.Context(), client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func TestConformance(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	var wires sync.Map // by engine
+	enginetest.Run(t, enginetest.Harness{
+		Name: "etcdlock",
+		New: func(t testing.TB) engine.Engine {
+			w := dial(t, clientv3.Config{}, server.Addr)
+			e, err := New(t.Context(), w.Client, &Options{TTL: short})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.owned = true
+			wires.Store(e, w)
+			return e
+		},
+		Kill: func(t testing.TB, e engine.Engine) { wireOf(t, &wires, e).Client.Close() },
+		Restart: func(t testing.TB) {
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		LoseReply: func(t testing.TB, e engine.Engine) { wireOf(t, &wires, e).lose.Store(true) },
+		CountKeys: func(t testing.TB) int {
+			r, err := admin.Get(t.Context(), "leasehold/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(r.Count)
+		},
+		Committed: "../../docs/guarantees",
+	})
+}
+
+func wireOf(t testing.TB, wires *sync.Map, e engine.Engine) *wire {
+	w, ok := wires.Load(e)
+	if !ok {
+		t.Fatal("that engine is not this harness's")
+	}
+	return w.(*wire)
+}

@@ -1,0 +1,166 @@
+package etcdlock
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+)
+
+// Line implements [engine.Engine]. Every claim is shown with the whole TTL: etcd
+// says only lease by lease what is left.
+func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+	if err := engine.CheckName(name); err != nil {
+		return engine.Line{}, err
+	}
+	if err := e.enter(ctx); err != nil {
+		return engine.Line{}, err
+	}
+	defer e.leave()
+	r, err := e.client.Get(ctx, e.keys.line(name), clientv3.WithPrefix())
+	if err != nil {
+		return engine.Line{}, explain(err)
+	}
+	return e.view(name, e.keys.read(r.Kvs)), nil
+}
+
+func (e *Engine) view(name string, l line) engine.Line {
+	v := engine.Line{Name: name}
+	held := l.held()
+	for i := range l {
+		c := engine.Claim{
+			Name: name, Ticket: l[i].ticket, Units: l[i].units, Limit: l[i].limit, State: engine.Waiting,
+			Owner: engine.ParseOwner(string(l[i].owner)), Evicted: l[i].evicted, TTL: e.ttl,
+		}
+		if i < held {
+			c.State, c.Contended = engine.Held, held < len(l)
+		}
+		v.Limit, v.Claims = l[i].limit, append(v.Claims, c)
+	}
+	return v
+}
+
+// linesAtOnce is how many keys Lines reads at a time.
+const linesAtOnce = 1000
+
+// Lines implements [engine.Engine].
+func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+	return func(yield func(engine.Line, error) bool) {
+		var name string
+		var found line
+		shown := func() bool { return len(found) == 0 || yield(e.view(name, found), nil) }
+		from := e.keys.prefix + "line/" + prefix
+		to := clientv3.GetPrefixRangeEnd(from)
+		for more := true; more; {
+			kvs, err := e.page(ctx, from, to)
+			if err != nil {
+				yield(engine.Line{}, explain(err))
+				return
+			}
+			// The keys of one name follow each other.
+			for _, kv := range kvs {
+				p, ok := e.keys.parse(kv)
+				if !ok {
+					continue
+				}
+				if p.name != name {
+					if !shown() {
+						return
+					}
+					name, found = p.name, nil
+				}
+				found = append(found, p)
+			}
+			if more = len(kvs) == linesAtOnce; more {
+				from = string(kvs[len(kvs)-1].Key) + "\x00"
+			}
+		}
+		shown()
+	}
+}
+
+// page reads some keys. What the caller of Lines does in between must not hold up
+// Close.
+func (e *Engine) page(ctx context.Context, from, to string) ([]*mvccpb.KeyValue, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	r, err := e.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(linesAtOnce))
+	if err != nil {
+		return nil, err
+	}
+	return r.Kvs, nil
+}
+
+// Evict implements [engine.Engine]. A marked holder is put on an etcd lease of its
+// own, as long as the one it had, which nobody keeps alive: so its room is free
+// when it leaves, or when that has passed, which is after its own trust has.
+func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	defer e.leave()
+	for {
+		r, err := e.client.Do(ctx, e.look(name))
+		if err != nil {
+			return explain(err)
+		}
+		l := e.keys.read(r.Get().Kvs)
+		i := slices.IndexFunc(l, func(p place) bool { return p.ticket == ticket })
+		if i < 0 {
+			return engine.ErrNoClaim
+		}
+		if done, err := e.evict(ctx, l, i, now); done || err != nil {
+			return explain(err)
+		}
+	}
+}
+
+// evict ends the claim at i, unless the line has changed under it: a waiting claim
+// may have become held, and then it is to be marked.
+func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool, err error) {
+	p := l[i]
+	if p.evicted && !now {
+		return true, nil
+	}
+	old, err := e.client.TimeToLive(ctx, p.lease)
+	if err != nil {
+		return false, err
+	}
+	if old.TTL <= 0 {
+		return false, engine.ErrNoClaim // it has just expired
+	}
+	lease, _, err := e.grant(ctx, old.GrantedTTL)
+	if err != nil {
+		return false, err
+	}
+	still := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket))}
+	end := clientv3.OpDelete(p.key)
+	switch {
+	case now:
+	case i < l.held():
+		end = clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))
+	default: // it waits for as long as these stand, which are some of its semaphore's at least
+		blockers := l.blockers(i)
+		for _, key := range blockers[:min(len(blockers), maxOps)] {
+			still = append(still, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
+		}
+	}
+	note := clientv3.OpPut(e.keys.note(p.client, p.id), text(evicted, p.ticket), clientv3.WithLease(lease))
+	r, err := e.client.Txn(ctx).If(still...).Then(end, note).Commit()
+	if err != nil {
+		return false, err
+	}
+	if !r.Succeeded {
+		_, err = e.client.Revoke(ctx, lease)
+	}
+	return r.Succeeded, err
+}

@@ -1,0 +1,46 @@
+package etcdlock
+
+import (
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"pgregory.net/rapid"
+
+	"leasehold/engine"
+)
+
+// A key says what it was made of, lies in its name's line and in no other's, and
+// in the part of its limit alone.
+func TestKeys(t *testing.T) {
+	k := keys{"a/prefix/"}
+	name := rapid.StringN(1, 40, engine.MaxName).Filter(func(s string) bool { return engine.CheckName(s) == nil })
+	number := rapid.Int32Range(1, engine.Max)
+	in := func(key, prefix string) bool { return key >= prefix && key < clientv3.GetPrefixRangeEnd(prefix) }
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := name.Draw(t, "name"), name.Draw(t, "other")
+		limit, another := number.Draw(t, "limit"), number.Draw(t, "another limit")
+		units := number.Draw(t, "units")
+		id := engine.NewID()
+		key := k.claim(one, limit, units, "client", id)
+		p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(key), CreateRevision: 7, Lease: 8, Version: 1})
+		if !ok || p.name != one || p.limit != limit || p.units != units || p.client != "client" || p.id != id || p.ticket != 7 || p.lease != 8 || p.evicted {
+			t.Fatalf("%q reads as %+v, %v", key, p, ok)
+		}
+		if in(key, k.line(other)) != (one == other) {
+			t.Fatalf("%q is in the line of %q", key, other)
+		}
+		if in(key, k.limited(one, another)) != (limit == another) {
+			t.Fatalf("%q is among those of limit %d", key, another)
+		}
+		if !strings.HasPrefix(key, k.prefix+"line/"+one) {
+			t.Fatalf("%q does not begin with its name", key)
+		}
+	})
+	for _, foreign := range []string{"", "a/prefix/", "a/prefix/line/x", "a/prefix/line/x\x001/2/3", "a/prefix/line/x\x00zz/1/c/0", "elsewhere"} {
+		if p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(foreign)}); ok {
+			t.Errorf("%q reads as %+v", foreign, p)
+		}
+	}
+}

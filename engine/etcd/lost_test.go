@@ -1,0 +1,291 @@
+package etcdlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+	"leasehold/internal/servers"
+)
+
+// An operator revokes the lease: the holder is told at the next beat, and a new
+// session inherits nothing.
+func TestLeaseIsRevokedByAnOperator(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	was := e.current().id
+	if _, err := admin.Revoke(within(t), was); err != nil {
+		t.Fatal(err)
+	}
+	hears(t, heard, engine.Claim{}) // look at everything
+	if got := renew(t, e, held); got.State != engine.Gone {
+		t.Errorf("after its lease was revoked a claim is %v", got.State)
+	}
+	again := joins(t, e, exclusive("a"), engine.Held)
+	if again.Ticket <= held.Ticket || e.current().id == was {
+		t.Errorf("ticket %d after %d, session %x after %x", again.Ticket, held.Ticket, e.current().id, was)
+	}
+}
+
+// A keep-alive whose answer is late proves no more than one that was answered at
+// once: what counts is when it was sent. (The core counts from the start of its own
+// calls as well, so that one of the two alone would go unnoticed for long.)
+func TestProofCountsFromTheRequest(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute}) // no beat comes in between
+	s := e.current()
+	var sent time.Duration
+	w.before("LeaseKeepAlive", func() {
+		sent = boottime.Now()
+		time.Sleep(100 * time.Millisecond)
+	})
+	if err := e.prove(within(t), s.id, s.until+1); err != nil && sent == 0 {
+		t.Fatal(err)
+	}
+	now := e.current()
+	if now.asked <= s.asked {
+		t.Fatal("void: nothing was asked")
+	}
+	if now.asked > sent || now.until > sent+beats*now.beat {
+		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
+	}
+}
+
+// The beat may be far away: a Join finds out first.
+func TestJoinAfterTheSessionEnded(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, e)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	if _, err := admin.Revoke(within(t), e.current().id); err != nil {
+		t.Fatal(err)
+	}
+	joins(t, e, exclusive("b"), engine.Held)
+	hears(t, heard, engine.Claim{})
+	if got := renew(t, e, held); got.State != engine.Gone {
+		t.Errorf("a claim of the session before is %v", got.State)
+	}
+}
+
+func TestKeyOfAHolderIsDeleted(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	if _, err := admin.Delete(within(t), "leasehold/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Gone {
+		t.Errorf("its key was deleted, and a claim is %v", got.State)
+	}
+}
+
+// A Leave of a former life that arrives late must not end the next one, which has
+// the same key.
+func TestLateLeaveOfAFormerLife(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	r := exclusive("a")
+	former := joins(t, e, r, engine.Held)
+	late := &left{got: former, key: e.table.get(r.ID).key, ticket: former.Ticket, client: e.name, held: true}
+	if _, err := admin.Delete(within(t), late.key); err != nil {
+		t.Fatal(err)
+	}
+	now := joins(t, e, r, engine.Held)
+	if now.Ticket <= former.Ticket {
+		t.Fatalf("void: ticket %d after %d", now.Ticket, former.Ticket)
+	}
+	late.got.State = engine.Gone
+	if err := e.leaveAll(within(t), []*left{late}); err != nil || late.got.State != engine.Gone {
+		t.Errorf("the late Leave found %v, %v", late.got.State, err)
+	}
+	if got := renew(t, e, now); got.State != engine.Held {
+		t.Errorf("the late Leave was of a former life, and the claim is %v", got.State)
+	}
+}
+
+// A marked holder that neither leaves nor dies loses its room when the lease it had
+// would have ended without it, though its client lives on and renews.
+func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, other)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	next := joins(t, other, exclusive("a"), engine.Waiting)
+	if err := other.Evict(within(t), "a", held.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Gone || !got.Evicted {
+		t.Fatalf("an evicted claim is %v, evicted: %v", got.State, got.Evicted)
+	}
+	hears(t, heard, as(next, engine.Held))
+	if e.current().id == 0 {
+		t.Error("void: the client's session ended as well")
+	}
+}
+
+// Adopted claims are looked for in their line.
+func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	one := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	r := exclusive("a")
+	r.Detached = true
+	held := joins(t, one, r, engine.Held)
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	for range 6 { // together longer than its lease
+		if got := renew(t, other, held); got.State != engine.Held || got.Ticket != held.Ticket {
+			t.Fatalf("it is %v with ticket %d", got.State, got.Ticket)
+		}
+		time.Sleep(short / 3)
+	}
+	if got := leave(t, other, held); got != engine.Held {
+		t.Errorf("it was found %v", got)
+	}
+}
+
+// Full: nobody new, while those in line are renewed, told and left.
+func TestServerIsFull(t *testing.T) {
+	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	next := joins(t, e, exclusive("a"), engine.Waiting)
+	until(t, "it is full", func() bool {
+		_, err := admin.Put(t.Context(), "ballast", strings.Repeat("x", 100_000))
+		return errors.Is(err, rpctypes.ErrNoSpace)
+	})
+	_, err := e.Join(within(t), exclusive("b"))
+	if err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "disarm the alarm") {
+		t.Errorf("a Join of a full etcd says %v", err)
+	}
+	for range 4 { // longer than the session without beats
+		time.Sleep(short / 2)
+		if got := renew(t, e, held); got.State != engine.Held {
+			t.Fatalf("the holder is %v", got.State)
+		}
+	}
+	if got := leave(t, e, held); got != engine.Held {
+		t.Errorf("it was found %v", got)
+	}
+	hears(t, heard, as(next, engine.Held))
+}
+
+// A backup put back makes revisions fall, and tickets with them: the page says so.
+// Whoever held is told.
+func TestBackupIsPutBack(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	backup, err := server.Backup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held engine.Claim
+	for range 10 {
+		held = joins(t, e, exclusive("a"), engine.Held)
+		leave(t, e, held)
+	}
+	held = joins(t, e, exclusive("a"), engine.Held)
+	if err := server.Restore(backup); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the holder is told", func() bool {
+		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		return err == nil && got[0].State == engine.Gone
+	})
+	if again := joins(t, e, exclusive("a"), engine.Held); again.Ticket > held.Ticket {
+		t.Errorf("void: ticket %d after %d", again.Ticket, held.Ticket)
+	}
+}
+
+// The leader is killed while one holds and another waits: the hold goes on, and
+// the hand-over works under the next leader.
+func TestLeaderIsKilled(t *testing.T) {
+	cluster := servers.EtcdCluster(t, nil)
+	ttl := 5 * time.Second
+	lock := func() *leasehold.Client {
+		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, cluster.Addrs()...).Client, &Options{TTL: ttl}), &leasehold.Options{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { locks.Close() })
+		return locks
+	}
+	one, other := lock(), lock()
+	for round := range 3 {
+		held, err := one.Lock(within(t), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		type grant struct {
+			lease *leasehold.Lease
+			err   error
+		}
+		granted := make(chan grant, 1)
+		go func() {
+			l, err := other.Lock(within(t), "a")
+			granted <- grant{l, err}
+		}()
+		until(t, "the other waits", func() bool {
+			l, err := one.Line(within(t), "a")
+			return err == nil && len(l.Claims) == 2
+		})
+		leader, err := cluster.Leader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		renewedPast := time.Now().Add(ttl) // only renewals under the next leader carry it there
+		until(t, "the hold outlives what was proven before", func() bool {
+			if !held.Valid() {
+				t.Fatalf("round %d: the hold was lost: %v", round, held.Context().Err())
+			}
+			return time.Now().After(renewedPast)
+		})
+		if err := held.Unlock(); err != nil {
+			t.Errorf("Unlock: %v", err)
+		}
+		g := <-granted
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		if g.lease.Token() <= held.Token() {
+			t.Errorf("token %v after %v", g.lease.Token(), held.Token())
+		}
+		if err := g.lease.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if err := leader.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watchers is how many watches the server has.
+func watchers(t testing.TB, server *servers.EtcdServer) int {
+	t.Helper()
+	n, err := server.Metric("etcd_debugging_mvcc_watcher_total", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}

@@ -1,0 +1,147 @@
+package etcdlock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
+)
+
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters of the same name.
+type Options struct {
+	// Prefix begins every key; in a URL it is the path. Clients share locks only
+	// if their prefixes agree. Default "leasehold/"; up to 128 bytes, no NUL.
+	Prefix string
+
+	// TTL is what every claim is granted: ?ttl=30s. Default 30 s; 100 ms to 24 h. A
+	// dead client's claims are free within six fifths of it, in whole seconds, but
+	// not sooner than etcd ends any lease: one and a half of its election time-outs,
+	// 2 s unless it is set.
+	TTL time.Duration
+
+	// AllowOld accepts servers older than 3.5.28 and 3.6.9, where two may come to
+	// hold a lock: ?allow-old.
+	AllowOld bool
+}
+
+func (o *Options) check() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	c.Prefix = cmp.Or(c.Prefix, "leasehold/")
+	if len(c.Prefix) > 128 || strings.ContainsRune(c.Prefix, 0) {
+		return c, errors.New("etcdlock: the prefix has more than 128 bytes, or a NUL")
+	}
+	c.TTL = cmp.Or(c.TTL, 30*time.Second)
+	if err := engine.CheckTTL(c.TTL); err != nil {
+		return c, fmt.Errorf("etcdlock: %w", err)
+	}
+	return c, nil
+}
+
+// Open connects to the etcd that a URL names and returns an engine on it:
+//
+//	etcd://[user:password@]host[:2379],host[:2379]/prefix
+//	etcds://...                               with TLS, always verified
+//
+// Special characters are written as %xx. Parameters:
+//
+//	ttl=30s                 Options.TTL
+//	allow-old               Options.AllowOld
+//	password-file=path      password from a file
+//	ca=path                 the authority that signed the servers' certificates
+//	cert=path, key=path     this client's certificate
+//
+// No error of it shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, no server that answers, a wrong password, a user who
+// may not do what is needed, a server that is too old.
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	config, o, err := parseURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("etcdlock: %w", err)
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("etcdlock: %w", explain(err))
+	}
+	e, err := New(ctx, client, o)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	e.owned = true
+	return e, nil
+}
+
+// New is an engine on the caller's own client, which the caller closes after the
+// engine. It asks the servers whether they can do what is needed. A nil o means
+// the defaults.
+func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, error) {
+	opts, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if !opts.AllowOld {
+		if err := checkVersions(ctx, client); err != nil {
+			return nil, fmt.Errorf("etcdlock: %w", explain(err))
+		}
+	}
+	e := &Engine{
+		client: client, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
+		ttl: opts.TTL, mail: mailbox.New(), proving: make(lock, 1), table: table{known: map[engine.ID]*claim{}},
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	// The session begins here, so that who may not have one hears it now.
+	if _, err := e.begin(ctx); err != nil {
+		return nil, fmt.Errorf("etcdlock: %w", explain(err))
+	}
+	if err := e.mayWrite(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("etcdlock: %w", explain(err)), e.Close())
+	}
+	beat := e.session.beat // of every session: the same TTL is asked for
+	e.tasks.Go(func() { e.keep(beat) })
+	return e, nil
+}
+
+// mayWrite asks for what every Join and Leave does, with nothing to be changed.
+func (e *Engine) mayWrite(ctx context.Context) error {
+	_, err := e.client.Txn(ctx).Then(
+		clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+		clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notes(e.name)),
+	).Commit()
+	return err
+}
+
+// explain says of an error of etcd what to do next, and which are final.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	is := rpctypes.Error(err)
+	switch {
+	case errors.Is(is, rpctypes.ErrPermissionDenied):
+		return engine.Refuse("this etcd user lacks a role that may read and write the keys under the prefix: %w", err)
+	case errors.Is(is, rpctypes.ErrNoSpace):
+		return fmt.Errorf("etcd is full and takes no new claims; those in line can be renewed and left: free space and disarm the alarm: %w", err)
+	case errors.Is(is, rpctypes.ErrAuthFailed):
+		return fmt.Errorf("wrong user or password: %w", err)
+	case errors.Is(is, rpctypes.ErrUserEmpty):
+		return fmt.Errorf("this etcd wants a user and a password: %w", err)
+	case status.Code(err) == codes.Unavailable:
+		return fmt.Errorf("no etcd answers: %w", err)
+	}
+	return err
+}

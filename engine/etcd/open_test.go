@@ -1,0 +1,217 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+func opens(t testing.TB, url string) engine.Engine {
+	t.Helper()
+	e, err := Open(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// The role of the package documentation is enough for everything, and less is
+// refused when the engine is opened.
+func TestLeastPrivilege(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	ctx := within(t)
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(admin.UserAdd(ctx, "root", "toor"))
+	must(admin.UserGrantRole(ctx, "root", "root"))
+	must(admin.RoleAdd(ctx, "leasehold"))
+	must(admin.RoleGrantPermission(ctx, "leasehold", "leasehold/", clientv3.GetPrefixRangeEnd("leasehold/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	must(admin.UserAdd(ctx, "app", "p/ss@word"))
+	must(admin.UserGrantRole(ctx, "app", "leasehold"))
+	must(admin.UserAdd(ctx, "nobody", "secret"))
+	must(admin.AuthEnable(ctx))
+
+	url := "etcd://app:p%2Fss%40word@" + server.Addr
+	a, b := opens(t, url), opens(t, url)
+	heard, told := watch(t, b), watch(t, a)
+	first := joins(t, a, exclusive("x"), engine.Held)
+	second := joins(t, b, exclusive("x"), engine.Waiting)
+	hears(t, told, as(first, engine.Held)) // contended
+	renew(t, a, first)
+	renew(t, b, second)
+	leave(t, a, first)
+	hears(t, heard, as(second, engine.Held))
+	for _, now := range []bool{false, true} {
+		r := exclusive("y")
+		r.Detached = true
+		c := joins(t, a, r, engine.Held)
+		if err := b.Evict(within(t), "y", c.Ticket, now); err != nil {
+			t.Errorf("Evict: %v", err)
+		}
+		hears(t, told, as(c, engine.Gone))
+		leave(t, a, c)
+	}
+	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("Line: %+v, %v", l, err)
+	}
+	for _, err := range a.Lines(within(t), "") {
+		if err != nil {
+			t.Errorf("Lines: %v", err)
+		}
+	}
+	for url, want := range map[string]string{
+		"etcd://app:p%2Fss%40word@" + server.Addr + "/other": "lacks a role",
+		"etcd://nobody:secret@" + server.Addr:                "lacks a role",
+		"etcd://app:wrong@" + server.Addr:                    "wrong user or password",
+		"etcd://" + server.Addr:                              "wants a user",
+	} {
+		if _, err := Open(within(t), url); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "p%2Fss") || strings.Contains(err.Error(), "p/ss") {
+			t.Errorf("%s: %v, want one that says %q", url, err, want)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	server := servers.Etcd(t, &servers.EtcdOptions{TLS: true})
+	e := opens(t, "etcds://"+server.Addr+"/locks?ca="+server.CAFile)
+	joins(t, e, exclusive("x"), engine.Held)
+	// An authority that is not known, and a server that is not asked for TLS.
+	for _, url := range []string{"etcds://" + server.Addr, "etcd://" + server.Addr} {
+		if _, err := Open(within(t), url); err == nil {
+			t.Errorf("%s: opened", url)
+		}
+	}
+}
+
+// Debian's etcd is too old, which is said, and can be accepted.
+func TestOldServerIsRefused(t *testing.T) {
+	server := servers.Etcd(t, &servers.EtcdOptions{Old: true})
+	_, err := Open(within(t), "etcd://"+server.Addr)
+	if err == nil || !strings.Contains(err.Error(), "3.4.") || !strings.Contains(err.Error(), "allow-old") {
+		t.Fatalf("an old server is opened with %v", err)
+	}
+	e := opens(t, "etcd://"+server.Addr+"?allow-old")
+	leave(t, e, joins(t, e, exclusive("x"), engine.Held))
+}
+
+func TestVersions(t *testing.T) {
+	for v, want := range map[version]bool{
+		{3, 4, 99}: false, {3, 5, 27}: false, {3, 5, 28}: true, {3, 5, 40}: true,
+		{3, 6, 8}: false, {3, 6, 9}: true, {3, 7, 0}: true, {4, 0, 0}: true, {2, 9, 99}: false,
+	} {
+		if v.safe() != want {
+			t.Errorf("%v is safe: %v", v, v.safe())
+		}
+	}
+}
+
+// One dead member among several, and one that is not there yet.
+func TestSeveralEndpoints(t *testing.T) {
+	cluster := servers.EtcdCluster(t, nil)
+	if err := cluster.Members[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Leader(); err != nil {
+		t.Fatal(err)
+	}
+	e := opens(t, "etcd://"+strings.Join(cluster.Addrs(), ",")+"/a/prefix?ttl=5s")
+	joins(t, e, exclusive("x"), engine.Held)
+	if g := e.Guarantees(); g.MinTTL.String() != "5s" || g.MaxTTL.String() != "5s" {
+		t.Errorf("guarantees %+v", g)
+	}
+	if key := e.(*Engine).keys.prefix; key != "a/prefix/" {
+		t.Errorf("prefix %q", key)
+	}
+}
+
+func TestNobodyIsThere(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := Open(ctx, "etcd://me:sesame@127.0.0.1:1"); err == nil || strings.Contains(err.Error(), "sesame") || ctx.Err() != nil {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// The caller's own client, in a namespace of its own as etcd's library makes them.
+func TestOwnClient(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	plain := dial(t, clientv3.Config{}, server.Addr)
+	own := dial(t, clientv3.Config{}, server.Addr)
+	own.KV, own.Watcher, own.Lease = namespace.NewKV(own.KV, "mine/"), namespace.NewWatcher(own.Watcher, "mine/"), namespace.NewLease(own.Lease, "mine/")
+	e, other := start(t, own.Client, nil), start(t, own.Client, nil)
+	heard := watch(t, other)
+	held := joins(t, e, exclusive("x"), engine.Held)
+	next := joins(t, other, exclusive("x"), engine.Waiting)
+	leave(t, e, held)
+	hears(t, heard, as(next, engine.Held))
+	r, err := plain.Get(within(t), "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	if err != nil || len(r.Kvs) == 0 {
+		t.Fatal(r, err)
+	}
+	for _, kv := range r.Kvs {
+		if !strings.HasPrefix(string(kv.Key), "mine/leasehold/") {
+			t.Errorf("a key outside: %q", kv.Key)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := own.Get(within(t), "x"); err != nil {
+		t.Errorf("the caller's client was closed: %v", err)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, o, err := parseURL("ETCDS://me@h1,h2:1,[::1]:2/some/where/?ttl=1m&allow-old=true&password-file=" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(c.Endpoints, " "); got != "https://h1:2379 https://h2:1 https://[::1]:2" {
+		t.Errorf("endpoints %s", got)
+	}
+	if c.Username != "me" || c.Password != "sesame" || c.TLS == nil || o.Prefix != "some/where/" || o.TTL.String() != "1m0s" || !o.AllowOld {
+		t.Errorf("read as %+v, user %q", *o, c.Username)
+	}
+	for url, want := range map[string]string{
+		"http://h":              "not an etcd URL",
+		"etcd:h":                "not an etcd URL",
+		"etcd://h:0":            "not host:port",
+		"etcd://h,":             "not host:port",
+		"etcd://h?tll=1s":       "unknown parameter",
+		"etcd://h?ttl=soon":     "no duration",
+		"etcd://h?allow-old=ja": "neither true nor false",
+		"etcd://me@h":           "without a password",
+		"etcd://:sesame@h":      "without a user",
+		"etcd://me:%zz@h":       "%xx",
+		"etcds://h?ca=/nowhere": "authority",
+	} {
+		_, _, err := parseURL(url)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v, want one that says %q", url, err, want)
+		}
+	}
+	for _, o := range []Options{{TTL: 1}, {Prefix: strings.Repeat("x", 129)}, {Prefix: "\x00"}} {
+		if _, err := New(t.Context(), nil, &o); err == nil || errors.Is(err, context.Canceled) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/internal/boottime"
+)
+
+// session is the one etcd lease that all of a client's claims live by, detached
+// ones excepted, and what is proven of it:
+//
+//	alive until = start of the last successful keep-alive + the TTL in its answer
+//
+// The client library's Session counts from when the answer came, and so goes on
+// trusting a lease that the server may have ended. It also keeps alive in the
+// background whatever its caller is doing, which leaves nobody to ask when the
+// last success was.
+//
+// A new session never inherits claims: those of the old lease are gone with it.
+type session struct {
+	id    clientv3.LeaseID
+	beat  time.Duration
+	asked time.Duration // start of the last success
+	until time.Duration
+}
+
+// An etcd lease is kept alive every sixth of its TTL, and lasts at least six fifths
+// of what claims are granted. So a Join needs no keep-alive of its own: what it
+// grants is proven already.
+const beats = 6
+
+// seconds is how long the etcd lease is to last whose claims are granted ttl.
+// etcd counts in whole seconds.
+func seconds(ttl time.Duration) int64 {
+	return int64((ttl*beats/(beats-1) + time.Second - 1) / time.Second)
+}
+
+// grant makes an etcd lease. The TTL that counts is the one in the answer: etcd
+// raises what is too short for its elections.
+func (e *Engine) grant(ctx context.Context, seconds int64) (clientv3.LeaseID, time.Duration, error) {
+	r, err := e.client.Grant(ctx, seconds)
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.ID, time.Duration(r.TTL) * time.Second, nil
+}
+
+// begin is the session, a new one if there is none.
+func (e *Engine) begin(ctx context.Context) (clientv3.LeaseID, error) {
+	if s := e.current(); s.id != 0 {
+		return s.id, nil
+	}
+	if err := e.proving.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer e.proving.unlock()
+	if s := e.current(); s.id != 0 {
+		return s.id, nil // while this call waited, another began it
+	}
+	start := boottime.Now()
+	id, ttl, err := e.grant(ctx, seconds(e.ttl))
+	if err != nil {
+		return 0, err
+	}
+	e.mu.Lock()
+	e.session = session{id: id, beat: ttl / beats, asked: start, until: start + ttl}
+	e.mu.Unlock()
+	return id, nil
+}
+
+func (e *Engine) current() session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.session
+}
+
+// errLeaseGone: the etcd lease has ended, and all of its keys with it.
+var errLeaseGone = errors.New("the etcd lease has ended")
+
+// prove makes sure that a lease lives until the given time at least, by asking
+// only if that is not known yet. Errors: errLeaseGone; any other: nothing learned.
+func (e *Engine) prove(ctx context.Context, id clientv3.LeaseID, until time.Duration) error {
+	if e.proven(id, until) {
+		return nil
+	}
+	if err := e.proving.lock(ctx); err != nil {
+		return err
+	}
+	defer e.proving.unlock()
+	if e.proven(id, until) {
+		return nil // while this call waited, another asked
+	}
+	start := boottime.Now()
+	ttl, err := e.keepAlive(ctx, id)
+	e.mu.Lock()
+	mine := e.session.id == id
+	switch {
+	case errors.Is(err, errLeaseGone) && mine:
+		e.session = session{}
+	case err == nil && mine:
+		e.session.asked, e.session.until = start, max(e.session.until, start+ttl)
+	}
+	e.mu.Unlock()
+	if errors.Is(err, errLeaseGone) && mine {
+		e.mail.PostAll() // every claim of it is gone: the core asks, and is told
+	}
+	if err == nil && start+ttl < until {
+		return fmt.Errorf("etcd keeps the lease alive for %v only", ttl)
+	}
+	return err
+}
+
+func (e *Engine) proven(id clientv3.LeaseID, until time.Duration) bool {
+	s := e.current()
+	return s.id == id && until <= s.until
+}
+
+// keepAlive asks once. The library's KeepAliveOnce asks again and again without a
+// pause while there is no connection.
+func (e *Engine) keepAlive(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	r, err := stream.Recv()
+	switch {
+	case leaseGone(err) || err == nil && r.TTL <= 0:
+		return 0, errLeaseGone
+	case err != nil:
+		return 0, rpctypes.Error(err)
+	}
+	return time.Duration(r.TTL) * time.Second, nil
+}
+
+func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
+
+// keep keeps the session alive, beat by beat. It is the only thing here that
+// happens by the clock: a session that nobody kept would end under claims that
+// nobody renews. Without a session it does nothing.
+func (e *Engine) keep(beat time.Duration) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.life.Done():
+			return
+		case <-ticker.C:
+		}
+		s := e.current()
+		if s.id == 0 || boottime.Now()-s.asked < beat/2 {
+			continue
+		}
+		// An answer that takes longer is of no use to the next Join. Whatever the
+		// error is, the next beat asks again; a lease that has ended is told by
+		// prove.
+		ctx, cancel := context.WithTimeout(e.life, 2*beat)
+		_ = e.prove(ctx, s.id, s.until+1)
+		cancel()
+	}
+}
+
+// lock is a mutex that a context ends the waiting for.
+type lock chan struct{}
+
+func (l lock) lock(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l lock) unlock() { <-l }

@@ -1,0 +1,248 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// maxWatched bounds how many claims one waiter watches. More may be ahead of it
+// where a semaphore has many permits; it then watches the foremost, and finds the
+// rest when it is renewed, within about a second.
+const maxWatched = 64
+
+// attend waits for the turn of a claim that was found waiting, in a line read at
+// that revision, unless it is waited for already.
+func (e *Engine) attend(c *claim, l line, revision int64) {
+	ctx, cancel := context.WithCancel(e.life)
+	e.table.mu.Lock()
+	if c.state != engine.Waiting || c.attended != nil {
+		e.table.mu.Unlock()
+		cancel()
+		return
+	}
+	c.attended = cancel
+	e.table.mu.Unlock()
+	if !e.begun(func(context.Context) {
+		defer func() {
+			e.table.mu.Lock()
+			defer e.table.mu.Unlock()
+			// Others take it for ended only under the mutex, so that a waiter is
+			// never without one of either: this goroutine, or the next Renew,
+			// which begins another.
+			if ctx.Err() == nil {
+				c.attended = nil
+			}
+			cancel()
+		}()
+		e.await(ctx, c, l, revision)
+	}) {
+		cancel()
+	}
+}
+
+// await follows the line until the claim does not wait any more, or until etcd
+// does not answer: then the next Renew sees how things stand, and begins anew.
+func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
+	for first := true; ; first = false {
+		i := l.find(c.id)
+		if i < 0 {
+			return
+		}
+		watched := l.blockers(i)
+		if len(watched) > maxWatched {
+			watched = watched[len(watched)-maxWatched:] // the foremost: they are listed from the nearest on
+		}
+		if first && i == l.held() {
+			e.begun(func(context.Context) { e.tellHolders(ctx, l) })
+		}
+		if !e.someLeft(ctx, watched, revision) {
+			return
+		}
+		r, err := e.client.Do(ctx, e.look(c.name))
+		if err != nil {
+			return
+		}
+		l, revision = e.keys.read(r.Get().Kvs), r.Get().Header.Revision
+		if i = l.find(c.id); i < 0 {
+			return // gone: who asks is told so
+		}
+		if i < l.held() && e.prove(ctx, l[i].lease, boottime.Now()) != nil {
+			return
+		}
+		switch now, became := e.table.settle(c, l); {
+		case became:
+			e.mail.Post(now)
+			return
+		case now.State != engine.Waiting:
+			return
+		}
+	}
+}
+
+// someLeft returns once one of the keys may have gone, and false if that could
+// not be watched any more.
+//
+// The keys stood at that revision. A watch that begins there would be served
+// late: etcd looks through watches that begin in the past once in 100 ms. So they
+// begin with the next revision, whichever that is, and then it is looked once
+// whether the keys still stand. If nothing happened at all up to there, not even
+// that is needed.
+func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bool {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	type heard struct{ began, left, alive bool }
+	said := make(chan heard, 2*len(keys)) // each says at most two things
+	for _, key := range keys {
+		go func() {
+			events := e.client.Watch(ctx, key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+			for r := range events {
+				switch {
+				case r.Err() != nil:
+					said <- heard{}
+					return
+				case r.Created:
+					said <- heard{began: true, left: r.Header.Revision > revision, alive: true}
+				case len(r.Events) > 0:
+					said <- heard{left: true, alive: true}
+					return
+				}
+			}
+			said <- heard{}
+		}()
+	}
+	began, late := 0, false
+	for {
+		select {
+		case h := <-said:
+			switch {
+			case !h.alive:
+				return false
+			case h.began:
+				began++
+				late = late || h.left
+			default:
+				return true
+			}
+			if began < len(keys) || !late {
+				continue
+			}
+			// All watches stand: what is read now shows what they missed, and they
+			// hear the rest.
+			late = false
+			var ops []clientv3.Op
+			for _, key := range keys {
+				ops = append(ops, clientv3.OpGet(key, clientv3.WithCountOnly()))
+			}
+			r, err := e.client.Txn(ctx).Then(ops...).Commit()
+			if err != nil {
+				return false
+			}
+			for _, one := range r.Responses {
+				if one.GetResponseRange().Count == 0 {
+					return true
+				}
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// tellHolders tells who holds in a line that somebody wants the name: each once,
+// until it has renewed. The first waiter does that, and who was refused.
+func (e *Engine) tellHolders(ctx context.Context, l line) {
+	for _, p := range l[:l.held()] {
+		if p.evicted {
+			continue
+		}
+		note := e.keys.note(p.client, p.id)
+		// The note hangs on the lease of the holder's claim, and goes with it.
+		// Whatever goes wrong, the holder hears it when it renews.
+		_, err := e.client.Txn(ctx).If(
+			clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)),
+			clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
+		).Then(clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))).Commit()
+		if err != nil && ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// What notes say, followed by the ticket of the claim.
+const (
+	contended = "contended"
+	evicted   = "evicted"
+)
+
+func text(what string, ticket uint64) string { return fmt.Sprintf("%s %d", what, ticket) }
+
+// listenAgain is how long after the end of a subscription the next begins: the
+// library connects again by itself, and ends one only where that may take longer.
+const listenAgain = 200 * time.Millisecond
+
+// listen hears what others have to tell this client, for as long as its Watch
+// runs and the engine lives.
+func (e *Engine) listen(ctx, life context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(life, cancel)()
+	for {
+		once, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		for r := range e.client.Watch(once, e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
+			if r.Created {
+				e.mail.PostAll()
+			}
+			for _, event := range r.Events {
+				e.hear(event.Kv)
+			}
+			if r.Err() != nil {
+				break
+			}
+		}
+		stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listenAgain):
+		}
+	}
+}
+
+// hear takes one note.
+func (e *Engine) hear(kv *mvccpb.KeyValue) {
+	secret := strings.TrimPrefix(string(kv.Key), e.keys.notes(e.name))
+	what, number, _ := strings.Cut(string(kv.Value), " ")
+	id, err1 := engine.ParseID(secret)
+	ticket, err2 := strconv.ParseUint(number, 10, 64)
+	if err1 != nil || err2 != nil {
+		return
+	}
+	t := &e.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.known[id]
+	if c == nil || c.ticket != 0 && c.ticket != ticket {
+		return // it left, or that was another life of it
+	}
+	switch {
+	case what == evicted:
+		c.evicted, c.state = true, engine.Gone
+		c.unattend()
+		e.mail.Post(engine.Claim{Name: c.name, ID: id, Ticket: ticket, State: engine.Gone, Evicted: true})
+	case what == contended && !c.told:
+		c.told = true
+		if c.state == engine.Waiting {
+			return // it holds and does not know yet: who tells it so says this as well
+		}
+		e.mail.Post(engine.Claim{Name: c.name, ID: id, Ticket: ticket, State: engine.Held, Contended: true})
+	}
+}

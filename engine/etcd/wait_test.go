@@ -1,0 +1,121 @@
+package etcdlock
+
+import (
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// The claim ahead leaves after the Join has seen it and before the watch of it
+// stands: the watch is silent for ever, and only the look at what it missed tells.
+func TestClaimAheadLeavesBeforeItIsWatched(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	heard := watch(t, e)
+	holder := joins(t, other, exclusive("a"), engine.Held)
+	w.before("Watch", func() { leave(t, other, holder) })
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	hears(t, heard, as(mine, engine.Held))
+}
+
+// What is watched first may be far back in the line: who waits just ahead gives
+// up, and then the holder leaves.
+func TestWhoWaitsAheadGivesUp(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	holder := joins(t, other, exclusive("a"), engine.Held)
+	ahead := joins(t, other, exclusive("a"), engine.Waiting)
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	leave(t, other, ahead)
+	leave(t, other, holder)
+	hears(t, heard, as(mine, engine.Held))
+}
+
+func TestAnyPermitThatIsGivenBackWakesTheFirstWaiter(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	for i := range 3 {
+		var held []engine.Claim
+		for range 3 {
+			held = append(held, joins(t, other, units("permits", 1, 3), engine.Held))
+		}
+		mine := joins(t, e, units("permits", 1, 3), engine.Waiting)
+		leave(t, other, held[i])
+		hears(t, heard, as(mine, engine.Held))
+		leave(t, e, mine)
+		for _, c := range held {
+			leave(t, other, c)
+		}
+	}
+}
+
+// More holders than a waiter watches: one that is not watched leaves, and the
+// next renewal tells.
+func TestMorePermitsThanAreWatched(t *testing.T) {
+	const many = maxWatched + 10
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	var held []engine.Claim
+	for range many {
+		held = append(held, joins(t, other, units("permits", 1, many), engine.Held))
+	}
+	mine := joins(t, e, units("permits", 1, many), engine.Waiting)
+	if got := renew(t, e, mine); got.State != engine.Waiting {
+		t.Fatalf("all permits are taken, and the waiter is %v", got.State)
+	}
+	leave(t, other, held[many-1])
+	if got := renew(t, e, mine); got.State != engine.Held {
+		t.Fatalf("a permit is free, and the waiter is %v", got.State)
+	}
+}
+
+// The server throws away the history that a watch would go on from, while the
+// watch has no connection: it ends, and what it missed is found.
+func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	proxy := servers.ProxyTo(t, server.Addr)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	other := start(t, admin.Client, &Options{TTL: time.Minute})
+	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, e)
+	holder := joins(t, other, exclusive("a"), engine.Held)
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	until(t, "the holder is watched", func() bool { return watchers(t, server) >= 2 })
+	proxy.Refuse(true)
+	proxy.Reset()
+	leave(t, other, holder)
+	var last int64
+	for range 10 {
+		r, err := admin.Put(within(t), "elsewhere", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = r.Header.Revision
+	}
+	if _, err := admin.Compact(within(t), last, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Refuse(false)
+	// The subscription to notes had to begin again, which says so, and then Renew is
+	// the floor.
+	hears(t, heard, engine.Claim{})
+	until(t, "Renew says held", func() bool { return renew(t, e, mine).State == engine.Held })
+	joins(t, other, exclusive("a"), engine.Waiting)
+	if c := hears(t, heard, as(mine, engine.Held)); !c.Contended {
+		c = hears(t, heard, as(mine, engine.Held))
+		if !c.Contended {
+			t.Errorf("somebody waits behind it, and it heard %+v", c)
+		}
+	}
+}

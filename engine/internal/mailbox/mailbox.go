@@ -1,0 +1,84 @@
+// Package mailbox keeps what an engine has heard until its Watch reports it. It
+// promises that posting never blocks and that changed is called from the
+// goroutine of Deliver alone. It cannot keep more than it has room for: then it
+// says that everything is to be looked at, which rule 6 of package engine allows.
+package mailbox
+
+import (
+	"context"
+	"sync"
+
+	"leasehold/engine"
+)
+
+// most bounds what is kept for a Watch that does not come.
+const most = 1024
+
+// Box is one client's mail. Make one with New.
+type Box struct {
+	wake chan struct{} // capacity 1: mail is there
+
+	mu    sync.Mutex
+	notes []engine.Claim
+	all   bool // look at everything
+}
+
+// New makes an empty box.
+func New() *Box { return &Box{wake: make(chan struct{}, 1)} }
+
+// Post keeps a note. It may be called at any time.
+func (b *Box) Post(note engine.Claim) {
+	b.mu.Lock()
+	if len(b.notes) < most {
+		b.notes = append(b.notes, note)
+	} else {
+		b.all = true
+	}
+	b.mu.Unlock()
+	b.ring()
+}
+
+// PostAll says that notes may have been lost: everything is to be looked at. It
+// may be called at any time.
+func (b *Box) PostAll() {
+	b.mu.Lock()
+	b.all = true
+	b.mu.Unlock()
+	b.ring()
+}
+
+func (b *Box) ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default: // awake already
+	}
+}
+
+// Deliver reports what is posted, until ctx or the engine's life ends: ctx's
+// error or [engine.ErrClosed].
+func (b *Box) Deliver(ctx context.Context, closed <-chan struct{}, changed func(engine.Claim)) error {
+	var notes []engine.Claim
+	for {
+		b.mu.Lock()
+		notes, b.notes = b.notes, notes[:0]
+		all := b.all
+		b.all = false
+		b.mu.Unlock()
+		for _, c := range notes {
+			changed(c)
+		}
+		if all {
+			changed(engine.Claim{})
+		}
+		if all || len(notes) > 0 {
+			continue
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-closed:
+			return engine.ErrClosed
+		}
+	}
+}
