@@ -215,7 +215,7 @@ func TestTTLAboveTheEnginesMost(t *testing.T) {
 			}
 		}
 		for name, o := range map[string]*Options{
-			"the default": {Clock: w.clock}, "a nanosecond more": {Clock: w.clock, TTL: 10*time.Second + 1},
+			"DefaultTTL asked for": {Clock: w.clock, TTL: DefaultTTL}, "a nanosecond more": {Clock: w.clock, TTL: 10*time.Second + 1},
 		} {
 			c, err := New(short, o)
 			says(name, err)
