@@ -38,7 +38,8 @@ type handleBody struct {
 // Detach ends the lease here without giving the name up, and returns the
 // handle with which Client.Adopt goes on with it, in this process or another,
 // within the TTL. Nobody renews it in between. Only leases obtained with
-// LockOptions.Detached can be detached.
+// LockOptions.Detached can be detached, and none with MinHold: the handle does not
+// say until when the name must stay taken.
 //
 // Errors: errors.ErrUnsupported for other leases and for one that was re-entered;
 // ErrLost. ErrUnknown comes together with a good handle: the engine did not
@@ -56,7 +57,7 @@ func (l *Lease) Detach() (Handle, error) {
 	case l.handle.Ended():
 		err = errors.New("it was unlocked already")
 	case !detached:
-		err = fmt.Errorf("%w: obtain it with LockOptions.Detached", errors.ErrUnsupported)
+		err = fmt.Errorf("%w: obtain it with LockOptions.Detached and without MinHold", errors.ErrUnsupported)
 	case reentered:
 		err = fmt.Errorf("%w: it was re-entered; unlock the inner lease first", errors.ErrUnsupported)
 	}
@@ -131,6 +132,10 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		return nil, wrap("adopt", body.Name, err)
 	}
 	want.TTL, want.Detached = body.TTL, true
+	if !k.beginAdopt(id) {
+		return nil, wrap("adopt", body.Name, errAdopted)
+	}
+	defer k.endAdopt(id)
 	s := k.now()
 	bounded, cancel := context.WithTimeout(ctx, body.TTL)
 	defer cancel()
@@ -165,10 +170,34 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	case claims.OK:
 		return l, nil
 	case claims.Own:
-		return nil, wrap("adopt", body.Name, errors.New("this client adopted that handle already"))
+		return nil, wrap("adopt", body.Name, errAdopted)
 	}
 	return nil, wrap("adopt", body.Name, cause(w.why, w.err))
 }
+
+// beginAdopt reports whether this client may ask for the claim now. Not while it
+// has it, or asks for it already: the answer could be older than its own Unlock,
+// and would make a lease of a name that is free.
+func (k *core) beginAdopt(id engine.ID) bool {
+	k.mu.Lock()
+	defer k.unlock()
+	if k.adopting[id] || k.machine.Has(id) {
+		return false
+	}
+	if k.adopting == nil {
+		k.adopting = map[engine.ID]bool{}
+	}
+	k.adopting[id] = true
+	return true
+}
+
+func (k *core) endAdopt(id engine.ID) {
+	k.mu.Lock()
+	defer k.unlock()
+	delete(k.adopting, id)
+}
+
+var errAdopted = errors.New("this client adopted that handle already")
 
 var errHandle = errors.New("this is no handle of Lease.Detach: pass it on unchanged")
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
@@ -238,4 +239,68 @@ func TestTTLAboveTheEnginesMost(t *testing.T) {
 		w.wantLine("x", nil, nil)
 		mustUnlock(t, mustLock(t, c, "x"))
 	})
+}
+
+// TestHandleIsAdoptedOnceAtATime: an answer to the Renew of one Adopt may be older
+// than the Unlock of the other, and would be a lease of a name that is free.
+func TestHandleIsAdoptedOnceAtATime(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, f := w.client(nil)
+		b, _ := w.client(nil)
+		h := detached(t, a)
+		answered := make(chan struct{})
+		f.set(func(f *faulty) {
+			f.renew = func(_ context.Context, _ []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				f.set(func(f *faulty) { f.renew = nil })
+				got, err := real()
+				<-answered
+				return got, err
+			}
+		})
+		slow := async(func() (*Lease, error) { return a.Adopt(context.Background(), h) })
+		synctest.Wait()
+		l, err := a.Adopt(context.Background(), h)
+		if err != nil {
+			close(answered)
+			o := <-slow
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			if _, err := a.Adopt(context.Background(), h); err == nil {
+				t.Error("adopted what is adopted")
+			}
+			mustUnlock(t, o.l)
+			w.wantLine("x", nil, nil)
+			return
+		}
+		mustUnlock(t, l)
+		other := mustLock(t, b, "x")
+		close(answered)
+		if o := <-slow; o.err == nil && o.l.Valid() && other.Valid() {
+			t.Error("two hold x")
+		}
+	})
+}
+
+// TestMinHoldIsNotDetached: a handle does not say until when the name must stay
+// taken, so whoever adopted it could free the name before that.
+func TestMinHoldIsNotDetached(t *testing.T) {
+	for name, o := range map[string]LockOptions{
+		"detached":     {MinHold: time.Minute, Detached: true},
+		"not detached": {MinHold: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, _ := w.client(nil)
+				l := mustLock(t, c.With(o), "x")
+				if h, err := l.Detach(); !errors.Is(err, errors.ErrUnsupported) || h != "" {
+					t.Fatalf("Detach: %v", err)
+				}
+				mustUnlock(t, l)
+				if _, err := c.TryLock(context.Background(), "x"); !errors.Is(err, ErrHeld) {
+					t.Errorf("before MinHold has passed: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -90,6 +90,11 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	switch w.why {
 	case claims.OK:
 		return l, nil
+	case claims.Unavailable:
+		if ctx.Err() == context.Canceled && errors.Is(w.err, context.Canceled) {
+			// It was the caller who cut its one try short.
+			return nil, k.gaveUp(op, w, context.Cause(ctx))
+		}
 	case claims.Held:
 		held := k.heldError(ctx, w)
 		if held.free && !again {
@@ -104,14 +109,25 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 }
 
 // makeRoom gives back what this client keeps of the name for nobody, if that
-// would refuse w, who asks once.
+// would refuse w, who asks once. It waits for that until ctx ends.
 func (k *core) makeRoom(ctx context.Context, w *waiter) {
 	k.mu.Lock()
 	k.machine.MakeRoom(k.now(), &w.Caller)
 	mine := k.carryOutLocked(nil)
+	if len(mine.first) == 0 {
+		k.unlock()
+		return
+	}
+	// Not in this goroutine: the Leave goes on if the caller has had enough.
+	over := make(chan struct{})
+	k.spawnLocked(func() { // not closed, or there were nothing to leave
+		defer close(over)
+		k.leave(k.life, mine.first)
+	})
 	k.unlock()
-	if len(mine.first) > 0 {
-		k.leave(context.WithoutCancel(ctx), mine.first)
+	select {
+	case <-over:
+	case <-ctx.Done():
 	}
 }
 

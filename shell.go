@@ -38,6 +38,8 @@ type core struct {
 	result  error         // of Close
 	asleep  time.Duration // until when the keeper sleeps
 	events  []Event       // to be observed once mu is free
+
+	adopting map[engine.ID]bool // claims of which an Adopt is under way
 }
 
 const (

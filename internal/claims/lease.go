@@ -202,9 +202,10 @@ func (m *Machine) Detach(now time.Duration, l *Lease) {
 	m.forget(cl)
 }
 
-// Detachable: detached claims have one lease, but for re-entered ones.
+// Detachable: detached claims have one lease, but for re-entered ones. One with
+// MinHold is not given away: whoever adopted it could end it before that.
 func (l *Lease) Detachable() (detached, reentered bool) {
-	return l.claim.detached, l.hold.count > 1
+	return l.claim.detached && l.claim.minHold == 0, l.hold.count > 1
 }
 
 // Adopt goes on with the claim id, of which a Renew that began at s and asked

@@ -163,6 +163,9 @@ func (m *Machine) Due() (time.Duration, bool) {
 // names and modes callers share.
 func (m *Machine) Len() (claims, queues int) { return len(m.claims), len(m.queues) }
 
+// Has reports whether there is a claim of that ID, those being given up included.
+func (m *Machine) Has(id engine.ID) bool { return m.claims[id] != nil }
+
 func (m *Machine) emit(o Output) {
 	m.outputs = append(m.outputs, o)
 	if m.cfg.Trace != nil {
