@@ -22,6 +22,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/engine/postgres/pglock"
 	"leasehold/engine/redis"
 )
 
@@ -49,6 +50,7 @@ func Schemes() []Scheme {
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
 		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
 		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
+		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open},
 	}
 }
 
