@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	leasehold v0.0.0
+	leasehold/engine/postgres v0.0.0
 	leasehold/engine/redis v0.0.0
 	leasehold/engine/zookeeper v0.0.0
 )
@@ -29,12 +30,19 @@ require (
 )
 
 require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	leasehold/engine/etcd v0.0.0
 )
 
 replace leasehold => ../
+
+replace leasehold/engine/postgres => ../engine/postgres
 
 replace leasehold/engine/redis => ../engine/redis
 

@@ -65,7 +65,7 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.watchCommand(), a.evictCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.demoCommand(), a.demoWorkerCommand(), a.manCommand(),
+		a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
 	strict(root)

@@ -94,6 +94,9 @@ func TestBadInput(t *testing.T) {
 		{"a link for a directory", run("a", "--engine", "dir://"+link), 69, "link"},
 		{"no directory to be made", run("a", "--engine", "dir:///proc/no/such"), 69, "/proc/no"},
 		{"keep by hand", []string{"keep", "a", "true"}, 64, "not by hand"},
+		{"schema of what", []string{"schema"}, 64, "needs a kind of database"},
+		{"schema of another", []string{"schema", "oracle"}, 64, "known is postgres"},
+		{"schema with a long prefix", []string{"schema", "postgres", "--prefix", strings.Repeat("p", 41)}, 64, "it may have 40"},
 		{"demo-worker by hand", []string{"demo-worker", "a"}, 64, "not by hand"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -375,6 +378,15 @@ func TestCompletion(t *testing.T) {
 	}
 	if out := p.must("completion", "bash"); !strings.Contains(out, "leasehold") {
 		t.Error("no completion for bash")
+	}
+}
+
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	code, out, stderr := p.leasehold("schema", "postgres", "--schema", "mine", "--prefix", "lh_")
+	if code != 0 || stderr != "" || !strings.Contains(out, `CREATE SCHEMA IF NOT EXISTS "mine"`) || !strings.Contains(out, `CREATE TABLE "mine"."lh_names"`) || strings.Contains(out, "@") {
+		t.Errorf("exit code %d, %q, printed\n%s", code, stderr, out)
 	}
 }
 

@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	leasehold => ../..
+	leasehold/engine/postgres => ../../engine/postgres
 	leasehold/engine/redis => ../../engine/redis
 	leasehold/engine/zookeeper => ../../engine/zookeeper
 	leasehold/engines => ../../engines
@@ -16,6 +17,7 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	leasehold v0.0.0
+	leasehold/engine/postgres v0.0.0
 	leasehold/engines v0.0.0-00010101000000-000000000000
 )
 
@@ -42,9 +44,14 @@ require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	leasehold/engine/etcd v0.0.0 // indirect
 	leasehold/engine/redis v0.0.0 // indirect
 	leasehold/engine/zookeeper v0.0.0 // indirect

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // TB is the part of testing.TB that this package needs, so that programs which
@@ -53,8 +54,11 @@ func find(program string) (string, error) {
 	if err == nil {
 		return path, nil
 	}
-	for _, dir := range []string{"/usr/sbin/", "/sbin/", "/usr/local/sbin/"} {
-		if path, err := exec.LookPath(dir + program); err == nil {
+	dirs := []string{"/usr/sbin", "/sbin", "/usr/local/sbin"}
+	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well formed
+	slices.Reverse(versions)
+	for _, dir := range append(dirs, versions...) {
+		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
 			return path, nil
 		}
 	}

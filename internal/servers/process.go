@@ -25,6 +25,10 @@ type Command struct {
 	Dir     string   // working folder; the log is written here
 	Env     []string // in addition to this process's
 	Host    *Host    // where to run it; nil: here
+
+	// Unprivileged: root runs it as nobody, who owns Dir: some servers refuse
+	// to run as root. Anybody else runs it as themselves.
+	Unprivileged bool
 }
 
 // Start runs a command. It has its own process group, so that a terminal's
@@ -47,6 +51,12 @@ func Start(c Command) (*Process, error) {
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.Dir, out, out
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.SysProcAttr = childAttr()
+	if c.Unprivileged {
+		if err := disown(p.cmd.SysProcAttr, c.Dir); err != nil {
+			out.Close()
+			return nil, err
+		}
+	}
 
 	started := make(chan error)
 	go func() {
@@ -93,6 +103,9 @@ func (p *Process) Kill() error {
 	<-p.done
 	return nil
 }
+
+// Signal sends the process a signal.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Stop halts the process with SIGSTOP until Cont.
 func (p *Process) Stop() error { return p.halt(true) }

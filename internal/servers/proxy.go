@@ -1,10 +1,12 @@
 package servers
 
 import (
+	"context"
 	"errors"
 	"io"
 	"maps"
 	"net"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -70,7 +72,15 @@ func newProxy(target string, protocol func() counter) (*Proxy, error) {
 		Addr: l.Addr().String(), target: target, protocol: protocol, listener: l, changed: make(chan struct{}),
 		pairs: map[*pair]struct{}{}, counts: map[string]int{}, cutRequest: -1, cutReply: -1,
 	}
-	p.running.Go(p.accept)
+	// Whatever profiler labels the caller has, for telling whose goroutines are
+	// whose, a proxy is its own.
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		pprof.SetGoroutineLabels(context.Background())
+		p.running.Go(p.accept)
+	}()
+	<-started
 	return p, nil
 }
 

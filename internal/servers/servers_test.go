@@ -234,3 +234,39 @@ func TestProxyCountsAndCuts(t *testing.T) {
 		}
 	}
 }
+
+func TestPostgresKillRestartReplica(t *testing.T) {
+	s := Postgres(t, nil)
+	query := func(s *PostgresServer, sql string) string {
+		t.Helper()
+		out, err := s.Query(sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	query(s, "CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if got := query(s, "SELECT * FROM t"); got != "1|x" {
+		t.Errorf("after a restart: %q", got)
+	}
+	r := s.Replica(t)
+	if got := query(r, "SELECT *, pg_is_in_recovery() FROM t"); got != "1|x|t" {
+		t.Errorf("on a replica: %q", got)
+	}
+}
+
+func TestPgBouncerAnswersForItsServer(t *testing.T) {
+	s := Postgres(t, nil)
+	b := PgBouncer(t, s, "transaction")
+	psql, err := find("psql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(psql, "-XAtqc", "SELECT 1", b.URL("")).CombinedOutput()
+	if err != nil || string(out) != "1\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -91,7 +91,7 @@ func TestConformance(t *testing.T) {
 		var ps []*servers.Proxy
 		var at []string
 		for _, r := range all {
-			p := redistest.Unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })
+			p := servers.ProxyTo(t, r.Addr)
 			ps, at = append(ps, p), append(at, p.Addr)
 		}
 		e := open(t, urlOf(params, at...))

@@ -4,7 +4,6 @@ package redistest
 import (
 	"context"
 	"errors"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,17 +173,6 @@ func Eventually(t testing.TB, f func(context.Context) (engine.Claim, error)) (c 
 	return c, err
 }
 
-// Unlabelled runs f without the labels by which the suite knows the goroutines
-// of an engine: a proxy is none.
-func Unlabelled[T any](f func() T) T {
-	done := make(chan T)
-	go func() {
-		pprof.SetGoroutineLabels(context.Background())
-		done <- f()
-	}()
-	return <-done
-}
-
 // Lasting counts keys that do not go by themselves within a day.
 func (k Kit) Lasting(t testing.TB, r *servers.RedisServer) (n int) {
 	t.Helper()
@@ -255,7 +243,7 @@ func (k Kit) Conformance(t *testing.T) {
 	h := k.Harness("")
 	h.New = func(t testing.TB) engine.Engine {
 		k.teach(t, r)
-		p := Unlabelled(func() *servers.Proxy { return servers.ProxyTo(t, r.Addr) })
+		p := servers.ProxyTo(t, r.Addr)
 		e := k.Opened(t, "redis://"+p.Addr)
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,0 +1,104 @@
+package pglock
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+)
+
+// BenchmarkUncontended is a lock and unlock that nobody else wants, beside two
+// statements of one row each on the same pool: what the server, its disk and pgx cost.
+func BenchmarkUncontended(b *testing.B) {
+	url := database(b)
+	e := open(b, url)
+	pool := connect(b, url)
+	do(b, pool, `CREATE TABLE floor (k text PRIMARY KEY, v integer)`)
+	do(b, pool, `INSERT INTO floor VALUES ('a', 0)`)
+	b.Run("two statements", func(b *testing.B) {
+		for b.Loop() {
+			for range 2 {
+				if _, err := pool.Exec(b.Context(), `UPDATE floor SET v = v + 1 WHERE k = $1`, "a"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("lock and unlock", func(b *testing.B) {
+		for b.Loop() {
+			c, err := e.Join(b.Context(), exclusive("a"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := e.Leave(b.Context(), []engine.Claim{c}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkHandOver is a name that eight clients want all the time, beside a plain
+// advisory lock, which has no lease and no token and pins a connection for each.
+func BenchmarkHandOver(b *testing.B) {
+	const clients = 8
+	// relay has every client take turns until n hand-overs are done.
+	relay := func(b *testing.B, turn func(client int)) {
+		turns := make(chan struct{}, b.N)
+		for range b.N {
+			turns <- struct{}{}
+		}
+		close(turns)
+		var all sync.WaitGroup
+		b.ResetTimer()
+		for i := range clients {
+			all.Go(func() {
+				for range turns {
+					turn(i)
+				}
+			})
+		}
+		all.Wait()
+	}
+	url := database(b)
+	pool := connect(b, url+"&pool_max_conns=8")
+	b.Run("advisory lock", func(b *testing.B) {
+		relay(b, func(int) {
+			conn, err := pool.Acquire(b.Context())
+			if err == nil {
+				_, err = conn.Exec(b.Context(), "SELECT pg_advisory_lock(1)")
+			}
+			if err == nil {
+				_, err = conn.Exec(b.Context(), "SELECT pg_advisory_unlock(1)")
+			}
+			if err != nil {
+				b.Error(err)
+			}
+			conn.Release()
+		})
+	})
+	b.Run("line", func(b *testing.B) {
+		var engines [clients]*Engine
+		var heard [clients]<-chan engine.Claim
+		for i := range engines {
+			engines[i] = open(b, url)
+			heard[i] = watch(b, engines[i])
+		}
+		relay(b, func(i int) {
+			r := exclusive("a")
+			r.WaitTTL = time.Minute
+			c, err := engines[i].Join(b.Context(), r)
+			for err == nil && c.State == engine.Waiting {
+				if n := <-heard[i]; n.ID == c.ID {
+					c.State = n.State
+				}
+			}
+			if err == nil {
+				_, err = engines[i].Leave(b.Context(), []engine.Claim{c})
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,130 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// calls are the statements of one schema. Each is one round trip and one
+// transaction.
+type calls struct{ join, renew, leave, evict, depart, line, lines, able string }
+
+const reply = `(reply).state, (reply).contended, (reply).evicted, (reply).ticket, (reply).units, (reply).lim, (reply).ttl, (reply).look`
+
+// place is a claim as inspection reads it: without what is secret.
+const place = `SELECT (SELECT @clock()), n.name, n.lim, n.upto, c.ticket, c.owner, c.units, c.deadline, c.asked, c.detached, c.evicted
+	FROM @claims c JOIN @names n ON n.name = c.name `
+
+func newCalls(o *Options) calls {
+	return calls{
+		join: o.in(`SELECT refusal, coalesce(have, 0), ` + reply + ` FROM @join($1::bytea, $2::bytea, $3::text, $4::bytea, $5::int4, $6::int4,
+			$7::int8, $8::bool, $9::bool, $10::bytea)`),
+		renew:  o.in(`SELECT i, ` + reply + ` FROM @renew($1::bytea[], $2::bytea[], $3::int8[])`),
+		leave:  o.in(`SELECT i, ` + reply + ` FROM @leave($1::bytea[], $2::bytea[])`),
+		evict:  o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
+		depart: o.in(`SELECT @depart($1::text)`),
+		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
+		lines: o.in(place + `WHERE c.name IN (SELECT DISTINCT name FROM @claims
+			WHERE name > $1::bytea AND name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea) ORDER BY name LIMIT 200) ORDER BY c.name, c.ticket`),
+		able: o.in(`SELECT @layout(), bool_and(has_table_privilege(t, p)) AND has_table_privilege('@swept', 'SELECT') AND has_table_privilege('@swept', 'UPDATE')
+			FROM unnest(ARRAY['@names', '@claims']) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p`),
+	}
+}
+
+// attempts is how often a call is made whose transaction the server rolled back for
+// the sake of another: a deadlock with a transaction that is not ours, or with an
+// operator's. It has left nothing, so it is made again as it was.
+const attempts = 3
+
+// query makes a call and hands each row to scan. An error of it means that nothing
+// was learned: also one that comes after the last row, when the commit failed or its
+// answer was lost.
+func (e *Engine) query(ctx context.Context, sql string, scan func(pgx.Rows) error, begin func(), args ...any) error {
+	if e.mode != 0 {
+		args = append([]any{e.mode}, args...)
+	}
+	var err error
+	for range attempts {
+		begin()
+		if err = e.once(ctx, sql, args, scan); !rolledBack(err) {
+			break
+		}
+	}
+	return explain(err)
+}
+
+func (e *Engine) once(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
+	rows, err := e.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// row makes a call that answers with one row.
+func (e *Engine) row(ctx context.Context, sql string, to []any, args ...any) error {
+	found := false
+	err := e.query(ctx, sql, func(r pgx.Rows) error {
+		found = true
+		return r.Scan(to...)
+	}, func() {}, args...)
+	if err == nil && !found {
+		err = errors.New("not an answer of ours: no row")
+	}
+	return err
+}
+
+func code(err error) string {
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		return p.Code
+	}
+	return ""
+}
+
+// rolledBack: serialization_failure, deadlock_detected.
+func rolledBack(err error) bool { return code(err) == "40001" || code(err) == "40P01" }
+
+func errNoSchema(o *Options, err error) error {
+	const todo = "the database has no tables of leasehold in schema %q: run what `leasehold schema postgres` prints as somebody who may"
+	switch {
+	case err == nil:
+		return fmt.Errorf(todo, o.Schema)
+	case code(err) == "42P07", code(err) == "42710", code(err) == "42723": // a table, type, function of that name
+		return fmt.Errorf("schema %q has something else of that name: take another schema or prefix: %w", o.Schema, err)
+	}
+	return fmt.Errorf(todo+": %w", o.Schema, err)
+}
+
+func errRights(err error) error {
+	const todo = "this user may not do what is needed: see the grants in the package's documentation"
+	if err == nil {
+		return errors.New(todo)
+	}
+	return fmt.Errorf(todo+": %w", err)
+}
+
+// explain says what to do about an error.
+func explain(err error) error {
+	switch code(err) {
+	case "":
+		return err
+	case "42501":
+		return errRights(err)
+	case "25006":
+		return fmt.Errorf("this server only reads: it is a replica, or has become one: %w", err)
+	case "42883", "42P01", "3F000", "42703", "42704", "42804":
+		return fmt.Errorf("the tables or functions of leasehold are gone or not ours: look at what `leasehold schema postgres` prints: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+// Package pglock keeps lines in PostgreSQL, from version 12 on (tested with 15).
+//
+// Claims are served first come, first served between all processes. An uncontended
+// lock is two statements in all, and a hand-over is the releaser's one statement:
+// the server itself tells the next holder (NOTIFY), and that message is the lock.
+// What a hand-over costs does not grow with the number who wait.
+//
+// Each call is one function of the server's and one transaction: it locks the name's
+// row, reads the line in later statements, decides, and commits. No connection is
+// held while a lock is held or waited for, but one per client that listens; no
+// client's round trip lies inside a row lock.
+//
+// # What it promises
+//
+//   - At most the limit hold, as long as the server keeps what it committed and its
+//     clock does not step forward. Where synchronous_commit is off, these
+//     transactions turn it on.
+//   - Tokens rise over crash and restart: a ticket is the larger of the last one
+//     plus 1 and the server's clock in microseconds, and the highest ticket of names
+//     that were forgotten is kept.
+//   - A dead process's claims end by their TTL, by clock_timestamp(). Nothing sweeps
+//     them: whoever comes next does.
+//
+// What it cannot promise: the clock is the server's wall clock. A step forward ends
+// early whatever has less than the step left, and its holder learns that at its next
+// renewal, a third of a TTL later at most. A step back lets nobody hold for longer
+// than asked for. A failover to a replica that missed a commit may grant twice, and
+// tickets may fall if that server's clock is behind: say failover in the URL, or
+// several hosts, and the engine declares that. With synchronous_standby_names the
+// replica misses nothing that was answered; the engine cannot see whether it is set,
+// and declares the same. fsync=off is declared as fencing until it forgets. A
+// restored backup is a server that forgot.
+//
+// # Connections
+//
+// [Open] makes a pool of its own, [New] takes yours (github.com/jackc/pgx/v5). A call
+// uses a connection for one statement. The listener takes one connection out of the
+// pool and keeps it; when it is lost it listens again and has everything looked at.
+//
+// Through PgBouncer in session mode everything works. In transaction mode LISTEN does
+// not: the client notices when it is opened, [Engine.Listens] says so, and waiting
+// claims are looked at, the first of a line every 100 ms and others every 2 s. It then
+// prepares no statements. max_connections bounds the number of clients, each with its
+// listener.
+//
+// Transactions must be READ COMMITTED, the server's default; another is refused.
+//
+// # Tables
+//
+// Schema leasehold has tables names, claims and swept, a view line for people, and
+// functions. They are created on first use, if the user may, or by whom may:
+//
+//	leasehold schema postgres | psql ...
+//
+// Names are bytes (bytea): no collation makes two of them one. A name that nobody
+// used for a day is forgotten, as others join. The server's log, pg_stat_statements
+// and whoever may read the claims table see claim IDs, and with them can end claims.
+// So can whoever may read pg_stat_activity in full, for what is under way.
+//
+// # The least a user needs
+//
+//	GRANT USAGE ON SCHEMA leasehold TO app;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold.names, leasehold.claims TO app;
+//	GRANT SELECT, UPDATE ON leasehold.swept TO app;
+//
+// and to look only, by SELECT * FROM leasehold.line:
+//
+//	GRANT USAGE ON SCHEMA leasehold TO operator;
+//	GRANT SELECT ON leasehold.line TO operator;
+package pglock

@@ -1,0 +1,237 @@
+package pglock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"leasehold/engine"
+)
+
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters of the same name.
+type Options struct {
+	// Schema has the tables and functions: ?schema=. Clients share locks only if
+	// they agree on it, and on Prefix. Default "leasehold"; up to 40 bytes.
+	Schema string
+
+	// Prefix begins the name of every table and function: ?prefix=, for a schema
+	// that is not leasehold's alone. Default none; up to 40 bytes.
+	Prefix string
+
+	// NoCreate has [New] refuse a database without the tables, instead of
+	// creating them: ?no-create.
+	NoCreate bool
+
+	// Failover says that the address may lead to another server one day, which
+	// may not have every commit: ?failover. The engine then declares that it may
+	// grant twice. Several hosts say so by themselves.
+	Failover bool
+}
+
+// params are those of a URL that are ours; the others are libpq's and pgx'.
+var params = []string{"schema", "prefix", "no-create", "failover", "password-file"}
+
+// Open connects to the database that a URL names, and returns an engine on it:
+//
+//	postgres://user@host:5432/database?sslmode=verify-full
+//
+// Several hosts (host1:5432,host2:5432) with target_session_attrs=read-write find
+// the primary. Parameters are those of libpq (sslmode, sslrootcert, passfile,
+// connect_timeout, ...), of pgxpool (pool_max_conns, ...), [Options], and
+// password-file=path. The environment (PGPASSWORD, ...) counts as with psql. No
+// error shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, a server that cannot be reached, a wrong password, a
+// user who may not do what is needed, a database without the tables that may not
+// be created or that has others of those names, a server that only reads, another
+// isolation than READ COMMITTED.
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	config, o, err := parse(rawURL)
+	if err != nil {
+		return nil, named(err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, named(err)
+	}
+	e, err := start(ctx, pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, named(err)
+	}
+	e.own = true
+	return e, nil
+}
+
+func parse(rawURL string) (*pgxpool.Config, *Options, error) {
+	ours := url.Values{}
+	base, query, _ := strings.Cut(rawURL, "?")
+	var theirs []string
+	for _, pair := range strings.Split(query, "&") {
+		key, value, _ := strings.Cut(pair, "=")
+		if !slices.Contains(params, key) {
+			if pair != "" {
+				theirs = append(theirs, pair)
+			}
+			continue
+		}
+		value, err := url.QueryUnescape(value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the value of %s cannot be read: write special characters as %%xx", key)
+		}
+		ours.Add(key, value)
+	}
+	if len(theirs) > 0 {
+		base += "?" + strings.Join(theirs, "&")
+	}
+	config, err := pgxpool.ParseConfig(base)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := &Options{Schema: ours.Get("schema"), Prefix: ours.Get("prefix")}
+	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover} {
+		if ours.Has(key) {
+			if *to, err = strconv.ParseBool(cmp.Or(ours.Get(key), "true")); err != nil {
+				return nil, nil, fmt.Errorf("%s is true or false", key)
+			}
+		}
+	}
+	if path := ours.Get("password-file"); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		config.ConnConfig.Password = strings.TrimRight(string(text), "\r\n")
+	}
+	c := config.ConnConfig
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = 10 * time.Second // libpq's is none: Close must end
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "leasehold" // in pg_stat_activity
+	}
+	return config, o, nil
+}
+
+// New is an engine on the caller's own pool, which the caller closes after the
+// engine. It takes one connection out of the pool for its notifications and puts
+// it beside it. It asks the server whether it can do what is needed, as [Open]
+// does. A nil o means the defaults.
+func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error) {
+	e, err := start(ctx, pool, o)
+	return e, named(err)
+}
+
+func named(err error) error {
+	if err != nil {
+		return fmt.Errorf("pglock: %w", err)
+	}
+	return nil
+}
+
+func start(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	var id [12]byte
+	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
+	e := &Engine{pool: pool, opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:])}
+	e.life, e.end = context.WithCancel(context.Background())
+	if err := e.meet(ctx); err != nil {
+		e.end()
+		return nil, err
+	}
+	return e, nil
+}
+
+// meet asks the server what it is, and makes sure that it will do.
+func (e *Engine) meet(ctx context.Context) error {
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	var (
+		pid               uint32
+		replica, readonly bool
+		isolation, fsync  string
+		there             bool
+	)
+	// In one statement, and not prepared: it works behind any pooler, and tells
+	// whether there is one.
+	err = conn.QueryRow(ctx, e.opts.in(`SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
+		current_setting('transaction_isolation'), current_setting('fsync'), to_regprocedure('@layout()') IS NOT NULL`),
+		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there)
+	pooled := pid != conn.Conn().PgConn().PID()
+	conn.Release()
+	switch {
+	case err != nil:
+		return explain(err)
+	case replica:
+		return errors.New("this server is a replica: connect to the primary, or name all hosts and add target_session_attrs=read-write")
+	case readonly:
+		return errors.New("transactions only read here (default_transaction_read_only): let this user's write")
+	case isolation != "read committed":
+		return fmt.Errorf("transactions are %s here, and lines need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
+	case !there && e.opts.NoCreate:
+		return errNoSchema(&e.opts, nil)
+	case !there:
+		if err := e.install(ctx); err != nil {
+			return errNoSchema(&e.opts, err)
+		}
+	}
+	e.guarantees = declared
+	if e.opts.Failover || severalHosts(e.pool.Config().ConnConfig) {
+		e.guarantees.Failover, e.guarantees.Fencing = engine.FailoverMayDouble, engine.FencingMemory
+	}
+	if fsync == "off" {
+		e.guarantees.Fencing = engine.FencingMemory // a crash of the machine may lose anything
+	}
+	if pooled {
+		e.mode = pgx.QueryExecModeExec
+		if e.deaf(ctx) {
+			e.poll = pollFirst
+		}
+	}
+	return e.able(ctx)
+}
+
+// able makes sure that the user may do what is needed, and that what has the names
+// of our tables is ours.
+func (e *Engine) able(ctx context.Context) error {
+	var is int
+	var may bool
+	err := e.row(ctx, e.calls.able, []any{&is, &may})
+	switch {
+	case err != nil:
+		return err
+	case is != layout:
+		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or take another schema", e.opts.Schema, is, layout)
+	case !may:
+		return errRights(nil)
+	}
+	_, err = e.Leave(ctx, []engine.Claim{{Name: "nobody", ID: engine.ID{}}})
+	return err
+}
+
+func severalHosts(c *pgx.ConnConfig) bool {
+	for _, f := range c.Fallbacks { // with and without TLS are two as well
+		if f.Host != c.Host || f.Port != c.Port {
+			return true
+		}
+	}
+	return false
+}

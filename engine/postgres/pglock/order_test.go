@@ -1,0 +1,127 @@
+package pglock
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"leasehold/engine"
+)
+
+// Tickets are given in the order of commits, however long others take between two
+// statements: 64 join at once, and exactly the first holds.
+func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
+	t.Parallel()
+	if held, sorted := storm(t, false); held != 1 || !sorted {
+		t.Errorf("%d hold an exclusive lock; tickets in the order of commits: %v", held, sorted)
+	}
+}
+
+// The same with functions that read the line before they have locked it, as one
+// statement that does both would: the test above can fail.
+func TestReadingBeforeLockingIsSeen(t *testing.T) {
+	t.Parallel()
+	if held, sorted := storm(t, true); held == 1 && sorted {
+		t.Error("64 joiners of a line that is read before it is locked do as they should: the test sees nothing")
+	}
+}
+
+func storm(t *testing.T, broken bool) (held int, sorted bool) {
+	const joiners = 64
+	url := database(t) + "&pool_max_conns=64"
+	e := open(t, url)
+	pool := connect(t, url)
+	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS $$
+		BEGIN
+			PERFORM pg_sleep(random() * 0.01);
+			RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+		END $$`)
+	leave(t, e, join(t, e, exclusive("a"))) // the name is there
+	if broken {
+		const right = `SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;`
+		twin := strings.Replace(function(t, "open"), right,
+			`SELECT * INTO l FROM @names WHERE name = n; PERFORM pg_sleep(0.002); PERFORM FROM @names WHERE name = n FOR UPDATE;`, 1)
+		if !strings.Contains(twin, "PERFORM FROM") {
+			t.Fatal("the functions lock in other words now: mend this test")
+		}
+		do(t, pool, strings.Replace(twin, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	// A session's first call takes longer than what is to be shown: all have had one.
+	sessions := make([]*pgxpool.Conn, joiners)
+	for i := range sessions {
+		var err error
+		if sessions[i], err = e.pool.Acquire(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sessions[i].Exec(ctx, defaults.in(`SELECT @join('other', $1, 'nobody', '', 1, 1, 60000000, false, false, NULL)`), []byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range sessions {
+		s.Release()
+	}
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for range joiners {
+		all.Go(func() {
+			<-start
+			r := exclusive("a")
+			r.WaitTTL = time.Minute
+			c, err := e.Join(ctx, r)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				if !broken {
+					t.Errorf("Join: %v", err)
+				}
+				t.Log(err)
+			}
+			if c.State == engine.Held {
+				held++
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	type row struct {
+		ticket int64
+		commit time.Time
+	}
+	var rows []row
+	found, err := pool.Query(ctx, defaults.in(`SELECT ticket, pg_xact_commit_timestamp(xmin) FROM @claims WHERE name = 'a' ORDER BY ticket`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for found.Next() {
+		var r row
+		if err := found.Scan(&r.ticket, &r.commit); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	if !broken && len(rows) != joiners {
+		t.Errorf("%d are in line", len(rows))
+	}
+	// The first was told meanwhile that it is contended, which wrote its row anew.
+	return held, len(rows) > 2 && slices.IsSortedFunc(rows[1:], func(a, b row) int { return cmp.Compare(a.commit.UnixNano(), b.commit.UnixNano()) })
+}
+
+// function is the text of one in schema.sql.
+func function(t *testing.T, name string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(schema, "CREATE FUNCTION @"+name+"(")
+	body, _, ends := strings.Cut(rest, "END $$;")
+	if !found || !ends {
+		t.Fatalf("no function %s", name)
+	}
+	return "CREATE FUNCTION @" + name + "(" + body + "END $$;"
+}

@@ -1,0 +1,204 @@
+package pglock
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"leasehold/engine"
+	"leasehold/engine/enginetest"
+	"leasehold/internal/servers"
+)
+
+func refused(t *testing.T, url, want string) {
+	t.Helper()
+	e, err := Open(within(t), url)
+	if err == nil {
+		e.Close()
+		t.Fatalf("opened; want %q", want)
+	}
+	if !strings.HasPrefix(err.Error(), "pglock: ") || !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+}
+
+func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin := connect(t, url)
+	asApp := strings.Replace(url, "postgres@", "app_refused@", 1)
+	do(t, admin, `CREATE ROLE app_refused LOGIN`)
+
+	refused(t, url+"&no-create", "leasehold schema postgres")
+	refused(t, asApp, "run what `leasehold schema postgres` prints")
+	refused(t, url+"&schema="+strings.Repeat("x", 41), "it may have 40")
+	refused(t, url+"&failover=perhaps", "true or false")
+	refused(t, strings.Replace(url, "/test", "/nosuchtest", 1), "does not exist")
+
+	do(t, admin, `CREATE SCHEMA other`)
+	do(t, admin, `CREATE TABLE other.names (name text)`)
+	refused(t, url+"&schema=other", "something else of that name")
+	do(t, admin, `CREATE SCHEMA old`)
+	do(t, admin, `CREATE FUNCTION old.layout() RETURNS integer LANGUAGE sql AS 'SELECT 0'`)
+	do(t, admin, `CREATE TABLE old.names (); CREATE TABLE old.claims (); CREATE TABLE old.swept ()`)
+	refused(t, url+"&schema=old", "has layout 0")
+	do(t, admin, `CREATE OR REPLACE FUNCTION old.layout() RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
+	refused(t, url+"&schema=old", "gone or not ours")
+
+	open(t, url)
+	refused(t, asApp, "may not do what is needed")
+	do(t, admin, `GRANT USAGE ON SCHEMA leasehold TO app_refused`)
+	refused(t, asApp, "may not do what is needed")
+	refused(t, url+"&default_transaction_isolation=repeatable%20read", "READ COMMITTED")
+	refused(t, url+"&default_transaction_isolation=serializable", "READ COMMITTED")
+	refused(t, url+"&default_transaction_read_only=on", "only read")
+}
+
+func TestAReplicaIsRefused(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	open(t, s.URL("", ""))
+	refused(t, s.Replica(t).URL("", ""), "replica")
+}
+
+// The grants in the package documentation are enough, and no more than what they say:
+// who has them neither makes the tables nor drops them.
+func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin := connect(t, url)
+	text, err := Schema(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Exec(within(t), text); err != nil { // as psql would
+		t.Fatal(err)
+	}
+	do(t, admin, `CREATE ROLE app LOGIN`)
+	do(t, admin, `CREATE ROLE operator LOGIN`)
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants := 0
+	for l := range strings.Lines(string(doc)) {
+		if l = strings.TrimSpace(strings.TrimPrefix(l, "//")); strings.HasPrefix(l, "GRANT ") {
+			do(t, admin, l)
+			grants++
+		}
+	}
+	if grants == 0 {
+		t.Fatal("the documentation grants nothing")
+	}
+	asApp := strings.Replace(url, "postgres@", "app@", 1)
+	a, b := open(t, asApp+"&no-create"), open(t, asApp+"&no-create")
+	heard := watch(t, b)
+	first, second := join(t, a, exclusive("a")), join(t, b, exclusive("a"))
+	renew(t, b, second, engine.MaxTTL)
+	if leave(t, a, first) != engine.Held {
+		t.Error("the first did not hold")
+	}
+	expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
+	if err := a.Evict(within(t), "a", second.Ticket, false); err != nil {
+		t.Error(err)
+	}
+	do(t, connect(t, asApp), `SELECT @sweep()`)
+
+	operator := connect(t, strings.Replace(url, "postgres@", "operator@", 1))
+	if got := get[string](t, operator, `SELECT name || ' ' || state FROM @line`); got != "a held" {
+		t.Errorf("the operator sees %q", got)
+	}
+	if _, err := operator.Exec(within(t), `SELECT id FROM leasehold.claims`); err == nil {
+		t.Error("the operator sees secrets")
+	}
+}
+
+// Clients of one database do not meet if their schema or prefix differs.
+func TestSchemaAndPrefix(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	for _, more := range []string{"", "&schema=public&prefix=leasehold_", "&schema=a%22b%40c", "&prefix=x"} {
+		e := open(t, url+more)
+		if c := join(t, e, exclusive("a")); c.State != engine.Held {
+			t.Errorf("%q: %v", more, c.State)
+		}
+		if c := join(t, open(t, url+more), exclusive("a")); c.State != engine.Waiting {
+			t.Errorf("%q, another client: %v", more, c.State)
+		}
+	}
+}
+
+// Many clients that come first at the same time find one schema.
+func TestManyCreateTheSchemaAtOnce(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			e, err := Open(t.Context(), url)
+			if err == nil {
+				err = e.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSeveralHostsMayGrantTwice(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	for more, want := range map[string]engine.Failover{"": engine.FailoverNone, "&failover": engine.FailoverMayDouble} {
+		if g := open(t, url+more).Guarantees(); g.Failover != want {
+			t.Errorf("%q: %v", more, g.Failover)
+		}
+	}
+	two := strings.Replace(url, shared.server.Addr, shared.server.Addr+","+shared.server.Addr+"1", 1)
+	if config, _, err := parse(strings.Replace(two, shared.server.Addr+"1", "127.0.0.1:1", 1)); err != nil || !severalHosts(config.ConnConfig) {
+		t.Errorf("two hosts are one: %v", err)
+	}
+	if config, _, err := parse("postgres://a@h/d?sslmode=prefer"); err != nil || severalHosts(config.ConnConfig) {
+		t.Errorf("one host with and without TLS is two: %v", err)
+	}
+}
+
+func TestErrorsShowNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://me:sesame@127.0.0.1:1/d", "postgres://me:se/same@h/d", "postgres://me:sesame@h:port/d", "postgres://me:sesame@h/d?failover=x", "postgres://me:sesame@h/d?sslmode=x"} {
+		_, err := Open(within(t), url)
+		if err == nil || strings.Contains(err.Error(), "same") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// Behind PgBouncer in transaction mode nothing is heard: the suite holds by looking.
+func TestConformanceBehindPgBouncer(t *testing.T) {
+	servers.Need(t, "pgbouncer")
+	s := server(t)
+	b := servers.PgBouncer(t, s, "transaction")
+	e := open(t, b.URL(""))
+	if e.Listens() {
+		t.Fatal("a client behind PgBouncer believes that it hears")
+	}
+	e.Close()
+	enginetest.Run(t, enginetest.Harness{
+		Name: "pglock-pgbouncer", Committed: "../../../docs/guarantees", Polls: true,
+		New:  func(t testing.TB) engine.Engine { return open(t, b.URL("")) },
+		Kill: func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
+	})
+}
+
+func TestPgBouncerInSessionModeIsHeardThrough(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	b := servers.PgBouncer(t, s, "session")
+	e := open(t, b.URL("")+"&pool_max_conns=1")
+	if !e.Listens() {
+		t.Error("a client behind PgBouncer in session mode believes that it does not hear")
+	}
+}

@@ -1,0 +1,96 @@
+package pglock
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// layout is the number of what schema.sql makes. Whoever finds another refuses.
+const layout = 1
+
+// schema has @ where the schema and the prefix that were chosen go.
+//
+//go:embed schema.sql
+var schema string
+
+// object is a table or function in schema.sql and in our calls.
+var object = regexp.MustCompile(`@(\w+)`)
+
+// in is SQL for the tables and functions of one schema and prefix.
+func (o *Options) in(sql string) string {
+	return object.ReplaceAllStringFunc(sql, func(name string) string {
+		return pgx.Identifier{o.Schema, o.Prefix + name[1:]}.Sanitize()
+	})
+}
+
+// Schema is what must be run once in a database, as SQL that psql takes: by hand, by
+// a migration, or by "leasehold schema postgres". [Open] and [New] run it
+// themselves where it is missing and the user may. A nil o means the defaults.
+func Schema(o *Options) (string, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return "", err
+	}
+	return "BEGIN;\n" + opts.create() + "COMMIT;\n", nil
+}
+
+func (o *Options) create() string {
+	create := "CREATE SCHEMA IF NOT EXISTS " + pgx.Identifier{o.Schema}.Sanitize() + ";\n\n"
+	return create + o.in(schema)
+}
+
+// install creates what is missing. Two clients that come first at the same time
+// create it one after the other: the second finds it.
+func (e *Engine) install(ctx context.Context) error {
+	tx, err := e.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // what counts is the commit
+	// Not prepared: PgBouncer's servers would not know it. Any number does that
+	// nobody else uses.
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(7813587352145921)", pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	// By a table of the catalogue: to_regprocedure would answer by what this session
+	// remembers from before it waited.
+	const there = `SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE nspname = $1 AND proname = $2)`
+	var found bool
+	if err := tx.QueryRow(ctx, there, pgx.QueryExecModeSimpleProtocol, e.opts.Schema, e.opts.Prefix+"layout").Scan(&found); err != nil {
+		return err
+	}
+	if found {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, e.opts.create(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// check refuses a name of a schema or prefix that PostgreSQL would cut off, which
+// would make two of them one.
+func checkIdentifier(what, s string) error {
+	const most = 40 // of 63: names of tables and functions follow a prefix
+	if len(s) > most || strings.ContainsRune(s, 0) {
+		return fmt.Errorf("the %s has %d bytes: it may have %d, and no NUL", what, len(s), most)
+	}
+	return nil
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Schema == "" {
+		opts.Schema = "leasehold"
+	}
+	return opts, errors.Join(checkIdentifier("schema", opts.Schema), checkIdentifier("prefix", opts.Prefix))
+}

@@ -1,0 +1,165 @@
+package pglock
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"leasehold/engine"
+)
+
+const (
+	// Where nothing is heard: how long the first who waits should wait before it
+	// looks again, and how many times that all others.
+	pollFirst  = 100 * time.Millisecond
+	pollOthers = 20
+
+	// quiet is how long a listener believes a connection of which it hears nothing.
+	quiet = 15 * time.Second
+
+	// answerBound is how long a server may take to answer a listener.
+	answerBound = 5 * time.Second
+)
+
+// Watch implements [engine.Engine]. It listens on a connection of its own, which it
+// makes again whenever it is lost, and hands messages on from the goroutine that
+// reads them.
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.life, func() { cancel(engine.ErrClosed) })()
+	if e.poll > 0 {
+		changed(engine.Claim{})
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	const shortest, longest = 20 * time.Millisecond, time.Second
+	pause := shortest
+	for {
+		began := time.Now()
+		_ = e.listen(ctx, changed) // whatever it was, the next connection may last longer
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) > longest {
+			pause = shortest
+		}
+		// Spread over half the pause, so that the clients of a server that restarts
+		// do not all come at once.
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		pause = min(2*pause, longest)
+	}
+}
+
+// listener is a connection of this client's own that hears its channel: one from the
+// pool, made as the pool makes them, and taken out of it.
+func (e *Engine) listener(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerBound)
+	defer cancel()
+	c, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := c.Hijack()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{e.channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		bye(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// bye ends a connection, and waits for that no longer than a server may take.
+func bye(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerBound)
+	defer cancel()
+	_ = conn.Close(ctx) // nothing is owed on it
+}
+
+// listen listens on one connection for as long as it lasts.
+func (e *Engine) listen(ctx context.Context, changed func(engine.Claim)) error {
+	conn, err := e.listener(ctx)
+	if err != nil {
+		return err
+	}
+	defer bye(conn)
+	changed(engine.Claim{})
+	for {
+		note, err := hear(ctx, conn, quiet)
+		if err != nil {
+			return err
+		}
+		if note == "" {
+			continue
+		}
+		if c, err := parseNote(note); err == nil { // whoever else may notify may say anything
+			changed(c)
+		}
+	}
+}
+
+// hear waits for one message. After a while of silence it asks the server whether the
+// connection still stands, since one that was cut says nothing.
+func hear(ctx context.Context, conn *pgx.Conn, silence time.Duration) (string, error) {
+	wait, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	n, err := conn.WaitForNotification(wait)
+	switch {
+	case err == nil:
+		return n.Payload, nil
+	case ctx.Err() != nil || wait.Err() == nil:
+		return "", err
+	}
+	ask, cancel := context.WithTimeout(ctx, answerBound)
+	defer cancel()
+	return "", conn.Ping(ask)
+}
+
+// deaf finds out, behind a pooler, whether this client hears anything: one that gives
+// each transaction another connection takes a LISTEN, and the notification comes to a
+// connection that belongs to nobody. So the message is sent by another connection
+// while the listener is idle, and is expected within a second.
+func (e *Engine) deaf(ctx context.Context) bool {
+	conn, err := e.listener(ctx)
+	if err != nil {
+		return true
+	}
+	defer bye(conn)
+	if _, err := e.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, e.channel); err != nil {
+		return true
+	}
+	wait, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err = conn.WaitForNotification(wait)
+	return err != nil
+}
+
+var errNote = errors.New("not a note of ours")
+
+// parseNote reads what note in schema.sql wrote.
+func parseNote(text string) (c engine.Claim, err error) {
+	var id, name string
+	var contended, evicted int
+	if _, err := fmt.Sscan(text, &c.State, &contended, &evicted, &c.Ticket, &c.Units, &c.Limit, &id, &name); err != nil {
+		return c, errNote
+	}
+	c.Contended, c.Evicted = contended == 1, evicted == 1
+	if c.ID, err = engine.ParseID(id); err != nil {
+		return c, errNote
+	}
+	b, err := hex.DecodeString(name)
+	if err != nil || engine.CheckName(string(b)) != nil || c.State < engine.Waiting || c.State > engine.Gone {
+		return c, errNote
+	}
+	c.Name = string(b)
+	return c, nil
+}
