@@ -53,9 +53,12 @@
 //	leasehold schema postgres | psql ...
 //
 // Names are bytes (bytea): no collation makes two of them one. A name that nobody
-// used for a day is forgotten, as others join. The server's log, pg_stat_statements
-// and whoever may read the claims table see claim IDs, and with them can end claims.
-// So can whoever may read pg_stat_activity in full, for what is under way.
+// used for a day is forgotten, as others join.
+//
+// Claim IDs are secret, since with one a claim can be ended. They are seen by whoever
+// may read the claims table, a log with the parameters of statements, or all of
+// pg_stat_activity: that has the channels, and anybody may listen to a channel whose
+// name they know.
 //
 // # The least a user needs
 //
