@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/internal/servers"
 )
 
@@ -33,6 +34,9 @@ func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {
 		}
 		if left := do(t, r, "PTTL", name).(int64); left <= 0 || left > 3000 {
 			t.Errorf("%q ends in %d ms", name, left)
+		}
+		if left := do(t, r, "PTTL", slots.Beside(beside, name)).(int64); left < keep.Milliseconds() {
+			t.Errorf("the last ticket of %q is forgotten in %d ms", name, left)
 		}
 		j := program(t, r)
 		if ok, left := j.lock(name, time.Minute); ok || left <= 0 || left > 3000 {

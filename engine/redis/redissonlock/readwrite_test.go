@@ -135,6 +135,25 @@ func TestDeadReaderIsOverWhenItsOwnDeadlinePasses(t *testing.T) {
 	}
 }
 
+// TestReadersLockWithoutExpiryStaysSo: whoever has put it so holds it until somebody
+// ends that, whatever readers come and go meanwhile.
+func TestReadersLockWithoutExpiryStaysSo(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e := readWrite.Opened(t, "redis://"+r.Addr)
+	stays, goes := join(t, e, reader("a")), join(t, e, reader("a"))
+	do(t, r, "PERSIST", "a")
+	for what, step := range map[string]func(){
+		"a reader came":        func() { join(t, e, reader("a")) },
+		"a reader was renewed": func() { renew(t, e, stays, 5*time.Second) },
+		"a reader left":        func() { leave(t, e, goes) },
+	} {
+		if step(); do(t, r, "PTTL", "a") != int64(-1) {
+			t.Fatalf("%s, and the lock has an expiry", what)
+		}
+	}
+}
+
 // TestReadersTTLIsWithinRedissonsWatchdog: its renewals put the deadline of the lock
 // that all readers share to that, whatever others were granted.
 func TestReadersTTLIsWithinRedissonsWatchdog(t *testing.T) {
