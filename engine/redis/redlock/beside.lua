@@ -1,5 +1,4 @@
--- What is beside a lock, as one string, which costs a script half of what a hash
--- does. Parts are separated by spaces:
+-- What is beside a lock, as one string. Parts are separated by spaces:
 --
 --   ticket   the counter: the highest ticket stamped on this master
 --   stamp    the ticket that its claim was given here, or 0
