@@ -21,7 +21,7 @@ import (
 	"strings"
 
 	"leasehold/engine"
-	etcdlock "leasehold/engine/etcd"
+	"leasehold/engine/etcd/etcdlock"
 	"leasehold/engine/memlock"
 	"leasehold/engine/postgres/pglock"
 	"leasehold/engine/redis"

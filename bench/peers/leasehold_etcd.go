@@ -6,7 +6,7 @@ import (
 
 	"leasehold/bench/harness"
 	"leasehold/engine"
-	etcdlock "leasehold/engine/etcd"
+	"leasehold/engine/etcd/etcdlock"
 )
 
 // Etcd is leasehold on etcd. Its TTL is the engine's, so the load's goes into the

@@ -149,7 +149,7 @@ func TestConformance(t *testing.T) {
 			}
 			return int(r.Count)
 		},
-		Committed: "../../docs/guarantees",
+		Committed: "../../../docs/guarantees",
 	})
 }
 
