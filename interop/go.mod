@@ -3,9 +3,11 @@ module leasehold/interop
 go 1.26.0
 
 require (
+	github.com/go-zookeeper/zk v1.0.4
 	go.uber.org/goleak v1.3.0
 	leasehold v0.0.0
 	leasehold/engine/redis v0.0.0
+	leasehold/engine/zookeeper v0.0.0
 )
 
 require (
@@ -16,3 +18,5 @@ require (
 replace leasehold => ../
 
 replace leasehold/engine/redis => ../engine/redis
+
+replace leasehold/engine/zookeeper => ../engine/zookeeper

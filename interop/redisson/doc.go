@@ -13,9 +13,8 @@
 // out one command after the other, so what a thread holds only that thread can
 // unlock, and two threads of one process exclude each other.
 //
-// What it promises: the Redisson that runs is the release that was asked for, by
-// the manifest of the jar its classes came from; a process ends with the one that
-// started it. What it needs: Maven and a JDK of Java 17 or later, and Maven Central
-// for the first build of a release. Where one of them is missing Build says so with
-// [ErrMissing].
+// What it promises: the Redisson that runs is the release that was asked for; a
+// process ends with the one that started it. What it needs: Maven and a JDK of Java
+// 17 or later, and Maven Central for the first build of a release. Where one of them
+// is missing Build says so with [ErrMissing].
 package redisson

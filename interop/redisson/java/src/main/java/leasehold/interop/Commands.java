@@ -1,34 +1,21 @@
 package leasehold.interop;
 
-import java.io.IOException;
-import java.io.InputStream;
-import java.net.URL;
-import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
-import java.util.jar.JarInputStream;
-import org.redisson.Redisson;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
 /** What can be asked of the client. Where a lock is meant, two arguments name it: KIND NAME. */
-final class Commands {
+final class Commands implements Command {
     private final RedissonClient client;
 
     Commands(RedissonClient client) {
         this.client = client;
     }
 
-    /** The version in the manifest of the jar that the running class came from. */
-    static String version() throws IOException {
-        URL jar = Redisson.class.getProtectionDomain().getCodeSource().getLocation();
-        try (InputStream in = jar.openStream(); JarInputStream content = new JarInputStream(in)) {
-            return content.getManifest().getMainAttributes().getValue("Bundle-Version");
-        }
-    }
-
-    String run(Request r) throws Exception {
+    @Override
+    public String run(Request r) throws Exception {
         RLock lock = lock(r.argument(0), r.argument(1));
         switch (r.command()) {
             case "lock": // [LEASE]
@@ -68,7 +55,12 @@ final class Commands {
             case "add": // KEY TIMES
                 return add(lock, r.argument(2), r.number(3));
             case "pairs": // TIMES
-                return pairs(lock, (int) r.number(2));
+                return Pairs.time(
+                        (int) r.number(2),
+                        () -> {
+                            lock.lock();
+                            lock.unlock();
+                        });
             default:
                 throw new IllegalArgumentException("unknown command " + r.command());
         }
@@ -104,22 +96,5 @@ final class Commands {
             }
         }
         return "";
-    }
-
-    /** How long lock and unlock took, TIMES times: nanoseconds, in order of size, between spaces. */
-    private static String pairs(RLock lock, int times) {
-        long[] took = new long[times];
-        for (int i = 0; i < times; i++) {
-            long began = System.nanoTime();
-            lock.lock();
-            lock.unlock();
-            took[i] = System.nanoTime() - began;
-        }
-        Arrays.sort(took);
-        StringBuilder text = new StringBuilder();
-        for (long t : took) {
-            text.append(t).append(' ');
-        }
-        return text.toString().trim();
     }
 }

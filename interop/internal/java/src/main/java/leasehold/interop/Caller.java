@@ -7,12 +7,12 @@ import java.util.concurrent.LinkedBlockingQueue;
 /** A thread that carries out its commands one after the other. */
 final class Caller {
     private final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
-    private final Commands commands;
+    private final Command command;
     private final PrintStream answers;
     private final Thread thread;
 
-    Caller(String name, Commands commands, PrintStream answers) {
-        this.commands = commands;
+    Caller(String name, Command command, PrintStream answers) {
+        this.command = command;
         this.answers = answers;
         thread = new Thread(this::run, "caller " + name);
         thread.setDaemon(true);
@@ -40,7 +40,7 @@ final class Caller {
             }
             long began = System.nanoTime();
             try {
-                String value = commands.run(request);
+                String value = command.run(request);
                 answer(request, began, System.nanoTime(), "ok " + value);
             } catch (Exception e) {
                 String message = String.valueOf(e.getMessage()).replace('\n', ' ');
