@@ -38,7 +38,8 @@ func redisFamily() *harness.Family {
 	f.Peers = append(f.Peers, redissons()...)
 	add := func(w harness.Workload) { f.Workloads = append(f.Workloads, w) }
 
-	add(alsoJava(harness.Cycling(harness.Workload{
+	java := redissonLibrary()
+	add(java.alsoJava(harness.Cycling(harness.Workload{
 		ID: "W1", Title: "uncontended, one goroutine", Peers: append(with(ping, setnx), ourRLock, rlock, rfairlock), Columns: pair, Main: harness.P50, Lower: true,
 		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
 	}, 1, harness.Load{}, 600*ms, nil)))
@@ -74,7 +75,7 @@ func redisFamily() *harness.Family {
 	}
 	free("W3-free-8", 8)
 	free("W3-free-2", 2)
-	add(handingOver())
+	add(java.handingOver("W3-redisson", []string{rlock, rfairlock, ourRLock, rlockToUs, usToRLock}))
 
 	for _, n := range []int{8, 100, 500} {
 		add(harness.Cycling(harness.Workload{

@@ -30,12 +30,14 @@ func zookeeperFamily() *harness.Family {
 		Peers: []harness.Peer{peers.ZooKeeper(), peers.ZKLock()},
 		Start: zookeeperStage,
 	}
+	f.Peers = append(f.Peers, curators()...)
+	java := curatorLibrary()
 	add := func(w harness.Workload) { f.Workloads = append(f.Workloads, w) }
 
-	add(harness.Cycling(harness.Workload{
-		ID: "W1", Title: "uncontended, one goroutine", Peers: both, Columns: pair, Main: harness.P50, Lower: true,
+	add(java.alsoJava(harness.Cycling(harness.Workload{
+		ID: "W1", Title: "uncontended, one goroutine", Peers: append(both[:2:2], mutex), Columns: pair, Main: harness.P50, Lower: true,
 		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
-	}, 1, harness.Load{}, 1000*ms, nil))
+	}, 1, harness.Load{}, 1000*ms, nil)))
 	add(harness.Cycling(harness.Workload{
 		ID: "W2", Title: "uncontended, 64 goroutines of one process", Peers: both, Columns: pair, Main: harness.Rate,
 		How: "64 goroutines of one process and one client, each with a name of its own.",
@@ -44,6 +46,7 @@ func zookeeperFamily() *harness.Family {
 		ID: "W3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Peers: both, Columns: handover, Main: harness.P50, Lower: true,
 		How: "Whoever released asks again only when the next one holds: the lock is only taken by somebody who was blocked already. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 1500*ms, nil))
+	add(java.handingOver("W3-curator", []string{mutex, us, mutexToUs, usToMutex}))
 	for _, n := range []int{8, 100, 500} {
 		add(harness.Cycling(harness.Workload{
 			ID: fmt.Sprintf("W3-line-%d", n), Title: fmt.Sprintf("a line of %d distinct clients", n),
@@ -63,12 +66,20 @@ func zookeeperFamily() *harness.Family {
 		How:     "Memory is heap and stacks of the client, its connection included.",
 	}, 10_000, 6*time.Second, 6*time.Second))
 
+	shared := func(row string) func(*harness.Results) (harness.Stat, bool) {
+		return func(r *harness.Results) (harness.Stat, bool) {
+			return r.Ratio("W3-curator", row, harness.P50, "W3-curator", mutex, harness.P50)
+		}
+	}
 	ratio := func(id, key string) func(*harness.Results) (harness.Stat, bool) {
 		return func(r *harness.Results) (harness.Stat, bool) { return r.Ratio(id, us, key, id, zkLock, key) }
 	}
 	f.Bars = []harness.Bar{
 		{ID: "uncontended", What: "lock and unlock, one goroutine, p50", Want: "<= 1.1 x zk.Lock", Most: 1.1, Of: ratio("W1", harness.P50)},
 		{ID: "relay-8", What: "hand-over between 8 processes, relayed, p50", Want: "<= zk.Lock", Most: 1, Of: ratio("W3-relay-8", harness.P50)},
+		{ID: "curator", What: "hand-over between two processes, p50", Want: "<= Curator to Curator", Most: 1, Of: shared(us)},
+		{ID: "woken-by-java", What: "hand-over from Curator to leasehold, p50", Want: "<= 2 x Curator to Curator", Most: 2, Of: shared(mutexToUs)},
+		{ID: "woken-by-us", What: "hand-over from leasehold to Curator, p50", Want: "<= 2 x Curator to Curator", Most: 2, Of: shared(usToMutex)},
 		{ID: "fair-relay", What: "Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Figure("W3-relay-8", us, harness.Fair) }},
 		{ID: "line-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 6", Most: 6.1, Of: withoutRenewals("W3-line-8")},

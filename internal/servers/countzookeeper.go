@@ -18,7 +18,7 @@ const packetHead = 12
 
 // operations are the names that ZooKeeper's own documentation has for them.
 var operations = map[uint32]string{
-	1: "create", 2: "delete", 3: "exists", 4: "getData", 5: "setData", 11: "ping", 12: "getChildren", 14: "multi",
+	1: "create", 2: "delete", 3: "exists", 4: "getData", 5: "setData", 11: "ping", 12: "getChildren", 14: "multi", 15: "create2",
 	19: "createContainer", 100: "auth", 101: "setWatches", 1<<32 - 11: "closeSession",
 }
 
