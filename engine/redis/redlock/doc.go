@@ -8,12 +8,15 @@
 //	a majority has it, and TTL - elapsed - drift > 0: held, with a ticket
 //	else: leave everywhere, and try again later, by chance or when told
 //
-// It promises that two do not hold at a time while fewer than a majority of the
-// masters forget, or have their clocks stepped, within one TTL; that it goes on
-// while a minority is down, slow or cut off; that a master which was restarted has
-// no vote until what it may have forgotten has expired, without anybody's having
-// to delay its start; and that tickets rise from holder to holder over all
-// majorities, so that a resource can refuse who was paused.
+// It promises that two do not hold at a time while those masters that forget a hold,
+// or have their clocks stepped, are fewer than a majority together with those that
+// do not have it: they were down, cut off or late, were restarted since, or somebody
+// else tried there at the same moment. (Of a hold that all of five have, two may
+// forget it; of one that three have, none.) It promises that it goes on while a
+// minority is down, slow or cut off; that a master which was restarted has no vote
+// until what it may have forgotten has expired, without anybody's having to delay
+// its start; and that tickets rise from holder to holder over all majorities, so
+// that a resource can refuse who was paused.
 //
 // It cannot promise order (who tries at a good moment has it; a release is
 // announced to one of those who wait, and they look again after a second at the
@@ -24,12 +27,16 @@
 // # Restarts
 //
 // A master that started less than MaxTTL ago has no vote. The exception is a master
-// with appendonly yes and appendfsync always that a client of the same locks looked
-// at before its restart as well, and that came up with what it had then: it has
-// forgotten nothing. Who turns that off and on again between restarts deceives it.
-// All clients must agree on MaxTTL, and programs with redsync must not ask for
-// longer expiries. They keep to no delay themselves: what redsync grants after a
-// restart nobody protects.
+// with appendonly yes, appendfsync always and no-appendfsync-on-rewrite no that a
+// client of the same locks looked at before its restart as well, and that came up
+// with what it had then: it has forgotten nothing. Who turns that off and on again
+// between restarts deceives it. All clients must agree on MaxTTL, and programs with
+// redsync must not ask for longer expiries. They keep to no delay themselves: what
+// redsync grants after a restart nobody protects.
+//
+// A hold does not come back on a master that forgot it. One that lasts while a
+// majority restarts without its memory, one after the other, is lost, and its
+// holder is told.
 //
 // # Keys
 //

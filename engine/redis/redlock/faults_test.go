@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -305,6 +306,196 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 }
 
 // TestOneServerHasOneVote: two addresses of it are not two masters.
+// TestAClientWithAWrongIdeaOfTheTimeGivesNoTicketOfIts: numbers would be used up.
+func TestAClientWithAWrongIdeaOfTheTimeGivesNoTicketOfIts(t *testing.T) {
+	t.Parallel()
+	e := open(t, urlOf(easy, addrs(masters(t, 3, nil))...))
+	first := join(t, e, exclusive("a"))
+	leave(t, e, first)
+	e.clock.ahead.Add(time.Hour.Microseconds())
+	second := join(t, e, exclusive("a"))
+	if second.State != engine.Held || second.Ticket <= first.Ticket {
+		t.Fatalf("%+v after %+v", second, first)
+	}
+	if by := time.Duration(second.Ticket-first.Ticket) * time.Microsecond; by > time.Hour/2 {
+		t.Errorf("the ticket has jumped by %v", by)
+	}
+}
+
+// TestOneTicketIsGivenOnce: a claim may not have the ticket that a master has given
+// to an earlier one.
+func TestOneTicketIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	keys, id, client := e.keys("a"), engine.NewID().Secret(), e.masters[0].client
+	do(t, all[0], "SET", keys[1], "5 0 0 1000 "+engine.NewID().Secret()+" - ")
+	if err := client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{"", id, "9000", "", "", "1", "0", "", "0"}}).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ ticket, want int64 }{{5, 0}, {6, 1}, {6, 1}, {5, 0}} {
+		got, err := client.Call(within(t), e.scripts.stamp, wire.Call{Keys: keys[:2], Args: []string{"", id, decimal(uint64(c.ticket))}}).AsInt64()
+		if err != nil || got != c.want {
+			t.Errorf("ticket %d above a counter that was 5: %d %v, not %d", c.ticket, got, err, c.want)
+		}
+	}
+}
+
+// TestALockThatTookTooLongIsNotHeld: the masters say yes when the time that they
+// granted is over.
+func TestALockThatTookTooLongIsNotHeld(t *testing.T) {
+	t.Parallel()
+	var proxies []*servers.Proxy
+	var at []string
+	for _, r := range masters(t, 3, nil) {
+		p := servers.ProxyTo(t, r.Addr)
+		proxies, at = append(proxies, p), append(at, p.Addr)
+	}
+	e := open(t, urlOf(easy, at...))
+	leave(t, e, join(t, e, exclusive("b"))) // so that it knows the masters' clocks
+	for _, p := range proxies {
+		p.Delay(engine.MinTTL)
+	}
+	r := exclusive("a")
+	r.WaitTTL = engine.MinTTL
+	if c, err := e.Join(within(t), r); err == nil || !strings.Contains(err.Error(), "too much of a TTL") {
+		t.Errorf("asked for %v, answered after twice that: %+v %v", engine.MinTTL, c, err)
+	}
+}
+
+// TestTwoOfFiveThatLostItDoNotDecide: with one that is silent nothing is known, and
+// when it answers three extend it.
+func TestTwoOfFiveThatLostItDoNotDecide(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	e := open(t, urlOf("timeout=500ms&restart-delay=off", addrs(all)...))
+	c := join(t, e, exclusive("a"))
+	for _, r := range all {
+		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
+	}
+	do(t, all[0], "DEL", "a")
+	do(t, all[1], "DEL", "a")
+	if err := all[4].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	want := []engine.Renewal{{Name: "a", ID: c.ID, Want: 20 * time.Second}}
+	if got, err := e.Renew(within(t), want); err == nil || len(got) != 0 {
+		t.Errorf("two extend it, two lost it, one is silent: %+v %v", got, err)
+	}
+	if err := all[4].Cont(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "three do not extend it", func() bool {
+		got, err := e.Renew(within(t), want)
+		return err == nil && got[0].State == engine.Held
+	})
+}
+
+// TestWhatMayStandIsLeft: a master whose answer was lost may have taken the lock.
+func TestWhatMayStandIsLeft(t *testing.T) {
+	lost := errors.New("the answer was lost")
+	for _, c := range []struct {
+		b    ballot
+		want bool
+	}{
+		{ballot{sent: true, err: lost}, true}, {ballot{sent: true, state: engine.Held}, true},
+		{ballot{sent: true, state: engine.Waiting}, false}, {ballot{err: lost}, false},
+	} {
+		if got := c.b.mayStand(); got != c.want {
+			t.Errorf("%+v: %v", c.b, got)
+		}
+	}
+}
+
+// TestADeadHolderStandsNoLongerThanItAskedFor: a clock that steps back puts the expiry
+// of a key ahead, and who waits puts it right.
+func TestADeadHolderStandsNoLongerThanItAskedFor(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	url := urlOf(easy, addrs(all)...)
+	dead := join(t, open(t, url), exclusive("a"))
+	for _, r := range all {
+		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == dead.ID.Secret() })
+		do(t, r, "PEXPIRE", "a", "3600000")
+	}
+	if c := join(t, open(t, url), exclusive("a")); c.State != engine.Waiting {
+		t.Fatalf("beside a holder: %+v", c)
+	}
+	for _, r := range all {
+		until(t, "the expiry stays ahead", func() bool { return do(t, r, "PTTL", "a").(int64) <= dead.TTL.Milliseconds() })
+	}
+}
+
+// TestWhatAMajorityGrants: of the longest lifetimes a majority has, the shortest
+// counts. The lock stands no longer than that.
+func TestWhatAMajorityGrants(t *testing.T) {
+	for want, lefts := range map[time.Duration][]time.Duration{
+		3: {5, 1, 4, 2, 3}, 1: {2, 3, 1}, 2: {2, 3, 9, 1},
+	} {
+		if got := agreed(lefts, 3); got != want {
+			t.Errorf("three of %v grant %v, not %v", lefts, got, want)
+		}
+	}
+}
+
+// TestMastersThatForgetCountWithThoseThatDoNotHaveIt is how much an overlap takes: a
+// majority of masters that do not know of the hold, whether they forgot it or never
+// had it. In the last three cases that is reached, which the package says.
+func TestMastersThatForgetCountWithThoseThatDoNotHaveIt(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	url := urlOf(easy, addrs(all)...)
+	a, b := open(t, url), open(t, url)
+	for i, c := range []struct {
+		without, forget int
+		twice           bool
+	}{{0, 2, false}, {1, 1, false}, {2, 0, false}, {0, 3, true}, {1, 2, true}, {2, 1, true}} {
+		name := fmt.Sprint("name", i)
+		for _, r := range all[:c.without] {
+			do(t, r, "SET", name, "another try's") // which gives it up at once
+		}
+		first := join(t, a, exclusive(name))
+		if first.State != engine.Held {
+			t.Fatalf("%+v: the first: %+v", c, first)
+		}
+		for _, r := range all[c.without:] { // a majority has answered, and soon all
+			until(t, "a master does not take it", func() bool { return valueOf(t, r, name) == first.ID.Secret() })
+		}
+		for _, r := range all[:c.without] {
+			do(t, r, "DEL", name)
+		}
+		for _, r := range all[c.without : c.without+c.forget] {
+			do(t, r, "FLUSHALL")
+		}
+		if second := join(t, b, exclusive(name)); (second.State == engine.Held) != c.twice {
+			t.Errorf("%+v: the second: %+v", c, second)
+		}
+	}
+}
+
+// TestUnlockTellsTheTruthWhereNobodyCanBeTold: the note of who waits is of no use,
+// and the lock was held and is free nevertheless.
+func TestUnlockTellsTheTruthWhereNobodyCanBeTold(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	c := join(t, e, exclusive("a"))
+	if c.State != engine.Held {
+		t.Fatalf("Join: %+v", c)
+	}
+	for _, r := range all {
+		do(t, r, "SET", e.keys("a")[2], "somebody's")
+	}
+	if got := leave(t, e, c); got != engine.Held {
+		t.Errorf("Leave of a claim that held: %+v", got)
+	}
+	for i, r := range all {
+		if v := valueOf(t, r, "a"); v != nil {
+			t.Errorf("it stands on master %d: %v", i, v)
+		}
+	}
+}
+
 func TestOneServerHasOneVote(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 2, nil)
@@ -339,53 +530,5 @@ func TestBadURLs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v, want %q", url, err, want)
 		}
-	}
-}
-
-// TestOneTryOfAClaimAtATime: the core asks several times at once, as each master
-// announces a release; a try that fails must not give up what another was granted.
-func TestOneTryOfAClaimAtATime(t *testing.T) {
-	t.Parallel()
-	all := masters(t, 5, nil)
-	at := addrs(all)
-	p := servers.ProxyTo(t, at[2])
-	at[2] = p.Addr
-	e := open(t, urlOf(easy, at...))
-	for _, r := range all[2:] {
-		do(t, r, "SET", "a", "theirs", "PX", "60000")
-	}
-	c := join(t, e, exclusive("a"))
-	if c.State != engine.Waiting {
-		t.Fatalf("void: %+v", c)
-	}
-	// The first call stands before a slow master, where the lock becomes free
-	// meanwhile; the others come while it does.
-	p.Delay(300 * time.Millisecond)
-	answers := make(chan engine.Claim, 3)
-	for range 3 {
-		go func() {
-			cs, err := e.Renew(t.Context(), []engine.Renewal{{Name: "a", ID: c.ID, Want: 5 * time.Second}})
-			if err != nil || len(cs) != 1 {
-				t.Errorf("Renew: %v %v", cs, err)
-				cs = []engine.Claim{{}}
-			}
-			answers <- cs[0]
-		}()
-	}
-	do(t, all[2], "DEL", "a")
-	held := false
-	for range 3 {
-		switch got := <-answers; {
-		case got.State == engine.Held:
-			held = true
-		case held:
-			t.Errorf("held, and then %v", got.State)
-		}
-	}
-	if !held {
-		c = renew(t, e, c, time.Second)
-	}
-	if s := leave(t, e, c); s != engine.Held {
-		t.Errorf("granted, and found %v", s)
 	}
 }

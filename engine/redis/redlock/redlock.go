@@ -23,7 +23,7 @@ type Engine struct {
 	tries    atomic.Uint64
 
 	claims  joined.Claims
-	waiting joined.Waiting[request]
+	waiting joined.Map[request]
 	late    lateTries
 	turns   turns
 
@@ -99,7 +99,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	switch c.State {
 	case engine.Waiting:
 		q.Replaces = engine.ID{} // done, whether it was held or waiting
-		e.waiting.Keep(r.ID, q, c.TTL)
+		e.waiting.Put(r.ID, q, c.TTL)
 	case engine.Held:
 		e.waiting.Drop(r.ID)
 	default:

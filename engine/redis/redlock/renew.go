@@ -92,7 +92,7 @@ func (e *Engine) again(ctx context.Context, r engine.Renewal) (c engine.Claim, w
 	}
 	switch c.State {
 	case engine.Waiting:
-		e.waiting.Keep(r.ID, w, r.Want)
+		e.waiting.Put(r.ID, w, r.Want)
 		e.claims.Extend(r.ID, r.Want)
 	case engine.Held:
 		e.waiting.Drop(r.ID)

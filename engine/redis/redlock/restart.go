@@ -153,9 +153,10 @@ func (e *Engine) look(ctx context.Context, c *wire.Client) (*run, error) {
 
 // synced reports whether a server, in this run and in the one before, had every
 // write on its disk before it answered. What this user may not ask is not so.
+// While a child process writes a file, no-appendfsync-on-rewrite overrules always.
 func (e *Engine) synced(ctx context.Context, c *wire.Client, run string) bool {
-	policy, err := c.Ask(ctx, "CONFIG", "GET", "appendfsync").AsStrMap()
-	if err != nil || policy["appendfsync"] != "always" {
+	policy, err := c.Ask(ctx, "CONFIG", "GET", "*appendfsync*").AsStrMap()
+	if err != nil || policy["appendfsync"] != "always" || policy["no-appendfsync-on-rewrite"] != "no" {
 		return false
 	}
 	n, err := c.Call(ctx, e.scripts.survived, wire.Call{Keys: []string{side + "run"}, Args: []string{run}}).AsInt64()

@@ -11,6 +11,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
+	"leasehold/internal/boottime"
 	"leasehold/internal/servers"
 )
 
@@ -189,6 +190,51 @@ func TestWhatWasKeptExcludes(t *testing.T) {
 			t.Errorf("masters that kept everything do not vote: %+v %v", c, err)
 		}
 	})
+}
+
+// TestTheDelayBeginsWithTheStart: INFO tells the time since then in whole seconds of
+// the clock, so a server that is up for a moment may say one second.
+func TestTheDelayBeginsWithTheStart(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	time.Sleep(time.Until(time.Now().Add(200 * time.Millisecond).Truncate(time.Second).Add(800 * time.Millisecond)))
+	before := boottime.Now()
+	for _, r := range all {
+		if err := forgetting(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "a second does not pass", func() bool {
+		s, err := all[2].Info("uptime_in_seconds")
+		return err == nil && s != "0"
+	})
+	e := open(t, urlOf("timeout=2s", addrs(all)...))
+	for _, m := range e.masters {
+		if early := before + e.opts.delay() - m.run.votes; early > 0 {
+			t.Errorf("%s votes %v too early", m.name, early)
+		}
+	}
+}
+
+// TestAServerThatSyncsNotAlwaysHasNoVote: appendfsync always is not kept while a
+// file is rewritten, where no-appendfsync-on-rewrite allows that.
+func TestAServerThatSyncsNotAlwaysHasNoVote(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, &servers.RedisOptions{Durable: true, Args: []string{"--no-appendfsync-on-rewrite", "yes"}})
+	url := urlOf("timeout=2s&max-ttl=1h", addrs(all)...)
+	open(t, url) // looks at every run
+	for _, r := range all {
+		if err := r.Restart(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var none *noVote
+	e := open(t, url)
+	for _, m := range e.masters {
+		if _, err := m.standing(t.Context(), e, m.client); !errors.As(err, &none) {
+			t.Errorf("it votes, though it may have lost what it granted during a rewrite: %v", err)
+		}
+	}
 }
 
 func TestAMajorityThatWasRestartedIsUnavailable(t *testing.T) {

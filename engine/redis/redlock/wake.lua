@@ -7,8 +7,8 @@
 
 local function wake(name)
 	for _ = 1, 100 do
-		local first = redis.call('ZPOPMIN', KEYS[3])
-		if not first[1] then return end
+		local first = redis.pcall('ZPOPMIN', KEYS[3]) -- an error, if it is somebody's data
+		if first.err or not first[1] then return end
 		local id, channel = string.sub(first[1], 1, 32), string.sub(first[1], 33)
 		if redis.call('PUBLISH', channel, id .. name) > 0 then return end
 	end
