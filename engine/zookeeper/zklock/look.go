@@ -154,6 +154,9 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 		e.holds(c, line, i, watch)
 		return nil
 	}
+	if c.request.NoWait {
+		return nil // its node goes: nobody would mind a watch, and the library keeps it
+	}
 	return e.waits(ctx, c, line.WaitsFor(i))
 }
 

@@ -93,6 +93,24 @@ func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
 	}
 }
 
+// Who does not wait asks for no watch of the holder: the client library keeps each
+// until it fires, and a holder may stay for days while somebody tries every second.
+func TestTryLockAsksForNoWatchOfTheHolder(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	a.hold(t, exclusive("x"))
+	b.wire.requests()
+	const tries = 10
+	for range tries {
+		r := exclusive("x")
+		r.NoWait = true
+		b.join(t, r)
+	}
+	if n := b.wire.requests()[opGetData]; n != tries {
+		t.Errorf("%d nodes were read in %d tries; one's own is one each", n, tries)
+	}
+}
+
 // A create that nobody waits for any more may succeed long after its caller went.
 func TestALateSuccessIsMinded(t *testing.T) {
 	s := servers.ZooKeeper(t, nil)
