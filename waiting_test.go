@@ -231,6 +231,34 @@ func TestWaitEndsWithWhoHoldsIt(t *testing.T) {
 	})
 }
 
+// What waits is pooled: what one call had waited for is nothing to the next.
+func TestACallIsToldWhatAnotherWaitedFor(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, _ := w.client(nil)
+		c, _ := w.client(nil)
+		l := mustLock(t, a, "x")
+		brief := LockOptions{Wait: time.Second}
+		for range 20 { // under -race a pool forgets some of what it is given
+			if _, err := b.With(brief).Lock(context.Background(), "x"); !errors.Is(err, ErrHeld) {
+				t.Fatal(err)
+			}
+			behind := async(func() (*Lease, error) { return c.With(brief).Lock(context.Background(), "x") })
+			synctest.Wait()
+			_, err := b.TryLock(context.Background(), "x")
+			var held *HeldError
+			if !errors.As(err, &held) {
+				t.Fatal(err)
+			}
+			if held.Waited != 0 || held.Ahead != 1 {
+				t.Fatalf("waited %v with %d ahead; want no wait and one ahead", held.Waited, held.Ahead)
+			}
+			<-behind
+		}
+		mustUnlock(t, l)
+	})
+}
+
 func TestTryLockNeverWaits(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)

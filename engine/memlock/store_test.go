@@ -13,6 +13,10 @@ func TestTicketsFallOverAForgottenNameWhenTheClockWasSetBack(t *testing.T) {
 	s := NewStore(&Options{Clock: func() time.Duration { return 0 }})
 	e := s.Engine()
 	defer e.Close()
+	low, err := e.Join(t.Context(), engine.Request{Name: "low", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const ahead = engine.MaxTicket / 2 // as if the clock had been there
 	s.floor = ahead
 	for want := uint64(ahead + 1); want < ahead+5; want++ {
@@ -21,9 +25,33 @@ func TestTicketsFallOverAForgottenNameWhenTheClockWasSetBack(t *testing.T) {
 		if err != nil || c.Ticket != want {
 			t.Fatalf("ticket %d, %v; want %d", c.Ticket, err, want)
 		}
-		if _, err := e.Leave(t.Context(), []engine.Claim{c}); err != nil || len(s.lines) != 0 {
-			t.Fatalf("the name is not forgotten: %v", err)
+		for _, c := range []engine.Claim{c, low} { // the lower ticket is forgotten last
+			if _, err := e.Leave(t.Context(), []engine.Claim{c}); err != nil || s.lines[c.Name] != nil {
+				t.Fatalf("the name is not forgotten: %v", err)
+			}
 		}
+	}
+}
+
+// What was read is the reader's own: Line looks at it when the mutex of the
+// store protects it no more.
+func TestACellThatWasReadChanges(t *testing.T) {
+	s := NewStore(nil)
+	e := s.Engine()
+	defer e.Close()
+	c, err := e.Join(t.Context(), engine.Request{Name: "n", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell, err := (&client{Store: s}).Read(t.Context(), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Leave(t.Context(), []engine.Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	if got := cell.Line.Places[0].ID; got != c.ID {
+		t.Fatalf("after a Leave, what was read before it has the claim %v, want %v", got, c.ID)
 	}
 }
 

@@ -271,6 +271,19 @@ func TestLending(t *testing.T) {
 			t.Error("not contended")
 		}
 	})
+	t.Run("a grant that ends before its next renewal ends late", func(t *testing.T) {
+		r := newRig(t, Config{})
+		l := r.hold(exclusive("x"), 5)
+		r.enter(exclusive("x"))
+		r.now = l.Ends() - ms
+		r.Unlock(r.now, l, true) // too late to lend it on unproven
+		r.after(0)
+		r.renewed(func(c *engine.Claim) { c.TTL = 10 * ms })
+		l = r.take(Deliver).Lease
+		if due, _ := r.Due(); due > l.Ends() {
+			t.Errorf("due %v after its end", due-l.Ends())
+		}
+	})
 	t.Run("readers share one claim, and a writer here ends that", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
