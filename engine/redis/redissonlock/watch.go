@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
 )
 
 // nobody is a name that is never locked. Every Watch listens to its channel, so
@@ -24,33 +24,7 @@ const pruneEvery = time.Second
 // to Redisson's channel, from soon after the first wait until a second or two after
 // the last. A message there is a good moment to try.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	const shortest, longest = 20 * time.Millisecond, time.Second
-	pause := shortest
-	for {
-		began := time.Now()
-		err := e.subscribe(ctx, changed)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.closed.Load():
-			return engine.ErrClosed
-		case errors.Is(err, engine.ErrRefused):
-			return err
-		}
-		if time.Since(began) > longest {
-			pause = shortest
-		}
-		// Spread over half the pause, so that the clients of a Redis that
-		// restarts do not all come at once.
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-e.life.Done():
-		}
-		timer.Stop()
-		pause = min(2*pause, longest)
-	}
+	return wire.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, changed) })
 }
 
 // subscribe listens on one connection for as long as it lasts.

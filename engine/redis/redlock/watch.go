@@ -3,11 +3,10 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
 )
 
 // Watch implements [engine.Engine]. It listens on every master. Who is told that a
@@ -41,32 +40,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 
 // watch listens on one master, for as long as the engine lives.
 func (e *Engine) watch(ctx context.Context, m *master, tell func(engine.Claim)) error {
-	const shortest, longest = 20 * time.Millisecond, time.Second
-	for pause := shortest; ; {
-		began := time.Now()
-		err := e.subscribe(ctx, m, tell)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.closed.Load():
-			return engine.ErrClosed
-		case errors.Is(err, engine.ErrRefused):
-			return err
-		}
-		if time.Since(began) > longest {
-			pause = shortest
-		}
-		// Spread over half the pause, so that the clients of a Redis that
-		// restarts do not all come at once.
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-e.life.Done():
-		}
-		timer.Stop()
-		pause = min(2*pause, longest)
-	}
+	return wire.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, m, tell) })
 }
 
 // subscribe listens on one connection for as long as it lasts.

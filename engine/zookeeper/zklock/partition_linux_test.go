@@ -25,7 +25,7 @@ const partitionTick, partitionSession = 200 * time.Millisecond, 1600 * time.Mill
 // every time, or the test saw nothing.
 func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute")
+		servers.Missing(t, "left out by -short: it takes a minute")
 	}
 	const rounds = 20
 	n := servers.NewNetwork(t, "zk1", "zk2", "zk3")

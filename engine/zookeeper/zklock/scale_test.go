@@ -16,7 +16,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // A heartbeat is one request for two thousand claims, whatever their number.
 func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 	if testing.Short() {
-		t.Skip("ten thousand nodes")
+		servers.Missing(t, "left out by -short: it makes ten thousand nodes")
 	}
 	const many = 10_000
 	s := servers.ZooKeeper(t, nil)
