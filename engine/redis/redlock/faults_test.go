@@ -410,6 +410,30 @@ func TestTwoOfFiveThatLostItDoNotDecide(t *testing.T) {
 	})
 }
 
+// TestAMasterIsLeftAfterItsLateAnswer: before, the lock might be taken there after it
+// was given up.
+func TestAMasterIsLeftAfterItsLateAnswer(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	c := join(t, e, exclusive("a"))
+	for _, r := range all {
+		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
+	}
+	late := &try{e: e, r: &request{Request: engine.Request{ID: c.ID}}, ballots: []*ballot{nil, {master: 1}, {master: 2}}, owed: 1}
+	late.told.L = &late.mu
+	e.late.add(late)
+	if s := leave(t, e, c); s != engine.Held {
+		t.Errorf("left as %v", s)
+	}
+	leave(t, e, join(t, e, exclusive("b")))
+	if valueOf(t, all[0], "a") == nil {
+		t.Error("it was left before it answered")
+	}
+	late.answered(&ballot{master: 0})
+	until(t, "it stands", func() bool { return valueOf(t, all[0], "a") == nil })
+}
+
 // TestWhatMayStandIsLeft: a master whose answer was lost may have taken the lock.
 func TestWhatMayStandIsLeft(t *testing.T) {
 	lost := errors.New("the answer was lost")

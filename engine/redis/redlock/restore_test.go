@@ -70,14 +70,18 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 		takes   bool
 		stamped bool
 	}{
-		"in time":               {takes: true, stamped: true},
-		"late":                  {began: ttl},
-		"evicted":               {evicted: 1},
-		"left":                  {before: func(c engine.Claim, _ *restoration) { e.restores.leave([]engine.Claim{c}) }},
-		"another holds":         {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", c.Name, "theirs") }},
-		"not a string":          {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "HSET", c.Name, "f", "v") }},
-		"somebody's beside it":  {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], "theirs") }},
-		"a higher was stamped":  {takes: true, before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], record(ahead)) }},
+		"in time":              {takes: true, stamped: true},
+		"late":                 {began: ttl},
+		"evicted":              {evicted: 1},
+		"left":                 {before: func(c engine.Claim, _ *restoration) { e.restores.leave([]engine.Claim{c}) }},
+		"another holds":        {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", c.Name, "theirs") }},
+		"not a string":         {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "HSET", c.Name, "f", "v") }},
+		"somebody's beside it": {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], "theirs") }},
+		"a higher was stamped": {takes: true, before: func(c engine.Claim, _ *restoration) {
+			others := []byte(record(ahead))
+			copy(others[10:], others[2:10]) // stamped for another
+			do(t, all[0], "SET", e.keys(c.Name)[1], string(others))
+		}},
 		"a lower one was given": {takes: true, stamped: true, before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], record(5)) }},
 	} {
 		claim := engine.Claim{Name: name, ID: engine.NewID(), State: engine.Held, Ticket: uint64(time.Now().UnixMicro()), TTL: ttl}
