@@ -71,6 +71,17 @@ const (
 	Units                       // n of N
 )
 
+// ModeOf is the kind of a claim: Exclusive if it takes all of the limit.
+func ModeOf(units, limit int32) Modes {
+	switch {
+	case units == limit:
+		return Exclusive
+	case units == 1 && limit == Max:
+		return Shared
+	}
+	return Units
+}
+
 func (m Modes) String() string {
 	var s []string
 	for i, name := range []string{"exclusive", "shared", "units"} {
