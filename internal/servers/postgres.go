@@ -197,6 +197,9 @@ func (s *PostgresServer) Stop() error { return s.current().Stop() }
 // Cont lets a stopped server go on.
 func (s *PostgresServer) Cont() error { return s.current().Cont() }
 
+// PID is the number of its first process, whose children serve the connections.
+func (s *PostgresServer) PID() int { return s.current().PID() }
+
 // Tail is the end of its log.
 func (s *PostgresServer) Tail() string {
 	if p := s.current(); p != nil {

@@ -63,6 +63,12 @@ func NewZooKeeperProxy(target string) (*Proxy, error) {
 	return newProxy(target, func() counter { return &packetCounter{} })
 }
 
+// NewPostgresProxy starts a proxy to a PostgreSQL. Its commands are statements:
+// "execute", and the first word of a simple query.
+func NewPostgresProxy(target string) (*Proxy, error) {
+	return newProxy(target, func() counter { return &statementCounter{} })
+}
+
 func newProxy(target string, protocol func() counter) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
