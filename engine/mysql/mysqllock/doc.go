@@ -1,0 +1,2 @@
+// Package mysqllock keeps lines in MySQL and MariaDB.
+package mysqllock
