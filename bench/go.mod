@@ -44,6 +44,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
+	leasehold/engines v0.0.0
 )
 
 replace leasehold => ../
@@ -57,3 +58,5 @@ replace leasehold/engine/zookeeper => ../engine/zookeeper
 replace leasehold/engine/etcd => ../engine/etcd
 
 replace leasehold/engine/postgres => ../engine/postgres
+
+replace leasehold/engines => ../engines
