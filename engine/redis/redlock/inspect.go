@@ -32,7 +32,7 @@ func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enoug
 			var answers []wire.Answer
 			if answers, x.err = m.calls(e.life, false, s, []wire.Call{c}); x.err == nil {
 				x.answer = answers[0]
-				x.err = wire.Explain(x.answer.Error(), c.Keys[0])
+				x.err = explain(x.answer.Error(), c.Keys)
 			}
 			heard <- x
 		})
