@@ -27,12 +27,16 @@ type claim struct {
 	told     bool     // its holder heard that somebody waits; its note is in etcd
 	blockers []string // Waiting: see order.Blockers. Nil: too many to look at one by one
 	attended context.CancelFunc
+	doubt    bool // a Join of it was not answered, and may arrive yet
+	left     bool // given up, and to be tidied up
 }
 
 // table is what this client has in line.
 type table struct {
-	mu    sync.Mutex
-	known map[engine.ID]*claim
+	mu      sync.Mutex
+	known   map[engine.ID]*claim
+	left    int  // how many of those are to be tidied up
+	tidying bool // somebody does
 }
 
 // expect notes a claim that is about to join: what is heard of it must find it.
@@ -62,8 +66,15 @@ func (t *table) forget(id engine.ID) {
 	defer t.mu.Unlock()
 	if c := t.known[id]; c != nil {
 		c.unattend()
-		delete(t.known, id)
+		t.remove(c)
 	}
+}
+
+// doubtful: a Join of the claim was not answered.
+func (t *table) doubtful(c *claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.doubt = true
 }
 
 // unattend ends the goroutine that waits for the claim's turn.

@@ -34,6 +34,10 @@
 // counts from when an answer came, which may be much later; the second has
 // answered that a lock is held whose lease had ended.
 //
+//   - A member that is stopped or slow costs a call about a second, and no lease:
+//     what it does not answer is asked again, of another. What it carries out later
+//     is in nobody's way.
+//
 // What it cannot promise:
 //
 //   - A backup that is put back takes the line with it as it was then. Holders
@@ -71,7 +75,9 @@
 // # Keys
 //
 // Everything is below the prefix, "leasehold/" unless it is set: line/ has the
-// claims, note/ what clients tell each other. Whoever may read there can read claim
+// claims, note/ what clients tell each other, void/ a key for each client that ever
+// gave up a Join which had not been answered, for as long as the client lives: with
+// it etcd refuses that Join, should it arrive yet. Whoever may read there can read claim
 // IDs, and with them end claims: give the prefix to nobody else. Nothing is left of
 // a name that nobody claims.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -30,7 +31,8 @@ type Engine struct {
 	mail   *mailbox.Box
 
 	table   table
-	proving lock // one keep-alive at a time; mu is not held while it is on its way
+	streams atomic.Int64 // how many watches have failed; see watching
+	proving lock         // one keep-alive at a time; mu is not held while it is on its way
 
 	mu      sync.Mutex
 	session session
@@ -64,6 +66,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	defer e.leave()
+	if err := e.table.room(); err != nil {
+		return engine.Claim{}, err
+	}
 	start := boottime.Now()
 	c := e.table.expect(e.keys, e.name, &r)
 	j, err := e.join(ctx, c, &r)
@@ -86,7 +91,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		}
 	}
 	if r.Replaces != (engine.ID{}) {
-		e.table.forget(r.Replaces)
+		e.drop(r.Replaces)
 	}
 	got, _ := e.table.settle(c, j.line)
 	if got.State != engine.Gone {
@@ -115,7 +120,17 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		answer, err := e.client.Txn(ctx).If(e.may(c.key, r, seen)...).Then(e.take(c.key, r, lease)...).Else(e.look(r.Name)).Commit()
+		s := e.current()
+		var answer *clientv3.TxnResponse
+		err = e.again(ctx, func(ctx context.Context) (err error) {
+			answer, err = e.client.Txn(ctx).
+				If(e.may(c.key, r, s.void, seen)...).Then(e.take(c.key, r, lease)...).
+				Else(clientv3.OpGet(e.keys.void(e.name)), e.look(r.Name)).Commit()
+			if unclear(err) {
+				e.table.doubtful(c)
+			}
+			return err
+		})
 		if leaseGone(err) {
 			e.ended(c, lease)
 			continue // once a session's TTL at most
@@ -128,30 +143,39 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		switch {
 		case j.line.find(r.ID) >= 0: // by this call, or by one whose answer was lost
 			if answer.Succeeded && len(j.line) > engine.MaxLine {
-				_, err := e.client.Delete(ctx, c.key)
-				return joined{}, errors.Join(engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine), err)
+				if _, err := e.client.Delete(ctx, c.key); err != nil {
+					return joined{}, err
+				}
+				return joined{}, engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine)
 			}
 			return j, nil
 		case len(j.line) > 0 && j.line[0].limit != r.Limit:
 			return joined{}, &engine.LimitError{Name: r.Name, Have: j.line[0].limit, Want: r.Limit}
-		case !j.line.fits(r.Units, r.Limit):
+		case r.NoWait && !j.line.fits(r.Units, r.Limit):
 			j.refused = true
 			return j, nil
 		}
 		seen = j.revision
+		if void := answer.Responses[0].GetResponseRange().Kvs; len(void) > 0 {
+			e.voidAt(s.id, void[0].ModRevision)
+		}
 	}
 }
 
-// may are the conditions under which a claim joins: it is not there yet, and
-// nobody is in line with another limit. One that does not wait also needs its
+// may are the conditions under which a claim joins: it is not there yet, this Join
+// is not void, and nobody is in line with another limit. One that does not wait also needs its
 // room: nobody has come since the line was seen to have it. Who has left since
 // only made more.
-func (e *Engine) may(key string, r *engine.Request, seen int64) []clientv3.Cmp {
+func (e *Engine) may(key string, r *engine.Request, void, seen int64) []clientv3.Cmp {
 	all, same := e.keys.line(r.Name), e.keys.limited(r.Name, r.Limit)
 	absent := func(from, to string) clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 	}
-	may := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent(all, same)}
+	may := []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(e.keys.void(e.name)), "=", void),
+		absent(all, same),
+	}
 	if r.Limit < engine.Max { // there is no higher one
 		may = append(may, absent(clientv3.GetPrefixRangeEnd(same), clientv3.GetPrefixRangeEnd(all)))
 	}
@@ -200,29 +224,21 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 
 // forgo forgets a claim that did not join, and the lease that was made for it.
 func (e *Engine) forgo(ctx context.Context, c *claim) {
-	e.table.forget(c.id)
+	e.drop(c.id)
 	if c.detached && c.lease != 0 {
 		_, _ = e.client.Revoke(ctx, c.lease) // else it ends by its TTL
 	}
 }
 
-// ended: etcd does not know that lease any more.
+// ended: etcd does not know the lease any more that the claim was to live by.
 func (e *Engine) ended(c *claim, lease clientv3.LeaseID) {
-	if c.detached {
-		e.table.mu.Lock()
-		c.lease = 0
-		e.table.mu.Unlock()
+	if !c.detached {
+		e.sessionEnded(lease)
 		return
 	}
-	e.mu.Lock()
-	mine := e.session.id == lease
-	if mine {
-		e.session = session{}
-	}
-	e.mu.Unlock()
-	if mine {
-		e.mail.PostAll() // this client's other claims are gone as well
-	}
+	e.table.mu.Lock()
+	c.lease = 0
+	e.table.mu.Unlock()
 }
 
 // Watch implements [engine.Engine].

@@ -135,10 +135,14 @@ func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool,
 	if err != nil {
 		return false, err
 	}
-	if old.TTL <= 0 {
+	granted := old.GrantedTTL
+	switch {
+	case p.lease == 0: // a key that somebody wrote by hand
+		granted = seconds(e.ttl)
+	case old.TTL <= 0:
 		return false, engine.ErrNoClaim // it has just expired
 	}
-	lease, _, err := e.grant(ctx, old.GrantedTTL)
+	lease, _, err := e.grant(ctx, granted)
 	if err != nil {
 		return false, err
 	}

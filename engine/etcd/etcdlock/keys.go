@@ -18,6 +18,7 @@ import (
 //
 //	{prefix}line/{name}\x00{limit}/{units}/{client}/{id}    a claim; its value is the owner
 //	{prefix}note/{client}/{id}                              a note to a claim's client
+//	{prefix}void/{client}                                   written: that client's Joins under way are void
 //
 // A NUL ends the name, which has none, so that no name's line is in another's,
 // and names keep their order and prefixes. The limit comes first, so that "nobody
@@ -38,6 +39,8 @@ func (k keys) claim(name string, limit, units int32, client string, id engine.ID
 }
 
 func (k keys) notes(client string) string { return k.prefix + "note/" + client + "/" }
+
+func (k keys) void(client string) string { return k.prefix + "void/" + client }
 
 func (k keys) note(client string, id engine.ID) string { return k.notes(client) + id.Secret() }
 
@@ -72,7 +75,7 @@ func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 	limit, err1 := strconv.ParseUint(parts[0], 16, 31)
 	units, err2 := strconv.ParseUint(parts[1], 16, 31)
 	id, err3 := engine.ParseID(parts[3])
-	if err1 != nil || err2 != nil || err3 != nil {
+	if err1 != nil || err2 != nil || err3 != nil || units == 0 || units > limit {
 		return place{}, false
 	}
 	return place{

@@ -21,7 +21,7 @@ func TestKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := name.Draw(t, "name"), name.Draw(t, "other")
 		limit, another := number.Draw(t, "limit"), number.Draw(t, "another limit")
-		units := number.Draw(t, "units")
+		units := rapid.Int32Range(1, limit).Draw(t, "units")
 		id := engine.NewID()
 		key := k.claim(one, limit, units, "client", id)
 		p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(key), CreateRevision: 7, Lease: 8, Version: 1})
@@ -38,7 +38,10 @@ func TestKeys(t *testing.T) {
 			t.Fatalf("%q does not begin with its name", key)
 		}
 	})
-	for _, foreign := range []string{"", "a/prefix/", "a/prefix/line/x", "a/prefix/line/x\x001/2/3", "a/prefix/line/x\x00zz/1/c/0", "elsewhere"} {
+	for _, foreign := range []string{"", "a/prefix/", "a/prefix/line/x", "a/prefix/line/x\x001/2/3", "a/prefix/line/x\x00zz/1/c/0", "elsewhere",
+		"a/prefix/line/x\x0000000003/00000000/c/00000000000000000000000000000001", // no units
+		"a/prefix/line/x\x0000000003/00000004/c/00000000000000000000000000000001", // more than the limit
+	} {
 		if p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(foreign)}); ok {
 			t.Errorf("%q reads as %+v", foreign, p)
 		}

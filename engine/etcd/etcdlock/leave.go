@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"context"
+	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -9,9 +10,8 @@ import (
 	"leasehold/engine"
 )
 
-// leavesAtOnce is how many claims one transaction gives up: each is a transaction
-// in it, of up to three steps.
-const leavesAtOnce = 32
+// atOnce is how many transactions go in one, each for one claim and of a few steps.
+const atOnce = 32
 
 // left is one claim that is given up.
 type left struct {
@@ -21,6 +21,7 @@ type left struct {
 	client string
 	held   bool             // known to be
 	lease  clientv3.LeaseID // of a detached claim
+	unsure bool             // it was not there, which an attempt before may have done
 }
 
 // Leave implements [engine.Engine]. A key is deleted only in the life that was
@@ -34,21 +35,35 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		return nil, err
 	}
 	defer e.leave()
+	out, err := e.leaveEach(ctx, cs)
+	if err != nil {
+		e.abandon(cs) // of which those that have left are not known any more
+	}
+	return out, explain(err)
+}
+
+// leaveEach gives claims up, some at a time.
+func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	out := make([]engine.Claim, 0, len(cs))
+	var unsure error
 	for len(cs) > 0 {
-		n := min(len(cs), leavesAtOnce)
+		n := min(len(cs), atOnce)
 		all := make([]*left, n)
 		for i := range all {
 			var err error
 			if all[i], err = e.leaving(ctx, &cs[i]); err != nil {
-				return out, explain(err)
+				return out, err
 			}
 		}
 		if err := e.leaveAll(ctx, all); err != nil {
-			return out, explain(err)
+			return out, err
 		}
 		for _, l := range all {
-			e.table.forget(l.got.ID)
+			if l.unsure {
+				unsure = errors.New("the answer to a Leave was lost; the claim has left, but whether it still stood then is not known")
+				continue
+			}
+			e.drop(l.got.ID)
 			if l.lease != 0 {
 				// Nothing else hangs on it. If this fails, it ends by its TTL.
 				_, _ = e.client.Revoke(ctx, l.lease)
@@ -57,7 +72,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		}
 		cs = cs[n:]
 	}
-	return out, nil
+	return out, unsure
 }
 
 // leaving finds the key of a claim: it is known of one's own, and another
@@ -96,7 +111,13 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 			ops, asked = append(ops, e.leaveOp(l)), append(asked, l)
 		}
 	}
-	answers, err := e.txns(ctx, ops)
+	var answers []*pb.TxnResponse
+	before := false // an attempt may have been carried out
+	err := e.again(ctx, func(ctx context.Context) (err error) {
+		answers, err = e.txns(ctx, ops)
+		before = before || unclear(err)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -104,6 +125,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	for i, l := range asked {
 		switch {
 		case !answers[i].Succeeded:
+			l.unsure = before
 			marked = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil))
 		case l.held:
 			l.got.State = engine.Held

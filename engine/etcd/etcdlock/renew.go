@@ -117,7 +117,11 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 			n++
 		}
 		now, rest := all[:n], all[n:]
-		r, failed := e.client.Txn(ctx).Then(ops...).Commit()
+		var r *clientv3.TxnResponse
+		failed := e.again(ctx, func(ctx context.Context) (err error) {
+			r, err = e.client.Txn(ctx).Then(ops...).Commit()
+			return err
+		})
 		if failed != nil {
 			for _, a := range all {
 				e.untold(a)
@@ -179,7 +183,7 @@ func (e *Engine) settled(a *asked) (got engine.Claim) {
 	case got.State != engine.Gone:
 		got.TTL = e.ttl
 	case !got.Evicted:
-		e.table.forget(a.id)
+		e.drop(a.id)
 	}
 	if got.State == engine.Waiting && a.claim != nil && a.keys == nil {
 		e.attend(a.claim, a.line, a.at)

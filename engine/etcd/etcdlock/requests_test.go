@@ -116,3 +116,34 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		t.Errorf("two beats of %d leases asked for %v; want 2 keep-alives and %d transactions", many, got, 2*many/maxOps)
 	}
 }
+
+// Whoever is refused tells every holder, and there may be many.
+func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
+	const many = 100
+	server := servers.Etcd(t, nil)
+	readers := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, readers)
+	want := map[engine.ID]bool{}
+	for range many {
+		want[joins(t, readers, units("read", 1, engine.Max), engine.Held).ID] = true
+	}
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	w.counted()
+	r := exclusive("read")
+	r.NoWait = true
+	joins(t, e, r, engine.Gone)
+	for late := time.After(patience); len(want) > 0; {
+		select {
+		case c := <-heard:
+			if c.Contended {
+				delete(want, c.ID)
+			}
+		case <-late:
+			t.Fatalf("%d of %d were not told", len(want), many)
+		}
+	}
+	if got := w.counted(); got["Txn"] > 1+(many+atOnce-1)/atOnce {
+		t.Errorf("to be refused beside %d holders asked for %v", many, got)
+	}
+}

@@ -29,6 +29,7 @@ type session struct {
 	beat  time.Duration
 	asked time.Duration // start of the last success
 	until time.Duration
+	void  int64 // the revision at which the void key was written, as far as is known
 }
 
 // An etcd lease is kept alive every sixth of its TTL, and lasts at least six fifths
@@ -97,24 +98,37 @@ func (e *Engine) prove(ctx context.Context, id clientv3.LeaseID, until time.Dura
 	if e.proven(id, until) {
 		return nil // while this call waited, another asked
 	}
-	start := boottime.Now()
-	ttl, err := e.keepAlive(ctx, id)
+	var start, ttl time.Duration
+	err := e.again(ctx, func(ctx context.Context) (err error) {
+		start = boottime.Now()
+		ttl, err = e.keepAlive(ctx, id)
+		return err
+	})
 	e.mu.Lock()
-	mine := e.session.id == id
-	switch {
-	case errors.Is(err, errLeaseGone) && mine:
-		e.session = session{}
-	case err == nil && mine:
+	if err == nil && e.session.id == id {
 		e.session.asked, e.session.until = start, max(e.session.until, start+ttl)
 	}
 	e.mu.Unlock()
-	if errors.Is(err, errLeaseGone) && mine {
-		e.mail.PostAll() // every claim of it is gone: the core asks, and is told
+	if errors.Is(err, errLeaseGone) {
+		e.sessionEnded(id)
 	}
 	if err == nil && start+ttl < until {
 		return fmt.Errorf("etcd keeps the lease alive for %v only", ttl)
 	}
 	return err
+}
+
+// sessionEnded: etcd does not know that lease any more.
+func (e *Engine) sessionEnded(id clientv3.LeaseID) {
+	e.mu.Lock()
+	mine := e.session.id == id
+	if mine {
+		e.session = session{}
+	}
+	e.mu.Unlock()
+	if mine {
+		e.mail.PostAll() // every claim of it is gone: the core asks, and is told
+	}
 }
 
 func (e *Engine) proven(id clientv3.LeaseID, until time.Duration) bool {

@@ -3,12 +3,14 @@ package etcdlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
@@ -97,7 +99,7 @@ func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
 // whether the keys still stand. If nothing happened at all up to there, not even
 // that is needed.
 func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bool {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	ctx, cancel := context.WithCancel(e.watching(ctx))
 	defer cancel()
 	type heard struct{ began, left, alive bool }
 	said := make(chan heard, 2*len(keys)) // each says at most two things
@@ -107,6 +109,7 @@ func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bo
 			for r := range events {
 				switch {
 				case r.Err() != nil:
+					e.streams.Add(1)
 					said <- heard{}
 					return
 				case r.Created:
@@ -157,21 +160,33 @@ func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bo
 	}
 }
 
+// watching is the context of watches. All that have the same metadata share a
+// stream, which has the token that the user had when it was opened: once that has
+// expired, etcd refuses every further watch there. So after each that failed the
+// next ones go on another stream.
+func (e *Engine) watching(ctx context.Context) context.Context {
+	ctx = clientv3.WithRequireLeader(ctx)
+	return metadata.AppendToOutgoingContext(ctx, "leasehold-stream", strconv.FormatInt(e.streams.Load(), 10))
+}
+
 // tellHolders tells who holds in a line that somebody wants the name: each once,
 // until it has renewed. The first waiter does that, and who was refused.
 func (e *Engine) tellHolders(ctx context.Context, l line) {
-	for _, p := range l[:l.held()] {
-		if p.evicted {
-			continue
+	for some := range slices.Chunk(l[:l.held()], atOnce) {
+		var ops []clientv3.Op
+		for _, p := range some {
+			if p.evicted {
+				continue
+			}
+			note := e.keys.note(p.client, p.id)
+			// The note hangs on the lease of the holder's claim, and goes with it.
+			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{
+				clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)),
+				clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
+			}, []clientv3.Op{clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))}, nil))
 		}
-		note := e.keys.note(p.client, p.id)
-		// The note hangs on the lease of the holder's claim, and goes with it.
-		// Whatever goes wrong, the holder hears it when it renews.
-		_, err := e.client.Txn(ctx).If(
-			clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)),
-			clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
-		).Then(clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))).Commit()
-		if err != nil && ctx.Err() != nil {
+		// Whatever goes wrong, the holders hear it when they renew.
+		if _, err := e.txns(ctx, ops); err != nil && ctx.Err() != nil {
 			return
 		}
 	}
@@ -196,7 +211,7 @@ func (e *Engine) listen(ctx, life context.Context) {
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
 	for {
-		once, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		once, stop := context.WithCancel(e.watching(ctx))
 		for r := range e.client.Watch(once, e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
 			if r.Created {
 				e.mail.PostAll()
@@ -205,6 +220,7 @@ func (e *Engine) listen(ctx, life context.Context) {
 				e.hear(event.Kv)
 			}
 			if r.Err() != nil {
+				e.streams.Add(1)
 				break
 			}
 		}
