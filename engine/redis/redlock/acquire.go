@@ -211,7 +211,7 @@ func (t *try) collect(ctx context.Context, late <-chan time.Time) (tally, error)
 // decide says what came of it, and goes through phase 2 if that is needed.
 func (t *try) decide(ctx context.Context, all *tally, ttl time.Duration) (engine.Claim, error) {
 	e := t.e
-	e.clock.learn(all.all)
+	e.clock.learn(all.all, e.majority)
 	c := engine.Claim{Name: t.r.Name, ID: t.r.ID, Units: engine.Max, Limit: engine.Max, State: engine.Waiting, TTL: ttl}
 	switch {
 	case all.mine >= e.majority:

@@ -130,7 +130,8 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 				holders[value] = h
 			}
 			h.masters++
-			if c.Ticket > h.claim.Ticket {
+			// Where a renewal took it again the owner is not known.
+			if c.Ticket > h.claim.Ticket || c.Ticket == h.claim.Ticket && h.claim.Owner.Text() == "" {
 				h.claim.Ticket, h.claim.Owner = c.Ticket, c.Owner
 			}
 			h.claim.Evicted = h.claim.Evicted || c.Evicted

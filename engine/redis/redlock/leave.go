@@ -52,12 +52,14 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	if len(asked) == 0 {
 		return out, bad
 	}
+	e.restores.leave(asked)
 	heard, late := make(chan left, len(e.masters)), e.late.of(asked)
 	for i, m := range e.masters {
 		e.spawn(func() {
 			for _, t := range late {
 				t.wait(i)
 			}
+			m.restored()
 			heard <- e.leaveOn(i, m, asked)
 		})
 	}
