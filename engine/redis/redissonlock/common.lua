@@ -66,9 +66,16 @@ end
 -- from 7.0 on: so both, and an older server's refusal means that nobody listens
 -- so. It comes before what it tells of: a user who may not publish is refused
 -- before anything was changed, and nobody can look before the script has ended.
+--
+-- A Redisson client that hears 0 wakes one thread, or the next one that is about to
+-- sleep. Of 1, which is told after a writer, it wakes all threads that sleep, and
+-- forgets it: a thread that has its answer "taken" and does not sleep yet would sleep
+-- until that writer's lease had ended. So 0 follows 1. Who is woken for nothing asks
+-- once.
 local function tell(message)
 	redis.call('PUBLISH', ARGV[2], message)
 	if ARGV[3] == '1' then redis.pcall('SPUBLISH', ARGV[2], message) end
+	if message == '1' then tell('0') end
 end
 
 -- Forgets what is known of every holder: the lock is free.
