@@ -5,6 +5,7 @@
 --   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
 --            "ticket asked owner" (asked: the longest lifetime in milliseconds);
 --            last: the last ticket; evicted: the holders that were evicted last
+--            It may hold something else (answer: BESIDE)
 --   KEYS[3]  for who joins a fenced lock: Redisson's counter
 --   ARGV[1]  what the keys begin with that carry the deadlines of readers
 --   ARGV[2]  the channel on which releases are told
@@ -16,6 +17,10 @@
 -- gone (3), and 8 if it was evicted; or 0, which refuses: see answer in Go.
 
 local lock, side = KEYS[1], KEYS[2]
+
+-- Before anything is changed. Read as well by rise.
+local highest = redis.pcall('HGET', side, 'last')
+if type(highest) == 'table' then return redis.error_reply('BESIDE ' .. side) end
 
 -- What we know of a holder of ours; nothing if it is not ours, or we lost it.
 local function record(h)
@@ -45,16 +50,20 @@ end
 
 -- The next ticket: it rises over whatever we know of, and where that was lost as
 -- far as the clock does. Of a fenced lock it is Redisson's counter, which so rises
--- over its loss, and Redisson counts on from there. Nothing if the clock is absurd.
+-- over its loss, and Redisson counts on from there. Else nothing, and why: 1, the clock
+-- is absurd; 3, the counter holds no number, or none that leaves room for a ticket.
 local function rise()
 	local t = redis.call('TIME')
-	local ticket = math.max((tonumber(redis.call('HGET', side, 'last')) or 0) + 1, t[1] * 1000000 + t[2])
+	local ticket = math.max((tonumber(highest) or 0) + 1, t[1] * 1000000 + t[2])
+	if ticket > 9007199254740991 then return nil, '1' end
 	local counted = 0
 	if KIND == 'fenced' then
-		counted = tonumber(redis.call('GET', KEYS[3]) or '0') or 0
+		local stands = redis.pcall('GET', KEYS[3]) or '0'
+		if type(stands) == 'table' or not stands:find('^%-?%d+$') or #stands > 16 then return nil, '3' end
+		counted = tonumber(stands)
 		ticket = math.max(ticket, counted + 1)
+		if ticket > 9007199254740991 then return nil, '3' end
 	end
-	if ticket > 9007199254740991 then return end
 	if KIND == 'fenced' then redis.call('INCRBY', KEYS[3], string.format('%.0f', ticket - counted)) end
 	local text = string.format('%.0f', ticket)
 	redis.call('HSET', side, 'last', text)
