@@ -35,6 +35,7 @@ func TestShared(t *testing.T) {
 				{"an increment is lost", counter},
 				{"a busy program of ours starves Java", busy},
 				{"readers and writers meet", readersAndWriters},
+				{"a writer's leaving is forgotten by who is about to sleep", aWakeIsLost},
 				{"a reader's leaving ends the hold of another", readersStay},
 				{"an increment is lost among readers", mixedCounter},
 				{"tokens fall", tokensRise},

@@ -12,6 +12,41 @@ import (
 	"leasehold/internal/servers"
 )
 
+// Redisson wakes at the message 1, which follows a writer, only threads that sleep
+// (getQueueLength in its LockPubSub). One that has not yet read its answer "taken"
+// would then sleep until the writer's lease were over.
+func aWakeIsLost(t *testing.T, r *rig) {
+	proxy := servers.ProxyTo(t, r.server.Addr)
+	java := started(t, r.program, Options{Addrs: []string{proxy.Addr}})
+	for _, kind := range []string{Write, Read} {
+		name := nameOf(t) + kind
+		a := java.Thread(1)
+		does(t, a, "lock", kind, name) // knows the server, and the server the scripts
+		does(t, a, "unlock", kind, name)
+		e := &hearing{Engine: opened(t, r.url(redissonlock.ReadWrite)+"&watchdog=1m")}
+		holds := e.joinFor(t, name, 2*bound)
+		// It tries, subscribes, and tries again: that answer is on its way for a while.
+		proxy.OnCommand(func(command string) {
+			if command == "SUBSCRIBE" {
+				proxy.HoldReply("EVAL", "EVALSHA")
+			}
+		})
+		before := r.scripts(t)
+		waits := a.Go("lock", kind, name)
+		until(t, "Java has tried twice", func() bool { return r.scripts(t)-before >= 2 })
+		proxy.OnCommand(nil)
+		e.leave(t, holds)
+		time.Sleep(100 * time.Millisecond) // Java has heard of it
+		proxy.ReleaseReply()
+		began := time.Now()
+		if got := answered(t, waits); got.Err != nil {
+			t.Fatalf("Java: %v", got.Err)
+		}
+		t.Logf("%s: Java holds %v after it has its answer", kind, time.Since(began))
+		does(t, a, "unlock", kind, name)
+	}
+}
+
 func readersAndWriters(t *testing.T, r *rig) {
 	c := client(t, r.url(redissonlock.ReadWrite), nil)
 	a, b := r.java.Thread(1), r.java.Thread(2)

@@ -82,9 +82,8 @@ func (s *site) sleeps(t *testing.T, java *Thread, command, kind, name string) <-
 	before := s.scripts(t)
 	waits := java.Go(command, kind, name)
 	until(t, "Java has tried twice", func() bool { return s.scripts(t)-before == 2 })
-	// It has its answer a moment later. Redisson forgets the message 1, which follows
-	// a writer, if it comes before that: it wakes those who sleep (getQueueLength in
-	// its LockPubSub), and who is about to then sleeps until the lease is over.
+	// It has its answer a moment later. Redisson forgets its own message 1, which
+	// follows a writer, if it comes before that: see aWakeIsLost.
 	time.Sleep(50 * time.Millisecond)
 	return waits
 }

@@ -112,7 +112,12 @@ func hears(t *testing.T, e engine.Engine) *hearing {
 
 func (e *hearing) join(t *testing.T, name string) engine.Claim {
 	t.Helper()
-	c, err := e.Join(within(t), engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: longTTL})
+	return e.joinFor(t, name, longTTL)
+}
+
+func (e *hearing) joinFor(t *testing.T, name string, ttl time.Duration) engine.Claim {
+	t.Helper()
+	c, err := e.Join(within(t), engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
