@@ -11,8 +11,8 @@ import (
 	"leasehold/internal/circle"
 )
 
-// DefaultDeadlockAfter is Options.DeadlockAfter where it is zero.
-const DefaultDeadlockAfter = time.Second
+// deadlockAfter is Options.DeadlockAfter where it is zero.
+const deadlockAfter = time.Second
 
 // DeadlockError is the ErrDeadlock of one caller: the whole circle.
 type DeadlockError struct {
@@ -72,7 +72,7 @@ type verdict struct {
 // ctx ended or because of the verdict.
 func (k *core) await(ctx context.Context, w *waiter) (v verdict, answered bool) {
 	var due <-chan time.Time
-	if len(w.names) > 0 && k.opts.DeadlockAfter > 0 && k.grants.SeesWaiters && len(w.ready) == 0 {
+	if (w.Lease.Outer != nil || len(w.Holds) > 0) && k.opts.DeadlockAfter > 0 && k.grants.SeesWaiters && len(w.ready) == 0 {
 		timer := time.NewTimer(k.opts.DeadlockAfter)
 		defer timer.Stop()
 		due = timer.C
@@ -155,10 +155,10 @@ func (o *lookout) look(ctx context.Context) (v verdict) {
 		return v
 	}
 	ticket, waits := k.machine.Place(&w.Caller)
-	name := w.Name
+	name, holds := w.Name, len(w.names) > 0
 	v.stale = waits && !slices.Equal(k.holds(w), w.names)
 	k.unlock()
-	if !waits || v.stale {
+	if !waits || !holds || v.stale {
 		return v
 	}
 	s := circle.New(len(o.engines), circle.Key{Name: name}, ticket)

@@ -23,7 +23,7 @@ type waiter struct {
 	ready chan struct{} // capacity 1: answered
 	why   claims.Reason
 	err   error
-	names []engine.Hold // what its claim says that it holds
+	names []engine.Hold // under core.mu: what its claim says that it holds
 }
 
 // obtain is every way to a lease. The caller holds what its context says.

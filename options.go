@@ -51,8 +51,7 @@ type Options struct {
 	// read before. What a caller holds is what its context says (Lease.Context), on
 	// whatever Client, and LockOptions.Holds; until it is answered it is taken to
 	// keep that. Where the engine does not show who waits (Guarantees.SeesWaiters,
-	// for which Require can ask) nobody looks. Default DefaultDeadlockAfter;
-	// negative: never.
+	// for which Require can ask) nobody looks. Default 1 s; negative: never.
 	DeadlockAfter time.Duration
 
 	// Observer hears what happens to the leases of this Client (LogTo makes

@@ -17,7 +17,7 @@ type Guarantees struct {
 	Scope        Scope
 	CrashRelease CrashRelease
 	Detach       bool // detached claims
-	SeesWaiters  bool // Line shows who waits, not only who holds
+	SeesWaiters  bool // Line shows who waits, and with their Owner what they hold: deadlocks can be found
 
 	// MinTTL and MaxTTL bound what is granted; the package's own bounds where
 	// zero. Less than MinTTL may be asked for and is raised.
