@@ -115,6 +115,10 @@ bench-quick: ## the same in two minutes
 bench-self-test: ## show that the benchmark notices what it must
 	go run ./bench -self-test
 
+.PHONY: crossover
+crossover: ## optimistic or locked: measures and writes docs/choosing.md
+	go run ./bench/crossover -write docs/choosing.md
+
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees
 	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/postgres/...
