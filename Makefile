@@ -123,6 +123,10 @@ bench-self-test: ## show that the benchmark notices what it must
 failures: ## every fault to every engine: writes docs/failures.md, in a few minutes
 	go run ./bench/failures -write docs/failures.md
 
+.PHONY: crossover
+crossover: ## optimistic or locked: measures and writes docs/choosing.md
+	go run ./bench/crossover -write docs/choosing.md
+
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees
 	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/postgres/...

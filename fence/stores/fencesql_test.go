@@ -13,6 +13,7 @@ import (
 	"leasehold/engine"
 	"leasehold/fence"
 	"leasehold/fence/fencesql"
+	"leasehold/optimistic"
 )
 
 func pass(name string, token leasehold.Token, mode engine.Modes) fence.Pass {
@@ -128,6 +129,40 @@ func TestALetInWriteComesBeforeANewerOne(t *testing.T) {
 			}
 			if err := d.dialect.Do(within(t), d.DB, first, nothing); !errors.Is(err, fence.ErrStale) {
 				t.Errorf("%s: afterwards: %v", why, err)
+			}
+		}
+	})
+}
+
+// TestACheckSeesPastTheSnapshot: the transaction has read something, then a newer token is
+// let in elsewhere. What the transaction read before does not show it.
+func TestACheckSeesPastTheSnapshot(t *testing.T) {
+	onEach(t, func(t *testing.T, d *database) {
+		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead} {
+			for _, mode := range []engine.Modes{engine.Exclusive, engine.Shared} {
+				n := "n, " + level.String() + ", " + mode.String()
+				if err := d.dialect.Do(within(t), d.DB, pass(n, 1, engine.Exclusive), nothing); err != nil {
+					t.Fatal(err)
+				}
+				tx, err := d.BeginTx(within(t), &sql.TxOptions{Isolation: level})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.Rollback()
+				for _, table := range []string{"stock", "leasehold_marks"} {
+					var rows int
+					if err := tx.QueryRowContext(within(t), "SELECT count(*) FROM "+table).Scan(&rows); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := d.dialect.Do(within(t), d.DB, pass(n, 3, engine.Exclusive), nothing); err != nil {
+					t.Fatal(err)
+				}
+				err = d.dialect.Check(within(t), tx, pass(n, 2, mode))
+				serialization := d.dialect == fencesql.PostgreSQL && level == sql.LevelRepeatableRead
+				if serialization != optimistic.Serialization(err) || !serialization && !errors.Is(err, fence.ErrStale) {
+					t.Errorf("%s: %v", n, err)
+				}
 			}
 		}
 	})
