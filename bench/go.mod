@@ -18,12 +18,16 @@ require (
 	leasehold/interop v0.0.0
 )
 
-require golang.org/x/net v0.61.0 // indirect
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	golang.org/x/net v0.61.0 // indirect
+)
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
@@ -38,6 +42,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
+	leasehold/engine/mysql v0.0.0
 )
 
 replace leasehold => ../
@@ -49,3 +54,5 @@ replace leasehold/interop => ../interop
 replace leasehold/engine/zookeeper => ../engine/zookeeper
 
 replace leasehold/engine/etcd => ../engine/etcd
+
+replace leasehold/engine/mysql => ../engine/mysql
