@@ -129,7 +129,7 @@ crossover: ## optimistic or locked: measures and writes docs/choosing.md
 
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees
-	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/postgres/...
+	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/mysql/... ./engine/postgres/...
 	go run ./engine/enginetest/table
 
 .PHONY: ci

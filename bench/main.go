@@ -6,6 +6,7 @@
 //	go run ./bench -family redis -json out.json
 //	go run ./bench -family zookeeper
 //	go run ./bench -family sql
+//	go run ./bench -family mysql
 //	go run ./bench -family all -quick           # everything, roughly
 //	go run ./bench -from out.json -write-docs docs/performance.md
 //	go run ./bench -self-test                   # does the harness notice?
@@ -34,7 +35,7 @@ var expectedJSON []byte
 
 // families is every family there is. Adding one is a file and a line here.
 func families() []*harness.Family {
-	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily(), etcdFamily(), sqlFamily()}
+	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily(), etcdFamily(), sqlFamily(), mysqlFamily()}
 }
 
 // find is how a worker process finds the peer it is told to use.

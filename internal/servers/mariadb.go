@@ -87,7 +87,8 @@ func (s *MariaDBServer) install() error {
 		return errors.Join(errors.New("mariadb-install-db hangs"), p.Kill())
 	}
 	if !p.cmd.ProcessState.Success() {
-		return fmt.Errorf("mariadb-install-db: %v\n%s", p.cmd.ProcessState, p.Tail())
+		out, _ := os.ReadFile(p.log) // its end is advice, and says nothing of what happened
+		return fmt.Errorf("mariadb-install-db: %v\n%s", p.cmd.ProcessState, out)
 	}
 	return nil
 }
@@ -160,6 +161,9 @@ func (s *MariaDBServer) Stop() error { return s.current().Stop() }
 
 // Cont lets a stopped server go on.
 func (s *MariaDBServer) Cont() error { return s.current().Cont() }
+
+// PID is the process id.
+func (s *MariaDBServer) PID() int { return s.current().PID() }
 
 // Tail is the end of its log.
 func (s *MariaDBServer) Tail() string {

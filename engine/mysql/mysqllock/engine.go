@@ -19,7 +19,7 @@ type Engine struct {
 	own        bool // the pool is ours to close
 	opts       Options
 	calls      calls
-	id         [12]byte // of this client; secret, since by it all its claims can be given up
+	id         [12]byte  // of this client; secret, since by it all its claims can be given up
 	began      time.Time // what its looks are aligned to
 	guarantees engine.Guarantees
 
@@ -218,4 +218,3 @@ func (e *Engine) depart() error {
 	}
 	return nil
 }
-

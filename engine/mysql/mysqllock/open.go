@@ -62,7 +62,8 @@ const (
 //
 // Errors: a malformed URL, a server that cannot be reached or is too old, a wrong
 // password, a user who may not do what is needed, a database without the tables that
-// may not be created or that has others of those names, a server that only reads.
+// may not be created or that has others of those names, a server that only reads,
+// sessions that do not commit by themselves.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, conns, o, err := parse(rawURL)
 	if err != nil {
@@ -150,6 +151,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second // the driver's is the system's: minutes
 	}
+	c.Logger = &mysql.NopLogger{} // what it says, errors say
 	if c.ConnectionAttributes == "" {
 		c.ConnectionAttributes = "program_name:leasehold" // in performance_schema
 	}
@@ -221,24 +223,32 @@ func (e *Engine) meet(ctx context.Context) error {
 	var version string
 	var database sql.NullString
 	var flush int
-	err := e.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit`).Scan(&version, &database, &flush)
+	var autocommit bool
+	err := e.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit, @@autocommit`).Scan(&version, &database, &flush, &autocommit)
 	switch {
 	case err != nil:
 		return explain(err)
 	case !database.Valid:
 		return errors.New("no database is chosen: name one, as in mysql://user@host/database")
+	case !autocommit:
+		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
 	case tooOld(version):
 		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
 	}
-	is, err := e.layout(ctx)
+	is, err := e.layout(ctx, e.db)
 	if errors.Is(err, errNoSchema) {
 		if e.opts.NoCreate {
 			return fmt.Errorf(todoSchema, e.opts.Prefix)
 		}
-		if err := e.install(ctx); err != nil {
-			return fmt.Errorf(todoSchema+": %w", e.opts.Prefix, err)
+		switch err := e.install(ctx); code(err) {
+		case 1054, 1136, 1347: // a column that is not there, or too many; no view
+			return fmt.Errorf("something else has a name with prefix %q: take another prefix: %w", e.opts.Prefix, err)
+		default:
+			if err != nil {
+				return fmt.Errorf(todoSchema+": %w", e.opts.Prefix, err)
+			}
 		}
-		is, err = e.layout(ctx)
+		is, err = e.layout(ctx, e.db)
 	}
 	switch {
 	case err != nil:

@@ -68,7 +68,7 @@ func (e *Engine) install(ctx context.Context) error {
 		return errors.New("somebody else has been creating it for half a minute")
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_ALL_LOCKS()") }() // or its end does
-	if _, err := e.layout(ctx); err == nil {
+	if _, err := e.layout(ctx, conn); err == nil {
 		return nil
 	}
 	for _, statement := range append([]string{mode}, e.opts.statements()...) {
@@ -79,9 +79,14 @@ func (e *Engine) install(ctx context.Context) error {
 	return nil
 }
 
+// querier is a pool, or one connection of it.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // layout is the number of the layout that is there. Errors: errNoSchema.
-func (e *Engine) layout(ctx context.Context) (is int, err error) {
-	err = e.db.QueryRowContext(ctx, e.opts.in(`SELECT layout FROM @swept`)).Scan(&is)
+func (e *Engine) layout(ctx context.Context, db querier) (is int, err error) {
+	err = db.QueryRowContext(ctx, e.opts.in(`SELECT layout FROM @swept`)).Scan(&is)
 	if errors.Is(err, sql.ErrNoRows) || code(err) == 1146 {
 		err = errNoSchema
 	}

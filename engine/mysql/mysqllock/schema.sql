@@ -153,7 +153,7 @@ this_claim: BEGIN
 	SELECT ticket, evicted INTO c_ticket, c_evicted FROM @claims WHERE name = n AND id = cid AND deadline > t;
 	IF NOT c_evicted THEN
 		IF c_ticket > l_upto THEN
-			SET a_life = a_life + a_life DIV 8;
+			SET a_life = LEAST(a_life + a_life DIV 8, 86400000000);
 		END IF;
 		UPDATE @claims SET deadline = GREATEST(deadline, t + a_life), asked = GREATEST(asked, a_life) WHERE name = n AND ticket = c_ticket;
 	END IF;
@@ -215,7 +215,7 @@ BEGIN
 	DECLARE answer LONGTEXT CHARACTER SET ascii DEFAULT '';
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	START TRANSACTION;
+	START TRANSACTION READ WRITE;
 	WHILE pos <= LENGTH(items) DO
 		SET len = CONV(HEX(SUBSTRING(items, pos, 2)), 16, 10);
 		SET n = SUBSTRING(items, pos + 2, len), cid = SUBSTRING(items, pos + 2 + len, 16),
@@ -248,7 +248,7 @@ BEGIN
 	DECLARE reply VARCHAR(200) CHARACTER SET ascii DEFAULT '3 0 0 0 0 0 0 0 0';
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	START TRANSACTION;
+	START TRANSACTION READ WRITE;
 	this_claim: BEGIN
 		find: LOOP
 			SELECT last, lim, upto, used, size, soonest, seen INTO l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen
@@ -333,7 +333,7 @@ BEGIN
 	DECLARE l_lim, l_size, c_units INT;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	START TRANSACTION;
+	START TRANSACTION READ WRITE;
 	SELECT last, lim, upto, used, size, soonest, seen INTO l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen
 		FROM @names WHERE name = n FOR UPDATE;
 	IF l_last IS NOT NULL THEN
@@ -369,7 +369,7 @@ BEGIN
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET done = TRUE;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	START TRANSACTION;
+	START TRANSACTION READ WRITE;
 	OPEN mine;
 	next_line: LOOP
 		SET done = FALSE;
@@ -442,7 +442,7 @@ BEGIN
 	DECLARE n VARBINARY(512) DEFAULT CONCAT(x'00', CONNECTION_ID()); -- no name has a NUL
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-	START TRANSACTION;
+	START TRANSACTION READ WRITE;
 	INSERT INTO @names (name, last, lim, upto, used, size, soonest, seen, moved) VALUES (n, 0, 0, 0, 0, 0, 0, 0, 0);
 	INSERT INTO @claims (name, ticket, id, client, owner, units, deadline, asked, detached, evicted) VALUES (n, 0, '', '', '', 0, 0, 0, FALSE, FALSE);
 	CALL @store(n, 1, 1, 1, 1, 1, 1, 1);
