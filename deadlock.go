@@ -56,10 +56,10 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 // something: see package circle. It begins when the caller has waited for one
 // period; before that it costs a timer.
 type lookout struct {
-	core    *core
-	w       *waiter // under core.mu; nil once the caller goes on, which may use it again
-	engines []engine.Engine
-	found   chan verdict // capacity 1
+	core  *core
+	w     *waiter      // under core.mu; nil once the caller goes on, which may use it again
+	cores []*core      // with whose engines it reads
+	found chan verdict // capacity 1
 }
 
 // verdict ends the waiting of a caller.
@@ -71,12 +71,17 @@ type verdict struct {
 // await waits until w is answered. false: it was not, and is to give up, because
 // ctx ended or because of the verdict.
 func (k *core) await(ctx context.Context, w *waiter) (v verdict, answered bool) {
-	var due <-chan time.Time
-	if (w.Lease.Outer != nil || len(w.Holds) > 0) && k.opts.DeadlockAfter > 0 && k.grants.SeesWaiters && len(w.ready) == 0 {
-		timer := time.NewTimer(k.opts.DeadlockAfter)
-		defer timer.Stop()
-		due = timer.C
+	if w.Lease.Outer == nil && len(w.Holds) == 0 || k.opts.DeadlockAfter < 0 || !k.grants.SeesWaiters || len(w.ready) > 0 {
+		select {
+		case <-w.ready:
+			return v, true
+		case <-ctx.Done():
+			return v, false
+		}
 	}
+	timer := time.NewTimer(k.opts.DeadlockAfter)
+	defer timer.Stop()
+	due := timer.C
 	var found <-chan verdict
 	for {
 		select {
@@ -86,9 +91,9 @@ func (k *core) await(ctx context.Context, w *waiter) (v verdict, answered bool) 
 			return v, false
 		case v = <-found:
 			return v, false
-		case <-due:
+		case <-due: // once
 			look, cancel := context.WithCancel(context.WithoutCancel(ctx))
-			o := &lookout{core: k, w: w, engines: k.engines(w), found: make(chan verdict, 1)}
+			o := &lookout{core: k, w: w, cores: k.others(w), found: make(chan verdict, 1)}
 			defer o.end(cancel)
 			found = o.found
 			k.mu.Lock()
@@ -105,17 +110,17 @@ func (o *lookout) end(cancel context.CancelFunc) {
 	o.core.unlock()
 }
 
-// engines is where claims may be that w's claim or that of others like it names:
-// its own engine first, and those of the leases in its context.
-func (k *core) engines(w *waiter) []engine.Engine {
-	engines := []engine.Engine{k.eng}
+// others is the clients in whose engines claims may be that w's claim or that of
+// others like it names: this one first, and those of the leases in w's context.
+func (k *core) others(w *waiter) []*core {
+	cores := []*core{k}
 	for l := w.Lease.Outer; l != nil; l = l.Outer {
 		other := l.Tag.(*Lease).core
-		if other.grants.SeesWaiters && !slices.Contains(engines, other.eng) {
-			engines = append(engines, other.eng)
+		if other.grants.SeesWaiters && !slices.Contains(cores, other) {
+			cores = append(cores, other)
 		}
 	}
-	return engines
+	return cores
 }
 
 // run looks until it has something to say or ctx ends: every two periods, since
@@ -161,7 +166,7 @@ func (o *lookout) look(ctx context.Context) (v verdict) {
 	if !waits || !holds || v.stale {
 		return v
 	}
-	s := circle.New(len(o.engines), circle.Key{Name: name}, ticket)
+	s := circle.New(len(o.cores), circle.Key{Name: name}, ticket)
 	if !o.pass(ctx, s) || s.Verdict() != circle.Victim || !pause(ctx, k.opts.DeadlockAfter/4) {
 		return v
 	}
@@ -182,7 +187,7 @@ func (o *lookout) pass(ctx context.Context, s *circle.Search) bool {
 	defer cancel()
 	for keys := s.Next(); len(keys) > 0; keys = s.Next() {
 		for _, key := range keys {
-			l, err := o.engines[key.Engine].Line(ctx, key.Name)
+			l, err := o.cores[key.Engine].eng.Line(ctx, key.Name)
 			if err != nil {
 				return false
 			}

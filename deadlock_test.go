@@ -97,10 +97,10 @@ func TestACircleThatOpensByItselfHasNoVictim(t *testing.T) {
 		a, _ := w.client(nil)
 		b, _ := w.client(nil)
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
-		ctx, cancel := context.WithTimeout(la.Context(), deadlockAfter*9/8)
+		ctx, cancel := context.WithTimeout(la.Context(), deadlockAfter*6/5)
 		defer cancel()
 		first := async(func() (*Lease, error) { return a.Lock(ctx, "b") })
-		synctest.Wait()
+		time.Sleep(deadlockAfter / 10) // the second is the youngest
 		second := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
 		if o := <-first; !errors.Is(o.err, ErrHeld) {
 			t.Error(o.err)

@@ -30,6 +30,15 @@ var (
 
 const members = 6
 
+// overAll runs a test on every engine that shows who waits and is shared by processes,
+// on servers of its own.
+func overAll(t *testing.T, f func(t *testing.T, url string)) {
+	overEngines(t, f)
+	t.Run("pglock", func(t *testing.T) { f(t, servers.Postgres(t, nil).URL("", "")) })
+	t.Run("etcdlock", func(t *testing.T) { f(t, "etcd://"+servers.Etcd(t, nil).Addr) })
+	t.Run("zklock", func(t *testing.T) { f(t, "zookeeper://"+servers.ZooKeeper(t, nil).Addr) })
+}
+
 // overEngines runs a test on a directory and on a Redis server of its own.
 func overEngines(t *testing.T, f func(t *testing.T, url string)) {
 	t.Run("filelock", func(t *testing.T) { f(t, "dir://"+t.TempDir()) })
@@ -213,7 +222,7 @@ func await(id int, in []*process, closed time.Time) (o outcome) {
 
 // Each circle has one victim, whatever its length and modes, and the others go on.
 func TestCirclesOfProcessesAreBroken(t *testing.T) {
-	overEngines(t, func(t *testing.T, url string) {
+	overAll(t, func(t *testing.T, url string) {
 		const period = time.Second
 		var ps []*process
 		for range members {

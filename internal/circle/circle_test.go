@@ -209,6 +209,31 @@ func TestWhatIsFoundTwiceWasTrueAtOneMoment(t *testing.T) {
 	}
 }
 
+// Another circle is no proof of the one that was seen first: that takes two passes of
+// its own.
+func TestASecondPassCountsOnlyWhatTheFirstOneSaw(t *testing.T) {
+	w := chain(2, false) // actor 1 waits for what actor 2 holds
+	a := Key{0, "n0"}
+	w.join(3, a, 2)
+	w.join(2, a, 2) // and that one behind actor 3 for what actor 1 holds
+	me := w.waiters()[1]
+	v, s := w.look(me)
+	if v != Victim || me.actor != 2 {
+		t.Fatalf("%v for actor %d", v, me.actor)
+	}
+	w.remove(1)
+	w.join(3, Key{0, "n1"}, 2)
+	w.lines[Key{0, "n1"}][1].ticket = 0 // not the youngest
+	if v, _ := w.look(me); v != Victim {
+		t.Fatalf("void: %v in a circle with actor 3", v)
+	}
+	again := s.Again()
+	w.pass(again, func() {})
+	if v := again.Verdict(); v != Wait {
+		t.Errorf("%v by a circle with actor 1 and another with actor 3", v)
+	}
+}
+
 // chain is n actors, each of whom holds one name and waits for the next one's; the
 // last for the first one's if it is closed.
 func chain(n int, closed bool) *world {
