@@ -99,6 +99,41 @@ func TestPassOfEachKindOfLease(t *testing.T) {
 	}
 }
 
+// TestALeaseGoesOnAsWhatItWas: in another process, and as a handle of one that is there.
+func TestALeaseGoesOnAsWhatItWas(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	l, err := locks.With(leasehold.LockOptions{Detached: true}).RLock(t.Context(), "shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle, err := l.Detach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := locks.Adopt(t.Context(), handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Unlock()
+	if p := fence.Of(there); p.Mode != engine.Shared || p.Token < l.Token() {
+		t.Errorf("adopted as %+v, token %v before", p, l.Token())
+	}
+
+	outer, err := locks.Lock(t.Context(), "exclusive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outer.Unlock()
+	inner, err := locks.With(leasehold.LockOptions{Reentrant: true}).RLock(outer.Context(), "exclusive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Unlock()
+	if p := fence.Of(inner); p.Mode != engine.Exclusive {
+		t.Errorf("re-entered as %+v", p)
+	}
+}
+
 func TestTextThatIsNoPass(t *testing.T) {
 	for _, text := range []string{"", "0", "-1", "+1", "01", "1 ", "1.0", "1e3", ";shared", "1;shared;shared", "1;Shared",
 		"9223372036854775808", "99999999999999999999"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,7 +88,7 @@ func TestAttemptsAndPausesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ms = time.Millisecond
 		bounds := []time.Duration{10 * ms, 20 * ms, 40 * ms, 50 * ms, 50 * ms}
-		longest := make([]time.Duration, len(bounds))
+		longest, shortest := make([]time.Duration, len(bounds)), slices.Clone(bounds)
 		for range 500 {
 			var c cell
 			var stats optimistic.Stats
@@ -108,12 +109,12 @@ func TestAttemptsAndPausesAreBounded(t *testing.T) {
 				if pause > bound {
 					t.Fatalf("pause %d is %v", i, pause)
 				}
-				longest[i] = max(longest[i], pause)
+				longest[i], shortest[i] = max(longest[i], pause), min(shortest[i], pause)
 			}
 		}
-		for i, bound := range bounds { // 1 in 10^23 to see none in the upper tenth
-			if longest[i] < bound*9/10 {
-				t.Errorf("pause %d was %v at most, of %v: no full jitter", i, longest[i], bound)
+		for i, bound := range bounds { // 1 in 10^23 to see none in a tenth of it
+			if longest[i] < bound*9/10 || shortest[i] > bound/10 {
+				t.Errorf("pause %d was %v to %v, of 0 to %v: no full jitter", i, shortest[i], longest[i], bound)
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -95,7 +96,7 @@ func (r *result) draw(base string) error {
 			ticks = append(ticks, plot.Tick{Value: float64(n), Label: fmt.Sprint(n)})
 		}
 		p.X.Tick.Marker = ticks
-		p.Legend.Top, p.Legend.XOffs = true, -vg.Points(4)
+		p.Legend.Top, p.Legend.Left, p.Legend.XOffs = true, true, vg.Points(8)
 		others := 0
 		for _, w := range r.ways {
 			line, err := plotter.NewLine(lines[w])
@@ -111,6 +112,10 @@ func (r *result) draw(base string) error {
 			p.Add(line)
 			p.Legend.Add(w, line)
 		}
+		// Whole powers of ten, the upper with room for the legend; and room for the
+		// last number of the X axis.
+		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(2*p.Y.Max)))
+		p.X.Max *= 1.1
 		return p
 	})
 	if failed != nil {
