@@ -11,10 +11,10 @@ const (
 	// are lookOften times the powers of two, and this is one of them.
 	lookSeldom = 32 * lookOften
 
-	// patience divides the time for which a line has stood still: who waits behind a
-	// hold of ten seconds learns of its end within lookSeldom, of one of half a second
-	// within lookOften.
-	patience = 16
+	// For an eighth of the time for which a line has stood still those who are next
+	// need not look, and the others for half of it, since it must move twice before
+	// they hold.
+	nextPatience, otherPatience = 8, 2
 )
 
 // look is how long a claim that waits should wait before it looks again: by how many
@@ -30,7 +30,11 @@ const (
 //
 // now is of the client's clock, from any beginning.
 func look(ahead int, still, now time.Duration) time.Duration {
-	least := max(time.Duration(ahead)*lookOften, still/patience)
+	least := still / otherPatience
+	if ahead < 2 {
+		least = still / nextPatience
+	}
+	least = max(least, time.Duration(ahead)*lookOften)
 	interval := lookOften
 	for interval < lookSeldom && 2*interval <= least {
 		interval *= 2
