@@ -376,7 +376,7 @@ func postgres(s *stage, fault string) world {
 	var replica *servers.PostgresServer
 	form := "postgres://postgres@%s/postgres?sslmode=disable"
 	if fault == failedOver {
-		replica = p.Replica(s)
+		replica = p.Replica(s, nil)
 		addrs = append(addrs, replica.Addr)
 		form += "&target_session_attrs=read-write"
 	}
@@ -397,8 +397,7 @@ func postgres(s *stage, fault string) world {
 			if err := p.Kill(); err != nil {
 				return err
 			}
-			_, err := replica.Query("SELECT pg_promote()")
-			return err
+			return replica.Promote()
 		}
 	default:
 		w.do = func() error {
