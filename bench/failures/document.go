@@ -83,7 +83,7 @@ nothing is typed by hand. One run on %s, %s.
 - **two held**: the longest time for which both could trust their leases, and how much
   the engine's guarantee allows (plus a second for a busy machine, where it allows any).
 - **tokens**: whether the next holder's token was higher.
-- **unfenced**, **fenced**: both processes read a number, think for %v, look at their
+- **unfenced**, **fenced**: both processes read a number, think for some %v, look at their
   lease and write the number back plus one. How many such updates were lost in the
   end; and the same where the resource refuses stale tokens (package fence), with how
   much it refused. A holder looks at its lease *before* it thinks, as programs do: a

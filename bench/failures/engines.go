@@ -146,6 +146,15 @@ func deployments() []deployment {
 			allowed: map[string]time.Duration{failedOver: renewal, clockForward: renewal},
 			start:   postgres,
 		},
+		{
+			engine: "mysqllock", about: "MariaDB", fencing: true,
+			cannot: map[string]string{
+				restartedLost: nothing,
+				failedOver:    "no test of ours runs a replica of MariaDB; the guarantee is that of pglock",
+			},
+			allowed: map[string]time.Duration{clockForward: renewal},
+			start:   mariadb,
+		},
 	}
 }
 
@@ -404,6 +413,25 @@ func postgres(s *stage, fault string) world {
 			return stepped(clock, fault, func() (string, error) {
 				return p.Query("SELECT extract(epoch FROM clock_timestamp())::bigint")
 			})
+		}
+	}
+	return w
+}
+
+func mariadb(s *stage, fault string) world {
+	clock, env := clocked(s, fault)
+	m := servers.MariaDB(s, &servers.MariaDBOptions{Env: env})
+	w, cut, mend := cutting(s, "mysql://root@%s/test", m.Addr)
+	switch fault {
+	case holderCut:
+		w.do, w.heal = cut, mend
+	case engineStopped:
+		w.do, w.heal = m.Stop, m.Cont
+	case restartedKept:
+		w.do = m.Restart
+	default:
+		w.do = func() error {
+			return stepped(clock, fault, func() (string, error) { return m.Query("SELECT FLOOR(UNIX_TIMESTAMP(SYSDATE()))") })
 		}
 	}
 	return w

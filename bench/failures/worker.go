@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"sync"
@@ -28,7 +29,8 @@ type job struct {
 	Names []string
 }
 
-// think is how long a worker computes between what it read and what it writes.
+// think is how long a worker computes between what it read and what it writes, give
+// or take a half: workers in step would all look at their leases when one is stopped.
 const think = 20 * time.Millisecond
 
 // said is a line of a worker. Times are CLOCK_MONOTONIC in nanoseconds, which all
@@ -147,7 +149,7 @@ func (h *holder) one(ctx context.Context, name string) {
 			return
 		}
 		// This is where a process that is stopped loses its lease without knowing it.
-		time.Sleep(think)
+		time.Sleep(think/2 + rand.N(think))
 		say("writes", [2]int{a.Sum[0] + 1, a.Sum[1] + 1})
 		if _, open := <-h.answers[name]; !open {
 			return

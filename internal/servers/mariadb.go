@@ -19,6 +19,7 @@ import (
 // "root" has no password, and every commit is synced.
 type MariaDBOptions struct {
 	Args []string // further options: "--max-connections=500"
+	Env  []string // in addition to this process's
 }
 
 // MariaDBServer is one MariaDB server with the user "root" and an empty database
@@ -72,10 +73,14 @@ func StartMariaDB(o *MariaDBOptions) (*MariaDBServer, error) {
 func (s *MariaDBServer) data() string   { return filepath.Join(s.Dir, "data") }
 func (s *MariaDBServer) socket() string { return filepath.Join(s.Dir, "socket") }
 
+// env has every server use its own folder for temporary tables: at its start one
+// deletes those that it finds, which are another server's.
+func (s *MariaDBServer) env() []string { return append([]string{"TMPDIR=" + s.Dir}, s.opts.Env...) }
+
 // install makes the tables of the server's own.
 func (s *MariaDBServer) install() error {
 	p, err := Start(Command{
-		Program: "mariadb-install-db", Dir: s.Dir, Unprivileged: true,
+		Program: "mariadb-install-db", Dir: s.Dir, Env: s.env(), Unprivileged: true,
 		Args: []string{"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db"},
 	})
 	if err != nil {
@@ -106,7 +111,7 @@ func (s *MariaDBServer) start() error {
 		}
 		_, port, _ := net.SplitHostPort(s.Addr)
 		p, err := Start(Command{
-			Program: "mariadbd", Dir: s.Dir, Unprivileged: true,
+			Program: "mariadbd", Dir: s.Dir, Env: s.env(), Unprivileged: true,
 			Args: append([]string{
 				"--no-defaults", "--datadir=" + s.data(), "--port=" + port, "--socket=" + s.socket(),
 				"--pid-file=" + filepath.Join(s.Dir, "pid"), "--bind-address=127.0.0.1", "--innodb-log-file-size=32M",
