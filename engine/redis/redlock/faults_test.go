@@ -247,6 +247,11 @@ func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
 			t.Errorf("the key stands for %d ms", ttl)
 		}
 	}
+	// Keys of another name have no expiry, as SET NX alone would leave them: that one
+	// is in the way for good.
+	for _, r := range all {
+		do(t, r, "SET", "for good", "dead")
+	}
 	c := join(t, b, exclusive("a"))
 	for c.State == engine.Waiting {
 		time.Sleep(c.Look)
@@ -254,6 +259,9 @@ func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
 	}
 	if c.State != engine.Held {
 		t.Errorf("the next is %+v", c)
+	}
+	if c := join(t, b, exclusive("for good")); c.State != engine.Waiting {
+		t.Errorf("void: what has no expiry is not in the way either: %+v", c)
 	}
 }
 
