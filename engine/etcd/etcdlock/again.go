@@ -15,7 +15,7 @@ import (
 // the next member. What is slow, and not stopped, is given twice the time with each
 // attempt.
 func (e *Engine) again(ctx context.Context, ask func(ctx context.Context) error) error {
-	for patience := min(e.ttl/8, time.Second); ; patience *= 2 {
+	for patience := min(e.ttl/8, 2*time.Second); ; patience *= 2 {
 		once, cancel := context.WithTimeout(ctx, patience)
 		err := ask(once)
 		late := once.Err() != nil

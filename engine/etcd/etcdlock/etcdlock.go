@@ -31,6 +31,7 @@ type Engine struct {
 	mail   *mailbox.Box
 
 	table   table
+	group   group
 	streams atomic.Int64 // how many watches have failed; see watching
 	proving lock         // one keep-alive at a time; mu is not held while it is on its way
 
@@ -85,7 +86,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	if p := j.line[j.line.find(r.ID)]; !p.evicted {
+	if p := j.line[j.line.find(c)]; !p.evicted {
 		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
 			return engine.Claim{}, explain(err)
 		}
@@ -94,6 +95,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		e.drop(r.Replaces)
 	}
 	got, _ := e.table.settle(c, j.line)
+	e.hearEarly(c)
 	if got.State != engine.Gone {
 		got.TTL = e.ttl
 	}
@@ -121,15 +123,13 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return joined{}, err
 		}
 		s := e.current()
-		var answer *clientv3.TxnResponse
-		err = e.again(ctx, func(ctx context.Context) (err error) {
-			answer, err = e.client.Txn(ctx).
-				If(e.may(c.key, r, s.void, seen)...).Then(e.take(c.key, r, lease)...).
-				Else(clientv3.OpGet(e.keys.void(e.name)), e.look(r.Name)).Commit()
-			if unclear(err) {
+		op := e.joining(c, r, lease, s.void, seen)
+		var answer answer
+		err = e.again(ctx, func(ctx context.Context) error {
+			if answer = e.commit(ctx, r.Name, op); unclear(answer.err) {
 				e.table.doubtful(c)
 			}
-			return err
+			return answer.err
 		})
 		if leaseGone(err) {
 			e.ended(c, lease)
@@ -138,11 +138,10 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		last := answer.Responses[len(answer.Responses)-1].GetResponseRange()
-		j := joined{line: e.keys.read(last.Kvs), revision: answer.Header.Revision}
+		j := joined{line: e.keys.read(answer.last().Kvs), revision: answer.revision}
 		switch {
-		case j.line.find(r.ID) >= 0: // by this call, or by one whose answer was lost
-			if answer.Succeeded && len(j.line) > engine.MaxLine {
+		case j.line.find(c) >= 0: // by this call, or by one whose answer was lost
+			if answer.succeeded && len(j.line) > engine.MaxLine {
 				if _, err := e.client.Delete(ctx, c.key); err != nil {
 					return joined{}, err
 				}
@@ -156,10 +155,15 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return j, nil
 		}
 		seen = j.revision
-		if void := answer.Responses[0].GetResponseRange().Kvs; len(void) > 0 {
+		if void := answer.responses[0].GetResponseRange().Kvs; len(void) > 0 {
 			e.voidAt(s.id, void[0].ModRevision)
 		}
 	}
+}
+
+// joining is the transaction of one Join.
+func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64) clientv3.Op {
+	return clientv3.OpTxn(e.may(c.key, r, void, seen), e.take(c, r, lease), []clientv3.Op{clientv3.OpGet(e.keys.void(e.name)), e.look(r.Name)})
 }
 
 // may are the conditions under which a claim joins: it is not there yet, this Join
@@ -186,19 +190,25 @@ func (e *Engine) may(key string, r *engine.Request, void, seen int64) []clientv3
 }
 
 // take makes the claim, in the place of the one it replaces.
-func (e *Engine) take(key string, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
+func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
 	if r.Replaces != (engine.ID{}) {
 		// One of this client's: if it was ever sent, its key is known.
 		if old := e.table.get(r.Replaces); old != nil {
-			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.note(e.name, old.id)))
+			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.note(e.name, old.key)))
 		}
 	}
-	return append(ops, clientv3.OpPut(key, r.Owner.Text(), clientv3.WithLease(lease)), e.look(r.Name))
+	// A note may be left of who had the key before.
+	return append(ops, clientv3.OpDelete(e.keys.note(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)), e.look(r.Name))
 }
 
 // look reads a line.
 func (e *Engine) look(name string) clientv3.Op {
 	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+}
+
+// inspect reads a line with IDs and owners.
+func (e *Engine) inspect(name string) clientv3.Op {
+	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix())
 }
 
 // leaseOf is the lease to make a claim with: the session's, or its own.

@@ -30,14 +30,15 @@ type wire struct {
 	lose   atomic.Bool // the answer of the next request that changes something
 	refuse atomic.Bool // no request that changes something is sent
 
-	mu     sync.Mutex
-	counts map[string]int // by method
-	hook   func()         // before the next request of that method, once
-	on     string
-	stuck  string        // the next request of that method is not answered, once
-	after  bool          // but carried out
-	behind chan struct{} // closed: a request that was held back is sent
-	sent   chan error    // what became of it
+	mu      sync.Mutex
+	counts  map[string]int // by method
+	hook    func()         // before the next request of that method, once
+	on      string
+	stuck   string        // the next request of that method is not answered, once
+	after   bool          // but carried out
+	streams int           // how many were opened
+	behind  chan struct{} // closed: a request that was held back is sent
+	sent    chan error    // what became of it
 }
 
 // stick has the next request of that method not answered, as by a member that is
@@ -160,6 +161,9 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grp
 }
 
 func (w *wire) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, s grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	w.mu.Lock()
+	w.streams++
+	w.mu.Unlock()
 	stream, err := s(ctx, desc, cc, method, opts...)
 	return &countedStream{stream, w, method}, err
 }

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -129,4 +130,22 @@ func TestLeaveIsAskedForAgain(t *testing.T) {
 		}
 		joins(t, e, exclusive("a"), engine.Held)
 	})
+}
+
+// Where etcd does not answer, what was given up is remembered up to a bound, and
+// nothing more is sent.
+func TestTooMuchIsLeft(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e.table.mu.Lock()
+	e.table.left = maxLeft
+	e.table.mu.Unlock()
+	w.counted()
+	if _, err := e.Join(within(t), exclusive("a")); err == nil || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Join: %v, want an error that is not final", err)
+	}
+	if got := w.counted(); len(got) > 0 {
+		t.Errorf("it asked for %v", got)
+	}
 }

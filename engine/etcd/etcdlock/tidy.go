@@ -93,7 +93,10 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 	if s.id != 0 {
 		ops := []clientv3.Op{clientv3.OpPut(e.keys.void(e.name), "", clientv3.WithLease(s.id))}
 		for _, c := range left {
-			ops = append(ops, clientv3.OpDelete(c.key), clientv3.OpDelete(e.keys.note(e.name, c.id)))
+			// Should this be late itself, another claim may have the key.
+			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{c.mine()}, []clientv3.Op{
+				clientv3.OpDelete(c.key), clientv3.OpDelete(e.keys.note(e.name, c.key)),
+			}, nil))
 		}
 		err := e.again(ctx, func(ctx context.Context) error {
 			r, err := e.client.Txn(ctx).Then(ops...).Commit()
@@ -116,6 +119,9 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 	}
 	return nil
 }
+
+// mine: the claim's key is there, and of no other claim.
+func (c *claim) mine() clientv3.Cmp { return clientv3.Compare(clientv3.Value(c.key), "=", c.value) }
 
 // voidAt: the void key of that session was written at a revision.
 func (e *Engine) voidAt(lease clientv3.LeaseID, revision int64) {
@@ -161,18 +167,11 @@ func (t *table) abandon(id engine.ID) {
 	}
 }
 
-// leave and remove: with mu held.
+// leave: with mu held.
 func (t *table) leave(c *claim) {
 	if !c.left {
 		c.left = true
 		t.left++
-	}
-}
-
-func (t *table) remove(c *claim) {
-	delete(t.known, c.id)
-	if c.left {
-		t.left--
 	}
 }
 
