@@ -42,9 +42,10 @@
 // A holder learns that somebody waits, or that it was evicted, at its next renewal. A
 // claim that waits is looked at: the first two of a line that moves every 20 ms, others
 // half as often for each doubling of their place. Where nobody came to hold for a while,
-// the next look is after up to an eighth of that while, and after half of it for others,
-// 640 ms at most. So who waits behind holds of up to a third of a second learns of their
-// end after 10 ms on average, and behind longer ones after 3 to 6 % of them. All names of a client are looked at in one statement, at most 50
+// the next look is after up to a sixth of that while, and after half of it for others,
+// 640 ms at most. So who waits behind holds of up to a quarter of a second learns of
+// their end after 10 ms on average, and behind longer ones after 4 to 8 % of them, or a
+// third of a second. All names of a client are looked at in one statement, at most 50
 // times a second, and twice where all lines stand still. Such a look locks and writes
 // nothing.
 //

@@ -11,10 +11,10 @@ const (
 	// are lookOften times the powers of two, and this is one of them.
 	lookSeldom = 32 * lookOften
 
-	// For an eighth of the time for which a line has stood still those who are next
+	// For a sixth of the time for which a line has stood still those who are next
 	// need not look, and the others for half of it, since it must move twice before
 	// they hold.
-	nextPatience, otherPatience = 8, 2
+	nextPatience, otherPatience = 6, 2
 )
 
 // look is how long a claim that waits should wait before it looks again: by how many
