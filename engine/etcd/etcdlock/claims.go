@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,7 +15,9 @@ import (
 type claim struct {
 	name     string
 	id       engine.ID
-	key      string
+	key      string // no other claim's, as long as this one is known
+	slot     int    // in key
+	value    string // of key
 	units    int32
 	limit    int32
 	detached bool
@@ -24,15 +27,22 @@ type claim struct {
 	lease    clientv3.LeaseID // that its key hangs on; of a detached one, its own
 	state    engine.State
 	evicted  bool
-	told     bool     // its holder heard that somebody waits; its note is in etcd
-	blockers []string // Waiting: see order.Blockers. Nil: too many to look at one by one
+	told     bool    // its holder heard that somebody waits; its note is in etcd
+	early    string  // a note that came before the answer to its Join
+	blockers []place // Waiting: see order.Blockers. Nil: too many to look at one by one
 	attended context.CancelFunc
+	doubt    bool // a Join of it was not answered, and may arrive yet
+	left     bool // given up, and to be tidied up
 }
 
 // table is what this client has in line.
 type table struct {
-	mu    sync.Mutex
-	known map[engine.ID]*claim
+	mu      sync.Mutex
+	known   map[engine.ID]*claim
+	keyed   map[string]*claim // the same, by key
+	slots   map[string]*slots // by what their keys have in common
+	left    int               // how many of those are to be tidied up
+	tidying bool              // somebody does
 }
 
 // expect notes a claim that is about to join: what is heard of it must find it.
@@ -42,12 +52,56 @@ func (t *table) expect(k keys, client string, r *engine.Request) *claim {
 	c := t.known[r.ID]
 	if c == nil {
 		c = &claim{
-			name: r.Name, id: r.ID, key: k.claim(r.Name, r.Limit, r.Units, client, r.ID),
+			name: r.Name, id: r.ID, value: value(r.ID, r.Owner.Text()),
 			units: r.Units, limit: r.Limit, detached: r.Detached,
 		}
-		t.known[r.ID] = c
+		s := t.slots[c.alike()]
+		if s == nil {
+			s = &slots{}
+			t.slots[c.alike()] = s
+		}
+		c.slot = s.take()
+		c.key = k.claim(r.Name, r.Limit, r.Units, client, c.slot)
+		t.known[r.ID], t.keyed[c.key] = c, c
 	}
 	return c
+}
+
+// remove forgets a claim. With mu held.
+func (t *table) remove(c *claim) {
+	delete(t.known, c.id)
+	delete(t.keyed, c.key)
+	if s := t.slots[c.alike()]; s.release(c.slot) {
+		delete(t.slots, c.alike())
+	}
+	if c.left {
+		t.left--
+	}
+}
+
+// alike is the same for claims whose keys differ in their slots alone.
+func (c *claim) alike() string { return fmt.Sprint(c.limit, " ", c.units, " ", c.name) }
+
+// slots are numbers from zero on, each used by one claim at a time.
+type slots struct {
+	used int // how many were ever used
+	free []int
+}
+
+func (s *slots) take() int {
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		return slot
+	}
+	s.used++
+	return s.used - 1
+}
+
+// release reports whether no slot is used any more.
+func (s *slots) release(slot int) (unused bool) {
+	s.free = append(s.free, slot)
+	return len(s.free) == s.used
 }
 
 // get is the claim with that ID, or nil: it is another client's, or gone.
@@ -62,8 +116,15 @@ func (t *table) forget(id engine.ID) {
 	defer t.mu.Unlock()
 	if c := t.known[id]; c != nil {
 		c.unattend()
-		delete(t.known, id)
+		t.remove(c)
 	}
+}
+
+// doubtful: a Join of the claim was not answered.
+func (t *table) doubtful(c *claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.doubt = true
 }
 
 // unattend ends the goroutine that waits for the claim's turn.
@@ -78,7 +139,7 @@ func (c *claim) unattend() {
 // there, and whether it became held. Lines may be read in one order and arrive
 // in another: what is known to be held stays so, which is true of every claim.
 func (t *table) settle(c *claim, l line) (now engine.Claim, became bool) {
-	i := l.find(c.id)
+	i := l.find(c)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = engine.Claim{Name: c.name, ID: c.id, State: engine.Gone, Evicted: c.evicted}

@@ -34,6 +34,10 @@
 // counts from when an answer came, which may be much later; the second has
 // answered that a lock is held whose lease had ended.
 //
+//   - A member that is stopped or slow costs a call some two seconds, and no lease:
+//     what it does not answer is asked again, of another. What it carries out later
+//     is in nobody's way.
+//
 // What it cannot promise:
 //
 //   - A backup that is put back takes the line with it as it was then. Holders
@@ -56,24 +60,29 @@
 // It is a property of the client, not of a claim: claims that ask for less are
 // granted the whole TTL, and more is refused. Give the engine the TTL that the
 // leases are to have: ?ttl=10s with leasehold.Options.TTL of 10 s. A detached
-// claim has an etcd lease of its own with the same TTL, and its renewal is a
-// request of its own.
+// claim has an etcd lease of its own with the same TTL; a hundred of those are
+// renewed with one more request.
 //
 // # What it costs
 //
-// A lock and unlock that nobody contends are two requests, a hand-over five,
-// however many wait, and what a renewal asks does not depend on the length of the
-// line for who waits. A Join reads the keys of the line it joins, some hundred
-// bytes for each claim in it. A client is one keep-alive for each sixth of its
-// etcd lease, whatever it holds; a renewal reads the keys of a hundred claims with
-// each request.
+// A lock and unlock that nobody contends are two requests, of which the callers of
+// one process share some when they are many. A hand-over is five, however many wait,
+// and what a renewal asks does not depend on the length of the line for who waits. A
+// Join reads the keys of the line it joins, some hundred bytes for each claim in it.
+// A client is one keep-alive for each sixth of its etcd lease, whatever it holds; a
+// renewal reads the keys of a hundred claims with each request.
+//
+// etcd keeps what was until it is compacted, and a Join passes over it: some keys for
+// each client that ever claimed the name. Let etcd compact (--auto-compaction-retention).
 //
 // # Keys
 //
 // Everything is below the prefix, "leasehold/" unless it is set: line/ has the
-// claims, note/ what clients tell each other. Whoever may read there can read claim
-// IDs, and with them end claims: give the prefix to nobody else. Nothing is left of
-// a name that nobody claims.
+// claims, note/ what clients tell each other, void/ a key for each client that ever
+// gave up a Join which had not been answered, for as long as the client lives: with
+// it etcd refuses that Join, should it arrive yet. Whoever may read there can read
+// claim IDs, and with them end claims: give the prefix to nobody else. Nothing is left
+// of a name that nobody claims.
 //
 // # The least a user needs
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -30,7 +31,9 @@ type Engine struct {
 	mail   *mailbox.Box
 
 	table   table
-	proving lock // one keep-alive at a time; mu is not held while it is on its way
+	group   group
+	streams atomic.Int64 // how many watches have failed; see watching
+	proving lock         // one keep-alive at a time; mu is not held while it is on its way
 
 	mu      sync.Mutex
 	session session
@@ -64,6 +67,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	defer e.leave()
+	if err := e.table.room(); err != nil {
+		return engine.Claim{}, err
+	}
 	start := boottime.Now()
 	c := e.table.expect(e.keys, e.name, &r)
 	j, err := e.join(ctx, c, &r)
@@ -80,15 +86,16 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	if p := j.line[j.line.find(r.ID)]; !p.evicted {
+	if p := j.line[j.line.find(c)]; !p.evicted {
 		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
 			return engine.Claim{}, explain(err)
 		}
 	}
 	if r.Replaces != (engine.ID{}) {
-		e.table.forget(r.Replaces)
+		e.drop(r.Replaces)
 	}
 	got, _ := e.table.settle(c, j.line)
+	e.hearEarly(c)
 	if got.State != engine.Gone {
 		got.TTL = e.ttl
 	}
@@ -115,7 +122,15 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		answer, err := e.client.Txn(ctx).If(e.may(c.key, r, seen)...).Then(e.take(c.key, r, lease)...).Else(e.look(r.Name)).Commit()
+		s := e.current()
+		op := e.joining(c, r, lease, s.void, seen)
+		var answer answer
+		err = e.again(ctx, func(ctx context.Context) error {
+			if answer = e.commit(ctx, r.Name, op); unclear(answer.err) {
+				e.table.doubtful(c)
+			}
+			return answer.err
+		})
 		if leaseGone(err) {
 			e.ended(c, lease)
 			continue // once a session's TTL at most
@@ -123,35 +138,48 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		last := answer.Responses[len(answer.Responses)-1].GetResponseRange()
-		j := joined{line: e.keys.read(last.Kvs), revision: answer.Header.Revision}
+		j := joined{line: e.keys.read(answer.last().Kvs), revision: answer.revision}
 		switch {
-		case j.line.find(r.ID) >= 0: // by this call, or by one whose answer was lost
-			if answer.Succeeded && len(j.line) > engine.MaxLine {
-				_, err := e.client.Delete(ctx, c.key)
-				return joined{}, errors.Join(engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine), err)
+		case j.line.find(c) >= 0: // by this call, or by one whose answer was lost
+			if answer.succeeded && len(j.line) > engine.MaxLine {
+				if _, err := e.client.Delete(ctx, c.key); err != nil {
+					return joined{}, err
+				}
+				return joined{}, engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine)
 			}
 			return j, nil
 		case len(j.line) > 0 && j.line[0].limit != r.Limit:
 			return joined{}, &engine.LimitError{Name: r.Name, Have: j.line[0].limit, Want: r.Limit}
-		case !j.line.fits(r.Units, r.Limit):
+		case r.NoWait && !j.line.fits(r.Units, r.Limit):
 			j.refused = true
 			return j, nil
 		}
 		seen = j.revision
+		if void := answer.responses[0].GetResponseRange().Kvs; len(void) > 0 {
+			e.voidAt(s.id, void[0].ModRevision)
+		}
 	}
 }
 
-// may are the conditions under which a claim joins: it is not there yet, and
-// nobody is in line with another limit. One that does not wait also needs its
+// joining is the transaction of one Join.
+func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64) clientv3.Op {
+	return clientv3.OpTxn(e.may(c.key, r, void, seen), e.take(c, r, lease), []clientv3.Op{clientv3.OpGet(e.keys.void(e.name)), e.look(r.Name)})
+}
+
+// may are the conditions under which a claim joins: it is not there yet, this Join
+// is not void, and nobody is in line with another limit. One that does not wait also needs its
 // room: nobody has come since the line was seen to have it. Who has left since
 // only made more.
-func (e *Engine) may(key string, r *engine.Request, seen int64) []clientv3.Cmp {
+func (e *Engine) may(key string, r *engine.Request, void, seen int64) []clientv3.Cmp {
 	all, same := e.keys.line(r.Name), e.keys.limited(r.Name, r.Limit)
 	absent := func(from, to string) clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 	}
-	may := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent(all, same)}
+	may := []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(e.keys.void(e.name)), "=", void),
+		absent(all, same),
+	}
 	if r.Limit < engine.Max { // there is no higher one
 		may = append(may, absent(clientv3.GetPrefixRangeEnd(same), clientv3.GetPrefixRangeEnd(all)))
 	}
@@ -162,19 +190,25 @@ func (e *Engine) may(key string, r *engine.Request, seen int64) []clientv3.Cmp {
 }
 
 // take makes the claim, in the place of the one it replaces.
-func (e *Engine) take(key string, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
+func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
 	if r.Replaces != (engine.ID{}) {
 		// One of this client's: if it was ever sent, its key is known.
 		if old := e.table.get(r.Replaces); old != nil {
-			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.note(e.name, old.id)))
+			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.note(e.name, old.key)))
 		}
 	}
-	return append(ops, clientv3.OpPut(key, r.Owner.Text(), clientv3.WithLease(lease)), e.look(r.Name))
+	// A note may be left of who had the key before.
+	return append(ops, clientv3.OpDelete(e.keys.note(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)), e.look(r.Name))
 }
 
 // look reads a line.
 func (e *Engine) look(name string) clientv3.Op {
 	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+}
+
+// inspect reads a line with IDs and owners.
+func (e *Engine) inspect(name string) clientv3.Op {
+	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix())
 }
 
 // leaseOf is the lease to make a claim with: the session's, or its own.
@@ -200,29 +234,21 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 
 // forgo forgets a claim that did not join, and the lease that was made for it.
 func (e *Engine) forgo(ctx context.Context, c *claim) {
-	e.table.forget(c.id)
+	e.drop(c.id)
 	if c.detached && c.lease != 0 {
 		_, _ = e.client.Revoke(ctx, c.lease) // else it ends by its TTL
 	}
 }
 
-// ended: etcd does not know that lease any more.
+// ended: etcd does not know the lease any more that the claim was to live by.
 func (e *Engine) ended(c *claim, lease clientv3.LeaseID) {
-	if c.detached {
-		e.table.mu.Lock()
-		c.lease = 0
-		e.table.mu.Unlock()
+	if !c.detached {
+		e.sessionEnded(lease)
 		return
 	}
-	e.mu.Lock()
-	mine := e.session.id == lease
-	if mine {
-		e.session = session{}
-	}
-	e.mu.Unlock()
-	if mine {
-		e.mail.PostAll() // this client's other claims are gone as well
-	}
+	e.table.mu.Lock()
+	c.lease = 0
+	e.table.mu.Unlock()
 }
 
 // Watch implements [engine.Engine].

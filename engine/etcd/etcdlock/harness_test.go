@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -26,12 +27,65 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type wire struct {
 	*clientv3.Client
 
-	lose atomic.Bool // the answer of the next request that changes something
+	lose   atomic.Bool // the answer of the next request that changes something
+	refuse atomic.Bool // no request that changes something is sent
 
-	mu     sync.Mutex
-	counts map[string]int // by method
-	hook   func()         // before the next request of that method, once
-	on     string
+	mu      sync.Mutex
+	counts  map[string]int // by method
+	hook    func()         // before the next request of that method, once
+	on      string
+	stuck   string        // the next request of that method is not answered, once
+	after   bool          // but carried out
+	streams int           // how many were opened
+	behind  chan struct{} // closed: a request that was held back is sent
+	sent    chan error    // what became of it
+}
+
+// stick has the next request of that method not answered, as by a member that is
+// stopped.
+func (w *wire) stick(method string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stuck = method
+}
+
+// stickAfter is stick by a member that has carried the request out.
+func (w *wire) stickAfter(method string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stuck, w.after = method, true
+}
+
+// sticks waits for the caller's context instead of an answer, if that was arranged.
+func (w *wire) sticks(ctx context.Context, method string, carryOut func()) bool {
+	w.mu.Lock()
+	stuck, after := w.stuck != "" && strings.HasSuffix(method, "/"+w.stuck), w.after
+	if stuck {
+		w.stuck, w.after = "", false
+	}
+	w.mu.Unlock()
+	if !stuck {
+		return false
+	}
+	if after {
+		carryOut()
+	}
+	<-ctx.Done()
+	return true
+}
+
+// holdBack has the next transaction fail and sends it when the returned function is
+// called, as a member does that was stopped with the request in its hands. That
+// returns what became of it.
+func (w *wire) holdBack() (arrive func() error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	behind, sent := make(chan struct{}), make(chan error, 1)
+	w.behind, w.sent = behind, sent
+	return func() error {
+		close(behind)
+		return <-sent
+	}
 }
 
 // dial connects as a program would, without the library's log.
@@ -80,6 +134,25 @@ func (w *wire) counted() map[string]int {
 
 func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	w.count(method)
+	if w.sticks(ctx, method, func() { _ = invoke(ctx, method, req, reply, cc, opts...) }) {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if strings.HasSuffix(method, "/Txn") {
+		if w.refuse.Load() {
+			return status.Error(codes.Unavailable, "the request was lost")
+		}
+		w.mu.Lock()
+		behind, sent := w.behind, w.sent
+		w.behind, w.sent = nil, nil
+		w.mu.Unlock()
+		if behind != nil {
+			go func() {
+				<-behind
+				sent <- invoke(context.WithoutCancel(ctx), method, req, new(pb.TxnResponse), cc, opts...)
+			}()
+			return status.Error(codes.Internal, "no answer")
+		}
+	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	if err == nil && strings.HasSuffix(method, "/Txn") && w.lose.CompareAndSwap(true, false) {
 		return status.Error(codes.Internal, "the answer was lost")
@@ -88,6 +161,9 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grp
 }
 
 func (w *wire) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, s grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	w.mu.Lock()
+	w.streams++
+	w.mu.Unlock()
 	stream, err := s(ctx, desc, cc, method, opts...)
 	return &countedStream{stream, w, method}, err
 }
@@ -100,6 +176,9 @@ type countedStream struct {
 
 func (s *countedStream) SendMsg(m any) error {
 	s.wire.count(s.method)
+	if s.wire.sticks(s.Context(), s.method, nil) {
+		return status.FromContextError(s.Context().Err()).Err()
+	}
 	return s.ClientStream.SendMsg(m)
 }
 
@@ -120,6 +199,7 @@ func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // it mostly waits for leases to end
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	var wires sync.Map // by engine
@@ -143,11 +223,15 @@ func TestConformance(t *testing.T) {
 		},
 		LoseReply: func(t testing.TB, e engine.Engine) { wireOf(t, &wires, e).lose.Store(true) },
 		CountKeys: func(t testing.TB) int {
-			r, err := admin.Get(t.Context(), "leasehold/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-			if err != nil {
-				t.Fatal(err)
+			count := 0
+			for _, kind := range []string{"line/", "note/"} { // void/ is one for a client
+				r, err := admin.Get(t.Context(), "leasehold/"+kind, clientv3.WithPrefix(), clientv3.WithCountOnly())
+				if err != nil {
+					t.Fatal(err)
+				}
+				count += int(r.Count)
 			}
-			return int(r.Count)
+			return count
 		},
 		Committed: "../../../docs/guarantees",
 	})

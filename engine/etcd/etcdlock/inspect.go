@@ -21,11 +21,11 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 		return engine.Line{}, err
 	}
 	defer e.leave()
-	r, err := e.client.Get(ctx, e.keys.line(name), clientv3.WithPrefix())
+	r, err := e.client.Do(ctx, e.inspect(name))
 	if err != nil {
 		return engine.Line{}, explain(err)
 	}
-	return e.view(name, e.keys.read(r.Kvs)), nil
+	return e.view(name, e.keys.read(r.Get().Kvs)), nil
 }
 
 func (e *Engine) view(name string, l line) engine.Line {
@@ -34,7 +34,7 @@ func (e *Engine) view(name string, l line) engine.Line {
 	for i := range l {
 		c := engine.Claim{
 			Name: name, Ticket: l[i].ticket, Units: l[i].units, Limit: l[i].limit, State: engine.Waiting,
-			Owner: engine.ParseOwner(string(l[i].owner)), Evicted: l[i].evicted, TTL: e.ttl,
+			Owner: engine.ParseOwner(l[i].owner), Evicted: l[i].evicted, TTL: e.ttl,
 		}
 		if i < held {
 			c.State, c.Contended = engine.Held, held < len(l)
@@ -135,10 +135,14 @@ func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool,
 	if err != nil {
 		return false, err
 	}
-	if old.TTL <= 0 {
+	granted := old.GrantedTTL
+	switch {
+	case p.lease == 0: // a key that somebody wrote by hand
+		granted = seconds(e.ttl)
+	case old.TTL <= 0:
 		return false, engine.ErrNoClaim // it has just expired
 	}
-	lease, _, err := e.grant(ctx, old.GrantedTTL)
+	lease, _, err := e.grant(ctx, granted)
 	if err != nil {
 		return false, err
 	}
@@ -150,11 +154,11 @@ func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool,
 		end = clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))
 	default: // it waits for as long as these stand, which are some of its semaphore's at least
 		blockers := l.blockers(i)
-		for _, key := range blockers[:min(len(blockers), maxOps)] {
-			still = append(still, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
+		for _, b := range blockers[:min(len(blockers), maxOps)] {
+			still = append(still, clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.ticket)))
 		}
 	}
-	note := clientv3.OpPut(e.keys.note(p.client, p.id), text(evicted, p.ticket), clientv3.WithLease(lease))
+	note := clientv3.OpPut(e.keys.note(p.client, p.key), text(evicted, p.ticket), clientv3.WithLease(lease))
 	r, err := e.client.Txn(ctx).If(still...).Then(end, note).Commit()
 	if err != nil {
 		return false, err

@@ -21,11 +21,11 @@ func TestKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := name.Draw(t, "name"), name.Draw(t, "other")
 		limit, another := number.Draw(t, "limit"), number.Draw(t, "another limit")
-		units := number.Draw(t, "units")
+		units := rapid.Int32Range(1, limit).Draw(t, "units")
 		id := engine.NewID()
-		key := k.claim(one, limit, units, "client", id)
-		p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(key), CreateRevision: 7, Lease: 8, Version: 1})
-		if !ok || p.name != one || p.limit != limit || p.units != units || p.client != "client" || p.id != id || p.ticket != 7 || p.lease != 8 || p.evicted {
+		key := k.claim(one, limit, units, "client", 12)
+		p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(key), Value: []byte(value(id, "owner")), CreateRevision: 7, Lease: 8, Version: 1})
+		if !ok || p.name != one || p.limit != limit || p.units != units || p.client != "client" || p.id != id || p.owner != "owner" || p.ticket != 7 || p.lease != 8 || p.evicted {
 			t.Fatalf("%q reads as %+v, %v", key, p, ok)
 		}
 		if in(key, k.line(other)) != (one == other) {
@@ -34,11 +34,18 @@ func TestKeys(t *testing.T) {
 		if in(key, k.limited(one, another)) != (limit == another) {
 			t.Fatalf("%q is among those of limit %d", key, another)
 		}
+		if note := k.note("client", key); k.noted("client", note) != key || !in(note, k.notes("client")) {
+			t.Fatalf("%q is noted at %q", key, note)
+		}
 		if !strings.HasPrefix(key, k.prefix+"line/"+one) {
 			t.Fatalf("%q does not begin with its name", key)
 		}
 	})
-	for _, foreign := range []string{"", "a/prefix/", "a/prefix/line/x", "a/prefix/line/x\x001/2/3", "a/prefix/line/x\x00zz/1/c/0", "elsewhere"} {
+	for _, foreign := range []string{"", "a/prefix/", "a/prefix/line/x", "a/prefix/line/x\x001/2/3", "a/prefix/line/x\x00zz/1/c/0", "elsewhere",
+		"a/prefix/line/x\x0000000003/00000001/c/x",
+		"a/prefix/line/x\x0000000003/00000000/c/1", // no units
+		"a/prefix/line/x\x0000000003/00000004/c/1", // more than the limit
+	} {
 		if p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(foreign)}); ok {
 			t.Errorf("%q reads as %+v", foreign, p)
 		}

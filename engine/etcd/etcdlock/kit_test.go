@@ -53,7 +53,15 @@ func leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
 
 func renew(t testing.TB, e engine.Engine, c engine.Claim) engine.Claim {
 	t.Helper()
-	got, err := e.Renew(within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: short}})
+	return renewIn(t, e, c, patience)
+}
+
+// renewIn gives the engine that much time, which the core bounds by the TTL.
+func renewIn(t testing.TB, e engine.Engine, c engine.Claim, bound time.Duration) engine.Claim {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	got, err := e.Renew(ctx, []engine.Renewal{{Name: c.Name, ID: c.ID, Want: short}})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("Renew: %v, %v", got, err)
 	}

@@ -2,25 +2,26 @@ package etcdlock
 
 import (
 	"context"
+	"errors"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
 )
 
-// leavesAtOnce is how many claims one transaction gives up: each is a transaction
-// in it, of up to three steps.
-const leavesAtOnce = 32
+// atOnce is how many transactions go in one, each for one claim and of a few steps.
+const atOnce = 32
 
 // left is one claim that is given up.
 type left struct {
 	got    engine.Claim
 	key    string // empty: it is not in line
 	ticket uint64 // 0: not known
+	value  string // of key, if the ticket is not known
 	client string
 	held   bool             // known to be
 	lease  clientv3.LeaseID // of a detached claim
+	unsure bool             // it was not there, which an attempt before may have done
 }
 
 // Leave implements [engine.Engine]. A key is deleted only in the life that was
@@ -34,21 +35,35 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		return nil, err
 	}
 	defer e.leave()
+	out, err := e.leaveEach(ctx, cs)
+	if err != nil {
+		e.abandon(cs) // of which those that have left are not known any more
+	}
+	return out, explain(err)
+}
+
+// leaveEach gives claims up, some at a time.
+func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	out := make([]engine.Claim, 0, len(cs))
+	var unsure error
 	for len(cs) > 0 {
-		n := min(len(cs), leavesAtOnce)
+		n := min(len(cs), atOnce)
 		all := make([]*left, n)
 		for i := range all {
 			var err error
 			if all[i], err = e.leaving(ctx, &cs[i]); err != nil {
-				return out, explain(err)
+				return out, err
 			}
 		}
 		if err := e.leaveAll(ctx, all); err != nil {
-			return out, explain(err)
+			return out, err
 		}
 		for _, l := range all {
-			e.table.forget(l.got.ID)
+			if l.unsure {
+				unsure = errors.New("the answer to a Leave was lost; the claim has left, but whether it still stood then is not known")
+				continue
+			}
+			e.drop(l.got.ID)
 			if l.lease != 0 {
 				// Nothing else hangs on it. If this fails, it ends by its TTL.
 				_, _ = e.client.Revoke(ctx, l.lease)
@@ -57,7 +72,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		}
 		cs = cs[n:]
 	}
-	return out, nil
+	return out, unsure
 }
 
 // leaving finds the key of a claim: it is known of one's own, and another
@@ -67,19 +82,19 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	if c := e.table.get(asked.ID); c != nil && c.name == asked.Name {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
-		l.key, l.ticket, l.held = c.key, c.ticket, c.state == engine.Held
+		l.key, l.ticket, l.value, l.held = c.key, c.ticket, c.value, c.state == engine.Held
 		if c.detached {
 			l.lease = c.lease
 		}
 		c.unattend()
 		return l, nil
 	}
-	r, err := e.client.Do(ctx, e.look(asked.Name))
+	r, err := e.client.Do(ctx, e.inspect(asked.Name))
 	if err != nil {
 		return nil, err
 	}
 	in := e.keys.read(r.Get().Kvs)
-	if i := in.find(asked.ID); i >= 0 {
+	if i := in.find(&claim{id: asked.ID}); i >= 0 {
 		l.key, l.ticket, l.client = in[i].key, in[i].ticket, in[i].client
 	}
 	return l, nil
@@ -91,77 +106,76 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	var ops []clientv3.Op
 	var asked []*left
+	var name string // of the only one, if it is
 	for _, l := range all {
 		if l.key != "" {
 			ops, asked = append(ops, e.leaveOp(l)), append(asked, l)
+			name = l.got.Name
 		}
 	}
-	answers, err := e.txns(ctx, ops)
+	var answers []answer
+	before := false // an attempt may have been carried out
+	err := e.again(ctx, func(ctx context.Context) (err error) {
+		answers, err = e.txns(ctx, name, ops)
+		before = before || unclear(err)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	var marked []clientv3.Op
 	for i, l := range asked {
 		switch {
-		case !answers[i].Succeeded:
+		case !answers[i].succeeded:
+			l.unsure = before
 			marked = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil))
 		case l.held:
 			l.got.State = engine.Held
 		default:
-			in := e.keys.read(answers[i].Responses[0].GetResponseRange().Kvs)
+			in := e.keys.read(answers[i].first().Kvs)
 			l.got.State = engine.Waiting
-			if in.find(l.got.ID) < in.held() {
+			if in.find(&claim{key: l.key}) < in.held() {
 				l.got.State = engine.Held
 			}
 		}
 	}
-	_, err = e.txns(ctx, marked)
+	_, err = e.txns(ctx, name, marked)
 	return err
 }
 
-// txns are the answers to some transactions in one: to a lone one without another
-// around it.
-func (e *Engine) txns(ctx context.Context, ops []clientv3.Op) (answers []*pb.TxnResponse, err error) {
-	switch len(ops) {
-	case 0:
-		return nil, nil
-	case 1:
-		r, err := e.client.Do(ctx, ops[0])
-		return []*pb.TxnResponse{(*pb.TxnResponse)(r.Txn())}, err
+// txns are the answers to some transactions in one: to a lone one, which is about
+// that name, with those of other callers.
+func (e *Engine) txns(ctx context.Context, name string, ops []clientv3.Op) ([]answer, error) {
+	if len(ops) != 1 {
+		return e.inOne(ctx, ops)
 	}
-	r, err := e.client.Txn(ctx).Then(ops...).Commit()
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range r.Responses {
-		answers = append(answers, one.GetResponseTxn())
-	}
-	return answers, nil
+	a := e.commit(ctx, name, ops[0])
+	return []answer{a}, a.err
 }
 
 // there: the claim stands, in the life that is meant.
 func (l *left) there() clientv3.Cmp {
 	if l.ticket == 0 {
-		return clientv3.Compare(clientv3.CreateRevision(l.key), ">", 0)
+		return clientv3.Compare(clientv3.Value(l.key), "=", l.value)
 	}
 	return clientv3.Compare(clientv3.CreateRevision(l.key), "=", int64(l.ticket))
 }
 
 func (e *Engine) leaveOps(l *left) []clientv3.Op {
-	return []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.got.ID))}
+	return []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.key))}
 }
 
 // leaveOp gives one claim up that is not marked. A key that nobody wrote again has
 // the revision that it was created at, so that one comparison says that it is there,
 // in that life, and as it was made.
 func (e *Engine) leaveOp(l *left) clientv3.Op {
-	unmarked := clientv3.Compare(clientv3.Version(l.key), "=", 1)
-	if l.ticket > 0 {
-		unmarked = clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))
+	unmarked := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))}
+	if l.ticket == 0 {
+		unmarked = []clientv3.Cmp{clientv3.Compare(clientv3.Version(l.key), "=", 1), l.there()}
 	}
 	ops := e.leaveOps(l)
 	if !l.held {
 		ops = append([]clientv3.Op{e.look(l.got.Name)}, ops...) // the line as it was found
 	}
-	return clientv3.OpTxn([]clientv3.Cmp{unmarked}, ops, nil)
+	return clientv3.OpTxn(unmarked, ops, nil)
 }

@@ -101,7 +101,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	}
 	e := &Engine{
 		client: client, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
-		ttl: opts.TTL, mail: mailbox.New(), proving: make(lock, 1), table: table{known: map[engine.ID]*claim{}},
+		ttl: opts.TTL, mail: mailbox.New(), proving: make(lock, 1), table: table{known: map[engine.ID]*claim{}, keyed: map[string]*claim{}, slots: map[string]*slots{}},
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	// The session begins here, so that who may not have one hears it now.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
@@ -215,3 +216,33 @@ func TestURLs(t *testing.T) {
 		}
 	}
 }
+
+// A user's token has expired: watches go on a stream whose token is the one that it
+// was opened with, and etcd refuses new ones there.
+func TestTokenOfTheUserExpires(t *testing.T) {
+	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--auth-token-ttl=1"}})
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	for _, err := range []error{
+		second(admin.UserAdd(t.Context(), "root", "pw")),
+		second(admin.UserGrantRole(t.Context(), "root", "root")),
+		second(admin.AuthEnable(t.Context())),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	user := clientv3.Config{Username: "root", Password: "pw"}
+	other := start(t, dial(t, user, server.Addr).Client, &Options{TTL: time.Minute})
+	e := start(t, dial(t, user, server.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, e)
+	holder := joins(t, other, exclusive("a"), engine.Held)
+	time.Sleep(3 * time.Second) // etcd looks once a second which have
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	until(t, "the holder is watched", func() bool {
+		return renew(t, e, mine).State == engine.Waiting && watchers(t, server) >= 2
+	})
+	leave(t, other, holder)
+	hears(t, heard, as(mine, engine.Held))
+}
+
+func second[T any](_ T, err error) error { return err }

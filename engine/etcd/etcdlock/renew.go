@@ -20,9 +20,9 @@ type asked struct {
 	name  string
 	claim *claim // nil: another client's, as after Lease.Detach
 
-	// keys stand for as long as a waiting claim waits: its own, and those of which
-	// one must leave first. None: the whole line is read.
-	keys  []string
+	// stand do, for as long as a waiting claim waits: itself, and those of which one
+	// must leave first. None: the whole line is read.
+	stand []place
 	lease clientv3.LeaseID // that those hang on
 	told  bool             // its note is taken away with this question
 
@@ -54,18 +54,19 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	answered, err := e.ask(ctx, all)
 	out := make([]engine.Claim, 0, len(rs))
 	for _, a := range answered {
-		if i := a.line.find(a.id); i >= 0 && !a.line[i].evicted {
+		if i := a.line.find(a.who()); i >= 0 && !a.line[i].evicted {
 			a.lease = a.line[i].lease
 		}
-		if a.lease != 0 {
-			// The key was there; if its lease is alive now, it was all the time.
-			switch failed := e.prove(ctx, a.lease, start+e.ttl); {
-			case errors.Is(failed, errLeaseGone):
-				a.keys, a.line = nil, nil
-			case failed != nil:
-				err = errors.Join(err, failed)
-				continue
-			}
+	}
+	// The keys were there; if their leases are alive now, they were all the time.
+	proof := e.proveEach(ctx, answered, start+e.ttl)
+	for _, a := range answered {
+		switch failed := proof[a.lease]; {
+		case errors.Is(failed, errLeaseGone):
+			a.stand, a.line = nil, nil
+		case failed != nil:
+			err = errors.Join(err, failed)
+			continue
 		}
 		out = append(out, e.settled(a))
 	}
@@ -82,21 +83,33 @@ func (e *Engine) question(r *engine.Renewal) *asked {
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
 	if a.claim.state == engine.Waiting && len(a.claim.blockers) > 0 && a.claim.attended != nil {
-		a.keys, a.lease = append([]string{a.claim.key}, a.claim.blockers...), a.claim.lease
+		a.stand, a.lease = append([]place{{key: a.claim.key, ticket: a.claim.ticket}}, a.claim.blockers...), a.claim.lease
 	}
 	// From here on another note is news.
 	a.told, a.claim.told = a.claim.told, false
 	return a
 }
 
+// who is the claim, for finding it.
+func (a *asked) who() *claim {
+	if a.claim == nil {
+		return &claim{name: a.name, id: a.id}
+	}
+	return a.claim
+}
+
 func (a *asked) ops(e *Engine) (ops []clientv3.Op) {
 	if a.told {
-		ops = append(ops, clientv3.OpDelete(e.keys.note(e.name, a.id)))
+		ops = append(ops, clientv3.OpDelete(e.keys.note(e.name, a.claim.key)))
 	}
-	for _, key := range a.keys {
-		ops = append(ops, clientv3.OpGet(key, clientv3.WithCountOnly()))
-	}
-	if len(a.keys) == 0 {
+	switch {
+	case len(a.stand) > 0:
+		for _, p := range a.stand {
+			ops = append(ops, p.standing())
+		}
+	case a.claim == nil:
+		ops = append(ops, e.inspect(a.name))
+	default:
 		ops = append(ops, e.look(a.name))
 	}
 	return ops
@@ -117,7 +130,11 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 			n++
 		}
 		now, rest := all[:n], all[n:]
-		r, failed := e.client.Txn(ctx).Then(ops...).Commit()
+		var r *clientv3.TxnResponse
+		failed := e.again(ctx, func(ctx context.Context) (err error) {
+			r, err = e.client.Txn(ctx).Then(ops...).Commit()
+			return err
+		})
 		if failed != nil {
 			for _, a := range all {
 				e.untold(a)
@@ -130,21 +147,21 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 				i++
 				a.told = false
 			}
-			if len(a.keys) == 0 {
+			if len(a.stand) == 0 {
 				a.line, a.at = e.keys.read(r.Responses[i].GetResponseRange().Kvs), r.Header.Revision
 				i++
 				answered = append(answered, a)
 				continue
 			}
-			stand := int64(0)
-			for range a.keys {
-				stand += r.Responses[i].GetResponseRange().Count
+			all := true
+			for _, p := range a.stand {
+				all = p.stood(r.Responses[i].GetResponseRange()) && all
 				i++
 			}
-			if stand == int64(len(a.keys)) {
+			if all {
 				answered = append(answered, a)
 			} else {
-				a.keys, a.lease = nil, 0
+				a.stand, a.lease = nil, 0
 				rest = append(rest, a) // once more: then the line is read
 			}
 		}
@@ -165,13 +182,13 @@ func (e *Engine) untold(a *asked) {
 // settled is what a renewal is answered.
 func (e *Engine) settled(a *asked) (got engine.Claim) {
 	switch {
-	case a.keys != nil:
+	case a.stand != nil:
 		e.table.mu.Lock()
 		c := a.claim
 		got = engine.Claim{Name: c.name, ID: c.id, Ticket: c.ticket, Units: c.units, Limit: c.limit, State: c.state, Evicted: c.evicted}
 		e.table.mu.Unlock()
 	case a.claim == nil:
-		got, _ = new(table).settle(&claim{name: a.name, id: a.id}, a.line)
+		got, _ = new(table).settle(a.who(), a.line)
 	default:
 		got, _ = e.table.settle(a.claim, a.line)
 	}
@@ -179,9 +196,9 @@ func (e *Engine) settled(a *asked) (got engine.Claim) {
 	case got.State != engine.Gone:
 		got.TTL = e.ttl
 	case !got.Evicted:
-		e.table.forget(a.id)
+		e.drop(a.id)
 	}
-	if got.State == engine.Waiting && a.claim != nil && a.keys == nil {
+	if got.State == engine.Waiting && a.claim != nil && a.stand == nil {
 		e.attend(a.claim, a.line, a.at)
 	}
 	return got

@@ -1,11 +1,15 @@
 package etcdlock
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
@@ -114,5 +118,279 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	got := w.counted()
 	if got["LeaseKeepAlive"] != 2 || got["Txn"] != 2*many/maxOps {
 		t.Errorf("two beats of %d leases asked for %v; want 2 keep-alives and %d transactions", many, got, 2*many/maxOps)
+	}
+}
+
+// Whoever is refused tells every holder, and there may be many.
+func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
+	const many = 100
+	server := servers.Etcd(t, nil)
+	readers := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, readers)
+	want := map[engine.ID]bool{}
+	for range many {
+		want[joins(t, readers, units("read", 1, engine.Max), engine.Held).ID] = true
+	}
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	w.counted()
+	r := exclusive("read")
+	r.NoWait = true
+	joins(t, e, r, engine.Gone)
+	for late := time.After(patience); len(want) > 0; {
+		select {
+		case c := <-heard:
+			if c.Contended {
+				delete(want, c.ID)
+			}
+		case <-late:
+			t.Fatalf("%d of %d were not told", len(want), many)
+		}
+	}
+	if got := w.counted(); got["Txn"] > 1+(many+atOnce-1)/atOnce {
+		t.Errorf("to be refused beside %d holders asked for %v", many, got)
+	}
+}
+
+// What was ever in a range etcd passes over until it is compacted. So a name must not
+// have a key for each claim that it ever had.
+func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	for range 3 {
+		held := joins(t, e, exclusive("often"), engine.Held)
+		waits := []engine.Claim{join(t, e, exclusive("often")), join(t, e, exclusive("often"))}
+		leave(t, e, held)
+		for _, c := range waits {
+			leave(t, e, c)
+		}
+	}
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	keys := map[string]bool{}
+	last, err := admin.Put(ctx, "last", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range admin.Watch(ctx, "", clientv3.WithFromKey(), clientv3.WithRev(1)) {
+		for _, event := range r.Events {
+			if strings.HasPrefix(string(event.Kv.Key), "leasehold/line/often") {
+				keys[string(event.Kv.Key)] = true
+			}
+		}
+		if r.Header.Revision >= last.Header.Revision && len(r.Events) > 0 && r.Events[len(r.Events)-1].Kv.ModRevision == last.Header.Revision {
+			break
+		}
+	}
+	if len(keys) != 3 {
+		t.Errorf("nine claims, three at a time, had %d keys", len(keys))
+	}
+	if e.table.mu.Lock(); len(e.table.known)+len(e.table.keyed)+len(e.table.slots) > 0 {
+		t.Errorf("remembered of claims that have left: %v, %v, %v", e.table.known, e.table.keyed, e.table.slots)
+	}
+	e.table.mu.Unlock()
+}
+
+// A key that is used again is another claim: who waits for the one before is not
+// to take it for that.
+func TestKeyIsUsedAgain(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	other := start(t, w.Client, &Options{TTL: time.Minute})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	t.Run("and a renewal says that its first claim stands", func(t *testing.T) {
+		first := joins(t, other, exclusive("a"), engine.Held)
+		mine := joins(t, e, exclusive("a"), engine.Waiting)
+		if got := renew(t, e, mine); got.State != engine.Waiting {
+			t.Fatalf("void: it is %v", got.State)
+		}
+		leave(t, other, first)
+		joins(t, other, exclusive("a"), engine.Waiting)
+		if got := renew(t, e, mine); got.State != engine.Held {
+			t.Errorf("whom it waited for has left, and it is %v", got.State)
+		}
+	})
+	t.Run("and a look at what a watch missed says so", func(t *testing.T) {
+		w := dial(t, clientv3.Config{}, server.Addr)
+		e := start(t, w.Client, &Options{TTL: time.Minute})
+		heard := watch(t, e)
+		first := joins(t, other, exclusive("b"), engine.Held)
+		w.before("Watch", func() {
+			leave(t, other, first)
+			joins(t, other, exclusive("b"), engine.Waiting)
+		})
+		hears(t, heard, as(joins(t, e, exclusive("b"), engine.Waiting), engine.Held))
+	})
+	t.Run("and a late Leave of a Join that was not answered ends the next claim", func(t *testing.T) {
+		arrive := w.holdBack()
+		r := exclusive("c")
+		if _, err := other.Join(within(t), r); err == nil {
+			t.Fatal("void: the Join was answered")
+		}
+		unanswered := other.table.get(r.ID)
+		l := &left{got: engine.Claim{Name: r.Name, ID: r.ID}, key: unanswered.key, value: unanswered.value, client: other.name}
+		leave(t, other, engine.Claim{Name: r.Name, ID: r.ID})
+		until(t, "the engine has done with it", func() bool { return other.table.get(r.ID) == nil })
+		if err := arrive(); err != nil {
+			t.Fatal(err)
+		}
+		next := joins(t, other, exclusive("c"), engine.Held)
+		if other.table.get(next.ID).key != unanswered.key {
+			t.Fatal("void: it has another key")
+		}
+		if err := other.leaveAll(within(t), []*left{l}); err != nil {
+			t.Fatal(err)
+		}
+		if got := renew(t, other, next); got.State != engine.Held {
+			t.Errorf("the next claim is %v", got.State)
+		}
+	})
+	t.Run("and a note to its first claim is taken for its own", func(t *testing.T) {
+		r := exclusive("d")
+		first := joins(t, other, r, engine.Held)
+		key := other.table.get(r.ID).key
+		leave(t, other, first)
+		next := joins(t, other, exclusive("d"), engine.Held)
+		c := other.table.get(next.ID)
+		if c.key != key {
+			t.Fatal("void: it has another key")
+		}
+		other.hear(&mvccpb.KeyValue{Key: []byte(other.keys.note(other.name, key)), Value: []byte(text(evicted, first.Ticket))})
+		if got := renew(t, other, next); got.State != engine.Held {
+			t.Errorf("the next claim is %v", got.State)
+		}
+	})
+}
+
+// Many callers share transactions; each is answered for itself.
+func TestManyCallersShareTransactions(t *testing.T) {
+	const callers, each = 64, 20
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	w.counted()
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for range each {
+				c, err := e.Join(within(t), exclusive(fmt.Sprint("own ", i)))
+				if err != nil || c.State != engine.Held {
+					t.Errorf("Join: %v, %v", c.State, err)
+					return
+				}
+				got, err := e.Leave(within(t), []engine.Claim{c})
+				if err != nil || got[0].State != engine.Held {
+					t.Errorf("Leave: %v, %v", got, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := w.counted()["Txn"]; got > callers*each {
+		t.Errorf("%d locks and unlocks by %d callers were %d transactions", callers*each, callers, got)
+	}
+	nobody(t, w)
+}
+
+// What is refused for one caller's sake is no other's affair.
+func TestOneOfAGroupIsRefused(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	e.group.busy.Add(many) // as if many callers were about
+	defer e.group.busy.Add(-many)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			r := exclusive(fmt.Sprint("of many ", i))
+			if r.Detached = i == 7; r.Detached {
+				lease, _, err := e.grant(within(t), 60)
+				if err != nil {
+					t.Error(err)
+				}
+				c := e.table.expect(e.keys, e.name, &r)
+				e.table.mu.Lock()
+				c.lease = lease // of an attempt before
+				e.table.mu.Unlock()
+				if _, err := admin.Revoke(within(t), lease); err != nil {
+					t.Error(err)
+				}
+			}
+			if c, err := e.Join(within(t), r); err != nil || c.State != engine.Held {
+				t.Errorf("Join: %v, %v", c.State, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
+	const claims = 150
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	rs := make([]engine.Renewal, claims)
+	for i := range rs {
+		r := exclusive(fmt.Sprint("detached ", i))
+		r.Detached = true
+		joins(t, e, r, engine.Held)
+		rs[i] = engine.Renewal{Name: r.Name, ID: r.ID, Want: time.Minute}
+	}
+	if _, err := admin.Revoke(within(t), e.table.get(rs[7].ID).lease); err != nil {
+		t.Fatal(err)
+	}
+	opened := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.streams
+	}
+	before := opened()
+	got, err := e.Renew(within(t), rs)
+	if err != nil || len(got) != claims {
+		t.Fatalf("Renew of %d: %d, %v", claims, len(got), err)
+	}
+	for _, c := range got {
+		want := engine.Held
+		if c.ID == rs[7].ID {
+			want = engine.Gone
+		}
+		if c.State != want {
+			t.Errorf("%q is %v, want %v", c.Name, c.State, want)
+		}
+	}
+	if n := opened() - before; n != 2 {
+		t.Errorf("to keep %d leases alive took %d streams, want one for each hundred", claims, n)
+	}
+}
+
+// Two claims of one revision would have no order.
+func TestClaimsOfANameAreNotMadeTogether(t *testing.T) {
+	const callers = 20
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	e.group.busy.Add(many) // as if many callers were about
+	defer e.group.busy.Add(-many)
+	got := make(chan engine.Claim, callers)
+	for range callers {
+		go func() {
+			c, err := e.Join(within(t), exclusive("a"))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- c
+		}()
+	}
+	tickets, held := map[uint64]bool{}, 0
+	for range callers {
+		c := <-got
+		tickets[c.Ticket] = true
+		if c.State == engine.Held {
+			held++
+		}
+	}
+	if len(tickets) != callers || held != 1 {
+		t.Errorf("%d claims have %d tickets, and %d hold", callers, len(tickets), held)
 	}
 }

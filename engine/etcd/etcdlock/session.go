@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -29,6 +30,7 @@ type session struct {
 	beat  time.Duration
 	asked time.Duration // start of the last success
 	until time.Duration
+	void  int64 // the revision at which the void key was written, as far as is known
 }
 
 // An etcd lease is kept alive every sixth of its TTL, and lasts at least six fifths
@@ -97,24 +99,40 @@ func (e *Engine) prove(ctx context.Context, id clientv3.LeaseID, until time.Dura
 	if e.proven(id, until) {
 		return nil // while this call waited, another asked
 	}
-	start := boottime.Now()
-	ttl, err := e.keepAlive(ctx, id)
+	var start, ttl time.Duration
+	if err := e.again(ctx, func(ctx context.Context) error {
+		start = boottime.Now()
+		ttls, err := e.keepAlive(ctx, id)
+		if err == nil {
+			ttl = ttls[0]
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if ttl <= 0 {
+		e.sessionEnded(id)
+		return errLeaseGone
+	}
 	e.mu.Lock()
-	mine := e.session.id == id
-	switch {
-	case errors.Is(err, errLeaseGone) && mine:
-		e.session = session{}
-	case err == nil && mine:
+	if e.session.id == id {
 		e.session.asked, e.session.until = start, max(e.session.until, start+ttl)
 	}
 	e.mu.Unlock()
-	if errors.Is(err, errLeaseGone) && mine {
+	return enough(start, ttl, until)
+}
+
+// sessionEnded: etcd does not know that lease any more.
+func (e *Engine) sessionEnded(id clientv3.LeaseID) {
+	e.mu.Lock()
+	mine := e.session.id == id
+	if mine {
+		e.session = session{}
+	}
+	e.mu.Unlock()
+	if mine {
 		e.mail.PostAll() // every claim of it is gone: the core asks, and is told
 	}
-	if err == nil && start+ttl < until {
-		return fmt.Errorf("etcd keeps the lease alive for %v only", ttl)
-	}
-	return err
 }
 
 func (e *Engine) proven(id clientv3.LeaseID, until time.Duration) bool {
@@ -122,26 +140,76 @@ func (e *Engine) proven(id clientv3.LeaseID, until time.Duration) bool {
 	return s.id == id && until <= s.until
 }
 
-// keepAlive asks once. The library's KeepAliveOnce asks again and again without a
-// pause while there is no connection.
-func (e *Engine) keepAlive(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
+// keepAlive asks once for each lease, on one stream, and returns for how long each
+// lives from now on: zero, if it has ended. The library's KeepAliveOnce asks again and
+// again without a pause while there is no connection.
+func (e *Engine) keepAlive(ctx context.Context, ids ...clientv3.LeaseID) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := pb.NewLeaseClient(e.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {
-		return 0, rpctypes.Error(err)
+		return nil, rpctypes.Error(err)
 	}
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
-		return 0, rpctypes.Error(err)
+	for _, id := range ids {
+		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
+			return nil, rpctypes.Error(err)
+		}
 	}
-	r, err := stream.Recv()
+	ttls := make([]time.Duration, len(ids))
+	for i := range ids { // in their order
+		r, err := stream.Recv()
+		if err != nil {
+			return nil, rpctypes.Error(err)
+		}
+		ttls[i] = time.Duration(r.TTL) * time.Second
+	}
+	return ttls, nil
+}
+
+// proveEach is prove for all leases that some claims hang on. Detached claims have
+// one each: those share requests.
+func (e *Engine) proveEach(ctx context.Context, claims []*asked, until time.Duration) map[clientv3.LeaseID]error {
+	proof := map[clientv3.LeaseID]error{}
+	session := e.current().id
+	var own []clientv3.LeaseID
+	for _, a := range claims {
+		if _, asked := proof[a.lease]; asked || a.lease == 0 {
+			continue
+		}
+		proof[a.lease] = nil
+		if a.lease != session {
+			own = append(own, a.lease)
+			continue
+		}
+		proof[session] = e.prove(ctx, session, until)
+	}
+	for some := range slices.Chunk(own, maxOps) {
+		var start time.Duration
+		var ttls []time.Duration
+		err := e.again(ctx, func(ctx context.Context) (err error) {
+			start = boottime.Now()
+			ttls, err = e.keepAlive(ctx, some...)
+			return err
+		})
+		for i, id := range some {
+			if proof[id] = err; err == nil {
+				proof[id] = enough(start, ttls[i], until)
+			}
+		}
+	}
+	return proof
+}
+
+// enough: a keep-alive that was sent at start and answered with that TTL proves the
+// lease until then. Errors: errLeaseGone; it does not.
+func enough(start, ttl, until time.Duration) error {
 	switch {
-	case leaseGone(err) || err == nil && r.TTL <= 0:
-		return 0, errLeaseGone
-	case err != nil:
-		return 0, rpctypes.Error(err)
+	case ttl <= 0:
+		return errLeaseGone
+	case start+ttl < until:
+		return fmt.Errorf("etcd keeps the lease alive for %v only", ttl)
 	}
-	return time.Duration(r.TTL) * time.Second, nil
+	return nil
 }
 
 func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }

@@ -3,12 +3,14 @@ package etcdlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
@@ -53,7 +55,7 @@ func (e *Engine) attend(c *claim, l line, revision int64) {
 // does not answer: then the next Renew sees how things stand, and begins anew.
 func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
 	for first := true; ; first = false {
-		i := l.find(c.id)
+		i := l.find(c)
 		if i < 0 {
 			return
 		}
@@ -72,7 +74,7 @@ func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
 			return
 		}
 		l, revision = e.keys.read(r.Get().Kvs), r.Get().Header.Revision
-		if i = l.find(c.id); i < 0 {
+		if i = l.find(c); i < 0 {
 			return // gone: who asks is told so
 		}
 		if i < l.held() && e.prove(ctx, l[i].lease, boottime.Now()) != nil {
@@ -88,25 +90,26 @@ func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
 	}
 }
 
-// someLeft returns once one of the keys may have gone, and false if that could
+// someLeft returns once one of the claims may have gone, and false if that could
 // not be watched any more.
 //
-// The keys stood at that revision. A watch that begins there would be served
+// They stood at that revision. A watch that begins there would be served
 // late: etcd looks through watches that begin in the past once in 100 ms. So they
 // begin with the next revision, whichever that is, and then it is looked once
-// whether the keys still stand. If nothing happened at all up to there, not even
+// whether they still stand. If nothing happened at all up to there, not even
 // that is needed.
-func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bool {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bool {
+	ctx, cancel := context.WithCancel(e.watching(ctx))
 	defer cancel()
 	type heard struct{ began, left, alive bool }
-	said := make(chan heard, 2*len(keys)) // each says at most two things
-	for _, key := range keys {
+	said := make(chan heard, 2*len(ahead)) // each says at most two things
+	for _, p := range ahead {
 		go func() {
-			events := e.client.Watch(ctx, key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+			events := e.client.Watch(ctx, p.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
 			for r := range events {
 				switch {
 				case r.Err() != nil:
+					e.streams.Add(1)
 					said <- heard{}
 					return
 				case r.Created:
@@ -132,22 +135,22 @@ func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bo
 			default:
 				return true
 			}
-			if began < len(keys) || !late {
+			if began < len(ahead) || !late {
 				continue
 			}
 			// All watches stand: what is read now shows what they missed, and they
 			// hear the rest.
 			late = false
 			var ops []clientv3.Op
-			for _, key := range keys {
-				ops = append(ops, clientv3.OpGet(key, clientv3.WithCountOnly()))
+			for _, p := range ahead {
+				ops = append(ops, p.standing())
 			}
 			r, err := e.client.Txn(ctx).Then(ops...).Commit()
 			if err != nil {
 				return false
 			}
-			for _, one := range r.Responses {
-				if one.GetResponseRange().Count == 0 {
+			for i, one := range r.Responses {
+				if !ahead[i].stood(one.GetResponseRange()) {
 					return true
 				}
 			}
@@ -157,21 +160,33 @@ func (e *Engine) someLeft(ctx context.Context, keys []string, revision int64) bo
 	}
 }
 
+// watching is the context of watches. All that have the same metadata share a
+// stream, which has the token that the user had when it was opened: once that has
+// expired, etcd refuses every further watch there. So after each that failed the
+// next ones go on another stream.
+func (e *Engine) watching(ctx context.Context) context.Context {
+	ctx = clientv3.WithRequireLeader(ctx)
+	return metadata.AppendToOutgoingContext(ctx, "leasehold-stream", strconv.FormatInt(e.streams.Load(), 10))
+}
+
 // tellHolders tells who holds in a line that somebody wants the name: each once,
 // until it has renewed. The first waiter does that, and who was refused.
 func (e *Engine) tellHolders(ctx context.Context, l line) {
-	for _, p := range l[:l.held()] {
-		if p.evicted {
-			continue
+	for some := range slices.Chunk(l[:l.held()], atOnce) {
+		var ops []clientv3.Op
+		for _, p := range some {
+			if p.evicted {
+				continue
+			}
+			note := e.keys.note(p.client, p.key)
+			// The note hangs on the lease of the holder's claim, and goes with it.
+			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{
+				clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)),
+				clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
+			}, []clientv3.Op{clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))}, nil))
 		}
-		note := e.keys.note(p.client, p.id)
-		// The note hangs on the lease of the holder's claim, and goes with it.
-		// Whatever goes wrong, the holder hears it when it renews.
-		_, err := e.client.Txn(ctx).If(
-			clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)),
-			clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
-		).Then(clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))).Commit()
-		if err != nil && ctx.Err() != nil {
+		// Whatever goes wrong, the holders hear it when they renew.
+		if _, err := e.inOne(ctx, ops); err != nil && ctx.Err() != nil {
 			return
 		}
 	}
@@ -196,7 +211,7 @@ func (e *Engine) listen(ctx, life context.Context) {
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
 	for {
-		once, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		once, stop := context.WithCancel(e.watching(ctx))
 		for r := range e.client.Watch(once, e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
 			if r.Created {
 				e.mail.PostAll()
@@ -205,6 +220,7 @@ func (e *Engine) listen(ctx, life context.Context) {
 				e.hear(event.Kv)
 			}
 			if r.Err() != nil {
+				e.streams.Add(1)
 				break
 			}
 		}
@@ -219,30 +235,46 @@ func (e *Engine) listen(ctx, life context.Context) {
 
 // hear takes one note.
 func (e *Engine) hear(kv *mvccpb.KeyValue) {
-	secret := strings.TrimPrefix(string(kv.Key), e.keys.notes(e.name))
-	what, number, _ := strings.Cut(string(kv.Value), " ")
-	id, err1 := engine.ParseID(secret)
-	ticket, err2 := strconv.ParseUint(number, 10, 64)
-	if err1 != nil || err2 != nil {
-		return
-	}
 	t := &e.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.known[id]
-	if c == nil || c.ticket != 0 && c.ticket != ticket {
-		return // it left, or that was another life of it
+	c := t.keyed[e.keys.noted(e.name, string(kv.Key))]
+	switch {
+	case c == nil: // it left
+	case c.ticket == 0: // not answered yet: it may be about who had the key before
+		c.early = string(kv.Value)
+	default:
+		e.heard(c, string(kv.Value))
+	}
+}
+
+// hearEarly takes the note that came before the answer to a Join.
+func (e *Engine) hearEarly(c *claim) {
+	e.table.mu.Lock()
+	defer e.table.mu.Unlock()
+	if c.early != "" {
+		e.heard(c, c.early)
+		c.early = ""
+	}
+}
+
+// heard takes in what a note says of a claim. With the table's mutex held.
+func (e *Engine) heard(c *claim, note string) {
+	what, number, _ := strings.Cut(note, " ")
+	ticket, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || ticket != c.ticket {
+		return // that was another claim, or another life of it
 	}
 	switch {
 	case what == evicted:
 		c.evicted, c.state = true, engine.Gone
 		c.unattend()
-		e.mail.Post(engine.Claim{Name: c.name, ID: id, Ticket: ticket, State: engine.Gone, Evicted: true})
+		e.mail.Post(engine.Claim{Name: c.name, ID: c.id, Ticket: ticket, State: engine.Gone, Evicted: true})
 	case what == contended && !c.told:
 		c.told = true
 		if c.state == engine.Waiting {
 			return // it holds and does not know yet: who tells it so says this as well
 		}
-		e.mail.Post(engine.Claim{Name: c.name, ID: id, Ticket: ticket, State: engine.Held, Contended: true})
+		e.mail.Post(engine.Claim{Name: c.name, ID: c.id, Ticket: ticket, State: engine.Held, Contended: true})
 	}
 }

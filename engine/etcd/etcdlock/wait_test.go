@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
@@ -117,5 +118,48 @@ func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
 		if !c.Contended {
 			t.Errorf("somebody waits behind it, and it heard %+v", c)
 		}
+	}
+}
+
+// Somebody comes between a Join and its answer, and tells: the note is the only one
+// until the holder renews.
+func TestNoteComesBeforeTheAnswerToAJoin(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, admin.Client, &Options{TTL: time.Minute})
+	heard := watch(t, e)
+	r := exclusive("a")
+	c := e.table.expect(e.keys, e.name, &r)
+	now, err := admin.Get(within(t), "nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(now.Header.Revision + 1)
+	e.hear(&mvccpb.KeyValue{Key: []byte(e.keys.note(e.name, c.key)), Value: []byte(text(contended, next))})
+	held := joins(t, e, r, engine.Held)
+	if held.Ticket != next {
+		t.Fatalf("void: ticket %d, want %d", held.Ticket, next)
+	}
+	if c := hears(t, heard, held); !c.Contended {
+		t.Error("it was not told that somebody waits")
+	}
+}
+
+// A note that was left of the claim before is in nobody's way.
+func TestNoteOfTheClaimBeforeIsLeft(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, e)
+	r := exclusive("a")
+	c := e.table.expect(e.keys, e.name, &r)
+	if _, err := admin.Put(within(t), e.keys.note(e.name, c.key), text(evicted, 1)); err != nil {
+		t.Fatal(err)
+	}
+	held := joins(t, e, r, engine.Held)
+	joins(t, other, exclusive("a"), engine.Waiting)
+	for c := hears(t, heard, held); !c.Contended; {
+		c = hears(t, heard, held)
 	}
 }

@@ -1,0 +1,151 @@
+package etcdlock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// nobody waits until nothing is below the prefix, while the clients live.
+func nobody(t testing.TB, admin *wire) {
+	t.Helper()
+	until(t, "nobody is in line", func() bool {
+		r, err := admin.Get(within(t), "leasehold/line/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		return err == nil && r.Count == 0
+	})
+}
+
+// A member is stopped with a Join in its hands. The next one gets the lock, which
+// is used and left, and then the first arrives: a claim that nobody knows, kept
+// alive with its client's others for as long as that lives.
+func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	for _, c := range []struct {
+		name   string
+		again  bool // it was asked for again, and held
+		tidied bool // the Leave was long ago
+	}{
+		{"asked for again, held and left long ago", true, true},
+		{"asked for again, held and left", true, false},
+		{"never answered and left long ago", false, true},
+		{"never answered and left", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := dial(t, clientv3.Config{}, server.Addr)
+			e := start(t, w.Client, &Options{TTL: 10 * time.Second})
+			r := exclusive("late")
+			r.WaitTTL = 10 * time.Second
+			arrive := w.holdBack()
+			if _, err := e.Join(within(t), r); err == nil {
+				t.Fatal("void: the Join was answered")
+			}
+			if c.again {
+				leave(t, e, joins(t, e, r, engine.Held))
+			} else {
+				leave(t, e, engine.Claim{Name: r.Name, ID: r.ID})
+			}
+			if c.tidied {
+				until(t, "the engine has done with it", func() bool { return e.table.get(r.ID) == nil })
+			}
+			if err := arrive(); err != nil {
+				t.Fatal(err)
+			}
+			nobody(t, admin)
+			joins(t, e, exclusive("late"), engine.Held) // as ever
+		})
+	}
+}
+
+// The core asks for a TTL to leave, and then takes the claim for expired. It is not,
+// if the client has gone on living.
+func TestLeaveThatIsNeverAnswered(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	w.refuse.Store(true)
+	if got, err := e.Leave(within(t), []engine.Claim{held}); err == nil {
+		t.Fatalf("void: the Leave was answered: %v", got)
+	}
+	w.refuse.Store(false)
+	nobody(t, dial(t, clientv3.Config{}, server.Addr))
+	if e.table.get(held.ID) != nil {
+		t.Error("it is remembered for ever")
+	}
+}
+
+// Of three members one is stopped: requests that it got are sent once more, to
+// another, in time for the lease.
+func TestMemberThatDoesNotAnswer(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	const ttl = 5 * time.Second
+	for _, method := range []string{"Txn", "LeaseKeepAlive"} {
+		t.Run(method, func(t *testing.T) {
+			e := start(t, w.Client, &Options{TTL: ttl})
+			held := joins(t, e, exclusive("a"), engine.Held)
+			e.mu.Lock()
+			e.session.until = 0 // as if the last keep-alive were long ago
+			e.mu.Unlock()
+			w.stick(method)
+			if got := renewIn(t, e, held, ttl); got.State != engine.Held {
+				t.Errorf("its claim is %v", got.State)
+			}
+			w.stick(method)
+			r := exclusive("b")
+			e.mu.Lock()
+			e.session.until = 0
+			e.mu.Unlock()
+			r.WaitTTL = ttl
+			leave(t, e, joins(t, e, r, engine.Held))
+			leave(t, e, held)
+		})
+	}
+}
+
+// The member that is stopped with a Leave may have carried it out: what is found by
+// the next attempt says nothing then, and must not be taken for a loss.
+func TestLeaveIsAskedForAgain(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	t.Run("it was not carried out, and a hold is called lost", func(t *testing.T) {
+		held := joins(t, e, exclusive("a"), engine.Held)
+		w.stick("Txn")
+		if got := leave(t, e, held); got != engine.Held {
+			t.Errorf("it left as %v", got)
+		}
+	})
+	t.Run("it was carried out, and a hold is called lost", func(t *testing.T) {
+		held := joins(t, e, exclusive("a"), engine.Held)
+		w.stickAfter("Txn")
+		if got, err := e.Leave(within(t), []engine.Claim{held}); err == nil || len(got) > 0 {
+			t.Errorf("it left as %v, %v", got, err)
+		}
+		joins(t, e, exclusive("a"), engine.Held)
+	})
+}
+
+// Where etcd does not answer, what was given up is remembered up to a bound, and
+// nothing more is sent.
+func TestTooMuchIsLeft(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e.table.mu.Lock()
+	e.table.left = maxLeft
+	e.table.mu.Unlock()
+	w.counted()
+	if _, err := e.Join(within(t), exclusive("a")); err == nil || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Join: %v, want an error that is not final", err)
+	}
+	if got := w.counted(); len(got) > 0 {
+		t.Errorf("it asked for %v", got)
+	}
+}

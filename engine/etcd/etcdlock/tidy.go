@@ -1,0 +1,188 @@
+package etcdlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+)
+
+// What a client gave up may still be in line, or come there: a Leave was not
+// answered for as long as anybody asked, or a Join was not answered, and a member
+// that was stopped with it carries it out when it goes on, after the Leave. Other
+// engines' claims end by their TTL then. Here they live by the lease of their client,
+// and would be in everybody's way for as long as that lives.
+//
+// So such claims are kept in mind, and tidied up in one transaction: their keys are
+// deleted, and one key of this client, the void key, is written. Every Join needs
+// that key to be as its client knows it, so that all that were sent before are void
+// from then on:
+//
+//	        Join (void key at 0) ----------- stopped --------------> refused
+//	client                        Leave   void key at 57
+//	        Join (void key at 0) -> held
+//
+// A Join that is refused for that alone learns the key's revision and is sent again.
+
+// tidySoon is how long tidying waits for more, so that Joins are seldom sent again
+// where many callers give up at once.
+const tidySoon = 100 * time.Millisecond
+
+// maxLeft bounds the claims that are kept in mind. There are more only where etcd
+// does not answer; then nothing more is sent.
+const maxLeft = engine.MaxBatch
+
+// drop forgets a claim that is not in line any more, but for one of which a Join is
+// still under way, for all that is known.
+func (e *Engine) drop(id engine.ID) {
+	if e.table.drop(id) {
+		e.untidy()
+	}
+}
+
+// abandon is for claims whose Leave failed.
+func (e *Engine) abandon(cs []engine.Claim) {
+	for i := range cs {
+		e.table.abandon(cs[i].ID)
+	}
+	e.untidy()
+}
+
+// untidy has what is left tidied up, if that is not under way.
+func (e *Engine) untidy() {
+	t := &e.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left > 0 && !t.tidying {
+		t.tidying = e.begun(e.tidy)
+	}
+}
+
+// tidy goes on until nothing is left.
+func (e *Engine) tidy(life context.Context) {
+	for wait := tidySoon; ; {
+		select {
+		case <-life.Done():
+			return
+		case <-time.After(wait):
+		}
+		ctx, cancel := context.WithTimeout(life, e.ttl)
+		err := e.tidyUp(ctx)
+		cancel()
+		if wait = tidySoon; err != nil {
+			wait = max(wait, e.ttl/beats)
+		}
+		t := &e.table
+		t.mu.Lock()
+		if t.left == 0 {
+			t.tidying = false
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+	}
+}
+
+// tidyUp tidies up what fits in one transaction.
+func (e *Engine) tidyUp(ctx context.Context) error {
+	left := e.table.abandoned(atOnce)
+	s := e.current()
+	if s.id != 0 {
+		ops := []clientv3.Op{clientv3.OpPut(e.keys.void(e.name), "", clientv3.WithLease(s.id))}
+		for _, c := range left {
+			// Should this be late itself, another claim may have the key.
+			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{c.mine()}, []clientv3.Op{
+				clientv3.OpDelete(c.key), clientv3.OpDelete(e.keys.note(e.name, c.key)),
+			}, nil))
+		}
+		err := e.again(ctx, func(ctx context.Context) error {
+			r, err := e.client.Txn(ctx).Then(ops...).Commit()
+			if err == nil {
+				e.voidAt(s.id, r.Header.Revision)
+			}
+			return err
+		})
+		switch {
+		case leaseGone(err):
+			e.sessionEnded(s.id)
+		case err != nil:
+			return err
+		}
+	}
+	// Without a session there is nothing that they could live by. Detached ones end
+	// by their own leases.
+	for _, c := range left {
+		e.table.forget(c.id)
+	}
+	return nil
+}
+
+// mine: the claim's key is there, and of no other claim.
+func (c *claim) mine() clientv3.Cmp { return clientv3.Compare(clientv3.Value(c.key), "=", c.value) }
+
+// voidAt: the void key of that session was written at a revision.
+func (e *Engine) voidAt(lease clientv3.LeaseID, revision int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.session.id == lease {
+		e.session.void = max(e.session.void, revision)
+	}
+}
+
+// room is an error where too much is left to be tidied up.
+func (t *table) room() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.left < maxLeft {
+		return nil
+	}
+	return fmt.Errorf("etcdlock: etcd has not confirmed yet that %d claims are gone; ask again when it answers", t.left)
+}
+
+// drop forgets a claim, or reports that it has to be tidied up.
+func (t *table) drop(id engine.ID) (untidy bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.known[id]
+	if c == nil {
+		return false
+	}
+	c.unattend()
+	if !c.doubt {
+		t.remove(c)
+		return false
+	}
+	t.leave(c)
+	return true
+}
+
+func (t *table) abandon(id engine.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.known[id]; c != nil {
+		t.leave(c)
+	}
+}
+
+// leave: with mu held.
+func (t *table) leave(c *claim) {
+	if !c.left {
+		c.left = true
+		t.left++
+	}
+}
+
+// abandoned is some of what is to be tidied up.
+func (t *table) abandoned(most int) (some []*claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.known {
+		if c.left && len(some) < most {
+			some = append(some, c)
+		}
+	}
+	return some
+}
