@@ -1,8 +1,10 @@
 package etcdlock
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -49,5 +51,24 @@ func TestKeys(t *testing.T) {
 		if p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(foreign)}); ok {
 			t.Errorf("%q reads as %+v", foreign, p)
 		}
+	}
+}
+
+func TestEnough(t *testing.T) {
+	const until = 10 * time.Second
+	for name, c := range map[string]struct {
+		start, ttl time.Duration
+		gone, ok   bool
+	}{
+		"just enough":                     {start: time.Second, ttl: 9 * time.Second, ok: true},
+		"asked too early for what it got": {start: time.Second, ttl: 8 * time.Second},
+		"it has ended":                    {start: 20 * time.Second, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := enough(c.start, c.ttl, until)
+			if errors.Is(err, errLeaseGone) != c.gone || (err == nil) != c.ok {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }

@@ -257,8 +257,10 @@ func TestKeyIsUsedAgain(t *testing.T) {
 			t.Fatal("void: it has another key")
 		}
 		other.hear(&mvccpb.KeyValue{Key: []byte(other.keys.note(other.name, key)), Value: []byte(text(evicted, first.Ticket))})
-		if got := renew(t, other, next); got.State != engine.Held {
-			t.Errorf("the next claim is %v", got.State)
+		other.table.mu.Lock()
+		defer other.table.mu.Unlock()
+		if c.evicted || c.state != engine.Held {
+			t.Errorf("the next claim is %v, evicted %v", c.state, c.evicted)
 		}
 	})
 }
@@ -300,29 +302,33 @@ func TestOneOfAGroupIsRefused(t *testing.T) {
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
 	e.group.busy.Add(many) // as if many callers were about
 	defer e.group.busy.Add(-many)
+	session := e.current().id
+	rs := make([]engine.Request, 20)
+	for i := range rs {
+		rs[i] = exclusive(fmt.Sprint("of many ", i))
+	}
+	// One is to live by a lease that an attempt before had made, and that has ended.
+	rs[7].Detached = true
+	lease, _, err := e.grant(within(t), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.table.expect(e.keys, e.name, &rs[7]).lease = lease
+	if _, err := admin.Revoke(within(t), lease); err != nil {
+		t.Fatal(err)
+	}
 	var all sync.WaitGroup
-	for i := range 20 {
+	for _, r := range rs {
 		all.Go(func() {
-			r := exclusive(fmt.Sprint("of many ", i))
-			if r.Detached = i == 7; r.Detached {
-				lease, _, err := e.grant(within(t), 60)
-				if err != nil {
-					t.Error(err)
-				}
-				c := e.table.expect(e.keys, e.name, &r)
-				e.table.mu.Lock()
-				c.lease = lease // of an attempt before
-				e.table.mu.Unlock()
-				if _, err := admin.Revoke(within(t), lease); err != nil {
-					t.Error(err)
-				}
-			}
 			if c, err := e.Join(within(t), r); err != nil || c.State != engine.Held {
 				t.Errorf("Join: %v, %v", c.State, err)
 			}
 		})
 	}
 	all.Wait()
+	if e.current().id != session {
+		t.Error("the others took their session for ended")
+	}
 }
 
 func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
@@ -338,9 +344,12 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 		joins(t, e, r, engine.Held)
 		rs[i] = engine.Renewal{Name: r.Name, ID: r.ID, Want: time.Minute}
 	}
-	if _, err := admin.Revoke(within(t), e.table.get(rs[7].ID).lease); err != nil {
-		t.Fatal(err)
-	}
+	// It ends between the look at its key and the keep-alive.
+	w.before("LeaseKeepAlive", func() {
+		if _, err := admin.Revoke(within(t), e.table.get(rs[7].ID).lease); err != nil {
+			t.Error(err)
+		}
+	})
 	opened := func() int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
