@@ -192,6 +192,9 @@ this_claim: BEGIN
 		END IF;
 		DELETE FROM @claims WHERE name = n AND ticket = c_ticket;
 		SET l_size = l_size - 1, l_used = l_used - IF(c_ticket <= l_upto, c_units, 0);
+		IF l_size = 0 THEN
+			SET l_soonest = 9223372036854775807;
+		END IF;
 	END IF;
 	IF l_size > 0 OR t < l_seen THEN
 		CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
