@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"image/color"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -64,7 +64,7 @@ func write(page string, results []*result, window time.Duration, rounds int) err
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Updates per second of one row, PostgreSQL on loopback, every commit synced; %d cores, %s, %s; medians of %d rounds of %v in turns.\n",
+	fmt.Fprintf(&b, "Updates per second of one row, PostgreSQL on loopback, commits not synced; %d cores, %s, %s; medians of %d rounds of %v in turns.\n",
 		runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly), rounds, window)
 	for _, r := range results {
 		name := "crossover-" + r.name
@@ -97,24 +97,20 @@ func (r *result) draw(base string) error {
 		}
 		p.X.Tick.Marker = ticks
 		p.Legend.Top, p.Legend.Left, p.Legend.XOffs = true, true, vg.Points(8)
-		others := 0
+		// The same colour for a way in every drawing.
+		colors := map[string]color.Color{"leasehold": t.Us, "one statement": t.Others[0], "version column": t.Others[1], "row lock": t.Others[2]}
 		for _, w := range r.ways {
 			line, err := plotter.NewLine(lines[w])
 			if err != nil {
 				failed = err
 				return p
 			}
-			line.Width, line.Color = vg.Points(2), t.Us
-			if w != "leasehold" {
-				line.Color = t.Others[others%len(t.Others)]
-				others++
-			}
+			line.Width, line.Color = vg.Points(2), colors[w]
 			p.Add(line)
 			p.Legend.Add(w, line)
 		}
-		// Whole powers of ten, the upper with room for the legend; and room for the
-		// last number of the X axis.
-		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(2*p.Y.Max)))
+		// Room for the legend, and for the last number of the X axis.
+		p.Y.Min, p.Y.Max = p.Y.Min/2, p.Y.Max*4
 		p.X.Max *= 1.1
 		return p
 	})
