@@ -24,7 +24,7 @@ func TestReadersAndWritersAreLaidOutAsRedissonsAre(t *testing.T) {
 		t.Errorf("a writer: %v", h)
 	}
 	leave(t, e, w)
-	only(t, r, heard, rwChannel, rwChannel+" 1")
+	only(t, r, heard, rwChannel, rwChannel+" 1", rwChannel+" 0")
 
 	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
 	if h := hash(t, r, "a"); !maps.Equal(h, map[string]string{"mode": "read", holder(one.ID): "1", holder(two.ID): "1"}) {
