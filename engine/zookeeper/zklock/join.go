@@ -232,7 +232,7 @@ func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 		switch missing := errors.Is(err, zk.ErrNoNode); {
 		case missing && failed == 0:
 			if _, err = e.link.conn.Create(own, nil, zk.FlagEphemeral, e.acl); errors.Is(err, zk.ErrNoAuth) {
-				return "", nil, explain(err, e.rootPath())
+				return "", nil, explain(err, e.rootPath()+", which "+c.parent+" needs")
 			}
 		case missing && failed == 1:
 			_, err = e.link.conn.CreateContainer(c.parent, nil, zk.FlagContainer, e.acl)
