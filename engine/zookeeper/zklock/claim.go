@@ -35,6 +35,11 @@ type claim struct {
 	stale     bool // the line has changed since it was listed
 	unread    bool // its own node has changed since it was read
 
+	first *listed // the line as of its creation, until somebody looks
+
+	lasts bool  // it has held for so long that it is to hear of what happens behind it
+	seen  int64 // holding, until that is so: the last change of the line when it was listed
+
 	owes bool // it must write to its node, for whoever waits behind (see nodes.Line.Wakes)
 
 	watches string // waiting: path of the node that it watches, or parent

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
@@ -25,6 +26,7 @@ func TestConformanceNodes(t *testing.T) {
 }
 
 func conformance(t *testing.T, name string, o Options, committed string) {
+	t.Parallel() // it waits for sessions to end
 	s := servers.ZooKeeper(t, nil)
 	o.Servers, o.Session = []string{s.Addr}, testSession
 	var wires sync.Map
@@ -50,10 +52,20 @@ func conformance(t *testing.T, name string, o Options, committed string) {
 		},
 		LoseReply: func(t testing.TB, e engine.Engine) { wireOf(&wires, e).loseReply() },
 		CountKeys: func(t testing.TB) int {
-			// Claims; the containers of names go by themselves.
+			// Claims; the containers of names go by themselves, and the node of a
+			// session with it.
 			n, err := s.Monitored("zk_ephemerals_count")
 			if err != nil {
 				t.Fatal(err)
+			}
+			children, _, err := peer(t, s).Children("/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, child := range children {
+				if strings.HasPrefix(child, "%session-") {
+					n--
+				}
 			}
 			return n
 		},

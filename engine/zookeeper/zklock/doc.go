@@ -46,10 +46,10 @@
 //
 // Other programs share these locks if they use the same nodes.
 //
-//	curator    <root>/<name>/_c_<uuid>-lock-<10 digits>. InterProcessMutex of Curator,
-//	           and its LeaderSelector, on the path <root>/<name>. Shared claims and units have
-//	           names beside it that Curator stands in line with, as it does with
-//	           any other mutex.
+//	curator    <root>/<name>/_c_<uuid>-lock-<10 digits>. InterProcessMutex of Curator
+//	           on the path <root>/<name>. Shared claims and units have names
+//	           beside it that Curator stands in line with, as it does with any
+//	           other mutex.
 //	readwrite  <root>/<name>/_c_<uuid>-__WRIT__<10 digits> and __READ__:
 //	           InterProcessReadWriteLock. No units.
 //	nodes      <root>/<name>/<prefix><10 digits>: the lock of the tutorials.
@@ -61,6 +61,13 @@
 // beyond Java's basic characters are written as %XX, and so are the names ".", ".."
 // and "zookeeper" in their first byte. The node of a name is a container, which the
 // servers remove some time after its last child.
+//
+// Beside the nodes of names each session has one ephemeral node of its own,
+// <root>/%session-<16 digits>: a claim is made in one step with a write to it, whose
+// answer has the number of the transaction, the token. Nobody else reads it.
+//
+// A holder listens for who comes behind it, and for its eviction, once it has held for
+// ten milliseconds, and sees then what came before.
 //
 // Evict marks a holder's node, which its client sees, and removes it at once with
 // now; a mark for Curator is the one that its revocable locks heed. Without now a

@@ -34,6 +34,8 @@ type Engine struct {
 	own     map[string]*claim
 	awaited map[string]map[*claim]struct{}
 	lines   map[string]map[*claim]struct{}
+	// Watches that were asked for and have not fired: see listen.
+	watches map[watch]struct{}
 	news    news
 }
 
@@ -187,10 +189,12 @@ func (e *Engine) Close() error {
 // explain says what an answer means for somebody who asked about a path.
 func explain(err error, path string) error {
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.Is(err, engine.ErrRefused):
+		return err
 	case errors.Is(err, zk.ErrNoAuth):
 		return engine.Refuse("zookeeper: this client may not use %s: give it a user that may, or the node an ACL that lets it read, write, create and delete (the package documentation has the least that is needed)", path)
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return engine.Refuse("zookeeper: %s is somebody's ephemeral node, and has nothing below it: remove it, or choose another name", path)
 	case errors.Is(err, zk.ErrInvalidACL):
 		return engine.Refuse("zookeeper: the server accepts no ACL for %s from this client: it is not authenticated", path)
 	case strings.HasPrefix(err.Error(), "zookeeper: "):

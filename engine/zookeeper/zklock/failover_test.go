@@ -13,6 +13,7 @@ import (
 
 // Another leader takes over with everything that was granted, and in order.
 func TestTheLeaderIsKilled(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
 	e := servers.ZooKeeperEnsemble(t, nil)
 	o := on(e.Servers...)
 	o.Session = 4 * time.Second
@@ -60,6 +61,7 @@ func (c client) answer(t *testing.T, cl engine.Claim) (got engine.Claim) {
 // What a program sees of the end of its session: its lease ends before anybody else
 // can hold, and who waits goes on waiting, in the same call.
 func TestAProgramOutlivesItsSession(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
 	s := servers.ZooKeeper(t, nil)
 	a, b := open(t, on(s)), open(t, on(s))
 	ours, err := leasehold.New(a, nil)

@@ -32,6 +32,8 @@ type wire struct {
 	sent  map[int32]int  // requests by operation, without pings
 	most  int            // bytes of the largest packet
 	saw   func(op int32) // called before a request goes out
+
+	sawPacket func(op int32, packet []byte) // the same
 }
 
 func newWire() *wire {
@@ -133,13 +135,16 @@ func (t *tapped) Write(b []byte) (int, error) {
 		t.wire.mu.Lock()
 		t.wire.sent[op]++
 		t.wire.most = max(t.wire.most, len(b))
-		saw := t.wire.saw
+		saw, sawPacket := t.wire.saw, t.wire.sawPacket
 		if t.wire.lose {
 			t.wire.lose, t.lost = false, true
 		}
 		t.wire.mu.Unlock()
 		if saw != nil {
 			saw(op)
+		}
+		if sawPacket != nil {
+			sawPacket(op, b)
 		}
 	}
 	return t.Conn.Write(b)

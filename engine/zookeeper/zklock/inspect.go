@@ -28,14 +28,14 @@ func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
 		return nil, err
 	}
 	parent := e.parent(name)
-	children, err := list(ctx, e.link, parent, false)
+	there, err := list(ctx, e.link, parent, false)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, explain(err, parent)
 	}
-	line, err := e.sort(parent, children)
+	line, err := e.sort(parent, there.children)
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +47,17 @@ func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
 		one.content = read(one.data)
 		all[i] = one
 	})
-	there := all[:0]
+	found := all[:0]
 	for i := range all {
 		switch {
 		case errors.Is(errs[i], zk.ErrNoNode):
 		case errs[i] != nil:
 			return nil, explain(errs[i], parent)
 		default:
-			there = append(there, all[i])
+			found = append(found, all[i])
 		}
 	}
-	return there, nil
+	return found, nil
 }
 
 func (e *Engine) usable(ctx context.Context) error {
@@ -105,20 +105,19 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			yield(engine.Line{}, err)
 			return
 		}
-		children, err := list(ctx, e.link, e.rootPath(), false)
+		there, err := list(ctx, e.link, e.rootPath(), false)
 		if err != nil {
 			yield(engine.Line{}, explain(err, e.rootPath()))
 			return
 		}
-		for _, node := range children {
+		for _, node := range there.children {
 			name, ok := nodes.Decode(node)
 			if !ok || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
 				continue
 			}
 			l, err := e.Line(ctx, name)
-			var foreign *refusal
 			switch {
-			case errors.As(err, &foreign):
+			case errors.Is(err, nodes.ErrForeign):
 			case err != nil:
 				yield(engine.Line{}, err)
 				return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -59,11 +60,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 			return engine.Claim{}, err
 		}
 	}
-	if err := e.look(ctx, c, true); err != nil {
-		var no *refusal
-		if errors.As(err, &no) {
-			return e.withdraw(ctx, c, no.why)
-		}
+	if err := e.look(ctx, c, true); errors.Is(err, engine.ErrRefused) {
+		return e.withdraw(ctx, c, err)
+	} else if err != nil {
 		return engine.Claim{}, err
 	}
 	got := e.report(c)
@@ -92,23 +91,17 @@ func (e *Engine) withdraw(ctx context.Context, c *claim, why error) (engine.Clai
 	return engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}, nil
 }
 
-// refusal is an answer that is final, found in the line.
-type refusal struct{ why error }
-
-func (r *refusal) Error() string { return r.why.Error() }
-func (r *refusal) Unwrap() error { return r.why }
-
 // refuse looks for a reason to refuse before anything is changed.
 func (e *Engine) refuse(ctx context.Context, r *engine.Request) error {
 	parent := e.parent(r.Name)
-	children, err := list(ctx, e.link, parent, false)
+	there, err := list(ctx, e.link, parent, false)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return explain(err, parent)
 	}
-	line, err := e.sort(parent, children)
+	line, err := e.sort(parent, there.children)
 	if err != nil {
 		return err
 	}
@@ -126,7 +119,7 @@ func (e *Engine) refuse(ctx context.Context, r *engine.Request) error {
 // limits compares a request with the first of those before it.
 func limits(r *engine.Request, first nodes.Node) error {
 	if first.Limit != r.Limit {
-		return &refusal{&engine.LimitError{Name: r.Name, Have: first.Limit, Want: r.Limit}}
+		return &engine.LimitError{Name: r.Name, Have: first.Limit, Want: r.Limit}
 	}
 	return nil
 }
@@ -136,7 +129,7 @@ func limits(r *engine.Request, first nodes.Node) error {
 func (e *Engine) sort(parent string, children []string) (nodes.Line, error) {
 	line, err := e.layout.Sort(children)
 	if err != nil {
-		return line, &refusal{engine.Refuse("zookeeper: below %s: %w: let everybody who uses this name use one layout (?layout=), or choose another root for these locks", parent, err)}
+		return line, engine.Refuse("zookeeper: below %s: %w: let everybody who uses this name use one layout (?layout=), or choose another root for these locks", parent, err)
 	}
 	return line, nil
 }
@@ -170,8 +163,18 @@ func (e *Engine) begin(r engine.Request) (*claim, error) {
 
 // make creates the node of a claim, whoever still waits for it. When it returns
 // there is a node that is known, or none.
+//
+// The line is asked for at once, behind the creation: servers answer the requests of
+// a session in their order. Nothing depends on which of the two goroutines was first.
+// A list that has the node was made after it, and any other is not used.
 func (e *Engine) make(c, old *claim) {
-	node, err := e.create(c, old)
+	first := make(chan listed, 1)
+	e.running.Go(func() {
+		there, _ := list(e.life, e.link, c.parent, false)
+		first <- there
+	})
+	node, by, err := e.create(c, old)
+	there := <-first
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(c.made)
@@ -181,74 +184,73 @@ func (e *Engine) make(c, old *claim) {
 		e.goneLocked(c)
 		return
 	}
-	c.node, c.phase, c.stale, c.unread = node, waiting, true, true
+	c.node, c.phase, c.stale, c.unread = node, waiting, true, by == nil
+	if by != nil {
+		c.ticket, c.session = uint64(by.Mzxid), by.EphemeralOwner
+	}
+	if slices.Contains(there.children, node) {
+		c.first = &there
+	}
 	e.own[c.path()] = c
 	if c.dropped {
 		e.dropLocked(c)
 	}
 }
 
-// rounds bounds how often the container of a name is made anew because the server
-// has removed it, being empty, in between.
+// rounds bounds how often what a claim's node needs is made anew: the node of the
+// name, which the server removes some time after its last child, and the session's.
 const rounds = 10
 
 var errVanishes = errors.New("the node of this name vanishes again and again while a claim is made in it")
 
-func (e *Engine) create(c, old *claim) (node string, err error) {
+// create makes the node of a claim and, in the same step, writes to the node of the
+// session: a creation answers with a name alone, a write with the transaction and with
+// whose the written node is, and those are the claim's too. by is what that write
+// answered, nil where that is not known. old goes in the same step.
+func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 	r := &c.request
-	prefix := c.parent + "/" + e.layout.Prefix(c.uuid, r.Units, r.Limit)
-	data := (&content{Claim: c.uuid, Owner: r.Owner}).bytes()
+	creation := &zk.CreateRequest{Path: c.parent + "/" + e.layout.Prefix(c.uuid, r.Units, r.Limit),
+		Data: (&content{Claim: c.uuid, Owner: r.Owner}).bytes(), Acl: e.acl, Flags: zk.FlagEphemeralSequential}
 	for range rounds {
-		var path string
+		s, err := e.link.await(e.life)
+		if err != nil {
+			return "", nil, err
+		}
+		own := e.root + "/" + nodes.Session(s.id)
+		ops := []any{&zk.SetDataRequest{Path: own, Version: -1}, creation}
 		if old != nil {
-			path, err = e.replace(prefix, data, old)
-			if errors.Is(err, errOldIsGone) {
-				old = nil
-				continue
+			ops = append(ops, &zk.DeleteRequest{Path: old.path(), Version: -1})
+		}
+		got, err := e.link.conn.Multi(ops...)
+		if err == nil {
+			if old != nil {
+				e.forget(old)
 			}
-		} else {
-			path, err = ask(e.life, e.link, func(conn *zk.Conn) (string, error) {
-				return conn.Create(prefix, data, zk.FlagEphemeralSequential, e.acl)
-			})
+			return got[1].String[len(c.parent)+1:], got[0].Stat, nil
+		}
+		failed := slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
+		switch missing := errors.Is(err, zk.ErrNoNode); {
+		case missing && failed == 0:
+			if _, err = e.link.conn.Create(own, nil, zk.FlagEphemeral, e.acl); errors.Is(err, zk.ErrNoAuth) {
+				return "", nil, explain(err, e.rootPath()+", which "+c.parent+" needs")
+			}
+		case missing && failed == 1:
+			_, err = e.link.conn.CreateContainer(c.parent, nil, zk.FlagContainer, e.acl)
+		case missing && failed == 2:
+			e.forget(old)
+			old, err = nil, nil
+		case unclear(err):
+			node, err := e.recover(c, old, err)
+			return node, nil, err
 		}
 		switch {
-		case err == nil:
-			return path[len(c.parent)+1:], nil
 		case errors.Is(err, zk.ErrNoNode):
-			// A container: the server removes it some time after its last child.
-			_, err = ask(e.life, e.link, func(conn *zk.Conn) (string, error) {
-				return conn.CreateContainer(c.parent, nil, zk.FlagContainer, e.acl)
-			})
-			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				return "", err
-			}
-			err = errVanishes
-		case unclear(err):
-			return e.recover(c, old, err)
-		default:
-			return "", err
+			return "", nil, fmt.Errorf("zookeeper: there is no node %s any more: create it (zkCli.sh: create %s)", e.root, e.root)
+		case err != nil && !errors.Is(err, zk.ErrNodeExists):
+			return "", nil, err
 		}
 	}
-	return "", err
-}
-
-var errOldIsGone = errors.New("what was to be replaced is gone")
-
-// replace removes one node and creates another in one step.
-func (e *Engine) replace(prefix string, data []byte, old *claim) (path string, err error) {
-	got, err := ask(e.life, e.link, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
-		return conn.Multi(&zk.DeleteRequest{Path: old.path(), Version: -1},
-			&zk.CreateRequest{Path: prefix, Data: data, Acl: e.acl, Flags: zk.FlagEphemeralSequential})
-	})
-	if err == nil {
-		e.forget(old)
-		return got[1].String, nil
-	}
-	if len(got) > 0 && errors.Is(got[0].Error, zk.ErrNoNode) {
-		e.forget(old)
-		return "", errOldIsGone
-	}
-	return "", err
+	return "", nil, errVanishes
 }
 
 // recover finds out what became of a node whose creation was not answered: by its
@@ -263,7 +265,7 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 			}
 			continue // the connection broke again
 		}
-		children, err := list(e.life, e.link, c.parent, false)
+		there, err := list(e.life, e.link, c.parent, false)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return "", why
@@ -275,7 +277,7 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 			}
 			continue
 		}
-		node, err := e.mine(c, children)
+		node, err := e.mine(c, there.children)
 		if err == nil && old != nil && node != "" {
 			e.forget(old) // one step did both
 		}
@@ -353,13 +355,19 @@ func get(ctx context.Context, l *link, path string, watch bool) (got, error) {
 	})
 }
 
-func list(ctx context.Context, l *link, path string, watch bool) ([]string, error) {
-	return ask(ctx, l, func(conn *zk.Conn) ([]string, error) {
+// listed is what is below a node as one answer had it.
+type listed struct {
+	children []string
+	stat     *zk.Stat
+}
+
+func list(ctx context.Context, l *link, path string, watch bool) (listed, error) {
+	return ask(ctx, l, func(conn *zk.Conn) (listed, error) {
 		if watch {
-			children, _, _, err := conn.ChildrenW(path)
-			return children, err
+			children, stat, _, err := conn.ChildrenW(path)
+			return listed{children, stat}, err
 		}
-		children, _, err := conn.Children(path)
-		return children, err
+		children, stat, err := conn.Children(path)
+		return listed{children, stat}, err
 	})
 }

@@ -53,6 +53,10 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 
 // each calls f for many, some at a time, and returns when all have returned.
 func each(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
 	var all sync.WaitGroup
 	room := make(chan struct{}, atOnce)
 	for i := range n {

@@ -18,6 +18,7 @@ import (
 // calls, which take no context: see ask.
 type link struct {
 	conn    *zk.Conn
+	life    context.Context // ends when the link is closed
 	servers []string
 	ended   <-chan zk.Event // closed when the library's goroutines have ended
 
@@ -41,8 +42,8 @@ const dialTimeout = time.Second
 
 // connect begins to connect, in the background. heard is told of every event, by
 // one goroutine at a time, and must not block.
-func connect(o *Options, heard func(zk.Event)) (*link, error) {
-	l := &link{servers: o.Servers, changed: make(chan struct{})}
+func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, error) {
+	l := &link{life: life, servers: o.Servers, changed: make(chan struct{})}
 	dial := o.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
@@ -131,9 +132,15 @@ func (l *link) away(why, failure error) error {
 // A request that nobody waits for any more goes on until the server answers or the
 // connection breaks, which it does at the latest when two thirds of the session's
 // time passed in silence; what it made by then is its own business (see make).
+//
+// Under the life of the engine nobody waits beside it: the caller is a goroutine that
+// ends with the connection.
 func ask[T any](ctx context.Context, l *link, request func(*zk.Conn) (T, error)) (answer T, err error) {
 	if _, err := l.await(ctx); err != nil {
 		return answer, err // not queued: it would be sent whenever a server is back
+	}
+	if ctx == l.life {
+		return request(l.conn)
 	}
 	type answered struct {
 		answer T

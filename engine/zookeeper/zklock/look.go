@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -64,18 +65,16 @@ func (e *Engine) look(ctx context.Context, c *claim, joining bool) (err error) {
 	}
 }
 
-// readOwn reads a claim's node: whose it is, and whether somebody marked it.
+// readOwn reads a claim's node, with a watch: whose it is, and whether somebody marked
+// it.
 func (e *Engine) readOwn(ctx context.Context, c *claim) error {
-	own, err := get(ctx, e.link, c.path(), true)
+	own, err := e.getWatched(ctx, c.path())
 	if errors.Is(err, zk.ErrNoNode) {
 		e.vanished(c)
 		return nil
 	}
 	if err != nil {
 		return explain(err, c.path())
-	}
-	if own.stat.Czxid > engine.MaxTicket {
-		return &refusal{engine.Refuse("zookeeper: transaction %#x is beyond %#x, which is as far as tokens go: this ensemble has had more than two million leaders", own.stat.Czxid, int64(engine.MaxTicket))}
 	}
 	now, _ := e.link.current()
 	e.mu.Lock()
@@ -114,14 +113,24 @@ func (e *Engine) endLocked(c *claim, evicted bool) {
 }
 
 // readLine lists the line and lets the rule decide. A list is asked for with a
-// watch where any change of the line matters: to a holder that nobody waits behind,
-// and to the first of those who wait for units. At the first look it is not known
-// who will be one: the watch of one who then waits fires once, at the next change.
+// watch where any change of the line matters: to a holder that has lasted (see settle),
+// and to the first of those who wait for units.
 func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	e.mu.Lock()
-	watch := joining || c.phase == holding || c.watches == c.parent
+	watched := c.phase == holding && c.lasts || c.watches == c.parent
+	ticket, first := c.ticket, c.first
+	c.first = nil
 	e.mu.Unlock()
-	children, err := list(ctx, e.link, c.parent, watch)
+	var there listed
+	var err error
+	switch {
+	case first != nil:
+		there = *first
+	case watched:
+		there, err = e.listWatched(ctx, c.parent)
+	default:
+		there, err = list(ctx, e.link, c.parent, false)
+	}
 	if errors.Is(err, zk.ErrNoNode) {
 		e.vanished(c)
 		return nil
@@ -131,7 +140,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	}
 	// Nodes of others that appear later do not concern a claim in line: the next
 	// Join says so.
-	line, err := e.sort(c.parent, children)
+	line, err := e.sort(c.parent, there.children)
 	i := line.Find(c.node)
 	if i < 0 {
 		e.vanished(c)
@@ -142,16 +151,18 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 		case err != nil:
 			return err
 		case line[i].Seq > nodes.MaxSeq:
-			return &refusal{engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d, and end soon after: delete that node while nobody is in line, and they begin anew", c.parent, line[i].Seq)}
+			return engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d, and end soon after: delete that node while nobody is in line, and they begin anew", c.parent, line[i].Seq)
 		case i >= engine.MaxLine:
-			return &refusal{engine.Refuse("%d claims are in line already, which is the most", i)}
+			return engine.Refuse("%d claims are in line already, which is the most", i)
+		case ticket > engine.MaxTicket:
+			return engine.Refuse("zookeeper: transaction %#x is beyond %#x, which is as far as tokens go: this ensemble has had more than two million leaders", ticket, uint64(engine.MaxTicket))
 		}
 		if err := limits(&c.request, line[0]); err != nil {
 			return err
 		}
 	}
 	if line.Held(i) {
-		e.holds(c, line, i, watch)
+		e.holds(c, line, i, watched, there.stat.Pzxid)
 		return nil
 	}
 	if c.request.NoWait {
@@ -161,29 +172,55 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 }
 
 // holds: as of a list, the claim holds. It does from then on: what stands before it
-// can only go.
-func (e *Engine) holds(c *claim, line nodes.Line, i int, watched bool) {
+// can only go. changed is the last transaction that changed the line.
+func (e *Engine) holds(c *claim, line nodes.Line, i int, watched bool, changed int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !c.placed() || c.phase == marked {
 		return
 	}
-	contended := line.Contended(i)
 	if c.phase == waiting {
-		c.phase, c.owes = holding, line.Wakes(i)
+		c.phase, c.owes, c.unheard, c.seen = holding, line.Wakes(i), true, changed
 		e.unwatchLocked(c)
-		c.unheard = true
+		time.AfterFunc(settle, func() { e.settled(c) })
 	}
 	switch {
-	case contended:
+	case line.Contended(i):
+		c.contended = true
+	case c.request.Units == c.request.Limit && c.seen != 0 && c.seen != changed:
+		// It was alone, so somebody came, and is gone again.
 		c.contended = true
 	case !c.stale: // else somebody came after this list was made, and was told of
 		c.contended = false
-		c.stale = !watched // nobody would say when that changes
+	}
+	if watched {
+		c.seen = 0 // what changes from now on is told
 	}
 }
 
-// waits has a claim that waits watch one node, or the line.
+// settle is how long a claim has held before it listens for what comes behind it, and
+// for its eviction unless it has waited. A shorter hold is not worth those requests;
+// what came meanwhile is seen then. A Renew does not wait for it.
+const settle = 10 * time.Millisecond
+
+func (e *Engine) settled(c *claim) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listensLocked(c); c.stale || c.unread {
+		e.news.look(c)
+	}
+}
+
+// listensLocked has a claim that holds listen from its next look on.
+func (e *Engine) listensLocked(c *claim) {
+	if c.phase == holding && !c.lasts {
+		c.lasts = true
+		c.stale = c.stale || !c.contended // else there is nothing to hear
+		c.unread = c.unread || !e.listens(watch{c.path(), false})
+	}
+}
+
+// waits has a claim that waits watch one node, or the line, and its own.
 func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 	target := c.parent
 	if node != "" {
@@ -200,28 +237,23 @@ func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 		e.awaited[target] = map[*claim]struct{}{}
 	}
 	e.awaited[target][c] = struct{}{}
+	c.unread = c.unread || !e.listens(watch{c.path(), false})
 	if node == "" {
 		c.stale = true // list it once more, now that its watch would be minded
 		e.mu.Unlock()
 		return nil
 	}
+	heard := e.listens(watch{target, false})
 	e.mu.Unlock()
-	_, err := get(ctx, e.link, target, true)
-	if err == nil {
-		return nil
+	if heard {
+		return nil // somebody here waits for it, or did in vain
 	}
-	// It went between the list and the watch, or it is not known whether there is
-	// a watch: then there must be another list.
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if c.watches == target {
-		e.unwatchLocked(c)
+	// It may have gone between the list and the watch. Then, and when it is not known
+	// whether there is a watch, whoever waits for it here lists the line again.
+	if _, err := e.getWatched(ctx, target); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return explain(err, target)
 	}
-	if errors.Is(err, zk.ErrNoNode) {
-		c.stale = true
-		return nil
-	}
-	return explain(err, target)
+	return nil
 }
 
 // wake writes to the node of a claim that holds, for whoever watches it to see

@@ -86,14 +86,14 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		root: o.Root, layout: layout, acl: zk.WorldACL(zk.PermAll),
 		claims: map[engine.ID]*claim{}, own: map[string]*claim{},
-		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{},
+		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{}, watches: map[watch]struct{}{},
 		news: news{looks: map[*claim]struct{}{}, more: make(chan struct{}, 1)},
 	}
 	if o.User != "" && !o.OpenACL {
 		e.acl = zk.AuthACL(zk.PermAll)
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	if e.link, err = connect(&o, e.heard); err != nil {
+	if e.link, err = connect(e.life, &o, e.heard); err != nil {
 		e.end()
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}

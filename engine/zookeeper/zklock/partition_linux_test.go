@@ -27,7 +27,8 @@ func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 	if testing.Short() {
 		servers.Missing(t, "left out by -short: it takes a minute")
 	}
-	const rounds = 20
+	t.Parallel() // it waits for sessions to end
+	const rounds, pairs = 10, 10
 	n := servers.NewNetwork(t, "zk1", "zk2", "zk3")
 	e := servers.ZooKeeperEnsembleOn(t, n.Hosts, &servers.ZooKeeperOptions{Tick: partitionTick, Config: []string{"syncLimit=25"}})
 	follower, other := -1, -1
@@ -42,44 +43,45 @@ func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 			other = i
 		}
 	}
-	at := func(host int) client {
+	at := func(host int) *leasehold.Client {
 		o := on(e.Servers[host]) // the one beside it: no other is in its reach later
 		o.Session, o.Dial = partitionSession, n.Hosts[host].Dial
-		return open(t, o)
+		c, err := leasehold.New(open(t, o), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
 	overlaps := 0
 	for round := range rounds {
-		a, b := at(follower), at(other)
-		holder, err := leasehold.New(a, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		waiter, err := leasehold.New(b, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := holder.Lock(within(t), "x")
-		if err != nil {
-			t.Fatal(err)
-		}
 		twin, twinWaits := plainAt(t, n, e, follower), plainAt(t, n, e, other)
 		if err := zk.NewLock(twin, "/twin", zk.WorldACL(zk.PermAll)).Lock(); err != nil {
 			t.Fatal(err)
 		}
 		type obtained struct {
-			lease       *leasehold.Lease
 			err         error
 			valid, told bool // of the other lease at that moment
 		}
-		next := make(chan obtained, 1)
-		go func() {
-			var o obtained
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			o.lease, o.err = waiter.Lock(ctx, "x")
-			o.valid, o.told = first.Valid(), first.Context().Err() != nil
-			next <- o
-		}()
+		next := make(chan obtained, pairs)
+		var clients []*leasehold.Client
+		for i := range pairs {
+			// Each holder began at a time of its own: the cut comes at any moment
+			// between two proofs.
+			time.Sleep(partitionSession / 6 / pairs)
+			holder, waiter, name := at(follower), at(other), "x"+itoa(i)
+			clients = append(clients, holder, waiter)
+			first, err := holder.Lock(within(t), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				_, err := waiter.Lock(ctx, name)
+				next <- obtained{err, first.Valid(), first.Context().Err() != nil}
+			}()
+			<-first.Contended()
+		}
 		twinNext := make(chan zk.State, 1)
 		go func() {
 			if err := zk.NewLock(twinWaits, "/twin", zk.WorldACL(zk.PermAll)).Lock(); err != nil {
@@ -87,35 +89,33 @@ func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 			}
 			twinNext <- twin.State()
 		}()
-		<-first.Contended()
-		time.Sleep(partitionSession / 24 * time.Duration(round%4)) // at any moment between two proofs
 		if err := n.Hosts[follower].Cut(); err != nil {
 			t.Fatal(err)
 		}
-		o, state := <-next, <-twinNext
+		for range pairs {
+			switch o := <-next; {
+			case o.err != nil:
+				t.Errorf("round %d: the larger part grants nothing: %v", round, o.err)
+			case o.valid || !o.told:
+				t.Errorf("round %d: two hold: the lease of who was cut off is valid: %v, ended: %v", round, o.valid, o.told)
+			}
+		}
+		if state := <-twinNext; state == zk.StateHasSession {
+			overlaps++
+		}
 		if err := n.Hosts[follower].Heal(); err != nil {
 			t.Fatal(err)
 		}
-		switch {
-		case o.err != nil:
-			t.Fatalf("round %d: the larger part grants nothing: %v", round, o.err)
-		case o.valid || !o.told:
-			t.Errorf("round %d: two hold: the lease of who was cut off is valid: %v, ended: %v", round, o.valid, o.told)
+		for _, c := range clients {
+			c.Close()
 		}
-		if state == zk.StateHasSession {
-			overlaps++
-		}
-		_ = o.lease.Unlock()
-		_ = first.Unlock()
-		holder.Close()
-		waiter.Close()
 		twin.Close()
 		twinWaits.Close()
 	}
 	if overlaps < rounds {
 		t.Errorf("who trusts the state of its session overlapped in %d of %d rounds: the others show nothing", overlaps, rounds)
 	}
-	t.Logf("%d of %d: the lease had ended, and the session looked alive", overlaps, rounds)
+	t.Logf("%d holders in %d cuts: each lease had ended, and the session looked alive in %d", rounds*pairs, rounds, overlaps)
 }
 
 // plainAt is a client of the library alone.

@@ -269,3 +269,37 @@ func TestThePasswordMayComeFromAFile(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// Who may not read what stands before it is refused, and out of the line again:
+// nobody would ever ask for that claim once more, and it would block the name for as
+// long as this client lives.
+func TestWhoIsRefusedInLineLeavesIt(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	conn := peer(t, s)
+	if err := conn.AddAuth("digest", []byte("somebody:secret")); err != nil {
+		t.Fatal(err)
+	}
+	a.leave1(t, a.hold(t, exclusive("x")))
+	secret := "/x/" + a.layout.Prefix(uuidOf(engine.NewID()), engine.Max, engine.Max)
+	if _, err := conn.Create(secret, nil, zk.FlagEphemeralSequential, zk.DigestACL(zk.PermAll, "somebody", "secret")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) {
+		t.Fatalf("behind a node that it may not read: %v, %v", got.State, err)
+	}
+	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
+		t.Errorf("refused, and the line is %q, %v", children, err)
+	}
+}
+
+func TestBelowAnEphemeralNodeIsRefused(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a := open(t, on(s))
+	if _, err := peer(t, s).Create("/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("%v, %v", got.State, err)
+	}
+}

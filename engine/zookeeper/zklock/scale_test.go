@@ -23,6 +23,7 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 	o := on(s)
 	o.Session = 4 * time.Second
 	a := open(t, o)
+	a.notes(t)
 	rs := make([]engine.Renewal, many)
 	var all sync.WaitGroup
 	room := make(chan struct{}, 64)
@@ -38,6 +39,7 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 		})
 	}
 	all.Wait()
+	a.settled(t)
 	a.wire.requests()
 	a.wire.most = 0
 	start := time.Now()
@@ -125,7 +127,7 @@ func (c client) settled(t *testing.T) {
 			return false
 		}
 		for _, cl := range c.claims {
-			if len(cl.looking) > 0 || cl.phase == waiting && cl.stale || cl.owes {
+			if len(cl.looking) > 0 || cl.stale || cl.unread || cl.owes || cl.phase == holding && !cl.lasts {
 				return false
 			}
 		}

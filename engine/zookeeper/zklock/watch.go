@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -42,6 +41,54 @@ func (n *news) ring() {
 	}
 }
 
+// watch is one that the client library keeps: of a node's data and end, or of its
+// children. The library keeps each one that is asked for until it fires, and the
+// servers keep one of a kind for each path: so a second is not asked for while the
+// first stands.
+type watch struct {
+	path     string
+	children bool
+}
+
+// listens: it was asked for and has not fired. The caller holds the mutex.
+func (e *Engine) listens(w watch) bool {
+	_, ok := e.watches[w]
+	return ok
+}
+
+// listen asks with a watch unless there is one. It is noted before it is asked for, so
+// that it cannot fire unnoted. Others may rely on it from then on: where it fails,
+// it counts as fired.
+func (e *Engine) listen(w watch, ask func(watch bool) error) error {
+	e.mu.Lock()
+	there := e.listens(w)
+	e.watches[w] = struct{}{}
+	e.mu.Unlock()
+	err := ask(!there)
+	if err != nil && !there {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.firedLocked(w)
+	}
+	return err
+}
+
+func (e *Engine) getWatched(ctx context.Context, path string) (answer got, err error) {
+	err = e.listen(watch{path, false}, func(watch bool) error {
+		answer, err = get(ctx, e.link, path, watch)
+		return err
+	})
+	return answer, err
+}
+
+func (e *Engine) listWatched(ctx context.Context, path string) (answer listed, err error) {
+	err = e.listen(watch{path, true}, func(watch bool) error {
+		answer, err = list(ctx, e.link, path, watch)
+		return err
+	})
+	return answer, err
+}
+
 // heard takes in what the client library tells, before any later answer is given to
 // whoever waits for one. It does not block.
 func (e *Engine) heard(ev zk.Event) {
@@ -53,6 +100,12 @@ func (e *Engine) heard(ev zk.Event) {
 		case zk.StateHasSession:
 			e.news.began = e.news.watching
 			e.news.ring()
+			// The library renews its watches and says since when, by the last answer
+			// it had: one that came on the new connection before it said so hides
+			// what changed in between. So every line is listed once more.
+			for _, c := range e.claims {
+				c.stale = true
+			}
 		case zk.StateExpired:
 			// A new session inherits nothing. What is being made may become the
 			// new one's: its node says.
@@ -62,14 +115,22 @@ func (e *Engine) heard(ev zk.Event) {
 					delete(e.claims, id) // a node that could not be removed
 				}
 			}
+			clear(e.watches)
 		}
 	case zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged:
 		e.changedLocked(ev.Path, ev.Type)
 	}
 }
 
-// changedLocked: a watch has fired, and is used up.
+// changedLocked: a node has changed whose watches, or the one of that kind, are used
+// up by that.
 func (e *Engine) changedLocked(path string, what zk.EventType) {
+	if what != zk.EventNodeChildrenChanged {
+		delete(e.watches, watch{path, false})
+	}
+	if what != zk.EventNodeDataChanged {
+		delete(e.watches, watch{path, true})
+	}
 	if c := e.own[path]; c != nil {
 		if what == zk.EventNodeDeleted {
 			e.endLocked(c, true)
@@ -78,11 +139,7 @@ func (e *Engine) changedLocked(path string, what zk.EventType) {
 			e.news.look(c)
 		}
 	}
-	for c := range e.awaited[path] {
-		e.unwatchLocked(c)
-		c.stale = true
-		e.news.look(c)
-	}
+	e.awakenLocked(path)
 	if what != zk.EventNodeChildrenChanged {
 		return
 	}
@@ -99,6 +156,30 @@ func (e *Engine) changedLocked(path string, what zk.EventType) {
 		// before the line could be listed, and is to be told of as well.
 		c.contended = true
 		e.tellLocked(c)
+	}
+}
+
+// awakenLocked has those look who wait for a change of a path.
+func (e *Engine) awakenLocked(path string) {
+	for c := range e.awaited[path] {
+		e.unwatchLocked(c)
+		c.stale = true
+		e.news.look(c)
+	}
+}
+
+// firedLocked: a watch may not stand, and whoever relies on it is to look.
+func (e *Engine) firedLocked(w watch) {
+	delete(e.watches, w)
+	e.awakenLocked(w.path)
+	if !w.children {
+		return
+	}
+	for c := range e.lines[w.path] {
+		if c.phase == holding {
+			c.stale = true
+			e.news.look(c)
+		}
 	}
 }
 
@@ -121,12 +202,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	e.news.watching, e.news.began = true, true
 	e.news.ring()
 	e.mu.Unlock()
-	looking, stop := context.WithCancel(ctx)
-	defer context.AfterFunc(e.life, stop)()
-	var looks sync.WaitGroup
 	defer func() {
-		stop()
-		looks.Wait()
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.news.watching, e.news.notes = false, nil
@@ -159,18 +235,26 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 		for _, c := range cs {
 			select {
 			case room <- struct{}{}:
-			case <-looking.Done():
+			case <-ctx.Done():
 				return ctx.Err()
+			case <-e.life.Done():
+				return engine.ErrClosed
 			}
-			looks.Go(func() {
+			e.mu.Lock()
+			if e.closed {
+				e.mu.Unlock()
+				return engine.ErrClosed
+			}
+			e.running.Go(func() {
 				// An error means that nothing was learned: Renew looks again.
-				_ = e.look(looking, c, false)
+				_ = e.look(e.life, c, false)
 				<-room
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				e.tellLocked(c)
 				e.news.ring()
 			})
+			e.mu.Unlock()
 		}
 	}
 }

@@ -63,3 +63,7 @@ func Decode(node string) (name string, ok bool) {
 	name = b.String()
 	return name, utf8.ValidString(name) && Encode(name) == node
 }
+
+// Session is the name of the node that a session has for itself, beside those of
+// names. Nothing that Encode makes is like it.
+func Session(id int64) string { return fmt.Sprintf("%%session-%016x", uint64(id)) }

@@ -36,7 +36,7 @@ func Plain(prefix string) (Layout, error) {
 	switch {
 	case prefix == "" || len(prefix) > 128:
 		return Layout{}, fmt.Errorf("the prefix %q of nodes has %d bytes, not 1 to 128", prefix, len(prefix))
-	case strings.ContainsRune(prefix, '/') || Encode(prefix) != prefix:
+	case Encode(prefix) != prefix:
 		return Layout{}, fmt.Errorf("the prefix %q of nodes has characters that are none of a node's name", prefix)
 	}
 	return Layout{plain, prefix}, nil

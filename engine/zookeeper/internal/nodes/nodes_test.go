@@ -237,3 +237,48 @@ func TestAHandOverWakesOneOfMany(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNodeOfASessionIsNoName(t *testing.T) {
+	for _, id := range []int64{0, 1, -1, 0x100_0000_0000_0001} {
+		if name, ok := Decode(Session(id)); ok {
+			t.Errorf("%q is taken for the name %q", Session(id), name)
+		}
+	}
+}
+
+// What faults planted here had gone unnoticed by the tests above.
+func TestTheEdgesOfNamesAndLines(t *testing.T) {
+	for _, r := range []string{"\x7f", "\u009f", "\ufff0"} {
+		if Encode(r) == r {
+			t.Errorf("ZooKeeper takes no %q in a name", r)
+		}
+	}
+	if _, err := Plain(strings.Repeat("p", 128)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Plain(strings.Repeat("p", 129)); err == nil {
+		t.Error("a prefix of 129 bytes")
+	}
+	if n, err := Curator().Parse("lock-lock-0000000007"); err != nil || n.Seq != 7 {
+		t.Errorf("the digits follow the last mark: %+v, %v", n, err)
+	}
+	if n, err := Curator().Parse("_c_" + uuid + "-0-of-5-lock-0000000001"); err != nil || n.Units != engine.Max {
+		t.Errorf("nobody makes no units: %+v, %v", n, err)
+	}
+	if _, err := Curator().Sort([]string{"first", "second"}); err == nil || !strings.Contains(err.Error(), "first") {
+		t.Errorf("two foreign nodes: %v", err)
+	}
+	line, err := ReadWrite().Sort([]string{"_c_" + uuid + "-__READ__0000000001", "_c_" + uuid + "-__WRIT__0000000001", "_c_" + uuid + "-__READ__0000000002"})
+	if err != nil || line[0].Units != engine.Max {
+		t.Fatalf("who reads under its own write comes after it: %+v, %v", line, err)
+	}
+	if got := line.WaitsFor(2); got != line[0].Name {
+		t.Errorf("a reader behind the first writer waits for %q", got)
+	}
+	for units, wakes := range map[[2]int32]bool{{1, 2}: true, {5, 2}: false, {1, 5}: false} {
+		l := Line{{Units: units[0], Limit: 5}, {Units: units[1], Limit: 5}}
+		if l.Wakes(0) != wakes {
+			t.Errorf("%d of 5 before %d of 5 wakes it: %v", units[0], units[1], !wakes)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package zklock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// watchRequests counts the requests that ask for a watch of one path: the client
+// library keeps each of them until it fires.
+func (c client) watchRequests(path string) *atomic.Int64 {
+	var n atomic.Int64
+	c.wire.mu.Lock()
+	defer c.wire.mu.Unlock()
+	c.wire.sawPacket = func(op int32, packet []byte) {
+		if op != opGetData && op != opList {
+			return
+		}
+		end := 16 + int(binary.BigEndian.Uint32(packet[12:]))
+		if string(packet[16:end]) == path && packet[end] == 1 {
+			n.Add(1)
+		}
+	}
+	return &n
+}
+
+// A holder may stay for days while somebody waits for it in vain every second.
+func TestWaitingInVainAsksForOneWatchOfTheHolder(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	asked := b.watchRequests(a.claims[first.ID].path())
+	for range 10 {
+		b.leave1(t, b.wait(t, exclusive("x")))
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d watches of one holder", n)
+	}
+	// And the one that is left serves who waits now.
+	heard := b.notes(t)
+	second := b.wait(t, exclusive("x"))
+	a.leave1(t, first)
+	hear(t, heard, heldNote(second.ID))
+}
+
+// Who waits may stay for days as well, and the holder looks at every renewal.
+func TestAContendedHolderAsksForOneWatchOfItsLine(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	heard := a.notes(t)
+	asked := a.watchRequests("/x")
+	first := a.hold(t, exclusive("x"))
+	b.wait(t, exclusive("x"))
+	hear(t, heard, func(c engine.Claim) bool { return c.ID == first.ID && c.Contended })
+	asked.Store(0) // what had fired
+	for range 10 {
+		if got := a.renew(t, first); !got.Contended {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if n := asked.Load(); n > 1 {
+		t.Errorf("%d watches of one line", n)
+	}
+}
+
+// Whoever comes and goes before a holder listens is told of when it does.
+func TestWhoCameBeforeTheHolderListenedIsToldOf(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	b.leave1(t, b.hold(t, exclusive("warm")))
+	heard := a.notes(t)
+	first := a.hold(t, exclusive("x"))
+	r := exclusive("x")
+	r.NoWait = true
+	if got := b.join(t, r); got.State != engine.Gone {
+		t.Fatal(got)
+	}
+	hear(t, heard, func(c engine.Claim) bool { return c.ID == first.ID && c.Contended })
+}
+
+// deaf is a connection from which events of watches can be lost, as they are when the
+// client library renews its watches too late after it has connected again.
+type deaf struct {
+	net.Conn
+	read *io.PipeReader
+}
+
+func (d *deaf) Read(b []byte) (int, error) { return d.read.Read(b) }
+
+func (d *deaf) Close() error { return errors.Join(d.read.Close(), d.Conn.Close()) }
+
+func newDeaf(c net.Conn, lose *atomic.Bool, lost *atomic.Int64) net.Conn {
+	r, w := io.Pipe()
+	go func() {
+		for first := true; ; first = false {
+			packet := make([]byte, 4)
+			if _, err := io.ReadFull(c, packet); err != nil {
+				w.CloseWithError(err)
+				return
+			}
+			packet = append(packet, make([]byte, binary.BigEndian.Uint32(packet))...)
+			if _, err := io.ReadFull(c, packet[4:]); err != nil {
+				w.CloseWithError(err)
+				return
+			}
+			if !first && lose.Load() && int32(binary.BigEndian.Uint32(packet[4:])) == -1 {
+				lost.Add(1)
+				continue
+			}
+			if _, err := w.Write(packet); err != nil {
+				return
+			}
+		}
+	}()
+	return &deaf{c, r}
+}
+
+// A watch that was lost is made up for when the client has connected again: the
+// library asks the servers for what changed since the last answer it had, which may
+// have come after the change.
+func TestWhatWasNotHeardIsSeenAfterConnectingAgain(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	var lose atomic.Bool
+	var lost atomic.Int64
+	o := on(s)
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return newDeaf(c, &lose, &lost), nil
+	}
+	a, b := open(t, o), open(t, on(s))
+	a.notes(t)
+	held := a.hold(t, exclusive("x"))
+	eventually(t, "it does not listen", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.listens(watch{"/x", true}) && !a.claims[held.ID].stale
+	})
+	holder := b.hold(t, want("units", 2, 3))
+	waits := a.wait(t, want("units", 2, 3))
+	lose.Store(true)
+	b.wait(t, exclusive("x"))
+	b.leave1(t, holder)
+	eventually(t, "nothing was lost", func() bool { return lost.Load() >= 2 })
+	a.leave1(t, a.hold(t, exclusive("another"))) // an answer from after the change
+	lose.Store(false)
+	a.wire.cut()
+	eventually(t, "somebody waits, and the holder is never told", func() bool {
+		got, err := a.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: a.ttl}})
+		return err == nil && got[0].Contended
+	})
+	if got := a.renew(t, waits); got.State != engine.Held {
+		t.Errorf("it has its room, and is %v", got.State)
+	}
+}
