@@ -56,7 +56,12 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 	if get[bool](t, pool, `SELECT @gate('a') > @gate('b')`) {
 		slices.Reverse(names)
 	}
-	first, second := join(t, e, exclusive(names[0])), join(t, e, exclusive(names[1]))
+	long := func(name string) engine.Request {
+		r := exclusive(name)
+		r.WaitTTL = time.Minute
+		return r
+	}
+	first, second := join(t, e, long(names[0])), join(t, e, long(names[1]))
 	tx, err := pool.Begin(within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +85,9 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 		left <- result{cs, err}
 	}()
 	until(t, "Leave does not wait for the second", func() bool { return waiting(t, pool) == 1 })
+	if _, err := pool.Exec(within(t), defaults.in(`SELECT FROM @names WHERE name = $1 FOR UPDATE NOWAIT`), []byte(first.Name)); code(err) != "55P03" {
+		t.Fatalf("Leave has not locked the first name first: %v", err)
+	}
 	lock(first.Name) // Leave has it, and finds out first that this cannot end
 	if err := tx.Commit(within(t)); err != nil {
 		t.Fatal(err)
