@@ -175,32 +175,3 @@ func TestRenewalsAreStoredWhereTheDefaultIsNotTo(t *testing.T) {
 		t.Errorf("synchronous_commit is %s", how)
 	}
 }
-
-// Of those who wait for a name one waits for its row, and the others at the gate: a
-// commit wakes one.
-func TestWhoWaitsForANameQueuesAtItsGate(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, time.Minute)
-	tx := s.begin(`SELECT FROM @names FOR UPDATE`)
-	const joiners = 3
-	done := make(chan error, joiners)
-	ctx := within(t)
-	for range joiners {
-		go func() {
-			_, err := s.e.Join(ctx, exclusive("a"))
-			done <- err
-		}()
-	}
-	until(t, "not all but one are at the gate", func() bool {
-		return waiting(t, s.pool) == joiners && get[int](t, s.pool, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event = 'advisory'`) == joiners-1
-	})
-	if err := tx.Commit(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	for range joiners {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-}
