@@ -111,7 +111,9 @@ func sqlStage(context.Context) (*harness.Stage, error) {
 		ServerCPU: func() (time.Duration, error) { return cpuBelow(server.PID()) },
 		Close:     func() { server.Close() },
 		Reset: func(context.Context) error {
-			_, err := server.Query("TRUNCATE floor, leasehold.names, leasehold.claims")
+			// What former clients left running would keep the tables locked.
+			_, err := server.Query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid();
+				TRUNCATE floor, leasehold.names, leasehold.claims`)
 			return err
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -50,8 +51,12 @@ func newCalls(o *Options) calls {
 
 // attempts is how often a call is made whose transaction the server rolled back for
 // the sake of another: a deadlock with a transaction that is not ours, or with an
-// operator's. It has left nothing, so it is made again as it was.
-const attempts = 3
+// operator's. It has left nothing, so it is made again as it was, a moment later: else
+// it could take the same lock again before the one it was rolled back for does.
+const (
+	attempts = 3
+	moment   = 20 * time.Millisecond
+)
 
 // query makes a call and hands each row to scan. An error of it means that nothing
 // was learned: also one that comes after the last row, when the commit failed or its
@@ -61,10 +66,15 @@ func (e *Engine) query(ctx context.Context, sql string, scan func(pgx.Rows) erro
 		args = append([]any{e.mode}, args...)
 	}
 	var err error
-	for range attempts {
+	for i := range attempts {
 		begin()
-		if err = e.once(ctx, sql, args, scan); !rolledBack(err) {
+		if err = e.once(ctx, sql, args, scan); !rolledBack(err) || i == attempts-1 {
 			break
+		}
+		select {
+		case <-time.After(moment):
+		case <-ctx.Done():
+			return explain(err)
 		}
 	}
 	return explain(err)

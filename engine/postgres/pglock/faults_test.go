@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -51,12 +50,12 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e, pool := open(t, url+"&deadlock_timeout=1500"), connect(t, url+"&deadlock_timeout=60000")
-	// Several names are locked in the order of their gates.
-	names := []string{"a", "b"}
-	if get[bool](t, pool, `SELECT @gate('a') > @gate('b')`) {
-		slices.Reverse(names)
+	long := func(name string) engine.Request {
+		r := exclusive(name)
+		r.WaitTTL = time.Minute
+		return r
 	}
-	first, second := join(t, e, exclusive(names[0])), join(t, e, exclusive(names[1]))
+	first, second := join(t, e, long("a")), join(t, e, long("b"))
 	tx, err := pool.Begin(within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +79,9 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 		left <- result{cs, err}
 	}()
 	until(t, "Leave does not wait for the second", func() bool { return waiting(t, pool) == 1 })
+	if _, err := pool.Exec(within(t), defaults.in(`SELECT FROM @names WHERE name = $1 FOR UPDATE NOWAIT`), []byte(first.Name)); code(err) != "55P03" {
+		t.Fatalf("Leave has not locked the first name first: %v", err)
+	}
 	lock(first.Name) // Leave has it, and finds out first that this cannot end
 	if err := tx.Commit(within(t)); err != nil {
 		t.Fatal(err)

@@ -88,22 +88,13 @@ BEGIN
 	END IF;
 END $$;
 
--- Where those who want the row of a name queue. Two names may share a gate.
-CREATE FUNCTION @gate(n bytea) RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT hashtext(encode(n, 'hex')) $$;
-
 -- The names row, locked; null if there is none. What it says is current: a
 -- locked row is read anew after the wait.
---
--- Of many who wait for a row that each of them writes, each commit wakes all: 500
--- Joins at once took most of a minute. So they queue at a gate, where each commit
--- wakes one. It decides nothing: the row is locked all the same. Who needs several
--- takes them in the order of their gates.
 CREATE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 BEGIN
 	PERFORM @check();
-	PERFORM pg_advisory_xact_lock(1279607624, @gate(n)); -- "LEAH", to be no number of anybody else's
 	SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;
 	RETURN l;
 END $$;
@@ -381,14 +372,14 @@ BEGIN
 END $$;
 
 -- The same for several, in the order in which they were asked for. Names are locked
--- in the order of their gates, so that two batches do not wait for each other.
+-- in the order of their bytes, so that two batches do not wait for each other.
 CREATE FUNCTION @renew(ns bytea[], ids bytea[], lives bigint[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
 DECLARE
 	a record;
 BEGIN
 	FOR a IN
 		SELECT x.ord, x.n, x.id, x.life, count(*) OVER (PARTITION BY x.n) = 1 AS alone
-		FROM unnest(ns, ids, lives) WITH ORDINALITY AS x (n, id, life, ord) ORDER BY @gate(x.n), x.n, x.ord
+		FROM unnest(ns, ids, lives) WITH ORDINALITY AS x (n, id, life, ord) ORDER BY x.n, x.ord
 	LOOP
 		i := a.ord;
 		reply := @renewing(a.n, a.id, a.life, a.alone);
@@ -431,7 +422,7 @@ CREATE FUNCTION @leave(ns bytea[], ids bytea[]) RETURNS TABLE (i integer, reply 
 DECLARE
 	a record;
 BEGIN
-	FOR a IN SELECT x.ord, x.n, x.id FROM unnest(ns, ids) WITH ORDINALITY AS x (n, id, ord) ORDER BY @gate(x.n), x.n, x.ord LOOP
+	FOR a IN SELECT x.ord, x.n, x.id FROM unnest(ns, ids) WITH ORDINALITY AS x (n, id, ord) ORDER BY x.n, x.ord LOOP
 		i := a.ord;
 		reply := @leaving(a.n, a.id);
 		RETURN NEXT;
@@ -475,10 +466,7 @@ DECLARE
 	n bytea;
 	lines integer := 0;
 BEGIN
-	FOR n IN
-		SELECT name FROM (SELECT DISTINCT name FROM @claims WHERE client = channel AND NOT detached) mine
-		ORDER BY @gate(name), name LIMIT 100
-	LOOP
+	FOR n IN SELECT DISTINCT name FROM @claims WHERE client = channel AND NOT detached ORDER BY name LIMIT 100 LOOP
 		l := @open(n);
 		CONTINUE WHEN l.name IS NULL;
 		FOR c IN DELETE FROM @claims WHERE name = n AND client = channel AND NOT detached RETURNING * LOOP
