@@ -50,6 +50,10 @@ SEEDS     ?= 100000
 explore: ## every order of everything in the client's half, far deeper than 'make test' looks
 	go test -count=1 -timeout 0 -v -run 'TestExplore|TestSeeds' ./internal/claims -explore.deep $(DEEP) -seeds $(SEEDS)
 
+.PHONY: circles
+circles: ## 1,000 deadlocks between processes on each engine, and 100,000 waits that are none
+	go test -count=1 -timeout 0 -v -run 'Circle' ./engines -circles 1000 -circles.unlucky 240 -circles.waits 100000 -circles.timed
+
 .PHONY: model
 model: ## every schedule of the tokens on N masters, in small worlds, to the last state
 	go test -count=1 -timeout 0 -v ./engine/redis/redlock/model -model.states 0
@@ -115,9 +119,17 @@ bench-quick: ## the same in two minutes
 bench-self-test: ## show that the benchmark notices what it must
 	go run ./bench -self-test
 
+.PHONY: failures
+failures: ## every fault to every engine: writes docs/failures.md, in a few minutes
+	go run ./bench/failures -write docs/failures.md
+
+.PHONY: crossover
+crossover: ## optimistic or locked: measures and writes docs/choosing.md
+	go run ./bench/crossover -write docs/choosing.md
+
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees
-	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/postgres/...
+	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/mysql/... ./engine/postgres/...
 	go run ./engine/enginetest/table
 
 .PHONY: ci

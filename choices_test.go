@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,17 +14,17 @@ import (
 // A view of a client keeps what it was not told to change.
 func TestAViewKeepsWhatItWasNotToldToChange(t *testing.T) {
 	all := LockOptions{TTL: time.Minute, Wait: time.Hour, MinHold: time.Second, MaxHold: 2 * time.Second,
-		NoRenew: true, Detached: true, Reentrant: true, Label: "l"}
+		NoRenew: true, Detached: true, Reentrant: true, Label: "l", Holds: []engine.Hold{{Name: "x"}}}
 	c := &Client{}
-	if got := c.With(all).With(LockOptions{}).lock; got != all {
+	if got := c.With(all).With(LockOptions{}).lock; !reflect.DeepEqual(got, all) {
 		t.Errorf("%+v", got)
 	}
 	other := LockOptions{TTL: 2 * time.Minute, Wait: NoWait, MinHold: 2 * time.Second, MaxHold: time.Second,
-		NoRenew: true, Detached: true, Reentrant: true, Label: "m"}
-	if got := c.With(all).With(other).lock; got != other {
+		NoRenew: true, Detached: true, Reentrant: true, Label: "m", Holds: []engine.Hold{{Name: "y"}}}
+	if got := c.With(all).With(other).lock; !reflect.DeepEqual(got, other) {
 		t.Errorf("%+v", got)
 	}
-	if c.lock != (LockOptions{}) {
+	if !reflect.DeepEqual(c.lock, LockOptions{}) {
 		t.Error("the client itself was changed")
 	}
 }

@@ -38,6 +38,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		k.opts = *o
 	}
 	k.opts.TTL = orDefault(k.opts.TTL, defaultTTL(k.grants))
+	k.opts.DeadlockAfter = orDefault(k.opts.DeadlockAfter, deadlockAfter)
 	if k.now = k.opts.Clock; k.now == nil {
 		k.now = boottime.Now
 	}
@@ -105,6 +106,9 @@ func (c *Client) With(o LockOptions) *Client {
 	if o.Label != "" {
 		l.Label = o.Label
 	}
+	if o.Holds != nil {
+		l.Holds = o.Holds
+	}
 	return &Client{core: c.core, lock: l}
 }
 
@@ -119,8 +123,8 @@ func (c *Client) With(o LockOptions) *Client {
 // holds, pass context.WithoutCancel(ctx).
 //
 // Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
-// also with that; ErrReentry, ErrUpgrade; ErrUnavailable when the engine could not be reached by then; ErrEvicted if
-// somebody evicted the waiting claim; ErrClosed; engine.ErrName,
+// also with that; ErrReentry, ErrUpgrade; ErrDeadlock (see Options.DeadlockAfter); ErrUnavailable when the engine could
+// not be reached by then; ErrEvicted if somebody evicted the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)

@@ -30,6 +30,9 @@
 //     declares fencing.
 //   - A live waiter holds within about a second of there being room, whatever
 //     notification was lost; normally at once.
+//   - Callers that hold something and wait for each other in a circle do not wait
+//     for ever, where the engine shows who waits: after about a second the
+//     youngest of them gets [ErrDeadlock], and the others go on.
 //   - Unlock tells the truth: nil, ErrLost, or ErrUnknown.
 //   - A cancelled call leaves nothing behind, or, if the engine could not be
 //     told, a claim that ends by itself.

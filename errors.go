@@ -51,6 +51,13 @@ var (
 	// holds the name shared and asks for it exclusively. Unlock first.
 	ErrUpgrade = fmt.Errorf("%w: it holds it shared, unlock before locking exclusively", ErrReentry)
 
+	// ErrDeadlock: the caller waited while it held something, in a circle of
+	// callers each of whom waited for the next one, and it was the youngest.
+	// Nothing was taken from it: the others go on when it unlocks what it holds.
+	// Undo what was begun, unlock, and begin again, best with LockAll or in one
+	// order of names. DeadlockError has the circle.
+	ErrDeadlock = errors.New("deadlock")
+
 	// ErrClosed: the Client was closed.
 	ErrClosed = errors.New("client closed")
 

@@ -22,11 +22,13 @@ type faulty struct {
 	join   func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error)
 	renew  func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
 	leave  func(ctx context.Context, cs []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
+	line   func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error)
 	deaf   bool               // notes are lost
 	notes  func(engine.Claim) // what Watch was given
 	joins  []engine.Request
 	renews [][]engine.Renewal
 	leaves [][]engine.Claim
+	lines  []string
 }
 
 var errCut = errors.New("connection cut")
@@ -65,6 +67,25 @@ func (f *faulty) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		return real()
 	}
 	return hook(ctx, cs, real)
+}
+
+func (f *faulty) Line(ctx context.Context, name string) (engine.Line, error) {
+	f.mu.Lock()
+	f.lines = append(f.lines, name)
+	hook := f.line
+	f.mu.Unlock()
+	real := func() (engine.Line, error) { return f.Engine.Line(context.WithoutCancel(ctx), name) }
+	if hook == nil {
+		return real()
+	}
+	return hook(ctx, real)
+}
+
+// looks is how many lines were read.
+func (f *faulty) looks() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.lines)
 }
 
 func (f *faulty) Watch(ctx context.Context, changed func(engine.Claim)) error {

@@ -63,6 +63,13 @@ func (l *Lease) Name() string { return l.name }
 // Token is the fencing token.
 func (l *Lease) Token() Token { return l.token }
 
+// Mode is what kind of hold it is: engine.Exclusive, engine.Shared, or
+// engine.Units for some permits of a semaphore.
+func (l *Lease) Mode() engine.Modes {
+	cl := l.handle.Claim()
+	return engine.ModeOf(cl.Units(), cl.Limit())
+}
+
 // Context is the lease's life: it carries the values of the context that the
 // lease was asked with, and ends at Unlock, or with the cause ErrLost
 // (ErrEvicted, ErrMaxHold) when the lease is lost, at its trusted-until at the

@@ -22,10 +22,11 @@ const (
 	EventEvict                           // this client evicted a claim, its own or another's: Token as Line shows its ticket, without lends
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
 	EventStep                            // Options.Trace: Step; Name and Token of the claim where there is one, without lends
+	EventDeadlock                        // a caller is the victim of a circle, and gives up: Waited, Err with the circle
 )
 
 func (k EventKind) String() string {
-	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up", "step"}
+	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up", "step", "deadlock"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -45,15 +46,15 @@ type Event struct {
 }
 
 // LogTo makes an Options.Observer that writes to a slog.Logger: losses as
-// errors, evictions and an engine that is down as warnings, that it is back as
-// information, the rest at level debug.
+// errors, evictions, deadlocks and an engine that is down as warnings, that it is
+// back as information, the rest at level debug.
 func LogTo(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
 		case EventLost:
 			level = slog.LevelError
-		case EventEngineDown, EventEvict:
+		case EventEngineDown, EventEvict, EventDeadlock:
 			level = slog.LevelWarn
 		case EventEngineUp:
 			level = slog.LevelInfo

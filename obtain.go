@@ -23,6 +23,7 @@ type waiter struct {
 	ready chan struct{} // capacity 1: answered
 	why   claims.Reason
 	err   error
+	names []engine.Hold // under core.mu: what its claim says that it holds
 }
 
 // obtain is every way to a lease. The caller holds what its context says.
@@ -75,14 +76,19 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		// again with the same ID.
 		k.join(ctx, entered, mine.join)
 	}
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
+	if v, answered := k.await(ctx, w); !answered {
 		k.mu.Lock()
 		gaveUp := k.machine.GiveUp(k.now(), &w.Caller)
 		k.carryOutLocked(nil)
 		k.unlock()
-		if gaveUp {
+		switch {
+		case gaveUp && v.deadlock != nil:
+			return nil, k.deadlocked(op, w, v.deadlock)
+		case gaveUp && v.stale:
+			// Others must not take it for a holder: with a new claim, at the end
+			// of the line.
+			return c.obtainUnder(ctx, outer, op, name, units, limit, again)
+		case gaveUp:
 			return nil, k.gaveUp(op, w, k.tooLate(ctx, w))
 		}
 		<-w.ready // answered in the meantime: that counts
@@ -160,9 +166,9 @@ func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *Lease) 
 	if outer != nil {
 		l.handle.Outer = &outer.handle
 	}
-	w.Want, w.Lease = want, &l.handle
+	w.Want, w.Lease, w.Holds = want, &l.handle, o.Holds
 	w.Ticket, w.Silent, w.Err = 0, false, nil
-	w.lock, w.began, w.why, w.err = o, 0, claims.OK, nil
+	w.lock, w.began, w.why, w.err, w.names = o, 0, claims.OK, nil, nil
 	return w
 }
 
@@ -221,6 +227,14 @@ func (k *core) gaveUp(op string, w *waiter, err error) error {
 	return err
 }
 
+// deadlocked makes the error of the victim of a circle.
+func (k *core) deadlocked(op string, w *waiter, circle *DeadlockError) error {
+	if k.opts.Observer != nil {
+		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Waited: k.waited(w), Err: circle})
+	}
+	return k.gaveUp(op, w, circle)
+}
+
 func (k *core) waited(w *waiter) time.Duration {
 	if w.began == 0 {
 		return 0
@@ -258,9 +272,18 @@ func (k *core) owner(w *waiter) *engine.Owner {
 		label = k.opts.Label
 	}
 	o := &engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: time.Now()}
-	o.Holds = w.Lease.Outer.Holds(k.machine, engine.MaxOwner/32)
+	w.names = k.holds(w)
+	o.Holds = w.names
 	for len(o.Holds) > 0 && !o.Fits() {
 		o.Holds = o.Holds[:len(o.Holds)-1]
 	}
 	return o
+}
+
+// holds is what w's caller holds, innermost first: what its context says, and what
+// it says itself.
+func (k *core) holds(w *waiter) []engine.Hold {
+	const most = engine.MaxOwner / 32
+	holds := w.Lease.Outer.Holds(k.machine, most)
+	return append(holds, w.Holds[:min(len(w.Holds), most-len(holds))]...)
 }

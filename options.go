@@ -43,6 +43,17 @@ type Options struct {
 	// Default 0: given back at once.
 	Keep time.Duration
 
+	// DeadlockAfter is how long a caller waits, while it holds something, before
+	// it looks whether it waits in a circle: for somebody who waits for what it
+	// holds, directly or not. The youngest claim of a circle gets ErrDeadlock,
+	// about a quarter of this later. It looks again every two times this long.
+	// Looking reads one line for each name on the way, 256 at most, and nothing is
+	// read before. What a caller holds is what its context says (Lease.Context), on
+	// whatever Client, and LockOptions.Holds; until it is answered it is taken to
+	// keep that. Where the engine does not show who waits (Guarantees.SeesWaiters,
+	// for which Require can ask) nobody looks. Default 1 s; negative: never.
+	DeadlockAfter time.Duration
+
 	// Observer hears what happens to the leases of this Client (LogTo makes
 	// one). It is called with no lock held, by whatever goroutine the event
 	// happened in: it must be safe for concurrent use, should return soon and
@@ -103,4 +114,10 @@ type LockOptions struct {
 
 	// Label replaces Options.Label.
 	Label string
+
+	// Holds is what the caller holds besides what its context says: claims of
+	// another process on whose behalf it asks, on this engine. They are shown in
+	// the line, and count where deadlocks are looked for. Such a caller queues for
+	// itself.
+	Holds []engine.Hold
 }

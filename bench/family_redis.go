@@ -15,7 +15,7 @@ import (
 func redisFamily() *harness.Family {
 	const (
 		us, ping, setnx, blpop = harness.Us, "PING", "SET NX", "BLPOP"
-		redsync, redsync5      = "redsync", "redsync x5"
+		redsync                = "redsync"
 		redislock, rueidislock = "redislock", "rueidislock"
 	)
 	locks := []string{us, rueidislock, redislock, redsync, redsync5}
@@ -31,11 +31,12 @@ func redisFamily() *harness.Family {
 		Title: "Redis, one server",
 		Peers: []harness.Peer{
 			peers.Ping(), peers.SetNX(), peers.Token(),
-			peers.Redis(), peers.Rueidislock(), peers.Redislock(), peers.Redsync(1), peers.Redsync(5), peers.Redisson(),
+			peers.Redis(), peers.Rueidislock(), peers.Redislock(), peers.Redsync(redsync, "", oneMaster), peers.Redsync(redsync5, "", fiveMasters), peers.Redisson(),
 		},
 		Start: redisStage,
 	}
 	f.Peers = append(f.Peers, redissons()...)
+	f.Peers = append(f.Peers, redlocks()...)
 	add := func(w harness.Workload) { f.Workloads = append(f.Workloads, w) }
 
 	java := redissonLibrary()
@@ -43,6 +44,7 @@ func redisFamily() *harness.Family {
 		ID: "W1", Title: "uncontended, one goroutine", Peers: append(with(ping, setnx), ourRLock, rlock, rfairlock), Columns: pair, Main: harness.P50, Lower: true,
 		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
 	}, 1, harness.Load{}, 600*ms, nil)))
+	add(onMasters(pair))
 	add(harness.Cycling(harness.Workload{
 		ID: "W2", Title: "uncontended, 64 goroutines of one process", Peers: with(setnx), Columns: pair, Main: harness.Rate,
 		How: "64 goroutines of one process and one client, each with a name of its own.",
@@ -51,7 +53,7 @@ func redisFamily() *harness.Family {
 	relay := func(id string, procs int, from, to, window time.Duration, held string) {
 		who := single(blpop)
 		if id == "W3-relay-8" {
-			who = with(blpop)
+			who = append(with(blpop), ourRedlock)
 		}
 		add(harness.Cycling(harness.Workload{
 			ID: id, Title: fmt.Sprintf("hand-over between %d processes, relayed, held %s", procs, held),
@@ -106,13 +108,13 @@ func redisFamily() *harness.Family {
 	}, 4, 100, 10*time.Second))
 
 	add(harness.Killed(harness.Workload{
-		ID: "W6", Title: "the holder is killed, TTL 2 s", Peers: locks, Main: harness.Late, Lower: true,
+		ID: "W6", Title: "the holder is killed, TTL 2 s", Peers: append(with(), ourRedlock), Main: harness.Late, Lower: true,
 		Columns: []harness.Column{{Key: harness.Late, Head: "after the deadline", Unit: harness.Nanoseconds}, {Key: harness.Outage, Head: "after the kill", Unit: harness.Nanoseconds}},
 		How:     "SIGKILL about half a second after the lock was obtained, with one process waiting. The deadline is what the server says is left of the lock right after the kill.",
 	}, 2*time.Second))
 
 	add(harness.Keeping(harness.Workload{
-		ID: "W7", Title: "10,000 leases held by one client, TTL 6 s", Peers: []string{us, rueidislock}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
+		ID: "W7", Title: "10,000 leases held by one client, TTL 6 s", Peers: []string{us, rueidislock, ourRedlock}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerLease, Head: "requests per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
 		How:     "Only peers that renew by themselves take part. Memory is heap and stacks of the client, its connection included.",
 	}, 10_000, 6*time.Second, 6*time.Second))
@@ -188,6 +190,7 @@ func redisFamily() *harness.Family {
 				return harness.Stat{Median: s.Median / 1e6, Min: s.Min / 1e6, Max: s.Max / 1e6}, ok
 			}},
 	}
+	f.Bars = append(f.Bars, redlockBars()...)
 	return f
 }
 
@@ -200,10 +203,6 @@ func withoutRenewals(id string) func(*harness.Results) (harness.Stat, bool) {
 		return harness.Stat{Median: v, Min: v, Max: v}, ok && ok2
 	}
 }
-
-// redisMasters is how many servers run: the first for everybody, all for those
-// who want a majority.
-const redisMasters = 5
 
 func redisStage(context.Context) (*harness.Stage, error) {
 	s := &harness.Stage{}
@@ -227,6 +226,14 @@ func redisStage(context.Context) (*harness.Stage, error) {
 		s.Close()
 		return nil, err
 	}
+	ways, closeWays, err := otherWays(s.At.Addrs)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.At.Addrs = append(s.At.Addrs, ways...)
+	closeServers := s.Close
+	s.Close = func() { closeWays(); closeServers() }
 	s.Servers = []string{"redis-server " + version + ", nothing on disk, over loopback TCP"}
 	s.Reset = func(context.Context) error {
 		for _, r := range running {

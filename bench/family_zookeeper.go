@@ -170,8 +170,8 @@ func empty(conn *zk.Conn, path string) error {
 	return nil
 }
 
-// cpuOf is the CPU time of a process so far, as Linux counts it: in hundredths of a
-// second (proc(5)).
+// cpuOf is the CPU time of a process so far and of those of its children that have
+// ended, as Linux counts it: in hundredths of a second (proc(5)).
 func cpuOf(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -179,10 +179,16 @@ func cpuOf(pid int) (time.Duration, error) {
 	}
 	// The name, in parentheses, may contain anything.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 13 {
+	if len(fields) < 15 {
 		return 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
 	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2)
+	var sum time.Duration
+	for _, field := range fields[11:15] { // user, system; the children's
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(ticks) * 10 * time.Millisecond
+	}
+	return sum, nil
 }

@@ -5,6 +5,8 @@
 //	go run ./bench -family core                 # the core's bars
 //	go run ./bench -family redis -json out.json
 //	go run ./bench -family zookeeper
+//	go run ./bench -family sql
+//	go run ./bench -family mysql
 //	go run ./bench -family all -quick           # everything, roughly
 //	go run ./bench -from out.json -write-docs docs/performance.md
 //	go run ./bench -self-test                   # does the harness notice?
@@ -33,7 +35,7 @@ var expectedJSON []byte
 
 // families is every family there is. Adding one is a file and a line here.
 func families() []*harness.Family {
-	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily(), etcdFamily()}
+	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily(), etcdFamily(), sqlFamily(), mysqlFamily()}
 }
 
 // find is how a worker process finds the peer it is told to use.
@@ -82,8 +84,9 @@ func run(ctx context.Context) (missed bool, err error) {
 		only     = flag.String("only", "", "workloads to run, by the beginning of their IDs, separated by commas")
 		onlyPeer = flag.String("peers", "", "peers to run, by name, separated by commas")
 		jsonFile = flag.String("json", "", "write all figures to this `file`")
-		from     = flag.String("from", "", "print the figures of this `file`, which -json wrote, instead of measuring")
+		from     = flag.String("from", "", "print the figures of these `files`, which -json wrote, separated by commas, instead of measuring")
 		docs     = flag.String("write-docs", "", "put the tables between the markers of this `file`")
+		readme   = flag.String("write-readme", "", "put the table of ratios between the markers of this `file`, and the plot beside it")
 		selfTest = flag.Bool("self-test", false, "show that the harness notices broken locks, starved processes and miscounted requests")
 	)
 	flag.Parse()
@@ -94,7 +97,7 @@ func run(ctx context.Context) (missed bool, err error) {
 		return false, selfTests(ctx)
 	}
 	if *from != "" {
-		return false, reprint(*from, *docs)
+		return false, reprint(strings.Split(*from, ","), *docs, *readme)
 	}
 	chosen, err := choose(*family)
 	if err != nil {
@@ -142,6 +145,11 @@ func run(ctx context.Context) (missed bool, err error) {
 			return false, err
 		}
 	}
+	if *readme != "" {
+		if err := summarize(*readme, all); err != nil {
+			return false, err
+		}
+	}
 	for _, r := range all.Families {
 		for _, id := range r.Failed() {
 			missed = true
@@ -151,30 +159,37 @@ func run(ctx context.Context) (missed bool, err error) {
 	return missed, nil
 }
 
-// reprint prints what an earlier run measured, as it was judged then.
-func reprint(file, docs string) error {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var all report
-	if err := json.Unmarshal(b, &all); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	for _, r := range all.Families {
-		chosen, err := choose(r.Family)
+// reprint prints what earlier runs measured, as it was judged then.
+func reprint(files []string, docs, readme string) error {
+	var together report
+	for _, file := range files {
+		b, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		chosen[0].Describe(r)
-		r.Write(os.Stdout, all.Machine)
-		if docs != "" {
-			if err := r.WriteDocs(docs, all.Machine); err != nil {
+		var all report
+		if err := json.Unmarshal(b, &all); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for _, r := range all.Families {
+			chosen, err := choose(r.Family)
+			if err != nil {
 				return err
 			}
+			chosen[0].Describe(r)
+			r.Write(os.Stdout, all.Machine)
+			if docs != "" {
+				if err := r.WriteDocs(docs, all.Machine); err != nil {
+					return err
+				}
+			}
+			together.Families = append(together.Families, r)
 		}
 	}
-	return nil
+	if readme == "" {
+		return nil
+	}
+	return summarize(readme, together)
 }
 
 func names() (all []string) {

@@ -152,7 +152,7 @@ func plainLock(ctx context.Context, who string, addrs []string) (locking, func()
 			return l.Unlock, nil
 		}, func() { locks.Close() }, nil
 	}
-	peer := peers.Redsync(len(addrs))
+	peer := peers.Redsync(redsync5, "", func(addrs []string) []string { return addrs })
 	if who == "redislock" {
 		peer = peers.Redislock()
 	}

@@ -58,13 +58,7 @@ func (r *Request) Check() error {
 
 // Check refuses a request that needs what g does not declare.
 func (g Guarantees) Check(r *Request) error {
-	need := Units
-	switch {
-	case r.Units == r.Limit:
-		need = Exclusive
-	case r.Units == 1 && r.Limit == Max:
-		need = Shared
-	}
+	need := ModeOf(r.Units, r.Limit)
 	switch {
 	case g.Modes&need == 0:
 		return unsupported(fmt.Sprintf("%s claims", need))

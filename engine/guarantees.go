@@ -17,7 +17,7 @@ type Guarantees struct {
 	Scope        Scope
 	CrashRelease CrashRelease
 	Detach       bool // detached claims
-	SeesWaiters  bool // Line shows who waits, not only who holds
+	SeesWaiters  bool // Line shows who waits, and with their Owner what they hold: deadlocks can be found
 
 	// MinTTL and MaxTTL bound what is granted; the package's own bounds where
 	// zero. Less than MinTTL may be asked for and is raised.
@@ -70,6 +70,17 @@ const (
 	Shared                      // 1 of Max
 	Units                       // n of N
 )
+
+// ModeOf is the kind of a claim: Exclusive if it takes all of the limit.
+func ModeOf(units, limit int32) Modes {
+	switch {
+	case units == limit:
+		return Exclusive
+	case units == 1 && limit == Max:
+		return Shared
+	}
+	return Units
+}
 
 func (m Modes) String() string {
 	var s []string

@@ -23,6 +23,10 @@ type Owner struct {
 type Hold struct {
 	Name   string `json:"name"`
 	Ticket uint64 `json:"ticket,string"` // a string: JSON readers lose digits of large numbers
+
+	// Elsewhere: it is a claim of another client of the same process, perhaps
+	// on another engine. There it has the owner's host and process.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // Text is the owner as engines store it: JSON. [Request.Check] bounds it.
@@ -94,7 +98,11 @@ func (o *Owner) appendPlain(b []byte) []byte {
 		b = append(b, h.Name...)
 		b = append(b, `","ticket":"`...)
 		b = strconv.AppendUint(b, h.Ticket, 10)
-		b = append(b, `"}`...)
+		b = append(b, '"')
+		if h.Elsewhere {
+			b = append(b, `,"elsewhere":true`...)
+		}
+		b = append(b, '}')
 	}
 	if len(o.Holds) > 0 {
 		b = append(b, ']')
@@ -105,7 +113,7 @@ func (o *Owner) appendPlain(b []byte) []byte {
 // Fits reports whether Text has at most MaxOwner bytes. Most owners are plainly
 // small: only a doubtful one is encoded to find out.
 func (o *Owner) Fits() bool {
-	const fixed, hold, escape = 100, 50, 6 // bytes of field names, numbers and the time; of a byte at most
+	const fixed, hold, escape = 100, 70, 6 // bytes of field names, numbers and the time; of a byte at most
 	most := fixed + escape*(len(o.Host)+len(o.Label))
 	for i := range o.Holds {
 		most += hold + escape*len(o.Holds[i].Name)

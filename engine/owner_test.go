@@ -20,7 +20,7 @@ func TestOwnerThatFitsFits(t *testing.T) {
 			Since: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "since"), 123456789),
 		}
 		for range rapid.IntRange(0, 20).Draw(t, "holds") {
-			o.Holds = append(o.Holds, engine.Hold{Name: text.Draw(t, "name"), Ticket: rapid.Uint64Max(engine.MaxTicket).Draw(t, "ticket")})
+			o.Holds = append(o.Holds, engine.Hold{Name: text.Draw(t, "name"), Ticket: rapid.Uint64Max(engine.MaxTicket).Draw(t, "ticket"), Elsewhere: rapid.Bool().Draw(t, "elsewhere")})
 		}
 		if n := len(o.Text()); o.Fits() != (n <= engine.MaxOwner) {
 			t.Fatalf("Fits says %v of %d bytes", o.Fits(), n)
@@ -31,7 +31,7 @@ func TestOwnerThatFitsFits(t *testing.T) {
 func TestOwnerSurvivesItsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := engine.Owner{Host: rapid.String().Draw(t, "host"), PID: rapid.Int().Draw(t, "pid"), Label: rapid.String().Draw(t, "label"),
-			Holds: []engine.Hold{{Name: "x", Ticket: 1<<53 - 1}}}
+			Holds: []engine.Hold{{Name: "x", Ticket: 1<<53 - 1, Elsewhere: rapid.Bool().Draw(t, "elsewhere")}}}
 		got := engine.ParseOwner(o.Text())
 		if got.Text() != o.Text() || got.Holds[0] != o.Holds[0] {
 			t.Fatalf("%+v became %+v", o, got)
@@ -52,7 +52,7 @@ func TestPlainOwnersAreWrittenAsJSONWritesThem(t *testing.T) {
 			Since: time.Unix(rapid.Int64Range(-1<<36, 1<<37).Draw(t, "since"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "holds") {
-			o.Holds = append(o.Holds, engine.Hold{Name: text.Draw(t, "name"), Ticket: rapid.Uint64().Draw(t, "ticket")})
+			o.Holds = append(o.Holds, engine.Hold{Name: text.Draw(t, "name"), Ticket: rapid.Uint64().Draw(t, "ticket"), Elsewhere: rapid.Bool().Draw(t, "elsewhere")})
 		}
 		want, err := json.Marshal(o)
 		if err == nil && o.Text() != string(want) {

@@ -23,6 +23,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/etcd/etcdlock"
 	"leasehold/engine/memlock"
+	"leasehold/engine/mysql/mysqllock"
 	"leasehold/engine/postgres/pglock"
 	"leasehold/engine/redis"
 	"leasehold/engine/zookeeper/zklock"
@@ -59,6 +60,7 @@ func Schemes() []Scheme {
 		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379", redis.Open},
 		{[]string{"zookeeper"}, "zookeeper://host:2181,host:2181/root", zklock.Open},
 		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open},
+		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open},
 		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open},
 	}
 }

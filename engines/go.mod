@@ -10,8 +10,10 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
@@ -38,6 +40,7 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	leasehold/engine/etcd v0.0.0
+	leasehold/engine/mysql v0.0.0
 )
 
 replace leasehold => ../
@@ -49,3 +52,5 @@ replace leasehold/engine/redis => ../engine/redis
 replace leasehold/engine/zookeeper => ../engine/zookeeper
 
 replace leasehold/engine/etcd => ../engine/etcd
+
+replace leasehold/engine/mysql => ../engine/mysql

@@ -3,13 +3,16 @@ module leasehold/examples
 go 1.26.0
 
 require (
+	github.com/jackc/pgx/v5 v5.12.0
 	leasehold v0.0.0
 	leasehold/engines v0.0.0
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
@@ -30,12 +33,12 @@ require (
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	leasehold/engine/etcd v0.0.0 // indirect
+	leasehold/engine/mysql v0.0.0 // indirect
 	leasehold/engine/postgres v0.0.0 // indirect
 	leasehold/engine/redis v0.0.0 // indirect
 	leasehold/engine/zookeeper v0.0.0 // indirect
@@ -50,3 +53,5 @@ replace (
 )
 
 replace leasehold/engine/etcd => ../engine/etcd
+
+replace leasehold/engine/mysql => ../engine/mysql

@@ -57,6 +57,14 @@ func (s Stat) Compare() string {
 	return fmt.Sprintf("%sx (%s to %s)", short(s.Median), short(s.Min), short(s.Max))
 }
 
+// Short is Compare in a word.
+func (s Stat) Short() string {
+	if len(s.Rounds) > 1 && s.Min <= 1 && s.Max >= 1 {
+		return "about 1x"
+	}
+	return short(s.Median) + "x"
+}
+
 // short prints three significant digits, without an exponent.
 func short(v float64) string {
 	switch a := math.Abs(v); {

@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -14,23 +13,19 @@ import (
 	"leasehold/bench/harness"
 )
 
-// Redsync is redsync v4 on that many masters.
-func Redsync(masters int) harness.Peer {
-	name := "redsync"
-	if masters > 1 {
-		name = fmt.Sprintf("redsync x%d", masters)
-	}
+// Pick chooses a peer's masters from the addresses of a family.
+type Pick func(addrs []string) []string
+
+// Redsync is redsync v4 on the masters that pick finds.
+func Redsync(name, about string, pick Pick) harness.Peer {
 	return harness.Peer{
 		Name:  name,
 		Waits: "asks again after a random 50 to 250 ms, at most 32 times; then fails and is called again",
-		About: "v4 with its go-redis v9 pool; expiry 8 s by default; never renews by itself. Each attempt that fails also sends a release",
+		About: "v4 with its go-redis v9 pool; expiry 8 s by default; never renews by itself. Each attempt that fails also sends a release" + about,
 		Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
-			if len(at.Addrs) < masters {
-				return nil, fmt.Errorf("%d masters wanted, %d running", masters, len(at.Addrs))
-			}
 			r := &redsyncs{ttl: at.TTL}
 			var pools []redis.Pool
-			for _, addr := range at.Addrs[:masters] {
+			for _, addr := range pick(at.Addrs) {
 				c := goredis9.NewClient(&goredis9.Options{Addr: addr})
 				r.clients = append(r.clients, c)
 				pools = append(pools, goredis.NewPool(c))

@@ -63,7 +63,11 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 		return err
 	}
 	defer locks.Close()
-	lease, err := a.lock(ctx, o, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
+	held, err := outerHolds()
+	if err != nil {
+		return err
+	}
+	lease, err := a.lock(ctx, o, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true, Holds: asHolds(held)}))
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,8 @@ func TestBadInput(t *testing.T) {
 		{"no directory to be made", run("a", "--engine", "dir:///proc/no/such"), 69, "/proc/no"},
 		{"keep by hand", []string{"keep", "a", "true"}, 64, "not by hand"},
 		{"schema of what", []string{"schema"}, 64, "needs a kind of database"},
-		{"schema of another", []string{"schema", "oracle"}, 64, "known is postgres"},
+		{"schema of another", []string{"schema", "oracle"}, 64, "known are postgres and mysql"},
+		{"schema in a database without", []string{"schema", "mysql", "--schema", "mine"}, 64, "has no schemas"},
 		{"schema with a long prefix", []string{"schema", "postgres", "--prefix", strings.Repeat("p", 41)}, 64, "it may have 40"},
 		{"demo-worker by hand", []string{"demo-worker", "a"}, 64, "not by hand"},
 	} {
@@ -386,6 +387,10 @@ func TestSchema(t *testing.T) {
 	p := newPlace(t)
 	code, out, stderr := p.leasehold("schema", "postgres", "--schema", "mine", "--prefix", "lh_")
 	if code != 0 || stderr != "" || !strings.Contains(out, `CREATE SCHEMA IF NOT EXISTS "mine"`) || !strings.Contains(out, `CREATE TABLE "mine"."lh_names"`) || strings.Contains(out, "@") {
+		t.Errorf("exit code %d, %q, printed\n%s", code, stderr, out)
+	}
+	code, out, stderr = p.leasehold("schema", "mysql", "--prefix", "lh_")
+	if code != 0 || stderr != "" || !strings.Contains(out, "CREATE TABLE IF NOT EXISTS `lh_names`") || !strings.Contains(out, "DELIMITER $$") || strings.Contains(out, "@names") {
 		t.Errorf("exit code %d, %q, printed\n%s", code, stderr, out)
 	}
 }

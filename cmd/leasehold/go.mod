@@ -22,8 +22,10 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
@@ -53,8 +55,11 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	leasehold/engine/etcd v0.0.0 // indirect
+	leasehold/engine/mysql v0.0.0
 	leasehold/engine/redis v0.0.0 // indirect
 	leasehold/engine/zookeeper v0.0.0 // indirect
 )
 
 replace leasehold/engine/etcd => ../../engine/etcd
+
+replace leasehold/engine/mysql => ../../engine/mysql

@@ -153,7 +153,11 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 	}()
 	// MaxHold is this process's to keep: the command gets its TERM before and
 	// its KILL at the end, which is no loss of the lease.
-	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold})
+	held, err := outerHolds()
+	if err != nil {
+		return nil, err
+	}
+	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold, Holds: asHolds(held)})
 	lease, err := k.lock(ctx, k.order, locks)
 	// Nobody else may take a signal from here on. One that came between the
 	// grant and now still counts: nothing has been started.

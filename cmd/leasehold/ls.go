@@ -20,7 +20,8 @@ func (a *app) lsCommand() *cobra.Command {
 		Short: "List the names that somebody holds or waits for",
 		Long: `List the names that somebody holds or waits for, all of them or those that begin
 with PREFIX. The list is read name by name: it may not have been true at any
-one moment.`,
+one moment. FIRST is who stands in front, and HOLDS what that one held already
+when it asked.`,
 		Args:              arguments(0, 1, "one prefix"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,6 +61,7 @@ func (a *app) printLines(lines []engine.Line) error {
 	if len(lines) == 0 {
 		return nil
 	}
+	var owners []engine.Owner
 	rows := [][]string{{"NAME", "MODE", "HELD", "WAITING", "FIRST", "TICKET", "FOR"}}
 	for _, l := range lines {
 		held, waiting := countText(l)
@@ -68,8 +70,9 @@ func (a *app) printLines(lines []engine.Line) error {
 			quoteName(l.Name), modeText(first), fmt.Sprint(held), fmt.Sprint(waiting),
 			firstOwner(l), fmt.Sprint(first.Ticket), sinceText(first.Owner.Since, time.Now()),
 		})
+		owners = append(owners, first.Owner)
 	}
-	return table(a.out, rows...)
+	return table(a.out, withHolds(rows, owners)...)
 }
 
 // completeName offers the names in use to a shell.

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +37,10 @@ func buildAndRun(m *testing.M) int {
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building leasehold: %v\n%s", err, out)
 		return 1
+	}
+	if signal.Ignored(syscall.SIGHUP) {
+		// As under nohup; the programs that the tests hang up would inherit that.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Unsetenv("LEASEHOLD_ENGINE") // whoever runs the tests may use one
 	return m.Run()

@@ -39,6 +39,15 @@ func outerHolds() (held []outerHold, err error) {
 	return held, nil
 }
 
+// asHolds is what a run says that it holds: the innermost first. One of another
+// engine names a claim that this one does not have, which counts for nothing.
+func asHolds(held []outerHold) (holds []engine.Hold) {
+	for _, h := range slices.Backward(held) {
+		holds = append(holds, engine.Hold{Name: h.Name, Ticket: h.Token.Ticket()})
+	}
+	return holds
+}
+
 // environ is this process's environment with what a command under a lease
 // finds in it.
 func environ(name string, token leasehold.Token, held []outerHold) []string {

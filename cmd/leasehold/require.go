@@ -21,6 +21,7 @@ var requireWords = []struct {
 	{"semaphore", func(g *engine.Guarantees) { g.Modes |= engine.Units }},
 	{"detach", func(g *engine.Guarantees) { g.Detach = true }},
 	{"no-double-grant", func(g *engine.Guarantees) { g.Failover = engine.FailoverNone }},
+	{"waiters", func(g *engine.Guarantees) { g.SeesWaiters = true }},
 	{"crash-release", func(g *engine.Guarantees) { g.CrashRelease = engine.CrashSession }},
 }
 

@@ -15,7 +15,7 @@ func TestRequireReadsEveryWord(t *testing.T) {
 		"machine,cluster":               {Scope: engine.ScopeCluster},
 		"machine":                       {Scope: engine.ScopeMachine},
 		"shared,semaphore":              {Modes: engine.Shared | engine.Units},
-		"fifo,detach":                   {Order: engine.FIFO, Detach: true},
+		"fifo,detach,waiters":           {Order: engine.FIFO, Detach: true, SeesWaiters: true},
 		"no-double-grant,crash-release": {Failover: engine.FailoverNone, CrashRelease: engine.CrashSession},
 	} {
 		if got, err := parseRequire(text); err != nil || got != want {

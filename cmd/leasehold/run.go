@@ -55,7 +55,8 @@ of it they are killed with everything they started.
 ` + killedHelp + `
 LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
 it. Asking for NAME again, which would wait for itself, fails at once, or runs
-under that hold with --reentrant.
+under that hold with --reentrant. Runs that wait for each other's names in a
+circle are found: the youngest fails, as one that did not obtain its name.
 
 Exit codes: COMMAND's own; ` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
@@ -201,7 +202,11 @@ func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *lea
 	if errors.As(err, &held) {
 		err = held // who holds it is the whole story
 	}
-	if errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrEvicted) {
+	var circle *leasehold.DeadlockError
+	if errors.As(err, &circle) {
+		err = circle
+	}
+	if errors.Is(err, leasehold.ErrDeadlock) || errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrEvicted) {
 		err = &exitError{o.Conflict, err}
 	}
 	return lease, err

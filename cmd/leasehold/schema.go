@@ -5,28 +5,39 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"leasehold/engine/mysql/mysqllock"
 	"leasehold/engine/postgres/pglock"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
-	var o pglock.Options
+	var schema, prefix string
 	cmd := &cobra.Command{
-		Use:   "schema postgres",
+		Use:   "schema postgres|mysql",
 		Short: "Print the tables and functions that a database needs",
 		Long: `Print, as SQL, the tables and functions that locks in a database need, for who may
 create them where the programs that lock may not:
 
     leasehold schema postgres | psql postgres://owner@host/database
+    leasehold schema mysql | mysql --host=host --user=owner database
 
 A program that may create them does so by itself. The grants that a program needs
 are in docs/engines.md.`,
 		Args:      arguments(1, 1, "a kind of database"),
-		ValidArgs: []string{"postgres"},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if args[0] != "postgres" {
-				return usageError("%q has no schema here: known is postgres", args[0])
+		ValidArgs: []string{"postgres", "mysql"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var text string
+			var err error
+			switch args[0] {
+			case "postgres":
+				text, err = pglock.Schema(&pglock.Options{Schema: schema, Prefix: prefix})
+			case "mysql", "mariadb":
+				if cmd.Flags().Changed("schema") {
+					return usageError("MySQL has no schemas in a database: name the database to the program that reads this")
+				}
+				text, err = mysqllock.Schema(&mysqllock.Options{Prefix: prefix})
+			default:
+				return usageError("%q has no schema here: known are postgres and mysql", args[0])
 			}
-			text, err := pglock.Schema(&o)
 			if err != nil {
 				return usageError("%w", err)
 			}
@@ -36,7 +47,7 @@ are in docs/engines.md.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.Schema, "schema", "leasehold", "the schema that has them, as ?schema= in the URL")
-	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "what their names begin with, as ?prefix= in the URL")
+	cmd.Flags().StringVar(&schema, "schema", "leasehold", "postgres: the schema that has them, as ?schema= in the URL")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "what their names begin with, as ?prefix= in the URL")
 	return cmd
 }

@@ -18,7 +18,8 @@ func (a *app) showCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show the line of one name: who holds it, who waits",
 		Long: `Show the line of one name, in order: who holds it and who waits. A ticket is
-what "evict" asks for; owners are what they say of themselves.`,
+what "evict" asks for; owners are what they say of themselves, with what they
+held already when they asked, if anything.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,12 +46,14 @@ func printLine(w io.Writer, l engine.Line, now time.Time) error {
 	}
 	held, waiting := countText(l)
 	fmt.Fprintf(w, "%s: %d hold it, %d wait\n", quoteName(l.Name), held, waiting)
+	var owners []engine.Owner
 	rows := [][]string{{"TICKET", "STATE", "MODE", "OWNER", "SINCE", "TTL LEFT"}}
 	for _, c := range l.Claims {
 		rows = append(rows, []string{
 			fmt.Sprint(c.Ticket), stateText(c), modeText(c), printable(c.Owner.String()),
 			sinceText(c.Owner.Since, now), ttlText(c.TTL),
 		})
+		owners = append(owners, c.Owner)
 	}
-	return table(w, rows...)
+	return table(w, withHolds(rows, owners)...)
 }

@@ -37,6 +37,8 @@
 //	prefix=leasehold:        begins every key and channel (plain: none by default;
 //	                         not redisson, whose names are the keys)
 //	replicas=n               believe a hold only when n replicas have it (WAIT; lines only)
+//	restart-delay=1m         the longest TTL, and how long a restarted server grants
+//	                         nothing unless it syncs every write (lines only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
 //	layout=plain             plainlock instead of redislock: share locks with SET NX PX
 //	kind=lock                of redisson: lock, readwrite or fenced

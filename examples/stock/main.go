@@ -3,7 +3,13 @@
 // then happen under one lock.
 //
 //	go run ./examples/stock              # with the lock: sold out, exactly
-//	go run ./examples/stock -lock=false  # without: oversold
+//	go run ./examples/stock -way none    # without: oversold
+//
+// A database can do it without a lock, if the piece is taken first and charged for
+// afterwards:
+//
+//	go run ./examples/stock -way version   -database postgres://...  # package optimistic
+//	go run ./examples/stock -way statement -database postgres://...  # one UPDATE ... WHERE n > 0
 //
 // It prints what happened, and fails if more was sold than there was.
 package main
@@ -15,9 +21,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"leasehold"
@@ -34,76 +37,113 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("stock", flag.ExitOnError)
-	lock := flags.Bool("lock", true, "hold the lock while selling")
+	way := flags.String("way", "lock", "how to sell: lock, none, version or statement")
+	database := flags.String("database", "", "the `URL` of a PostgreSQL database that has the stock, instead of a file")
 	pieces := flags.Int("pieces", 200, "how many pieces there are")
 	procs := flags.Int("procs", 8, "how many processes sell")
 	flags.Parse(args)
 
+	ctx := context.Background()
 	if fleet.Inside() {
-		return work(*lock)
+		return work(ctx, *way, *database)
 	}
 	dir, err := os.MkdirTemp("", "stock")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	return oversee(dir, *lock, *pieces, *procs, out)
-}
-
-// work is one process: sell until nothing is left.
-func work(lock bool) error {
-	ctx := context.Background()
-	client, err := locks.Open(ctx)
+	if *database == "" {
+		err = fill(dir, *pieces)
+	} else {
+		var t *table
+		if t, err = openTable(ctx, *database); err != nil {
+			return err
+		}
+		defer t.close()
+		defer t.drop(ctx)
+		err = t.fill(ctx, *pieces)
+	}
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	return oversee(ctx, dir, *pieces, *procs, []string{"-way", *way, "-database", *database}, out)
+}
+
+// shelf knows how many pieces are left.
+type shelf interface {
+	read(ctx context.Context) (left int, err error)
+	write(ctx context.Context, left int) error
+}
+
+// work is one process: sell until nothing is left.
+func work(ctx context.Context, way, database string) error {
+	var s shelf = file{}
+	var t *table
+	if database != "" {
+		var err error
+		if t, err = openTable(ctx, database); err != nil {
+			return err
+		}
+		defer t.close()
+		s = t
+	}
+	var one func() (sold bool, err error)
+	switch {
+	case way == "lock":
+		client, err := locks.Open(ctx)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		one = func() (sold bool, err error) {
+			err = client.Do(ctx, "stock:42", func(ctx context.Context, l *leasehold.Lease) error {
+				sold, err = sell(ctx, s)
+				return err
+			})
+			return sold, err
+		}
+	case way == "none":
+		one = func() (bool, error) { return sell(ctx, s) }
+	case t == nil:
+		return fmt.Errorf("-way %s needs -database, or say lock or none", way)
+	case way == "version":
+		one = func() (bool, error) { return takeAndCharge(ctx, t.takeByVersion) }
+	case way == "statement":
+		one = func() (bool, error) { return takeAndCharge(ctx, t.takeByStatement) }
+	default:
+		return fmt.Errorf("-way %s is unknown: lock, none, version or statement", way)
+	}
 
 	fleet.Begin()
 	for {
-		var left int
-		if lock {
-			err = client.Do(ctx, "stock:42", func(ctx context.Context, l *leasehold.Lease) error {
-				left, err = sell(ctx, l.Token())
-				return err
-			})
-		} else {
-			left, err = sell(ctx, 0)
-		}
-		if err != nil || left < 0 {
+		if sold, err := one(); err != nil || !sold {
 			return err
 		}
+		fleet.Print("sold")
 	}
 }
 
-// shelf is the file that says how many pieces are left.
-const shelf = "left"
-
-// sell sells one piece and returns how many are left, or -1 if none was there.
-// Two processes here at once sell the same piece.
-func sell(ctx context.Context, token leasehold.Token) (left int, err error) {
-	path := filepath.Join(fleet.Dir(), shelf)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	if left, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil || left == 0 {
-		return -1, err
+// sell sells one piece, or none if nothing is left. Two processes here at once sell the
+// same piece.
+func sell(ctx context.Context, s shelf) (sold bool, err error) {
+	left, err := s.read(ctx)
+	if err != nil || left == 0 {
+		return false, err
 	}
 	if err := charge(ctx); err != nil {
-		return 0, err // the lease was lost meanwhile: this piece is not ours to sell
+		return false, err // the lease was lost meanwhile: this piece is not ours to sell
 	}
-	left--
-	// A name of its own, then rename: nobody ever reads half a number.
-	draft := fmt.Sprintf("%s.%d", path, fleet.Place())
-	if err := os.WriteFile(draft, fmt.Appendln(nil, left), 0o600); err != nil {
-		return 0, err
+	return true, s.write(ctx, left-1)
+}
+
+// takeAndCharge charges for a piece that is taken already: without a lock the charge
+// must come second, or a customer would pay in each attempt. Who dies in between has
+// taken a piece that nobody paid for.
+func takeAndCharge(ctx context.Context, take func(context.Context) (bool, error)) (sold bool, err error) {
+	if sold, err = take(ctx); err != nil || !sold {
+		return false, err
 	}
-	if err := os.Rename(draft, path); err != nil {
-		return 0, err
-	}
-	fleet.Print("sold with token " + token.String())
-	return left, nil
+	return true, charge(ctx)
 }
 
 // charge takes the customer's money, which takes a moment.
@@ -119,13 +159,9 @@ func charge(ctx context.Context) error {
 var errOversold = errors.New("more was sold than there was")
 
 // oversee runs the processes and counts what they sell.
-func oversee(dir string, lock bool, pieces, procs int, out io.Writer) error {
-	if err := os.WriteFile(filepath.Join(dir, shelf), fmt.Appendln(nil, pieces), 0o600); err != nil {
-		return err
-	}
+func oversee(ctx context.Context, dir string, pieces, procs int, args []string, out io.Writer) error {
 	sold, per := 0, make([]int, procs)
-	args := []string{fmt.Sprintf("-lock=%t", lock)}
-	err := fleet.Run(context.Background(), procs, dir, args, func(proc int, _ string) {
+	err := fleet.Run(ctx, procs, dir, args, func(proc int, _ string) {
 		sold++
 		per[proc]++
 	})

@@ -8,6 +8,7 @@ import (
 
 	"leasehold/examples/internal/lockstest"
 	"leasehold/internal/fleet"
+	"leasehold/internal/servers"
 )
 
 // TestMain lets the test binary be the processes of the fleet.
@@ -31,9 +32,32 @@ func TestSoldOutExactlyWithTheLock(t *testing.T) {
 
 func TestOversoldWithoutTheLock(t *testing.T) {
 	var out strings.Builder
-	err := run([]string{"-lock=false"}, &out)
+	err := run([]string{"-way", "none"}, &out)
 	t.Log(out.String())
 	if !errors.Is(err, errOversold) {
 		t.Fatalf("not oversold: %v", err)
+	}
+}
+
+// TestInADatabase: each way that takes from a table sells exactly what there is, and
+// without any the same table is oversold.
+func TestInADatabase(t *testing.T) {
+	t.Setenv("LEASEHOLD_ENGINE", "")
+	url := servers.Postgres(t, nil).URL("", "")
+	for way, want := range map[string]error{"lock": nil, "version": nil, "statement": nil, "none": errOversold} {
+		var out strings.Builder
+		err := run([]string{"-way", way, "-database", url}, &out)
+		t.Logf("%s: %s", way, &out)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", way, err, want)
+		}
+	}
+}
+
+func TestWhatNeedsADatabaseSaysSo(t *testing.T) {
+	for _, way := range []string{"version", "statement", "hope"} {
+		if err := run([]string{"-way", way}, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "-way "+way) {
+			t.Errorf("%s: %v", way, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,13 +100,39 @@ func TestCallersMixed(t *testing.T) {
 		r.none(Fail)
 		r.take(Join)
 	})
-	t.Run("who holds something of another client is no actor, and re-enters nothing", func(t *testing.T) {
-		outer := newRig(t, Config{}).hold(exclusive("x"), 4)
+	t.Run("who holds something of another client is an actor, and re-enters nothing", func(t *testing.T) {
+		other := newRig(t, Config{})
+		outer := other.hold(exclusive("x"), 4)
 		r := newRig(t, Config{})
 		r.hold(exclusive("x"), 5)
 		r.enter(exclusive("x"), outer)
-		r.none(Join)
 		r.none(Fail)
+		if _, waits := r.Place(r.take(Join).Caller); waits {
+			t.Error("it waits in line before the engine said so")
+		}
+		want := []engine.Hold{{Name: "x", Ticket: 4, Elsewhere: true}}
+		if holds := outer.Holds(r.Machine, 8); !slices.Equal(holds, want) {
+			t.Errorf("it holds %v", holds)
+		}
+		other.Unlock(other.now, outer, true)
+		if holds := outer.Holds(r.Machine, 8); len(holds) > 0 {
+			t.Errorf("it holds %v still", holds)
+		}
+		r.enter(exclusive("x"), outer)
+		r.none(Join)
+	})
+	t.Run("who says that it holds something is an actor", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.hold(exclusive("x"), 5)
+		c := &Caller{Want: exclusive("x"), Lease: &Lease{}, Holds: []engine.Hold{{Name: "y", Ticket: 1}}}
+		if r.EnterBehind(c) {
+			t.Error("it queues where nobody sees it")
+		}
+		r.Enter(r.now, c)
+		r.joined(engine.Waiting, 6)
+		if ticket, waits := r.Place(c); !waits || ticket != 6 {
+			t.Errorf("ticket %d, waits: %v", ticket, waits)
+		}
 	})
 	t.Run("an actor that does not wait takes what is kept, and not what readers use", func(t *testing.T) {
 		r := newRig(t, Config{Keep: time.Hour})

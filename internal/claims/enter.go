@@ -15,7 +15,7 @@ import (
 func (m *Machine) EnterBehind(c *Caller) bool {
 	q := m.queues[key{c.Name, c.Units, c.Limit, c.TTL}]
 	if m.closed || q == nil || q.current == nil || q.current.phase != InUse || !q.current.exclusive() ||
-		c.NoWait || c.Lease.Outer != nil || m.cfg.NoLend || !c.lendable() {
+		c.NoWait || c.Lease.Outer != nil || len(c.Holds) > 0 || m.cfg.NoLend || !c.lendable() {
 		return false
 	}
 	m.traceInput(m.at, "enter", c.Name, 0)
@@ -179,15 +179,24 @@ func (m *Machine) advance(now time.Duration, q *queue, answered bool) {
 	m.lend(now, q, cl)
 }
 
-// holds reports whether a caller holds anything of this machine: then it is an
-// actor that queues for itself.
+// holds reports whether a caller holds anything, of this machine or another: then
+// it is an actor that queues for itself.
 func (m *Machine) holds(c *Caller) bool {
 	for o := c.Lease.Outer; o != nil; o = o.Outer {
-		if o.machine == m && o.hold.count > 0 {
+		if o.machine == m && o.hold.count > 0 || o.machine != m && !o.Over() {
 			return true
 		}
 	}
-	return false
+	return len(c.Holds) > 0
+}
+
+// Place is the ticket with which a caller waits in the engine's line, by itself.
+// false: it does not, or not yet.
+func (m *Machine) Place(c *Caller) (ticket uint64, waits bool) {
+	if q := c.queue; q != nil && q.solo && q.current != nil && q.current.phase == Waiting {
+		return q.current.ticket, true
+	}
+	return 0, false
 }
 
 // reenter decides about a caller whose own context holds the name already:

@@ -41,6 +41,7 @@ func (w *world) fingerprint(p *printer) fingerprint {
 			p.id(pl.ID)
 			p.num(int(l.Last-pl.Ticket), int(pl.Units))
 			p.time(pl.Deadline)
+			p.holds(engine.ParseOwner(pl.Owner))
 			p.bools(pl.Held, pl.Detached, pl.Evicted, pl.Told, w.fate(pl.ID).unheard)
 			if !pl.Held {
 				p.time(max(w.fate(pl.ID).joined, w.now-Believe))
@@ -234,6 +235,7 @@ func (p *printer) actor(a *actor) {
 			p.num(int(o.hold.count))
 			p.bools(o.ended)
 		}
+		p.lookout(a.lookout)
 	case holds, unlocks:
 		l := a.lease
 		p.claim(l.claim)
@@ -267,6 +269,7 @@ func (p *printer) call(q *call) {
 	if q.act == Join {
 		p.id(q.request.ID)
 		p.id(q.request.Replaces)
+		p.holds(q.request.Owner)
 		p.num(int(q.request.WaitTTL))
 		p.time(max(p.w.fate(q.request.ID).doubt, p.w.now))
 	}
@@ -304,7 +307,7 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "raised", "look", "heardHeld", "heardEvicted"}},
 		{contention{}, []string{"heard", "alone", "since", "budget", "yes"}},
 		{queue{}, []string{"key", "head", "tail", "current", "ghost", "err", "claims", "solo"}},
-		{Caller{}, []string{"Want", "Lease", "Tag", "Ticket", "Silent", "Err", "queue", "prev", "next"}},
+		{Caller{}, []string{"Want", "Lease", "Holds", "Tag", "Ticket", "Silent", "Err", "queue", "prev", "next"}},
 		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "told", "ended", "unlockedAt"}},
 		{hold{}, []string{"count"}},
 	} {

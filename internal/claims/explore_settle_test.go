@@ -108,7 +108,9 @@ func (w *world) calmly(how manner, begin time.Duration) (step, bool) {
 			switch {
 			case a.mayQuit:
 				return do(opQuit, i)
-			case a.state == holds && (how == brisk || a.lost || w.now-max(begin, a.lease.HeldAt) >= holdFor):
+			case c.lookCalmly(a):
+				return do(opRead, i)
+			case a.state == holds && !c.keptBusy(a) && (how == brisk || a.lost || w.now-max(begin, a.lease.HeldAt) >= holdFor):
 				return do(opUnlock, i)
 			}
 		}

@@ -47,6 +47,7 @@ const (
 	opEvict
 	opAdvance
 	opChurn // callers take turns
+	opRead  // a line, by who looks for deadlocks
 )
 
 // step is one step: what happens to the i-th of what it is about, in a client.
@@ -95,6 +96,9 @@ func (w *world) stepsOfCallers(c *client, add func(op, int)) {
 			// Who is in its own Join learns first how that ended.
 			if a.mayQuit || w.quits > 0 && !slices.ContainsFunc(c.calls, func(q *call) bool { return q.maker == a.caller }) {
 				add(opQuit, i)
+			}
+			if c.mayLook(a) {
+				add(opRead, i)
 			}
 		case holds:
 			if a.Detached {
@@ -416,6 +420,8 @@ func (w *world) take(s step) {
 		}
 	case opChurn:
 		c.churn(c.actors[i])
+	case opRead:
+		c.look(c.actors[i])
 	}
 	if w.say != nil {
 		for n, s := range w.said {
@@ -549,6 +555,8 @@ func (w *world) describe(s step) string {
 		return at + fmt.Sprintf("time passes: %v", w.next()-w.now)
 	case opChurn:
 		return at + fmt.Sprintf("callers of %v take turns", c)
+	case opRead:
+		return at + fmt.Sprintf("%v looks for deadlocks, and reads a line", c.actors[i])
 	}
 	return at + "?"
 }

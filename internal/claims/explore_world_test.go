@@ -28,6 +28,7 @@ type setup struct {
 	quits  int       // how often a caller gives up
 	evicts int       // how often somebody evicts a claim
 
+	circles     bool // who waits while it holds something looks for deadlocks
 	closes      bool // clients may close
 	subscribing bool // clients begin without a subscription
 
@@ -115,6 +116,9 @@ type actor struct {
 	caller  *Caller
 	lease   *Lease
 	mayQuit bool // its context ended, which its Join said already: it gives up
+
+	lookout *lookout      // a look for deadlocks under way
+	looked  time.Duration // when the last one ended
 
 	past   bool // the time of its lease was up: it must not go on
 	lost   bool // Lose was said
@@ -388,6 +392,9 @@ func (c *client) carryOut(me *Caller) {
 		c.checkOutput(&o)
 		switch o.Act {
 		case Join:
+			if w.setup.circles && o.Caller != nil {
+				o.Claim.Owner = &engine.Owner{Holds: o.Caller.Lease.Outer.Holds(c.machine, 1)}
+			}
 			q := &call{act: Join, client: c.index, claim: o.Claim, request: o.Claim.Request(), s: w.now, bound: w.now + o.Claim.waitTTL}
 			if o.Caller == me {
 				q.maker = me
@@ -421,11 +428,11 @@ func (c *client) carryOut(me *Caller) {
 			leave.left = append(leave.left, claim)
 		case Deliver:
 			a := o.Caller.Tag.(*actor)
-			a.state, a.mayQuit, a.lost, a.past = holds, false, false, false
+			a.state, a.mayQuit, a.lost, a.past, a.lookout = holds, false, false, false, nil
 			w.note("%v holds %s", a, title(a.lease.claim.ID()))
 		case Fail:
 			a := o.Caller.Tag.(*actor)
-			a.state, a.mayQuit = away, false
+			a.state, a.mayQuit, a.lookout = away, false, nil
 			w.note("%v fails: %v", a, o.Reason)
 		case Lose:
 			a := o.Lease.Tag.(*actor)
@@ -484,7 +491,7 @@ func (c *client) quit(a *actor) {
 	if !c.machine.GiveUp(c.w.now, a.caller) {
 		c.w.fail("%v waits, and GiveUp says that it was answered", a)
 	}
-	a.state, a.mayQuit = away, false
+	a.state, a.mayQuit, a.lookout = away, false, nil
 	c.carryOut(nil)
 }
 

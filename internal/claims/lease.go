@@ -54,8 +54,8 @@ func (l *Lease) Contended() bool {
 	return l.told || cl.contention.yes || cl.queue.current == cl && cl.queue.head != nil
 }
 
-// Holds is what a caller with that lease in its context holds of its machine,
-// innermost first, at most n.
+// Holds is what a caller with that lease in its context holds, innermost first, at
+// most n. What it holds of another machine is so marked.
 func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
 	depth := 0
 	for o := l; o != nil && depth < n; o = o.Outer {
@@ -65,7 +65,10 @@ func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
 		holds = make([]engine.Hold, 0, depth)
 	}
 	for o := l; o != nil && len(holds) < n; o = o.Outer {
-		if o.machine == m && o.hold.count > 0 && o.claim.ticket != 0 {
+		switch {
+		case o.machine != m && !o.Over(): // read under another mutex: what does not change while it is open
+			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.LendBits, Elsewhere: true})
+		case o.machine == m && o.hold.count > 0 && o.claim.ticket != 0:
 			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket})
 		}
 	}

@@ -32,8 +32,9 @@ func (w *Want) lockLike() bool { return w.Limit == engine.Max }
 // Fail, or until GiveUp.
 type Caller struct {
 	Want
-	Lease *Lease // what it gets; Lease.Outer is what it holds already
-	Tag   any    // the shell's
+	Lease *Lease        // what it gets; Lease.Outer is what it holds already
+	Holds []engine.Hold // and what it holds besides
+	Tag   any           // the shell's
 
 	// After GiveUp: the ticket of the claim it waited with, whether the engine
 	// has not said anything of that, and what it last answered instead.

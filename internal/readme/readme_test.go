@@ -83,18 +83,24 @@ func TestAnotherModuleBuildsWhatTheREADMEShows(t *testing.T) {
 }
 
 // Fragments of Go in the pages are bodies of functions that have ctx, eng,
-// locks and work.
+// locks, db and work.
 func TestFragmentsInThePagesCompile(t *testing.T) {
 	const before = `package tour
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/fence"
+	"leasehold/fence/fencehttp"
+	"leasehold/fence/fencesql"
 )
 
 var (
@@ -106,14 +112,14 @@ var (
 func work(context.Context, leasehold.Token) error { return nil }
 `
 	program := before
-	for _, name := range []string{"README.md", "docs/engines.md", "docs/migrating.md"} {
+	for _, name := range []string{"README.md", "docs/engines.md", "docs/fencing.md", "docs/migrating.md"} {
 		n := 0
 		for _, b := range page(t, name) {
 			if b.lang != "go" || strings.HasPrefix(b.text, "package ") {
 				continue
 			}
 			n++
-			program += fmt.Sprintf("\nfunc _(ctx context.Context, eng engine.Engine, locks, plain, lines *leasehold.Client) error {\n//line %s:%d\n%sreturn nil\n}\n",
+			program += fmt.Sprintf("\nfunc _(ctx context.Context, eng engine.Engine, locks, plain, lines *leasehold.Client, db *sql.DB) error {\n//line %s:%d\n%sreturn nil\n}\n",
 				name, b.line+1, b.text)
 		}
 		if n == 0 {

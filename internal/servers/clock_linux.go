@@ -47,6 +47,10 @@ func newClock() (_ *Clock, err error) {
 			os.RemoveAll(dir)
 		}
 	}()
+	// A server that runs as somebody else reads it too.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
 	c := &Clock{shim: filepath.Join(dir, "clock.so")}
 	source := filepath.Join(dir, "clock.c")
 	if err := os.WriteFile(source, clockShim, 0o600); err != nil {
@@ -55,7 +59,7 @@ func newClock() (_ *Clock, err error) {
 	if out, err := exec.Command("cc", "-shared", "-fPIC", "-O1", "-o", c.shim, source).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cc: %w\n%s", err, out)
 	}
-	if c.offset, err = os.OpenFile(filepath.Join(dir, "offset"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if c.offset, err = os.OpenFile(filepath.Join(dir, "offset"), os.O_CREATE|os.O_RDWR, 0o644); err != nil {
 		return nil, err
 	}
 	return c, c.Set(0)

@@ -63,14 +63,14 @@ func StartPostgres(o *PostgresOptions) (*PostgresServer, error) {
 	return s, nil
 }
 
-// StartReplica starts a server that follows this one and answers queries that
-// only read.
-func (s *PostgresServer) StartReplica() (*PostgresServer, error) {
+// StartReplica starts a server that follows this one, by way of an address, and
+// answers queries that only read.
+func (s *PostgresServer) StartReplica(by string) (*PostgresServer, error) {
 	r, err := newPostgres(&s.opts)
 	if err != nil {
 		return nil, err
 	}
-	host, port, _ := net.SplitHostPort(s.Addr)
+	host, port, _ := net.SplitHostPort(by)
 	err = r.run("pg_basebackup", "-D", r.data(), "-h", host, "-p", port, "-U", "postgres", "-R", "-c", "fast", "--no-sync")
 	if err == nil {
 		err = r.start()
@@ -81,10 +81,21 @@ func (s *PostgresServer) StartReplica() (*PostgresServer, error) {
 	return r, nil
 }
 
-// Replica starts, for a test, a server that follows this one.
-func (s *PostgresServer) Replica(t TB) *PostgresServer {
+// Promote makes a replica a server of its own that can be written to.
+func (s *PostgresServer) Promote() error {
+	_, err := s.Query("SELECT pg_promote(true, 60)")
+	return err
+}
+
+// Replica starts, for a test, a server that follows this one, through a proxy if
+// there is one.
+func (s *PostgresServer) Replica(t TB, by *Proxy) *PostgresServer {
 	t.Helper()
-	r, err := s.StartReplica()
+	addr := s.Addr
+	if by != nil {
+		addr = by.Addr
+	}
+	r, err := s.StartReplica(addr)
 	if err != nil {
 		t.Fatalf("replica: %v", err)
 	}
@@ -196,6 +207,9 @@ func (s *PostgresServer) Stop() error { return s.current().Stop() }
 
 // Cont lets a stopped server go on.
 func (s *PostgresServer) Cont() error { return s.current().Cont() }
+
+// PID is the number of its first process, whose children serve the connections.
+func (s *PostgresServer) PID() int { return s.current().PID() }
 
 // Tail is the end of its log.
 func (s *PostgresServer) Tail() string {

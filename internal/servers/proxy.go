@@ -35,6 +35,7 @@ type Proxy struct {
 	cutRequest int // bytes to pass before the connection is cut; -1: no limit
 	cutReply   int
 	loseReply  map[string]bool // commands whose next answer is to be lost
+	holdReply  map[string]bool // commands whose next answer is to wait
 	closed     bool
 }
 
@@ -43,6 +44,7 @@ type pair struct {
 	client, server net.Conn
 	lost           bool // a reply was swallowed: the stream is beyond repair
 	lose           bool // the next bytes from the server are not to arrive
+	held           bool // bytes from the server wait
 	once           sync.Once
 }
 
@@ -61,6 +63,12 @@ func NewProxy(target string) (*Proxy, error) {
 // operations: "create", "getData", "ping".
 func NewZooKeeperProxy(target string) (*Proxy, error) {
 	return newProxy(target, func() counter { return &packetCounter{} })
+}
+
+// NewPostgresProxy starts a proxy to a PostgreSQL. Its commands are statements:
+// "execute", and the first word of a simple query.
+func NewPostgresProxy(target string) (*Proxy, error) {
+	return newProxy(target, func() counter { return &statementCounter{} })
 }
 
 func newProxy(target string, protocol func() counter) (*Proxy, error) {
@@ -166,6 +174,28 @@ func (p *Proxy) LoseReply(commands ...string) {
 		p.loseReply = map[string]bool{}
 		for _, c := range commands {
 			p.loseReply[c] = true
+		}
+	})
+}
+
+// HoldReply lets the next of these commands reach the server, and nothing that the
+// server says on that connection arrive until ReleaseReply: once, for whichever command
+// is first. Other connections go on.
+func (p *Proxy) HoldReply(commands ...string) {
+	p.set(func() {
+		p.holdReply = map[string]bool{}
+		for _, c := range commands {
+			p.holdReply[c] = true
+		}
+	})
+}
+
+// ReleaseReply lets arrive what HoldReply holds.
+func (p *Proxy) ReleaseReply() {
+	p.set(func() {
+		p.holdReply = nil
+		for x := range p.pairs {
+			x.held = false
 		}
 	})
 }
@@ -314,6 +344,9 @@ func (p *Proxy) count(x *pair, name string) {
 	if p.loseReply[name] {
 		p.loseReply, x.lose = nil, true
 	}
+	if p.holdReply[name] {
+		p.holdReply, x.held = nil, true
+	}
 	saw := p.sawCommand
 	p.mu.Unlock()
 	if saw != nil {
@@ -333,7 +366,7 @@ func (p *Proxy) admit(x *pair, c chunk, requests bool) ([]byte, bool) {
 		case !open || p.closed:
 			p.mu.Unlock()
 			return nil, false
-		case p.hold:
+		case p.hold, x.held && !requests:
 			wait = time.Hour
 		case p.delay == 0 || wait <= 0:
 			defer p.mu.Unlock()

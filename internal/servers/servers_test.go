@@ -252,7 +252,7 @@ func TestPostgresKillRestartReplica(t *testing.T) {
 	if got := query(s, "SELECT * FROM t"); got != "1|x" {
 		t.Errorf("after a restart: %q", got)
 	}
-	r := s.Replica(t)
+	r := s.Replica(t, nil)
 	if got := query(r, "SELECT *, pg_is_in_recovery() FROM t"); got != "1|x|t" {
 		t.Errorf("on a replica: %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"leasehold/internal/servers"
+	it "leasehold/interop/internal/interoptest"
 )
 
 // The tests of shared locks conclude from what the driver reports: here it
@@ -18,25 +19,25 @@ func TestDriver(t *testing.T) {
 	a, b := java.Thread(1), java.Thread(2)
 
 	t.Run("two threads are one owner", func(t *testing.T) {
-		does(t, a, "lock", Lock, "x")
-		if got := does(t, b, "tryLock", Lock, "x", "0"); got != "false" {
+		it.Does(t, a, "lock", Lock, "x")
+		if got := it.Does(t, b, "tryLock", Lock, "x", "0"); got != "false" {
 			t.Errorf("the second thread got %s", got)
 		}
-		if got := throws(t, b, "unlock", Lock, "x"); got != "IllegalMonitorStateException" {
+		if got := it.Throws(t, b, "unlock", Lock, "x"); got != "IllegalMonitorStateException" {
 			t.Errorf("the second thread unlocks: %s", got)
 		}
-		does(t, a, "unlock", Lock, "x")
+		it.Does(t, a, "unlock", Lock, "x")
 	})
 	t.Run("an interrupt waits its turn", func(t *testing.T) {
-		does(t, a, "lock", Lock, "y")
+		it.Does(t, a, "lock", Lock, "y")
 		waits := at.sleeps(t, b, "lockInterruptibly", Lock, "y")
-		does(t, b, "interrupt")
-		wasInterrupted(t, answered(t, waits))
-		does(t, a, "unlock", Lock, "y")
+		it.Does(t, b, "interrupt")
+		wasInterrupted(t, it.Answered(t, waits))
+		it.Does(t, a, "unlock", Lock, "y")
 	})
 	t.Run("times are of another clock", func(t *testing.T) {
-		first, err1 := a.Do(within(t), "isLocked", Lock, "z")
-		second, err2 := b.Do(within(t), "isLocked", Lock, "z")
+		first, err1 := a.Do(it.Within(t), "isLocked", Lock, "z")
+		second, err2 := b.Do(it.Within(t), "isLocked", Lock, "z")
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
@@ -45,18 +46,18 @@ func TestDriver(t *testing.T) {
 		}
 	})
 	t.Run("an unknown command hangs", func(t *testing.T) {
-		if got := throws(t, a, "dance", Lock, "z"); got != "IllegalArgumentException" {
+		if got := it.Throws(t, a, "dance", Lock, "z"); got != "IllegalArgumentException" {
 			t.Error(got)
 		}
 	})
 	t.Run("who waits for a dead process waits for ever", func(t *testing.T) {
-		does(t, a, "lock", Lock, "w")
+		it.Does(t, a, "lock", Lock, "w")
 		waits := b.Go("lock", Lock, "w")
 		java.Kill()
-		if got := answered(t, waits); got.Err == nil {
+		if got := it.Answered(t, waits); got.Err == nil {
 			t.Error("it obtained the lock and was dead")
 		}
-		if got := answered(t, a.Go("isLocked", Lock, "w")); got.Err == nil {
+		if got := it.Answered(t, a.Go("isLocked", Lock, "w")); got.Err == nil {
 			t.Error("a dead process answered")
 		}
 	})
@@ -66,7 +67,7 @@ func TestAnotherReleaseThanAskedForIsRefused(t *testing.T) {
 	server := servers.Redis(t, nil)
 	wrong := *built(t, Old)
 	wrong.Release = Current
-	p, err := wrong.Start(within(t), Options{Addrs: []string{server.Addr}})
+	p, err := wrong.Start(it.Within(t), Options{Addrs: []string{server.Addr}})
 	if err == nil {
 		p.Kill()
 		t.Fatal("Redisson " + Old + " passed for " + Current)
@@ -93,7 +94,7 @@ func TestBuildTellsMissingFromWrong(t *testing.T) {
 			}
 			t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
-			if _, err := Build(within(t), Current); err == nil || errors.Is(err, ErrMissing) != c.missing {
+			if _, err := Build(it.Within(t), Current); err == nil || errors.Is(err, ErrMissing) != c.missing {
 				t.Errorf("%v", err)
 			}
 		})
@@ -101,7 +102,7 @@ func TestBuildTellsMissingFromWrong(t *testing.T) {
 	t.Run("no Maven", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
 		t.Setenv("XDG_CACHE_HOME", t.TempDir())
-		if _, err := Build(within(t), Current); !errors.Is(err, ErrMissing) {
+		if _, err := Build(it.Within(t), Current); !errors.Is(err, ErrMissing) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/redis/redissonlock"
+	it "leasehold/interop/internal/interoptest"
 )
 
 // Every test runs with the current release and with an old one, beside each other.
@@ -35,6 +36,7 @@ func TestShared(t *testing.T) {
 				{"an increment is lost", counter},
 				{"a busy program of ours starves Java", busy},
 				{"readers and writers meet", readersAndWriters},
+				{"a writer's leaving is forgotten by who is about to sleep", aWakeIsLost},
 				{"a reader's leaving ends the hold of another", readersStay},
 				{"an increment is lost among readers", mixedCounter},
 				{"tokens fall", tokensRise},
@@ -55,7 +57,7 @@ func handOverIsPrompt(t *testing.T, r *rig) {
 	median := func(t *testing.T, turn func(t *testing.T, name string) time.Duration) {
 		var took []time.Duration
 		for i := range turns {
-			took = append(took, turn(t, nameOf(t)+strconv.Itoa(i)))
+			took = append(took, turn(t, it.NameOf(t)+strconv.Itoa(i)))
 		}
 		slices.Sort(took)
 		t.Logf("from the call of unlock to the return of lock: p50 %v, longest %v of %d", took[turns/2], took[turns-1], turns)
@@ -65,15 +67,15 @@ func handOverIsPrompt(t *testing.T, r *rig) {
 	}
 	t.Run("from Java to us", func(t *testing.T) {
 		median(t, func(t *testing.T, name string) time.Duration {
-			does(t, a, "lock", Lock, name)
-			waits := asks(t, func(ctx context.Context) (*leasehold.Lease, error) { return c.Lock(ctx, name) })
+			it.Does(t, a, "lock", Lock, name)
+			waits := it.Lock(t, c, name)
 			r.listening(t, channelOf(name), 1)
 			began := time.Now()
 			gone := a.Go("unlock", Lock, name)
-			l := got(t, waits)
+			l := it.Got(t, waits)
 			took := time.Since(began)
-			answered(t, gone)
-			unlocked(t, l)
+			it.Answered(t, gone)
+			it.Unlocked(t, l)
 			return took
 		})
 	})
@@ -83,24 +85,24 @@ func handOverIsPrompt(t *testing.T, r *rig) {
 			waits := a.Go("lock", Lock, name)
 			r.listening(t, channelOf(name), 1)
 			began := time.Now()
-			unlocked(t, l)
-			answered(t, waits)
+			it.Unlocked(t, l)
+			it.Answered(t, waits)
 			took := time.Since(began)
-			does(t, a, "unlock", Lock, name)
+			it.Does(t, a, "unlock", Lock, name)
 			return took
 		})
 	})
 	t.Run("from Java to Java", func(t *testing.T) {
 		median(t, func(t *testing.T, name string) time.Duration {
-			does(t, a, "lock", Lock, name)
+			it.Does(t, a, "lock", Lock, name)
 			waits := b.Go("lock", Lock, name)
 			r.listening(t, channelOf(name), 1)
 			began := time.Now()
 			gone := a.Go("unlock", Lock, name)
-			answered(t, waits)
+			it.Answered(t, waits)
 			took := time.Since(began)
-			answered(t, gone)
-			does(t, b, "unlock", Lock, name)
+			it.Answered(t, gone)
+			it.Does(t, b, "unlock", Lock, name)
 			return took
 		})
 	})
@@ -110,38 +112,38 @@ func reentryCounts(t *testing.T, r *rig) {
 	c := r.client(t, nil)
 	a := r.java.Thread(1)
 	t.Run("Java's", func(t *testing.T) {
-		name := nameOf(t)
-		does(t, a, "lock", Lock, name)
-		does(t, a, "lock", Lock, name)
-		if n := does(t, a, "getHoldCount", Lock, name); n != "2" {
+		name := it.NameOf(t)
+		it.Does(t, a, "lock", Lock, name)
+		it.Does(t, a, "lock", Lock, name)
+		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "2" {
 			t.Errorf("Java counts %s", n)
 		}
-		refused(t, c, name, leasehold.NoWait)
-		if n := does(t, a, "getHoldCount", Lock, name); n != "2" {
+		it.Refused(t, c, name, leasehold.NoWait)
+		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "2" {
 			t.Errorf("Java counts %s after we asked", n)
 		}
-		does(t, a, "unlock", Lock, name)
-		refused(t, c, name, leasehold.NoWait)
-		does(t, a, "unlock", Lock, name)
-		unlocked(t, locked(t, c, name))
+		it.Does(t, a, "unlock", Lock, name)
+		it.Refused(t, c, name, leasehold.NoWait)
+		it.Does(t, a, "unlock", Lock, name)
+		it.Unlocked(t, locked(t, c, name))
 	})
 	t.Run("ours", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		again := c.With(leasehold.LockOptions{Reentrant: true})
 		outer := locked(t, again, name)
 		inner, err := again.Lock(outer.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		unlocked(t, inner)
-		if got := does(t, a, "tryLock", Lock, name, "0"); got != "false" {
+		it.Unlocked(t, inner)
+		if got := it.Does(t, a, "tryLock", Lock, name, "0"); got != "false" {
 			t.Errorf("Java got %s after the inner unlock", got)
 		}
-		unlocked(t, outer)
-		if got := does(t, a, "tryLock", Lock, name, "0"); got != "true" {
+		it.Unlocked(t, outer)
+		if got := it.Does(t, a, "tryLock", Lock, name, "0"); got != "true" {
 			t.Errorf("Java got %s after the outer unlock", got)
 		}
-		does(t, a, "unlock", Lock, name)
+		it.Does(t, a, "unlock", Lock, name)
 	})
 }
 
@@ -151,32 +153,32 @@ func leaseEnds(t *testing.T, r *rig) {
 	c := r.client(t, nil)
 	a := r.java.Thread(1)
 	t.Run("Java's", func(t *testing.T) {
-		name := nameOf(t)
-		does(t, a, "lock", Lock, name, millis(lease))
-		refused(t, c, name, leasehold.NoWait)
+		name := it.NameOf(t)
+		it.Does(t, a, "lock", Lock, name, millis(lease))
+		it.Refused(t, c, name, leasehold.NoWait)
 		l := locked(t, c, name)
-		if e := throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
+		if e := it.Throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
 			t.Errorf("Java unlocks what it lost: %s", e)
 		}
-		if got := does(t, a, "tryLock", Lock, name, "0"); got != "false" {
+		if got := it.Does(t, a, "tryLock", Lock, name, "0"); got != "false" {
 			t.Errorf("Java got %s while we hold", got)
 		}
-		unlocked(t, l)
+		it.Unlocked(t, l)
 	})
 	t.Run("ours", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		l := locked(t, c.With(leasehold.LockOptions{TTL: lease, NoRenew: true}), name)
-		does(t, a, "lock", Lock, name)
+		it.Does(t, a, "lock", Lock, name)
 		if l.Valid() {
 			t.Error("Java holds, and our lease is valid")
 		}
 		if err := l.Unlock(); !errors.Is(err, leasehold.ErrLost) {
 			t.Errorf("unlocking what was lost: %v", err)
 		}
-		if n := does(t, a, "getHoldCount", Lock, name); n != "1" {
+		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "1" {
 			t.Errorf("Java's hold was touched: it counts %s", n)
 		}
-		does(t, a, "unlock", Lock, name)
+		it.Does(t, a, "unlock", Lock, name)
 	})
 }
 
@@ -184,9 +186,9 @@ func givingUp(t *testing.T, r *rig) {
 	c := r.client(t, nil)
 	a := r.java.Thread(1)
 	t.Run("Java", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		l := locked(t, c, name)
-		answer, err := a.Do(within(t), "tryLock", Lock, name, "300", "5000")
+		answer, err := a.Do(it.Within(t), "tryLock", Lock, name, "300", "5000")
 		if err != nil || answer.Value != "false" {
 			t.Fatalf("%+v %v", answer, err)
 		}
@@ -196,19 +198,19 @@ func givingUp(t *testing.T, r *rig) {
 		if !l.Valid() {
 			t.Error("our lease is gone")
 		}
-		unlocked(t, l)
+		it.Unlocked(t, l)
 		if n := r.do(t, "EXISTS", name); n != int64(0) {
 			t.Error("who gave up has it")
 		}
 	})
 	t.Run("ours", func(t *testing.T) {
-		name := nameOf(t)
-		does(t, a, "lock", Lock, name)
-		refused(t, c, name, 300*time.Millisecond)
-		if n := does(t, a, "getHoldCount", Lock, name); n != "1" {
+		name := it.NameOf(t)
+		it.Does(t, a, "lock", Lock, name)
+		it.Refused(t, c, name, 300*time.Millisecond)
+		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "1" {
 			t.Errorf("Java counts %s", n)
 		}
-		does(t, a, "unlock", Lock, name)
+		it.Does(t, a, "unlock", Lock, name)
 		if n := r.do(t, "EXISTS", name); n != int64(0) {
 			t.Error("who gave up has it")
 		}
@@ -219,109 +221,109 @@ func strangersCannotUnlock(t *testing.T, r *rig) {
 	c := r.client(t, nil)
 	a := r.java.Thread(1)
 	t.Run("Java what we hold", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		l := locked(t, c, name)
 		before := r.do(t, "DUMP", name)
-		if e := throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
+		if e := it.Throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
 			t.Errorf("Java unlocks what we hold: %s", e)
 		}
 		if now := r.do(t, "DUMP", name); now != before {
 			t.Error("the lock was changed")
 		}
-		unlocked(t, l)
+		it.Unlocked(t, l)
 	})
 	t.Run("we what Java took by force", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		l := locked(t, c, name)
-		if got := does(t, a, "forceUnlock", Lock, name); got != "true" {
+		if got := it.Does(t, a, "forceUnlock", Lock, name); got != "true" {
 			t.Fatalf("forceUnlock: %s", got)
 		}
-		does(t, a, "lock", Lock, name)
+		it.Does(t, a, "lock", Lock, name)
 		if err := l.Unlock(); !errors.Is(err, leasehold.ErrLost) {
 			t.Errorf("unlocking what was taken: %v", err)
 		}
-		if n := does(t, a, "getHoldCount", Lock, name); n != "1" {
+		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "1" {
 			t.Errorf("our Unlock touched Java's hold: it counts %s", n)
 		}
-		does(t, a, "unlock", Lock, name)
+		it.Does(t, a, "unlock", Lock, name)
 	})
 	t.Run("Java what we took by force", func(t *testing.T) {
-		name := nameOf(t)
-		does(t, a, "lock", Lock, name)
-		if err := c.EvictNow(within(t), name, 0); err != nil {
+		name := it.NameOf(t)
+		it.Does(t, a, "lock", Lock, name)
+		if err := c.EvictNow(it.Within(t), name, 0); err != nil {
 			t.Fatal(err)
 		}
 		l := locked(t, c, name)
-		if e := throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
+		if e := it.Throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
 			t.Errorf("Java unlocks what it lost: %s", e)
 		}
-		unlocked(t, l)
+		it.Unlocked(t, l)
 	})
 }
 
 func interrupted(t *testing.T, r *rig) {
 	e := hears(t, opened(t, r.url(redissonlock.Lock)))
 	a := r.java.Thread(1)
-	name := nameOf(t)
-	does(t, a, "lock", Lock, name)
-	does(t, a, "unlock", Lock, name)
+	name := it.NameOf(t)
+	it.Does(t, a, "lock", Lock, name)
+	it.Does(t, a, "unlock", Lock, name)
 	holds := e.join(t, name)
 	// While it subscribes Redisson does not heed an interrupt.
 	waits := r.sleeps(t, a, "lockInterruptibly", Lock, name)
-	does(t, a, "interrupt")
-	wasInterrupted(t, answered(t, waits))
+	it.Does(t, a, "interrupt")
+	wasInterrupted(t, it.Answered(t, waits))
 	e.leave(t, holds)
 	if n := r.do(t, "EXISTS", name); n != int64(0) {
 		t.Error("the interrupted waiter has it")
 	}
-	does(t, a, "lock", Lock, name)
-	does(t, a, "unlock", Lock, name)
+	it.Does(t, a, "lock", Lock, name)
+	it.Does(t, a, "unlock", Lock, name)
 }
 
 func noExpiry(t *testing.T, r *rig) {
 	c := r.client(t, nil)
 	a := r.java.Thread(1)
-	name := nameOf(t)
-	does(t, a, "lock", Lock, name, "60000") // with a lease of its own, nothing renews it
+	name := it.NameOf(t)
+	it.Does(t, a, "lock", Lock, name, "60000") // with a lease of its own, nothing renews it
 	r.do(t, "PERSIST", name)
-	refused(t, c, name, leasehold.NoWait)
-	refused(t, c, name, 1500*time.Millisecond)
+	it.Refused(t, c, name, leasehold.NoWait)
+	it.Refused(t, c, name, 1500*time.Millisecond)
 	if ttl := r.do(t, "PTTL", name); ttl != int64(-1) {
 		t.Errorf("the lock was given an expiry: %v", ttl)
 	}
-	line, err := c.Line(within(t), name)
+	line, err := c.Line(it.Within(t), name)
 	if err != nil || len(line.Claims) != 1 || line.Claims[0].State != engine.Held || line.Claims[0].TTL != 0 {
 		t.Errorf("shown as %+v: %v", line, err)
 	}
-	waits := asks(t, func(ctx context.Context) (*leasehold.Lease, error) { return c.Lock(ctx, name) })
+	waits := it.Lock(t, c, name)
 	r.listening(t, channelOf(name), 1)
-	does(t, a, "unlock", Lock, name)
-	unlocked(t, got(t, waits))
+	it.Does(t, a, "unlock", Lock, name)
+	it.Unlocked(t, it.Got(t, waits))
 }
 
 // Four times the watchdog's period here: at Redisson's default that is two minutes.
 func watchdogs(t *testing.T, r *rig) {
 	const span = 4 * briefWatchdog
 	a, b := r.java.Thread(1), r.brief.Thread(1)
-	theirs, ours := nameOf(t)+":theirs", nameOf(t)+":ours"
+	theirs, ours := it.NameOf(t)+":theirs", it.NameOf(t)+":ours"
 	c := r.client(t, &leasehold.Options{TTL: briefWatchdog})
-	does(t, b, "lock", Lock, theirs)
+	it.Does(t, b, "lock", Lock, theirs)
 	l := locked(t, c, ours)
 	java := a.Go("tryLock", Lock, ours, millis(span))
-	refused(t, c, theirs, span)
-	if got := answered(t, java); got.Err != nil || got.Value != "false" {
+	it.Refused(t, c, theirs, span)
+	if got := it.Answered(t, java); got.Err != nil || got.Value != "false" {
 		t.Errorf("Java got what we hold: %+v", got)
 	}
-	does(t, b, "unlock", Lock, theirs)
-	unlocked(t, l)
+	it.Does(t, b, "unlock", Lock, theirs)
+	it.Unlocked(t, l)
 }
 
 // Callers of one program pass a claim on among themselves, and Java is not in their
 // queue.
 func busy(t *testing.T, r *rig) {
 	c := r.client(t, nil)
-	name := nameOf(t)
-	ctx, stop := context.WithCancel(within(t))
+	name := it.NameOf(t)
+	ctx, stop := context.WithCancel(it.Within(t))
 	defer stop()
 	ended := make(chan error, 8)
 	for range cap(ended) {
@@ -334,8 +336,8 @@ func busy(t *testing.T, r *rig) {
 		}()
 	}
 	for range 10 {
-		does(t, r.java.Thread(1), "lock", Lock, name)
-		does(t, r.java.Thread(1), "unlock", Lock, name)
+		it.Does(t, r.java.Thread(1), "lock", Lock, name)
+		it.Does(t, r.java.Thread(1), "unlock", Lock, name)
 	}
 	stop()
 	for range cap(ended) {
@@ -346,10 +348,10 @@ func busy(t *testing.T, r *rig) {
 }
 
 func tokensRise(t *testing.T, r *rig) {
-	name := nameOf(t)
+	name := it.NameOf(t)
 	a := r.java.Thread(1)
 	if r.program.Release == Old {
-		if e := throws(t, a, "lock", Fenced, name); e != "NoSuchMethodException" {
+		if e := it.Throws(t, a, "lock", Fenced, name); e != "NoSuchMethodException" {
 			t.Errorf("%s has fenced locks: %s", Old, e)
 		}
 		return
@@ -364,21 +366,21 @@ func tokensRise(t *testing.T, r *rig) {
 		last = token
 	}
 	for range 3 {
-		does(t, a, "lock", Fenced, name)
-		refused(t, c, name, leasehold.NoWait)
-		token, err := strconv.ParseUint(does(t, a, "getToken", Fenced, name), 10, 64)
+		it.Does(t, a, "lock", Fenced, name)
+		it.Refused(t, c, name, leasehold.NoWait)
+		token, err := strconv.ParseUint(it.Does(t, a, "getToken", Fenced, name), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rises("Java", token)
-		does(t, a, "unlock", Fenced, name)
+		it.Does(t, a, "unlock", Fenced, name)
 
 		l := locked(t, c, name)
-		if got := does(t, a, "tryLock", Fenced, name, "0"); got != "false" {
+		if got := it.Does(t, a, "tryLock", Fenced, name, "0"); got != "false" {
 			t.Errorf("Java got %s while we hold", got)
 		}
 		rises("ours", l.Token().Ticket())
-		unlocked(t, l)
+		it.Unlocked(t, l)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"leasehold/internal/fleet"
 	"leasehold/internal/servers"
+	it "leasehold/interop/internal/interoptest"
 )
 
 // TestMain lets the test binary be processes of ours too.
@@ -28,16 +29,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
-}
-
-// bound is for what a test only waits for: it is never part of a result.
-const bound = 20 * time.Second
-
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // built is the Java program for a release; where it cannot be had the test is
@@ -61,7 +52,7 @@ func started(t *testing.T, p *Program, o Options) *Process {
 	t.Helper()
 	// Short-lived processes are better off without the second compiler.
 	o.JVM = append(o.JVM, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-	java, err := p.Start(within(t), o)
+	java, err := p.Start(it.Within(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,39 +65,6 @@ func started(t *testing.T, p *Program, o Options) *Process {
 	return java
 }
 
-// does carries out a command that must succeed.
-func does(t *testing.T, th *Thread, command string, args ...string) string {
-	t.Helper()
-	a, err := th.Do(within(t), command, args...)
-	if err != nil {
-		t.Fatalf("%s %v: %v", command, args, err)
-	}
-	return a.Value
-}
-
-// throws says what a command that must fail threw.
-func throws(t *testing.T, th *Thread, command string, args ...string) string {
-	t.Helper()
-	_, err := th.Do(within(t), command, args...)
-	var e *Exception
-	if !errors.As(err, &e) {
-		t.Fatalf("%s %v: %v instead of an exception", command, args, err)
-	}
-	return e.Class
-}
-
-// answered waits for a command that was begun.
-func answered(t *testing.T, c <-chan Answer) Answer {
-	t.Helper()
-	select {
-	case a := <-c:
-		return a
-	case <-time.After(bound):
-		t.Fatal("no answer")
-		return Answer{}
-	}
-}
-
 // wasInterrupted says that a command ended by an interrupt. Redisson wraps it where it
 // came while a request was under way.
 func wasInterrupted(t *testing.T, a Answer) {
@@ -114,15 +72,5 @@ func wasInterrupted(t *testing.T, a Answer) {
 	var e *Exception
 	if !errors.As(a.Err, &e) || e.Class != "InterruptedException" && e.Message != "java.lang.InterruptedException" {
 		t.Errorf("the interrupted waiter: %+v", a)
-	}
-}
-
-// until waits for what no channel tells.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(bound); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
 	}
 }

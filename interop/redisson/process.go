@@ -60,8 +60,9 @@ const (
 
 // Options are the choices of one Redisson client.
 type Options struct {
-	Addrs    []string // host:port; the first alone unless Cluster is set
+	Addrs    []string // host:port; the first alone unless Cluster or Sentinel is set
 	Cluster  bool
+	Sentinel string        // the primary's name: Addrs are Sentinels
 	Watchdog time.Duration // lockWatchdogTimeout; 0: Redisson's default, 30 s
 	JVM      []string      // flags for java
 }
@@ -73,8 +74,11 @@ func (b *Program) Start(ctx context.Context, o Options) (*Process, error) {
 		return nil, errors.New("redisson: Options.Addrs is empty")
 	}
 	mode, addrs := "single", o.Addrs[:1]
-	if o.Cluster {
+	switch {
+	case o.Cluster:
 		mode, addrs = "cluster", o.Addrs
+	case o.Sentinel != "":
+		mode, addrs = "sentinel:"+o.Sentinel, o.Addrs
 	}
 	var urls []string
 	for _, addr := range addrs {

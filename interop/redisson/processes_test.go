@@ -12,6 +12,7 @@ import (
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/internal/fleet"
 	"leasehold/internal/servers"
+	it "leasehold/interop/internal/interoptest"
 )
 
 // copied is what a copy of this test binary does, by its arguments:
@@ -19,7 +20,7 @@ import (
 //	hold URL NAME TTL           lock, say "held", and never unlock
 //	add URL NAME ADDR KEY TIMES read a number and write it back one higher, under the lock
 func copied(args []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	ctx, cancel := context.WithTimeout(context.Background(), it.Bound)
 	defer cancel()
 	eng, err := redissonlock.Open(ctx, args[1])
 	if err != nil {
@@ -88,25 +89,25 @@ func number(v any, err error) (int, error) {
 // as the others. Nothing but the lock protects the number.
 func counter(t *testing.T, r *rig) {
 	const times = 500
-	name, key := nameOf(t), nameOf(t)+":number"
+	name, key := it.NameOf(t), it.NameOf(t)+":number"
 	gate := locked(t, r.client(t, nil), name)
 	var java []<-chan Answer
 	for _, p := range []*Process{r.java, r.brief} {
 		java = append(java, p.Thread(1).Go("add", Lock, name, key, strconv.Itoa(times)))
 	}
 	ours := make(chan error, 1)
-	ctx := within(t)
+	ctx := it.Within(t)
 	go func() {
 		args := []string{"add", r.url(redissonlock.Lock), name, r.server.Addr, key, strconv.Itoa(times)}
 		ours <- fleet.Run(ctx, 2, t.TempDir(), args, func(int, string) {})
 	}()
 	r.listening(t, channelOf(name), 4) // all begin at once
-	unlocked(t, gate)
+	it.Unlocked(t, gate)
 	if err := <-ours; err != nil {
 		t.Errorf("ours: %v", err)
 	}
 	for _, c := range java {
-		if got := answered(t, c); got.Err != nil {
+		if got := it.Answered(t, c); got.Err != nil {
 			t.Errorf("Java: %v", got.Err)
 		}
 	}
@@ -117,9 +118,9 @@ func counter(t *testing.T, r *rig) {
 
 func killed(t *testing.T, r *rig) {
 	t.Run("ours", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		a := r.java.Thread(1)
-		ctx, kill := context.WithCancel(within(t))
+		ctx, kill := context.WithCancel(it.Within(t))
 		defer kill()
 		held := make(chan struct{})
 		ended := make(chan error, 1)
@@ -141,21 +142,21 @@ func killed(t *testing.T, r *rig) {
 		if n := r.do(t, "EXISTS", name); n != int64(1) {
 			t.Error("the dead holder's lock was gone at once: it has unlocked")
 		}
-		if got := answered(t, waits); got.Err != nil {
+		if got := it.Answered(t, waits); got.Err != nil {
 			t.Errorf("Java: %v", got.Err)
 		}
-		does(t, a, "unlock", Lock, name)
+		it.Does(t, a, "unlock", Lock, name)
 	})
 	t.Run("Java", func(t *testing.T) {
-		name := nameOf(t)
+		name := it.NameOf(t)
 		c := r.client(t, nil)
-		does(t, r.brief.Thread(1), "lock", Lock, name)
-		waits := asks(t, func(ctx context.Context) (*leasehold.Lease, error) { return c.Lock(ctx, name) })
+		it.Does(t, r.brief.Thread(1), "lock", Lock, name)
+		waits := it.Lock(t, c, name)
 		r.listening(t, channelOf(name), 1)
 		r.brief.Kill()
 		if n := r.do(t, "EXISTS", name); n != int64(1) {
 			t.Error("the dead holder's lock was gone at once: it has unlocked")
 		}
-		unlocked(t, got(t, waits))
+		it.Unlocked(t, it.Got(t, waits))
 	})
 }

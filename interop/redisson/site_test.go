@@ -9,6 +9,7 @@ import (
 
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/internal/servers"
+	it "leasehold/interop/internal/interoptest"
 )
 
 // site is where locks are: one server, or the nodes of a Cluster.
@@ -38,7 +39,7 @@ func tagged(name string) string {
 // of Redisson's ways.
 func (s *site) listening(t *testing.T, channel string, n int64) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d listen to %s", n, channel), func() bool {
+	it.Until(t, fmt.Sprintf("%d listen to %s", n, channel), func() bool {
 		var sum int64
 		for _, node := range s.nodes {
 			for _, kind := range []string{"NUMSUB", "SHARDNUMSUB"} {
@@ -81,10 +82,9 @@ func (s *site) sleeps(t *testing.T, java *Thread, command, kind, name string) <-
 	t.Helper()
 	before := s.scripts(t)
 	waits := java.Go(command, kind, name)
-	until(t, "Java has tried twice", func() bool { return s.scripts(t)-before == 2 })
-	// It has its answer a moment later. Redisson forgets the message 1, which follows
-	// a writer, if it comes before that: it wakes those who sleep (getQueueLength in
-	// its LockPubSub), and who is about to then sleeps until the lease is over.
+	it.Until(t, "Java has tried twice", func() bool { return s.scripts(t)-before == 2 })
+	// It has its answer a moment later. Redisson forgets its own message 1, which
+	// follows a writer, if it comes before that: see aWakeIsLost.
 	time.Sleep(50 * time.Millisecond)
 	return waits
 }

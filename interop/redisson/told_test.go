@@ -2,12 +2,14 @@ package redisson
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/internal/servers"
+	it "leasehold/interop/internal/interoptest"
 )
 
 // releasesAreTold is about nobody having to look. So it uses engines, which do
@@ -29,11 +31,11 @@ func releasesAreTold(t *testing.T, s *site, java *Thread, release string) {
 		t.Run(k.java, func(t *testing.T) {
 			e := hears(t, opened(t, s.url(k.kind)))
 			for _, suffix := range []string{"", "1", "2", "{3}4"} { // of several shards
-				name := nameOf(t) + suffix
+				name := it.NameOf(t) + suffix
 				// From here on the node of that name knows all scripts. Asking whether
 				// it does would count.
-				does(t, java, "lock", k.java, name)
-				does(t, java, "unlock", k.java, name)
+				it.Does(t, java, "lock", k.java, name)
+				it.Does(t, java, "unlock", k.java, name)
 				e.leave(t, e.join(t, name))
 
 				e.toldByJava(t, s, java, k.java, name, k.channel(name))
@@ -45,7 +47,7 @@ func releasesAreTold(t *testing.T, s *site, java *Thread, release string) {
 
 func (e *hearing) toldByJava(t *testing.T, s *site, java *Thread, kind, name, channel string) {
 	t.Helper()
-	does(t, java, "lock", kind, name)
+	it.Does(t, java, "lock", kind, name)
 	waits := e.join(t, name)
 	if waits.State != engine.Waiting || waits.Look < 10*time.Second {
 		t.Fatalf("%s: ours is %v, and looks after %v", name, waits.State, waits.Look)
@@ -53,12 +55,12 @@ func (e *hearing) toldByJava(t *testing.T, s *site, java *Thread, kind, name, ch
 	s.listening(t, channel, 1)
 	e.quiet(t)
 	before := s.scripts(t)
-	does(t, java, "unlock", kind, name)
+	it.Does(t, java, "unlock", kind, name)
 	e.hear(t, waits.ID)
 	if n := s.scripts(t) - before; n != 1 {
 		t.Errorf("%s: %d scripts ran; Java's unlock is one", name, n)
 	}
-	cs, err := e.Renew(within(t), []engine.Renewal{{Name: name, ID: waits.ID, Want: longTTL}})
+	cs, err := e.Renew(it.Within(t), []engine.Renewal{{Name: name, ID: waits.ID, Want: longTTL}})
 	if err != nil || len(cs) != 1 || cs[0].State != engine.Held {
 		t.Fatalf("%s: ours is %+v after the message: %v", name, cs, err)
 	}
@@ -75,7 +77,7 @@ func (e *hearing) toldByUs(t *testing.T, s *site, java *Thread, kind, name strin
 	waits := s.sleeps(t, java, "lock", kind, name)
 	began := time.Now()
 	e.leave(t, holds)
-	if got := answered(t, waits); got.Err != nil {
+	if got := it.Answered(t, waits); got.Err != nil {
 		t.Fatalf("%s: Java: %v", name, got.Err)
 	}
 	// One try more is seen now and then on a Cluster, most likely for a late message of
@@ -86,7 +88,7 @@ func (e *hearing) toldByUs(t *testing.T, s *site, java *Thread, kind, name strin
 	if took := time.Since(began); took > longTTL/2 {
 		t.Fatalf("%s: Java was told after %v: it looked when our lifetime was over", name, took)
 	}
-	does(t, java, "unlock", kind, name)
+	it.Does(t, java, "unlock", kind, name)
 }
 
 // longTTL is the lifetime of claims that nothing but Leave may end.
@@ -112,7 +114,12 @@ func hears(t *testing.T, e engine.Engine) *hearing {
 
 func (e *hearing) join(t *testing.T, name string) engine.Claim {
 	t.Helper()
-	c, err := e.Join(within(t), engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: longTTL})
+	return e.joinFor(t, name, longTTL)
+}
+
+func (e *hearing) joinFor(t *testing.T, name string, ttl time.Duration) engine.Claim {
+	t.Helper()
+	c, err := e.Join(it.Within(t), engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +128,7 @@ func (e *hearing) join(t *testing.T, name string) engine.Claim {
 
 func (e *hearing) leave(t *testing.T, c engine.Claim) {
 	t.Helper()
-	if _, err := e.Leave(within(t), []engine.Claim{c}); err != nil {
+	if _, err := e.Leave(it.Within(t), []engine.Claim{c}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,7 +149,7 @@ func (e *hearing) quiet(t *testing.T) {
 // hear waits for a reason to look at a claim.
 func (e *hearing) hear(t *testing.T, id engine.ID) {
 	t.Helper()
-	for timeout := time.After(bound); ; {
+	for timeout := time.After(it.Bound); ; {
 		select {
 		case c := <-e.heard:
 			if c.ID == id {
@@ -151,6 +158,22 @@ func (e *hearing) hear(t *testing.T, id engine.ID) {
 		case <-timeout:
 			t.Fatal("a release was not heard of")
 		}
+	}
+}
+
+// Redisson may listen on a replica there, which hears what its primary publishes.
+func TestReleasesAreToldBehindSentinel(t *testing.T) {
+	sentinel := servers.Sentinel(t, nil)
+	primary, err := sentinel.Primary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{nodes: []*servers.RedisServer{primary}, at: "redisson-sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + sentinel.Master}
+	for _, release := range []string{Current, Old} {
+		t.Run(release, func(t *testing.T) {
+			java := started(t, built(t, release), Options{Addrs: sentinel.Addrs(), Sentinel: sentinel.Master})
+			releasesAreTold(t, s, java.Thread(1), release)
+		})
 	}
 }
 

@@ -11,7 +11,14 @@ import (
 
 // calls are the statements of one schema. Each is one round trip and one
 // transaction.
-type calls struct{ join, renew, leave, evict, depart, line, lines, able string }
+type calls struct {
+	join, evict, depart, line, lines, able string
+	renew, leave                           several
+}
+
+// several is a call for several claims, and the cheaper one for one, with the same
+// arguments.
+type several struct{ all, one string }
 
 const reply = `(reply).state, (reply).contended, (reply).evicted, (reply).ticket, (reply).units, (reply).lim, (reply).ttl, (reply).look`
 
@@ -23,8 +30,14 @@ func newCalls(o *Options) calls {
 	return calls{
 		join: o.in(`SELECT refusal, coalesce(have, 0), ` + reply + ` FROM @join($1::bytea, $2::bytea, $3::text, $4::bytea, $5::int4, $6::int4,
 			$7::int8, $8::bool, $9::bool, $10::bytea)`),
-		renew:  o.in(`SELECT i, ` + reply + ` FROM @renew($1::bytea[], $2::bytea[], $3::int8[])`),
-		leave:  o.in(`SELECT i, ` + reply + ` FROM @leave($1::bytea[], $2::bytea[])`),
+		renew: several{
+			all: o.in(`SELECT i, ` + reply + ` FROM @renew($1::bytea[], $2::bytea[], $3::int8[])`),
+			one: o.in(`SELECT 1, * FROM @renewing(($1::bytea[])[1], ($2::bytea[])[1], ($3::int8[])[1], true)`),
+		},
+		leave: several{
+			all: o.in(`SELECT i, ` + reply + ` FROM @leave($1::bytea[], $2::bytea[])`),
+			one: o.in(`SELECT 1, * FROM @leaving(($1::bytea[])[1], ($2::bytea[])[1])`),
+		},
 		evict:  o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
 		depart: o.in(`SELECT @depart($1::text)`),
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),

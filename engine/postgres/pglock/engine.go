@@ -149,7 +149,7 @@ const chunk = 100
 // batch makes one call for each chunk of n claims: of is the i-th, more are the
 // arguments of a call that say more of them. It answers for those of which it
 // learned something, and the first error.
-func (e *Engine) batch(ctx context.Context, sql string, n int, of func(i int) (string, engine.ID), more func(from, to int) []any) ([]engine.Claim, error) {
+func (e *Engine) batch(ctx context.Context, call several, n int, of func(i int) (string, engine.ID), more func(from, to int) []any) ([]engine.Claim, error) {
 	if n > engine.MaxBatch {
 		return nil, engine.Refuse("%d claims are more than %d in one call", n, engine.MaxBatch)
 	}
@@ -170,6 +170,10 @@ func (e *Engine) batch(ctx context.Context, sql string, n int, of func(i int) (s
 		for i := from; i < to; i++ {
 			name, id := of(i)
 			names, ids = append(names, []byte(name)), append(ids, id[:])
+		}
+		sql := call.all
+		if to-from == 1 {
+			sql = call.one
 		}
 		before := len(out)
 		err := e.query(ctx, sql, func(r pgx.Rows) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,7 +51,12 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e, pool := open(t, url+"&deadlock_timeout=1500"), connect(t, url+"&deadlock_timeout=60000")
-	a, b := join(t, e, exclusive("a")), join(t, e, exclusive("b"))
+	// Several names are locked in the order of their gates.
+	names := []string{"a", "b"}
+	if get[bool](t, pool, `SELECT @gate('a') > @gate('b')`) {
+		slices.Reverse(names)
+	}
+	first, second := join(t, e, exclusive(names[0])), join(t, e, exclusive(names[1]))
 	tx, err := pool.Begin(within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -62,25 +68,25 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 			t.Fatalf("the stranger's transaction: %v", err)
 		}
 	}
-	lock("b")
+	lock(second.Name)
 	type result struct {
 		cs  []engine.Claim
 		err error
 	}
-	renewed := make(chan result, 1)
+	left := make(chan result, 1)
 	ctx := within(t)
 	go func() {
-		cs, err := e.Renew(ctx, []engine.Renewal{{Name: "b", ID: b.ID, Want: 10 * time.Second}, {Name: "a", ID: a.ID, Want: 10 * time.Second}})
-		renewed <- result{cs, err}
+		cs, err := e.Leave(ctx, []engine.Claim{second, first})
+		left <- result{cs, err}
 	}()
-	until(t, "the renewal does not wait for b", func() bool { return waiting(t, pool) == 1 })
-	lock("a") // the renewal has it, and finds out first that this cannot end
+	until(t, "Leave does not wait for the second", func() bool { return waiting(t, pool) == 1 })
+	lock(first.Name) // Leave has it, and finds out first that this cannot end
 	if err := tx.Commit(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	r := <-renewed
+	r := <-left
 	if r.err != nil || len(r.cs) != 2 || r.cs[0].State != engine.Held || r.cs[1].State != engine.Held {
-		t.Errorf("Renew: %v, %v", r.cs, r.err)
+		t.Errorf("Leave: %v, %v", r.cs, r.err)
 	}
 }
 

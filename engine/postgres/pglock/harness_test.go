@@ -191,7 +191,7 @@ func prepare(t testing.TB, e *Engine) {
 	t.Helper()
 	c := e.calls
 	for _, conn := range e.pool.AcquireAllIdle(within(t)) {
-		for _, sql := range []string{c.join, c.renew, c.leave, c.evict, c.depart} {
+		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.evict, c.depart} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {
 				t.Fatal(err)
 			}

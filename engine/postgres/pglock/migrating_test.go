@@ -2,19 +2,24 @@ package pglock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold"
 )
 
-// both is how a new program locks a name while old ones still use advisory locks: see
+// held is what programs did before: advisory, table.
+type held func(ctx context.Context, pool *pgxpool.Pool, name string, work func(context.Context) error) error
+
+// both is how a new program locks a name while old ones still lock it in their way: see
 // docs/migrating.md.
-func both(ctx context.Context, locks *leasehold.Client, pool *pgxpool.Pool, name string, work func(context.Context) error) (err error) {
+func both(ctx context.Context, locks *leasehold.Client, old held, pool *pgxpool.Pool, name string, work func(context.Context) error) (err error) {
 	lease, err := locks.Lock(ctx, name)
 	if err != nil {
 		return err
@@ -23,8 +28,31 @@ func both(ctx context.Context, locks *leasehold.Client, pool *pgxpool.Pool, name
 	return old(lease.Context(), pool, name, work)
 }
 
-// old is what programs did before.
-func old(ctx context.Context, pool *pgxpool.Pool, name string, work func(context.Context) error) error {
+// table has a row for who holds a name, which others delete when it is too old.
+func table(ctx context.Context, pool *pgxpool.Pool, name string, work func(context.Context) error) error {
+	owner := rand.Text()
+	for {
+		tag, err := pool.Exec(ctx, `INSERT INTO locks (lock_key, owner, count, update_time) VALUES ($1, $2, 1, now())
+			ON CONFLICT (lock_key) DO UPDATE SET owner = $2, count = 1, update_time = now()
+			WHERE locks.update_time < now() - interval '30 seconds'`, name, owner)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 1 {
+			break
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer pool.Exec(context.WithoutCancel(ctx), "DELETE FROM locks WHERE lock_key = $1 AND owner = $2", name, owner)
+	return work(ctx)
+}
+
+// advisory has a lock of the server's, on a connection of its own.
+func advisory(ctx context.Context, pool *pgxpool.Pool, name string, work func(context.Context) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -44,8 +72,18 @@ func old(ctx context.Context, pool *pgxpool.Pool, name string, work func(context
 
 func TestWhileAFleetChangesOver(t *testing.T) {
 	t.Parallel()
+	for name, old := range map[string]held{"from advisory locks": advisory, "from a table": table} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changeOver(t, old)
+		})
+	}
+}
+
+func changeOver(t *testing.T, old held) {
 	url := database(t)
 	pool := connect(t, url+"&pool_max_conns=8")
+	do(t, pool, `CREATE TABLE locks (lock_key text PRIMARY KEY, owner text, count integer, update_time timestamptz)`)
 	var inside, entered atomic.Int32
 	work := func(context.Context) error {
 		if inside.Add(1) != 1 {
@@ -72,7 +110,7 @@ func TestWhileAFleetChangesOver(t *testing.T) {
 		defer locks.Close()
 		all.Go(func() {
 			for range each {
-				if err := both(within(t), locks, pool, "orders", work); err != nil {
+				if err := both(within(t), locks, old, pool, "orders", work); err != nil {
 					t.Error(err)
 				}
 			}

@@ -56,8 +56,8 @@ var params = []string{"schema", "prefix", "no-create", "failover", "password-fil
 //
 // Errors: a malformed URL, a server that cannot be reached, a wrong password, a
 // user who may not do what is needed, a database without the tables that may not
-// be created or that has others of those names, a server that only reads, another
-// isolation than READ COMMITTED.
+// be created or that has others of those names, a server that only reads or is older
+// than version 12, another isolation than READ COMMITTED.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parse(rawURL)
 	if err != nil {
@@ -158,6 +158,10 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error)
 	return e, nil
 }
 
+// oldest is the first version that has all that the functions use, as
+// server_version_num says it.
+const oldest = 12_00_00
+
 // meet asks the server what it is, and makes sure that it will do.
 func (e *Engine) meet(ctx context.Context) error {
 	conn, err := e.pool.Acquire(ctx)
@@ -169,17 +173,22 @@ func (e *Engine) meet(ctx context.Context) error {
 		replica, readonly bool
 		isolation, fsync  string
 		there             bool
+		number            int
+		version           string
 	)
 	// In one statement, and not prepared: it works behind any pooler, and tells
 	// whether there is one.
 	err = conn.QueryRow(ctx, e.opts.in(`SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
-		current_setting('transaction_isolation'), current_setting('fsync'), to_regprocedure('@layout()') IS NOT NULL`),
-		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there)
+		current_setting('transaction_isolation'), current_setting('fsync'), to_regprocedure('@layout()') IS NOT NULL,
+		current_setting('server_version_num')::int, current_setting('server_version')`),
+		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &number, &version)
 	pooled := pid != conn.Conn().PgConn().PID()
 	conn.Release()
 	switch {
 	case err != nil:
 		return explain(err)
+	case number < oldest:
+		return fmt.Errorf("this is PostgreSQL %s, and lines need version %d or later", version, oldest/10000)
 	case replica:
 		return errors.New("this server is a replica: connect to the primary, or name all hosts and add target_session_attrs=read-write")
 	case readonly:

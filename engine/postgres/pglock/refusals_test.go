@@ -58,7 +58,7 @@ func TestAReplicaIsRefused(t *testing.T) {
 	t.Parallel()
 	s := server(t)
 	open(t, s.URL("", ""))
-	refused(t, s.Replica(t).URL("", ""), "replica")
+	refused(t, s.Replica(t, nil).URL("", ""), "replica")
 }
 
 // The grants in the package documentation are enough, and no more than what they say:
@@ -147,6 +147,18 @@ func TestManyCreateTheSchemaAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A version without what the functions need is named, not met by a riddle. The server
+// is made to say another by a function that is found before its own.
+func TestAnOlderServerIsRefused(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin := connect(t, url)
+	do(t, admin, `CREATE SCHEMA before`)
+	do(t, admin, `CREATE FUNCTION before.current_setting(text) RETURNS text LANGUAGE sql AS
+		$$ SELECT CASE $1 WHEN 'server_version_num' THEN '110022' WHEN 'server_version' THEN '11.22' ELSE pg_catalog.current_setting($1) END $$`)
+	refused(t, url+"&search_path=before,pg_catalog", "PostgreSQL 11.22")
 }
 
 func TestSeveralHostsMayGrantTwice(t *testing.T) {

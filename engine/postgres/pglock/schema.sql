@@ -74,11 +74,8 @@ BEGIN
 		encode(c.id, 'hex'), encode(l.name, 'hex')));
 END $$;
 
--- The names row, locked; null if there is none. What it says is current: a
--- locked row is read anew after the wait.
-CREATE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
-DECLARE
-	l @names;
+-- What every call makes sure of about its transaction.
+CREATE FUNCTION @check() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	-- Else later statements would see what was committed before the wait.
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -89,6 +86,24 @@ BEGIN
 	IF current_setting('synchronous_commit') = 'off' THEN
 		PERFORM set_config('synchronous_commit', 'on', true);
 	END IF;
+END $$;
+
+-- Where those who want the row of a name queue. Two names may share a gate.
+CREATE FUNCTION @gate(n bytea) RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT hashtext(encode(n, 'hex')) $$;
+
+-- The names row, locked; null if there is none. What it says is current: a
+-- locked row is read anew after the wait.
+--
+-- Of many who wait for a row that each of them writes, each commit wakes all: 500
+-- Joins at once took most of a minute. So they queue at a gate, where each commit
+-- wakes one. It decides nothing: the row is locked all the same. Who needs several
+-- takes them in the order of their gates.
+CREATE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
+DECLARE
+	l @names;
+BEGIN
+	PERFORM @check();
+	PERFORM pg_advisory_xact_lock(1279607624, @gate(n)); -- "LEAH", to be no number of anybody else's
 	SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;
 	RETURN l;
 END $$;
@@ -114,10 +129,9 @@ BEGIN
 	l.seen := t;
 END $$;
 
--- Takes one claim out of the line.
-CREATE FUNCTION @remove(INOUT l @names, c @claims) LANGUAGE plpgsql AS $$
+-- The totals without a claim that was deleted.
+CREATE FUNCTION @without(INOUT l @names, c @claims) LANGUAGE plpgsql AS $$
 BEGIN
-	DELETE FROM @claims WHERE name = l.name AND ticket = c.ticket;
 	l.size := l.size - 1;
 	IF l.size = 0 THEN
 		l.soonest := 9223372036854775807;
@@ -171,23 +185,12 @@ BEGIN
 	END LOOP;
 END $$;
 
--- What the owner of a claim is told; it settles what the owner knows.
-CREATE FUNCTION @say(l @names, c @claims, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
+-- What the owner of a claim is told.
+CREATE FUNCTION @answer(l @names, c @claims, t bigint, contended boolean) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
-	r @reply;
-	held boolean := c.ticket <= l.upto;
+	r @reply := (CASE WHEN c.evicted THEN 3 WHEN c.ticket <= l.upto THEN 2 ELSE 1 END, contended, c.evicted, c.ticket, c.units, l.lim,
+		CASE WHEN c.evicted THEN 0 ELSE c.deadline - t END, 0);
 BEGIN
-	r.contended := @behind(l, c.ticket);
-	IF held AND c.told <> r.contended THEN
-		UPDATE @claims SET told = r.contended WHERE name = l.name AND ticket = c.ticket;
-	END IF;
-	r.state := CASE WHEN c.evicted THEN 3 WHEN held THEN 2 ELSE 1 END;
-	r.evicted := c.evicted;
-	r.ticket := c.ticket;
-	r.units := c.units;
-	r.lim := l.lim;
-	r.ttl := CASE WHEN c.evicted THEN 0 ELSE c.deadline - t END;
-	r.look := 0;
 	IF r.state = 1 AND NOT EXISTS (SELECT FROM @claims WHERE name = l.name AND ticket > l.upto AND ticket < c.ticket) THEN
 		-- The first who waits: when expiry alone lets it hold.
 		SELECT coalesce(min(deadline) - t, 0) INTO r.look FROM (
@@ -195,6 +198,17 @@ BEGIN
 		) ahead WHERE l.used - free + c.units <= l.lim;
 	END IF;
 	RETURN r;
+END $$;
+
+-- The same under the lock of the name; it settles what the owner knows.
+CREATE FUNCTION @say(l @names, c @claims, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
+DECLARE
+	contended boolean := @behind(l, c.ticket);
+BEGIN
+	IF c.ticket <= l.upto AND c.told <> contended THEN
+		UPDATE @claims SET told = contended WHERE name = l.name AND ticket = c.ticket;
+	END IF;
+	RETURN @answer(l, c, t, contended);
 END $$;
 
 -- Takes a place at the end of a line, or finds the one this ID already has.
@@ -235,6 +249,8 @@ BEGIN
 	-- Every refusal comes before anything changes: it leaves nothing behind, and
 	-- must not cost the caller the claim it replaces.
 	IF t >= l.soonest THEN
+		-- Whose renewal is under way has not expired, or cannot be renewed any more.
+		PERFORM FROM @claims WHERE name = n AND deadline <= t FOR UPDATE;
 		SELECT count(*) INTO others FROM @claims WHERE name = n AND deadline > t AND id IS DISTINCT FROM replaced;
 	ELSE
 		others := l.size;
@@ -255,9 +271,9 @@ BEGIN
 	END IF;
 	l := @purge(l, t);
 	IF replaced IS NOT NULL THEN
-		SELECT * INTO c FROM @claims WHERE name = n AND id = replaced;
+		DELETE FROM @claims WHERE name = n AND id = replaced RETURNING * INTO c;
 		IF FOUND THEN
-			l := @remove(l, c);
+			l := @without(l, c);
 		END IF;
 	END IF;
 	IF nowait THEN
@@ -307,67 +323,117 @@ BEGIN
 	RETURN @say(l, c, t);
 END $$;
 
--- Extends claims, held and waiting, and says what they are now, in the order in
--- which they were asked for. Names are locked in the order of their bytes, so that
--- two batches do not wait for each other.
-CREATE FUNCTION @renew(ns bytea[], ids bytea[], lives bigint[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
+-- Whether a renewal may do without the lock of the name: nothing may have expired,
+-- the clock goes on, and the row was written within the last second. That is how
+-- long a clock may step back unseen, and how old "seen" may be for sweep.
+CREATE FUNCTION @calm(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN t < l.soonest AND t >= l.seen AND t < l.seen + 1000000;
+END $$;
+
+-- Extends one claim, held or waiting, and says what it is now.
+--
+-- Many who wait renew again and again, and one after the other they would keep the
+-- name locked all the time. So where nothing but a deadline is to be written, only
+-- the claim is locked. That it holds or waits is then read in a later statement:
+-- whoever lets it hold, tells it of others, marks or removes it writes its row or
+-- that of the name, before (and is seen) or after (and tells it, or finds it
+-- extended, since it looks at the row again once it has it). quick: the caller has
+-- locked no other claim of this name, or two who each have one could wait for each
+-- other.
+CREATE FUNCTION @renewing(n bytea, cid bytea, life bigint, quick boolean) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 	c @claims;
+	r @reply := (3, false, false, 0, 0, 0, 0, 0);
 	t bigint;
-	a record;
 BEGIN
-	FOR a IN SELECT x.ord, x.n, x.id, x.life FROM unnest(ns, ids, lives) WITH ORDINALITY AS x (n, id, life, ord) ORDER BY x.n, x.ord LOOP
-		i := a.ord;
-		reply := (3, false, false, 0, 0, 0, 0, 0);
-		l := @open(a.n);
-		IF l.name IS NOT NULL THEN
-			t := @clock();
-			SELECT * INTO c FROM @claims WHERE name = a.n AND id = a.id AND deadline > t;
-			IF FOUND THEN
-				reply := @renewed(l, c, a.life, t);
-			ELSIF t >= l.soonest OR t < l.seen THEN
-				l := @purge(l, t);
-				l := @grant(l, a.id);
-				PERFORM @store(l);
+	IF quick THEN
+		PERFORM @check();
+		SELECT * INTO l FROM @names WHERE name = n;
+		t := @clock();
+		IF @calm(l, t) THEN
+			SELECT * INTO c FROM @claims WHERE name = n AND id = cid;
+			-- What a holder was told is settled under the lock of the name.
+			IF c.ticket > l.upto OR c.told = @behind(l, c.ticket) THEN
+				UPDATE @claims SET deadline = greatest(deadline, t + life), asked = greatest(asked, life)
+					WHERE name = n AND ticket = c.ticket AND id = cid AND deadline > t AND NOT evicted RETURNING * INTO c;
+				IF FOUND THEN
+					SELECT * INTO l FROM @names WHERE name = n;
+					RETURN @answer(l, c, t, CASE WHEN c.ticket <= l.upto THEN c.told ELSE @behind(l, c.ticket) END);
+				END IF;
 			END IF;
 		END IF;
+	END IF;
+	l := @open(n);
+	IF l.name IS NOT NULL THEN
+		t := @clock();
+		SELECT * INTO c FROM @claims WHERE name = n AND id = cid AND deadline > t;
+		IF FOUND THEN
+			RETURN @renewed(l, c, life, t);
+		ELSIF t >= l.soonest OR t < l.seen THEN
+			l := @purge(l, t);
+			l := @grant(l, cid);
+			PERFORM @store(l);
+		END IF;
+	END IF;
+	RETURN r;
+END $$;
+
+-- The same for several, in the order in which they were asked for. Names are locked
+-- in the order of their gates, so that two batches do not wait for each other.
+CREATE FUNCTION @renew(ns bytea[], ids bytea[], lives bigint[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
+DECLARE
+	a record;
+BEGIN
+	FOR a IN
+		SELECT x.ord, x.n, x.id, x.life, count(*) OVER (PARTITION BY x.n) = 1 AS alone
+		FROM unnest(ns, ids, lives) WITH ORDINALITY AS x (n, id, life, ord) ORDER BY @gate(x.n), x.n, x.ord
+	LOOP
+		i := a.ord;
+		reply := @renewing(a.n, a.id, a.life, a.alone);
 		RETURN NEXT;
 	END LOOP;
 END $$;
 
--- Gives claims up, held or waiting, and says in which state each was found, in the
--- order in which they were asked for.
+-- Gives one claim up, held or waiting, and says in which state it was found.
+CREATE FUNCTION @leaving(n bytea, cid bytea) RETURNS @reply LANGUAGE plpgsql AS $$
+DECLARE
+	l @names := @open(n);
+	c @claims;
+	r @reply := (3, false, false, 0, 0, 0, 0, 0);
+	t bigint := @clock();
+BEGIN
+	IF l.name IS NULL THEN
+		RETURN r;
+	END IF;
+	DELETE FROM @claims WHERE name = n AND id = cid RETURNING * INTO c;
+	IF FOUND THEN
+		IF c.deadline > t THEN
+			-- As it was before this call: settling first could only turn a claim
+			-- nobody was told of into a held one, for nothing.
+			r := (CASE WHEN c.evicted THEN 3 WHEN c.ticket <= l.upto THEN 2 ELSE 1 END,
+				@behind(l, c.ticket), c.evicted, c.ticket, c.units, l.lim, 0, 0);
+		END IF;
+		l := @without(l, c);
+	END IF;
+	IF l.size > 0 OR t < l.seen THEN
+		l := @purge(l, t);
+		l := @grant(l, cid);
+	END IF;
+	l.seen := t;
+	PERFORM @store(l);
+	RETURN r;
+END $$;
+
+-- The same for several, as renew does it.
 CREATE FUNCTION @leave(ns bytea[], ids bytea[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
 DECLARE
-	l @names;
-	c @claims;
-	t bigint;
 	a record;
 BEGIN
-	FOR a IN SELECT x.ord, x.n, x.id FROM unnest(ns, ids) WITH ORDINALITY AS x (n, id, ord) ORDER BY x.n, x.ord LOOP
+	FOR a IN SELECT x.ord, x.n, x.id FROM unnest(ns, ids) WITH ORDINALITY AS x (n, id, ord) ORDER BY @gate(x.n), x.n, x.ord LOOP
 		i := a.ord;
-		reply := (3, false, false, 0, 0, 0, 0, 0);
-		l := @open(a.n);
-		IF l.name IS NOT NULL THEN
-			t := @clock();
-			SELECT * INTO c FROM @claims WHERE name = a.n AND id = a.id;
-			IF FOUND THEN
-				IF c.deadline > t THEN
-					-- As it was before this call: settling first could only turn a claim
-					-- nobody was told of into a held one, for nothing.
-					reply := (CASE WHEN c.evicted THEN 3 WHEN c.ticket <= l.upto THEN 2 ELSE 1 END,
-						@behind(l, c.ticket), c.evicted, c.ticket, c.units, l.lim, 0, 0);
-				END IF;
-				l := @remove(l, c);
-			END IF;
-			IF l.size > 0 OR t < l.seen THEN
-				l := @purge(l, t);
-				l := @grant(l, a.id);
-			END IF;
-			l.seen := t;
-			PERFORM @store(l);
-		END IF;
+		reply := @leaving(a.n, a.id);
 		RETURN NEXT;
 	END LOOP;
 END $$;
@@ -391,7 +457,8 @@ BEGIN
 	IF ended THEN
 		PERFORM @note(l, c, 3, @behind(l, c.ticket));
 		IF atonce OR c.ticket > l.upto THEN
-			l := @remove(l, c);
+			DELETE FROM @claims WHERE name = n AND ticket = which;
+			l := @without(l, c);
 			l := @grant(l, '');
 		END IF;
 	END IF;
@@ -408,11 +475,14 @@ DECLARE
 	n bytea;
 	lines integer := 0;
 BEGIN
-	FOR n IN SELECT DISTINCT name FROM @claims WHERE client = channel AND NOT detached ORDER BY name LIMIT 100 LOOP
+	FOR n IN
+		SELECT name FROM (SELECT DISTINCT name FROM @claims WHERE client = channel AND NOT detached) mine
+		ORDER BY @gate(name), name LIMIT 100
+	LOOP
 		l := @open(n);
 		CONTINUE WHEN l.name IS NULL;
-		FOR c IN SELECT * FROM @claims WHERE name = n AND client = channel AND NOT detached LOOP
-			l := @remove(l, c);
+		FOR c IN DELETE FROM @claims WHERE name = n AND client = channel AND NOT detached RETURNING * LOOP
+			l := @without(l, c);
 		END LOOP;
 		l := @purge(l, @clock());
 		l := @grant(l, '');

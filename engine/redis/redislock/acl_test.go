@@ -62,6 +62,41 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
+// TestLeastPrivilegeToDelayRestarts: who may not ask for INFO cannot, and who may not
+// ask for the configuration waits for every server that was started.
+func TestLeastPrivilegeToDelayRestarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		more   []string
+		grants bool
+		opens  bool
+	}{
+		"all of it":             {[]string{"+config|get"}, true, true},
+		"not the configuration": {nil, false, true},
+		"not INFO":              {[]string{"+config|get", "-info"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := redis(t, &servers.RedisOptions{Durable: true, ACL: []string{acl}})
+			open(t, delaying(r.Addr, time.Hour)) // leaves the mark
+			if err := r.Restart(false); err != nil {
+				t.Fatal(err)
+			}
+			do(t, r, append([]string{"ACL", "SETUSER", "app"}, c.more...)...)
+			e, err := Open(within(t), "redis://app:secret@"+r.Addr+"?restart-delay=1h")
+			if err != nil {
+				if c.opens || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "ACL") {
+					t.Errorf("Open: %v", err)
+				}
+				return
+			}
+			defer e.Close()
+			cl, err := e.Join(within(t), exclusive("x"))
+			if !c.opens || (err == nil) != c.grants {
+				t.Errorf("Join: %+v %v", cl, err)
+			}
+		})
+	}
+}
+
 // TestWhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and
 // every wait would last until somebody looks.
 func TestWhoCannotBeToldIsRefused(t *testing.T) {

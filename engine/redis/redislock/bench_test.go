@@ -68,6 +68,30 @@ func BenchmarkUncontended(b *testing.B) {
 	}
 }
 
+// BenchmarkRestartDelay: the same pairs with and without, in turns.
+func BenchmarkRestartDelay(b *testing.B) {
+	r := redis(b, nil)
+	on, off := open(b, delaying(r.Addr, 3*time.Second)), open(b, "redis://"+r.Addr)
+	if _, err := eventually(b, func(ctx context.Context) (engine.Claim, error) { return on.Join(ctx, exclusive("first")) }); err != nil {
+		b.Fatal(err)
+	}
+	for _, goroutines := range []int{1, 64} {
+		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
+			var without, with []time.Duration
+			const rounds = 20
+			pairs := max(1, b.N/rounds/goroutines)
+			for range rounds {
+				without = append(without, measure(goroutines, pairs, func(i int) { enginePair(b.Context(), b, off, fmt.Sprint("off", i)) }))
+				with = append(with, measure(goroutines, pairs, func(i int) { enginePair(b.Context(), b, on, fmt.Sprint("on", i)) }))
+			}
+			n, o := median(without), median(with)
+			b.ReportMetric(float64(n)/float64(pairs*goroutines), "off-ns/pair")
+			b.ReportMetric(float64(o)/float64(pairs*goroutines), "on-ns/pair")
+			b.ReportMetric(float64(o)/float64(n), "x-off")
+		})
+	}
+}
+
 func measure(goroutines, pairs int, pair func(i int)) time.Duration {
 	var all sync.WaitGroup
 	start := time.Now()

@@ -33,6 +33,33 @@
 // corrected is a step forward. Run the servers with a clock that is slewed, not
 // stepped.
 //
+// # Restarts
+//
+// A server that was restarted without all it had granted grants it again. With
+// ?restart-delay=1m it does not: no TTL is longer than that minute, and for so long
+// after its start a server grants, extends and frees nothing, so whatever it may
+// have forgotten has expired. Every script that could let somebody hold makes sure
+// that the server is the very run that the client has looked at. Meanwhile errors say
+// until when; they are no refusals, and whoever waits goes on. All clients of the same
+// locks must agree on the delay.
+//
+// A server that syncs every write (appendonly yes, appendfsync always,
+// no-appendfsync-on-rewrite no), and did so before, grants at once. That is known by
+// a mark in it, {prefix}run, so of a server that is looked at for the first time it
+// is not. Elsewhere every restart costs the delay, a planned one too, and who holds
+// has lost: nothing is renewed.
+//
+// It costs some 9 µs of the server's time for each request. One caller's lock and
+// unlock take 1.26 times as long, the rate of 64 callers is 3 % lower (a benchmark here
+// compares them in turns). Without the parameter there is nothing of it.
+//
+// Behind Sentinel it delays a primary that comes back before it was missed, and a
+// replica that was started so recently; on a Cluster each primary. There it always
+// delays: to sync every write is not enough where another server may take over. It
+// does nothing against a failover to a replica that missed a grant: that server was
+// not restarted. Nor does it see FLUSHALL, or a disk that is put back under a running
+// server; and a clock that steps forward shortens the delay as it shortens every TTL.
+//
 // # Failover
 //
 // A new primary may not have heard of a grant, and may grant it again. Where the
@@ -86,7 +113,8 @@
 //	+ping +hello +auth +select +wait
 //
 // (+info may be left out, then the eviction policy is not checked; +wait is for
-// ?replicas; Cluster adds +cluster|slots +cluster|shards.) Open refuses a user
+// ?replicas; ?restart-delay needs +info, and +config|get to see that a server syncs
+// every write; Cluster adds +cluster|slots +cluster|shards.) Open refuses a user
 // who may not run scripts, or not publish and listen to channels under the
 // prefix.
 package redislock

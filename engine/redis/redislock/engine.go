@@ -22,6 +22,7 @@ type Engine struct {
 	prefix   string
 	channel  string // where this engine's claims are told of changes
 	replicas int
+	longest  time.Duration // the longest TTL; 0: the package's
 	claims   joined.Claims
 
 	closed atomic.Bool
@@ -42,6 +43,7 @@ func (e *Engine) Guarantees() engine.Guarantees {
 		CrashRelease: engine.CrashTTL,
 		Detach:       true,
 		SeesWaiters:  true,
+		MaxTTL:       e.longest,
 	}
 	if e.wire.FailsOver() {
 		// A replica is behind its primary; no number of acknowledgements keeps

@@ -35,7 +35,7 @@ var kit = redistest.Kit{
 }
 
 func texts() (all []string) {
-	s := newScripts()
+	s := newScripts(false)
 	for _, one := range []*wire.Script{s.join, s.leave, s.renew, s.evict, s.read} {
 		all = append(all, one.Text())
 	}

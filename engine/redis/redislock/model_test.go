@@ -42,7 +42,7 @@ var publish = regexp.MustCompile(`redis\.pcall\('PUBLISH', `)
 
 // testScripts read the clock from a key and list what they would publish.
 func testScripts() scripts {
-	s := newScripts()
+	s := newScripts(false)
 	for _, one := range []**wire.Script{&s.join, &s.leave, &s.renew, &s.evict, &s.read} {
 		text := strings.ReplaceAll((*one).Text(), "redis.call('TIME')", "{redis.call('GET', 'sec'), redis.call('GET', 'usec')}")
 		text = publish.ReplaceAllString(text, "redis.call('RPUSH', 'notes', ")

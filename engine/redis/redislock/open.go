@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -27,10 +28,20 @@ type Options struct {
 	// before it is believed: ?replicas=. It costs a round trip to them. 0 to 100.
 	Replicas int
 
+	// RestartDelay, if not 0, bounds every TTL, and is how long after its start a
+	// server grants, extends and frees nothing, unless it syncs every write: what it
+	// may have forgotten has expired by then. ?restart-delay=1m. From one second to
+	// [engine.MaxTTL]. Every client of the same locks must agree on it: see the
+	// package documentation.
+	RestartDelay time.Duration
+
 	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
 	// of locks that are held: ?allow-eviction.
 	AllowEviction bool
 }
+
+// leastDelay is above how finely a server tells the time since its start.
+const leastDelay = time.Second
 
 // Open connects to the Redis that a URL names and returns an engine on it. The
 // documentation of package leasehold/engine/redis lists the forms and
@@ -47,8 +58,13 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 				return nil, fmt.Errorf("replicas=%q is not a number", v)
 			}
 		}
+		if v := t.Param("restart-delay"); v != "" {
+			if o.RestartDelay, err = time.ParseDuration(v); err != nil {
+				return nil, fmt.Errorf("restart-delay=%q is no duration such as 1m", v)
+			}
+		}
 		return o, nil
-	}, start, "prefix", "replicas")
+	}, start, "prefix", "replicas", "restart-delay")
 }
 
 // New is an engine on the caller's own client, which the caller closes after
@@ -71,20 +87,29 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	if opts.Replicas < 0 || opts.Replicas > 100 {
 		return nil, fmt.Errorf("%d replicas are outside 0 to 100", opts.Replicas)
 	}
+	if d := opts.RestartDelay; d != 0 && (d < leastDelay || d > engine.MaxTTL) {
+		return nil, fmt.Errorf("the restart-delay %v is outside %v to %v", d, leastDelay, engine.MaxTTL)
+	}
 	if err := c.Check(ctx, opts.AllowEviction); err != nil {
 		return nil, err
+	}
+	if opts.RestartDelay > 0 {
+		if err := c.DelayRestarts(ctx, opts.RestartDelay, opts.Prefix+"run"); err != nil {
+			return nil, err
+		}
 	}
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		wire: c, scripts: newScripts(),
+		wire: c, scripts: newScripts(opts.RestartDelay > 0), longest: opts.RestartDelay,
 		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.group = group{wire: c, script: e.scripts.group, life: e.life, many: many}
 	// Leaving a claim that cannot exist shows whether scripts may be run, and
-	// teaches every server the script on the way.
-	b, err := c.Call(ctx, e.scripts.leave, wire.Call{Keys: []string{e.key("probe")}, Args: []string{strings.Repeat("\x00", 16)}}).ToString()
+	// teaches every server the script on the way. It is asked of a server that does
+	// not grant yet, too.
+	b, err := c.Call(ctx, newScripts(false).leave, wire.Call{Keys: []string{e.key("probe")}, Args: []string{strings.Repeat("\x00", 16)}}).ToString()
 	if err != nil {
 		return nil, wire.Explain(err, "")
 	}

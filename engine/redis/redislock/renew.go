@@ -26,6 +26,9 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 			bad = err
 			continue
 		}
+		if e.longest > 0 {
+			r.Want = min(r.Want, e.longest)
+		}
 		var group byte // one script call may not touch two slots of a Cluster
 		if e.wire.Cluster() {
 			group = bucket(r.Name)

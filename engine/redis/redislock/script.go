@@ -23,8 +23,17 @@ var lua embed.FS
 // even made, which costs a script more than running them.
 type scripts struct{ join, leave, renew, group, evict, read *wire.Script }
 
-func newScripts() scripts {
-	load := func(name string) *wire.Script { return wire.Load(lua, name, keep) }
+// newScripts loads them. Guarded: those that may let somebody hold are refused by a
+// server that may have forgotten who does. To leave is one of them: it counts out
+// whoever has expired, which somebody may not have, whose renewal was forgotten.
+func newScripts(guarded bool) scripts {
+	load := func(name string) *wire.Script {
+		s := wire.Load(lua, name, keep)
+		if guarded && name != "read" {
+			s = s.Guarded()
+		}
+		return s
+	}
 	return scripts{
 		join: load("join"), leave: load("leave"), renew: load("renew"),
 		group: load("group"), evict: load("evict"), read: load("read"),

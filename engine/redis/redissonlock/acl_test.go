@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/servers"
 )
 
 // The rules of the package documentation, word for word.
+// What a Cluster needs besides stands behind them there.
 const acl = "user app on >secret ~* &redisson_* +evalsha +eval +time +get +set +incrby +del +pttl +pexpire +hlen +hget +hgetall +hkeys +hset +hdel +publish +subscribe +unsubscribe +pubsub +scan +info +ping +hello +auth +select"
 
 func TestLeastPrivilege(t *testing.T) {
@@ -59,6 +61,51 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
 			t.Errorf("%s: refused: %v", k, log)
+		}
+	}
+}
+
+const aclOfCluster = " +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards"
+
+func TestLeastPrivilegeOnCluster(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " "); !strings.Contains(text, aclOfCluster) {
+		t.Errorf("the documentation does not have the tested rules %q", aclOfCluster)
+	}
+	c := servers.RedisCluster(t, &servers.RedisOptions{ACL: []string{acl + aclOfCluster}})
+	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
+		url := "redis-cluster://app:secret@" + strings.TrimPrefix(redistest.ClusterURL(c), "redis-cluster://")
+		kit := of(k, "")
+		a, b := kit.Opened(t, url), kit.Opened(t, url)
+		heard := watch(t, b)
+		for _, name := range []string{"x" + string(k), "y" + string(k), "z" + string(k)} { // of several shards
+			first, second := join(t, a, exclusive(name)), join(t, b, exclusive(name))
+			mine := func(c engine.Claim) bool { return c.ID == second.ID }
+			expect(t, heard, mine)
+			leave(t, a, first)
+			expect(t, heard, mine)
+			if c := renew(t, b, second, time.Second); c.State != engine.Held {
+				t.Errorf("%s: renewed as %+v", k, c)
+			}
+			leave(t, b, second)
+		}
+	}
+	for _, n := range c.Nodes[:3] {
+		if log := do(t, n, "ACL", "LOG").([]any); len(log) > 0 {
+			t.Errorf("refused: %v", log)
+		}
+	}
+	for _, lacks := range []string{"-spublish", "-ssubscribe"} {
+		for _, n := range c.Nodes {
+			do(t, n, "ACL", "SETUSER", "app", "+spublish", "+ssubscribe", lacks)
+		}
+		_, err := Open(within(t), "redisson-cluster://app:secret@"+c.Addrs()[0])
+		if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+			t.Errorf("%s: Open: %v", lacks, err)
 		}
 	}
 }

@@ -172,3 +172,31 @@ func TestNamesThatRedissonCannotUseOnACluster(t *testing.T) {
 		t.Errorf("readers left, and a writer is %+v", w)
 	}
 }
+
+// TestAClusterWithoutShardChannels is one before Redis 7.0. There all listen and
+// publish in the one way there is.
+func TestAClusterWithoutShardChannels(t *testing.T) {
+	t.Parallel()
+	var args []string
+	for _, command := range []string{"spublish", "ssubscribe", "sunsubscribe"} {
+		args = append(args, "--rename-command", command, "")
+	}
+	c := servers.RedisCluster(t, &servers.RedisOptions{Args: args})
+	if _, err := c.Nodes[0].Do("SPUBLISH", "x", "0"); err == nil || !strings.Contains(err.Error(), "unknown command") {
+		t.Fatalf("void: SPUBLISH: %v", err)
+	}
+	for _, kit := range []redistest.Kit{locks, readWrite, fenced} {
+		a, b := kit.Opened(t, redistest.ClusterURL(c)), kit.Opened(t, redistest.ClusterURL(c))
+		heard := watch(t, b)
+		name := "x" + kit.Name
+		first, second := join(t, a, exclusive(name)), join(t, b, exclusive(name))
+		mine := func(n engine.Claim) bool { return n.ID == second.ID }
+		expect(t, heard, mine) // that the subscription began
+		drain(heard)
+		leave(t, a, first)
+		expect(t, heard, mine)
+		if second = renew(t, b, second, time.Second); second.State != engine.Held {
+			t.Errorf("%s: told, and renewed as %+v", kit.Name, second)
+		}
+	}
+}

@@ -5,6 +5,7 @@
 --   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
 --            "ticket asked owner" (asked: the longest lifetime in milliseconds);
 --            last: the last ticket; evicted: the holders that were evicted last
+--            It may hold something else (answer: BESIDE)
 --   KEYS[3]  for who joins a fenced lock: Redisson's counter
 --   ARGV[1]  what the keys begin with that carry the deadlines of readers
 --   ARGV[2]  the channel on which releases are told
@@ -16,6 +17,10 @@
 -- gone (3), and 8 if it was evicted; or 0, which refuses: see answer in Go.
 
 local lock, side = KEYS[1], KEYS[2]
+
+-- Before anything is changed. Read as well by rise.
+local highest = redis.pcall('HGET', side, 'last')
+if type(highest) == 'table' then return redis.error_reply('BESIDE ' .. side) end
 
 -- What we know of a holder of ours; nothing if it is not ours, or we lost it.
 local function record(h)
@@ -45,16 +50,20 @@ end
 
 -- The next ticket: it rises over whatever we know of, and where that was lost as
 -- far as the clock does. Of a fenced lock it is Redisson's counter, which so rises
--- over its loss, and Redisson counts on from there. Nothing if the clock is absurd.
+-- over its loss, and Redisson counts on from there. Else nothing, and why: 1, the clock
+-- is absurd; 3, the counter holds no number, or none that leaves room for a ticket.
 local function rise()
 	local t = redis.call('TIME')
-	local ticket = math.max((tonumber(redis.call('HGET', side, 'last')) or 0) + 1, t[1] * 1000000 + t[2])
+	local ticket = math.max((tonumber(highest) or 0) + 1, t[1] * 1000000 + t[2])
+	if ticket > 9007199254740991 then return nil, '1' end
 	local counted = 0
 	if KIND == 'fenced' then
-		counted = tonumber(redis.call('GET', KEYS[3]) or '0') or 0
+		local stands = redis.pcall('GET', KEYS[3]) or '0'
+		if type(stands) == 'table' or not stands:find('^%-?%d+$') or #stands > 16 then return nil, '3' end
+		counted = tonumber(stands)
 		ticket = math.max(ticket, counted + 1)
+		if ticket > 9007199254740991 then return nil, '3' end
 	end
-	if ticket > 9007199254740991 then return end
 	if KIND == 'fenced' then redis.call('INCRBY', KEYS[3], string.format('%.0f', ticket - counted)) end
 	local text = string.format('%.0f', ticket)
 	redis.call('HSET', side, 'last', text)
@@ -66,9 +75,16 @@ end
 -- from 7.0 on: so both, and an older server's refusal means that nobody listens
 -- so. It comes before what it tells of: a user who may not publish is refused
 -- before anything was changed, and nobody can look before the script has ended.
+--
+-- A Redisson client that hears 0 wakes one thread, or the next one that is about to
+-- sleep. Of 1, which is told after a writer, it wakes all threads that sleep, and
+-- forgets it: a thread that has its answer "taken" and does not sleep yet would sleep
+-- until that writer's lease had ended. So 0 follows 1. Who is woken for nothing asks
+-- once.
 local function tell(message)
 	redis.call('PUBLISH', ARGV[2], message)
 	if ARGV[3] == '1' then redis.pcall('SPUBLISH', ARGV[2], message) end
+	if message == '1' then tell('0') end
 end
 
 -- Forgets what is known of every holder: the lock is free.

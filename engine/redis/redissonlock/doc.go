@@ -61,7 +61,7 @@
 // many do. So a holder is told that it is contended, if not by whom, and when its turn
 // is over the lock is free for whoever comes first, Java programs too. It is nobody's
 // right: of several who try at once, one has it. On a Cluster, waiters of Redisson
-// before 3.22.0 are not counted.
+// before 3.22.0 are not counted, and before Redis 7.0 nobody's.
 //
 // # Unlock latches
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/engine/redis/internal/wire"
 )
 
@@ -164,6 +166,10 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		return c, e.foreign(name)
 	case state == 0 && ticket == 1:
 		return c, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
+	case state == 0 && ticket == 3:
+		tag, _ := slots.Tagged(name)
+		return c, engine.Refuse("Redisson's counter of tokens %q holds no whole number below %d, so no Java program can take the lock %q either: "+
+			"set it to the highest token that was given, or delete it where tokens may begin anew", counter+tag, uint64(engine.MaxTicket), name)
 	case state == 0:
 		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxLine)
 	}
@@ -190,14 +196,27 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 // now it is gone.
 func (e *Engine) found(name string, id engine.ID, a wire.Answer) (engine.Claim, error) {
 	c, err := e.answer(name, id, a.RedisResult)
+	if junkBeside(err) {
+		return c, err // Redisson's lock may well stand
+	}
 	if errors.Is(e.explain(err, name), wire.ErrForeign) {
 		return engine.Claim{Name: name, ID: id, State: engine.Gone}, nil
 	}
 	return c, err
 }
 
+// junkBeside: the key beside a lock is somebody's data.
+func junkBeside(err error) bool {
+	re, ok := rueidis.IsRedisErr(err)
+	return ok && strings.Contains(re.Error(), "BESIDE ")
+}
+
 // explain is wire.Explain for the key of a name.
 func (e *Engine) explain(err error, name string) error {
+	if junkBeside(err) {
+		return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; Redisson's lock is not in it",
+			slots.Beside(beside, name), name, wire.ErrForeign)
+	}
 	if err = wire.Explain(err, name); errors.Is(err, wire.ErrForeign) {
 		return e.foreign(name)
 	}

@@ -43,10 +43,7 @@ func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
 	l := engine.Line{Name: name}
 	m, err := r.ToMessage()
 	if err != nil {
-		if errors.Is(wire.Explain(err, name), wire.ErrForeign) {
-			err = e.foreign(name)
-		}
-		return l, err
+		return l, e.explain(err, name)
 	}
 	if m.IsInt64() {
 		return l, e.foreign(name)

@@ -21,6 +21,9 @@ const (
 // beside is the prefix of the keys that are ours alone.
 const beside = "leasehold:redisson:"
 
+// counter is the prefix of Redisson's counters of tokens.
+const counter = "redisson_lock_token:"
+
 // call is one use of a script on a name: the keys and first arguments that
 // common.lua names, and then the script's own.
 func (e *Engine) call(name string, args ...string) wire.Call {
@@ -40,7 +43,7 @@ func (e *Engine) joining(name string, args ...string) (wire.Call, error) {
 	}
 	c := e.call(name, args...)
 	if e.kind == Fenced {
-		c.Keys = append(c.Keys, "redisson_lock_token:"+tag)
+		c.Keys = append(c.Keys, counter+tag)
 	}
 	return c, nil
 }

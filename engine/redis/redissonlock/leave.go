@@ -16,7 +16,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a wire.Answer) (engine.Claim, error) {
 		c, err := e.found(asked.Name, asked.ID, a)
 		if err != nil {
-			return c, err
+			return c, e.explain(err, asked.Name)
 		}
 		// A claim that waits may have become held by a Renew whose answer was lost,
 		// so Redis is asked first; and if only its second answer came, the first

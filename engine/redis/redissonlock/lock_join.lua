@@ -36,8 +36,8 @@ if who and wanted() == 1 then -- a turn ends when somebody else waits
 	return {1, '0', -2}
 end
 
-local ticket = rise()
-if not ticket then return {0, '1', 0} end
+local ticket, why = rise()
+if not ticket then return {0, why, 0} end
 forget()
 redis.call('DEL', lock)
 redis.call('HSET', lock, h, 1)

@@ -125,6 +125,10 @@ func (e *Engine) audible(ctx context.Context) error {
 		if heard(); errors.Is(err, engine.ErrRefused) && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
+		// Scripts go on without it, and no Java program since 3.22.0 would be told.
+		if err := e.wire.PublishShard(ctx, channel, "0"); err != nil {
+			return err
+		}
 	}
 	return e.wire.Publish(ctx, channel, "0")
 }

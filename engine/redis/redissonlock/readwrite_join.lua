@@ -52,8 +52,8 @@ if mode and not (mode == 'read' and reads) then
 end
 
 if mode and redis.call('HLEN', lock) > 10000 then return {0, '2', 0} end
-local ticket = rise()
-if not ticket then return {0, '1', 0} end
+local ticket, why = rise()
+if not ticket then return {0, why, 0} end
 local has = -2
 if mode then has = redis.call('PTTL', lock) else forget() end
 redis.call('HSET', lock, 'mode', reads and 'read' or 'write', field, 1)

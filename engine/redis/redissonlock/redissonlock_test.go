@@ -4,12 +4,14 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/servers"
 )
 
 func TestMain(m *testing.M) {
@@ -61,4 +63,45 @@ func TestConformanceCluster(t *testing.T)   { locks.ConformanceCluster(t) }
 
 func TestForeignDataIsNotTouched(t *testing.T) {
 	locks.ForeignData(t, func(_ engine.Engine, name string) string { return name })
+}
+
+// TestTLS: the certificate is verified, and both connections are protected.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, &servers.RedisOptions{TLS: true, Password: "secret"})
+	opens := func(ca string) (engine.Engine, error) {
+		return Open(within(t), "redissons://:secret@"+r.TLSAddr+"?ca="+ca)
+	}
+	a, err := opens(r.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := opens(r.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	heard := watch(t, b)
+	first, second := join(t, a, exclusive("x")), join(t, b, exclusive("x"))
+	mine := func(c engine.Claim) bool { return c.ID == second.ID }
+	expect(t, heard, mine)
+	drain(heard)
+	leave(t, a, first)
+	expect(t, heard, mine)
+	if second = renew(t, b, second, time.Second); second.State != engine.Held {
+		t.Errorf("told, and renewed as %+v", second)
+	}
+	for url, want := range map[string]string{
+		"redissons://:secret@" + r.TLSAddr:                    "certificate",
+		"redissons://:wrong@" + r.TLSAddr + "?ca=" + r.CAFile: "password",
+	} {
+		e, err := Open(within(t), url)
+		if err == nil {
+			e.Close()
+			t.Errorf("%s is opened", url)
+		} else if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
 }

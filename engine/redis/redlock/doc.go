@@ -34,9 +34,11 @@
 // redsync must not ask for longer expiries. They keep to no delay themselves: what
 // redsync grants after a restart nobody protects.
 //
-// A hold does not come back on a master that forgot it. One that lasts while a
-// majority restarts without its memory, one after the other, is lost, and its
-// holder is told.
+// A lease that lasts comes back on a master that forgot it, or never had it: a
+// renewal that a majority proves has the others take it again, where it is free and
+// the master has a vote. So it outlives that all masters are restarted one after the
+// other, MaxTTL and one renewal apart. One that loses a majority between two
+// renewals is lost, and its holder is told.
 //
 // # Keys
 //

@@ -10,8 +10,9 @@
 -- not to be ended so.
 
 local value = redis.call('GET', KEYS[1])
-local b = unpacked(redis.call('GET', KEYS[2]))
 if not value then return 0 end
+local b = unpacked(KEYS[2], redis.call('MGET', KEYS[2])[1])
+if not b then return foreign(2) end
 if value ~= b.id then
 	if ARGV[1] ~= '0' then return 0 end
 	if ARGV[2] ~= '1' or redis.call('PTTL', KEYS[1]) ~= -1 then return 2 end

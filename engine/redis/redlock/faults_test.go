@@ -2,9 +2,9 @@ package redlock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +38,18 @@ func (m *master) asOf(t *testing.T, e *Engine, looked *run) error {
 func valueOf(t *testing.T, r *servers.RedisServer, name string) any {
 	t.Helper()
 	return do(t, r, "GET", name)
+}
+
+// record is what is beside a lock that nobody holds, as beside.lua packs it.
+func record(counter uint64) string {
+	b := append(binary.BigEndian.AppendUint64([]byte("L1"), counter), make([]byte, 24)...)
+	return string(b) + strings.Repeat("-", 64)
+}
+
+// counterOf is the highest ticket that one master has stamped.
+func counterOf(t *testing.T, r *servers.RedisServer, name string) uint64 {
+	t.Helper()
+	return binary.BigEndian.Uint64([]byte(do(t, r, "GET", side+"b:"+name).(string))[2:])
 }
 
 func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
@@ -184,15 +196,15 @@ func TestAnEarlierTryDoesNotLeaveALaterOne(t *testing.T) {
 	r := exclusive("a")
 	first := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
 	c := join(t, e, r)
-	for _, m := range e.masters {
-		first.leave(m)
+	for i := range e.masters {
+		first.leave(&ballot{master: i, sent: true, state: engine.Held})
 	}
 	if got := renew(t, e, c, time.Second); got.State != engine.Held {
 		t.Errorf("an earlier try's Leave made it %v", got.State)
 	}
 	second := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
-	for _, m := range e.masters {
-		second.leave(m)
+	for i := range e.masters {
+		second.leave(&ballot{master: i, sent: true, state: engine.Held})
 	}
 	if got := renew(t, e, c, time.Second); got.State != engine.Gone {
 		t.Errorf("void: its own Leave left it %v", got.State)
@@ -235,6 +247,11 @@ func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
 			t.Errorf("the key stands for %d ms", ttl)
 		}
 	}
+	// Keys of another name have no expiry, as SET NX alone would leave them: that one
+	// is in the way for good.
+	for _, r := range all {
+		do(t, r, "SET", "for good", "dead")
+	}
 	c := join(t, b, exclusive("a"))
 	for c.State == engine.Waiting {
 		time.Sleep(c.Look)
@@ -242,6 +259,9 @@ func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
 	}
 	if c.State != engine.Held {
 		t.Errorf("the next is %+v", c)
+	}
+	if c := join(t, b, exclusive("for good")); c.State != engine.Waiting {
+		t.Errorf("void: what has no expiry is not in the way either: %+v", c)
 	}
 }
 
@@ -255,7 +275,7 @@ func TestTicketsRiseOverOtherMajorities(t *testing.T) {
 	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
 	for name, n := range map[string]int{"one": 1, "two": 2, "three": 3, "all": 5} {
 		for _, r := range all[:n] {
-			do(t, r, "SET", side+"b:"+name, strconv.FormatUint(ahead, 10)+" 0 0 0 x - ", "PX", "60000")
+			do(t, r, "SET", side+"b:"+name, record(ahead), "PX", "60000")
 		}
 		c := join(t, e, exclusive(name))
 		if c.State != engine.Held {
@@ -266,8 +286,7 @@ func TestTicketsRiseOverOtherMajorities(t *testing.T) {
 		}
 		kept := 0
 		for _, r := range all {
-			text, _, _ := strings.Cut(do(t, r, "GET", side+"b:"+name).(string), " ")
-			if counter, _ := strconv.ParseUint(text, 10, 64); counter >= c.Ticket {
+			if counter := counterOf(t, r, name); counter >= c.Ticket {
 				kept++
 			}
 		}
@@ -329,7 +348,7 @@ func TestOneTicketIsGivenOnce(t *testing.T) {
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
 	keys, id, client := e.keys("a"), engine.NewID().Secret(), e.masters[0].client
-	do(t, all[0], "SET", keys[1], "5 0 0 1000 "+engine.NewID().Secret()+" - ")
+	do(t, all[0], "SET", keys[1], record(5))
 	if err := client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{"", id, "9000", "", "", "1", "0", "", "0"}}).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -389,6 +408,30 @@ func TestTwoOfFiveThatLostItDoNotDecide(t *testing.T) {
 		got, err := e.Renew(within(t), want)
 		return err == nil && got[0].State == engine.Held
 	})
+}
+
+// TestAMasterIsLeftAfterItsLateAnswer: before, the lock might be taken there after it
+// was given up.
+func TestAMasterIsLeftAfterItsLateAnswer(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	c := join(t, e, exclusive("a"))
+	for _, r := range all {
+		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
+	}
+	late := &try{e: e, r: &request{Request: engine.Request{ID: c.ID}}, ballots: []*ballot{nil, {master: 1}, {master: 2}}, owed: 1}
+	late.told.L = &late.mu
+	e.late.add(late)
+	if s := leave(t, e, c); s != engine.Held {
+		t.Errorf("left as %v", s)
+	}
+	leave(t, e, join(t, e, exclusive("b")))
+	if valueOf(t, all[0], "a") == nil {
+		t.Error("it was left before it answered")
+	}
+	late.answered(&ballot{master: 0})
+	until(t, "it stands", func() bool { return valueOf(t, all[0], "a") == nil })
 }
 
 // TestWhatMayStandIsLeft: a master whose answer was lost may have taken the lock.
@@ -489,10 +532,8 @@ func TestUnlockTellsTheTruthWhereNobodyCanBeTold(t *testing.T) {
 	if got := leave(t, e, c); got != engine.Held {
 		t.Errorf("Leave of a claim that held: %+v", got)
 	}
-	for i, r := range all {
-		if v := valueOf(t, r, "a"); v != nil {
-			t.Errorf("it stands on master %d: %v", i, v)
-		}
+	for _, r := range all {
+		until(t, "it stands", func() bool { return valueOf(t, r, "a") == nil })
 	}
 }
 

@@ -32,7 +32,7 @@ func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enoug
 			var answers []wire.Answer
 			if answers, x.err = m.calls(e.life, false, s, []wire.Call{c}); x.err == nil {
 				x.answer = answers[0]
-				x.err = wire.Explain(x.answer.Error(), c.Keys[0])
+				x.err = explain(x.answer.Error(), c.Keys)
 			}
 			heard <- x
 		})
@@ -130,7 +130,8 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 				holders[value] = h
 			}
 			h.masters++
-			if c.Ticket > h.claim.Ticket {
+			// Where a renewal took it again the owner is not known.
+			if c.Ticket > h.claim.Ticket || c.Ticket == h.claim.Ticket && h.claim.Owner.Text() == "" {
 				h.claim.Ticket, h.claim.Owner = c.Ticket, c.Owner
 			}
 			h.claim.Evicted = h.claim.Evicted || c.Evicted

@@ -21,8 +21,9 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local both = redis.call('MGET', KEYS[1], KEYS[2]) -- nothing for what is no string
-local value, b = both[1], unpacked(both[2])
+local value, b = both[1], unpacked(KEYS[2], both[2])
 local id, want, try = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
+if not b then return foreign(2) end
 
 if value == id then
 	if b.evicted == id then return {3, 0, 0, 0, now} end
@@ -43,16 +44,20 @@ if value and value ~= ARGV[5] then
 		left = b.asked -- the clock stepped back, and its holder may be dead
 		redis.call('PEXPIRE', KEYS[1], left)
 	end
-	if ARGV[8] ~= '' and redis.call('ZCARD', KEYS[3]) < 10000 then
-		redis.call('ZADD', KEYS[3], 'NX', ARGV[9], id .. ARGV[8])
-		redis.call('PEXPIRE', KEYS[3], math.max(redis.call('PTTL', KEYS[3]), want))
+	if ARGV[8] ~= '' then
+		local waiting = redis.pcall('ZCARD', KEYS[3])
+		if type(waiting) == 'table' then return foreign(3) end
+		if waiting < 10000 then
+			redis.call('ZADD', KEYS[3], 'NX', ARGV[9], id .. ARGV[8])
+			redis.call('PEXPIRE', KEYS[3], math.max(redis.call('PTTL', KEYS[3]), want))
+		end
 	end
 	return {1, ours and 1 or 0, 0, left, now}
 end
 if value then
 	redis.call('SET', KEYS[1], id, 'PX', want)
 elseif not redis.call('SET', KEYS[1], id, 'PX', want, 'NX') then
-	return redis.call('GET', KEYS[1]) -- it is no string, which is the error of this
+	return foreign(1) -- it is no string
 end
 -- The ticket that is proposed counts if it is above the counter; and not far from
 -- this server's clock, or one client with a wrong idea of it could use the

@@ -47,15 +47,21 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 			continue
 		}
 		asked = append(asked, c)
-		e.late.leave(c.ID) // first: what answers from now on sees that it is too late
 	}
 	out := make([]engine.Claim, 0, len(asked))
 	if len(asked) == 0 {
 		return out, bad
 	}
-	heard := make(chan left, len(e.masters))
+	e.restores.leave(asked)
+	heard, late := make(chan left, len(e.masters)), e.late.of(asked)
 	for i, m := range e.masters {
-		e.spawn(func() { heard <- e.leaveOn(i, m, asked) })
+		e.spawn(func() {
+			for _, t := range late {
+				t.wait(i)
+			}
+			m.restored()
+			heard <- e.leaveOn(i, m, asked)
+		})
 	}
 	all := make([]departure, len(asked))
 	var ballots []ballot

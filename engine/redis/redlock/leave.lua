@@ -12,10 +12,10 @@
 local both = redis.call('MGET', KEYS[1], KEYS[2])
 local id = ARGV[1]
 if both[1] ~= id then
-	if ARGV[3] ~= '' then redis.call('ZREM', KEYS[3], id .. ARGV[3]) end
+	if ARGV[3] ~= '' then redis.pcall('ZREM', KEYS[3], id .. ARGV[3]) end -- an error, if it is somebody's data
 	return {3, 0}
 end
-local b = unpacked(both[2])
+local b = unpacked(KEYS[2], both[2]) or {}
 if ARGV[2] ~= '' then
 	if b.id == id and b.try <= tonumber(ARGV[2]) then redis.call('DEL', KEYS[1]) end
 	return {2, 0}

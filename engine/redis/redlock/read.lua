@@ -8,6 +8,7 @@
 
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
-local b, left = unpacked(redis.call('GET', KEYS[2])), redis.call('PTTL', KEYS[1])
+local b, left = unpacked(KEYS[2], redis.call('MGET', KEYS[2])[1]), redis.call('PTTL', KEYS[1])
+if not b then return foreign(2) end
 if value ~= b.id then return {value, left, 0, '', 0} end
 return {value, math.min(left, b.asked), b.stamp, b.owner, b.evicted == value and 1 or 0}

@@ -25,7 +25,9 @@ type Engine struct {
 	claims  joined.Claims
 	waiting joined.Map[request]
 	late    lateTries
-	turns   turns
+	// What a master forgot is taken again after a renewal: see restore.go.
+	restores restorations
+	turns    turns
 
 	closed atomic.Bool
 	life   context.Context // ends when Close has left the claims

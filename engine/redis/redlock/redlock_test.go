@@ -62,7 +62,7 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 	t.Helper()
 	s := newScripts()
 	for _, r := range all {
-		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.leave, s.evict, s.read, s.survived} {
+		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read, s.survived} {
 			do(t, r, "SCRIPT", "LOAD", one.Text())
 		}
 	}

@@ -3,19 +3,10 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
+	"sync"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
 )
-
-// batch is how many leases one script call renews.
-const batch = 128
-
-// perLease is what a renewal adds to the time a master may take for a batch, many
-// times of what it takes.
-const perLease = 50 * time.Microsecond
 
 // Renew implements [engine.Engine]: of a claim that waits it tries again. A claim
 // is extended if a majority extends it, and gone if a majority cannot have it.
@@ -33,40 +24,48 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		}
 	}
 	out := make([]engine.Claim, 0, len(rs))
-	var held []engine.Renewal
+	var held, waiting []engine.Renewal
 	for _, r := range rs {
 		err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want))
 		if err == nil && r.Want > e.opts.MaxTTL {
 			err = engine.Refuse("TTL %v is above this engine's %v", r.Want, e.opts.MaxTTL)
 		}
+		if err == nil {
+			// A try that is under way decides whether it waits or holds.
+			err = e.turns.wait(ctx, r.ID)
+		}
 		if err != nil {
 			note(err)
 			continue
 		}
-		// A try that is under way decides whether it waits or holds.
-		if err := e.turns.wait(ctx, r.ID); err != nil {
-			note(err)
-			continue
-		}
-		_, lives, ok := e.waiting.Get(r.ID)
-		switch {
+		switch _, lives, ok := e.waiting.Get(r.ID); {
 		case !ok:
 			held = append(held, r)
-			continue
-		case !lives:
+		case lives:
+			waiting = append(waiting, r)
+		default:
 			e.waiting.Drop(r.ID)
 			e.claims.Drop(r.ID)
 			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
-			continue
 		}
-		c, waited, err := e.again(ctx, r)
+	}
+	// Together, so that many who wait take one round trip, not one each.
+	tries := make([]retry, len(waiting))
+	for from := 0; from < len(waiting); from += batch {
+		var all sync.WaitGroup
+		for i := from; i < min(from+batch, len(waiting)); i++ {
+			all.Go(func() { tries[i] = e.again(ctx, waiting[i]) })
+		}
+		all.Wait()
+	}
+	for i, t := range tries {
 		switch {
-		case err != nil:
-			note(err)
-		case waited:
-			out = append(out, c)
+		case t.err != nil:
+			note(t.err)
+		case t.waited:
+			out = append(out, t.claim)
 		default:
-			held = append(held, r) // another call has just been granted it
+			held = append(held, waiting[i]) // another call has just been granted it
 		}
 	}
 	if len(held) > 0 {
@@ -77,18 +76,26 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	return out, first
 }
 
+// retry is what came of one more try.
+type retry struct {
+	claim  engine.Claim
+	waited bool
+	err    error
+}
+
 // again is one more try of a claim, if it still waits.
-func (e *Engine) again(ctx context.Context, r engine.Renewal) (c engine.Claim, waited bool, err error) {
+func (e *Engine) again(ctx context.Context, r engine.Renewal) retry {
 	if err := e.turns.take(ctx, r.ID); err != nil {
-		return c, false, err
+		return retry{err: err}
 	}
 	defer e.turns.end(r.ID)
 	w, _, ok := e.waiting.Get(r.ID)
 	if !ok {
-		return c, false, nil
+		return retry{}
 	}
-	if c, err = e.try(ctx, &w, r.Want); err != nil {
-		return c, true, err
+	c, err := e.try(ctx, &w, r.Want)
+	if err != nil {
+		return retry{err: err}
 	}
 	switch c.State {
 	case engine.Waiting:
@@ -101,132 +108,5 @@ func (e *Engine) again(ctx context.Context, r engine.Renewal) (c engine.Claim, w
 		e.waiting.Drop(r.ID)
 		e.claims.Drop(r.ID)
 	}
-	return c, true, nil
-}
-
-// extension is what the masters said of one claim.
-type extension struct {
-	lefts   []time.Duration // of those that extended it
-	gone    int
-	evicted bool
-	stamp   uint64
-}
-
-// extended is what one master said, by renewal; nothing where a call failed.
-type extended struct {
-	ballot
-	values []int64 // three for each
-	known  []bool
-}
-
-// extend appends what a majority says of claims that are held.
-func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.Claim) error {
-	heard := make(chan extended, len(e.masters))
-	shortest := rs[0].Want
-	for _, r := range rs {
-		shortest = min(shortest, r.Want)
-	}
-	for i, m := range e.masters {
-		e.spawn(func() { heard <- e.extendOn(i, m, rs) })
-	}
-	all := make([]extension, len(rs))
-	var ballots []ballot
-	timer := time.NewTimer(e.opts.timeout(shortest) + time.Duration(len(rs))*perLease)
-	defer timer.Stop()
-	for open := true; open && len(ballots) < len(e.masters); {
-		select {
-		case x := <-heard:
-			ballots = append(ballots, x.ballot)
-			open = false
-			for i := range all {
-				x.add(i, &all[i])
-				open = open || !e.settled(&all[i])
-			}
-			continue
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-e.life.Done():
-		}
-		break
-	}
-	unknown := 0
-	for i, x := range all {
-		r := rs[i]
-		c := engine.Claim{Name: r.Name, ID: r.ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
-		switch {
-		case len(x.lefts) >= e.majority:
-			c.State, c.TTL = engine.Held, agreed(x.lefts, e.majority)
-			e.claims.Extend(r.ID, c.TTL)
-		case x.gone > len(e.masters)-e.majority:
-			c.State, c.Evicted = engine.Gone, x.evicted
-			e.claims.Drop(r.ID)
-		default:
-			unknown++
-			continue
-		}
-		*out = append(*out, c)
-	}
-	switch {
-	case unknown == 0:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return e.unavailable(ballots)
-}
-
-// settled: no other answer can change what is known.
-func (e *Engine) settled(x *extension) bool {
-	return len(x.lefts) >= e.majority || x.gone > len(e.masters)-e.majority
-}
-
-func (x *extended) add(i int, to *extension) {
-	if x.known == nil || !x.known[i] {
-		return
-	}
-	v := x.values[3*i:]
-	if engine.State(v[0]) == engine.Held {
-		to.lefts = append(to.lefts, time.Duration(v[2])*time.Millisecond)
-		to.stamp = max(to.stamp, uint64(v[1]))
-		return
-	}
-	to.gone++
-	to.evicted = to.evicted || v[2] == 1
-}
-
-// extendOn asks one master to extend claims.
-func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
-	x.master = i
-	var calls []wire.Call
-	for from := 0; from < len(rs); from += batch {
-		var c wire.Call
-		c.Args = append(c.Args, "")
-		for _, r := range rs[from:min(from+batch, len(rs))] {
-			c.Keys = append(c.Keys, e.keys(r.Name)[:2]...)
-			c.Args = append(c.Args, r.ID.Secret(), millis(r.Want))
-		}
-		calls = append(calls, c)
-	}
-	var answers []wire.Answer
-	if answers, x.err = m.vote(e.life, e, e.scripts.renew, calls); x.err != nil {
-		return x
-	}
-	x.values, x.known = make([]int64, 3*len(rs)), make([]bool, len(rs))
-	for j, a := range answers {
-		from := j * batch
-		n := min(batch, len(rs)-from)
-		v, err := a.AsIntSlice()
-		if err == nil && len(v) != 3*n {
-			err = fmt.Errorf("not an answer of ours: %d values for %d renewals", len(v), n)
-		}
-		if err != nil {
-			x.err = wire.Explain(err, calls[j].Keys[0])
-			continue
-		}
-		copy(x.values[3*from:], v)
-		for k := range n {
-			x.known[from+k] = true
-		}
-	}
-	return x
+	return retry{claim: c, waited: true}
 }

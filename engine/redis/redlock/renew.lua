@@ -7,13 +7,13 @@
 --   ARGV     the claim's ID, the lifetime wanted in milliseconds
 --
 -- Returns for each: held (2), its stamp, the milliseconds granted; or gone (3),
--- 0, and 1 if it was evicted.
+-- 0, and 1 if it was evicted. At the end the server's clock in microseconds.
 
 local out = {}
 for i = 1, #KEYS, 2 do
 	local lock, id, want = KEYS[i], ARGV[i + 1], tonumber(ARGV[i + 2])
 	local both = redis.call('MGET', lock, KEYS[i + 1]) -- nothing for what is somebody else's data by now
-	local b = unpacked(both[2])
+	local b = unpacked(KEYS[i + 1], both[2]) or {}
 	local state, first, second = 3, 0, 0
 	if b.evicted == id then
 		second = 1
@@ -31,4 +31,6 @@ for i = 1, #KEYS, 2 do
 	local n = #out
 	out[n + 1], out[n + 2], out[n + 3] = state, first, second
 end
+local t = redis.call('TIME')
+out[#out + 1] = t[1] * 1000000 + t[2]
 return out

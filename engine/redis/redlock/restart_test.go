@@ -55,9 +55,17 @@ func (o outcome) overlap() bool { return o.err == nil && o.second.State == engin
 // of that happened before the hold's time was up.
 func restartInside(t *testing.T, params string, o *servers.RedisOptions, before func(*servers.RedisServer), restart func(*servers.RedisServer) error) outcome {
 	t.Helper()
+	return restartBetween(t, params, restartTTL, o, before, restart)
+}
+
+// restartBetween is restartInside where the other client has a longest TTL of its own.
+func restartBetween(t *testing.T, params string, theirs time.Duration, o *servers.RedisOptions, before func(*servers.RedisServer), restart func(*servers.RedisServer) error) outcome {
+	t.Helper()
 	all := masters(t, 5, o)
-	url := urlOf("timeout=2s&max-ttl="+restartTTL.String()+params, addrs(all)...)
-	a, b := open(t, url), open(t, url)
+	url := func(max time.Duration) string {
+		return urlOf("timeout=2s&max-ttl="+max.String()+params, addrs(all)...)
+	}
+	a, b := open(t, url(restartTTL)), open(t, url(theirs))
 	voting(t, a)
 	voting(t, b)
 	if before != nil {
@@ -70,23 +78,34 @@ func restartInside(t *testing.T, params string, o *servers.RedisOptions, before 
 	if first.State != engine.Held || first.TTL < restartTTL {
 		t.Fatalf("void: the first client is %+v", first)
 	}
-	until := start.Add(first.TTL)
+	end := start.Add(first.TTL)
 	// A majority is what a lock needs: two masters were not reached.
 	for _, r := range all[3:] {
+		until(t, "void: it is not on all masters", func() bool { return valueOf(t, r, "a") != nil })
 		do(t, r, "DEL", "a")
 	}
 	if err := restart(all[2]); err != nil {
 		t.Fatal(err)
 	}
+	if theirs < restartTTL { // it finds out, and waits for as long as it thinks right
+		m := b.masters[2]
+		m.mu.Lock()
+		m.run = nil
+		m.mu.Unlock()
+		voting(t, b)
+	}
 	var got outcome
-	got.second, got.err = b.Join(within(t), exclusive("a"))
+	ask := exclusive("a")
+	ask.WaitTTL = min(ask.WaitTTL, theirs)
+	got.second, got.err = b.Join(within(t), ask)
 	if errors.Is(got.err, engine.ErrRefused) {
 		t.Fatalf("refused: %v", got.err)
 	}
-	if left := time.Until(until); left <= 0 {
+	if left := time.Until(end); left <= 0 {
 		t.Fatalf("void: the hold was over %v before the other client was answered", -left)
 	}
-	if got.overlap() == (a.renewable(t, first)) {
+	// To one who does not let it vote yet the restarted one says nothing.
+	if theirs == restartTTL && got.overlap() == a.renewable(t, first) {
 		t.Fatalf("the second is %+v %v, and the first holds %v", got.second, got.err, !got.overlap())
 	}
 	return got
@@ -106,6 +125,17 @@ func (e *Engine) renewable(t *testing.T, c engine.Claim) bool {
 			t.Fatalf("void: whether the first still holds is not known: %v", err)
 		}
 		// The connection to the restarted master is still that of before.
+	}
+}
+
+// TestClientsMustAgreeOnTheLongestTTL: one that lets a master vote sooner breaks the
+// hold of one that asks for more. The package says so.
+func TestClientsMustAgreeOnTheLongestTTL(t *testing.T) {
+	if got := restartBetween(t, "", time.Second, nil, nil, forgetting); !got.overlap() {
+		t.Errorf("void: with max-ttl 1s beside %v nothing happens: %+v %v", restartTTL, got.second, got.err)
+	}
+	if got := restartBetween(t, "", restartTTL, nil, nil, forgetting); got.overlap() {
+		t.Errorf("with the same: %+v", got.second)
 	}
 }
 
@@ -180,6 +210,10 @@ func TestWhatWasKeptExcludes(t *testing.T) {
 					t.Errorf("%q: a second one holds: %+v", params, got.second)
 				}
 			}
+			// The same restart of a server that writes nothing down.
+			if got := restartInside(t, "&restart-delay=off", nil, nil, c.restart); !got.overlap() {
+				t.Errorf("void: what was not kept excludes as well: %+v %v", got.second, got.err)
+			}
 		})
 	}
 	t.Run("votes at once", func(t *testing.T) {
@@ -251,12 +285,22 @@ func TestAMajorityThatWasRestartedIsUnavailable(t *testing.T) {
 	all := masters(t, 5, nil)
 	e := open(t, urlOf("timeout=2s&max-ttl="+restartTTL.String(), addrs(all)...))
 	voting(t, e)
+	held := exclusive("held")
+	held.WaitTTL = restartTTL
+	if c := join(t, e, held); c.State != engine.Held {
+		t.Fatalf("%+v", c)
+	}
 	for _, r := range all[:3] {
 		if err := forgetting(r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, err := e.Join(within(t), exclusive("a"))
+	// Without the protection a second one holds beside the first.
+	off := open(t, urlOf(easy, addrs(all)...))
+	if c, err := redistest.Eventually(t, off.joins(exclusive("held"))); err != nil || c.State != engine.Held {
+		t.Errorf("void: without the protection nothing happens either: %+v %v", c, err)
+	}
 	if err == nil || !strings.Contains(err.Error(), "3 of 5 masters were restarted and do not vote until ") || errors.Is(err, engine.ErrRefused) {
 		t.Fatalf("Join: %v", err)
 	}

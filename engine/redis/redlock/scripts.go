@@ -31,6 +31,8 @@ var (
 	stampLua string
 	//go:embed renew.lua
 	renewLua string
+	//go:embed retake.lua
+	retakeLua string
 	//go:embed leave.lua
 	leaveLua string
 	//go:embed evict.lua
@@ -41,7 +43,7 @@ var (
 	survivedLua string
 )
 
-type scripts struct{ join, stamp, renew, leave, evict, read, survived *wire.Script }
+type scripts struct{ join, stamp, renew, retake, leave, evict, read, survived *wire.Script }
 
 func newScripts() scripts {
 	// A vote is refused before anything is made that it does not need.
@@ -51,6 +53,7 @@ func newScripts() scripts {
 		join:     script(voteLua, besideLua, joinLua),
 		stamp:    script(voteLua, besideLua, stampLua),
 		renew:    script(voteLua, besideLua, renewLua),
+		retake:   script(voteLua, besideLua, retakeLua),
 		leave:    script(besideLua, wakeLua, leaveLua),
 		evict:    script(besideLua, wakeLua, evictLua),
 		read:     script(besideLua, readLua),

@@ -7,9 +7,10 @@
 --
 -- Returns 1, or 0 if it may not have it.
 
-local b = unpacked(redis.call('GET', KEYS[2]))
-local ticket = tonumber(ARGV[3])
-if redis.call('GET', KEYS[1]) ~= ARGV[2] or b.id ~= ARGV[2] or b.evicted == ARGV[2] then return 0 end
+local both = redis.call('MGET', KEYS[1], KEYS[2])
+local b, ticket = unpacked(KEYS[2], both[2]), tonumber(ARGV[3])
+if not b then return foreign(2) end
+if both[1] ~= ARGV[2] or b.id ~= ARGV[2] or b.evicted == ARGV[2] then return 0 end
 if b.stamp == ticket then return 1 end -- this very call, arriving again
 if b.ticket >= ticket then return 0 end
 b.ticket, b.stamp = ticket, ticket

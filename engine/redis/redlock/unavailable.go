@@ -3,10 +3,25 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/redis/rueidis"
+
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
 )
+
+// explain is wire.Explain for what the scripts say themselves (beside.lua).
+func explain(err error, keys []string) error {
+	if re, ok := rueidis.IsRedisErr(err); ok {
+		word, n, _ := strings.Cut(strings.TrimPrefix(re.Error(), "-"), " ")
+		if i, err := strconv.Atoi(n); word == "FOREIGN" && err == nil && i > 0 && i <= len(keys) {
+			return wire.Foreign(keys[i-1])
+		}
+	}
+	return wire.Explain(err, keys[0])
+}
 
 // unavailable says why no majority could be asked: nothing was learned. An answer
 // that a majority would repeat for ever is refused instead.

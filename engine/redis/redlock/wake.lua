@@ -10,6 +10,7 @@ local function wake(name)
 		local first = redis.pcall('ZPOPMIN', KEYS[3]) -- an error, if it is somebody's data
 		if first.err or not first[1] then return end
 		local id, channel = string.sub(first[1], 1, 32), string.sub(first[1], 33)
-		if redis.call('PUBLISH', channel, id .. name) > 0 then return end
+		local heard = redis.pcall('PUBLISH', channel, id .. name) -- an error, if this user may not tell that channel
+		if type(heard) == 'number' and heard > 0 then return end
 	end
 end

@@ -29,6 +29,8 @@ type Client struct {
 	end   context.CancelFunc
 	lone  *lone // nil: calls have several connections, or another's
 
+	restarts *restarts // nil: no script is guarded
+
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup // what outlives the call that began it

@@ -19,12 +19,15 @@ import (
 )
 
 // Script is one Lua program. Redis knows it by its digest once it was sent.
-type Script struct{ text, sha string }
+type Script struct {
+	text, sha string
+	guarded   bool // see Guarded
+}
 
 // NewScript is the program with that text.
 func NewScript(text string) *Script {
 	sum := sha1.Sum([]byte(text)) // Redis's name for it, not a matter of security
-	return &Script{text, hex.EncodeToString(sum[:])}
+	return &Script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 // Load is the program of a file.lua. Where the file says "-- include other.lua" that
@@ -121,16 +124,30 @@ func (c *Client) answered(ctx context.Context, r rueidis.RedisResult) rueidis.Re
 // Call makes one call. It returns as soon as ctx ends; the call may be carried
 // out nevertheless.
 func (c *Client) Call(ctx context.Context, s *Script, call Call) Answer {
+	if s.guarded {
+		return c.CallMany(ctx, s, []Call{call})[0]
+	}
+	return c.call(ctx, s, call)
+}
+
+func (c *Client) call(ctx context.Context, s *Script, call Call) Answer {
 	return c.insist(ctx, s, call, c.do(ctx, c.command(s, false, call)))
 }
 
 // CallMany makes calls that go out together, each for itself.
 func (c *Client) CallMany(ctx context.Context, s *Script, calls []Call) []Answer {
+	if s.guarded {
+		return c.guarded(ctx, calls, func(calls []Call) []Answer { return c.callMany(ctx, s, calls) })
+	}
+	return c.callMany(ctx, s, calls)
+}
+
+func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer {
 	switch len(calls) {
 	case 0:
 		return nil
 	case 1:
-		return []Answer{c.Call(ctx, s, calls[0])}
+		return []Answer{c.call(ctx, s, calls[0])}
 	}
 	answers := make([]Answer, len(calls))
 	cmds := make([]rueidis.Completed, len(calls))

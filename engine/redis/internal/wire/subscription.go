@@ -109,6 +109,16 @@ func (c *Client) ListenShard(ctx context.Context, channel string, began, heard f
 	return Explain(err, channel)
 }
 
+// PublishShard sends a message to a shard channel. A server older than 7.0, which knows
+// no such channels, has nobody to tell.
+func (c *Client) PublishShard(ctx context.Context, channel, message string) error {
+	err := c.do(ctx, c.redis.B().Spublish().Channel(channel).Message(message).Build()).Error()
+	if re, ok := rueidis.IsRedisErr(err); ok && strings.Contains(re.Error(), "unknown command") {
+		return nil
+	}
+	return Explain(err, channel)
+}
+
 // Lost tells once why the connection ended.
 func (s *Subscription) Lost() <-chan error { return s.lost }
 

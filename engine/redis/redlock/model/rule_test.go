@@ -81,6 +81,13 @@ func raiseStamped(m *master, a id, token uint8) bool {
 	return true
 }
 
+// takeAgain takes a master for a claim that was granted a token, and stamps it as
+// raiseStamped does. Else there is no stamp: that was another's.
+func takeAgain(m *master, a id, token uint8) {
+	m.owner, m.stamp = a, 0
+	raiseStamped(m, a, token)
+}
+
 // What is wrong, or right only in other company.
 
 // takeGuessing answers what the next number would be, and does not write it down.

@@ -56,6 +56,8 @@ func (s *setup) tell(e event, before, after world) string {
 		return fmt.Sprintf("%s restarts with the counter %d", m, now.counter)
 	case releases:
 		return fmt.Sprintf("%s releases %s", who, m)
+	case restored:
+		return fmt.Sprintf("%s is taken again by %s, which has %d masters: %d, stamp %d", m, who, s.owns(&before, int(e.try)), now.counter, now.stamp)
 	default:
 		return fmt.Sprintf("%s is taken by a renewal of %s", m, who)
 	}

@@ -14,6 +14,7 @@ const (
 	restarts
 	releases
 	retakes
+	restored
 )
 
 // An event is one step of the world.
@@ -61,6 +62,11 @@ func (s *setup) next(w world, yield func(event, world)) {
 			}
 		}
 	}
+	for k := range s.ids {
+		if s.restores && w.tries[k].phase == granted {
+			s.restore(w, k, yield)
+		}
+	}
 	for i := range s.masters {
 		if s.forgets {
 			after := w
@@ -72,6 +78,24 @@ func (s *setup) next(w world, yield func(event, world)) {
 				yield(event{kind: restarts, master: uint8(i)}, after)
 			}
 		}
+	}
+}
+
+// restore has a master take a claim again that a majority has at this moment: what
+// the time in the request stands for, since nothing vanishes there before it.
+func (s *setup) restore(w world, k int, yield func(event, world)) {
+	proven := s.owns(&w, k) >= s.majority()
+	if !proven && !s.unproven {
+		return
+	}
+	for i := range s.masters {
+		if w.masters[i].owner == s.ids[k] {
+			continue
+		}
+		after := w
+		takeAgain(&after.masters[i].master, s.ids[k], w.tries[k].token)
+		after.tries[k].back = !proven && s.owns(&after, k) >= s.majority() && s.surpassed(&after, k)
+		yield(event{restored, uint8(k), uint8(i)}, after)
 	}
 }
 

@@ -55,6 +55,9 @@ func TestTokensRise(t *testing.T) {
 		{"proposing, one of 2 claims tried again", setup{rule: proposing, masters: 3, ids: []id{1, 2, 1}, top: 3, hints: 2, most: 5_000_000}},
 		{"proposing, 5 masters, 2 claims", setup{rule: proposing, masters: 5, ids: []id{1, 2}, top: 3, hints: 2, most: 5_000_000}},
 		{"proposing, restarts above every number", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, forgets: true, ahead: true}},
+		{"proposing, lost masters taken again, 2 claims", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, restores: true}},
+		{"proposing, lost masters taken again, one tried again", setup{rule: proposing, masters: 3, ids: []id{1, 2, 1}, top: 3, hints: 2, restores: true, most: 5_000_000}},
+		{"proposing, lost masters taken again, restarts above every number", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, restores: true, forgets: true, ahead: true}},
 		{"one round, a raise that was acked refused", setup{rule: oneRound.raising(raiseOwnedBelow), masters: 3, ids: []id{1, 2}, top: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,6 +93,7 @@ func TestWrongRulesFail(t *testing.T) {
 		{"one round: the owner alone", setup{rule: oneRound.raising(raiseIfOwned)}, 12, "A and B are both granted 2"},
 		{"one round: the counter alone", setup{rule: oneRound.raising(raiseAnybodys)}, 10, "A and B are both granted 2"},
 		{"one round: a renewal that takes", setup{rule: oneRound, retaking: true, ids: []id{1, 2, 1}}, 13, "A and B are both granted 1"},
+		{"proposing: taken again without a proof", setup{rule: proposing, restores: true, unproven: true, hints: 2}, 9, "A was lost, another was granted more, and A has a majority again"},
 		{"proposing: the owner alone", setup{rule: proposing.raising(raiseIfOwned), hints: 2}, 11, "A and B are both granted 1"},
 		{"proposing: a new owner keeps the stamp", setup{rule: rule{takeKeeping, next, raiseStamped}, hints: 2}, 8, "A and B are both granted 1"},
 		{"proposing: masters forget", setup{rule: proposing, forgets: true, hints: 2}, 9, "B began after token 1 was granted, and is granted 1"},

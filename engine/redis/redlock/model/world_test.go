@@ -27,7 +27,9 @@ type setup struct {
 	once      bool  // no request is carried out twice
 	forgets   bool  // masters restart and know nothing
 	ahead     bool  // ... but begin above every number there was
-	retaking  bool  // a renewal takes a master whose key has vanished
+	retaking  bool  // a renewal takes a master whose key has vanished, and leaves it its stamp
+	restores  bool  // a renewal that a majority proves has masters take it again
+	unproven  bool  // ... and one that none proves
 }
 
 // world is a state: the masters, and what the clients know.
@@ -68,6 +70,7 @@ type try struct {
 	top   uint8 // the highest counter it was answered
 	token uint8 // the highest stamp it was answered; what it asks for, or was granted
 	floor uint8 // its token has to be higher
+	back  bool  // it had no majority, and had one again after somebody else was granted more
 }
 
 func (s *setup) majority() int { return s.masters/2 + 1 }
@@ -94,12 +97,35 @@ func (s *setup) count(w *world, k int, what uint8) (n int) {
 	return n
 }
 
+// owns is how many masters have the claim of a try.
+func (s *setup) owns(w *world, k int) (n int) {
+	for i := range s.masters {
+		if w.masters[i].owner == s.ids[k] {
+			n++
+		}
+	}
+	return n
+}
+
+// surpassed: another claim was granted more.
+func (s *setup) surpassed(w *world, k int) bool {
+	for j := range s.ids {
+		if other := &w.tries[j]; other.phase == granted && s.ids[j] != s.ids[k] && other.token > w.tries[k].token {
+			return true
+		}
+	}
+	return false
+}
+
 // wrong is the property.
 func (s *setup) wrong(w world) string {
 	for k := range s.ids {
 		t := &w.tries[k]
 		if t.phase != granted {
 			continue
+		}
+		if t.back {
+			return fmt.Sprintf("%s was lost, another was granted more, and %s has a majority again", s.name(k), s.name(k))
 		}
 		if t.token <= t.floor {
 			return fmt.Sprintf("%s began after token %d was granted, and is granted %d", s.name(k), t.floor, t.token)

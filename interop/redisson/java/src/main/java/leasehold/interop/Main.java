@@ -7,8 +7,9 @@ import org.redisson.config.ReadMode;
 /**
  * One Redisson client, driven by lines on standard input.
  *
- * <p>Arguments of the process: {@code single ADDRESS} or {@code cluster ADDRESS,ADDRESS}, then the
- * lockWatchdogTimeout in milliseconds (0: Redisson's default).
+ * <p>Arguments of the process: {@code single ADDRESS}, {@code cluster ADDRESS,ADDRESS} or {@code
+ * sentinel:PRIMARY ADDRESS,ADDRESS}, then the lockWatchdogTimeout in milliseconds (0: Redisson's
+ * default).
  */
 public final class Main {
     private Main() {}
@@ -22,6 +23,11 @@ public final class Main {
         if (args[0].equals("cluster")) {
             // By default replicas answer what only reads, and they may not know yet what was written.
             config.useClusterServers().setReadMode(ReadMode.MASTER).addNodeAddress(args[1].split(","));
+        } else if (args[0].startsWith("sentinel:")) {
+            config.useSentinelServers()
+                    .setReadMode(ReadMode.MASTER)
+                    .setMasterName(args[0].substring("sentinel:".length()))
+                    .addSentinelAddress(args[1].split(","));
         } else {
             config.useSingleServer().setAddress(args[1]);
         }

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"leasehold/bench/harness"
+	"leasehold/engine"
+	"leasehold/fence"
+)
+
+const (
+	// ttl is that of every lease, and of the engine where it has one of its own.
+	ttl = 2 * time.Second
+	// outage is how long a fault that heals lasts.
+	outage = 3 * ttl
+	// kept is how long a lease that no fault ended is watched.
+	kept = outage + 2*ttl
+	// bound is how long a trial waits for the next holders.
+	bound = 60 * time.Second
+	// samples is how many names one holder has, and the next one waits for.
+	samples = 5
+)
+
+// world is one engine with two ways in, and what the fault does to it.
+type world struct {
+	holder, next string // URLs
+	do           func() error
+	heal         func() error           // after outage; nil: there is nothing to heal
+	hit          func(name string) bool // which names the fault is about; nil: all
+	names        int                    // how many to lock so that some are hit; 0: samples
+}
+
+// row is one line of the document: an engine, a fault and what came of it.
+type row struct {
+	engine, fault string
+	why           string // not empty: it was not run, and why
+	start         func(s *stage, f string) world
+	allowed       time.Duration // two may hold for so long, by the engine's guarantee
+	fencing       bool          // tokens must rise
+
+	next     []time.Duration // from the fault to the next holder, sorted
+	told     []time.Duration // from the fault to the old one being told
+	kept     int             // leases that the fault did not end
+	hit      int
+	overlap  time.Duration // the longest
+	fell     int           // next holders whose token did not rise
+	lost     int           // updates that vanished from the unfenced resource
+	refused  int           // reads and writes that the fenced one refused
+	lostSafe int           // updates that vanished from the fenced one
+}
+
+// resource is what holders of one name write to: two numbers, each read, added to
+// and written back. The second is fenced.
+type resource struct {
+	unfenced, fenced       int
+	written, writtenFenced int // how many writes each let in
+}
+
+// history is what one trial has heard of one name.
+type history struct {
+	resource
+	first, second said // "holds" of the two
+	lost          said // of the first
+	until         int64
+}
+
+// measure runs the trial.
+func (r *row) measure(ctx context.Context) {
+	err := play(func(s *stage) { r.on(ctx, s) })
+	var not unable
+	if errors.As(err, &not) {
+		r.why = "could not be run: " + strings.TrimSpace(not.why)
+	}
+}
+
+// observer hears both workers and is the resources.
+type observer struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	names   map[string]*history
+	marks   fence.Memory
+	asks    int
+	fails   string
+	refused int
+}
+
+func (o *observer) hear(p *process, first bool) {
+	for s := range p.said {
+		o.mu.Lock()
+		h := o.names[s.Name]
+		switch s.Kind {
+		case "asks":
+			o.asks++
+		case "holds":
+			if first {
+				h.first = s
+			} else {
+				h.second = s
+			}
+		case "lost":
+			if first {
+				h.lost = s
+			}
+		case "fails":
+			o.fails = s.Why
+		case "reads":
+			// Whoever reads what they will write back shows the token at once: else the
+			// old one's write could come between the new one's read and write.
+			o.fence(s, func() {})
+			p.tell(answer{s.Name, [2]int{h.unfenced, h.fenced}})
+		case "writes":
+			h.unfenced = s.Sum[0]
+			h.written++
+			o.fence(s, func() {
+				h.fenced = s.Sum[1]
+				h.writtenFenced++
+			})
+			p.tell(answer{s.Name, [2]int{h.unfenced, h.fenced}})
+		}
+		if first && s.Until > h.until {
+			h.until = s.Until
+		}
+		close(o.changed)
+		o.changed = make(chan struct{})
+		o.mu.Unlock()
+	}
+}
+
+// fence shows the fenced resource a token.
+func (o *observer) fence(s said, do func()) {
+	err := o.marks.Do(context.Background(), fence.Pass{Name: s.Name, Token: s.Token, Mode: engine.Exclusive}, func() error {
+		do()
+		return nil
+	})
+	if errors.Is(err, fence.ErrStale) {
+		o.refused++
+	}
+}
+
+// await waits until ok, which is called with the lock held.
+func (o *observer) await(ctx context.Context, most time.Duration, ok func() bool) bool {
+	late := time.NewTimer(most)
+	defer late.Stop()
+	for {
+		o.mu.Lock()
+		done, changed := ok(), o.changed
+		o.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (o *observer) all(of []string, ok func(*history) bool) func() bool {
+	return func() bool {
+		return !slices.ContainsFunc(of, func(name string) bool { return !ok(o.names[name]) })
+	}
+}
+
+// on makes one trial: a holder, one who waits behind it, the fault.
+func (r *row) on(ctx context.Context, s *stage) {
+	w := r.start(s, r.fault)
+	clock := harness.NewClock()
+	o := &observer{changed: make(chan struct{}), names: map[string]*history{}}
+	var names []string
+	for i := range max(w.names, samples) {
+		names = append(names, fmt.Sprintf("failures-%d", i))
+		o.names[names[i]] = &history{}
+	}
+	first := launch(s, job{URL: w.holder, TTL: ttl, Names: names})
+	go o.hear(first, true)
+	if !o.await(ctx, bound, o.all(names, func(h *history) bool { return h.first.At != 0 })) {
+		s.Fatalf("nobody held before the fault: %s %s", o.fails, first.errs)
+	}
+	second := launch(s, job{URL: w.next, TTL: ttl, Names: names})
+	go o.hear(second, false)
+	if !o.await(ctx, bound, func() bool { return o.asks == 2*len(names) }) {
+		s.Fatalf("nobody waited before the fault: %s %s", o.fails, second.errs)
+	}
+	time.Sleep(time.Second + rand.N(ttl/3)) // they stand in line; the fault falls anywhere in a beat
+
+	hit := names
+	if w.hit != nil {
+		if hit = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !w.hit(name) }); len(hit) == 0 {
+			s.Fatalf("the fault was about no name")
+		}
+	}
+	r.hit = len(hit)
+	at := clock.Now()
+	stops := r.fault == holderStopped
+	switch r.fault {
+	case holderKilled:
+		s.must(first.cmd.Process.Kill())
+	case holderStopped:
+		s.must(first.cmd.Process.Signal(syscall.SIGSTOP))
+	default:
+		s.must(w.do())
+	}
+	healed := time.AfterFunc(outage, func() {
+		if stops {
+			first.cmd.Process.Signal(syscall.SIGCONT)
+		}
+		if w.heal != nil {
+			w.heal()
+		}
+	})
+	defer healed.Stop()
+	over := func(h *history) bool { return h.second.At != 0 && (h.lost.At != 0 || r.fault == holderKilled) }
+	if !o.await(ctx, kept, o.all(hit, over)) {
+		// What no fault ended ends now, so that the next is seen to hold. Who was never
+		// told by then has not lost.
+		o.mu.Lock()
+		for _, name := range hit {
+			if h := o.names[name]; h.lost.At == 0 && h.second.At == 0 {
+				r.kept++
+			}
+		}
+		o.mu.Unlock()
+		if r.kept > 0 {
+			first.end()
+		}
+		o.await(ctx, bound, o.all(hit, func(h *history) bool { return h.second.At != 0 }))
+	}
+	time.Sleep(time.Second) // both go on: a write that comes late comes now
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r.refused = o.refused
+	for _, name := range hit {
+		h := o.names[name]
+		r.lost += h.written - h.unfenced
+		r.lostSafe += h.writtenFenced - h.fenced
+		if h.second.At == 0 {
+			s.Fatalf("%s: nobody held within %v after the fault: %s %s", name, bound, o.fails, second.errs)
+		}
+		if h.second.Token <= h.first.Token {
+			r.fell++
+		}
+		if h.lost.At == 0 && r.fault != holderKilled {
+			continue // kept; the next held when it was given back
+		}
+		r.next = append(r.next, time.Duration(h.second.At-at))
+		ended := h.until
+		if r.fault != holderKilled {
+			r.told = append(r.told, time.Duration(h.lost.At-at))
+			if !stops {
+				ended = h.lost.At
+			}
+			// A process that is stopped is not told, but its lease ends when it is no
+			// longer to be trusted.
+			r.overlap = max(r.overlap, time.Duration(ended-h.second.At))
+		}
+	}
+	slices.Sort(r.next)
+	slices.Sort(r.told)
+}
+
+// wrong is what the engine's guarantee rules out.
+func (r *row) wrong() (wrong []string) {
+	if r.why != "" {
+		return nil
+	}
+	if r.overlap > r.allowed {
+		wrong = append(wrong, fmt.Sprintf("two held for %v, and %v is the bound", r.overlap, r.allowed))
+	}
+	if r.fencing && r.fell > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d tokens did not rise", r.fell))
+	}
+	if r.fencing && r.lostSafe != 0 {
+		wrong = append(wrong, fmt.Sprintf("%d updates vanished from the fenced resource", r.lostSafe))
+	}
+	return wrong
+}

@@ -1,0 +1,17 @@
+package peers
+
+import (
+	"context"
+
+	"leasehold/bench/harness"
+	"leasehold/engine"
+	"leasehold/engine/mysql/mysqllock"
+)
+
+// MySQL is leasehold on MySQL and MariaDB.
+func MySQL() harness.Peer {
+	return ours(harness.Us, "engine mysqllock, opened by its URL, all defaults: TTL 30 s, renewed every third of it",
+		func(ctx context.Context, at harness.Endpoint) (engine.Engine, error) {
+			return mysqllock.Open(ctx, "mysql://root@"+at.Addrs[0]+"/test")
+		})
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+func (a *app) graphCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "graph",
+		Short: "Draw who holds what and who waits for what",
+		Long: `Print a graph of all lines, for Mermaid or Graphviz: from each name to who holds it,
+and from each caller to the name it waits for. Who holds what it said that it
+holds when it asked is one caller. Those in a circle are marked.`,
+		Example: `  leasehold graph --format dot | dot -Tsvg > locks.svg`,
+		Args:    arguments(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := map[string]func(io.Writer, *graph) error{"mermaid": writeMermaid, "dot": writeDot}[format]
+			if !ok {
+				return usageError("--format %q is neither mermaid nor dot", format)
+			}
+			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				s, err := readSnapshot(ctx, locks)
+				if err != nil {
+					return err
+				}
+				return write(a.out, s.graph())
+			})
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "mermaid", "mermaid or dot")
+	return cmd
+}
+
+// graph is names and callers, and the edges between them.
+type graph struct {
+	names   []string
+	callers []caller
+	edges   []edge
+}
+
+type caller struct {
+	text   string
+	circle bool
+}
+
+// edge is from a name to its holder, or from a caller to the name it waits for.
+type edge struct {
+	name, caller int
+	waits        bool
+	ticket       uint64
+}
+
+// graph makes a caller of a waiting claim and those that it names, and of each other
+// claim one of its own.
+func (s *snapshot) graph() *graph {
+	g := &graph{}
+	callers := map[claimKey]int{}
+	add := func(c engine.Claim) int {
+		g.callers = append(g.callers, caller{text: c.Owner.String()})
+		return len(g.callers) - 1
+	}
+	for _, l := range s.lines {
+		for _, c := range l.Claims {
+			if c.State != engine.Waiting {
+				continue
+			}
+			at := -1
+			for _, h := range c.Owner.Holds {
+				if o, ok := callers[claimKey{h.Name, h.Ticket}]; ok && !h.Elsewhere {
+					at = o // several goroutines wait while they hold one thing
+				}
+			}
+			if at < 0 {
+				at = add(c)
+			}
+			callers[claimKey{c.Name, c.Ticket}] = at
+			for _, h := range c.Owner.Holds {
+				if !h.Elsewhere {
+					callers[claimKey{h.Name, h.Ticket}] = at
+				}
+			}
+			g.callers[at].circle = g.callers[at].circle || s.inCircle(c)
+		}
+	}
+	for i, l := range s.lines {
+		g.names = append(g.names, l.Name)
+		for _, c := range l.Claims {
+			k := claimKey{c.Name, c.Ticket}
+			at, ok := callers[k]
+			if !ok {
+				at = add(c)
+				callers[k] = at
+			}
+			g.edges = append(g.edges, edge{i, at, c.State == engine.Waiting, c.Ticket})
+		}
+	}
+	return g
+}
+
+func writeMermaid(w io.Writer, g *graph) error {
+	var b strings.Builder
+	b.WriteString("flowchart LR\n  classDef circle stroke:#d00,stroke-width:3px\n")
+	for i, n := range g.names {
+		fmt.Fprintf(&b, "  n%d[\"%s\"]\n", i, mermaidText(n))
+	}
+	for i, c := range g.callers {
+		mark := ""
+		if c.circle {
+			mark = ":::circle"
+		}
+		fmt.Fprintf(&b, "  c%d([\"%s\"])%s\n", i, mermaidText(c.text), mark)
+	}
+	for _, e := range g.edges {
+		if e.waits {
+			fmt.Fprintf(&b, "  c%d -.->|\"waits, %d\"| n%d\n", e.caller, e.ticket, e.name)
+		} else {
+			fmt.Fprintf(&b, "  n%d -->|\"held, %d\"| c%d\n", e.name, e.ticket, e.caller)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeDot(w io.Writer, g *graph) error {
+	var b strings.Builder
+	b.WriteString("digraph leasehold {\n  rankdir=LR\n")
+	for i, n := range g.names {
+		fmt.Fprintf(&b, "  n%d [shape=box, label=\"%s\"]\n", i, dotText(n))
+	}
+	for i, c := range g.callers {
+		mark := ""
+		if c.circle {
+			mark = ", color=red, penwidth=3"
+		}
+		fmt.Fprintf(&b, "  c%d [label=\"%s\"%s]\n", i, dotText(c.text), mark)
+	}
+	for _, e := range g.edges {
+		if e.waits {
+			fmt.Fprintf(&b, "  c%d -> n%d [style=dashed, label=\"waits, %d\"]\n", e.caller, e.name, e.ticket)
+		} else {
+			fmt.Fprintf(&b, "  n%d -> c%d [label=\"held, %d\"]\n", e.name, e.caller, e.ticket)
+		}
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// mermaidText is s as a label of Mermaid, which reads quotes, markup and entities in
+// labels: whatever is no letter, digit or harmless mark is written by its number.
+func mermaidText(s string) string {
+	var b strings.Builder
+	for _, r := range printable(s) {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" -_./:()", r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "#%d;", r)
+		}
+	}
+	return b.String()
+}
+
+// dotText is s within the quotes of a label of Graphviz.
+func dotText(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(printable(s))
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/internal/circle"
+)
+
+// snapshot is every line, read one after the other, with who waits for whom.
+type snapshot struct {
+	lines  []engine.Line // sorted by name
+	byName map[string]engine.Line
+	under  map[claimKey][]engine.Claim // who waits while holding that claim
+}
+
+// claimKey identifies a claim.
+type claimKey struct {
+	name   string
+	ticket uint64
+}
+
+// readSnapshot reads all lines: what a holder waits for may be in any of them.
+func readSnapshot(ctx context.Context, locks *leasehold.Client) (*snapshot, error) {
+	if !locks.Guarantees().SeesWaiters {
+		return nil, usageError("this engine does not show who waits, nor what for")
+	}
+	lines, err := readLines(ctx, locks, "")
+	if err != nil {
+		return nil, err
+	}
+	return newSnapshot(lines), nil
+}
+
+func newSnapshot(lines []engine.Line) *snapshot {
+	s := &snapshot{lines: lines, byName: map[string]engine.Line{}, under: map[claimKey][]engine.Claim{}}
+	for _, l := range lines {
+		s.byName[l.Name] = l
+		for _, c := range l.Claims {
+			if c.State != engine.Waiting {
+				continue
+			}
+			for _, h := range c.Owner.Holds {
+				if !h.Elsewhere {
+					k := claimKey{h.Name, h.Ticket}
+					s.under[k] = append(s.under[k], c)
+				}
+			}
+		}
+	}
+	return s
+}
+
+// inCircle reports whether a waiting claim is part of a circle, as far as lines that
+// were read once can tell.
+func (s *snapshot) inCircle(c engine.Claim) bool {
+	search := circle.New(1, circle.Key{Name: c.Name}, c.Ticket)
+	for keys := search.Next(); len(keys) > 0; keys = search.Next() {
+		for _, k := range keys {
+			search.Read(k, s.byName[k.Name])
+		}
+	}
+	return search.Verdict() != circle.Wait
+}
+
+// holdsText is what an owner said that it holds: name:ticket of each.
+func holdsText(o engine.Owner) string {
+	var holds []string
+	for _, h := range o.Holds {
+		text := fmt.Sprintf("%s:%d", quoteName(h.Name), h.Ticket)
+		if h.Elsewhere {
+			text += " (another client's)"
+		}
+		holds = append(holds, text)
+	}
+	return strings.Join(holds, ", ")
+}
+
+// withHolds adds a last column with what owners hold, if one of them holds anything.
+// The first row is the heading.
+func withHolds(rows [][]string, owners []engine.Owner) [][]string {
+	for _, o := range owners {
+		if len(o.Holds) == 0 {
+			continue
+		}
+		rows[0] = append(rows[0], "HOLDS")
+		for i, o := range owners {
+			rows[i+1] = append(rows[i+1], holdsText(o))
+		}
+		break
+	}
+	return rows
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+func (a *app) whyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "why NAME",
+		Short: "Say why NAME is not free: who holds it, what that one waits for, and so on",
+		Long: `Follow NAME to who holds it, from there to what that one waits for, and so on, to
+those who wait for nothing, or back: then it says "a circle". What a caller holds
+is what it said when it asked. Every line is read, one after the other: by the
+time it is printed it may be wrong. A circle is broken by the library itself, or by
+"evict" of a claim that waits.`,
+		Args:              arguments(1, 1, "one name"),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := engine.CheckName(args[0]); err != nil {
+				return err
+			}
+			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				s, err := readSnapshot(ctx, locks)
+				if err != nil {
+					return err
+				}
+				return s.printWhy(a.out, args[0])
+			})
+		},
+	}
+}
+
+// printWhy prints the tree of holders and what they wait for, each line of it once.
+func (s *snapshot) printWhy(w io.Writer, name string) error {
+	var b strings.Builder
+	seen := map[string]bool{}
+	var tell func(name string, depth int)
+	tell = func(name string, depth int) {
+		indent := strings.Repeat("  ", depth)
+		l := s.byName[name]
+		if len(l.Claims) == 0 {
+			fmt.Fprintf(&b, "%s%s: nobody holds it\n", indent, quoteName(name))
+			return
+		}
+		seen[name] = true
+		for _, c := range l.Claims {
+			if c.State != engine.Held {
+				continue
+			}
+			fmt.Fprintf(&b, "%s%s is held by %s (%s, ticket %d)", indent, quoteName(name), printable(c.Owner.String()), modeText(c), c.Ticket)
+			waits := s.under[claimKey{name, c.Ticket}]
+			if len(waits) == 0 {
+				b.WriteString(", who waits for nothing here\n")
+				continue
+			}
+			b.WriteString("\n")
+			for _, v := range waits {
+				fmt.Fprintf(&b, "%s  who waits for %s (ticket %d)", indent, quoteName(v.Name), v.Ticket)
+				switch {
+				case s.inCircle(v) && seen[v.Name]:
+					b.WriteString(": a circle\n")
+				case seen[v.Name]:
+					b.WriteString(": see above\n")
+				default:
+					b.WriteString("\n")
+					tell(v.Name, depth+1)
+				}
+			}
+		}
+	}
+	tell(name, 0)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,452 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/memlock"
+)
+
+// anHour bounds waiting that is to end by a verdict: without one a test is to fail.
+var anHour = LockOptions{Wait: time.Hour}
+
+// cross has a hold "a" and b hold "b", and each wait for the other's: who began to
+// wait later is the youngest.
+func cross(t *testing.T, a, b *Client) (la, lb *Lease, first, second chan outcome) {
+	t.Helper()
+	la, lb = mustLock(t, a, "a"), mustLock(t, b, "b")
+	first = async(func() (*Lease, error) { return a.With(anHour).Lock(la.Context(), "b") })
+	synctest.Wait()
+	time.Sleep(100 * time.Millisecond)
+	second = async(func() (*Lease, error) { return b.With(anHour).Lock(lb.Context(), "a") })
+	synctest.Wait()
+	return la, lb, first, second
+}
+
+func TestACircleOfTwoHasOneVictim(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := &heard{}
+		a, fa := w.client(&Options{Label: "A", Observer: h.observe})
+		b, _ := w.client(&Options{Label: "B", Observer: h.observe})
+		start := w.clock()
+		la, lb, first, second := cross(t, a, b)
+		o := <-second
+		if after := w.clock() - start - 100*time.Millisecond; after != deadlockAfter*5/4 {
+			t.Errorf("told after %v", after)
+		}
+		var e *DeadlockError
+		if !errors.Is(o.err, ErrDeadlock) || !errors.As(o.err, &e) || errors.Is(o.err, ErrHeld) {
+			t.Fatal(o.err)
+		}
+		if len(e.Circle) != 2 {
+			t.Fatalf("%+v", e.Circle)
+		}
+		for i, want := range []struct {
+			name, label string
+			hold        engine.Hold
+			behind      uint64
+		}{
+			{"a", "B", engine.Hold{Name: "b", Ticket: lb.Token().Ticket()}, la.Token().Ticket()},
+			{"b", "A", engine.Hold{Name: "a", Ticket: la.Token().Ticket()}, lb.Token().Ticket()},
+		} {
+			s := e.Circle[i]
+			if s.Claim.Name != want.name || s.Claim.Owner.Label != want.label || !slices.Equal(s.Claim.Owner.Holds, []engine.Hold{want.hold}) ||
+				s.Behind != want.behind || s.Claim.Owner.Since.IsZero() || s.Claim.ID != (engine.ID{}) {
+				t.Errorf("member %d: %+v", i, s)
+			}
+		}
+		for _, want := range []string{`lock "a"`, `waits for "a"`, `(A)`, `waits for "b"`, "this caller", "unlock what you hold"} {
+			if !strings.Contains(o.err.Error(), want) {
+				t.Errorf("%q is not in: %v", want, o.err)
+			}
+		}
+		if d := h.of(EventDeadlock); len(d) != 1 || d[0].Name != "a" || !errors.Is(d[0].Err, ErrDeadlock) {
+			t.Errorf("heard %+v", d)
+		}
+		if d := h.of(EventGaveUp); len(d) != 1 || !errors.Is(d[0].Err, ErrDeadlock) {
+			t.Errorf("heard %+v", d)
+		}
+
+		// Nothing is taken from anybody, and the other goes on waiting.
+		synctest.Wait()
+		w.wantLine("a", []string{"A"}, nil)
+		w.wantLine("b", []string{"B"}, []string{"A"})
+		if !la.Valid() || !lb.Valid() || len(first) > 0 {
+			t.Error("the deadlock cost somebody a lease")
+		}
+		mustUnlock(t, lb)
+		synctest.Wait()
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, la)
+		if n := fa.looks(); n == 0 {
+			t.Error("void: the other one did not look")
+		}
+	})
+}
+
+// Between the two passes one of the two gives up: there is no circle any more, and
+// nobody is its victim.
+func TestACircleThatOpensByItselfHasNoVictim(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, _ := w.client(nil)
+		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		ctx, cancel := context.WithTimeout(la.Context(), deadlockAfter*6/5)
+		defer cancel()
+		first := async(func() (*Lease, error) { return a.Lock(ctx, "b") })
+		time.Sleep(deadlockAfter / 10) // the second is the youngest
+		second := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
+		if o := <-first; !errors.Is(o.err, ErrHeld) {
+			t.Error(o.err)
+		}
+		time.Sleep(10 * deadlockAfter)
+		synctest.Wait()
+		if len(second) > 0 {
+			t.Fatalf("answered: %v", (<-second).err)
+		}
+		mustUnlock(t, la)
+		mustUnlock(t, (<-second).l)
+		mustUnlock(t, lb)
+	})
+}
+
+func TestACircleWithinOneClientIsFound(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		la, lb, first, second := cross(t, c, c)
+		if o := <-second; !errors.Is(o.err, ErrDeadlock) {
+			t.Fatal(o.err)
+		}
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, la)
+	})
+}
+
+// Nobody pays who does not wait for long while holding something.
+func TestLookingCostsNothingBeforeItIsTime(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, fa := w.client(nil)
+		b, fb := w.client(nil)
+		la := mustLock(t, a, "a")
+		lb := mustLock(t, b, "b")
+
+		// Who holds nothing waits for long, and who holds something not so long.
+		long := async(func() (*Lease, error) { return b.Lock(context.Background(), "a") })
+		brief := async(func() (*Lease, error) { return a.Lock(la.Context(), "b") })
+		time.Sleep(deadlockAfter - 1)
+		mustUnlock(t, lb)
+		inner := (<-brief).l
+		time.Sleep(time.Minute)
+		mustUnlock(t, inner)
+		mustUnlock(t, la)
+		mustUnlock(t, (<-long).l)
+		if fa.looks() != 0 || fb.looks() != 0 {
+			t.Errorf("%d and %d lines were read", fa.looks(), fb.looks())
+		}
+
+		// And then: its own line and that of what it holds, every two periods.
+		la, lb = mustLock(t, a, "a"), mustLock(t, b, "b")
+		late := async(func() (*Lease, error) { return a.Lock(la.Context(), "b") })
+		time.Sleep(deadlockAfter * 6)
+		synctest.Wait()
+		if n := fa.looks(); n != 6 {
+			t.Errorf("%d lines were read in three looks at two", n)
+		}
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-late).l)
+		mustUnlock(t, la)
+	})
+}
+
+func TestWhereNobodyLooksNobodyIsAVictim(t *testing.T) {
+	for name, o := range map[string]Options{"off": {DeadlockAfter: -1}, "waiters are not shown": {}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				lines := 0
+				client := func() *Client {
+					eng := promising{&faulty{Engine: w.store.Engine()}, func(g *engine.Guarantees) { g.SeesWaiters = o.DeadlockAfter < 0 }}
+					eng.Engine.(*faulty).line = func(context.Context, func() (engine.Line, error)) (engine.Line, error) {
+						lines++
+						return engine.Line{}, errCut
+					}
+					c, err := New(eng, &Options{DeadlockAfter: o.DeadlockAfter, Clock: w.clock})
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.t.Cleanup(func() { c.Close() })
+					return c
+				}
+				la, lb, first, second := cross(w.t, client(), client())
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if len(first)+len(second) > 0 || lines > 0 {
+					t.Errorf("%d lines were read", lines)
+				}
+				go la.Unlock()
+				mustUnlock(t, lb)
+				for _, o := range []outcome{<-first, <-second} {
+					if o.l != nil {
+						mustUnlock(t, o.l)
+					}
+				}
+			})
+		})
+	}
+	bubble(t, func(w *world) {
+		eng := promising{w.store.Engine(), func(g *engine.Guarantees) { g.SeesWaiters = false }}
+		if c, err := New(eng, &Options{Require: engine.Guarantees{SeesWaiters: true}}); !errors.Is(err, ErrRequire) {
+			t.Error(err)
+			c.Close()
+		}
+		eng.Close()
+	})
+}
+
+// A circle through two engines is seen by who has clients of both.
+func TestACircleThroughTwoEnginesIsFound(t *testing.T) {
+	bubble(t, func(w *world) {
+		other := memlock.NewStore(&memlock.Options{Clock: w.clock})
+		process := func(label string) (one, two *Client) {
+			one, _ = w.client(&Options{Label: label})
+			two, err := New(other.Engine(), &Options{Label: label, Clock: w.clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.t.Cleanup(func() { two.Close() })
+			return one, two
+		}
+		a1, a2 := process("A")
+		b1, b2 := process("B")
+		la, lb := mustLock(t, a1, "a"), mustLock(t, b2, "b")
+		first := async(func() (*Lease, error) { return a2.With(anHour).Lock(la.Context(), "b") })
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		second := async(func() (*Lease, error) { return b1.With(anHour).Lock(lb.Context(), "a") })
+		o := <-second
+		var e *DeadlockError
+		if !errors.As(o.err, &e) || len(e.Circle) != 2 || !e.Circle[0].Claim.Owner.Holds[0].Elsewhere {
+			t.Fatal(o.err)
+		}
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, la)
+	})
+}
+
+// A caller that holds something of another client does not queue where nobody sees
+// it.
+func TestAHolderOfAnotherClientQueuesForItself(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(&Options{Label: "A"})
+		b, _ := w.client(&Options{Label: "B"})
+		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		got := async(func() (*Lease, error) { return b.With(anHour).Lock(la.Context(), "b") })
+		synctest.Wait()
+		w.wantLine("b", []string{"B"}, []string{"B"})
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-got).l)
+		mustUnlock(t, la)
+	})
+}
+
+// What a caller holds in another process is what it says.
+func TestHoldsOfAnotherProcessCount(t *testing.T) {
+	bubble(t, func(w *world) {
+		outer1, _ := w.client(nil)
+		outer2, _ := w.client(nil)
+		inner1, _ := w.client(nil)
+		inner2, _ := w.client(nil)
+		la, lb := mustLock(t, outer1, "a"), mustLock(t, outer2, "b")
+		under := func(c *Client, l *Lease) *Client {
+			return c.With(LockOptions{Holds: []engine.Hold{{Name: l.Name(), Ticket: l.Token().Ticket()}}})
+		}
+		first := async(func() (*Lease, error) { return under(inner1, la).Lock(context.Background(), "b") })
+		time.Sleep(100 * time.Millisecond)
+		_, err := under(inner2, lb).Lock(context.Background(), "a")
+		if !errors.Is(err, ErrDeadlock) {
+			t.Fatal(err)
+		}
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, la)
+
+		// It waits for what it holds itself, which the core cannot know.
+		l := mustLock(t, outer1, "x")
+		if _, err := under(inner1, l).Lock(context.Background(), "x"); !errors.Is(err, ErrDeadlock) {
+			t.Error(err)
+		}
+		mustUnlock(t, l)
+	})
+}
+
+func TestALockAllThatIsTheVictimHoldsNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(&Options{Label: "A"})
+		b, _ := w.client(&Options{Label: "B"})
+		l := mustLock(t, a, "z")
+		m := mustLock(t, a, "m")
+		all := make(chan error, 1)
+		go func() {
+			_, err := b.LockAll(context.Background(), "a", "m", "z") // has "a", and waits
+			all <- err
+		}()
+		synctest.Wait()
+		got := async(func() (*Lease, error) { return a.With(anHour).Lock(l.Context(), "a") })
+		synctest.Wait()
+		mustUnlock(t, m) // and closes the circle when it asks for "z"
+		if err := <-all; !errors.Is(err, ErrDeadlock) {
+			t.Fatal(err)
+		}
+		mustUnlock(t, (<-got).l) // what it had it gave up by itself
+		mustUnlock(t, l)
+		synctest.Wait()
+		w.wantLine("m", nil, nil)
+	})
+}
+
+// What a waiting claim says is held may be unlocked by another goroutine, under a
+// context that does not end with the lease, and lent on by its client: nobody is to
+// take the waiter for its holder then.
+func TestAHoldThatEndedWhileItsCallerWaitsIsNotCounted(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(&Options{Label: "A"})
+		b, _ := w.client(&Options{Label: "B"})
+		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		inner := async(func() (*Lease, error) { return a.Lock(context.WithoutCancel(la.Context()), "b") })
+		next := async(func() (*Lease, error) { return a.Lock(context.Background(), "a") }) // is lent the claim
+		synctest.Wait()
+		time.Sleep(900 * time.Millisecond)
+		mustUnlock(t, la)
+		ln := (<-next).l
+		if ln.Token().Ticket() != la.Token().Ticket() {
+			t.Fatal("void: the claim was not lent")
+		}
+		// B waits for "a", which is in use, by somebody who waits for nothing.
+		outer := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if len(outer)+len(inner) > 0 {
+			t.Fatalf("somebody was answered: %v", (<-outer).err)
+		}
+		mustUnlock(t, ln)
+		lo := (<-outer).l
+		mustUnlock(t, lo)
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-inner).l)
+	})
+}
+
+func TestWhatHappensDuringALook(t *testing.T) {
+	slow := func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+		select {
+		case <-time.After(3 * time.Second):
+			return real()
+		case <-ctx.Done():
+			return engine.Line{}, ctx.Err()
+		}
+	}
+	setup := func(t *testing.T, w *world, line func(context.Context, func() (engine.Line, error)) (engine.Line, error)) (b *Client, lb *Lease, unlock func()) {
+		a, _ := w.client(nil)
+		b, f := w.client(nil)
+		f.set(func(f *faulty) { f.line = line })
+		la := mustLock(t, a, "a")
+		return b, mustLock(t, b, "b"), func() { mustUnlock(t, la) }
+	}
+	t.Run("the caller is answered at once", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			b, lb, unlock := setup(t, w, slow)
+			got := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
+			time.Sleep(2 * time.Second)
+			start := w.clock()
+			unlock()
+			mustUnlock(t, (<-got).l)
+			if d := w.clock() - start; d != 0 {
+				t.Errorf("it took %v", d)
+			}
+			mustUnlock(t, lb)
+		})
+	})
+	t.Run("the caller's time ends", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			b, lb, unlock := setup(t, w, slow)
+			start := w.clock()
+			_, err := b.With(LockOptions{Wait: 2 * time.Second}).Lock(lb.Context(), "a")
+			if !errors.Is(err, ErrHeld) || w.clock()-start != 3*time.Second { // one more, to see who holds it
+				t.Errorf("%v after %v", err, w.clock()-start)
+			}
+			mustUnlock(t, lb)
+			unlock()
+		})
+	})
+	t.Run("the client closes", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			b, lb, unlock := setup(t, w, slow)
+			got := async(func() (*Lease, error) { return b.Lock(context.WithoutCancel(lb.Context()), "a") })
+			time.Sleep(2 * time.Second)
+			start := w.clock()
+			b.Close()
+			if o := <-got; !errors.Is(o.err, ErrClosed) || w.clock() != start {
+				t.Errorf("%v after %v", o.err, w.clock()-start)
+			}
+			unlock()
+		})
+	})
+	t.Run("the engine does not answer", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			n := 0
+			b, lb, unlock := setup(t, w, func(_ context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+				n++
+				return engine.Line{}, errCut
+			})
+			got := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if n != 5 || len(got) > 0 {
+				t.Errorf("%d looks", n)
+			}
+			unlock()
+			mustUnlock(t, (<-got).l)
+			mustUnlock(t, lb)
+		})
+	})
+}
+
+// Readers, a writer and permits in one circle.
+func TestACircleOfAllModesIsFound(t *testing.T) {
+	bubble(t, func(w *world) {
+		var clients []*Client
+		for range 3 {
+			c, _ := w.client(nil)
+			clients = append(clients, c)
+		}
+		r, err := clients[0].RLock(context.Background(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := clients[1].Acquire(context.Background(), "p", 2, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := mustLock(t, clients[2], "x")
+		waits := []chan outcome{
+			async(func() (*Lease, error) { return clients[0].Acquire(r.Context(), "p", 2, 3) }),
+			async(func() (*Lease, error) { return clients[1].RLock(p.Context(), "x") }),
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, err := clients[2].Lock(x.Context(), "r"); !errors.Is(err, ErrDeadlock) {
+			t.Fatal(err)
+		}
+		mustUnlock(t, x)
+		mustUnlock(t, (<-waits[1]).l)
+		mustUnlock(t, p)
+		mustUnlock(t, (<-waits[0]).l)
+		mustUnlock(t, r)
+	})
+}

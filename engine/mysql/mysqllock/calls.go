@@ -1,0 +1,148 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// calls are the statements of one prefix. Each is one round trip and, but for those
+// that only read, one transaction.
+type calls struct{ join, batch, evict, depart, try, line, lines string }
+
+// clock is the server's, where there is no variable to put it in.
+const clock = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+
+// place is a claim as inspection reads it: without what is secret.
+const place = `SELECT ` + clock + `, n.name, n.lim, n.upto, c.ticket, c.owner, c.units, c.deadline, c.asked, c.detached, c.evicted
+	FROM @claims c JOIN @names n ON n.name = c.name `
+
+func newCalls(o *Options) calls {
+	return calls{
+		join:   o.in(`CALL @join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+		batch:  o.in(`CALL @batch(?)`),
+		evict:  o.in(`CALL @evict(?, ?, ?)`),
+		depart: o.in(`CALL @depart(?)`),
+		try:    o.in(`CALL @try()`),
+		line:   o.in(place + `WHERE c.name = ? ORDER BY c.ticket`),
+		lines: o.in(place + `JOIN (SELECT DISTINCT name FROM @claims WHERE name > ? AND name >= ? AND (? IS NULL OR name < ?) ORDER BY name LIMIT 200) some_names
+			ON some_names.name = c.name ORDER BY c.name, c.ticket`),
+	}
+}
+
+// literal writes a statement's arguments into it: bytes as hexadecimal digits, which
+// mean the same in every character set and sql_mode, and numbers. A statement that has
+// no parameters needs no preparing, so that it is one round trip on any connection,
+// whatever the pool's settings and whatever stands between.
+func literal(statement string, args ...any) string {
+	var b strings.Builder
+	for _, a := range args {
+		before, after, _ := strings.Cut(statement, "?")
+		b.WriteString(before)
+		switch a := a.(type) {
+		case []byte:
+			if a == nil {
+				b.WriteString("NULL")
+			} else {
+				fmt.Fprintf(&b, "x'%x'", a)
+			}
+		default: // numbers and booleans
+			fmt.Fprint(&b, a)
+		}
+		statement = after
+	}
+	b.WriteString(statement)
+	return b.String()
+}
+
+// attempts is how often a call is made that has left nothing: it is made again as it
+// was, with the same claim ID.
+const attempts = 3
+
+// call makes a call that answers with n numbers. Its answer comes after its commit: an
+// error means that nothing was learned.
+func (e *Engine) call(ctx context.Context, statement string, n int, args ...any) ([]int64, error) {
+	statement = literal(statement, args...)
+	var text string
+	var err error
+	for range attempts {
+		if text, err = e.once(ctx, statement); !undone(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	fields := strings.Fields(text)
+	if len(fields) != n {
+		return nil, fmt.Errorf("not an answer of ours: %d numbers, not %d", len(fields), n)
+	}
+	numbers := make([]int64, n)
+	for i, f := range fields {
+		if numbers[i], err = strconv.ParseInt(f, 10, 64); err != nil {
+			return nil, fmt.Errorf("not an answer of ours: %w", err)
+		}
+	}
+	return numbers, nil
+}
+
+func (e *Engine) once(ctx context.Context, statement string) (text string, err error) {
+	conn, err := e.db.Conn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.QueryRowContext(ctx, statement).Scan(&text); err != nil {
+		discard(conn)
+		return "", err
+	}
+	return text, nil
+}
+
+// discard keeps a connection out of its pool. A procedure that an operator stops (KILL
+// QUERY) runs its handler in MariaDB, and by MySQL's source none there: its transaction
+// would stay open, and with it the row locked, until the connection ends.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which is what it then says
+}
+
+func code(err error) uint16 {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// undone: a deadlock, which the servers of a cluster find at commit; a lock that was
+// not given in time; a connection that was found broken before anything was sent.
+func undone(err error) bool {
+	return code(err) == 1213 || code(err) == 1205 || errors.Is(err, driver.ErrBadConn)
+}
+
+const todoSchema = "the database has no tables of leasehold with prefix %q: run what `leasehold schema mysql` prints as somebody who may"
+
+func errRights(err error) error {
+	return fmt.Errorf("this user may not do what is needed: see the grants in the package's documentation: %w", err)
+}
+
+// explain says what to do about an error.
+func explain(err error) error {
+	switch code(err) {
+	case 1044, 1142, 1143, 1370:
+		return errRights(err)
+	case 1290, 1792, 1836:
+		return fmt.Errorf("this server only reads: it is a replica, or has become one: connect to the primary: %w", err)
+	case 1146, 1305, 1054, 1136, 1318, 1366, 1364:
+		return fmt.Errorf("the tables or procedures of leasehold are gone or not ours: look at what `leasehold schema mysql` prints: %w", err)
+	case 1665:
+		return fmt.Errorf("this server's binlog_format is STATEMENT, with which READ COMMITTED cannot write: set it to ROW or MIXED: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,461 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// begin is a transaction of somebody else's, which is rolled back at the end.
+func begin(t testing.TB, db *sql.DB) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(within(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tx.Rollback() })
+	return tx
+}
+
+func lock(t testing.TB, tx *sql.Tx, name string) {
+	t.Helper()
+	var last int64
+	if err := tx.QueryRowContext(within(t), defaults.in(`SELECT last FROM @names WHERE name = ? FOR UPDATE`), []byte(name)).Scan(&last); err != nil {
+		t.Fatalf("the stranger's transaction: %v", err)
+	}
+}
+
+// waiting is how many statements in this database wait for a lock. The server shows
+// what it found when it was last asked, unless that was a tenth of a second ago.
+func waiting(t testing.TB, db *sql.DB) int {
+	t.Helper()
+	time.Sleep(120 * time.Millisecond)
+	return get[int](t, db, `SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'
+		AND trx_mysql_thread_id IN (SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE())`)
+}
+
+// A deadlock with a transaction that is not ours costs a call nothing but time.
+func TestADeadlockIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	a, b := join(t, e, exclusive("a")), join(t, e, exclusive("b"))
+	do(t, db, `CREATE TABLE heavy (i INT PRIMARY KEY)`)
+	tx := begin(t, db)
+	for i := range 100 { // InnoDB ends the transaction that has written less
+		if _, err := tx.ExecContext(within(t), `INSERT INTO heavy VALUES (?)`, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock(t, tx, "b")
+	type result struct {
+		cs  []engine.Claim
+		err error
+	}
+	renewed := make(chan result, 1)
+	ctx := within(t)
+	go func() {
+		cs, err := e.Renew(ctx, []engine.Renewal{{Name: "b", ID: b.ID, Want: 10 * time.Second}, {Name: "a", ID: a.ID, Want: 10 * time.Second}})
+		renewed <- result{cs, err}
+	}()
+	until(t, "the renewal does not wait for b", func() bool { return waiting(t, db) == 1 })
+	lock(t, tx, "a") // the renewal has it, and is ended for that
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r := <-renewed
+	if r.err != nil || len(r.cs) != 2 || r.cs[0].State != engine.Held || r.cs[0].Name != "b" || r.cs[1].State != engine.Held {
+		t.Errorf("Renew: %v, %v", r.cs, r.err)
+	}
+	if n, _ := strconv.Atoi(strings.Fields(query(t, "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'"))[1]); n == 0 {
+		t.Error("there was no deadlock: mend this test")
+	}
+}
+
+func query(t testing.TB, sql string) string {
+	t.Helper()
+	out, err := shared.server.Query(sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A row that somebody keeps locked for longer than the server waits is asked for
+// again, with the same claim.
+func TestALockThatIsNotGivenInTimeIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url+"?innodb_lock_wait_timeout=1"), connect(t, url)
+	leave(t, e, join(t, e, exclusive("a")))
+	tx := begin(t, db)
+	lock(t, tx, "a")
+	joined := make(chan error, 1)
+	ctx := within(t)
+	go func() {
+		c, err := e.Join(ctx, exclusive("a"))
+		if err == nil && c.State != engine.Held {
+			err = fmt.Errorf("it is %v", c.State)
+		}
+		joined <- err
+	}()
+	time.Sleep(1200 * time.Millisecond) // the server's second has passed
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-joined; err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller who gives up while its statement waits for a row is answered at once. The
+// statement waits on, which no server notices; a Leave that comes after it removes what
+// it made.
+func TestGivingUpInAStuckStatementLeavesNothing(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	leave(t, e, join(t, e, exclusive("a")))
+	tx := begin(t, db)
+	lock(t, tx, "a")
+	ctx, cancel := context.WithCancel(within(t))
+	r := exclusive("a")
+	r.WaitTTL = time.Minute
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Join(ctx, r)
+		done <- err
+	}()
+	until(t, "the Join does not wait", func() bool { return waiting(t, db) == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Join: %v", err)
+	}
+	left := make(chan error, 1)
+	ctx = within(t)
+	go func() {
+		_, err := e.Leave(ctx, []engine.Claim{{Name: "a", ID: r.ID}})
+		left <- err
+	}()
+	until(t, "the Leave does not wait", func() bool { return waiting(t, db) == 2 })
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-left; err != nil {
+		t.Errorf("Leave: %v", err)
+	}
+	if c := join(t, e, exclusive("a")); c.State != engine.Held {
+		t.Errorf("the next is %v", c.State)
+	}
+}
+
+// An operator ends every session: the pool connects again, and nobody has lost
+// anything.
+func TestSessionsThatAnOperatorEnds(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	first, second := join(t, e, exclusive("a")), join(t, e, exclusive("a"))
+	rows, err := db.QueryContext(within(t), `SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		t.Fatal("there is no session to end: mend this test")
+	}
+	for _, id := range ids {
+		do(t, db, fmt.Sprint("KILL ", id))
+	}
+	var left []engine.Claim
+	until(t, "Leave is never answered", func() bool {
+		cs, err := e.Leave(within(t), []engine.Claim{first})
+		left = cs
+		return err == nil
+	})
+	if left[0].State != engine.Held {
+		t.Errorf("the first was %v", left[0].State)
+	}
+	if c := renew(t, e, second, time.Second); c.State != engine.Held {
+		t.Errorf("the second is %v", c.State)
+	}
+}
+
+// A procedure that an operator stops in the middle leaves no transaction open, on a
+// connection that goes back to the pool with it.
+func TestAStoppedProcedureKeepsNoRowLocked(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url+"?max-conns=1"), connect(t, url)
+	leave(t, e, join(t, e, exclusive("a")))
+	other := open(t, url)
+	do(t, db, `CREATE TABLE blocker (i INT)`)
+	do(t, db, `INSERT INTO blocker VALUES (1)`)
+	tx := begin(t, db)
+	if _, err := tx.ExecContext(within(t), `UPDATE blocker SET i = 2`); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, e, "clock", "BEGIN\n", "BEGIN\n\tSELECT i INTO t FROM blocker FOR UPDATE;\n")
+	joined := make(chan error, 1)
+	ctx := within(t)
+	go func() {
+		_, err := e.Join(ctx, exclusive("a"))
+		joined <- err
+	}()
+	until(t, "the Join does not wait", func() bool { return waiting(t, db) == 1 })
+	id := get[int64](t, db, `SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'
+		AND trx_mysql_thread_id IN (SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE())`)
+	do(t, db, fmt.Sprint("KILL QUERY ", id))
+	if err := <-joined; err == nil {
+		t.Error("a Join that was stopped says nothing of it")
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, other, "clock", "BEGIN\n", "BEGIN\n")
+	if c := join(t, other, exclusive("a")); c.State != engine.Held {
+		t.Errorf("the next is %v", c.State)
+	}
+}
+
+// One whose holder was killed is held by the next within a second of its TTL, though
+// nothing sweeps.
+func TestAKilledHoldersTTL(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	const ttl = 2 * time.Second
+	client := func(e engine.Engine) *leasehold.Client {
+		c, err := leasehold.New(e, &leasehold.Options{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	dying := open(t, url)
+	first, err := client(dying).Lock(within(t), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	died := micros(get[int64](t, connect(t, url), `SELECT `+clock))
+	kill(dying)
+	next, err := client(open(t, url)).Lock(within(t), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Token() <= first.Token() {
+		t.Errorf("token %v follows %v", next.Token(), first.Token())
+	}
+	// By the server's clock, which gave the next its ticket: it joined at once, and came
+	// to hold when the line last moved.
+	moved := get[int64](t, connect(t, url), `SELECT moved FROM @names`)
+	if after := micros(moved) - died; after > ttl+time.Second {
+		t.Errorf("the next held %v after the death of who held with a TTL of %v", after, ttl)
+	}
+	if err := next.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Names that nobody uses for a day go, their tickets stay: a clock that stepped back
+// over that day gives none out again.
+func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	setClock(t, db)
+	start := time.Now().UnixMicro()
+	do(t, db, `UPDATE test_clock SET t = ?`, start)
+	var last uint64
+	for i := range 300 {
+		c := join(t, e, exclusive(fmt.Sprint("name ", i)))
+		if last = c.Ticket; i%2 == 0 {
+			leave(t, e, c) // the others are of clients that died
+		}
+	}
+	do(t, db, `UPDATE test_clock SET t = ?`, start+25*time.Hour.Microseconds())
+	joins := 0
+	until(t, "the names never go", func() bool {
+		for range 50 {
+			joins++
+			leave(t, e, join(t, e, exclusive("today")))
+		}
+		return get[int](t, db, `SELECT COUNT(*) FROM @names`) == 1
+	})
+	t.Logf("gone after %d Joins", joins)
+	if n := get[int](t, db, `SELECT COUNT(*) FROM @claims`); n != 0 {
+		t.Errorf("%d claims are left", n)
+	}
+	do(t, db, `UPDATE test_clock SET t = ?`, start-time.Hour.Microseconds())
+	if c := join(t, e, exclusive("name 299")); c.Ticket <= last {
+		t.Errorf("ticket %d follows %d", c.Ticket, last)
+	}
+}
+
+// The Join that comes by a name's row after a day may be one of that very name.
+func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	replace(t, e, "join", "RAND() < 1 / 16", "TRUE")
+	setClock(t, db)
+	for day := range 3 {
+		do(t, db, `UPDATE test_clock SET t = ?`, time.Now().UnixMicro()+int64(day)*25*time.Hour.Microseconds())
+		c := join(t, e, exclusive("a"))
+		if got := renew(t, e, c, time.Second); got.State != engine.Held {
+			t.Fatalf("day %d: a claim that was just held is %v", day, got.State)
+		}
+		leave(t, e, c)
+	}
+}
+
+// The clock is read after the wait for the row, however long that was.
+func TestTheClockGoesOnWhileACallWaits(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	leave(t, e, join(t, e, exclusive("a")))
+	tx := begin(t, db)
+	lock(t, tx, "a")
+	joined := make(chan engine.Claim, 1)
+	ctx := within(t)
+	go func() {
+		c, err := e.Join(ctx, exclusive("a"))
+		if err != nil {
+			t.Error(err)
+		}
+		joined <- c
+	}()
+	until(t, "the Join does not wait", func() bool { return waiting(t, db) == 1 })
+	released := get[uint64](t, db, `SELECT `+clock)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-joined; c.Ticket < released {
+		t.Errorf("its ticket is of a moment %d us before it had the row", released-c.Ticket)
+	}
+}
+
+// A line is read after its row is locked, and not as it was when the transaction first
+// read anything: REPEATABLE READ, these servers' default, would do that, and miss the
+// claim that was put there meanwhile.
+func TestALineIsNotReadFromBeforeTheWait(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url+"?tx_isolation=%27REPEATABLE-READ%27"), connect(t, url)
+	first := join(t, e, exclusive("a"))
+	tx := begin(t, db)
+	lock(t, tx, "a")
+	renewed := make(chan engine.Claim, 1)
+	ctx := within(t)
+	go func() {
+		cs, err := e.Renew(ctx, []engine.Renewal{{Name: "a", ID: first.ID, Want: time.Second}})
+		if err != nil || len(cs) != 1 {
+			t.Errorf("Renew: %v, %v", cs, err)
+		}
+		renewed <- append(cs, engine.Claim{})[0]
+	}()
+	until(t, "the Renew does not wait", func() bool { return waiting(t, db) == 1 })
+	for _, sql := range []string{
+		`INSERT INTO @claims SELECT name, ticket + 1, x'01', client, owner, units, deadline, asked, detached, evicted FROM @claims`,
+		`UPDATE @names SET last = last + 1, size = 2`,
+	} {
+		if _, err := tx.ExecContext(within(t), defaults.in(sql)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-renewed; c.State != engine.Held || !c.Contended {
+		t.Errorf("%v, contended: %v, with a claim behind it that was committed before it had the row", c.State, c.Contended)
+	}
+}
+
+// Two names that a collation would make one are two.
+func TestNamesOfOneCollationAreTwo(t *testing.T) {
+	t.Parallel()
+	e := open(t, database(t))
+	for _, name := range []string{"a", "A", "á", "a\u0301", "a ", " a", "a\t", "ﬀ", "ff", "ß", "ss", "%", "_", `a\`, "a'", `a"`, "a\U0001F512", "a\U0001F513"} {
+		if c := join(t, e, exclusive(name)); c.State != engine.Held {
+			t.Errorf("%q is %v", name, c.State)
+		}
+	}
+}
+
+// Who waits for names that stand still asks for all of them at once, at most twice a
+// second, and writes nothing then.
+func TestIdleWaiters(t *testing.T) {
+	t.Parallel()
+	s := servers.MariaDB(t, nil)
+	url := s.URL("", "")
+	const names, waiters, seconds = 10, 3, 4
+	holder := open(t, url)
+	for i := range names {
+		r := exclusive(fmt.Sprint("name ", i))
+		r.WaitTTL = time.Minute
+		join(t, holder, r)
+	}
+	db := connect(t, url)
+	do(t, db, `UPDATE @names SET moved = moved - 60000000`) // held for a minute
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{}, names*waiters)
+	for range waiters {
+		locks, err := leasehold.New(open(t, url), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		for i := range names {
+			go func() {
+				if _, err := locks.Lock(ctx, fmt.Sprint("name ", i)); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				ended <- struct{}{}
+			}()
+		}
+	}
+	until(t, "they do not wait", func() bool { return get[int](t, db, `SELECT COUNT(*) FROM @claims`) == names*(1+waiters) })
+	count := func(what string) int {
+		t.Helper()
+		out, err := s.Query("SHOW GLOBAL STATUS LIKE '" + what + "'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.Fields(out)[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	time.Sleep(2 * time.Second) // their lifetimes are raised by then
+	before := count("Questions")
+	began := time.Now()
+	time.Sleep(seconds * time.Second)
+	calls, most := count("Questions")-before-1, int(2*waiters*time.Since(began).Seconds())+1
+	t.Logf("%d calls of %d clients in %d s", calls, waiters, seconds)
+	if calls > most {
+		t.Errorf("%d calls of %d clients in %d s, more than %d", calls, waiters, seconds, most)
+	}
+	cancel()
+	for range names * waiters {
+		<-ended
+	}
+}

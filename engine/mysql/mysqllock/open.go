@@ -1,0 +1,302 @@
+package mysqllock
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"leasehold/engine"
+)
+
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters of the same name.
+type Options struct {
+	// Prefix begins the name of every table and procedure: ?prefix=. Clients share
+	// locks only if they agree on it and on the database. Default "leasehold_"; up
+	// to 40 bytes.
+	Prefix string
+
+	// NoCreate has [New] refuse a database without the tables, instead of
+	// creating them: ?no-create.
+	NoCreate bool
+
+	// Failover says that the address may lead to another server one day, which
+	// may not have every commit: ?failover. The engine then declares that it may
+	// grant twice.
+	Failover bool
+}
+
+const (
+	// maxConns bounds the connections of a pool of our own, unless ?max-conns= does.
+	maxConns = 10
+
+	// idle ends a connection that nobody used for so long.
+	idle = time.Minute
+
+	// lockWait bounds, in seconds, how long a call of our own pool waits for a row.
+	// The server does not notice that a caller has given up: its statement waits on.
+	lockWait = 3
+)
+
+// Open connects to the database that a URL names, and returns an engine on it:
+//
+//	mysql://user@host:3306/database?tls=true
+//
+// Parameters are [Options], password-file=path, max-conns=10, ca=path, cert=path and
+// key=path (which mean tls=true), and those of the driver (tls, timeout, ...; what it
+// does not know is set in each session). mysql://user@/database?socket=path uses a
+// socket. The environment's MYSQL_PWD is the password of a URL without one. No error
+// shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, a server that cannot be reached or is too old, a wrong
+// password, a user who may not do what is needed, a database without the tables that
+// may not be created or that has others of those names, a server that only reads,
+// sessions that do not commit by themselves.
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	config, conns, o, err := parse(rawURL)
+	if err != nil {
+		return nil, named(err)
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, named(err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	db.SetConnMaxIdleTime(idle)
+	e, err := start(ctx, db, o)
+	if err != nil {
+		return nil, named(errors.Join(err, db.Close()))
+	}
+	e.own = true
+	return e, nil
+}
+
+// errURL shows nothing of a URL: any part of one that is malformed may be a password.
+var errURL = errors.New("the URL is not mysql://user:password@host:3306/database: write special characters as %xx")
+
+func parse(rawURL string) (*mysql.Config, int, *Options, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Opaque != "" {
+		return nil, 0, nil, errURL
+	}
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil || u.Host == "" && q.Get("socket") == "" {
+		return nil, 0, nil, errURL
+	}
+	take := func(key string) string {
+		v := q.Get(key)
+		q.Del(key)
+		return v
+	}
+	o := &Options{Prefix: take("prefix")}
+	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover} {
+		if !q.Has(key) {
+			continue
+		}
+		if v := take(key); v == "" {
+			*to = true
+		} else if *to, err = strconv.ParseBool(v); err != nil {
+			return nil, 0, nil, fmt.Errorf("%s is true or false", key)
+		}
+	}
+	conns := maxConns
+	if v := take("max-conns"); v != "" {
+		if conns, err = strconv.Atoi(v); err != nil || conns < 1 {
+			return nil, 0, nil, errors.New("max-conns is a number from 1")
+		}
+	}
+	socket, passwordFile, ca, cert, key := take("socket"), take("password-file"), take("ca"), take("cert"), take("key")
+	c, err := mysql.ParseDSN("/?" + q.Encode()) // what is left is the driver's
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	c.User = u.User.Username()
+	c.DBName = strings.TrimPrefix(u.Path, "/")
+	switch c.Net, c.Addr = "tcp", u.Host; {
+	case socket != "":
+		c.Net, c.Addr = "unix", socket
+	case u.Port() == "":
+		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	c.Passwd, _ = u.User.Password()
+	switch {
+	case passwordFile != "":
+		text, err := os.ReadFile(passwordFile)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		c.Passwd = strings.TrimRight(string(text), "\r\n")
+	case c.Passwd == "":
+		c.Passwd = os.Getenv("MYSQL_PWD")
+	}
+	if ca != "" || cert != "" || key != "" {
+		if c.TLS, err = identity(u.Hostname(), ca, cert, key); err != nil {
+			return nil, 0, nil, err
+		}
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Second // the driver's is the system's: minutes
+	}
+	c.Logger = &mysql.NopLogger{} // what it says, errors say
+	if c.ConnectionAttributes == "" {
+		c.ConnectionAttributes = "program_name:leasehold" // in performance_schema
+	}
+	const wait = "innodb_lock_wait_timeout"
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	if c.Params[wait] == "" {
+		c.Params[wait] = strconv.Itoa(lockWait)
+	}
+	return c, conns, o, nil
+}
+
+// identity is whom to believe, and who we are.
+func identity(host, ca, cert, key string) (*tls.Config, error) {
+	t := &tls.Config{ServerName: host}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, err
+		}
+		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s has no certificate in PEM", ca)
+		}
+	}
+	if cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+// New is an engine on the caller's own pool, of the driver
+// github.com/go-sql-driver/mysql, which the caller closes after the engine. No setting
+// of the driver is needed; innodb_lock_wait_timeout=3 in its DSN keeps the server from
+// waiting for long for a row on behalf of callers who have given up. It asks the server
+// whether it can do what is needed, as [Open] does. A nil o means the defaults.
+func New(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
+	e, err := start(ctx, db, o)
+	return e, named(err)
+}
+
+func named(err error) error {
+	if err != nil {
+		return fmt.Errorf("mysqllock: %w", err)
+	}
+	return nil
+}
+
+func start(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{db: db, opts: opts, calls: newCalls(&opts), began: time.Now()}
+	rand.Read(e.id[:]) // never fails: crypto/rand ends the program instead
+	if err := e.meet(ctx); err != nil {
+		return nil, err
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// meet asks the server what it is, and makes sure that it will do.
+func (e *Engine) meet(ctx context.Context) error {
+	var version string
+	var database sql.NullString
+	var flush int
+	var autocommit bool
+	err := e.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit, @@autocommit`).Scan(&version, &database, &flush, &autocommit)
+	switch {
+	case err != nil:
+		return explain(err)
+	case !database.Valid:
+		return errors.New("no database is chosen: name one, as in mysql://user@host/database")
+	case !autocommit:
+		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
+	case tooOld(version):
+		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
+	}
+	is, err := e.layout(ctx, e.db)
+	if errors.Is(err, errNoSchema) {
+		if e.opts.NoCreate {
+			return fmt.Errorf(todoSchema, e.opts.Prefix)
+		}
+		switch err := e.install(ctx); code(err) {
+		case 1054, 1136, 1347: // a column that is not there, or too many; no view
+			return fmt.Errorf("something else has a name with prefix %q: take another prefix: %w", e.opts.Prefix, err)
+		default:
+			if err != nil {
+				return fmt.Errorf(todoSchema+": %w", e.opts.Prefix, err)
+			}
+		}
+		is, err = e.layout(ctx, e.db)
+	}
+	switch {
+	case err != nil:
+		return explain(err)
+	case is != layout:
+		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", e.opts.Prefix, is, layout)
+	}
+	e.guarantees = declared
+	if e.opts.Failover {
+		e.guarantees.Failover, e.guarantees.Fencing = engine.FailoverMayDouble, engine.FencingMemory
+	}
+	if flush != 1 {
+		e.guarantees.Fencing = engine.FencingMemory // a crash may lose what was committed a second before
+	}
+	if err := e.shape(ctx); err != nil {
+		return err
+	}
+	_, err = e.call(ctx, e.calls.try, 1)
+	return err
+}
+
+// shape makes sure of what no statement would complain about: tables that have no
+// transactions, and names that a collation compares.
+func (e *Engine) shape(ctx context.Context) error {
+	var right int
+	err := e.db.QueryRowContext(ctx, literal(`SELECT COUNT(*) FROM information_schema.COLUMNS c
+		JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
+		WHERE c.TABLE_SCHEMA = DATABASE() AND t.ENGINE = 'InnoDB' AND c.DATA_TYPE IN ('varbinary', 'binary')
+		AND (c.TABLE_NAME IN (?, ?) AND c.COLUMN_NAME = 'name' OR c.TABLE_NAME = ? AND c.COLUMN_NAME = 'id')`,
+		[]byte(e.opts.Prefix+"names"), []byte(e.opts.Prefix+"claims"), []byte(e.opts.Prefix+"claims"))).Scan(&right)
+	if err != nil {
+		return explain(err)
+	}
+	if right != 3 {
+		return fmt.Errorf("the tables with prefix %q are not ours, or not InnoDB's: look at what `leasehold schema mysql` prints, or take another prefix", e.opts.Prefix)
+	}
+	return nil
+}
+
+// tooOld: a version is 8.0.36, 10.11.6-MariaDB-1, or 5.5.5-10.5.12-MariaDB.
+func tooOld(version string) bool {
+	least := [2]int{5, 7}
+	if strings.Contains(version, "MariaDB") {
+		least, version = [2]int{10, 6}, strings.TrimPrefix(version, "5.5.5-")
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return false // a server with versions of its own
+	}
+	return major < least[0] || major == least[0] && minor < least[1]
+}

@@ -1,0 +1,276 @@
+package mysqllock
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+func refused(t *testing.T, url, want string) {
+	t.Helper()
+	e, err := Open(within(t), url)
+	if err == nil {
+		e.Close()
+		t.Fatalf("opened; want %q", want)
+	}
+	if !strings.HasPrefix(err.Error(), "mysqllock: ") || !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+}
+
+// as is a URL for another user, who is made anew.
+func as(t *testing.T, url, user string) string {
+	t.Helper()
+	query(t, fmt.Sprintf("CREATE OR REPLACE USER %s@localhost", user))
+	return strings.Replace(url, "root@", user+"@", 1)
+}
+
+func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	name := url[strings.LastIndex(url, "/")+1:]
+	admin := connect(t, url)
+	asApp := as(t, url, "app_refused")
+
+	refused(t, url+"?no-create", "leasehold schema mysql")
+	refused(t, asApp, "may not do what is needed")
+	query(t, fmt.Sprintf("GRANT SELECT ON %s.* TO app_refused@localhost", name))
+	refused(t, asApp, "run what `leasehold schema mysql` prints")
+	refused(t, url+"?prefix="+strings.Repeat("x", 41), "may have 40")
+	refused(t, url+"?prefix=a%60b", "may have 40")
+	refused(t, url+"?autocommit=0", "autocommit is off")
+	refused(t, url+"?failover=perhaps", "true or false")
+	refused(t, url+"?max-conns=none", "a number from 1")
+	refused(t, url+"nosuch", "Unknown database")
+	refused(t, strings.TrimSuffix(url, name), "no database is chosen")
+
+	do(t, admin, `CREATE TABLE old_swept AS SELECT 0 AS layout`)
+	refused(t, url+"?prefix=old_", "have layout 0")
+	do(t, admin, `UPDATE old_swept SET layout = 1`)
+	refused(t, url+"?prefix=old_", "not ours")
+	do(t, admin, `CREATE TABLE other_names (name VARCHAR(100) PRIMARY KEY)`)
+	refused(t, url+"?prefix=other_", "take another prefix")
+
+	open(t, url)
+	refused(t, asApp, "may not do what is needed")
+	do(t, admin, `ALTER TABLE @claims ENGINE = MyISAM`)
+	refused(t, url, "InnoDB")
+	do(t, admin, `ALTER TABLE @claims ENGINE = InnoDB`)
+	do(t, admin, `ALTER TABLE @names MODIFY name VARCHAR(512) NOT NULL`)
+	refused(t, url, "not ours")
+	do(t, admin, `ALTER TABLE @names MODIFY name VARBINARY(512) NOT NULL`)
+	do(t, admin, `ALTER TABLE @claims DROP COLUMN detached`)
+	refused(t, url, "gone or not ours")
+}
+
+func TestAServerThatOnlyReadsIsRefused(t *testing.T) {
+	t.Parallel()
+	s := servers.MariaDB(t, nil)
+	e := open(t, s.URL("", ""))
+	for _, sql := range []string{
+		"CREATE USER app@localhost", "GRANT ALL ON test.* TO app@localhost", "SET GLOBAL read_only = ON",
+	} {
+		if _, err := s.Query(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(t, s.URL("app", ""), "only reads")
+	// One that was not there yet gets as far as creating it.
+	refused(t, s.URL("app", "")+"?prefix=other_", "--read-only")
+	if c := join(t, e, exclusive("a")); c.State != engine.Held {
+		t.Errorf("who may write nevertheless is told %v", c.State)
+	}
+}
+
+// What a session has for isolation, time zone and so on does not count.
+func TestSettingsOfASessionDoNotMatter(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	open(t, url)
+	for _, setting := range []string{
+		"tx_isolation='SERIALIZABLE'", "tx_isolation='READ-UNCOMMITTED'", "tx_read_only=1", "time_zone='-11:30'",
+		"sql_mode='ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,SIMULTANEOUS_ASSIGNMENT'", "sql_mode=''", "character_set_connection=utf16",
+	} {
+		a, b := open(t, url+"?"+strings.ReplaceAll(setting, "'", "%27")), open(t, url)
+		first, second := join(t, a, exclusive(setting)), join(t, b, exclusive(setting))
+		if first.State != engine.Held || second.State != engine.Waiting || second.Ticket <= first.Ticket {
+			t.Errorf("%s: %v, %v", setting, first, second)
+		}
+		if l, err := a.Line(within(t), setting); err != nil || len(l.Claims) != 2 || l.Claims[0].TTL <= 0 {
+			t.Errorf("%s: %v, %v", setting, l, err)
+		}
+		if s := leave(t, a, first); s != engine.Held {
+			t.Errorf("%s: it was %v", setting, s)
+		}
+		if c := renew(t, b, second, engine.MinTTL); c.State != engine.Held {
+			t.Errorf("%s: the second is %v", setting, c.State)
+		}
+	}
+}
+
+// The grants in the package documentation are enough, and no more than what they say:
+// who has them neither makes the tables nor drops them.
+func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	name := url[strings.LastIndex(url, "/")+1:]
+	text, err := Schema(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query(t, "USE "+name+";\n"+text) // as it is printed, for the server's own program
+	asApp, asOperator := as(t, url, "app"), as(t, url, "operator")
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants := 0
+	for l := range strings.Lines(string(doc)) {
+		if l = strings.TrimSpace(strings.TrimPrefix(l, "//")); strings.HasPrefix(l, "GRANT ") {
+			query(t, strings.NewReplacer("ON locks.", "ON "+name+".", "PROCEDURE locks.", "PROCEDURE "+name+".", ";", "@localhost").Replace(l))
+			grants++
+		}
+	}
+	if grants == 0 {
+		t.Fatal("the documentation grants nothing")
+	}
+	a, b := open(t, asApp+"?no-create"), open(t, asApp+"?no-create")
+	first, second := join(t, a, exclusive("a")), join(t, b, exclusive("a"))
+	renew(t, b, second, engine.MaxTTL)
+	if leave(t, a, first) != engine.Held {
+		t.Error("the first did not hold")
+	}
+	if err := a.Evict(within(t), "a", second.Ticket, false); err != nil {
+		t.Error(err)
+	}
+	do(t, connect(t, asApp), `CALL @sweep('')`)
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+
+	third := join(t, a, exclusive("b"))
+	operator := connect(t, asOperator)
+	if got := get[string](t, operator, `SELECT CONCAT(name, ' ', state, ' ', ticket) FROM @line WHERE deadline_utc > UTC_TIMESTAMP(6)`); got != fmt.Sprint("b held ", third.Ticket) {
+		t.Errorf("the operator sees %q", got)
+	}
+	if _, err := operator.ExecContext(within(t), defaults.in(`SELECT id FROM @claims`)); err == nil {
+		t.Error("the operator sees secrets")
+	}
+}
+
+// Clients of one database do not meet if their prefix differs.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	for _, more := range []string{"", "?prefix=x", "?prefix=a%22b%40c%24d"} {
+		e := open(t, url+more)
+		if c := join(t, e, exclusive("a")); c.State != engine.Held {
+			t.Errorf("%q: %v", more, c.State)
+		}
+		if c := join(t, open(t, url+more), exclusive("a")); c.State != engine.Waiting {
+			t.Errorf("%q, another client: %v", more, c.State)
+		}
+	}
+}
+
+// Many clients that come first at the same time find one schema.
+func TestManyCreateTheSchemaAtOnce(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			e, err := Open(t.Context(), url)
+			if err == nil {
+				err = e.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a lost connection left of a schema is completed, whichever statement was the
+// last.
+func TestASchemaThatIsHalfMadeIsCompleted(t *testing.T) {
+	t.Parallel()
+	for _, made := range []int{1, 4, len(defaults.statements()) - 1} {
+		url := database(t)
+		db := connect(t, url)
+		for _, statement := range defaults.statements()[:made] {
+			if _, err := db.ExecContext(within(t), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c := join(t, open(t, url), exclusive("a")); c.State != engine.Held {
+			t.Errorf("after %d statements: %v", made, c.State)
+		}
+	}
+}
+
+func TestWhatIsDeclared(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	if g := open(t, url).Guarantees(); g != declared {
+		t.Errorf("%+v", g)
+	}
+	if g := open(t, url+"?failover").Guarantees(); g.Failover != engine.FailoverMayDouble || g.Fencing != engine.FencingMemory {
+		t.Errorf("with failover: %+v", g)
+	}
+	s := servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--innodb-flush-log-at-trx-commit=2"}})
+	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory || g.Failover != engine.FailoverNone {
+		t.Errorf("of a server that stores later than it answers: %+v", g)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"5.6.51": true, "5.7.44-log": false, "8.0.36": false, "8.4.0": false, "9.1.0-commercial": false,
+		"10.5.29-MariaDB": true, "5.5.5-10.5.12-MariaDB-1:10.5.12": true, "5.5.5-10.6.18-MariaDB": false, "10.11.19-MariaDB-0+deb12u1": false, "11.4.2-MariaDB": false,
+		"unknown": false,
+	} {
+		if got := tooOld(version); got != want {
+			t.Errorf("%s is too old: %v", version, got)
+		}
+	}
+}
+
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	c, conns, o, err := parse("mysql://me:a%2fb@h/d?prefix=x&failover&tls=true&max-conns=3&timeout=3s&innodb_lock_wait_timeout=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.User != "me" || c.Passwd != "a/b" || c.Addr != "h:3306" || c.DBName != "d" || c.TLSConfig != "true" || conns != 3 ||
+		o.Prefix != "x" || !o.Failover || o.NoCreate || c.Params["innodb_lock_wait_timeout"] != "7" {
+		t.Errorf("%+v %d %+v", c, conns, o)
+	}
+	if c, _, _, err := parse("mysql://me@[::1]:33/d"); err != nil || c.Addr != "[::1]:33" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, _, _, err := parse("mysql://me@/d?socket=/run/s"); err != nil || c.Net != "unix" || c.Addr != "/run/s" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestErrorsShowNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"mysql://me:sesame@127.0.0.1:1/d", "mysql://me:se/same@h/d", "mysql://me:sesame@h:port/d", "mysql://me:sesame@h/d?failover=x",
+		"mysql://me:sesame@h/d?tls=same%zz", "mysql:me:sesame@h/d", "mysql://me:se%same@h/d",
+	} {
+		_, err := Open(within(t), url)
+		if err == nil || strings.Contains(err.Error(), "same") {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// layout is the number of what schema.sql makes. Whoever finds another refuses.
+const layout = 1
+
+// schema has @ where the prefix that was chosen goes, and each of its statements ends
+// with end.
+//
+//go:embed schema.sql
+var schema string
+
+const end = " $$\n"
+
+// object is a table or procedure in schema.sql and in our calls.
+var object = regexp.MustCompile(`@(\w+)`)
+
+// in is SQL for the tables and procedures of one prefix.
+func (o *Options) in(sql string) string {
+	return object.ReplaceAllString(sql, "`"+strings.ReplaceAll(o.Prefix, "$", "$$")+"$1`")
+}
+
+// mode is the sql_mode in which the tables and procedures are made. Procedures keep
+// it: what does not fit is an error for them, whatever their caller's mode is.
+const mode = "SET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+
+// Schema is what must be run once in a database, as SQL that the programs mysql and
+// mariadb take: by hand, by a migration, or by "leasehold schema mysql". [Open] and
+// [New] run it themselves where it is missing and the user may. A nil o means the
+// defaults.
+func Schema(o *Options) (string, error) {
+	opts, err := o.withDefaults()
+	if err != nil {
+		return "", err
+	}
+	return mode + ";\nDELIMITER $$\n" + opts.in(schema) + "DELIMITER ;\n", nil
+}
+
+// statements are those of the schema, one by one.
+func (o *Options) statements() []string {
+	return strings.Split(strings.TrimSuffix(o.in(schema), end), end)
+}
+
+// install creates what is missing. Two clients that come first at the same time create
+// it one after the other: the second finds it. Nothing takes back what was made of a
+// schema when its connection is lost: who comes next makes the rest.
+func (e *Engine) install(ctx context.Context) error {
+	conn, err := e.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer discard(conn) // its sql_mode is not what its pool expects
+	var mine sql.NullInt64
+	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), ?)), 30)", []byte(e.opts.Prefix))).Scan(&mine); err != nil {
+		return err
+	}
+	if mine.Int64 != 1 {
+		return errors.New("somebody else has been creating it for half a minute")
+	}
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_ALL_LOCKS()") }() // or its end does
+	if _, err := e.layout(ctx, conn); err == nil {
+		return nil
+	}
+	for _, statement := range append([]string{mode}, e.opts.statements()...) {
+		if _, err := conn.ExecContext(ctx, statement); err != nil && code(err) != 1304 { // the procedure is there
+			return err
+		}
+	}
+	return nil
+}
+
+// querier is a pool, or one connection of it.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// layout is the number of the layout that is there. Errors: errNoSchema.
+func (e *Engine) layout(ctx context.Context, db querier) (is int, err error) {
+	err = db.QueryRowContext(ctx, e.opts.in(`SELECT layout FROM @swept`)).Scan(&is)
+	if errors.Is(err, sql.ErrNoRows) || code(err) == 1146 {
+		err = errNoSchema
+	}
+	return is, err
+}
+
+var errNoSchema = errors.New("no tables of leasehold")
+
+// checkPrefix refuses what MySQL would not take as part of a name.
+func checkPrefix(s string) error {
+	const most = 40 // of 64: names of tables and procedures follow
+	if len(s) > most || strings.ContainsAny(s, "\x00`./\\") {
+		return fmt.Errorf("the prefix %q may have %d bytes, and none of ` . / \\", s, most)
+	}
+	return nil
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Prefix == "" {
+		opts.Prefix = "leasehold_"
+	}
+	return opts, checkPrefix(opts.Prefix)
+}

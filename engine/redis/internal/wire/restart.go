@@ -1,0 +1,252 @@
+package wire
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// The delayed restart of the Redlock algorithm, for one server.
+//
+// A server that comes up again without what it granted would grant it again. So it
+// grants nothing until everything it may have forgotten has expired: for the longest
+// TTL after its start. It must not matter when a client looks. So what is judged is
+// one run of the server, by its run_id, and every guarded script compares that with
+// the run it is executed on (run.lua). The obvious version, INFO now and then, is
+// broken by
+//
+//	client: INFO, up for a day    server: dies, restarts empty    client: EVALSHA
+//
+// The delay is not needed where nothing is forgotten: if a server syncs every write,
+// did so before it was restarted, and came up with what it had written. Only the
+// first can be asked of it. For the others a mark is written into it that names its
+// run (survived.lua). A run that does not sync every write takes the mark away, or
+// the next one would be judged by what was before it.
+
+var (
+	//go:embed run.lua
+	runLua string
+	//go:embed survived.lua
+	survivedLua string
+)
+
+// Guarded is the script, refused by a server that was restarted since the client
+// has judged it: see [Client.DelayRestarts].
+func (s *Script) Guarded() *Script {
+	g := NewScript(runLua + s.text)
+	g.guarded = true
+	return g
+}
+
+// restarts is what is known of the runs of servers.
+type restarts struct {
+	delay time.Duration // after its start a server grants nothing
+	mark  string        // the key of the mark
+
+	info, survived *Script
+
+	mu      sync.Mutex
+	servers map[string]*server // by what leads to them: a tag on a Cluster, else nothing
+}
+
+// server is one that was looked at.
+type server struct {
+	looking chan struct{} // capacity 1: who looks has put in a value
+
+	mu     sync.Mutex
+	run    string        // its run_id; "": not looked at, or over
+	grants time.Duration // since when it grants, by boottime
+	again  time.Duration // before: when to look whether it is this run still
+}
+
+// DelayRestarts has guarded scripts carried out only by servers that can have
+// forgotten no claim of at most the longest TTL. They do not grant for so long after
+// their start, unless they sync every write and have lost none; that is asked of a
+// single server only, and the mark by which it is known is kept there under a key.
+// It is called before anything else.
+//
+// Errors: a user who may not ask for INFO is refused. A server that does not grant
+// yet is no error of it.
+func (c *Client) DelayRestarts(ctx context.Context, longest time.Duration, mark string) error {
+	c.restarts = &restarts{
+		// Beside the TTL what clocks may run apart meanwhile, and how finely keys expire.
+		delay: longest + longest/100 + 2*time.Millisecond, mark: mark,
+		info: NewScript("return redis.call('INFO', 'server')"), survived: NewScript(survivedLua),
+		servers: map[string]*server{},
+	}
+	_, err := c.standing(ctx, mark)
+	var early *tooEarly
+	if errors.As(err, &early) {
+		return nil
+	}
+	return err
+}
+
+// tooEarly is the error of a server that was restarted too recently.
+type tooEarly struct{ until time.Time }
+
+func (e *tooEarly) Error() string {
+	return fmt.Sprintf("this server does not grant until %s: it was started less than the restart-delay ago, and may have forgotten who holds",
+		e.until.Format("15:04:05"))
+}
+
+var errRestarted = errors.New("this server was restarted, or another has taken its place: asked again, it says whether it grants")
+
+// lookEvery is how often a server that does not grant is looked at: it is asked
+// nothing else that would show that it was restarted once more, with what it had.
+const lookEvery = time.Second
+
+// uptimeUnit is how finely INFO tells the time since the start.
+const uptimeUnit = time.Second
+
+// guarded makes calls of a guarded script by send: each with the run that it is for.
+func (c *Client) guarded(ctx context.Context, calls []Call, send func([]Call) []Answer) []Answer {
+	answers := make([]Answer, len(calls))
+	var may []Call
+	var which []int
+	for i, call := range calls {
+		run, err := c.standing(ctx, call.Keys[0])
+		if err != nil {
+			answers[i] = Failed(err)
+			continue
+		}
+		args := append(make([]string, 0, len(call.Args)+1), call.Args...)
+		may, which = append(may, Call{Keys: call.Keys, Args: append(args, run)}), append(which, i)
+	}
+	for j, a := range send(may) {
+		if err := a.Error(); err != nil && strings.HasPrefix(strings.TrimPrefix(err.Error(), "-"), "RESTARTED") {
+			args := may[j].Args
+			c.serverOf(may[j].Keys[0]).over(args[len(args)-1])
+			a = Answer{Failed(errRestarted).RedisResult, a.Unsure}
+		}
+		answers[which[j]] = a
+	}
+	return answers
+}
+
+// serverOf is the server that has a key.
+func (c *Client) serverOf(key string) *server {
+	tag := ""
+	if c.Cluster() {
+		_, rest, _ := strings.Cut(key, "{")
+		tag, _, _ = strings.Cut(rest, "}")
+	}
+	c.restarts.mu.Lock()
+	defer c.restarts.mu.Unlock()
+	s := c.restarts.servers[tag]
+	if s == nil {
+		s = &server{looking: make(chan struct{}, 1)}
+		c.restarts.servers[tag] = s
+	}
+	return s
+}
+
+// standing is the run of the server that has a key, if that grants.
+func (c *Client) standing(ctx context.Context, key string) (string, error) {
+	s := c.serverOf(key)
+	run, left, stale := s.known()
+	if stale {
+		select {
+		case s.looking <- struct{}{}:
+			defer func() { <-s.looking }()
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		if run, left, stale = s.known(); stale { // else somebody else has looked meanwhile
+			found, grants, err := c.look(ctx, key)
+			if err != nil {
+				return "", err
+			}
+			s.mu.Lock()
+			s.run, s.grants, s.again = found, grants, boottime.Now()+lookEvery
+			s.mu.Unlock()
+			run, left, _ = s.known()
+		}
+	}
+	if left > 0 {
+		return "", &tooEarly{time.Now().Add(left)}
+	}
+	return run, nil
+}
+
+// known is the run, and for how long it does not grant. Stale: it has to be looked at.
+func (s *server) known() (run string, left time.Duration, stale bool) {
+	now := boottime.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left = s.grants - now
+	return s.run, left, s.run == "" || left > 0 && now >= s.again
+}
+
+// over forgets a run.
+func (s *server) over(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == run {
+		s.run = ""
+	}
+}
+
+// look asks the server that has a key which run it is, and since when that grants.
+func (c *Client) look(ctx context.Context, key string) (run string, grants time.Duration, err error) {
+	text, err := c.Call(ctx, c.restarts.info, Call{Keys: []string{key}}).ToString()
+	answered := boottime.Now()
+	if err != nil {
+		return "", 0, fmt.Errorf("whether it was restarted cannot be known: %w", Explain(err, ""))
+	}
+	uptime := int64(-1)
+	for l := range strings.Lines(text) {
+		switch k, v, _ := strings.Cut(strings.TrimSpace(l), ":"); k {
+		case "run_id":
+			run = v
+		case "uptime_in_seconds":
+			if uptime, err = strconv.ParseInt(v, 10, 64); err != nil {
+				uptime = -1
+			}
+		}
+	}
+	if len(run) != 40 || uptime < 0 {
+		return "", 0, engine.Refuse("whether it was restarted cannot be known: INFO does not say run_id and uptime_in_seconds")
+	}
+	// It started at the latest so long before the answer came. What it says is the
+	// difference of two whole seconds.
+	grants = answered - max(time.Duration(uptime)*time.Second-uptimeUnit, 0) + c.restarts.delay
+	if c.FailsOver() {
+		return run, grants, nil
+	}
+	// Asked in any case: the mark of this run is what the next one is judged by.
+	switch kept, marked := c.kept(ctx, run); {
+	case kept:
+		grants = min(grants, answered)
+	case marked:
+		// That the mark was there is written into a server that may lose it again,
+		// and grants of this run with it.
+		grants = max(grants, answered+c.restarts.delay)
+	}
+	return run, grants, nil
+}
+
+// kept reports whether a server, in this run and in the one before, had every write
+// on its disk before it answered. What this user may not ask is not so. While a
+// child process writes a file, no-appendfsync-on-rewrite overrules always. marked:
+// it was so before this run, and is no more.
+func (c *Client) kept(ctx context.Context, run string) (kept, marked bool) {
+	config, err := c.Ask(ctx, "CONFIG", "GET", "*append*").AsStrMap()
+	if err != nil {
+		return false, false
+	}
+	if config["appendonly"] != "yes" || config["appendfsync"] != "always" || config["no-appendfsync-on-rewrite"] != "no" {
+		n, err := c.Ask(ctx, "DEL", c.restarts.mark).AsInt64()
+		return false, err != nil || n == 1
+	}
+	n, err := c.Call(ctx, c.restarts.survived, Call{Keys: []string{c.restarts.mark}, Args: []string{run}}).AsInt64()
+	return err == nil && n == 1, false
+}

@@ -1,0 +1,154 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/boottime"
+)
+
+// batch is how many leases one script call renews.
+const batch = 128
+
+// perLease is what a renewal adds to the time a master may take for a batch, many
+// times of what it takes.
+const perLease = 50 * time.Microsecond
+
+// extension is what the masters said of one claim.
+type extension struct {
+	lefts   []time.Duration // of those that extended it
+	gone    int
+	evicted bool
+	stamp   uint64
+}
+
+// extended is what one master said, by renewal; nothing where a call failed.
+type extended struct {
+	ballot
+	values []int64 // three for each
+	known  []bool
+}
+
+// extend appends what a majority says of claims that are held.
+func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.Claim) error {
+	start := boottime.Now()
+	heard := make(chan extended, len(e.masters))
+	shortest := rs[0].Want
+	for _, r := range rs {
+		shortest = min(shortest, r.Want)
+	}
+	for i, m := range e.masters {
+		e.spawn(func() { heard <- e.extendOn(i, m, rs) })
+	}
+	all := make([]extension, len(rs))
+	var ballots []ballot
+	var said []extended
+	timer := time.NewTimer(e.opts.timeout(shortest) + time.Duration(len(rs))*perLease)
+	defer timer.Stop()
+	for open := true; open && len(ballots) < len(e.masters); {
+		select {
+		case x := <-heard:
+			ballots, said = append(ballots, x.ballot), append(said, x)
+			open = false
+			for i := range all {
+				x.add(i, &all[i])
+				open = open || !e.settled(&all[i])
+			}
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-e.life.Done():
+		}
+		break
+	}
+	unknown := 0
+	held := make([]engine.Claim, len(rs))
+	for i, x := range all {
+		r := rs[i]
+		c := engine.Claim{Name: r.Name, ID: r.ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
+		switch {
+		case len(x.lefts) >= e.majority:
+			c.State, c.TTL = engine.Held, agreed(x.lefts, e.majority)
+			e.claims.Extend(r.ID, c.TTL)
+			held[i] = c
+		case x.gone > len(e.masters)-e.majority:
+			c.State, c.Evicted = engine.Gone, x.evicted
+			e.claims.Drop(r.ID)
+		default:
+			unknown++
+			continue
+		}
+		*out = append(*out, c)
+	}
+	if unknown < len(rs) {
+		r := e.restores.begin(start, held)
+		e.spawn(func() { e.restore(r, said, heard) })
+	}
+	switch {
+	case unknown == 0:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return e.unavailable(ballots)
+}
+
+// settled: no other answer can change what is known.
+func (e *Engine) settled(x *extension) bool {
+	return len(x.lefts) >= e.majority || x.gone > len(e.masters)-e.majority
+}
+
+func (x *extended) add(i int, to *extension) {
+	if x.known == nil || !x.known[i] {
+		return
+	}
+	v := x.values[3*i:]
+	if engine.State(v[0]) == engine.Held {
+		to.lefts = append(to.lefts, time.Duration(v[2])*time.Millisecond)
+		to.stamp = max(to.stamp, uint64(v[1]))
+		return
+	}
+	to.gone++
+	to.evicted = to.evicted || v[2] == 1
+}
+
+// extendOn asks one master to extend claims.
+func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
+	x.master = i
+	var calls []wire.Call
+	for from := 0; from < len(rs); from += batch {
+		var c wire.Call
+		c.Args = append(c.Args, "")
+		for _, r := range rs[from:min(from+batch, len(rs))] {
+			c.Keys = append(c.Keys, e.keys(r.Name)[:2]...)
+			c.Args = append(c.Args, r.ID.Secret(), millis(r.Want))
+		}
+		calls = append(calls, c)
+	}
+	var answers []wire.Answer
+	if answers, x.err = m.vote(e.life, e, e.scripts.renew, calls); x.err != nil {
+		return x
+	}
+	x.values, x.known = make([]int64, 3*len(rs)), make([]bool, len(rs))
+	for j, a := range answers {
+		from := j * batch
+		n := min(batch, len(rs)-from)
+		v, err := a.AsIntSlice()
+		if err == nil && len(v) != 3*n+1 {
+			err = fmt.Errorf("not an answer of ours: %d values for %d renewals", len(v), n)
+		}
+		if err != nil {
+			x.err = wire.Explain(err, calls[j].Keys[0])
+			continue
+		}
+		copy(x.values[3*from:], v[:3*n])
+		x.clock = time.Duration(v[3*n])*time.Microsecond - boottime.Now()
+		for k := range n {
+			x.known[from+k] = true
+		}
+	}
+	return x
+}

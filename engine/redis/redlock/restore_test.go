@@ -1,0 +1,113 @@
+package redlock
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// TestALeaseComesBackOnMastersThatForgotIt: one after the other all five forget it,
+// and at the end two others are down.
+func TestALeaseComesBackOnMastersThatForgotIt(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	c := join(t, e, exclusive("a"))
+	everywhere := func() {
+		t.Helper()
+		for _, r := range all {
+			until(t, "it is not on all masters", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
+		}
+	}
+	everywhere()
+	for _, r := range all {
+		do(t, r, "FLUSHALL")
+		if got := renew(t, e, c, time.Minute); got.State != engine.Held || got.Ticket != c.Ticket {
+			t.Fatalf("renewed as %+v", got)
+		}
+		everywhere()
+		if n := counterOf(t, r, "a"); n != c.Ticket {
+			t.Errorf("the counter is %d and not the ticket %d", n, c.Ticket)
+		}
+		if ttl := time.Duration(do(t, r, "PTTL", "a").(int64)) * time.Millisecond; ttl <= 30*time.Second || ttl > time.Minute {
+			t.Errorf("it stands for %v", ttl)
+		}
+	}
+	for _, r := range all[:2] {
+		if err := r.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := renew(t, e, c, time.Minute); got.State != engine.Held || got.Ticket != c.Ticket {
+		t.Errorf("with two down, renewed as %+v", got)
+	}
+	if got := join(t, other, exclusive("a")); got.State != engine.Waiting {
+		t.Errorf("beside it: %+v", got)
+	}
+	if s := leave(t, e, c); s != engine.Held {
+		t.Errorf("left as %v", s)
+	}
+	if got := join(t, other, exclusive("a")); got.State != engine.Held || got.Ticket <= c.Ticket {
+		t.Errorf("the next is %+v after %d", got, c.Ticket)
+	}
+}
+
+// TestWhatIsNotProvenIsNotTakenAgain: a restoration that comes late, or after its
+// claim was left, or where another program holds. The control is one that takes.
+func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	const ttl = 10 * time.Second
+	for name, c := range map[string]struct {
+		began   time.Duration // before now
+		evicted int64
+		before  func(c engine.Claim, r *restoration)
+		takes   bool
+		stamped bool
+	}{
+		"in time":              {takes: true, stamped: true},
+		"late":                 {began: ttl},
+		"evicted":              {evicted: 1},
+		"left":                 {before: func(c engine.Claim, _ *restoration) { e.restores.leave([]engine.Claim{c}) }},
+		"another holds":        {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", c.Name, "theirs") }},
+		"not a string":         {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "HSET", c.Name, "f", "v") }},
+		"somebody's beside it": {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], "theirs") }},
+		"a higher was stamped": {takes: true, before: func(c engine.Claim, _ *restoration) {
+			others := []byte(record(ahead))
+			copy(others[10:], others[2:10]) // stamped for another
+			do(t, all[0], "SET", e.keys(c.Name)[1], string(others))
+		}},
+		"a lower one was given": {takes: true, stamped: true, before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], record(5)) }},
+	} {
+		claim := engine.Claim{Name: name, ID: engine.NewID(), State: engine.Held, Ticket: uint64(time.Now().UnixMicro()), TTL: ttl}
+		x := extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, c.evicted}}
+		x.clock = time.Duration(time.Now().UnixMicro())*time.Microsecond - boottime.Now()
+		r := e.restores.begin(boottime.Now()-c.began, []engine.Claim{claim})
+		if c.before != nil {
+			c.before(claim, r)
+		}
+		e.retake(r, &x)
+		e.restores.end(r)
+		id := claim.ID.Secret()
+		took := do(t, all[0], "TYPE", name) == "string" && valueOf(t, all[0], name) == id
+		if took != c.takes {
+			t.Errorf("%s: taken: %v", name, took)
+		}
+		if !took {
+			continue
+		}
+		line := do(t, all[0], "GET", e.keys(name)[1]).(string)
+		stamp := binary.BigEndian.Uint64([]byte(line[10:18]))
+		if want := map[bool]uint64{true: claim.Ticket}[c.stamped]; stamp != want {
+			t.Errorf("%s: stamped %d, not %d", name, stamp, want)
+		}
+		if counter := counterOf(t, all[0], name); counter < claim.Ticket {
+			t.Errorf("%s: the counter is %d", name, counter)
+		}
+	}
+}

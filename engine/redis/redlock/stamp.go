@@ -1,0 +1,76 @@
+package redlock
+
+import (
+	"context"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/boottime"
+)
+
+// stamp is phase 2: 0 and no error if a majority of those that said mine does not
+// have it so.
+func (t *try) stamp(ctx context.Context, all *tally, ttl time.Duration) (uint64, error) {
+	e := t.e
+	ticket := e.clock.now(boottime.Now())
+	var ours []int
+	for _, b := range all.all {
+		if b.err == nil && b.state == engine.Held {
+			ours = append(ours, b.master)
+			ticket = max(ticket, b.counter+1)
+		}
+	}
+	if ticket > engine.MaxTicket {
+		return 0, engine.Refuse("the next ticket is above %d: the clocks of these masters are wrong", uint64(engine.MaxTicket))
+	}
+	type answer struct {
+		master int
+		yes    bool
+		err    error
+	}
+	answers := make(chan answer, len(ours))
+	for _, i := range ours {
+		e.spawn(func() {
+			got := answer{master: i}
+			var as []wire.Answer
+			if as, got.err = e.masters[i].vote(e.life, e, e.scripts.stamp, []wire.Call{{
+				Keys: t.keys[:2], Args: []string{"", t.r.ID.Secret(), decimal(ticket)},
+			}}); got.err == nil {
+				var n int64
+				n, got.err = as[0].AsInt64()
+				got.yes, got.err = n == 1, explain(got.err, t.keys)
+			}
+			answers <- got
+		})
+	}
+	timer := time.NewTimer(e.opts.timeout(ttl))
+	defer timer.Stop()
+	yes, owed := 0, len(ours)
+	var failed []ballot
+	for yes < e.majority && yes+owed >= e.majority {
+		select {
+		case a := <-answers:
+			owed--
+			switch {
+			case a.err != nil:
+				failed = append(failed, ballot{master: a.master, err: a.err})
+			case a.yes:
+				yes++
+			}
+		case <-timer.C:
+			return 0, e.unavailable(failed)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-e.life.Done():
+			return 0, engine.ErrClosed
+		}
+	}
+	switch {
+	case yes >= e.majority:
+		return ticket, nil
+	case len(failed) > 0:
+		return 0, e.unavailable(failed)
+	}
+	return 0, nil
+}

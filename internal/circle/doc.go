@@ -1,0 +1,56 @@
+// Package circle finds out whether a claim that waits is part of a deadlock: a
+// circle of callers, each of whom waits for what the next one holds. It is pure:
+// it says which lines to read, is given them, and gives its verdict. It reads
+// nothing, waits for nothing and looks at no clock.
+//
+// # What it sees
+//
+// A claim that was made for a caller who held something names what that was, by
+// name and ticket (engine.Owner.Holds). So a line says who waits for a claim, and
+// what those keep from others meanwhile:
+//
+//	line a: [10 held]  [12 waits, holds b:11]
+//	line b: [11 held]  [13 waits, holds a:10]
+//
+// From a claim that waits (13) the search goes to what its caller holds (a:10), to
+// those who wait for that (12), to what they hold (b:11), and so on. It never has
+// to find out what a holder waits for: the holder's own claim comes up by itself,
+// or the holder waits for nothing that goes back to where the search began.
+//
+// # What a deadlock is
+//
+// A claim that waits is stuck if its line has no room for it even when all have
+// left that are not stuck. A held claim is stuck if a stuck one names it: whoever
+// waits is taken to keep what it holds until then. The largest set of claims for
+// which that is so, and each of which waits for each other one, directly or not, is
+// a circle. For exclusive and shared claims that is a cycle; for permits, which may
+// come free in several ways, a knot: every one of the ways leads back.
+//
+// Claims that have run out, or were evicted, are not counted: they will go, and
+// nobody can keep them.
+//
+// # One victim
+//
+// One claim of a circle gives up, and all of its members must agree which without
+// speaking to each other: the youngest that holds something another one waits for.
+// Youngest is the highest ticket, then the greater name, then the greater owner.
+// Tickets of one engine follow its clock or its revisions, across names, so the
+// youngest is the one that closed the circle, and the first to look since has just
+// begun to wait. Where tickets do not follow time (several engines, a clock that
+// was set back) the choice is as good as another, and still the same for all. The
+// owner's own clock decides nothing.
+//
+// # Twice
+//
+// Lines are read one after the other, so what was read may never have been true at
+// one moment. A claim that is found in the same place in two passes was there all
+// the time between them, since tickets never repeat and claims never move back, and
+// so were all edges among such claims: at the end of the first pass they existed
+// together. So a verdict of one pass is a suspicion. [Search.Again] reads the lines
+// of the circle once more, and counts only what was seen before.
+//
+// # Bounds
+//
+// [MaxDepth], [MaxLines] and [MaxClaims]. A search that comes to one of them has
+// found nothing: what it has not read could change who the victim is.
+package circle

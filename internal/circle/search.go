@@ -1,0 +1,256 @@
+package circle
+
+import (
+	"cmp"
+	"slices"
+
+	"leasehold/engine"
+)
+
+const (
+	MaxDepth  = 64                 // rounds of reading: more than the members of the longest circle it finds
+	MaxLines  = 256                // lines read in one pass
+	MaxClaims = 2 * engine.MaxLine // claims in them
+)
+
+// Key is a line: a name in one of the engines that the searcher knows, which it
+// numbers as it likes from 0.
+type Key struct {
+	Engine int
+	Name   string
+}
+
+// Verdict is what a search says of the claim that it is about.
+type Verdict uint8
+
+const (
+	Wait   Verdict = iota // no circle, or a bound was reached
+	Other                 // part of a circle, of which another claim is the victim
+	Victim                // part of a circle, and its victim
+)
+
+func (v Verdict) String() string { return [...]string{"wait", "other", "victim"}[v] }
+
+// Step is one member of a circle.
+type Step struct {
+	Claim  engine.Claim // who waits
+	Behind uint64       // the ticket, in the line of Claim.Name, of what it waits for: the next member has it
+}
+
+// Search is one pass for one claim that waits. Ask Next, Read what it says, until
+// it says nothing; then ask for the Verdict.
+type Search struct {
+	engines int
+	start   Key
+	ticket  uint64
+	again   bool
+	only    map[id]engine.State // in a second pass: what the first one counted
+
+	lines  map[Key]*line
+	asked  map[Key]bool
+	claims int
+	depth  int
+	bound  bool // one was reached
+
+	circle set // of the verdict
+}
+
+type id struct {
+	Key
+	ticket uint64
+}
+
+// line is one that was read, without claims that do not count.
+type line struct {
+	key     Key
+	claims  []*claim
+	tickets map[uint64]*claim
+}
+
+type claim struct {
+	engine.Claim
+	line *line
+	at   int // its index there
+}
+
+type set map[*claim]bool
+
+// New is a search for the claim of that ticket, which waits in line start, by
+// somebody who can read that many engines.
+func New(engines int, start Key, ticket uint64) *Search {
+	return &Search{engines: engines, start: start, ticket: ticket, lines: map[Key]*line{}, asked: map[Key]bool{}}
+}
+
+// Again is the second pass, after a Verdict other than Wait.
+func (s *Search) Again() *Search {
+	a := New(s.engines, s.start, s.ticket)
+	a.again, a.only = true, map[id]engine.State{}
+	for c := range s.circle {
+		for _, o := range append(s.held(c), c) {
+			a.only[id{o.line.key, o.Ticket}] = o.State
+		}
+		a.asked[c.line.key] = false
+	}
+	return a
+}
+
+// Next is the lines to read next, in any order; none: the pass is over.
+func (s *Search) Next() (keys []Key) {
+	want := func(k Key) {
+		if !s.asked[k] {
+			s.asked[k] = true
+			keys = append(keys, k)
+		}
+	}
+	switch from := s.find(s.start, s.ticket); {
+	case s.again:
+		for k := range s.asked {
+			want(k)
+		}
+	case s.depth == 0:
+		want(s.start)
+	case from != nil && from.State == engine.Waiting && !s.bound:
+		for c := range s.blockedBy(from, nil) {
+			for _, h := range c.Owner.Holds {
+				s.eachPlace(c, h, want)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	if s.depth++; s.depth > MaxDepth || !s.again && len(s.asked) > MaxLines {
+		s.bound = true
+		return nil
+	}
+	return keys
+}
+
+// Read takes in one line. One that Next did not ask for counts as well.
+func (s *Search) Read(k Key, l engine.Line) {
+	if s.claims += len(l.Claims); s.claims > MaxClaims {
+		s.bound = true
+		return
+	}
+	read := &line{key: k, claims: make([]*claim, 0, len(l.Claims)), tickets: make(map[uint64]*claim, len(l.Claims))}
+	for i := range l.Claims {
+		c := &claim{Claim: l.Claims[i], line: read, at: len(read.claims)}
+		c.Name = k.Name
+		if s.counts(c) {
+			read.claims = append(read.claims, c)
+			read.tickets[c.Ticket] = c
+		}
+	}
+	s.lines[k] = read
+}
+
+// counts: an evicted claim, or one whose time has run out, goes by itself, whatever
+// its owner waits for. In a second pass only what the first one counted does.
+func (s *Search) counts(c *claim) bool {
+	if c.Evicted || c.TTL < 0 || c.State != engine.Waiting && c.State != engine.Held {
+		return false
+	}
+	return s.only == nil || s.only[id{c.line.key, c.Ticket}] == c.State
+}
+
+// Verdict is what the lines that were read say.
+func (s *Search) Verdict() Verdict {
+	s.circle = nil
+	from := s.find(s.start, s.ticket)
+	if s.bound || from == nil || from.State != engine.Waiting {
+		return Wait
+	}
+	// What is stuck because of claims outside of the circle comes free when theirs
+	// is broken: so the rest must be stuck by itself, and so on.
+	for in := s.blockedBy(from, nil); ; {
+		in = s.stuck(in)
+		if !in[from] {
+			return Wait
+		}
+		circle := s.circleOf(from, in)
+		if len(circle) == len(in) {
+			s.circle = circle
+			break
+		}
+		in = circle
+	}
+	victim := s.victim()
+	switch {
+	case victim == nil:
+		s.circle = nil
+		return Wait
+	case compare(victim, from) == 0:
+		return Victim
+	}
+	return Other
+}
+
+// Circle is the shortest way round from the claim that the search is about back to
+// itself, after a Verdict other than Wait. The claim itself is first.
+func (s *Search) Circle() []Step {
+	from := s.find(s.start, s.ticket)
+	type visit struct {
+		claim  *claim
+		before int // in all
+		behind uint64
+	}
+	seen, all := set{}, []visit{{claim: from}}
+	names := s.namedBy(s.circle)
+	for i := 0; i < len(all); i++ {
+		f := all[i].claim
+		for _, c := range f.line.claims[:f.at] {
+			if !conflict(c, f) {
+				continue
+			}
+			for _, next := range slices.Concat(names[c], []*claim{c}) {
+				if !s.circle[next] || seen[next] || next == f && len(s.circle) > 1 {
+					continue
+				}
+				seen[next] = true
+				all = append(all, visit{next, i, c.Ticket})
+				if next != from {
+					continue
+				}
+				var steps []Step
+				for at := len(all) - 1; at > 0; at = all[at].before {
+					steps = append(steps, Step{all[all[at].before].claim.Claim, all[at].behind})
+				}
+				slices.Reverse(steps)
+				return steps
+			}
+		}
+	}
+	return nil
+}
+
+// victim is the member of the circle that gives up: the youngest of those who hold
+// what another member waits for. One that holds nothing of that kind could leave
+// without breaking anything.
+func (s *Search) victim() (youngest *claim) {
+	for c := range s.circle {
+		if (youngest == nil || compare(c, youngest) > 0) && s.keepsOthers(c) {
+			youngest = c
+		}
+	}
+	return youngest
+}
+
+func (s *Search) keepsOthers(c *claim) bool {
+	for _, h := range s.held(c) {
+		for _, f := range h.line.claims[h.at+1:] {
+			if s.circle[f] && (f != c || len(s.circle) == 1) && conflict(h, f) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// compare is an order of all claims that is the same for everybody: see the package
+// documentation. A claim that was read through two clients of one engine is one.
+func compare(a, b *claim) int {
+	if c := cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Name, b.Name)); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Owner.Text(), b.Owner.Text())
+}
