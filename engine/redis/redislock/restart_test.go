@@ -82,10 +82,12 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 	for name, c := range map[string]struct {
 		options *servers.RedisOptions
 		saves   bool
+		many    int32 // from how many calls on they go together
 	}{
-		"killed, nothing on disk":                       {nil, false},
-		"power cut, synced every second":                {aof("everysec"), true},
-		"every write synced, but the folder is another": {aof("always"), false},
+		"killed, nothing on disk":                       {nil, false, many},
+		"killed, and many ask at once":                  {nil, false, 1},
+		"power cut, synced every second":                {aof("everysec"), true, many},
+		"every write synced, but the folder is another": {aof("always"), false, many},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +98,7 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 					url = delaying(r.Addr, delayed)
 				}
 				a, b := open(t, url), open(t, url)
+				b.group.many = c.many
 				grants(t, b, ofAll("other", delayed)) // it has looked before the restart
 				restart := func() error { return r.Restart(true) }
 				if c.saves {
