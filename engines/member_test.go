@@ -124,11 +124,14 @@ func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (*leasehold
 	return locks.Lock(ctx, o.Name)
 }
 
-// storm has callers nest locks, readers and permits in one order of names, so that
-// there is never a circle, until as many waits of holders as ordered have lasted
-// for longer than the period, so that each was looked into.
+// storm has callers nest locks round rings of names, where there is always one
+// caller too few for a circle: before its first name each takes a permit of the
+// ring's gate, of which there are fewer than a circle has members. It ends when as
+// many waits of holders as ordered have lasted for longer than the period, so that
+// each was looked into. Some give up, so that lines change while they are read.
 func storm(locks *leasehold.Client, period time.Duration, o *order) (what string, waits int) {
-	const names, callers = 24, 16
+	const rings, callers = 6, 16
+	locks = locks.With(leasehold.LockOptions{TTL: leasehold.DefaultTTL}) // nobody loses a permit here
 	var (
 		mu sync.Mutex
 		wg sync.WaitGroup
@@ -137,7 +140,7 @@ func storm(locks *leasehold.Client, period time.Duration, o *order) (what string
 	more := func(err error, waited time.Duration) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil {
+		if err != nil && !errors.Is(err, leasehold.ErrHeld) && !errors.Is(err, leasehold.ErrUnavailable) {
 			what = err.Error()
 		}
 		if waited > period {
@@ -149,20 +152,15 @@ func storm(locks *leasehold.Client, period time.Duration, o *order) (what string
 		rng := rand.New(rand.NewPCG(o.Seed, uint64(i)))
 		wg.Go(func() {
 			for going := true; going; {
-				ctx := context.Background()
+				ring, ctx := rng.IntN(rings), context.Background()
 				var nested []*leasehold.Lease
-				most := 2 + rng.IntN(4)
-				for at := rng.IntN(names); at < names && going && len(nested) < most; at += 1 + rng.IntN(4) {
-					one := order{Name: fmt.Sprint("storm", at), Units: engine.Max, Limit: engine.Max}
-					switch {
-					case at%3 == 2:
-						one.Limit = 3
-						one.Units = int32(1 + rng.IntN(3))
-					case rng.IntN(3) == 0:
-						one.Units = 1
+				for _, one := range round(rng, ring) {
+					view := locks
+					if len(nested) == 2 && rng.IntN(3) == 0 {
+						view = locks.With(leasehold.LockOptions{Wait: time.Duration(1+rng.IntN(10)) * period})
 					}
 					start := time.Now()
-					l, err := one.obtain(ctx, locks)
+					l, err := one.obtain(ctx, view)
 					waited := time.Since(start)
 					if len(nested) == 0 {
 						waited = 0 // it held nothing
@@ -173,7 +171,11 @@ func storm(locks *leasehold.Client, period time.Duration, o *order) (what string
 					nested = append(nested, l)
 					ctx = l.Context()
 				}
-				time.Sleep(time.Duration(rng.IntN(int(period))))
+				hold := time.Duration(rng.IntN(int(period)))
+				if rng.IntN(4) == 0 {
+					hold *= 20 // what is in line stays so for several looks
+				}
+				time.Sleep(hold)
 				for _, l := range slices.Backward(nested) {
 					l.Unlock()
 				}
@@ -182,4 +184,28 @@ func storm(locks *leasehold.Client, period time.Duration, o *order) (what string
 	}
 	wg.Wait()
 	return what, waits
+}
+
+// round is what one caller takes of a ring of 3 or 4 names, one after the other.
+func round(rng *rand.Rand, ring int) []order {
+	size := 3 + ring/3
+	one, seats := order{Units: engine.Max, Limit: engine.Max}, size
+	switch ring % 3 {
+	case 1: // readers, with writers between them that hold nothing else
+		if rng.IntN(4) > 0 {
+			one.Units = 1
+		}
+	case 2: // two permits of each name: a circle of as many as the ring has names is no deadlock
+		one.Units, one.Limit, seats = 1, 2, 2*size
+	}
+	at := rng.IntN(size)
+	var names []order
+	for i := range 2 {
+		one.Name = fmt.Sprintf("ring%d-%d", ring, (at+i)%size)
+		names = append(names, one)
+	}
+	if ring%3 == 1 && one.Units > 1 {
+		return names[:1]
+	}
+	return append([]order{{Name: fmt.Sprintf("gate%d", ring), Units: 1, Limit: int32(seats - 1)}}, names...)
 }
