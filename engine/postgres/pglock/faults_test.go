@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -273,6 +274,27 @@ func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	do(t, pool, `UPDATE shift SET by = -3600 * 1000000::bigint`)
 	if c := join(t, e, exclusive("name 299")); c.Ticket <= last {
 		t.Errorf("ticket %d follows %d", c.Ticket, last)
+	}
+}
+
+// A Join that sweeps may come upon the name it joins, which it has locked itself, so
+// that nothing skips it.
+func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, pool := open(t, url), connect(t, url)
+	do(t, pool, `CREATE TABLE shift AS SELECT 0::bigint AS by`)
+	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS $$
+		BEGIN RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + (SELECT by FROM public.shift); END $$`)
+	always := strings.Replace(function(t, "join"), "random() < 1.0 / 16", "true", 1)
+	do(t, pool, strings.Replace(always, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
+	for day := range 3 {
+		do(t, pool, `UPDATE shift SET by = $1`, int64(day)*25*time.Hour.Microseconds())
+		c := join(t, e, exclusive("a"))
+		if got := renew(t, e, c, time.Second); got.State != engine.Held {
+			t.Fatalf("day %d: a claim that was just held is %v", day, got.State)
+		}
+		leave(t, e, c)
 	}
 }
 

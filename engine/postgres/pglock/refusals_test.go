@@ -102,7 +102,7 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	if err := a.Evict(within(t), "a", second.Ticket, false); err != nil {
 		t.Error(err)
 	}
-	do(t, connect(t, asApp), `SELECT @sweep()`)
+	do(t, connect(t, asApp), `SELECT @sweep('')`)
 
 	operator := connect(t, strings.Replace(url, "postgres@", "operator@", 1))
 	if got := get[string](t, operator, `SELECT name || ' ' || state FROM @line`); got != "a held" {

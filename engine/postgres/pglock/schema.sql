@@ -258,7 +258,7 @@ BEGIN
 	END IF;
 
 	IF random() < 1.0 / 16 THEN
-		PERFORM @sweep();
+		PERFORM @sweep(n);
 	END IF;
 	l := @purge(l, t);
 	IF replaced IS NOT NULL THEN
@@ -484,8 +484,10 @@ END $$;
 -- no TTL is longer, so nobody is in line there. One Join in 16 does it, so for each
 -- two names are looked at, and those that nobody uses never pile up. It waits for
 -- no lock, and its caller for none after it, so it has no part in a deadlock. The
--- last tickets are stored in the step that forgets them.
-CREATE FUNCTION @sweep() RETURNS void LANGUAGE plpgsql AS $$
+-- last tickets are stored in the step that forgets them. The name that is being joined
+-- was unused until now, and stays: its row is locked by this caller, who does not skip
+-- its own lock.
+CREATE FUNCTION @sweep(joined bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	s @swept;
 	t bigint := @clock() - 86400000000;
@@ -499,7 +501,7 @@ BEGIN
 	FOR n IN SELECT * FROM @names WHERE name > s.upto ORDER BY name LIMIT 32 LOOP
 		looked := looked + 1;
 		s.upto := n.name;
-		IF n.seen < t THEN
+		IF n.seen < t AND n.name <> joined THEN
 			SELECT * INTO n FROM @names WHERE name = n.name AND seen < t FOR UPDATE SKIP LOCKED;
 			IF FOUND THEN
 				DELETE FROM @claims WHERE name = n.name;
