@@ -119,18 +119,18 @@ func worlds() []*setup {
 		{
 			name:    "two wait for each other",
 			clients: circles(lock),
-			circles: true, seen: 40_000, tests: 10,
+			circles: true, seen: 20_000, tests: 10,
 		},
 		{
 			name:    "two wait for each other, and calls go wrong",
 			clients: circles(lock),
 			circles: true, faults: 1, kinds: loseAnswer | straggle | slow | pause | loseNote, quits: 1,
-			seen: 40_000, tests: 10,
+			seen: 20_000, tests: 10,
 		},
 		{
 			name:    "two readers wait to write what the other reads",
 			clients: circles(share),
-			circles: true, seen: 40_000, tests: 10,
+			circles: true, seen: 20_000, tests: 10,
 		},
 		{
 			name:    "permits",
