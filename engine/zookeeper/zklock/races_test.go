@@ -319,7 +319,10 @@ func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
 		name := fmt.Sprint("x", watching)
 		c, other := a.hold(t, exclusive(name)), a.hold(t, exclusive(name+"-other"))
 		if !watching {
-			// As if the watches had been lost: the check alone must see it.
+			// As if the watches had been lost, once they are set: the check alone must see it.
+			if _, err := a.Renew(within(t), []engine.Renewal{{Name: other.Name, ID: other.ID, Want: a.ttl}, {Name: c.Name, ID: c.ID, Want: a.ttl}}); err != nil {
+				t.Fatal(err)
+			}
 			a.mu.Lock()
 			clear(a.own)
 			clear(a.lines)
