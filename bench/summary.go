@@ -10,21 +10,25 @@ import (
 	"leasehold/bench/plots"
 )
 
-// headline is a workload that README.md shows.
+// headline is what README.md shows of an engine.
 type headline struct {
 	family, on string
-	pair       string // uncontended
-	handover   string // relayed, between 8 processes
+	pair       string // the workload of one goroutine, uncontended
+	handover   string // between 8 processes, relayed
+	us         string
+	beside     func(peer string) bool
 }
 
 func headlines() []headline {
+	others := func(peer string) bool { return peer != redsync5 }
+	masters := func(peer string) bool { return peer == redsync5 }
 	return []headline{
-		{"redis", "Redis", "W1", "W3-relay-8"},
-		{"redis", "Redis, five masters", "R1", "R3-relay-8"},
-		{"zookeeper", "ZooKeeper", "W1", "W3-relay-8"},
-		{"etcd", "etcd", "E1", "E3-relay-8"},
-		{"sql", "PostgreSQL", "P1", "P3-relay-8"},
-		{"sql", "MariaDB", "M1", "M3-relay-8"},
+		{"redis", "Redis", "W1", "W3-relay-8", harness.Us, others},
+		{"redis", "Redis, five masters", "W1-masters", "W3-relay-8", ourRedlock, masters},
+		{"zookeeper", "ZooKeeper", "W1", "W3-relay-8", harness.Us, others},
+		{"etcd", "etcd", "E1", "E3-relay-8", harness.Us, others},
+		{"sql", "PostgreSQL", "P1", "P3-relay-8", harness.Us, others},
+		{"mysql", "MariaDB", "M1", "M3-relay-8", harness.Us, others},
 	}
 }
 
@@ -51,18 +55,19 @@ func summarize(readme string, all report) error {
 	table.WriteString("| on | lock and unlock, nobody else | hand-over between 8 processes |\n|---|---|---|\n")
 	var bars []plots.Bar
 	for _, h := range headlines() {
-		pair, handover := all.table(h.family, h.pair), all.table(h.family, h.handover)
-		if pair == nil || handover == nil {
+		r := all.family(h.family)
+		if r == nil || r.Table(h.pair) == nil || r.Table(h.handover) == nil {
 			return fmt.Errorf("%s was not measured: README.md's table needs %s and %s of family %s", h.on, h.pair, h.handover, h.family)
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s |\n", h.on, ahead(pair), ahead(handover))
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", h.on, h.ahead(r, h.pair), h.ahead(r, h.handover))
 		if len(bars) > 0 {
 			bars = append(bars, plots.Bar{})
 		}
-		for _, r := range handover.Rows {
-			if s, ok := r.Figures[harness.P50]; ok {
+		for _, row := range r.Table(h.handover).Rows {
+			s, ok := row.Figures[harness.P50]
+			if ok && (row.Peer == h.us || h.shows(row)) {
 				bars = append(bars, plots.Bar{
-					Label: h.on + ": " + r.Peer, Value: s.Median / 1e6, Text: harness.Nanoseconds.Format(s.Median), Us: strings.HasPrefix(r.Peer, harness.Us),
+					Label: h.on + ": " + row.Peer, Value: s.Median / 1e6, Text: harness.Nanoseconds.Format(s.Median), Us: row.Peer == h.us,
 				})
 			}
 		}
@@ -77,28 +82,35 @@ func summarize(readme string, all report) error {
 	return plots.Bars(base, "Hand-over between 8 processes, median", "milliseconds, logarithmic", bars)
 }
 
-func (all report) table(family, id string) *harness.Table {
+func (all report) family(name string) *harness.Results {
 	for _, r := range all.Families {
-		if r.Family == family {
-			if t := r.Table(id); t != nil {
-				return t
-			}
+		if r.Family == name {
+			return r
 		}
 	}
 	return nil
 }
 
-// ahead says by how much leasehold is ahead of each peer; below 1 it is behind. Where
-// there is no peer it is compared with the floor, in italics.
-func ahead(t *harness.Table) string {
+// shows: it is a peer of ours, or a floor.
+func (h headline) shows(row *harness.Row) bool {
+	return !strings.HasPrefix(row.Peer, harness.Us) && h.beside(row.Peer)
+}
+
+// ahead says by how much leasehold is ahead of each peer in p50; below 1 it is behind.
+// Where there is no peer it is compared with the floors, in italics.
+func (h headline) ahead(r *harness.Results, id string) string {
 	var peers, floors []string
-	for _, r := range t.Rows {
+	for _, row := range r.Table(id).Rows {
+		if !h.shows(row) {
+			continue
+		}
+		ratio, ok := r.Ratio(id, row.Peer, harness.P50, id, h.us, harness.P50)
 		switch {
-		case r.Ahead == nil:
-		case r.Floor:
-			floors = append(floors, fmt.Sprintf("*%s* %s", r.Peer, r.Ahead.Short()))
+		case !ok:
+		case row.Floor:
+			floors = append(floors, fmt.Sprintf("*%s* %s", row.Peer, ratio.Short()))
 		default:
-			peers = append(peers, fmt.Sprintf("%s %s", r.Peer, r.Ahead.Short()))
+			peers = append(peers, fmt.Sprintf("%s %s", row.Peer, ratio.Short()))
 		}
 	}
 	if len(peers) == 0 {

@@ -265,7 +265,16 @@ func (r *Results) Ratio(id, peer, key, otherID, other, otherKey string) (Stat, b
 	if a == nil || b == nil {
 		return Stat{}, false
 	}
-	return Ratio(a.rounds[key], b.rounds[otherKey])
+	return Ratio(a.of(key), b.of(otherKey))
+}
+
+// of is a figure round by round; of results that were read from JSON those rounds that
+// have one.
+func (r *Row) of(key string) []float64 {
+	if r.rounds == nil {
+		return r.Figures[key].Rounds
+	}
+	return r.rounds[key]
 }
 
 // Best is the ratio of our figure to that of whichever peer (floors apart) does
