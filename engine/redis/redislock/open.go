@@ -94,7 +94,7 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 		return nil, err
 	}
 	if opts.RestartDelay > 0 {
-		if err := c.DelayRestarts(ctx, opts.RestartDelay, opts.Prefix+"run"); err != nil {
+		if err := c.DelayRestarts(ctx, opts.RestartDelay, opts.Prefix+"run", nil); err != nil {
 			return nil, err
 		}
 	}

@@ -260,17 +260,58 @@ func TestWhatWasKeptGrantsAtOnce(t *testing.T) {
 		restart(t, r) // the configuration file says always
 		early(t, open(t, delaying(r.Addr, hour)))
 	})
-	t.Run("a mark in a run that does not sync puts its grants off", func(t *testing.T) {
+	t.Run("of the run before it was not known", func(t *testing.T) {
+		t.Parallel()
+		r := redis(t, &servers.RedisOptions{Durable: true, ACL: []string{acl}})
+		open(t, delaying(r.Addr, hour))
+		restart(t, r)
+		do(t, r, "CONFIG", "SET", "appendfsync", "everysec")
+		early(t, open(t, delaying("app:secret@"+r.Addr, hour))) // who may not ask
+		restart(t, r)
+		early(t, open(t, delaying(r.Addr, hour)))
+	})
+	t.Run("a mark in a run that does not sync puts the grants of all off", func(t *testing.T) {
 		t.Parallel()
 		r := durable(t)
-		open(t, delaying(r.Addr, time.Second))
+		open(t, delaying(r.Addr, delayed))
 		restart(t, r)
 		do(t, r, "CONFIG", "SET", "appendfsync", "everysec")
 		until(t, "it is not old enough", func() bool {
 			up, err := r.Info("uptime_in_seconds")
-			return err == nil && len(up) == 1 && up >= "3"
+			return err == nil && len(up) == 1 && up >= "5"
 		})
-		early(t, open(t, delaying(r.Addr, time.Second)))
+		began := time.Now()
+		first := open(t, delaying(r.Addr, delayed)) // takes the mark away
+		early(t, open(t, delaying(r.Addr, delayed)))
+		early(t, first)
+		if took := time.Since(began); took >= delayed {
+			t.Fatalf("void: that took %v", took)
+		}
+		if grants(t, first, exclusive("a")); time.Since(began) < delayed {
+			t.Errorf("it grants after %v", time.Since(began))
+		}
+	})
+	t.Run("a mark that comes late is none of the next run", func(t *testing.T) {
+		t.Parallel()
+		r, empty := durable(t), durable(t) // as r is if it is restarted without its folder
+		p := servers.ProxyTo(t, r.Addr)
+		var asked, restarted atomic.Bool
+		p.OnCommand(func(name string) {
+			switch {
+			case name == "CONFIG GET":
+				asked.Store(true)
+			case asked.Load() && strings.HasPrefix(name, "EVAL") && !restarted.Swap(true):
+				p.Retarget(empty.Addr)
+				p.Reset()
+			}
+		})
+		e, err := Open(within(t), delaying(p.Addr, hour))
+		if err != nil || !restarted.Load() {
+			t.Fatalf("void: restarted: %v; %v", restarted.Load(), err)
+		}
+		defer e.Close()
+		early(t, e.(*Engine))
+		early(t, open(t, delaying(empty.Addr, hour)))
 	})
 }
 

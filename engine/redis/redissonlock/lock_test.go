@@ -83,6 +83,27 @@ func TestRepeatedJoinIsNoReentry(t *testing.T) {
 	}
 }
 
+// TestOfTheDeadNothingIsKept: a name that is always in use would remember every holder
+// that it had.
+func TestOfTheDeadNothingIsKept(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
+		e := of(k, "").Opened(t, "redis://"+r.Addr)
+		name := "of kind " + string(k)
+		for range 3 {
+			if c := join(t, e, exclusive(name)); c.State != engine.Held {
+				t.Fatalf("%s: %+v", k, c)
+			}
+			do(t, r, "DEL", name) // as when its deadline passes
+		}
+		c := join(t, e, exclusive(name))
+		if known := hash(t, r, slots.Beside(beside, name)); len(known) != 2 || known["last"] == "" || known[holder(c.ID)] == "" {
+			t.Errorf("%s: beside the lock is %v", k, known)
+		}
+	}
+}
+
 // TestWaiterIsWokenByRedissonsMessageAlone: the holder's deadline is far, and every
 // request is accounted for.
 func TestWaiterIsWokenByRedissonsMessageAlone(t *testing.T) {

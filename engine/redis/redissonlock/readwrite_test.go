@@ -121,6 +121,9 @@ func TestDeadReaderIsOverWhenItsOwnDeadlinePasses(t *testing.T) {
 	if l := line(t, e, "a"); len(l) != 1 || l[0].Ticket != lives.Ticket {
 		t.Errorf("shown as %+v", l)
 	}
+	if s := leave(t, e, dead); s != engine.Gone {
+		t.Errorf("left as %v", s)
+	}
 	again := join(t, e, q)
 	if again.State != engine.Held || again.Ticket <= dead.Ticket {
 		t.Errorf("made anew as %+v after %+v", again, dead)

@@ -143,7 +143,7 @@ func (t *try) joining(ttl time.Duration) wire.Call {
 		channel = ""
 	}
 	return wire.Call{Keys: t.keys, Args: []string{
-		"", t.r.ID.Secret(), millis(ttl), t.r.Owner.Text(), replaces,
+		t.r.ID.Secret(), millis(ttl), t.r.Owner.Text(), replaces,
 		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began),
 	}}
 }
@@ -151,9 +151,8 @@ func (t *try) joining(ttl time.Duration) wire.Call {
 // ask has one master vote, however long that takes: who is late must give up what
 // it granted to nobody.
 func (t *try) ask(i int, m *master, call wire.Call) {
-	call.Args = slices.Clone(call.Args)
 	b := &ballot{master: i}
-	answers, err := m.vote(t.e.life, t.e, t.e.scripts.join, []wire.Call{call})
+	answers, err := m.vote(t.e.life, t.e.scripts.join, []wire.Call{call})
 	if b.err = err; err == nil {
 		b.sent, b.err = true, explain(b.read(answers[0]), t.keys)
 	}

@@ -29,10 +29,12 @@
 // A master that started less than MaxTTL ago has no vote. The exception is a master
 // with appendonly yes, appendfsync always and no-appendfsync-on-rewrite no that a
 // client of the same locks looked at before its restart as well, and that came up
-// with what it had then: it has forgotten nothing. Who turns that off and on again
-// between restarts deceives it. All clients must agree on MaxTTL, and programs with
-// redsync must not ask for longer expiries. They keep to no delay themselves: what
-// redsync grants after a restart nobody protects.
+// with what it had then: it has forgotten nothing. A run between that did not sync
+// every write, or of which a client could not know, ends that; one that no client
+// looked at, or whose settings were changed and changed back while it ran, is not
+// seen. All clients must agree on MaxTTL, and programs with redsync must not ask for
+// longer expiries. They keep to no delay themselves: what redsync grants after a
+// restart nobody protects.
 //
 // A lease that lasts comes back on a master that forgot it, or never had it: a
 // renewal that a majority proves has the others take it again, where it is free and

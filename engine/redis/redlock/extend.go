@@ -121,7 +121,6 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 	var calls []wire.Call
 	for from := 0; from < len(rs); from += batch {
 		var c wire.Call
-		c.Args = append(c.Args, "")
 		for _, r := range rs[from:min(from+batch, len(rs))] {
 			c.Keys = append(c.Keys, e.keys(r.Name)[:2]...)
 			c.Args = append(c.Args, r.ID.Secret(), millis(r.Want))
@@ -129,7 +128,7 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 		calls = append(calls, c)
 	}
 	var answers []wire.Answer
-	if answers, x.err = m.vote(e.life, e, e.scripts.renew, calls); x.err != nil {
+	if answers, x.err = m.vote(e.life, e.scripts.renew, calls); x.err != nil {
 		return x
 	}
 	x.values, x.known = make([]int64, 3*len(rs)), make([]bool, len(rs))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,16 +23,10 @@ func (e *Engine) joins(r engine.Request) func(context.Context) (engine.Claim, er
 }
 
 // asOf asks a master for its vote in the belief that it is still a given run.
-func (m *master) asOf(t *testing.T, e *Engine, looked *run) error {
-	t.Helper()
-	r := &request{Request: exclusive("a")}
-	call := (&try{e: e, r: r, keys: e.keys("a")}).joining(time.Second)
-	call.Args[0] = looked.id
-	answers, err := m.calls(t.Context(), true, e.scripts.join, []wire.Call{call})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answers[0].Error()
+func (e *Engine) asOf(r *servers.RedisServer, run string) error {
+	call := (&try{e: e, r: &request{Request: exclusive("a")}, keys: e.keys("a")}).joining(time.Second)
+	_, err := r.Do(slices.Concat([]string{"EVAL", e.scripts.join.Text(), "3"}, call.Keys, call.Args, []string{run})...)
+	return err
 }
 
 // valueOf is what a lock's key has on one master.
@@ -349,11 +344,11 @@ func TestOneTicketIsGivenOnce(t *testing.T) {
 	e := open(t, urlOf(easy, addrs(all)...))
 	keys, id, client := e.keys("a"), engine.NewID().Secret(), e.masters[0].client
 	do(t, all[0], "SET", keys[1], record(5))
-	if err := client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{"", id, "9000", "", "", "1", "0", "", "0"}}).Error(); err != nil {
+	if err := client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{id, "9000", "", "", "1", "0", "", "0"}}).Error(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ ticket, want int64 }{{5, 0}, {6, 1}, {6, 1}, {5, 0}} {
-		got, err := client.Call(within(t), e.scripts.stamp, wire.Call{Keys: keys[:2], Args: []string{"", id, decimal(uint64(c.ticket))}}).AsInt64()
+		got, err := client.Call(within(t), e.scripts.stamp, wire.Call{Keys: keys[:2], Args: []string{id, decimal(uint64(c.ticket))}}).AsInt64()
 		if err != nil || got != c.want {
 			t.Errorf("ticket %d above a counter that was 5: %d %v, not %d", c.ticket, got, err, c.want)
 		}

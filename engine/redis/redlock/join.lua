@@ -4,14 +4,14 @@
 --   KEYS[1]  the lock: a string, whose value is its holder's secret
 --   KEYS[2]  what is beside it, see beside.lua
 --   KEYS[3]  who waits, see wake.lua
---   ARGV[2]  the claim's ID in hexadecimal
---   ARGV[3]  its lifetime in milliseconds
---   ARGV[4]  its owner
---   ARGV[5]  the ID of a claim whose place it takes, or nothing
---   ARGV[6]  the number of this try
---   ARGV[7]  the ticket that it proposes, or 0
---   ARGV[8]  the channel to tell if it has to wait, or nothing
---   ARGV[9]  when it began to wait
+--   ARGV[1]  the claim's ID in hexadecimal
+--   ARGV[2]  its lifetime in milliseconds
+--   ARGV[3]  its owner
+--   ARGV[4]  the ID of a claim whose place it takes, or nothing
+--   ARGV[5]  the number of this try
+--   ARGV[6]  the ticket that it proposes, or 0
+--   ARGV[7]  the channel to tell if it has to wait, or nothing
+--   ARGV[8]  when it began to wait
 --
 -- Returns held (2), its stamp, the counter, the milliseconds granted, the
 -- server's clock in microseconds; or waiting (1), whether a leasehold holds (1)
@@ -22,7 +22,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local both = redis.call('MGET', KEYS[1], KEYS[2]) -- nothing for what is no string
 local value, b = both[1], unpacked(KEYS[2], both[2])
-local id, want, try = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
+local id, want, try = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 if not b then return foreign(2) end
 
 if value == id then
@@ -31,24 +31,24 @@ if value == id then
 	-- except where a clock that stepped back put it further away than this claim
 	-- ever asked for. The number of the try only rises: what an earlier one gives
 	-- up later must not take the lock from this one.
-	if b.id ~= id then b.id, b.stamp, b.try, b.asked, b.owner = id, 0, 0, 0, ARGV[4] end
+	if b.id ~= id then b.id, b.stamp, b.try, b.asked, b.owner = id, 0, 0, 0, ARGV[3] end
 	b.asked, b.try = math.max(b.asked, want), math.max(b.try, try)
 	local left = math.min(math.max(redis.call('PTTL', KEYS[1]), want), b.asked)
 	redis.call('PEXPIRE', KEYS[1], left)
 	put(KEYS[2], b)
 	return {2, b.stamp, b.ticket, left, now}
 end
-if value and value ~= ARGV[5] then
+if value and value ~= ARGV[4] then
 	local left, ours = redis.call('PTTL', KEYS[1]), value == b.id
 	if ours and left > b.asked then
 		left = b.asked -- the clock stepped back, and its holder may be dead
 		redis.call('PEXPIRE', KEYS[1], left)
 	end
-	if ARGV[8] ~= '' then
+	if ARGV[7] ~= '' then
 		local waiting = redis.pcall('ZCARD', KEYS[3])
 		if type(waiting) == 'table' then return foreign(3) end
 		if waiting < 10000 then
-			redis.call('ZADD', KEYS[3], 'NX', ARGV[9], id .. ARGV[8])
+			redis.call('ZADD', KEYS[3], 'NX', ARGV[8], id .. ARGV[7])
 			redis.call('PEXPIRE', KEYS[3], math.max(redis.call('PTTL', KEYS[3]), want))
 		end
 	end
@@ -62,8 +62,8 @@ end
 -- The ticket that is proposed counts if it is above the counter; and not far from
 -- this server's clock, or one client with a wrong idea of it could use the
 -- numbers up.
-b.stamp = tonumber(ARGV[7])
+b.stamp = tonumber(ARGV[6])
 if b.stamp > b.ticket and math.abs(b.stamp - now) < NEAR then b.ticket = b.stamp else b.stamp = 0 end
-b.try, b.asked, b.id, b.owner = try, want, id, ARGV[4]
+b.try, b.asked, b.id, b.owner = try, want, id, ARGV[3]
 put(KEYS[2], b)
 return {2, b.stamp, b.ticket, want, now}

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/boottime"
 )
@@ -21,7 +19,6 @@ type master struct {
 	name     string        // host:port, for people
 	patience time.Duration // how long it may owe an answer before it is let alone
 	opened   chan struct{} // closed when client is there
-	looking  sync.Mutex    // held while a run is being looked at
 	again    sync.Mutex    // held while it takes locks again: a claim is left there before or after that
 
 	mu     sync.Mutex
@@ -30,7 +27,7 @@ type master struct {
 	rests  time.Duration
 	owes   int           // calls that it has not answered
 	heard  time.Duration // when it answered last, or began to owe
-	run    *run          // as it was looked at last; nil: not yet
+	run    string        // that was looked at last; "": none yet
 }
 
 // Bounds of what a master may owe, and for how long it is let alone after its
@@ -104,48 +101,20 @@ func (m *master) calls(ctx context.Context, must bool, s *wire.Script, calls []w
 	return answers, nil
 }
 
-// vote makes calls that count only from a master that has a vote. The first
-// argument of each is left for that.
-func (m *master) vote(ctx context.Context, e *Engine, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
+// vote makes calls that count only from a master that has a vote. An error says that
+// it was not asked.
+func (m *master) vote(ctx context.Context, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
 	client, err := m.enter(false)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := m.voted(ctx, e, client, s, calls)
-	failed := err
-	if err == nil {
-		failed = answers[len(answers)-1].NonRedisError()
+	if err = client.Grants(ctx, calls[0].Keys[0]); err != nil {
+		m.leave(err)
+		return nil, err
 	}
-	m.leave(failed)
-	return answers, err
-}
-
-func (m *master) voted(ctx context.Context, e *Engine, client *wire.Client, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
-	for range 2 {
-		r, err := m.standing(ctx, e, client)
-		if err != nil {
-			return nil, err
-		}
-		for i := range calls {
-			calls[i].Args[0] = r.id
-		}
-		answers := client.CallMany(ctx, s, calls)
-		if !anyRestarted(answers) {
-			return answers, nil
-		}
-		m.lookAgain(r)
-	}
-	return nil, errors.New("it is being restarted again and again")
-}
-
-// anyRestarted: a script found itself on another run than it was sent to.
-func anyRestarted(answers []wire.Answer) bool {
-	for _, a := range answers {
-		if re, ok := rueidis.IsRedisErr(a.Error()); ok && restarted(re.Error()) {
-			return true
-		}
-	}
-	return false
+	answers := client.CallMany(ctx, s, calls)
+	m.leave(answers[len(answers)-1].NonRedisError())
+	return answers, nil
 }
 
 func (m *master) close() {

@@ -113,7 +113,7 @@ func prepare(names []string, o *Options) (*Engine, error) {
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(),
+		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(!opts.NoRestartDelay),
 		channel: side + "@" + hex.EncodeToString(id[:]),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
@@ -227,11 +227,7 @@ func (e *Engine) fit(m *master, c *wire.Client) error {
 	if err := c.Publish(e.life, e.channel, ""); err != nil {
 		return err
 	}
-	var none *noVote
-	if _, err := m.standing(e.life, e, c); !errors.As(err, &none) {
-		return err
-	}
-	return nil
+	return e.delayRestarts(m, c)
 }
 
 // passing: a server that is down or cut off, as opposed to one that is wrong.

@@ -60,9 +60,9 @@ func open(t testing.TB, url string) *Engine {
 
 func teach(t testing.TB, all []*servers.RedisServer) {
 	t.Helper()
-	s := newScripts()
+	s := newScripts(true)
 	for _, r := range all {
-		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read, s.survived} {
+		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read} {
 			do(t, r, "SCRIPT", "LOAD", one.Text())
 		}
 	}

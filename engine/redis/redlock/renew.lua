@@ -11,7 +11,7 @@
 
 local out = {}
 for i = 1, #KEYS, 2 do
-	local lock, id, want = KEYS[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+	local lock, id, want = KEYS[i], ARGV[i], tonumber(ARGV[i + 1])
 	local both = redis.call('MGET', lock, KEYS[i + 1]) -- nothing for what is somebody else's data by now
 	local b = unpacked(KEYS[i + 1], both[2]) or {}
 	local state, first, second = 3, 0, 0

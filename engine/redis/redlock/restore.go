@@ -111,7 +111,7 @@ func (e *Engine) retake(r *restoration, x *extended) {
 	var calls []wire.Call
 	for i, c := range e.restores.standing(r, x) {
 		if i%batch == 0 {
-			calls = append(calls, wire.Call{Args: []string{""}})
+			calls = append(calls, wire.Call{})
 		}
 		call := &calls[len(calls)-1]
 		// The master read its clock before its answer came, so by that clock this is
@@ -121,7 +121,7 @@ func (e *Engine) retake(r *restoration, x *extended) {
 		call.Args = append(call.Args, c.ID.Secret(), decimal(c.Ticket), decimal(e.tries.Add(1)), decimal(uint64(till)))
 	}
 	if len(calls) > 0 {
-		m.vote(e.life, e, e.scripts.retake, calls)
+		m.vote(e.life, e.scripts.retake, calls)
 	}
 }
 

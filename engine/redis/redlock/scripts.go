@@ -19,8 +19,6 @@ const (
 )
 
 var (
-	//go:embed vote.lua
-	voteLua string
 	//go:embed beside.lua
 	besideLua string
 	//go:embed wake.lua
@@ -39,25 +37,30 @@ var (
 	evictLua string
 	//go:embed read.lua
 	readLua string
-	//go:embed survived.lua
-	survivedLua string
 )
 
-type scripts struct{ join, stamp, renew, retake, leave, evict, read, survived *wire.Script }
+type scripts struct{ join, stamp, renew, retake, leave, evict, read *wire.Script }
 
-func newScripts() scripts {
-	// A vote is refused before anything is made that it does not need.
+// newScripts are those of a master. Guarded: those by which it votes are refused by
+// one that may have forgotten what it granted.
+func newScripts(guarded bool) scripts {
 	constants := "local KEEP, NEAR = " + strconv.FormatInt(keep.Milliseconds(), 10) + ", " + strconv.FormatInt(near.Microseconds(), 10) + "\n"
 	script := func(parts ...string) *wire.Script { return wire.NewScript(constants + strings.Join(parts, "")) }
+	vote := func(parts ...string) *wire.Script {
+		s := script(parts...)
+		if guarded {
+			s = s.Guarded()
+		}
+		return s
+	}
 	return scripts{
-		join:     script(voteLua, besideLua, joinLua),
-		stamp:    script(voteLua, besideLua, stampLua),
-		renew:    script(voteLua, besideLua, renewLua),
-		retake:   script(voteLua, besideLua, retakeLua),
-		leave:    script(besideLua, wakeLua, leaveLua),
-		evict:    script(besideLua, wakeLua, evictLua),
-		read:     script(besideLua, readLua),
-		survived: script(survivedLua),
+		join:   vote(besideLua, joinLua),
+		stamp:  vote(besideLua, stampLua),
+		renew:  vote(besideLua, renewLua),
+		retake: vote(besideLua, retakeLua),
+		leave:  script(besideLua, wakeLua, leaveLua),
+		evict:  script(besideLua, wakeLua, evictLua),
+		read:   script(besideLua, readLua),
 	}
 }
 

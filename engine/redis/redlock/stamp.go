@@ -34,8 +34,8 @@ func (t *try) stamp(ctx context.Context, all *tally, ttl time.Duration) (uint64,
 		e.spawn(func() {
 			got := answer{master: i}
 			var as []wire.Answer
-			if as, got.err = e.masters[i].vote(e.life, e, e.scripts.stamp, []wire.Call{{
-				Keys: t.keys[:2], Args: []string{"", t.r.ID.Secret(), decimal(ticket)},
+			if as, got.err = e.masters[i].vote(e.life, e.scripts.stamp, []wire.Call{{
+				Keys: t.keys[:2], Args: []string{t.r.ID.Secret(), decimal(ticket)},
 			}}); got.err == nil {
 				var n int64
 				n, got.err = as[0].AsInt64()

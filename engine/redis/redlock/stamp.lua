@@ -2,15 +2,15 @@
 -- ticket as high was given here meanwhile. Ownership alone would not do: a phase
 -- 1 that arrives once more, late, makes an owner of who has been one before.
 --
---   KEYS[1]  the lock            ARGV[2]  the claim's ID
---   KEYS[2]  what is beside it   ARGV[3]  the ticket in decimal
+--   KEYS[1]  the lock            ARGV[1]  the claim's ID
+--   KEYS[2]  what is beside it   ARGV[2]  the ticket in decimal
 --
 -- Returns 1, or 0 if it may not have it.
 
 local both = redis.call('MGET', KEYS[1], KEYS[2])
-local b, ticket = unpacked(KEYS[2], both[2]), tonumber(ARGV[3])
+local b, ticket = unpacked(KEYS[2], both[2]), tonumber(ARGV[2])
 if not b then return foreign(2) end
-if both[1] ~= ARGV[2] or b.id ~= ARGV[2] or b.evicted == ARGV[2] then return 0 end
+if both[1] ~= ARGV[1] or b.id ~= ARGV[1] or b.evicted == ARGV[1] then return 0 end
 if b.stamp == ticket then return 1 end -- this very call, arriving again
 if b.ticket >= ticket then return 0 end
 b.ticket, b.stamp = ticket, ticket

@@ -28,16 +28,16 @@ func explain(err error, keys []string) error {
 func (e *Engine) unavailable(ballots []ballot) error {
 	var silent, refused []string
 	var final error
-	var none *noVote
+	var none *wire.TooEarly
 	votes, answered := 0, 0
 	for _, b := range ballots {
-		var n *noVote
+		var n *wire.TooEarly
 		switch {
 		case b.err == nil:
 			answered++
 		case errors.As(b.err, &n):
 			votes++
-			if none == nil || n.until.After(none.until) {
+			if none == nil || n.Until.After(none.Until) {
 				none = n
 			}
 		case errors.Is(b.err, engine.ErrRefused):
@@ -54,7 +54,7 @@ func (e *Engine) unavailable(ballots []ballot) error {
 	var said []string
 	if none != nil {
 		said = append(said, fmt.Sprintf("%d of %d masters were restarted and do not vote until %s (the longest TTL after their start, since they may have forgotten what they granted)",
-			votes, n, none.until.Format("15:04:05")))
+			votes, n, none.Until.Format("15:04:05")))
 	}
 	if final != nil {
 		said = append(said, fmt.Sprintf("%d of %d refuse (%v)", len(refused), n, final))

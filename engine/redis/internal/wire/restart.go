@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -14,7 +15,7 @@ import (
 	"leasehold/internal/boottime"
 )
 
-// The delayed restart of the Redlock algorithm, for one server.
+// The delayed restart of the Redlock algorithm, kept by the clients.
 //
 // A server that comes up again without what it granted would grant it again. So it
 // grants nothing until everything it may have forgotten has expired: for the longest
@@ -25,11 +26,18 @@ import (
 //
 //	client: INFO, up for a day    server: dies, restarts empty    client: EVALSHA
 //
+// and so is a script that only carries the run_id in its text, to be unknown to a
+// fresh server: of two clients that both looked before the restart, one teaches the
+// new server the old text and the other's call is then answered. (Redis 6 moreover
+// keeps scripts in its snapshots.) INFO inside the script costs some 4 us of the
+// server's time.
+//
 // The delay is not needed where nothing is forgotten: if a server syncs every write,
 // did so before it was restarted, and came up with what it had written. Only the
 // first can be asked of it. For the others a mark is written into it that names its
 // run (survived.lua). A run that does not sync every write takes the mark away, or
-// the next one would be judged by what was before it.
+// the next one would be judged by what was before it; and so does a client that may
+// not ask.
 
 var (
 	//go:embed run.lua
@@ -50,6 +58,7 @@ func (s *Script) Guarded() *Script {
 type restarts struct {
 	delay time.Duration // after its start a server grants nothing
 	mark  string        // the key of the mark
+	judge func(run string) error
 
 	info, survived *Script
 
@@ -71,34 +80,53 @@ type server struct {
 // forgotten no claim of at most the longest TTL. They do not grant for so long after
 // their start, unless they sync every write and have lost none; that is asked of a
 // single server only, and the mark by which it is known is kept there under a key.
-// It is called before anything else.
+// judge, if not nil, is told of each run that is found, and may refuse it by an error.
+// DelayRestarts is called before anything else.
 //
-// Errors: a user who may not ask for INFO is refused. A server that does not grant
-// yet is no error of it.
-func (c *Client) DelayRestarts(ctx context.Context, longest time.Duration, mark string) error {
+// Errors: a user who may not ask for INFO is refused; those of judge. A server that
+// does not grant yet is no error of it.
+func (c *Client) DelayRestarts(ctx context.Context, longest time.Duration, mark string, judge func(run string) error) error {
 	c.restarts = &restarts{
 		// Beside the TTL what clocks may run apart meanwhile, and how finely keys expire.
-		delay: longest + longest/100 + 2*time.Millisecond, mark: mark,
-		info: NewScript("return redis.call('INFO', 'server')"), survived: NewScript(survivedLua),
+		delay: longest + longest/100 + 2*time.Millisecond, mark: mark, judge: judge,
+		info: NewScript("return redis.call('INFO', 'server')"), survived: NewScript(runLua + survivedLua),
 		servers: map[string]*server{},
 	}
-	_, err := c.standing(ctx, mark)
-	var early *tooEarly
+	err := c.Grants(ctx, mark)
+	var early *TooEarly
 	if errors.As(err, &early) {
 		return nil
 	}
 	return err
 }
 
-// tooEarly is the error of a server that was restarted too recently.
-type tooEarly struct{ until time.Time }
+// TooEarly is the error of a server that was restarted too recently.
+type TooEarly struct{ Until time.Time }
 
-func (e *tooEarly) Error() string {
+func (e *TooEarly) Error() string {
 	return fmt.Sprintf("this server does not grant until %s: it was started less than the restart-delay ago, and may have forgotten who holds",
-		e.until.Format("15:04:05"))
+		e.Until.Format("15:04:05"))
+}
+
+// Grants reports whether the server that has a key would carry out a guarded script,
+// so that who is told of an error here has asked it nothing. Without DelayRestarts
+// every server does.
+//
+// Errors: TooEarly; that it cannot be known.
+func (c *Client) Grants(ctx context.Context, key string) error {
+	if c.restarts == nil {
+		return nil
+	}
+	_, err := c.standing(ctx, key)
+	return err
 }
 
 var errRestarted = errors.New("this server was restarted, or another has taken its place: asked again, it says whether it grants")
+
+// restarted: run.lua has refused a script.
+func restarted(err error) bool {
+	return err != nil && strings.HasPrefix(strings.TrimPrefix(err.Error(), "-"), "RESTARTED")
+}
 
 // lookEvery is how often a server that does not grant is looked at: it is asked
 // nothing else that would show that it was restarted once more, with what it had.
@@ -107,29 +135,47 @@ const lookEvery = time.Second
 // uptimeUnit is how finely INFO tells the time since the start.
 const uptimeUnit = time.Second
 
-// guarded makes calls of a guarded script by send: each with the run that it is for.
+// guarded makes calls of a guarded script by send: each with the run that it is for. A
+// server that was restarted since is looked at again, and asked once more.
 func (c *Client) guarded(ctx context.Context, calls []Call, send func([]Call) []Answer) []Answer {
 	answers := make([]Answer, len(calls))
+	which := make([]int, len(calls)) // that have no answer yet
+	for i := range calls {
+		which[i] = i
+	}
+	for range 2 {
+		which = c.onThisRun(ctx, calls, answers, which, send)
+	}
+	return answers
+}
+
+// onThisRun makes some of the calls, and returns those of a server that was restarted.
+func (c *Client) onThisRun(ctx context.Context, calls []Call, answers []Answer, which []int, send func([]Call) []Answer) (again []int) {
 	var may []Call
-	var which []int
-	for i, call := range calls {
-		run, err := c.standing(ctx, call.Keys[0])
+	var asked []int
+	for _, i := range which {
+		// What an earlier attempt may have done stays unsure, also if it was done by the
+		// run before.
+		run, err := c.standing(ctx, calls[i].Keys[0])
 		if err != nil {
-			answers[i] = Failed(err)
+			answers[i] = Answer{Failed(err).RedisResult, answers[i].Unsure}
 			continue
 		}
-		args := append(make([]string, 0, len(call.Args)+1), call.Args...)
-		may, which = append(may, Call{Keys: call.Keys, Args: append(args, run)}), append(which, i)
+		args := append(make([]string, 0, len(calls[i].Args)+1), calls[i].Args...)
+		may, asked = append(may, Call{Keys: calls[i].Keys, Args: append(args, run)}), append(asked, i)
 	}
 	for j, a := range send(may) {
-		if err := a.Error(); err != nil && strings.HasPrefix(strings.TrimPrefix(err.Error(), "-"), "RESTARTED") {
+		i := asked[j]
+		a.Unsure = cmp.Or(a.Unsure, answers[i].Unsure)
+		if restarted(a.Error()) {
 			args := may[j].Args
 			c.serverOf(may[j].Keys[0]).over(args[len(args)-1])
 			a = Answer{Failed(errRestarted).RedisResult, a.Unsure}
+			again = append(again, i)
 		}
-		answers[which[j]] = a
+		answers[i] = a
 	}
-	return answers
+	return again
 }
 
 // serverOf is the server that has a key.
@@ -172,7 +218,7 @@ func (c *Client) standing(ctx context.Context, key string) (string, error) {
 		}
 	}
 	if left > 0 {
-		return "", &tooEarly{time.Now().Add(left)}
+		return "", &TooEarly{time.Now().Add(left)}
 	}
 	return run, nil
 }
@@ -216,6 +262,11 @@ func (c *Client) look(ctx context.Context, key string) (run string, grants time.
 	if len(run) != 40 || uptime < 0 {
 		return "", 0, engine.Refuse("whether it was restarted cannot be known: INFO does not say run_id and uptime_in_seconds")
 	}
+	if c.restarts.judge != nil {
+		if err := c.restarts.judge(run); err != nil {
+			return "", 0, err
+		}
+	}
 	// It started at the latest so long before the answer came. What it says is the
 	// difference of two whole seconds.
 	grants = answered - max(time.Duration(uptime)*time.Second-uptimeUnit, 0) + c.restarts.delay
@@ -223,30 +274,30 @@ func (c *Client) look(ctx context.Context, key string) (run string, grants time.
 		return run, grants, nil
 	}
 	// Asked in any case: the mark of this run is what the next one is judged by.
-	switch kept, marked := c.kept(ctx, run); {
+	kept, off, err := c.kept(ctx, run)
+	switch {
+	case restarted(err): // so this run is over, which the first guarded script is told
+	case err != nil:
+		return "", 0, fmt.Errorf("whether the run before kept its writes cannot be noted: %w", Explain(err, c.restarts.mark))
 	case kept:
 		grants = min(grants, answered)
-	case marked:
-		// That the mark was there is written into a server that may lose it again,
-		// and grants of this run with it.
-		grants = max(grants, answered+c.restarts.delay)
+	case off > 0:
+		grants = max(grants, boottime.Now()+off)
 	}
 	return run, grants, nil
 }
 
 // kept reports whether a server, in this run and in the one before, had every write
 // on its disk before it answered. What this user may not ask is not so. While a
-// child process writes a file, no-appendfsync-on-rewrite overrules always. marked:
-// it was so before this run, and is no more.
-func (c *Client) kept(ctx context.Context, run string) (kept, marked bool) {
+// child process writes a file, no-appendfsync-on-rewrite overrules always. off is for
+// how long from now it grants nothing, whenever it was started.
+func (c *Client) kept(ctx context.Context, run string) (kept bool, off time.Duration, err error) {
+	synced := "0"
 	config, err := c.Ask(ctx, "CONFIG", "GET", "*append*").AsStrMap()
-	if err != nil {
-		return false, false
+	if err == nil && config["appendonly"] == "yes" && config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" {
+		synced = "1"
 	}
-	if config["appendonly"] != "yes" || config["appendfsync"] != "always" || config["no-appendfsync-on-rewrite"] != "no" {
-		n, err := c.Ask(ctx, "DEL", c.restarts.mark).AsInt64()
-		return false, err != nil || n == 1
-	}
-	n, err := c.Call(ctx, c.restarts.survived, Call{Keys: []string{c.restarts.mark}, Args: []string{run}}).AsInt64()
-	return err == nil && n == 1, false
+	delay := strconv.FormatInt(c.restarts.delay.Milliseconds()+1, 10)
+	n, err := c.Call(ctx, c.restarts.survived, Call{Keys: []string{c.restarts.mark}, Args: []string{run, synced, delay, run}}).AsInt64()
+	return n < 0, time.Duration(n) * time.Millisecond, err
 }
