@@ -67,7 +67,8 @@
 // answer has the number of the transaction, the token. Nobody else reads it.
 //
 // A holder listens for who comes behind it, and for its eviction, once it has held for
-// ten milliseconds, and sees then what came before.
+// ten milliseconds, and sees then what came before; who waits listens for its own
+// eviction after a second.
 //
 // Evict marks a holder's node, which its client sees, and removes it at once with
 // now; a mark for Curator is the one that its revocable locks heed. Without now a
