@@ -205,10 +205,10 @@ func (e *Engine) holds(c *claim, line nodes.Line, i int, watched bool, changed i
 // what came meanwhile is seen then. A Renew does not wait for it.
 const settle = 10 * time.Millisecond
 
-// patience is how long a claim has waited before it listens for its eviction, unless
-// it is renewed before. That can wait longer than a holder's: nobody else is kept
+// patience is how long a claim has waited before it listens for its eviction, which
+// Renew sees in any case. That can wait longer than a holder's: nobody else is kept
 // waiting by a claim that went.
-const patience = time.Second
+const patience = 3 * time.Second
 
 func (e *Engine) settled(c *claim) {
 	e.mu.Lock()
@@ -221,14 +221,14 @@ func (e *Engine) settled(c *claim) {
 // listensLocked has a claim listen from its next look on, for its eviction and, if it
 // holds, for who comes behind it.
 func (e *Engine) listensLocked(c *claim) {
-	switch {
-	case c.phase == holding && !c.lasts:
+	if !c.placed() || c.lasts {
+		return
+	}
+	if c.phase == holding {
 		c.lasts = true
 		c.stale = c.stale || !c.contended // else there is nothing to hear
-		fallthrough
-	case c.phase == waiting:
-		c.unread = c.unread || !e.listens(watch{c.path(), false})
 	}
+	c.unread = c.unread || !e.listens(watch{c.path(), false})
 }
 
 // waits has a claim that waits watch one node, or the line.
