@@ -267,3 +267,28 @@ func TestANodeThatMayNotBeReadIsNotAskedForWithoutEnd(t *testing.T) {
 	}
 	eventually(t, "it is alone in line and does not hold", func() bool { return b.renew(t, waits).State == engine.Held })
 }
+
+func TestAnEvictionBeforeTheHolderListenedIsToldOf(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	heard := a.notes(t)
+	for _, now := range []bool{false, true} {
+		var struck atomic.Bool
+		a.wire.mu.Lock()
+		a.wire.saw = func(op int32) { // the first thing that it asks for as a holder
+			if op == opGetData && !struck.Swap(true) {
+				l, err := b.Line(context.Background(), "x")
+				if err == nil {
+					err = b.Evict(context.Background(), "x", l.Claims[0].Ticket, now)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		a.wire.mu.Unlock()
+		held := a.hold(t, exclusive("x"))
+		hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && c.Evicted })
+		a.leave1(t, held)
+	}
+}
