@@ -58,7 +58,7 @@ func Schemes() []Scheme {
 			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open,
 		},
 		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379", redis.Open},
-		{[]string{"zookeeper"}, "zookeeper://host:2181,host:2181/root", zklock.Open},
+		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open},
 		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open},
 		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open},
 		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open},

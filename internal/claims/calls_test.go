@@ -356,14 +356,14 @@ func TestWhenARenewalIsDue(t *testing.T) {
 	})
 	t.Run("a look has a bound", func(t *testing.T) {
 		r := newRig(t, Config{})
-		for i := range MaxBatch + 10 {
+		for i := range MaxTick + 10 {
 			w := exclusive(string(rune('a' + i)))
 			r.enter(w)
 			r.joined(engine.Waiting, uint64(i+1))
 		}
 		r.now += FirstTTL / 3
 		r.Tick(r.now)
-		if n := r.count(Renew); n != MaxBatch {
+		if n := r.count(Renew); n != MaxTick {
 			t.Errorf("%d renewals in one look", n)
 		}
 	})

@@ -28,8 +28,13 @@ const (
 	// ReleaseBound is the longest that an Unlock waits for an engine.
 	ReleaseBound = 5 * time.Second
 
-	// MaxBatch is the most calls that one Tick asks for.
+	// MaxBatch is the most claims that one call of LockAll makes and of Leave gives up.
 	MaxBatch = 1000
+
+	// MaxTick is the most calls that one Tick asks for: the renewals of one Tick are
+	// one call to the engine, which splits it as its servers like it. ZooKeeper and
+	// etcd prove thousands of claims as cheaply as one.
+	MaxTick = 2000
 
 	// attempts is how many Renews of one claim may be under way at once. A
 	// reply may take as long as what was asked for; waiting for it would leave
@@ -145,7 +150,7 @@ func (r Reason) String() string { return reasonNames[r] }
 func (m *Machine) Outputs() []Output {
 	out := m.outputs
 	m.outputs = m.outputs[:0]
-	if cap(out) > MaxBatch {
+	if cap(out) > MaxTick {
 		m.outputs = nil // one large batch must not be kept for ever
 	}
 	return out

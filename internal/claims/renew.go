@@ -96,10 +96,10 @@ func (m *Machine) RenewAll(now time.Duration) {
 }
 
 // Tick does what is due. It may leave some of it to the next call (see Due), so
-// that no output is longer than MaxBatch by far.
+// that no output is longer than MaxTick by far.
 func (m *Machine) Tick(now time.Duration) {
 	m.traceInput(now, "tick", "", 0)
-	for n := 0; n < MaxBatch && len(m.agenda) > 0; n++ {
+	for n := 0; n < MaxTick && len(m.agenda) > 0; n++ {
 		cl := m.agenda[0]
 		if cl.due > now && !(cl.due == cl.next && cl.due <= now+cl.early()) {
 			return

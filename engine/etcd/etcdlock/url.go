@@ -2,8 +2,6 @@ package etcdlock
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +14,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"leasehold/internal/certs"
 )
 
 // Time-outs of connections that Open makes: a dead one must be noticed well within
@@ -83,7 +83,7 @@ func readURL(raw string, c *clientv3.Config, o *Options) error {
 		o.Prefix = path + "/"
 	}
 	if scheme == "etcds" {
-		if c.TLS, err = tlsConfig(q); err != nil {
+		if c.TLS, err = certs.Config(q); err != nil {
 			return err
 		}
 	}
@@ -120,27 +120,4 @@ func endpoints(authority string, secure bool) (all []string, err error) {
 		all = append(all, scheme+net.JoinHostPort(h, p))
 	}
 	return all, nil
-}
-
-// tlsConfig always verifies the server.
-func tlsConfig(q url.Values) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := q.Get("ca"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("the certificate authority: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the certificate authority: %s holds no certificate in PEM", file)
-		}
-	}
-	if cert, key := q.Get("cert"), q.Get("key"); cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("this client's certificate: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -67,7 +67,8 @@
 // answer has the number of the transaction, the token. Nobody else reads it.
 //
 // A holder listens for who comes behind it, and for its eviction, once it has held for
-// ten milliseconds, and sees then what came before.
+// ten milliseconds, and sees then what came before; who waits listens for its own
+// eviction after three seconds.
 //
 // Evict marks a holder's node, which its client sees, and removes it at once with
 // now; a mark for Curator is the one that its revocable locks heed. Without now a
@@ -84,5 +85,5 @@
 // which programs need that come as other users or as none. A name's node that
 // somebody else made must let this user read, create and delete in it, and the nodes
 // below it must be readable; to evict somebody else's holder, writable. Digest sends
-// the password to the server as it is: keep that network to yourself.
+// the password to the server as it is: use TLS, or keep that network to yourself.
 package zklock

@@ -126,14 +126,16 @@ func (e *Engine) reportLocked(c *claim) engine.Claim {
 func (e *Engine) forget(c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.phase != gone {
-		e.retireLocked(c)
-		e.goneLocked(c)
-	}
+	e.retireLocked(c)
+	e.goneLocked(c)
 }
 
-// goneLocked: its node has gone, or never was.
+// goneLocked: its node has gone, or never was. Who removes it may learn that after
+// somebody else did: what replaced it went in one step with it.
 func (e *Engine) goneLocked(c *claim) {
+	if c.phase == gone {
+		return
+	}
 	c.phase = gone
 	if e.claims[c.request.ID] == c {
 		delete(e.claims, c.request.ID)

@@ -70,6 +70,8 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	case got.State == engine.Waiting && r.NoWait:
 		gone, err := e.withdraw(ctx, c, nil)
 		return gone, err
+	case got.State == engine.Waiting:
+		time.AfterFunc(patience, func() { e.settled(c) })
 	case got.State == engine.Gone && !got.Evicted:
 		// Its session ended between the creation and the list. A fresh node for
 		// the same ID is the next call's: this one says that nothing was learned.
@@ -192,6 +194,10 @@ func (e *Engine) make(c, old *claim) {
 		c.first = &there
 	}
 	e.own[c.path()] = c
+	if s, _ := e.link.current(); by != nil && s.id != c.session {
+		e.endLocked(c, false) // while this waited for its turn: it was not among those that ended
+		return
+	}
 	if c.dropped {
 		e.dropLocked(c)
 	}

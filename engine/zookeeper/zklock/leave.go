@@ -153,10 +153,13 @@ func (e *Engine) remove(c *claim) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.left = err
-	if err == nil || errors.Is(err, errNotThere) {
+	switch {
+	case c.phase == gone: // what replaced it has removed it
+	case err == nil || errors.Is(err, errNotThere):
+		c.left = err
 		e.goneLocked(c)
-	} else {
+	default:
+		c.left = err
 		close(c.removed) // it stays in the map: whoever asks again is told the same
 	}
 }

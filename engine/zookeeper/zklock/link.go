@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,6 +49,9 @@ func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, err
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
+	if o.TLS != nil {
+		dial = secured(dial, o.TLS)
+	}
 	conn, ended, err := zk.Connect(o.Servers, o.Session,
 		zk.WithHostProvider(&hosts{}),
 		zk.WithLogger(logger{l}), zk.WithLogInfo(false),
@@ -71,6 +75,28 @@ func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, err
 	l.conn, l.ended = conn, ended
 	return l, nil
 }
+
+// secured has a dialer speak TLS.
+func secured(dial dialer, config *tls.Config) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		plain, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		config := config.Clone()
+		if config.ServerName == "" {
+			config.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		c := tls.Client(plain, config)
+		if err := c.HandshakeContext(ctx); err != nil {
+			plain.Close()
+			return nil, fmt.Errorf("TLS with %s: %w", address, err)
+		}
+		return c, nil
+	}
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 func (l *link) set(f func()) {
 	l.mu.Lock()

@@ -8,6 +8,9 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
 	"leasehold/internal/servers"
@@ -37,11 +40,12 @@ func TestWaitingInVainAsksForOneWatchOfTheHolder(t *testing.T) {
 	a, b := open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	asked := b.watchRequests(a.claims[first.ID].path())
+	b.wire.requests()
 	for range 10 {
 		b.leave1(t, b.wait(t, exclusive("x")))
 	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("%d watches of one holder", n)
+	if n, read := asked.Load(), b.wire.requests()[opGetData]; n != 1 || read != 1 {
+		t.Errorf("%d watches of one holder, which was read %d times", n, read)
 	}
 	// And the one that is left serves who waits now.
 	heard := b.notes(t)
@@ -160,5 +164,131 @@ func TestWhatWasNotHeardIsSeenAfterConnectingAgain(t *testing.T) {
 	})
 	if got := a.renew(t, waits); got.State != engine.Held {
 		t.Errorf("it has its room, and is %v", got.State)
+	}
+}
+
+// A watch fires once: what is to be heard after that needs another.
+func TestANodeIsListenedToAgainAfterItChanged(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	conn := peer(t, s)
+	heard := a.notes(t)
+	held := a.hold(t, exclusive("x"))
+	a.settled(t)
+	path := a.claims[held.ID].path()
+	data, _, err := conn.Get(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // somebody's tool, which means nothing by it
+		asked := a.watchRequests(path)
+		if _, err := conn.Set(path, data, -1); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it does not listen any more", func() bool { return asked.Load() == 1 })
+		a.settled(t)
+	}
+	if err := b.Evict(within(t), "x", held.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.Evicted })
+}
+
+// What claims leave behind in a client that lives for months.
+func TestNothingIsKeptOfClaimsThatAreGone(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	b.notes(t)
+	for range 3 {
+		first := a.hold(t, exclusive("x"))
+		b.leave1(t, b.wait(t, exclusive("x")))
+		one, two := b.wait(t, exclusive("x")), b.wait(t, reader("x"))
+		b.renew(t, two)
+		a.leave1(t, first)
+		b.leave1(t, one)
+		b.leave1(t, two)
+		b.leave1(t, b.hold(t, want("units", 2, 3)))
+	}
+	for _, c := range []client{a, b} {
+		eventually(t, "a client keeps what is gone", func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.claims) == 0 && len(c.own) == 0 && len(c.awaited) == 0 && len(c.lines) == 0 && len(c.news.looks) == 0
+		})
+		c.mu.Lock()
+		for w := range c.watches {
+			if !w.children { // the line of a name has one, which the next holder uses
+				t.Errorf("a watch of %v is kept", w)
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+// Who may not read what stands before it is told so when it joins. What it did not
+// stand behind then may come to be before it, and is not asked for again and again.
+func TestANodeThatMayNotBeReadIsNotAskedForWithoutEnd(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	b := open(t, on(s))
+	conn := peer(t, s)
+	b.leave1(t, b.hold(t, exclusive("x")))
+	b.notes(t)
+	nodeOf := func(acl []zk.ACL) string {
+		path, err := conn.Create("/x/"+b.layout.Prefix(uuidOf(engine.NewID()), engine.Max, engine.Max), nil, zk.FlagEphemeralSequential, acl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	hidden, open := nodeOf(zk.WorldACL(zk.PermDelete)), nodeOf(zk.WorldACL(zk.PermAll))
+	waits := b.wait(t, exclusive("x"))
+	b.wire.requests()
+	if err := conn.Delete(open, -1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it never looks", func() bool {
+		b.wire.mu.Lock()
+		defer b.wire.mu.Unlock()
+		return b.wire.sent[opGetData] > 0
+	})
+	b.wire.requests()
+	var n int
+	for range 50 {
+		time.Sleep(10 * time.Millisecond)
+		for _, m := range b.wire.requests() {
+			n += m
+		}
+	}
+	if n > 20 {
+		t.Errorf("%d requests in half a second for a node that may not be read", n)
+	}
+	if err := conn.Delete(hidden, -1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is alone in line and does not hold", func() bool { return b.renew(t, waits).State == engine.Held })
+}
+
+func TestAnEvictionBeforeTheHolderListenedIsToldOf(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	heard := a.notes(t)
+	for _, now := range []bool{false, true} {
+		var struck atomic.Bool
+		a.wire.mu.Lock()
+		a.wire.saw = func(op int32) { // the first thing that it asks for as a holder
+			if op == opGetData && !struck.Swap(true) {
+				l, err := b.Line(context.Background(), "x")
+				if err == nil {
+					err = b.Evict(context.Background(), "x", l.Claims[0].Ticket, now)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		a.wire.mu.Unlock()
+		held := a.hold(t, exclusive("x"))
+		hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && c.Evicted })
+		a.leave1(t, held)
 	}
 }

@@ -79,9 +79,11 @@ func (e *Engine) readOwn(ctx context.Context, c *claim) error {
 	now, _ := e.link.current()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !c.placed() {
+		return nil // whoever removes it goes by what was known then
+	}
 	c.session, c.ticket, c.version = own.stat.EphemeralOwner, uint64(own.stat.Czxid), own.stat.Version
 	switch {
-	case c.phase == leaving || c.phase == gone:
 	case now.id != 0 && c.session != now.id:
 		e.endLocked(c, false) // it was made in a session that has ended since
 	case read(own.data).Evicted:
@@ -203,6 +205,11 @@ func (e *Engine) holds(c *claim, line nodes.Line, i int, watched bool, changed i
 // what came meanwhile is seen then. A Renew does not wait for it.
 const settle = 10 * time.Millisecond
 
+// patience is how long a claim has waited before it listens for its eviction, which
+// Renew sees in any case. That can wait longer than a holder's: nobody else is kept
+// waiting by a claim that went.
+const patience = 3 * time.Second
+
 func (e *Engine) settled(c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,16 +218,20 @@ func (e *Engine) settled(c *claim) {
 	}
 }
 
-// listensLocked has a claim that holds listen from its next look on.
+// listensLocked has a claim listen from its next look on, for its eviction and, if it
+// holds, for who comes behind it.
 func (e *Engine) listensLocked(c *claim) {
-	if c.phase == holding && !c.lasts {
+	if !c.placed() || c.lasts {
+		return
+	}
+	if c.phase == holding {
 		c.lasts = true
 		c.stale = c.stale || !c.contended // else there is nothing to hear
-		c.unread = c.unread || !e.listens(watch{c.path(), false})
 	}
+	c.unread = c.unread || !e.listens(watch{c.path(), false})
 }
 
-// waits has a claim that waits watch one node, or the line, and its own.
+// waits has a claim that waits watch one node, or the line.
 func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 	target := c.parent
 	if node != "" {
@@ -237,7 +248,6 @@ func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 		e.awaited[target] = map[*claim]struct{}{}
 	}
 	e.awaited[target][c] = struct{}{}
-	c.unread = c.unread || !e.listens(watch{c.path(), false})
 	if node == "" {
 		c.stale = true // list it once more, now that its watch would be minded
 		e.mu.Unlock()

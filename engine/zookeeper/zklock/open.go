@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -52,6 +53,11 @@ type Options struct {
 	// User. With one, only that user may, unless this is set. acl=open, acl=creator.
 	OpenACL bool
 
+	// TLS, unless nil, is spoken with every server, of which the certificate must be
+	// of the name it was given by here. zookeepers:// of a URL, with ca=, cert= and key=
+	// as files.
+	TLS *tls.Config
+
 	// Dial connects to a server, with a bound in its context. Default: TCP. Not in
 	// a URL.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -60,6 +66,7 @@ type Options struct {
 // Open connects to the servers that a URL names and returns an engine on them:
 //
 //	zookeeper://[user:password@]host:2181,host:2181/root?session=20s&layout=curator
+//	zookeepers://...                       with TLS, always verified; ca=, cert=, key=
 //
 // ctx bounds the opening only, and [OpenBound] too. No error of it shows a password.
 //

@@ -23,8 +23,8 @@ func TestThePredecessorGoesBetweenListingAndWatching(t *testing.T) {
 	a, b := open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	heard := b.notes(t)
-	// The watch on what stands before it is b's third request to read: its own
-	// node and the list come first. Strike just before that is sent.
+	// The watch on what stands before it comes after the list. Strike just before
+	// that is sent.
 	var struck atomic.Bool
 	b.wire.saw = func(op int32) {
 		if op == opGetData && b.watchesSomebody() && !struck.Swap(true) {

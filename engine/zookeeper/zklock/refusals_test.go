@@ -38,6 +38,9 @@ func TestURLs(t *testing.T) {
 	}
 	for raw, why := range map[string]string{
 		"redis://h":                               "not a ZooKeeper URL",
+		"zookeepers://h":                          "not host:port", // there is no usual port
+		"zookeepers://h:1?ca=/nowhere":            "certificate authority",
+		"zookeeper://h?ca=/nowhere":               "zookeepers://",
 		"zookeeper://":                            "not host:port",
 		"zookeeper://h:0":                         "not host:port",
 		"zookeeper://h?sesion=1s":                 `unknown parameter "sesion"`,

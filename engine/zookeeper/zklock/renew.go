@@ -76,7 +76,9 @@ func (e *Engine) lookAt(ctx context.Context, cs []*claim) (done []*claim, first 
 		e.mu.Lock()
 		// Who waits behind a holder may go, unseen: one watch tells of one change.
 		c.stale = c.stale || c.contended
-		e.listensLocked(c)
+		if c.phase == holding {
+			e.listensLocked(c)
+		}
 		idle := !c.stale && !c.unread && !c.owes
 		e.mu.Unlock()
 		if !idle {

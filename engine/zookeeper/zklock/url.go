@@ -9,14 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"leasehold/internal/certs"
 )
 
 // parseURL reads a URL itself instead of using net/url for all of it: that knows no
 // lists of hosts, and its errors quote the URL with the password.
 func parseURL(raw string) (*Options, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok || !strings.EqualFold(scheme, "zookeeper") {
-		return nil, errors.New("this is not a ZooKeeper URL: zookeeper://host:2181,host:2181/root is")
+	scheme = strings.ToLower(scheme)
+	if !ok || scheme != "zookeeper" && scheme != "zookeepers" {
+		return nil, errors.New("this is not a ZooKeeper URL: zookeeper://host:2181,host:2181/root is, and zookeepers:// with TLS")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	q, err := url.ParseQuery(query)
@@ -43,13 +46,18 @@ func parseURL(raw string) (*Options, error) {
 	}
 	for host := range strings.SplitSeq(authority, ",") {
 		h, p, err := net.SplitHostPort(host)
-		if err != nil {
+		if err != nil && scheme == "zookeeper" { // there is no usual port with TLS
 			h, p = strings.Trim(host, "[]"), "2181"
 		}
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
 			return nil, fmt.Errorf("%q is not host:port", host)
 		}
 		o.Servers = append(o.Servers, net.JoinHostPort(h, p))
+	}
+	if scheme == "zookeepers" {
+		if o.TLS, err = certs.Config(q); err != nil {
+			return nil, err
+		}
 	}
 	for name, values := range q {
 		if err := o.parameter(name, values[0]); err != nil {
@@ -79,8 +87,12 @@ func (o *Options) parameter(name, v string) (err error) {
 			return fmt.Errorf("the file with the password: %w", err)
 		}
 		o.Password = strings.TrimRight(string(b), "\r\n")
+	case "ca", "cert", "key":
+		if o.TLS == nil {
+			return fmt.Errorf("%s= is for zookeepers://, with TLS", name)
+		}
 	default:
-		return fmt.Errorf("unknown parameter %q: known are session, layout, prefix, acl, password-file", name)
+		return fmt.Errorf("unknown parameter %q: known are session, layout, prefix, acl, password-file, ca, cert, key", name)
 	}
 	return nil
 }

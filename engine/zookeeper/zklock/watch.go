@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-zookeeper/zk"
 
@@ -68,7 +69,7 @@ func (e *Engine) listen(w watch, ask func(watch bool) error) error {
 	if err != nil && !there {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.firedLocked(w)
+		e.failedLocked(w, err)
 	}
 	return err
 }
@@ -139,7 +140,7 @@ func (e *Engine) changedLocked(path string, what zk.EventType) {
 			e.news.look(c)
 		}
 	}
-	e.awakenLocked(path)
+	e.awakenLocked(path, true)
 	if what != zk.EventNodeChildrenChanged {
 		return
 	}
@@ -159,25 +160,34 @@ func (e *Engine) changedLocked(path string, what zk.EventType) {
 	}
 }
 
-// awakenLocked has those look who wait for a change of a path.
-func (e *Engine) awakenLocked(path string) {
+// awakenLocked has those see who wait for a change of a path: at once, or with their
+// next Renew.
+func (e *Engine) awakenLocked(path string, now bool) {
 	for c := range e.awaited[path] {
 		e.unwatchLocked(c)
-		c.stale = true
-		e.news.look(c)
+		if c.stale = true; now {
+			e.news.look(c)
+		}
 	}
 }
 
-// firedLocked: a watch may not stand, and whoever relies on it is to look.
-func (e *Engine) firedLocked(w watch) {
+// failedLocked: a watch may not stand, and whoever relies on it is to look. What the
+// servers refuse they would refuse again at once.
+func (e *Engine) failedLocked(w watch, why error) {
 	delete(e.watches, w)
-	e.awakenLocked(w.path)
+	now := errors.Is(why, zk.ErrNoNode) || unclear(why)
+	e.awakenLocked(w.path, now)
+	if c := e.own[w.path]; c != nil && !w.children {
+		c.unread = true
+	}
 	if !w.children {
 		return
 	}
 	for c := range e.lines[w.path] {
-		if c.phase == holding {
-			c.stale = true
+		if c.phase != holding {
+			continue
+		}
+		if c.stale = true; now {
 			e.news.look(c)
 		}
 	}

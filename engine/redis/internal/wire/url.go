@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"leasehold/internal/certs"
 )
 
 // Target is what a URL says.
@@ -107,7 +109,7 @@ func (t *Target) parse(raw string, params []string) (err error) {
 		}
 	}
 	if kind.tls {
-		if o.TLSConfig, err = tlsConfig(q); err != nil {
+		if o.TLSConfig, err = certs.Config(q); err != nil {
 			return err
 		}
 	}
@@ -213,29 +215,6 @@ func hosts(authority, port string) (addrs []string, err error) {
 		addrs = append(addrs, net.JoinHostPort(h, p))
 	}
 	return addrs, nil
-}
-
-// tlsConfig always verifies the server.
-func tlsConfig(q url.Values) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := q.Get("ca"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("the certificate authority: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the certificate authority: %s holds no certificate in PEM", file)
-		}
-	}
-	if cert, key := q.Get("cert"), q.Get("key"); cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("this client's certificate: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }
 
 func secret(file string) (string, error) {

@@ -1,0 +1,121 @@
+package zklock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// What is replaced may be left at the same time: the delete of the one finds nothing,
+// since the transaction of the other took the node, or the other way round.
+func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	for _, leaves := range []string{"after", "before"} {
+		t.Run(leaves, func(t *testing.T) {
+			first := a.hold(t, exclusive(leaves))
+			old := a.claims[first.ID]
+			r := exclusive(leaves)
+			r.Replaces = first.ID
+			left := make(chan error, 1)
+			leave := func() {
+				_, err := a.Leave(context.Background(), []engine.Claim{first})
+				left <- err
+			}
+			a.wire.mu.Lock()
+			a.wire.saw = func(op int32) {
+				if op != opMulti {
+					return
+				}
+				a.wire.saw = nil
+				go leave()
+				eventually(t, "it is not left", func() bool {
+					a.mu.Lock()
+					defer a.mu.Unlock()
+					return old.phase == leaving
+				})
+				if leaves == "before" { // by somebody else, who was faster than this packet
+					if err := b.link.conn.Delete(old.path(), -1); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			a.wire.mu.Unlock()
+			if got := a.join(t, r); got.State != engine.Held {
+				t.Errorf("%v", got.State)
+			}
+			if err := <-left; err != nil {
+				t.Errorf("Leave: %v", err)
+			}
+			if l, err := b.Line(within(t), leaves); err != nil || len(l.Claims) != 1 {
+				t.Errorf("%+v, %v", l.Claims, err)
+			}
+		})
+	}
+}
+
+// The list may have been answered, and the creation too, before the session ends that
+// they were in.
+func TestTheSessionEndsBeforeTheAnswersAreTakenIn(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	a, b := open(t, on(s)), open(t, on(s))
+	a.leave1(t, a.hold(t, exclusive("x")))
+	s1, _ := a.link.current()
+	c := &claim{request: exclusive("x"), parent: "/x", uuid: uuidOf(engine.NewID()),
+		made: make(chan struct{}), removed: make(chan struct{}), looking: make(chan struct{}, 1)}
+	a.mu.Lock() // its goroutine does not come to it
+	a.claims[c.request.ID] = c
+	a.running.Go(func() { a.make(c, nil) })
+	eventually(t, "it is not made", func() bool {
+		children, _, err := b.link.conn.Children("/x")
+		return err == nil && len(children) == 1
+	})
+	time.Sleep(100 * time.Millisecond) // its answer
+	a.link.set(func() { a.link.session = session{} })
+	go a.heard(zk.Event{Type: zk.EventSession, State: zk.StateExpired})
+	a.mu.Unlock()
+	got, err := a.Join(within(t), c.request)
+	if err == nil && got.State == engine.Held {
+		t.Errorf("in a session that has ended, it is %+v", got)
+	}
+	a.link.set(func() { a.link.session = s1 }) // for the end of this test
+}
+
+// A claim may be left while its node is being read: nothing of the answer counts then.
+func TestWhatIsLeftWhileItIsRead(t *testing.T) {
+	s := servers.ZooKeeper(t, nil)
+	p := servers.ProxyTo(t, s.Addr)
+	o := on(s)
+	o.Servers = []string{p.Addr}
+	a := open(t, o)
+	a.notes(t)
+	held := a.hold(t, exclusive("x"))
+	a.settled(t)
+	c := a.claims[held.ID]
+	a.mu.Lock()
+	c.unread = true
+	a.news.look(c)
+	a.wire.mu.Lock()
+	asked := make(chan struct{})
+	a.wire.saw = func(op int32) {
+		if op == opGetData {
+			a.wire.saw = nil
+			close(asked)
+		}
+	}
+	a.wire.mu.Unlock()
+	p.Delay(20 * time.Millisecond)
+	a.mu.Unlock()
+	<-asked
+	a.leave1(t, held)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.own) != 0 || c.phase != gone {
+		t.Errorf("it is kept: %v", a.own)
+	}
+}
