@@ -182,6 +182,10 @@ func (s *countedStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
+// shortest is the TTL of the suite, most of which waits for leases to end: etcd leases
+// of one second, the least that the server of the tests grants.
+const shortest = 800 * time.Millisecond
+
 // short is the TTL of tests: etcd leases of two seconds.
 const short = 1600 * time.Millisecond
 
@@ -207,7 +211,7 @@ func TestConformance(t *testing.T) {
 		Name: "etcdlock",
 		New: func(t testing.TB) engine.Engine {
 			w := dial(t, clientv3.Config{}, server.Addr)
-			e, err := New(t.Context(), w.Client, &Options{TTL: short})
+			e, err := New(t.Context(), w.Client, &Options{TTL: shortest})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -139,7 +139,7 @@ func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool,
 	switch {
 	case p.lease == 0: // a key that somebody wrote by hand
 		granted = seconds(e.ttl)
-	case old.TTL <= 0:
+	case old.TTL < 0: // zero is less than a second
 		return false, engine.ErrNoClaim // it has just expired
 	}
 	lease, _, err := e.grant(ctx, granted)

@@ -83,6 +83,7 @@ func TestLeaveThatIsNeverAnswered(t *testing.T) {
 // Of three members one is stopped: requests that it got are sent once more, to
 // another, in time for the lease.
 func TestMemberThatDoesNotAnswer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	const ttl = 5 * time.Second
@@ -112,6 +113,7 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 // The member that is stopped with a Leave may have carried it out: what is found by
 // the next attempt says nothing then, and must not be taken for a loss.
 func TestLeaveIsAskedForAgain(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, &Options{TTL: time.Minute})

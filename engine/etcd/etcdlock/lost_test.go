@@ -120,6 +120,7 @@ func TestLateLeaveOfAFormerLife(t *testing.T) {
 // A marked holder that neither leaves nor dies loses its room when the lease it had
 // would have ended without it, though its client lives on and renews.
 func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -140,6 +141,7 @@ func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
 
 // Adopted claims are looked for in their line.
 func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	one := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	r := exclusive("a")
@@ -162,6 +164,7 @@ func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
 
 // Full: nobody new, while those in line are renewed, told and left.
 func TestServerIsFull(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -191,6 +194,7 @@ func TestServerIsFull(t *testing.T) {
 // A backup put back makes revisions fall, and tickets with them: the page says so.
 // Whoever held is told.
 func TestBackupIsPutBack(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	backup, err := server.Backup()
@@ -218,6 +222,7 @@ func TestBackupIsPutBack(t *testing.T) {
 // The leader is killed while one holds and another waits: the hold goes on, and
 // the hand-over works under the next leader.
 func TestLeaderIsKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cluster := servers.EtcdCluster(t, nil)
 	ttl := 5 * time.Second
 	lock := func() *leasehold.Client {

@@ -29,6 +29,7 @@ func opens(t testing.TB, url string) engine.Engine {
 // The role of the package documentation is enough for everything, and less is
 // refused when the engine is opened.
 func TestLeastPrivilege(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	ctx := within(t)
@@ -88,6 +89,7 @@ func TestLeastPrivilege(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, &servers.EtcdOptions{TLS: true})
 	e := opens(t, "etcds://"+server.Addr+"/locks?ca="+server.CAFile)
 	joins(t, e, exclusive("x"), engine.Held)
@@ -123,6 +125,7 @@ func TestVersions(t *testing.T) {
 
 // One dead member among several, and one that is not there yet.
 func TestSeveralEndpoints(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cluster := servers.EtcdCluster(t, nil)
 	if err := cluster.Members[0].Kill(); err != nil {
 		t.Fatal(err)
@@ -141,6 +144,7 @@ func TestSeveralEndpoints(t *testing.T) {
 }
 
 func TestNobodyIsThere(t *testing.T) {
+	t.Parallel() // it mostly waits
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := Open(ctx, "etcd://me:sesame@127.0.0.1:1"); err == nil || strings.Contains(err.Error(), "sesame") || ctx.Err() != nil {
@@ -220,6 +224,7 @@ func TestURLs(t *testing.T) {
 // A user's token has expired: watches go on a stream whose token is the one that it
 // was opened with, and etcd refuses new ones there.
 func TestTokenOfTheUserExpires(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--auth-token-ttl=1"}})
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	for _, err := range []error{
