@@ -18,6 +18,10 @@
 // Whoever is refused gets a [StaleError], which is [ErrStale]. Trying again with the
 // same lease is useless; what was computed under it must be thrown away.
 //
+// Whoever reads what they will write back shows the pass when reading, too, before the
+// read and in one step with it. Else the resource has seen nobody newer yet, and lets a
+// stale holder write between the new one's read and its write.
+//
 // The check and the write must be one step, or the write of a pass that was let in
 // may still come after the next one's. So there is a way for each kind of resource:
 //
@@ -38,7 +42,9 @@
 //
 // It refuses the late, and lets the first of two in: a stale holder that comes before
 // the next one has shown its token is not stale yet to the resource, and what it
-// writes is what the next one reads. That is the order a lock is for.
+// writes is what the next one reads. That is the order a lock is for. A shared pass
+// raises no mark: a stale writer may write while readers are there, until the next
+// writer has come.
 //
 // Tokens must rise: [leasehold.Options] Require with engine.FencingMemory or better
 // refuses an engine whose tokens mean nothing. Tokens of two names must not be

@@ -6,7 +6,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -203,6 +206,63 @@ func TestNothingIsWrittenForACallerThatHasGone(t *testing.T) {
 	if err := marks.Do(t.Context(), exclusive("n", 6), nothing); err != nil {
 		t.Errorf("the mark was raised for a write that was not made: %v", err)
 	}
+}
+
+// TestWhoWaitsForAHungWriteIsLetGo: a holder that was stopped in the middle of its upload
+// keeps the mark; whoever comes next must not wait longer than its context.
+func TestWhoWaitsForAHungWriteIsLetGo(t *testing.T) {
+	for what, first := range map[string]engine.Modes{"behind an exclusive write": engine.Exclusive, "behind a shared one": engine.Shared} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				marks := &fence.Memory{}
+				err := marks.Do(t.Context(), fence.Pass{Name: "n", Token: 1, Mode: first}, func() error {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if err := marks.Do(ctx, exclusive("n", 3), nothing); !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := marks.Do(t.Context(), exclusive("n", 2), nothing); err != nil {
+					t.Errorf("who gave up raised the mark: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestAWriterIsNotKeptOutByReaders that overlap for ever; and when it gives up, they go on.
+func TestAWriterIsNotKeptOutByReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		marks := &fence.Memory{}
+		reader := func(do func() error) error {
+			return marks.Do(t.Context(), fence.Pass{Name: "n", Token: 9, Mode: engine.Shared}, do)
+		}
+		var others sync.WaitGroup
+		var read atomic.Bool
+		ctx, giveUp := context.WithCancel(t.Context())
+		reader(func() error {
+			others.Go(func() {
+				if err := marks.Do(ctx, exclusive("n", 8), nothing); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			others.Go(func() {
+				reader(func() error { read.Store(true); return nil })
+			})
+			synctest.Wait()
+			if read.Load() {
+				t.Error("a reader passed a writer that waits")
+			}
+			giveUp()
+			others.Wait()
+			return nil
+		})
+	})
 }
 
 func TestWhatWriteSaysIsReturned(t *testing.T) {

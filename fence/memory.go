@@ -25,50 +25,97 @@ type Memory struct {
 	marks map[string]*mark
 }
 
+// mark is what is known of a name. Exclusive passes write alone, shared ones together.
 type mark struct {
-	sync.RWMutex // held while an exclusive pass writes; shared ones read together
-	token        leasehold.Token
+	token   leasehold.Token
+	alone   bool          // an exclusive pass writes
+	shared  int           // shared ones that write
+	waiting int           // exclusive ones that wait; shared ones let them pass, or they could wait for ever
+	changed chan struct{} // closed, and made again, when somebody waits or writes no longer
 }
 
 var _ Marks = (*Memory)(nil)
 
 // Do is that of Marks. write must not call Do for the same name: it would wait for
-// itself.
+// itself, until ctx ends.
 func (m *Memory) Do(ctx context.Context, p Pass, write func() error) error {
 	if err := p.Valid(); err != nil {
 		return err
 	}
-	k := m.of(p.Name)
-	if p.Raises() == 0 {
-		k.RLock()
-		defer k.RUnlock()
-	} else {
-		k.Lock()
-		defer k.Unlock()
-	}
-	// Checked here and not before: while this one waited, a newer token may have come.
-	if err := p.Check(k.token); err != nil {
+	if err := m.enter(ctx, p); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if p.Raises() != 0 {
-		k.token = p.Token
-	}
+	defer m.leave(p)
 	return write()
 }
 
-func (m *Memory) of(name string) *mark {
+// enter checks the pass when nobody is in its way, and raises the mark.
+func (m *Memory) enter(ctx context.Context, p Pass) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	k, alone := m.of(p.Name), p.Raises() != 0
+	if alone {
+		k.waiting++
+		defer func() {
+			k.waiting--
+			k.wake()
+		}()
+	}
+	for {
+		// After each wait again: a newer token may have come meanwhile.
+		if err := p.Check(k.token); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !k.alone && (alone && k.shared == 0 || !alone && k.waiting == 0) {
+			break
+		}
+		changed := k.changed
+		m.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		m.mu.Lock()
+	}
+	k.alone = alone
+	if alone {
+		k.token = p.Token
+	} else {
+		k.shared++
+	}
+	return nil
+}
+
+func (m *Memory) leave(p Pass) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.of(p.Name)
+	if k.alone {
+		k.alone = false
+	} else {
+		k.shared--
+	}
+	k.wake()
+}
+
+// of is called with the lock held.
+func (m *Memory) of(name string) *mark {
 	k := m.marks[name]
 	if k == nil {
 		if m.marks == nil {
 			m.marks = map[string]*mark{}
 		}
-		k = &mark{}
+		k = &mark{changed: make(chan struct{})}
 		m.marks[name] = k
 	}
 	return k
+}
+
+// wake has everybody who waits look again.
+func (k *mark) wake() {
+	close(k.changed)
+	k.changed = make(chan struct{})
 }

@@ -45,11 +45,14 @@ type Row[R any] struct {
 // Update reads the row, has change compute the new one and writes it, again until nobody
 // was faster. It returns what was written.
 //
-// Errors: a ConflictError when the attempts are used up or ctx ends in a pause; an error
-// of change, Read or Write as it is, at once. Nothing was written then, unless the error
-// is Write's.
+// Errors: a ConflictError when the attempts are used up or ctx ends in a pause; the cause
+// of ctx if it had ended before; an error of change, Read or Write as it is, at once.
+// Nothing was written then, unless the error is Write's.
 func Update[R any](ctx context.Context, o *Options, row Row[R], change func(R) (R, error)) (R, error) {
 	opts := o.withDefaults()
+	if ctx.Err() != nil {
+		return *new(R), context.Cause(ctx)
+	}
 	for attempt := 1; ; attempt++ {
 		written, conflict, err := try(ctx, &opts, row, change)
 		if !conflict {
@@ -126,14 +129,16 @@ func (o *Options) bound(attempt int) time.Duration {
 // pause waits for a random time up to bound: full jitter. Those who met once would
 // otherwise meet again after each pause.
 func pause(ctx context.Context, bound time.Duration) error {
-	t := time.NewTimer(rand.N(bound + 1))
+	t := time.NewTimer(rand.N(bound))
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // both may have come: then there is no further attempt
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // ErrConflict is every [ConflictError].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -146,6 +147,37 @@ func TestTheEndOfTheContextEndsTheWaiting(t *testing.T) {
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestNoAttemptAfterTheContext: not the first, and none because the pause was over in the
+// same moment. Read and Write need not look at their context.
+func TestNoAttemptAfterTheContext(t *testing.T) {
+	opts := &optimistic.Options{Pause: 1, MaxPause: 1}
+	for range 100 { // select would choose one of two that are ready
+		ctx, cancel := context.WithCancelCause(t.Context())
+		closed := errors.New("closed")
+		var c cell
+		row := never(&c)
+		row.Write = func(context.Context, version, version) (bool, error) { cancel(closed); return false, nil }
+		if _, err := optimistic.Update(ctx, opts, row, increment); !errors.Is(err, closed) || !errors.Is(err, optimistic.ErrConflict) || c.reads != 1 {
+			t.Fatalf("ended in the first attempt: %v after %d reads", err, c.reads)
+		}
+		if _, err := optimistic.Update(ctx, opts, row, increment); err != closed || c.reads != 1 {
+			t.Fatalf("ended before: %v after %d reads", err, c.reads)
+		}
+	}
+}
+
+// TestTheLongestPause that a Duration can be is a pause, not a panic.
+func TestTheLongestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := optimistic.Update(ctx, &optimistic.Options{Pause: math.MaxInt64, MaxPause: math.MaxInt64}, never(&cell{}), increment)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
 		}
 	})
 }

@@ -17,6 +17,9 @@ func (r *row) cells() []string {
 	if r.why != "" {
 		return []string{"not run: " + r.why, "", "", "", "", "", ""}
 	}
+	if r.void != "" {
+		return []string{r.void, "", "", "", "", "", ""}
+	}
 	next := spread(r.next)
 	if r.kept > 0 {
 		next = strings.TrimPrefix(next+"; ", "; ") + fmt.Sprintf("%d of %d went on holding", r.kept, r.hit)

@@ -7,10 +7,12 @@
 //	go run ./bench/failures -only 'redislock|holder'    # what matches, to the terminal
 //
 // What it promises: real servers, real processes, and no figure that was not
-// measured in this run. It exits with 1 if two held for longer than the guarantee
-// of the engine allows, if tokens fell where they must rise, or if a fenced
-// resource lost data. What it cannot: show what needs several machines, such as
-// skew between servers.
+// measured in this run. It exits with 1, and writes nothing, if two held for longer
+// than the guarantee of the engine allows, if somebody who waited never held, if a
+// holder was not told, if tokens fell where they must rise, if a fenced resource lost
+// data; and if a trial could not be run, or its fault did not come: what shows
+// nothing must not look as if nothing was wrong. What it cannot: show what needs
+// several machines, such as skew between servers.
 package main
 
 import (
@@ -61,6 +63,9 @@ func run(ctx context.Context) (broken bool, err error) {
 	}
 	began := time.Now()
 	rows := trials(match)
+	if len(rows) == 0 {
+		return false, fmt.Errorf("no trial matches %q: they are called `engine, fault`, such as %q", *only, "filelock, "+holderKilled)
+	}
 	var (
 		running sync.WaitGroup
 		permits = make(chan struct{}, atOnce)
@@ -73,7 +78,6 @@ func run(ctx context.Context) (broken bool, err error) {
 			select {
 			case permits <- struct{}{}:
 			case <-ctx.Done():
-				r.why = "the run was interrupted"
 				return
 			}
 			defer func() { <-permits }()
@@ -91,8 +95,8 @@ func run(ctx context.Context) (broken bool, err error) {
 			fmt.Fprintf(os.Stderr, "BROKEN: %s, %s: %s\n", r.engine, r.fault, wrong)
 		}
 	}
-	if *path == "" {
+	if *path == "" || broken {
 		return broken, nil
 	}
-	return broken, os.WriteFile(*path, document(rows, time.Since(began)), 0o644)
+	return false, os.WriteFile(*path, document(rows, time.Since(began)), 0o644)
 }

@@ -41,7 +41,8 @@ type world struct {
 // row is one line of the document: an engine, a fault and what came of it.
 type row struct {
 	engine, fault string
-	why           string // not empty: it was not run, and why
+	why           string // not empty: the engine cannot have the fault, and why
+	void          string // not empty: it should have been run and could not be, and why
 	start         func(s *stage, f string) world
 	allowed       time.Duration // two may hold for so long, by the engine's guarantee
 	fencing       bool          // tokens must rise
@@ -49,6 +50,9 @@ type row struct {
 	next     []time.Duration // from the fault to the next holder, sorted
 	told     []time.Duration // from the fault to the old one being told
 	kept     int             // leases that the fault did not end
+	untold   int             // leases whose holder had not been told when the next one held
+	idle     int             // next holders who wrote nothing
+	stuck    string          // not empty: after the fault somebody never held, and who
 	hit      int
 	overlap  time.Duration // the longest
 	fell     int           // next holders whose token did not rise
@@ -70,6 +74,9 @@ type history struct {
 	first, second said // "holds" of the two
 	lost          said // of the first
 	until         int64
+	kept          bool // the fault did not end it
+	later         int  // writes of the second that the fenced resource let in
+	thinks        bool // the first has read and not yet written
 }
 
 // measure runs the trial.
@@ -77,7 +84,7 @@ func (r *row) measure(ctx context.Context) {
 	err := play(func(s *stage) { r.on(ctx, s) })
 	var not unable
 	if errors.As(err, &not) {
-		r.why = "could not be run: " + strings.TrimSpace(not.why)
+		r.void = "could not be run: " + strings.TrimSpace(not.why)
 	}
 }
 
@@ -116,12 +123,17 @@ func (o *observer) hear(p *process, first bool) {
 			// old one's write could come between the new one's read and write.
 			o.fence(s, func() {})
 			p.tell(answer{s.Name, [2]int{h.unfenced, h.fenced}})
+			h.thinks = h.thinks || first
 		case "writes":
+			h.thinks = h.thinks && !first
 			h.unfenced = s.Sum[0]
 			h.written++
 			o.fence(s, func() {
 				h.fenced = s.Sum[1]
 				h.writtenFenced++
+				if !first {
+					h.later++
+				}
 			})
 			p.tell(answer{s.Name, [2]int{h.unfenced, h.fenced}})
 		}
@@ -201,6 +213,9 @@ func (r *row) on(ctx context.Context, s *stage) {
 		}
 	}
 	r.hit = len(hit)
+	if r.fault == holderStopped && !o.await(ctx, bound, o.all(hit, func(h *history) bool { return h.thinks })) {
+		s.Fatalf("the holder did not work before the fault: %s", first.errs)
+	}
 	at := clock.Now()
 	stops := r.fault == holderStopped
 	switch r.fault {
@@ -226,7 +241,8 @@ func (r *row) on(ctx context.Context, s *stage) {
 		// told by then has not lost.
 		o.mu.Lock()
 		for _, name := range hit {
-			if h := o.names[name]; h.lost.At == 0 && h.second.At == 0 {
+			h := o.names[name]
+			if h.kept = h.lost.At == 0 && h.second.At == 0; h.kept {
 				r.kept++
 			}
 		}
@@ -243,37 +259,74 @@ func (r *row) on(ctx context.Context, s *stage) {
 	r.refused = o.refused
 	for _, name := range hit {
 		h := o.names[name]
-		r.lost += h.written - h.unfenced
-		r.lostSafe += h.writtenFenced - h.fenced
-		if h.second.At == 0 {
-			s.Fatalf("%s: nobody held within %v after the fault: %s %s", name, bound, o.fails, second.errs)
+		if h.second.At == 0 && ctx.Err() == nil {
+			r.stuck = fmt.Sprintf("%s: nobody held within %v after the fault: %s %s", name, bound, o.fails, second.errs)
+			continue
 		}
-		if h.second.Token <= h.first.Token {
-			r.fell++
-		}
-		if h.lost.At == 0 && r.fault != holderKilled {
-			continue // kept; the next held when it was given back
-		}
-		r.next = append(r.next, time.Duration(h.second.At-at))
-		ended := h.until
-		if r.fault != holderKilled {
-			r.told = append(r.told, time.Duration(h.lost.At-at))
-			if !stops {
-				ended = h.lost.At
-			}
-			// A process that is stopped is not told, but its lease ends when it is no
-			// longer to be trusted.
-			r.overlap = max(r.overlap, time.Duration(ended-h.second.At))
-		}
+		r.count(h, at, clock.Now())
 	}
 	slices.Sort(r.next)
 	slices.Sort(r.told)
 }
 
-// wrong is what the engine's guarantee rules out.
+// count takes in what was heard of a name that the fault was about.
+func (r *row) count(h *history, at, now int64) {
+	r.lost += h.written - h.unfenced
+	r.lostSafe += h.writtenFenced - h.fenced
+	if h.later == 0 {
+		r.idle++
+	}
+	if h.second.Token <= h.first.Token {
+		r.fell++
+	}
+	if h.kept {
+		return // the next held when it was given back
+	}
+	r.next = append(r.next, time.Duration(h.second.At-at))
+	switch {
+	case r.fault == holderKilled:
+		return
+	case h.lost.At == 0:
+		r.untold++
+		h.lost.At = now // it holds to this moment
+	default:
+		r.told = append(r.told, time.Duration(h.lost.At-at))
+	}
+	ended := h.lost.At
+	if r.fault == holderStopped {
+		// A process that is stopped is not told, but its lease ends when it is no
+		// longer to be trusted.
+		ended = h.until
+	}
+	r.overlap = max(r.overlap, time.Duration(ended-h.second.At))
+}
+
+// ends are the faults after which no lease can go on: one that does shows that the
+// fault never came.
+var ends = []string{holderKilled, holderStopped, holderCut}
+
+// wrong is what the engine's guarantee rules out, and why the trial shows nothing.
 func (r *row) wrong() (wrong []string) {
 	if r.why != "" {
 		return nil
+	}
+	if r.void != "" {
+		return []string{r.void}
+	}
+	if r.stuck != "" {
+		wrong = append(wrong, r.stuck)
+	}
+	if r.untold > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d holders were not told, and others held", r.untold))
+	}
+	if r.idle > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d of those who held next wrote nothing to the fenced resource: the trial shows nothing of it", r.idle))
+	}
+	if r.fault == holderStopped && r.refused == 0 {
+		wrong = append(wrong, "the stopped holder wrote nothing when it went on: the trial shows nothing")
+	}
+	if r.kept > 0 && slices.Contains(ends, r.fault) {
+		wrong = append(wrong, fmt.Sprintf("%d leases went on: the fault did not come", r.kept))
 	}
 	if r.overlap > r.allowed {
 		wrong = append(wrong, fmt.Sprintf("two held for %v, and %v is the bound", r.overlap, r.allowed))

@@ -29,8 +29,8 @@ func one(t *testing.T, engine, fault string) *row {
 	r := rows[0]
 	r.measure(t.Context())
 	t.Log(r.line())
-	if r.why != "" {
-		t.Fatal(r.why)
+	if r.why != "" || r.void != "" {
+		t.Fatal(r.why, r.void)
 	}
 	return r
 }
@@ -60,6 +60,57 @@ func TestTheTrialSees(t *testing.T) {
 			t.Errorf("%d kept, %d held by others, wrong %v", r.kept, len(r.next), r.wrong())
 		}
 	})
+}
+
+// What is broken, and what shows nothing, does not look as if nothing was wrong.
+func TestTheVerdictSees(t *testing.T) {
+	const s = int64(time.Second)
+	good := func() *history { // the fault came at 10 s
+		return &history{
+			resource: resource{unfenced: 5, fenced: 5, written: 5, writtenFenced: 5}, later: 2,
+			first: said{At: 1 * s, Token: 7}, lost: said{At: 12 * s}, second: said{At: 13 * s, Token: 8}, until: 12 * s,
+		}
+	}
+	for _, test := range []struct {
+		what, fault, want string
+		of                func(*row, *history)
+	}{
+		{"nothing", holderCut, "", func(*row, *history) {}},
+		{"two that hold", holderCut, "two held for 1s", func(_ *row, h *history) { h.lost.At = 14 * s }},
+		{"a stopped one that trusts its lease", holderStopped, "two held for 2s", func(_ *row, h *history) { h.lost.At, h.until = 20*s, 15*s }},
+		{"a holder that nobody tells", holderCut, "1 holders were not told", func(_ *row, h *history) { h.lost.At = 0 }},
+		{"how long one that nobody tells holds", holderCut, "two held for 7s", func(_ *row, h *history) { h.lost.At = 0 }},
+		{"a stopped one that writes nothing late", holderStopped, "the trial shows nothing", func(r *row, _ *history) { r.refused = 0 }},
+		{"a stopped one that is refused", holderStopped, "", func(*row, *history) {}},
+		{"a token that falls", holderCut, "1 tokens did not rise", func(_ *row, h *history) { h.second.Token = 7 }},
+		{"a token that falls where a lease was kept", restartedKept, "1 tokens did not rise", func(r *row, h *history) { h.second.Token, h.kept, r.kept = 7, true, 1 }},
+		{"an update that is lost", holderCut, "1 updates vanished", func(_ *row, h *history) { h.fenced = 4 }},
+		{"that nobody wrote", holderKilled, "wrote nothing", func(_ *row, h *history) { h.later = 0 }},
+		{"a fault that never came", holderCut, "the fault did not come", func(r *row, h *history) { h.lost.At, h.kept, r.kept = 0, true, 1 }},
+		{"a lease that rightly went on", restartedKept, "", func(r *row, h *history) { h.lost.At, h.kept, r.kept = 0, true, 1 }},
+		{"that nobody ever held again", holderCut, "nobody held", func(r *row, _ *history) { r.stuck = "nobody held" }},
+		{"that there is no server", holderCut, "no server", func(r *row, _ *history) { r.void = "no server" }},
+		{"what the engine cannot have", holderCut, "", func(r *row, _ *history) { r.why = "there is no network" }},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			r, h := &row{fault: test.fault, fencing: true, hit: 1, refused: 1}, good()
+			test.of(r, h)
+			r.count(h, 10*s, 20*s)
+			got := strings.Join(r.wrong(), ", ")
+			if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
+				t.Errorf("wrong: %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A trial that cannot be made is no trial that went well.
+func TestATrialThatCannotBeMadeIsVoid(t *testing.T) {
+	r := &row{start: func(s *stage, _ string) world { s.Skipf("not installed"); return world{} }}
+	r.measure(t.Context())
+	if wrong := r.wrong(); len(wrong) != 1 || !strings.Contains(wrong[0], "not installed") {
+		t.Errorf("%q", wrong)
+	}
 }
 
 // Every fault of every engine is in the page: as a row, or with the reason why not.

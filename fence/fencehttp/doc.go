@@ -39,4 +39,13 @@
 //
 // A token is no credential: who may write is for the server's authentication to say.
 // A client that sends no token to a route without the middleware is not seen.
+//
+// A request that is redirected carries its token along, to another host too, and so does
+// one that a handler makes under its request's context: which name guards what is there
+// must be the same name. For a service that is guarded by another, take its own pass, or
+// a client without [Transport].
+//
+// With [Handler], a holder that is stopped in the middle of its upload keeps those who
+// come next waiting until the connection ends: give the http.Server a ReadTimeout, or
+// read the body before the check ([Reader]).
 package fencehttp

@@ -29,9 +29,11 @@ type PgxTx[R Row] interface {
 // Check is nil if the pass is let in: then what the transaction writes comes before
 // what anybody with a newer token can. On any error roll back.
 //
-// Errors: a fence.StaleError; fence.ErrPass; what the database says. Check may come
-// before or after the transaction's other statements. First is better: who is refused
-// has then waited for nothing else.
+// Errors: a fence.StaleError; fence.ErrPass; what the database says. Check comes first:
+// what the transaction read before it may have been changed since by who had an older
+// token. After statements that only write it is right too, but a transaction that has
+// locked a row and now wants the mark, and one that does it the other way round, end in
+// a deadlock.
 func (d Dialect) Check(ctx context.Context, tx Tx, p fence.Pass) error {
 	row := func(query string, args ...any) Row { return tx.QueryRowContext(ctx, query, args...) }
 	switch d {
@@ -97,7 +99,8 @@ func check(p fence.Pass, share string, row func(string, ...any) Row, raise func(
 }
 
 func failedCheck(err error) error {
-	return fmt.Errorf("fencesql: the mark could not be read (its table is Dialect.Schema): %w", err)
+	return fmt.Errorf("fencesql: the pass was not checked: roll back, and try again after a deadlock or a serialization failure "+
+		"(Dialect.Schema makes the table of marks): %w", err)
 }
 
 // failed is a row that could not be read.

@@ -45,8 +45,13 @@
 //
 // At the isolation levels repeatable read and serializable the check may fail with a
 // serialization error, like any statement of such a transaction: run the transaction
-// again. Two first checks of one name at once may end in a deadlock error in MySQL and
-// MariaDB, which is the same case.
+// again. In MySQL and MariaDB, at their default level, two first shared checks at once may
+// end in a deadlock error, even those of two names; and in every database two transactions
+// that check two names in opposite orders, or both first as shared and then as exclusive.
+// That is the same case.
+//
+// A check lasts as long as its transaction: a rollback to a savepoint before it undoes it.
+// It locks a row, so it fails in a transaction that is read-only and on a replica.
 //
 // A row stays until it is deleted. Deleting it forgets the mark: do that when the
 // resource itself is gone.

@@ -11,6 +11,9 @@ local function below(a, b)
 end
 
 local mark = redis.call('GET', KEYS[1]) or '0'
+if mark ~= '0' and not string.find(mark, '^[1-9]%d*$') then
+	return redis.error_reply('ERR ' .. KEYS[1] .. ' does not hold a token; nothing was written')
+end
 if below(ARGV[1], mark) then
 	return {mark}
 end

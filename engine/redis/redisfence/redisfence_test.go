@@ -101,6 +101,29 @@ func TestCommandsAreAnsweredAndEndAtTheFirstError(t *testing.T) {
 	}
 }
 
+// TestADamagedMarkLetsNobodyIn, nor is it written over: what it was is not known.
+func TestADamagedMarkLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	client := redistest.Connect(t, servers.Redis(t, nil).Addr)
+	marks := redisfence.New(client)
+	for _, junk := range []string{"", "x", "-1", "1.5", "007", "00", " 5", "1 ", "\x00", "a longer one than any token is", "9223372036854775808"} {
+		set := client.B().Set().Key(redisfence.MarkKey("k")).Value(junk).Build()
+		if err := client.Do(t.Context(), set).Error(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := marks.Do(redistest.Within(t), pass(1805961216000000001, engine.Exclusive), "k", []string{"SET", "k", "written"})
+		if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "does not hold a token") {
+			t.Errorf("%q: %v", junk, err)
+		}
+		if got, _ := client.Do(t.Context(), client.B().Get().Key(redisfence.MarkKey("k")).Build()).ToString(); got != junk {
+			t.Errorf("%q became %q", junk, got)
+		}
+	}
+	if n, err := client.Do(t.Context(), client.B().Exists().Key("k").Build()).AsInt64(); n != 0 || err != nil {
+		t.Errorf("written: %d, %v", n, err)
+	}
+}
+
 // TestLeastPrivilege: the rules of the package documentation, word for word.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
