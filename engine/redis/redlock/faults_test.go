@@ -320,6 +320,59 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 }
 
 // TestOneServerHasOneVote: two addresses of it are not two masters.
+// TestEveryReleaseTellsSomebodyWhoStillWaits: not who has held since it was noted, and
+// not only who does not want it any more. With a lost announcement the next looks
+// only when its own time comes.
+func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
+	t.Parallel()
+	at := urlOf(easy, addrs(masters(t, 3, nil))...)
+	var es [4]*Engine
+	var heard [4]<-chan engine.Claim
+	for i := range es {
+		es[i] = open(t, at)
+		heard[i] = redistest.Watch(t, es[i])
+	}
+	told := func(t *testing.T, i int, c engine.Claim) {
+		t.Helper()
+		redistest.Expect(t, heard[i], func(got engine.Claim) bool { return got.ID == c.ID })
+	}
+	line := func(t *testing.T, name string) (cs [4]engine.Claim) {
+		for i := range cs {
+			r := exclusive(name)
+			es[i].waiting.Put(r.ID, request{Request: r, began: uint64(i)}, time.Minute) // clients' clocks differ
+			if cs[i] = join(t, es[i], r); (cs[i].State == engine.Held) != (i == 0) {
+				t.Fatalf("%d: %+v", i, cs[i])
+			}
+		}
+		return cs
+	}
+	t.Run("who has held since it was noted", func(t *testing.T) {
+		cs := line(t, "held")
+		leave(t, es[0], cs[0])
+		told(t, 1, cs[1])
+		if cs[2] = renew(t, es[2], cs[2], time.Second); cs[2].State != engine.Held { // its look came first
+			t.Fatalf("%+v", cs[2])
+		}
+		if cs[1] = renew(t, es[1], cs[1], time.Second); cs[1].State != engine.Waiting {
+			t.Fatalf("%+v", cs[1])
+		}
+		leave(t, es[2], cs[2])
+		told(t, 1, cs[1])
+		if cs[1] = renew(t, es[1], cs[1], time.Second); cs[1].State != engine.Held {
+			t.Fatalf("%+v", cs[1])
+		}
+		leave(t, es[1], cs[1])
+		told(t, 3, cs[3])
+	})
+	t.Run("who was told and left", func(t *testing.T) {
+		cs := line(t, "left")
+		leave(t, es[0], cs[0])
+		told(t, 1, cs[1])
+		leave(t, es[1], cs[1])
+		told(t, 2, cs[2])
+	})
+}
+
 // TestAClientWithAWrongIdeaOfTheTimeGivesNoTicketOfIts: numbers would be used up.
 func TestAClientWithAWrongIdeaOfTheTimeGivesNoTicketOfIts(t *testing.T) {
 	t.Parallel()

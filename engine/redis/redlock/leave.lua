@@ -8,11 +8,17 @@
 -- Returns how it was found: held (2), or gone (3) and 1 if it was evicted. A try
 -- that failed gives up nothing that a later one of the same claim relies on, and
 -- tells nobody: those who wait are about to try as well, at different times.
+--
+-- A claim that is left for good is not noted any more, or the next release would
+-- be announced to it: one that tried at its own time may hold, noted as waiting. If
+-- it is neither noted nor holds while the lock is free, it was told of that, and
+-- tells the next one.
 
 local both = redis.call('MGET', KEYS[1], KEYS[2])
-local id = ARGV[1]
+local id, noted = ARGV[1], 0
+if ARGV[3] ~= '' then noted = redis.pcall('ZREM', KEYS[3], id .. ARGV[3]) end -- an error, if it is somebody's data
 if both[1] ~= id then
-	if ARGV[3] ~= '' then redis.pcall('ZREM', KEYS[3], id .. ARGV[3]) end -- an error, if it is somebody's data
+	if noted == 0 and not both[1] and ARGV[3] ~= '' then wake(ARGV[4]) end
 	return {3, 0}
 end
 local b = unpacked(KEYS[2], both[2]) or {}
