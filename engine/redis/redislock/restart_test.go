@@ -99,7 +99,8 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 				}
 				a, b := open(t, url), open(t, url)
 				b.group.many = c.many
-				grants(t, b, ofAll("other", delayed)) // it has looked before the restart
+				grants(t, a, ofAll("one", delayed))
+				grants(t, b, ofAll("other", delayed)) // both have looked before the restart
 				restart := func() error { return r.Restart(true) }
 				if c.saves {
 					restart = saved(t, r)
