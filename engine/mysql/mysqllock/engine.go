@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/room"
 )
 
 // Engine is one client of a database.
 type Engine struct {
 	db         *sql.DB
-	own        bool // the pool is ours to close
+	own        bool      // the pool is ours to close
+	room       room.Room // for calls that are not renewals
 	opts       Options
 	calls      calls
 	id         [12]byte  // of this client; secret, since by it all its claims can be given up
@@ -59,6 +61,10 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.Detached {
 		e.joined.Store(true) // before it is sent: a Join whose answer is lost must be left too
 	}
+	if err := e.room.Enter(ctx); err != nil {
+		return engine.Claim{}, err
+	}
+	defer e.room.Leave()
 	var replaces []byte
 	if r.Replaces != (engine.ID{}) {
 		replaces = r.Replaces[:]
@@ -112,6 +118,10 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if err := e.room.Enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.room.Leave()
 	items := make([]item, len(cs))
 	for i, c := range cs {
 		items[i] = item{name: c.Name, id: c.ID}

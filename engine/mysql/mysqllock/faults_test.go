@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -396,6 +397,78 @@ func TestNamesOfOneCollationAreTwo(t *testing.T) {
 		if c := join(t, e, exclusive(name)); c.State != engine.Held {
 			t.Errorf("%q is %v", name, c.State)
 		}
+	}
+}
+
+// Calls that wait for a row which somebody else keeps locked leave renewals of other
+// names a connection.
+func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url+"?max-conns=3&innodb_lock_wait_timeout=30"), connect(t, url)
+	lasts := exclusive("held")
+	lasts.WaitTTL = time.Minute
+	held := join(t, e, lasts)
+	leave(t, e, join(t, e, exclusive("stuck")))
+	tx := begin(t, db)
+	lock(t, tx, "stuck")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stuck sync.WaitGroup
+	for range 3 {
+		stuck.Go(func() { e.Join(ctx, exclusive("stuck")) })
+		stuck.Go(func() { e.Leave(ctx, []engine.Claim{{Name: "stuck", ID: engine.NewID()}}) })
+	}
+	until(t, "they do not wait", func() bool { return waiting(t, db) >= 2 })
+	if got := renew(t, e, held, time.Second); got.State != engine.Held {
+		t.Errorf("another name: %v", got.State)
+	}
+	if waiting(t, db) < 2 {
+		t.Error("the renewal waited for them")
+	}
+	cancel()
+	stuck.Wait()
+}
+
+// Claims of a batch whose first call fails are renewed all the same.
+func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	do(t, db, `CREATE TRIGGER refuses BEFORE UPDATE ON @claims FOR EACH ROW IF NEW.name = '0' THEN SIGNAL SQLSTATE '45000'; END IF`)
+	const more = 20
+	var rs []engine.Renewal
+	for i := range chunk + more {
+		r := exclusive(fmt.Sprint(i))
+		r.WaitTTL = 20 * time.Second
+		rs = append(rs, engine.Renewal{Name: r.Name, ID: join(t, e, r).ID, Want: 30 * time.Second})
+	}
+	got, err := e.Renew(within(t), rs)
+	if err == nil || len(got) != more || got[0].Name != rs[chunk].Name {
+		t.Errorf("%d claims were renewed, and %v", len(got), err)
+	}
+}
+
+// How often a line is looked at follows when somebody last came to hold there.
+func TestALineKnowsWhenItMoved(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	moved := func() int64 { return get[int64](t, db, `SELECT moved FROM @names`) }
+	a := join(t, e, exclusive("a"))
+	first := moved()
+	if seen := get[int64](t, db, `SELECT seen FROM @names`); first != seen {
+		t.Errorf("held at %d, and moved at %d", seen, first)
+	}
+	b := join(t, e, exclusive("a"))
+	renew(t, e, a, time.Second)
+	renew(t, e, b, 5*time.Second)
+	if got := moved(); got != first {
+		t.Errorf("nobody came to hold, and it moved at %d after %d", got, first)
+	}
+	leave(t, e, a)
+	if got := moved(); got <= first {
+		t.Errorf("the next one holds, and it moved at %d", got)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/room"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -209,7 +210,7 @@ func start(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{db: db, opts: opts, calls: newCalls(&opts), began: time.Now()}
+	e := &Engine{db: db, room: room.Of(db.Stats().MaxOpenConnections), opts: opts, calls: newCalls(&opts), began: time.Now()}
 	rand.Read(e.id[:]) // never fails: crypto/rand ends the program instead
 	if err := e.meet(ctx); err != nil {
 		return nil, err

@@ -42,6 +42,7 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, asApp, "run what `leasehold schema mysql` prints")
 	refused(t, url+"?prefix="+strings.Repeat("x", 41), "may have 40")
 	refused(t, url+"?prefix=a%60b", "may have 40")
+	refused(t, url+"?prefix=a%3Fb", "may have 40")
 	refused(t, url+"?autocommit=0", "autocommit is off")
 	refused(t, url+"?failover=perhaps", "true or false")
 	refused(t, url+"?max-conns=none", "a number from 1")

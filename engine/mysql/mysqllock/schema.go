@@ -95,11 +95,12 @@ func (e *Engine) layout(ctx context.Context, db querier) (is int, err error) {
 
 var errNoSchema = errors.New("no tables of leasehold")
 
-// checkPrefix refuses what MySQL would not take as part of a name.
+// checkPrefix refuses what MySQL would not take as part of a name, and the ? where
+// literal puts arguments.
 func checkPrefix(s string) error {
 	const most = 40 // of 64: names of tables and procedures follow
-	if len(s) > most || strings.ContainsAny(s, "\x00`./\\") {
-		return fmt.Errorf("the prefix %q may have %d bytes, and none of ` . / \\", s, most)
+	if len(s) > most || strings.ContainsAny(s, "\x00`./\\?") {
+		return fmt.Errorf("the prefix %q may have %d bytes, and none of ` . / \\ ?", s, most)
 	}
 	return nil
 }

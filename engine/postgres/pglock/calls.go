@@ -146,7 +146,7 @@ func explain(err error) error {
 		return errRights(err)
 	case "25006":
 		return fmt.Errorf("this server only reads: it is a replica, or has become one: %w", err)
-	case "42883", "42P01", "3F000", "42703", "42704", "42804":
+	case "42883", "42P01", "3F000", "42703", "42704", "42804", "42601":
 		return fmt.Errorf("the tables or functions of leasehold are gone or not ours: look at what `leasehold schema postgres` prints: %w", err)
 	}
 	return err

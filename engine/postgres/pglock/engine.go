@@ -10,12 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/room"
 )
 
 // Engine is one client of a database.
 type Engine struct {
 	pool       *pgxpool.Pool
-	own        bool // the pool is ours to close
+	own        bool      // the pool is ours to close
+	room       room.Room // for calls that are not renewals
 	opts       Options
 	calls      calls
 	mode       pgx.QueryExecMode // 0: the pool's
@@ -64,6 +66,10 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.Detached {
 		e.joined.Store(true) // before it is sent: a Join whose answer is lost must be left too
 	}
+	if err := e.room.Enter(ctx); err != nil {
+		return engine.Claim{}, err
+	}
+	defer e.room.Leave()
 	var replaces []byte
 	if r.Replaces != (engine.ID{}) {
 		replaces = r.Replaces[:]
@@ -139,6 +145,10 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if err := e.room.Enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.room.Leave()
 	return e.batch(ctx, e.calls.leave, len(cs), func(i int) (string, engine.ID) { return cs[i].Name, cs[i].ID }, func(int, int) []any { return nil })
 }
 

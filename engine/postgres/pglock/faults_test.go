@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -274,6 +275,63 @@ func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	do(t, pool, `UPDATE shift SET by = -3600 * 1000000::bigint`)
 	if c := join(t, e, exclusive("name 299")); c.Ticket <= last {
 		t.Errorf("ticket %d follows %d", c.Ticket, last)
+	}
+}
+
+// Calls that wait for a row which somebody else keeps locked leave renewals of other
+// names a connection.
+func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, pool := open(t, url+"&pool_max_conns=3"), connect(t, url)
+	lasts := exclusive("held")
+	lasts.WaitTTL = time.Minute
+	held := join(t, e, lasts)
+	leave(t, e, join(t, e, exclusive("stuck")))
+	tx, err := pool.Begin(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(within(t), defaults.in(`SELECT FROM @names WHERE name = 'stuck' FOR UPDATE`)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stuck sync.WaitGroup
+	for range 3 {
+		stuck.Go(func() { e.Join(ctx, exclusive("stuck")) })
+		stuck.Go(func() { e.Leave(ctx, []engine.Claim{{Name: "stuck", ID: engine.NewID()}}) })
+	}
+	until(t, "they do not wait", func() bool { return waiting(t, pool) >= 2 })
+	if got := renew(t, e, held, time.Second); got.State != engine.Held {
+		t.Errorf("another name: %v", got.State)
+	}
+	if waiting(t, pool) < 2 {
+		t.Error("the renewal waited for them")
+	}
+	cancel()
+	stuck.Wait()
+}
+
+// Claims of a batch whose first call fails are renewed all the same.
+func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, pool := open(t, url), connect(t, url)
+	do(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN IF NEW.name = '0' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
+	do(t, pool, `CREATE TRIGGER refuses BEFORE UPDATE ON @claims FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	const more = 20
+	var rs []engine.Renewal
+	for i := range chunk + more {
+		r := exclusive(fmt.Sprint(i))
+		r.WaitTTL = 20 * time.Second
+		rs = append(rs, engine.Renewal{Name: r.Name, ID: join(t, e, r).ID, Want: 30 * time.Second})
+	}
+	got, err := e.Renew(within(t), rs)
+	if err == nil || len(got) != more || got[0].Name != rs[chunk].Name {
+		t.Errorf("%d claims were renewed, and %v", len(got), err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/room"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -149,7 +150,7 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error)
 	}
 	var id [12]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	e := &Engine{pool: pool, opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:])}
+	e := &Engine{pool: pool, room: room.Of(int(pool.Config().MaxConns)), opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:])}
 	e.life, e.end = context.WithCancel(context.Background())
 	if err := e.meet(ctx); err != nil {
 		e.end()

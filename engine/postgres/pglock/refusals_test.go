@@ -32,6 +32,8 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, url+"&no-create", "leasehold schema postgres")
 	refused(t, asApp, "run what `leasehold schema postgres` prints")
 	refused(t, url+"&schema="+strings.Repeat("x", 41), "it may have 40")
+	refused(t, url+"&schema=it%27s", "it may have 40")
+	refused(t, url+"&prefix=a%24%24b", "it may have 40")
 	refused(t, url+"&failover=perhaps", "true or false")
 	refused(t, strings.Replace(url, "/test", "/nosuchtest", 1), "does not exist")
 

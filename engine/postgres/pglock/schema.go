@@ -74,12 +74,13 @@ func (e *Engine) install(ctx context.Context) error {
 	return tx.Commit(ctx)
 }
 
-// check refuses a name of a schema or prefix that PostgreSQL would cut off, which
-// would make two of them one.
+// checkIdentifier refuses a name of a schema or prefix that PostgreSQL would cut off,
+// which would make two of them one, or that would end the text of a function or a
+// string in which it stands.
 func checkIdentifier(what, s string) error {
 	const most = 40 // of 63: names of tables and functions follow a prefix
-	if len(s) > most || strings.ContainsRune(s, 0) {
-		return fmt.Errorf("the %s has %d bytes: it may have %d, and no NUL", what, len(s), most)
+	if len(s) > most || strings.ContainsAny(s, "\x00'") || strings.Contains(s, "$$") {
+		return fmt.Errorf("the %s %q has %d bytes: it may have %d, and no NUL, ' or $$", what, s, len(s), most)
 	}
 	return nil
 }
