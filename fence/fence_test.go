@@ -265,6 +265,34 @@ func TestAWriterIsNotKeptOutByReaders(t *testing.T) {
 	})
 }
 
+// TestAPanicLetsTheNextIn: a server recovers from its handlers' panics.
+func TestAPanicLetsTheNextIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		marks := &fence.Memory{}
+		func() {
+			defer func() { recover() }()
+			marks.Do(t.Context(), exclusive("n", 1), func() error { panic("in the handler") })
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := marks.Do(ctx, exclusive("n", 2), nothing); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestATokenThatNoStoreCanKeep: columns are signed.
+func TestATokenThatNoStoreCanKeep(t *testing.T) {
+	for _, token := range []leasehold.Token{0, 1 << 63, 1<<64 - 1} {
+		if err := exclusive("n", token).Valid(); !errors.Is(err, fence.ErrPass) {
+			t.Errorf("%v: %v", token, err)
+		}
+	}
+	if err := exclusive("n", 1<<63-1).Valid(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhatWriteSaysIsReturned(t *testing.T) {
 	full := errors.New("disk full")
 	if err := new(fence.Memory).Do(t.Context(), exclusive("n", 1), func() error { return full }); err != full {

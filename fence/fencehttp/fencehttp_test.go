@@ -146,6 +146,42 @@ func TestPermitsAreNotSent(t *testing.T) {
 	}
 }
 
+// body notices that it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error { b.closed = true; return nil }
+
+// TestTheTransportKeepsItsContract: a RoundTripper closes the body, whatever happens, and
+// sends one token, that of the context, whatever header a program has set by hand.
+func TestTheTransportKeepsItsContract(t *testing.T) {
+	var sent []string
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Values(fencehttp.Token) }))
+	defer s.Close()
+	for _, mode := range []engine.Modes{engine.Exclusive, engine.Units} {
+		b := &body{Reader: strings.NewReader("5")}
+		req, err := http.NewRequestWithContext(fence.NewContext(t.Context(), fence.Pass{Name: "n", Token: 7, Mode: mode}), "PUT", s.URL, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(fencehttp.Token, "99")
+		resp, err := (&fencehttp.Transport{Base: s.Client().Transport}).RoundTrip(req)
+		if (err == nil) != (mode == engine.Exclusive) {
+			t.Error(err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		} else if !b.closed {
+			t.Error("the body of a request that was not sent stays open")
+		}
+	}
+	if len(sent) != 1 || sent[0] != "7" {
+		t.Errorf("sent %q", sent)
+	}
+}
+
 // TestAConflictOfAnotherKindIsNotStale: 409 has other uses.
 func TestAConflictOfAnotherKindIsNotStale(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
