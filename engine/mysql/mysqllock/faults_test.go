@@ -430,6 +430,24 @@ func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	stuck.Wait()
 }
 
+// Close gives up what stands in more lines than one of its calls takes.
+func TestCloseGivesUpEveryLine(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	for i := range 150 {
+		r := exclusive(fmt.Sprint(i))
+		r.WaitTTL = time.Minute
+		join(t, e, r)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := get[int](t, db, `SELECT count(*) FROM @claims`); n != 0 {
+		t.Errorf("%d claims are left", n)
+	}
+}
+
 // Claims of a batch whose first call fails are renewed all the same.
 func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,11 @@
 package mysqllock
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -178,6 +181,33 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
+// Creating the schema leaves the sessions of a caller's pool as they were.
+func TestSessionsKeepTheirMode(t *testing.T) {
+	t.Parallel()
+	db := connect(t, database(t))
+	db.SetMaxOpenConns(1)
+	mode := func() string {
+		return get[string](t, db, `SELECT VARIABLE_VALUE FROM information_schema.SESSION_VARIABLES WHERE VARIABLE_NAME = 'SQL_MODE'`)
+	}
+	before := mode()
+	e, err := New(within(t), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if after := mode(); after != before {
+		t.Errorf("sql_mode is %q, and was %q", after, before)
+	}
+}
+
+// A ticket that no claim can have is nobody's, and no error of the server's.
+func TestATicketThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	if err := open(t, database(t)).Evict(within(t), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Error(err)
+	}
+}
+
 // Many clients that come first at the same time find one schema.
 func TestManyCreateTheSchemaAtOnce(t *testing.T) {
 	t.Parallel()
@@ -256,6 +286,13 @@ func TestURLs(t *testing.T) {
 		t.Errorf("%+v %d %+v", c, conns, o)
 	}
 	if c, _, _, err := parse("mysql://me@[::1]:33/d"); err != nil || c.Addr != "[::1]:33" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, _, _, err := parse("mysql://me@h/d?password-file=" + file); err != nil || c.Passwd != "sesame" || c.Params["innodb_lock_wait_timeout"] != "3" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, _, _, err := parse("mysql://me@/d?socket=/run/s"); err != nil || c.Net != "unix" || c.Addr != "/run/s" {

@@ -53,7 +53,7 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, asApp, "may not do what is needed")
 	refused(t, url+"&default_transaction_isolation=repeatable%20read", "READ COMMITTED")
 	refused(t, url+"&default_transaction_isolation=serializable", "READ COMMITTED")
-	refused(t, url+"&default_transaction_read_only=on", "only read")
+	refused(t, url+"&default_transaction_read_only=on", "let this user's write")
 }
 
 func TestAReplicaIsRefused(t *testing.T) {
