@@ -179,6 +179,18 @@ func TestTheLongestPause(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
+		ctx, stop := context.WithCancel(t.Context())
+		var c cell
+		row := never(&c)
+		row.Write = func(context.Context, version, version) (bool, error) {
+			if c.reads == 2 { // twice the first bound is no Duration
+				stop()
+			}
+			return false, nil
+		}
+		if _, err := optimistic.Update(ctx, &optimistic.Options{Pause: 1 << 62, MaxPause: math.MaxInt64}, row, increment); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 }
 

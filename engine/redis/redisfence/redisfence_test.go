@@ -95,6 +95,9 @@ func TestCommandsAreAnsweredAndEndAtTheFirstError(t *testing.T) {
 			t.Errorf("%d words", len(bad))
 		}
 	}
+	if n, err := client.Do(t.Context(), client.B().Exists().Key("two").Build()).AsInt64(); n != 0 || err != nil {
+		t.Errorf("%d, %v: a command was carried out before one that cannot be sent", n, err)
+	}
 	long := append([]string{"RPUSH", "long"}, make([]string, redisfence.MaxWords-2)...)
 	if _, err := marks.Do(redistest.Within(t), p, "k", long); err != nil {
 		t.Error(err)
