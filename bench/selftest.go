@@ -55,6 +55,17 @@ func selfTestFamily(dir string) *harness.Family {
 				return func() error { return nil }, nil
 			}), nil
 		}},
+		{Name: "hangs in Unlock", Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
+			right, err := peers.Flock().Open(context.Background(), at)
+			n := 0
+			return lockFunc(func(ctx context.Context, name string) (harness.Unlock, error) {
+				unlock, err := right.Lock(ctx, name)
+				if n++; n > 5 && err == nil {
+					return func() error { unlock(); select {} }, nil
+				}
+				return unlock, err
+			}), err
+		}},
 		{Name: "two requests", Open: openEcho(0)},
 		{Name: "two requests and one", Open: openEcho(1)},
 	}}
@@ -147,6 +158,9 @@ func selfTests(ctx context.Context) error {
 	})
 	check("deaf", "hangs and ignores its context", contended.Measure, func(s harness.Sample) bool {
 		return s.Faults[harness.FaultStuck] == 4 && s.Faults[harness.FaultDeaf] == 4
+	})
+	check("hangs in Unlock", "excludes, but never returns", contended.Measure, func(s harness.Sample) bool {
+		return s.Faults[harness.FaultDeaf] == 4 && s.Faults[harness.FaultLost] == 0 && s.Faults[harness.FaultOverlap] == 0
 	})
 	check("two requests", "costs 2 requests, and must look so", alone.Count, func(s harness.Sample) bool {
 		return s.Figures[harness.Requests] == 2

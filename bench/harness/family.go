@@ -183,7 +183,7 @@ const (
 	FaultOverlap = "holds overlapped"
 	FaultLost    = "updates lost"
 	FaultStuck   = "hung on a free lock"
-	FaultDeaf    = "Lock ignored its context"
+	FaultDeaf    = "hung after the end"
 )
 
 // Sample turns an outcome into figures. Rate counts owner changes where a name

@@ -76,7 +76,7 @@ const (
 	Silence = time.Second
 
 	drainBound  = 4 * time.Second  // for a load to drain while it makes progress
-	deafBound   = 2 * time.Second  // for a cancelled Lock to return
+	deafBound   = 6 * time.Second  // for a cancelled Lock to return, or an Unlock: ours takes 5 s at most
 	startBound  = 60 * time.Second // for workers to be ready
 	answerBound = 20 * time.Second // for workers to answer after the drain
 
@@ -108,7 +108,7 @@ type Result struct {
 	Stuck   int64 // still waited when nobody had been granted anything for Silence
 	Stalled int64 // relay: released, others blocked, and nobody took it for Silence
 	Lost    int64 // Keep: no longer held, says the engine
-	Deaf    int64 // Lock did not return after its context ended
+	Deaf    int64 // Lock did not return after its context ended, or Unlock did not return
 	Cut     int64 // the drain took too long
 	Cause   string
 
