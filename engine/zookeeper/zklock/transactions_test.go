@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"leasehold/engine"
 	"leasehold/internal/servers"
 )
@@ -57,33 +55,6 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The list may have been answered, and the creation too, before the session ends that
-// they were in.
-func TestTheSessionEndsBeforeTheAnswersAreTakenIn(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
-	a, b := open(t, on(s)), open(t, on(s))
-	a.leave1(t, a.hold(t, exclusive("x")))
-	s1, _ := a.link.current()
-	c := &claim{request: exclusive("x"), parent: "/x", uuid: uuidOf(engine.NewID()),
-		made: make(chan struct{}), removed: make(chan struct{}), looking: make(chan struct{}, 1)}
-	a.mu.Lock() // its goroutine does not come to it
-	a.claims[c.request.ID] = c
-	a.running.Go(func() { a.make(c, nil) })
-	eventually(t, "it is not made", func() bool {
-		children, _, err := b.link.conn.Children("/x")
-		return err == nil && len(children) == 1
-	})
-	time.Sleep(100 * time.Millisecond) // its answer
-	a.link.set(func() { a.link.session = session{} })
-	go a.heard(zk.Event{Type: zk.EventSession, State: zk.StateExpired})
-	a.mu.Unlock()
-	got, err := a.Join(within(t), c.request)
-	if err == nil && got.State == engine.Held {
-		t.Errorf("in a session that has ended, it is %+v", got)
-	}
-	a.link.set(func() { a.link.session = s1 }) // for the end of this test
 }
 
 // A claim may be left while its node is being read: nothing of the answer counts then.
