@@ -1,6 +1,6 @@
-// Package room keeps a part of a pool's connections free for renewals. Where one
-// name's row is locked by somebody else, or many join at once, all other calls could
-// take every connection, and leases of other names would be lost for want of one.
+// Package room keeps a part of a pool's connections free for renewals. Where somebody
+// else keeps one name's row locked, calls for it could take every connection, and leases
+// of other names would be lost for want of one. It cannot make a server fast enough.
 package room
 
 import "context"

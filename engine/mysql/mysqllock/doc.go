@@ -56,9 +56,9 @@
 // connection for one statement, which has its arguments in it, so it works through
 // proxies that share connections between statements. A caller who gives up is answered
 // at once; its statement may wait on for a row for as long as innodb_lock_wait_timeout
-// says, which is 3 s in pools of our own. A third of a bounded pool is for renewals:
-// names whose rows somebody else keeps locked, and many who join at once, cost no other
-// lease its life. So let a pool have three connections or more.
+// says, which is 3 s in pools of our own. A third of a bounded pool is for renewals, so
+// that calls which wait for a row that somebody else keeps locked leave those of other
+// names a connection. So let a pool have three or more.
 //
 // Isolation, sql_mode, time zone and character set of a session do not matter. The
 // server's binlog_format may be ROW or MIXED.

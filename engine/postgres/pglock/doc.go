@@ -39,9 +39,8 @@
 // [Open] makes a pool of its own, [New] takes yours (github.com/jackc/pgx/v5). A call
 // uses a connection for one statement. The listener takes one connection out of the
 // pool and keeps it; when it is lost it listens again and has everything looked at. A
-// third of a pool is for renewals: names whose rows somebody else keeps locked, and many
-// who join at once, cost no other lease its life. So let a pool have three connections
-// or more.
+// third of a pool is for renewals, so that calls which wait for a row that somebody else
+// keeps locked leave those of other names a connection. So let a pool have three or more.
 //
 // Through PgBouncer in session mode everything works. In transaction mode LISTEN does
 // not: the client notices when it is opened, [Engine.Listens] says so, and waiting
