@@ -181,7 +181,7 @@ func (o *lookout) look(ctx context.Context) (v verdict) {
 }
 
 // pass reads what s asks for. It reports false if a line could not be read: then
-// nothing is learned.
+// nothing is learned; or if s says that the rest need not be.
 func (o *lookout) pass(ctx context.Context, s *circle.Search) bool {
 	ctx, cancel := context.WithTimeout(ctx, releaseBound)
 	defer cancel()
@@ -192,6 +192,9 @@ func (o *lookout) pass(ctx context.Context, s *circle.Search) bool {
 				return false
 			}
 			s.Read(key, l)
+		}
+		if s.Hopeless() {
+			return false
 		}
 	}
 	return true

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -314,12 +315,84 @@ func TestALockAllThatIsTheVictimHoldsNothing(t *testing.T) {
 // What a waiting claim says is held may be unlocked by another goroutine, under a
 // context that does not end with the lease, and lent on by its client: nobody is to
 // take the waiter for its holder then.
+// Many who hold something wait for one name, and nobody waits for what they hold.
+// Each reads its own line and that of what it holds, not what all behind it hold.
+func TestManyWhoHoldBehindOneNameReadLittle(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		const n = 100
+		top := mustLock(t, c, "top")
+		var all []chan outcome
+		for i := range n {
+			all = append(all, async(func() (*Lease, error) {
+				own, err := c.Lock(context.Background(), fmt.Sprint("own", i))
+				if err != nil {
+					return nil, err
+				}
+				l, err := c.Lock(own.Context(), "top")
+				if err != nil {
+					return nil, err
+				}
+				return own, errors.Join(l.Unlock(), own.Unlock())
+			}))
+		}
+		synctest.Wait()
+		time.Sleep(deadlockAfter * 2)
+		synctest.Wait()
+		if looks := f.looks(); looks != 2*n {
+			t.Errorf("%d lines were read in %d looks at two", looks, n)
+		}
+		mustUnlock(t, top)
+		for _, o := range all {
+			if err := (<-o).err; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A lease that was lost, by MaxHold here, runs out by itself: who waits for it does not
+// wait for a caller that did not notice.
+func TestALostLeaseIsNoPartOfACircle(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, _ := w.client(nil)
+		la, err := a.With(LockOptions{MaxHold: deadlockAfter / 2}).Lock(context.Background(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lb := mustLock(t, b, "b")
+		unaware := async(func() (*Lease, error) { return a.Lock(context.WithoutCancel(la.Context()), "b") })
+		synctest.Wait()
+		time.Sleep(deadlockAfter / 10)
+		o := <-async(func() (*Lease, error) { return b.With(anHour).Lock(lb.Context(), "a") })
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		mustUnlock(t, o.l)
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-unaware).l)
+		if err := la.Unlock(); !errors.Is(err, ErrMaxHold) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAHoldThatEndedWhileItsCallerWaitsIsNotCounted(t *testing.T) {
+	t.Run("of the same client", func(t *testing.T) { endedWhileItsCallerWaits(t, false) })
+	t.Run("of another client", func(t *testing.T) { endedWhileItsCallerWaits(t, true) })
+}
+
+func endedWhileItsCallerWaits(t *testing.T, another bool) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(&Options{Label: "A"})
+		waits := a
+		if another {
+			waits, _ = w.client(&Options{Label: "A too"})
+		}
 		b, _ := w.client(&Options{Label: "B"})
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
-		inner := async(func() (*Lease, error) { return a.Lock(context.WithoutCancel(la.Context()), "b") })
+		inner := async(func() (*Lease, error) { return waits.Lock(context.WithoutCancel(la.Context()), "b") })
 		next := async(func() (*Lease, error) { return a.Lock(context.Background(), "a") }) // is lent the claim
 		synctest.Wait()
 		time.Sleep(900 * time.Millisecond)

@@ -47,8 +47,8 @@ type Options struct {
 	// it looks whether it waits in a circle: for somebody who waits for what it
 	// holds, directly or not. The youngest claim of a circle gets ErrDeadlock,
 	// about a quarter of this later. It looks again every two times this long.
-	// Looking reads one line for each name on the way, 256 at most, and nothing is
-	// read before. What a caller holds is what its context says (Lease.Context), on
+	// Looking reads its own line and those of what it holds; where somebody waits for
+	// that, one for each name on the way as well, 256 at most. Nothing is read before. What a caller holds is what its context says (Lease.Context), on
 	// whatever Client, and LockOptions.Holds; until it is answered it is taken to
 	// keep that. Where the engine does not show who waits (Guarantees.SeesWaiters,
 	// for which Require can ask) nobody looks. Default 1 s; negative: never.

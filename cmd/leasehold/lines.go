@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"leasehold"
@@ -44,8 +45,9 @@ func newSnapshot(lines []engine.Line) *snapshot {
 				continue
 			}
 			for _, h := range c.Owner.Holds {
-				if !h.Elsewhere {
-					k := claimKey{h.Name, h.Ticket}
+				k := claimKey{h.Name, h.Ticket}
+				again := func(o engine.Claim) bool { return o.Name == c.Name && o.Ticket == c.Ticket } // a re-entered lease is named twice
+				if !h.Elsewhere && !slices.ContainsFunc(s.under[k], again) {
 					s.under[k] = append(s.under[k], c)
 				}
 			}

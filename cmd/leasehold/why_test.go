@@ -85,7 +85,7 @@ func crossed() []engine.Line {
 	}
 	return []engine.Line{
 		{Name: "a", Claims: []engine.Claim{claim("a", "A", 1, engine.Held), claim("a", "B", 4, engine.Waiting, engine.Hold{Name: "b", Ticket: 2})}},
-		{Name: "b", Claims: []engine.Claim{claim("b", "B", 2, engine.Held), claim("b", "A", 3, engine.Waiting, engine.Hold{Name: "a", Ticket: 1})}},
+		{Name: "b", Claims: []engine.Claim{claim("b", "B", 2, engine.Held), claim("b", "A", 3, engine.Waiting, engine.Hold{Name: "a", Ticket: 1}, engine.Hold{Name: "a", Ticket: 1})}},
 		{Name: "c\"\x1b", Claims: []engine.Claim{claim("c\"\x1b", "C", 5, engine.Held), claim("c\"\x1b", "D", 6, engine.Waiting)}},
 	}
 }

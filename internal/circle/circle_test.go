@@ -236,6 +236,29 @@ func TestASecondPassCountsOnlyWhatTheFirstOneSaw(t *testing.T) {
 
 // chain is n actors, each of whom holds one name and waits for the next one's; the
 // last for the first one's if it is closed.
+// Who keeps nobody from anything need not read on: no line that it has not read could
+// make it the victim.
+func TestTheHopelessAreNoVictims(t *testing.T) {
+	hopeless := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w, _ := randomWorld(t, true)
+		for _, m := range w.waiters() {
+			s := New(2, m.Key, m.ticket)
+			w.hopeful(s)
+			if !s.Hopeless() {
+				continue
+			}
+			hopeless++
+			if v, _ := w.look(m); v == Victim {
+				t.Fatalf("%v is a victim, and hopeless", m)
+			}
+		}
+	})
+	if hopeless == 0 {
+		t.Error("void: nobody was hopeless")
+	}
+}
+
 func chain(n int, closed bool) *world {
 	w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{}}
 	name := func(i int) Key { return Key{0, fmt.Sprint("n", i%n)} }
@@ -282,6 +305,10 @@ func TestASearchReadsEachLineOnce(t *testing.T) {
 		s := New(1, m.Key, m.ticket)
 		if n := star.pass(s, func() {}); m.actor == 1 && n != 100 || s.Verdict() != Wait {
 			t.Errorf("%d reads of 100 lines, %v", n, s.Verdict())
+		}
+		s = New(1, m.Key, m.ticket)
+		if n := star.hopeful(s); m.actor != 1 && n != 2 {
+			t.Errorf("%d reads for one that nobody waits for", n)
 		}
 	}
 

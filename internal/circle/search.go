@@ -109,7 +109,17 @@ func (s *Search) Next() (keys []Key) {
 		}
 	case s.depth == 0:
 		want(s.start)
-	case from != nil && from.State == engine.Waiting && !s.bound:
+	case from == nil || from.State != engine.Waiting || s.bound:
+	case s.depth == 1:
+		// First what its own caller holds: see Hopeless.
+		for _, h := range from.Owner.Holds {
+			s.eachPlace(from, h, want)
+		}
+		if len(keys) > 0 {
+			break
+		}
+		fallthrough
+	default:
 		for c := range s.blockedBy(from, nil) {
 			for _, h := range c.Owner.Holds {
 				s.eachPlace(c, h, want)
@@ -124,6 +134,25 @@ func (s *Search) Next() (keys []Key) {
 		return nil
 	}
 	return keys
+}
+
+// Hopeless reports, once all lines that Next named were read, that nobody waits for
+// what the claim's caller holds: then the claim is no victim, whatever the rest says.
+// So a line of many who hold what nobody wants costs each of them the lines of what it
+// holds itself, and not of what all behind it hold.
+func (s *Search) Hopeless() bool {
+	from := s.find(s.start, s.ticket)
+	if s.depth < 2 || from == nil {
+		return false
+	}
+	for _, h := range s.held(from) {
+		for _, f := range h.line.claims[h.at+1:] {
+			if f.State == engine.Waiting && conflict(h, f) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Read takes in one line. One that Next did not ask for counts as well.

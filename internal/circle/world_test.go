@@ -208,6 +208,20 @@ func (w *world) pass(s *Search, between func()) (reads int) {
 	return reads
 }
 
+// hopeful is a pass that ends where nothing can come of it.
+func (w *world) hopeful(s *Search) (reads int) {
+	for keys := s.Next(); len(keys) > 0; keys = s.Next() {
+		for _, k := range keys {
+			s.Read(k, w.read(k))
+			reads++
+		}
+		if s.Hopeless() {
+			break
+		}
+	}
+	return reads
+}
+
 // look is a search in a world that does not change.
 func (w *world) look(m waiter) (Verdict, *Search) {
 	s := New(2, m.Key, m.ticket)

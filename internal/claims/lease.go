@@ -68,7 +68,7 @@ func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
 		switch {
 		case o.machine != m && !o.Over(): // read under another mutex: what does not change while it is open
 			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.LendBits, Elsewhere: true})
-		case o.machine == m && o.hold.count > 0 && o.claim.ticket != 0:
+		case o.machine == m && o.hold.count > 0 && o.lost == OK && o.claim.ticket != 0: // a lost one runs out by itself
 			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket})
 		}
 	}
