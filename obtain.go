@@ -37,7 +37,11 @@ func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32
 func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32, again bool) (*Lease, error) {
 	k := c.core
 	if ctx.Err() != nil {
-		return nil, wrap(op, name, context.Cause(ctx))
+		cause := context.Cause(ctx)
+		if cause == errWaited { // it asks anew (below), just as its time was up
+			cause = ErrHeld
+		}
+		return nil, wrap(op, name, cause)
 	}
 	if err := engine.CheckName(name); err != nil {
 		return nil, wrap(op, name, err)

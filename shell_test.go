@@ -123,6 +123,13 @@ func TestTheEndOfWaitIsNoErrorOfItsOwn(t *testing.T) {
 			t.Error(err)
 		}
 		mustUnlock(t, l)
+
+		// Nor where the call asks anew at that very moment.
+		ctx, cancel := context.WithTimeoutCause(context.Background(), 0, errWaited)
+		defer cancel()
+		if _, err := b.obtainUnder(ctx, nil, "lock", "x", engine.Max, engine.Max, false); !errors.Is(err, ErrHeld) || errors.Is(err, errWaited) {
+			t.Error(err)
+		}
 	})
 }
 
