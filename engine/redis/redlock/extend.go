@@ -35,6 +35,7 @@ type extended struct {
 // extend appends what a majority says of claims that are held.
 func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.Claim) error {
 	start := boottime.Now()
+	r := e.restores.begin(start) // before a master is asked: see restorations.begin
 	heard := make(chan extended, len(e.masters))
 	shortest := rs[0].Want
 	for _, r := range rs {
@@ -67,16 +68,15 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 	unknown := 0
 	held := make([]engine.Claim, len(rs))
 	for i, x := range all {
-		r := rs[i]
-		c := engine.Claim{Name: r.Name, ID: r.ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
+		c := engine.Claim{Name: rs[i].Name, ID: rs[i].ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
 		switch {
 		case len(x.lefts) >= e.majority:
 			c.State, c.TTL = engine.Held, agreed(x.lefts, e.majority)
-			e.claims.Extend(r.ID, c.TTL)
+			e.claims.Extend(c.ID, c.TTL)
 			held[i] = c
 		case x.gone > len(e.masters)-e.majority:
 			c.State, c.Evicted = engine.Gone, x.evicted
-			e.claims.Drop(r.ID)
+			e.claims.Drop(c.ID)
 		default:
 			unknown++
 			continue
@@ -84,8 +84,10 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 		*out = append(*out, c)
 	}
 	if unknown < len(rs) {
-		r := e.restores.begin(start, held)
+		r.held = held
 		e.spawn(func() { e.restore(r, said, heard) })
+	} else {
+		e.restores.end(r)
 	}
 	switch {
 	case unknown == 0:

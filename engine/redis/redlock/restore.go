@@ -28,7 +28,7 @@ import (
 // restoration is what follows one renewal.
 type restoration struct {
 	start time.Duration
-	held  []engine.Claim // by renewal; the zero claim where it is not held
+	held  []engine.Claim // by renewal, once a majority has said it; the zero claim where it is not held
 	left  map[engine.ID]bool
 }
 
@@ -38,8 +38,11 @@ type restorations struct {
 	m  map[*restoration]bool
 }
 
-func (l *restorations) begin(start time.Duration, held []engine.Claim) *restoration {
-	r := &restoration{start: start, held: held, left: map[engine.ID]bool{}}
+// begin comes before any master is asked to renew. A claim may be left between what
+// a majority says and its being known here: a master that forgot it would be told of
+// that, and take it again after.
+func (l *restorations) begin(start time.Duration) *restoration {
+	r := &restoration{start: start, left: map[engine.ID]bool{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.m == nil {

@@ -2,11 +2,13 @@ package redlock
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
+	"leasehold/internal/servers"
 )
 
 // TestALeaseComesBackOnMastersThatForgotIt: one after the other all five forget it,
@@ -87,7 +89,8 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 		claim := engine.Claim{Name: name, ID: engine.NewID(), State: engine.Held, Ticket: uint64(time.Now().UnixMicro()), TTL: ttl}
 		x := extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, c.evicted}}
 		x.clock = time.Duration(time.Now().UnixMicro())*time.Microsecond - boottime.Now()
-		r := e.restores.begin(boottime.Now()-c.began, []engine.Claim{claim})
+		r := e.restores.begin(boottime.Now() - c.began)
+		r.held = []engine.Claim{claim}
 		if c.before != nil {
 			c.before(claim, r)
 		}
@@ -110,4 +113,77 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 			t.Errorf("%s: the counter is %d", name, counter)
 		}
 	}
+}
+
+// TestALeaseThatIsLeftWhileItIsRenewedIsNotTakenAgain: one master forgot it, and the
+// others' answers to the renewal come after that was told that it is left.
+func TestALeaseThatIsLeftWhileItIsRenewedIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	p, q := servers.ProxyTo(t, all[0].Addr), servers.ProxyTo(t, all[1].Addr)
+	e := open(t, urlOf(easy, p.Addr, q.Addr, all[2].Addr))
+	other := join(t, e, exclusive("b")) // so that the masters know the scripts
+	for _, r := range all {
+		until(t, "it is not on all", func() bool { return valueOf(t, r, "b") == other.ID.Secret() })
+	}
+	leave(t, e, other)
+	for _, r := range all {
+		until(t, "it is not left on all", func() bool { return valueOf(t, r, "b") == nil })
+	}
+	// The control: what is renewed and not left comes back.
+	c := join(t, e, exclusive("a"))
+	until(t, "it is not on the third", func() bool { return valueOf(t, all[2], "a") == c.ID.Secret() })
+	do(t, all[2], "DEL", "a")
+	renew(t, e, c, time.Minute)
+	until(t, "it does not come back", func() bool { return valueOf(t, all[2], "a") == c.ID.Secret() })
+	over := func() bool {
+		e.restores.mu.Lock()
+		defer e.restores.mu.Unlock()
+		return len(e.restores.m) == 0
+	}
+	until(t, "it is still being taken again", over)
+
+	do(t, all[2], "DEL", "a")
+	p.HoldReply("EVALSHA")
+	q.HoldReply("EVALSHA")
+	before, then := asked(t, all[2]), p.Commands()["EVALSHA"]+q.Commands()["EVALSHA"]
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: time.Minute}})
+		renewed <- err
+	}()
+	until(t, "it is not renewed", func() bool {
+		return asked(t, all[2]) == before+1 && p.Commands()["EVALSHA"]+q.Commands()["EVALSHA"] == then+2
+	})
+	left := make(chan error, 1)
+	go func() {
+		_, err := e.Leave(within(t), []engine.Claim{c})
+		left <- err
+	}()
+	until(t, "it is not left", func() bool { return asked(t, all[2]) == before+2 })
+	p.ReleaseReply()
+	q.ReleaseReply()
+	if err := <-renewed; err != nil {
+		t.Errorf("renewed: %v", err)
+	}
+	if err := <-left; err != nil {
+		t.Errorf("left: %v", err)
+	}
+	until(t, "it is still being taken again", over)
+	if v := valueOf(t, all[2], "a"); v != nil {
+		t.Errorf("left, it stands as %v", v)
+	}
+}
+
+// asked is how many scripts a server was asked to run by their digests.
+func asked(t *testing.T, r *servers.RedisServer) (n int) {
+	t.Helper()
+	calls, err := r.Info("cmdstat_evalsha")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(calls, "calls=%d,", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
