@@ -59,7 +59,7 @@ func (s mysqlStatements) Lock(ctx context.Context, name string) (harness.Unlock,
 // as long as somebody waits or holds.
 func GetLock() harness.Peer {
 	return harness.Peer{
-		Name:  "GET_LOCK",
+		Name: "GET_LOCK", Floor: true,
 		Waits: "in the server, on a connection of its own",
 		About: "GET_LOCK of the name, on a connection that the pool lends until RELEASE_LOCK: no lease, no token",
 		Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {

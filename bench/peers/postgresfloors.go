@@ -49,7 +49,7 @@ func (s statements) Close() error {
 // pinned for as long as somebody waits or holds.
 func Advisory() harness.Peer {
 	return harness.Peer{
-		Name:  "pg_advisory_lock",
+		Name: "pg_advisory_lock", Floor: true,
 		Waits: "in the server, on a connection of its own",
 		About: "pg_advisory_lock of the name's hash, on a connection that the pool lends until it is unlocked: no lease, no token",
 		Open: func(ctx context.Context, at harness.Endpoint) (harness.Locker, error) {
