@@ -38,7 +38,9 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		k.opts = *o
 	}
 	k.opts.TTL = orDefault(k.opts.TTL, defaultTTL(k.grants))
-	k.opts.DeadlockAfter = orDefault(k.opts.DeadlockAfter, deadlockAfter)
+	if k.opts.DeadlockAfter = orDefault(k.opts.DeadlockAfter, deadlockAfter); k.opts.DeadlockAfter > 0 {
+		k.opts.DeadlockAfter = max(k.opts.DeadlockAfter, minDeadlockAfter)
+	}
 	if k.now = k.opts.Clock; k.now == nil {
 		k.now = boottime.Now
 	}

@@ -11,8 +11,13 @@ import (
 	"leasehold/internal/circle"
 )
 
-// deadlockAfter is Options.DeadlockAfter where it is zero.
-const deadlockAfter = time.Second
+const (
+	// deadlockAfter is Options.DeadlockAfter where it is zero.
+	deadlockAfter = time.Second
+
+	// minDeadlockAfter bounds how often somebody who waits long reads.
+	minDeadlockAfter = 10 * time.Millisecond
+)
 
 // DeadlockError is the ErrDeadlock of one caller: the whole circle.
 type DeadlockError struct {

@@ -166,6 +166,27 @@ func TestLookingCostsNothingBeforeItIsTime(t *testing.T) {
 	})
 }
 
+// A nanosecond must not make a caller read without pause for as long as it waits.
+func TestLookingHasAFloor(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, fa := w.client(&Options{DeadlockAfter: 1})
+		b, _ := w.client(nil)
+		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		waits := async(func() (*Lease, error) { return a.Lock(la.Context(), "b") })
+		time.Sleep(50 * time.Microsecond)
+		synctest.Wait()
+		early := fa.looks()
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		if late := fa.looks(); early != 0 || late != 2 {
+			t.Errorf("%d lines were read in 50 us, %d in 10 ms", early, late)
+		}
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-waits).l)
+		mustUnlock(t, la)
+	})
+}
+
 func TestWhereNobodyLooksNobodyIsAVictim(t *testing.T) {
 	for name, o := range map[string]Options{"off": {DeadlockAfter: -1}, "waiters are not shown": {}} {
 		t.Run(name, func(t *testing.T) {

@@ -48,10 +48,11 @@ type Options struct {
 	// holds, directly or not. The youngest claim of a circle gets ErrDeadlock,
 	// about a quarter of this later. It looks again every two times this long.
 	// Looking reads its own line and those of what it holds; where somebody waits for
-	// that, one for each name on the way as well, 256 at most. Nothing is read before. What a caller holds is what its context says (Lease.Context), on
-	// whatever Client, and LockOptions.Holds; until it is answered it is taken to
-	// keep that. Where the engine does not show who waits (Guarantees.SeesWaiters,
-	// for which Require can ask) nobody looks. Default 1 s; negative: never.
+	// that, one for each name on the way as well, 256 at most. Nothing is read before.
+	// What a caller holds is what its context says (Lease.Context), on whatever Client,
+	// and LockOptions.Holds; until it is answered it is taken to keep that. Where the
+	// engine does not show who waits (Guarantees.SeesWaiters, for which Require can
+	// ask) nobody looks. Default 1 s; at least 10 ms; negative: never.
 	DeadlockAfter time.Duration
 
 	// Observer hears what happens to the leases of this Client (LogTo makes

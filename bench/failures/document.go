@@ -86,15 +86,14 @@ nothing is typed by hand. One run on %s, %s.
 - **two held**: the longest time for which both could trust their leases, and how much
   the engine's guarantee allows (plus a second for a busy machine, where it allows any).
 - **tokens**: whether the next holder's token was higher.
-- **unfenced**, **fenced**: both processes read a number, think for some %v, look at their
-  lease and write the number back plus one. How many such updates were lost in the
-  end; and the same where the resource refuses stale tokens (package fence), with how
+- **unfenced**, **fenced**: both processes read a number, think for some %v and write the
+  number back plus one. How many such updates were lost in the end; and the same where the resource refuses stale tokens (package fence), with how
   much it refused. A holder looks at its lease *before* it thinks, as programs do: a
   stopped one writes when it goes on, whatever the engine. It shows its token when it
   reads, too.
 
-What these words promise is in [guarantees.md](guarantees.md). Times depend on the
-machine by some hundredths of a second; the rest should not.
+What these words promise is in [guarantees.md](guarantees.md). Times, and how
+much was lost, differ from run to run; `+"`make failures`"+` fails if it is more than that allows.
 `, harness.ThisMachine(), took.Round(time.Minute), samples, ttl, outage, step, think)
 	for _, d := range deployments() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", d.engine, strings.ToUpper(d.about[:1])+d.about[1:])

@@ -227,11 +227,17 @@ func (r *row) on(ctx context.Context, s *stage) {
 		s.must(w.do())
 	}
 	healed := time.AfterFunc(outage, func() {
-		if stops {
-			first.cmd.Process.Signal(syscall.SIGCONT)
+		var err error
+		switch {
+		case stops:
+			err = first.cmd.Process.Signal(syscall.SIGCONT)
+		case w.heal != nil:
+			err = w.heal()
 		}
-		if w.heal != nil {
-			w.heal()
+		if err != nil { // then somebody never holds, and this says why
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.fails = "the fault was not healed: " + err.Error()
 		}
 	})
 	defer healed.Stop()
