@@ -111,14 +111,6 @@ func (p *Proxy) Commands() map[string]int {
 	return maps.Clone(p.counts)
 }
 
-// Total is how many commands clients have sent.
-func (p *Proxy) Total() (n int) {
-	for _, c := range p.Commands() {
-		n += c
-	}
-	return n
-}
-
 // Forget sets the counts to zero.
 func (p *Proxy) Forget() { p.set(func() { clear(p.counts) }) }
 
