@@ -154,7 +154,8 @@ func selfTests(ctx context.Context) error {
 	check("no lock", "does not exclude", contended.Measure, broken)
 	check("one too many", "sometimes does not exclude", contended.Measure, broken)
 	check("starves", "never serves process 0", contended.Measure, func(s harness.Sample) bool {
-		return s.Figures[harness.Never] == 1 && s.Figures[harness.Fair] < 0.99 && s.Faults[harness.FaultStuck] == 1
+		// flock, which the other three use, is not fair: some of them may come away empty too.
+		return s.Figures[harness.Never] >= 1 && s.Figures[harness.Fair] < 0.99 && s.Faults[harness.FaultStuck] == 1
 	})
 	check("deaf", "hangs and ignores its context", contended.Measure, func(s harness.Sample) bool {
 		return s.Faults[harness.FaultStuck] == 4 && s.Faults[harness.FaultDeaf] == 4
