@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -45,12 +44,7 @@ func etcdFamily() *harness.Family {
 		How: "Lock and unlock as fast as possible; only changes of owner count.",
 	}, 8, harness.Load{Names: 1}, 2000*ms, nil))
 	for _, n := range []int{8, 100, 500} {
-		add(harness.Cycling(harness.Workload{
-			ID: fmt.Sprintf("E3-line-%d", n), Title: fmt.Sprintf("a line of %d distinct clients", n),
-			Peers: []string{us}, Once: true, SkipQuick: n > 100, Main: harness.P50, Lower: true,
-			Columns: append(handover[:len(handover):len(handover)], harness.Column{Key: harness.Renews, Head: "of these renewals"}),
-			How:     "Distinct clients in 4 processes, all in one line, relayed, held 2 ms: what a hand-over costs must not depend on who else waits. Renewals of waiting and holding claims are part of the requests and shown apart.",
-		}, 4, harness.Load{Names: 1, Relay: true, Clients: n / 4, HoldMin: 2 * ms, HoldMax: 2 * ms}, 4000*ms, nil))
+		add(lineOf("E3", n, "requests", handover))
 	}
 	add(harness.Keeping(harness.Workload{
 		ID: "E7", Title: "10,000 leases held by one client, TTL 10 s", Peers: []string{us}, Main: harness.PerSecond, Lower: true, SkipQuick: true,

@@ -80,12 +80,7 @@ func redisFamily() *harness.Family {
 	add(java.handingOver("W3-redisson", []string{rlock, rfairlock, ourRLock, rlockToUs, usToRLock}))
 
 	for _, n := range []int{8, 100, 500} {
-		add(harness.Cycling(harness.Workload{
-			ID: fmt.Sprintf("W3-line-%d", n), Title: fmt.Sprintf("a line of %d distinct clients", n),
-			Peers: []string{us}, Once: true, SkipQuick: n > 100, Main: harness.P50, Lower: true,
-			Columns: append(handover[:len(handover):len(handover)], harness.Column{Key: harness.Renews, Head: "of these renewals"}),
-			How:     "Distinct clients in 4 processes, all in one line, relayed, held 2 ms: what a hand-over costs must not depend on who else waits. Renewals of waiting and holding claims are part of the requests and shown apart.",
-		}, 4, harness.Load{Names: 1, Relay: true, Clients: n / 4, HoldMin: 2 * ms, HoldMax: 2 * ms}, 4000*ms, nil))
+		add(lineOf("W3", n, "requests", handover))
 	}
 
 	for _, n := range []int{10, 100, 500} {
@@ -192,16 +187,6 @@ func redisFamily() *harness.Family {
 	}
 	f.Bars = append(f.Bars, redlockBars()...)
 	return f
-}
-
-// withoutRenewals is what a hand-over itself costs on the wire.
-func withoutRenewals(id string) func(*harness.Results) (harness.Stat, bool) {
-	return func(r *harness.Results) (harness.Stat, bool) {
-		all, ok := r.Figure(id, harness.Us, harness.Requests)
-		renewals, ok2 := r.Figure(id, harness.Us, harness.Renews)
-		v := all.Median - renewals.Median
-		return harness.Stat{Median: v, Min: v, Max: v}, ok && ok2
-	}
 }
 
 func redisStage(context.Context) (*harness.Stage, error) {

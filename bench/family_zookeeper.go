@@ -48,12 +48,7 @@ func zookeeperFamily() *harness.Family {
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 1500*ms, nil))
 	add(java.handingOver("W3-curator", []string{mutex, us, mutexToUs, usToMutex}))
 	for _, n := range []int{8, 100, 500} {
-		add(harness.Cycling(harness.Workload{
-			ID: fmt.Sprintf("W3-line-%d", n), Title: fmt.Sprintf("a line of %d distinct clients", n),
-			Peers: []string{us}, Once: true, SkipQuick: n > 100, Main: harness.P50, Lower: true,
-			Columns: append(handover[:len(handover):len(handover)], harness.Column{Key: harness.Renews, Head: "of these renewals"}),
-			How:     "Distinct clients in 4 processes, all in one line, relayed, held 2 ms: what a hand-over costs must not depend on who else waits. Renewals of waiting and holding claims are part of the requests and shown apart.",
-		}, 4, harness.Load{Names: 1, Relay: true, Clients: n / 4, HoldMin: 2 * ms, HoldMax: 2 * ms}, 4000*ms, nil))
+		add(lineOf("W3", n, "requests", handover))
 	}
 	add(harness.Killed(harness.Workload{
 		ID: "W6", Title: "the holder is killed, session 4 s", Peers: []string{us}, Main: harness.Outage, Lower: true,

@@ -132,9 +132,11 @@ type Claim struct {
 	// (see the plain layout of Redis).
 	TTL time.Duration
 
-	// Look is how long until looking again is worthwhile if nothing is heard;
-	// 0: no advice. For the first waiter it is the earliest time at which
-	// expiry alone makes room; a polling engine returns its interval by place.
+	// Look is how long until looking again is worthwhile if nothing is heard.
+	// For the first waiter it is the earliest time at which expiry alone makes
+	// room; a polling engine returns its interval by place. Whoever has advice
+	// looks after a second at the latest. 0: no advice, which should mean that
+	// it is not next or that notes do not get lost; it looks every four seconds.
 	Look time.Duration
 }
 

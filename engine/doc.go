@@ -34,7 +34,7 @@
 //     returned it (in a [Line]: what is left). [Claim].Look is advice, see
 //     there. No engine waits or polls on its own behalf.
 //  3. Every claim is born with [Request].WaitTTL. Becoming held never extends
-//     a claim. (The core renews what waits every third of it, and raises a
+//     a claim. (The core first renews what waits after a third of it, and raises a
 //     held claim to the full TTL soon after, so a short section costs two
 //     calls and a cancelled Join that arrives late leaves a ghost of at most
 //     WaitTTL.) Session engines: WaitTTL is the session's.

@@ -1,13 +1,14 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
 
-// warm is how long a load runs before its window, and warmEach is added for each
-// client where there are many: the first joins of 500 take a second or two, and are
-// no part of what a hand-over costs.
+// warm is how long a load runs before its window, and warmEach, or what the load says
+// of its clients, is added for each client where there are many: the first joins of 500
+// take a second or two, and are no part of what a hand-over costs.
 const (
 	warm     = 200 * time.Millisecond
 	warmEach = 4 * time.Millisecond
@@ -17,7 +18,7 @@ const (
 func Cycling(w Workload, procs int, load Load, window time.Duration, at func(*Endpoint)) Workload {
 	load.Kind = Cycle
 	run := func(s *Stage, p Peer) Run {
-		r := Run{Family: s.Family, Peer: p, At: s.At, Procs: procs, Load: load, Warm: warm + warmEach*time.Duration(procs*load.Clients), Window: s.Scale.Window(window)}
+		r := Run{Family: s.Family, Peer: p, At: s.At, Procs: procs, Load: load, Warm: warm + cmp.Or(load.Settle, warmEach)*time.Duration(procs*load.Clients), Window: s.Scale.Window(window)}
 		if at != nil {
 			at(&r.At)
 		}

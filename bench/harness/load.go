@@ -16,6 +16,10 @@ type Load struct {
 
 	HoldMin, HoldMax time.Duration // how long a lock is held: 0, or at random between
 
+	// Settle is how long a client takes until its lock costs what it will cost;
+	// 0: what is usual.
+	Settle time.Duration
+
 	// Relay: who released asks again only when the next one holds, so that
 	// the lock is only ever taken by somebody who was blocked already.
 	Relay bool

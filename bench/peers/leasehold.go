@@ -16,7 +16,7 @@ import (
 func ours(name, about string, open func(context.Context, harness.Endpoint) (engine.Engine, error)) harness.Peer {
 	return harness.Peer{
 		Name:   name,
-		Waits:  "is told by the engine when it holds; looks again every second at the latest",
+		Waits:  "is told by the engine when it holds; looks again every second if it is next, every four else",
 		About:  about,
 		Modes:  harness.ReadWrite | harness.Semaphore,
 		Renews: true,

@@ -101,14 +101,26 @@ func TestWhatARenewalAsksFor(t *testing.T) {
 			t.Errorf("for %v within %v", o.Want, o.Bound)
 		}
 	})
-	t.Run("what waits is renewed at a third of what it was born with", func(t *testing.T) {
+	t.Run("who is next looks at a third of what it was born with", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		r.joined(engine.Waiting, 5)
 		for range 10 {
 			r.after(FirstTTL / 3)
-			r.renewed(waiting)
+			r.renewed(waiting, func(c *engine.Claim) { c.Look = time.Minute })
 			r.none(Renew)
+		}
+	})
+	t.Run("a fleet that waits looks four times less often", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.enter(exclusive("x"))
+		r.joined(engine.Waiting, 5)
+		r.after(FirstTTL / 3) // the first look raises it
+		for range 10 {
+			r.renewed(waiting)
+			r.after(4*FirstTTL/3 - ms)
+			r.none(Renew)
+			r.after(ms)
 		}
 	})
 }
@@ -194,7 +206,7 @@ func TestWhenARenewalIsDue(t *testing.T) {
 		// One answer, and it begins anew.
 		o := r.take(Renew)
 		r.proven(o, r.now, r.answer(cl, engine.Waiting, 5, o.Want))
-		r.after(FirstTTL / 3)
+		r.after(4 * FirstTTL / 3)
 		r.failRenew()
 		due(r, 50*ms)
 	})

@@ -103,7 +103,7 @@ func TestProof(t *testing.T) {
 		cl := wait(r, exclusive("x"))
 		r.after(FirstTTL / 3)
 		r.renewed(func(c *engine.Claim) { c.State = engine.Waiting })
-		r.after(FirstTTL / 3)
+		r.after(4 * FirstTTL / 3)
 		o := r.take(Renew)
 		r.proven(o, r.now, r.answer(cl, engine.Waiting, 9, 2*time.Second))
 		r.Note(r.now, r.answer(cl, engine.Held, 9, 0))

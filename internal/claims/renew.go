@@ -30,10 +30,11 @@ func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
 	case cl.look:
 		cl.next = now
 	case cl.phase == Waiting:
-		cl.next = s + cl.waitTTL/3
+		// Without advice it is not next, and there may be hundreds of its kind.
+		cl.next = s + cl.granted/3
 		if look > 0 {
 			// Just after, since at the very moment nothing has expired yet.
-			cl.next = min(cl.next, now+look+time.Millisecond)
+			cl.next = min(s+cl.waitTTL/3, now+look+time.Millisecond)
 		}
 	default:
 		cl.next = s + cl.granted/3
