@@ -87,7 +87,13 @@ func deployments() []deployment {
 			engine: "redislock, one server", about: "kept: `appendfsync always`; lost: nothing on disk", fencing: true,
 			cannot:  map[string]string{failedOver: oneServer},
 			allowed: map[string]time.Duration{restartedLost: renewal, clockForward: renewal},
-			start:   redis("redis://%s"),
+			start:   redis("redis://%s", 0),
+		},
+		{
+			engine: "redislock, `restart-delay=4s`", about: "the same: what was restarted and does not sync every write grants nothing for so long", fencing: true,
+			cannot:  map[string]string{failedOver: oneServer},
+			allowed: map[string]time.Duration{clockForward: renewal},
+			start:   redis("redis://%s?restart-delay=4s", 4*time.Second),
 		},
 		{
 			engine: "redislock, Sentinel", about: "a primary, a replica, three Sentinels", fencing: true,
@@ -111,13 +117,13 @@ func deployments() []deployment {
 			engine: "plainlock", about: "redislock's `layout=plain`, the keys of redsync", fencing: true,
 			cannot:  map[string]string{failedOver: oneServer},
 			allowed: map[string]time.Duration{restartedLost: renewal, clockForward: renewal},
-			start:   redis("redis://%s?layout=plain"),
+			start:   redis("redis://%s?layout=plain", 0),
 		},
 		{
 			engine: "redissonlock", about: "`kind=fenced`", fencing: true,
 			cannot:  map[string]string{failedOver: oneServer},
 			allowed: map[string]time.Duration{restartedLost: renewal, clockForward: renewal},
-			start:   redis("redisson://%s?kind=fenced"),
+			start:   redis("redisson://%s?kind=fenced", 0),
 		},
 		{
 			engine: "redlock", about: "five masters, `max-ttl=4s`; stopped and restarted: all five; memory kept: `appendfsync always`; clock: of one", fencing: true,
@@ -246,10 +252,12 @@ func each[T any](all []T, do func(T) error) error {
 	return first
 }
 
-func redis(form string) func(s *stage, fault string) world {
+// redis is one server, used when it has run for that long.
+func redis(form string, after time.Duration) func(s *stage, fault string) world {
 	return func(s *stage, fault string) world {
 		clock, env := clocked(s, fault)
 		r := servers.Redis(s, &servers.RedisOptions{Durable: fault == restartedKept, Env: env})
+		time.Sleep(after)
 		w, cut, mend := cutting(s, form, r.Addr)
 		switch fault {
 		case holderCut:
