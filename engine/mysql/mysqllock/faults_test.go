@@ -13,6 +13,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
 	"leasehold/internal/servers"
 )
 
@@ -254,7 +255,7 @@ func TestAKilledHoldersTTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	died := micros(get[int64](t, connect(t, url), `SELECT `+clock))
+	died := sqllock.Micros(get[int64](t, connect(t, url), `SELECT `+clock))
 	kill(dying)
 	next, err := client(open(t, url)).Lock(within(t), "a")
 	if err != nil {
@@ -266,7 +267,7 @@ func TestAKilledHoldersTTL(t *testing.T) {
 	// By the server's clock, which gave the next its ticket: it joined at once, and came
 	// to hold when the line last moved.
 	moved := get[int64](t, connect(t, url), `SELECT moved FROM @names`)
-	if after := micros(moved) - died; after > ttl+time.Second {
+	if after := sqllock.Micros(moved) - died; after > ttl+time.Second {
 		t.Errorf("the next held %v after the death of who held with a TTL of %v", after, ttl)
 	}
 	if err := next.Unlock(); err != nil {
@@ -445,25 +446,6 @@ func TestCloseGivesUpEveryLine(t *testing.T) {
 	}
 	if n := get[int](t, db, `SELECT count(*) FROM @claims`); n != 0 {
 		t.Errorf("%d claims are left", n)
-	}
-}
-
-// Claims of a batch whose first call fails are renewed all the same.
-func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	do(t, db, `CREATE TRIGGER refuses BEFORE UPDATE ON @claims FOR EACH ROW IF NEW.name = '0' THEN SIGNAL SQLSTATE '45000'; END IF`)
-	const more = 20
-	var rs []engine.Renewal
-	for i := range chunk + more {
-		r := exclusive(fmt.Sprint(i))
-		r.WaitTTL = 20 * time.Second
-		rs = append(rs, engine.Renewal{Name: r.Name, ID: join(t, e, r).ID, Want: 30 * time.Second})
-	}
-	got, err := e.Renew(within(t), rs)
-	if err == nil || len(got) != more || got[0].Name != rs[chunk].Name {
-		t.Errorf("%d claims were renewed, and %v", len(got), err)
 	}
 }
 

@@ -151,9 +151,8 @@ func renew(t testing.TB, e engine.Engine, c engine.Claim, want time.Duration) en
 
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
-	e.closed.Store(true)
 	e.end()
-	e.db.Close()
+	e.client.db.Close()
 }
 
 // forget empties the tables.

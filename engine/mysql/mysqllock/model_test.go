@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/line"
 )
 
@@ -31,7 +32,7 @@ func TestProceduresDoWhatPackageLineDoes(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e := open(t, url)
-	e.calls.line = strings.Replace(e.calls.line, clock, "(SELECT t FROM test_clock)", 1)
+	e.client.calls.line = strings.Replace(e.client.calls.line, clock, "(SELECT t FROM test_clock)", 1)
 	db := connect(t, url)
 	setClock(t, db)
 	seeds := 20
@@ -57,11 +58,13 @@ func (m *modelTest) fatalf(format string, args ...any) {
 }
 
 func compare(t *testing.T, base *Engine, db *sql.DB, seed uint64) {
-	m := &modelTest{T: t, db: db, rng: rand.New(rand.NewPCG(seed, 1)), now: micros(time.Now().UnixMicro())}
+	m := &modelTest{T: t, db: db, rng: rand.New(rand.NewPCG(seed, 1)), now: sqllock.Micros(time.Now().UnixMicro())}
 	forget(t, db)
 	engines := make([]*Engine, 3)
 	for i := range engines {
-		engines[i] = &Engine{db: base.db, opts: base.opts, calls: base.calls, guarantees: base.guarantees, id: [12]byte{'c', byte('0' + i)}}
+		c := *base.client
+		c.id = [12]byte{'c', byte('0' + i)}
+		engines[i] = &Engine{client: &c, Engine: sqllock.New(&c, 0, base.Guarantees())}
 	}
 	const name = "a 'name' é"
 	var l line.Line
@@ -102,7 +105,7 @@ func compare(t *testing.T, base *Engine, db *sql.DB, seed uint64) {
 		do(t, db, `UPDATE test_clock SET t = ?`, m.now.Microseconds())
 
 		e := engines[m.rng.IntN(len(engines))]
-		client := string(e.id[:])
+		client := string(e.client.id[:])
 		var got, want engine.Claim
 		switch op := m.rng.IntN(20); {
 		case op < 8:
@@ -118,7 +121,7 @@ func compare(t *testing.T, base *Engine, db *sql.DB, seed uint64) {
 				}
 			}
 			r.Owner = engine.Owner{Label: "owner of " + r.ID.Secret()}
-			m.log = append(m.log, fmt.Sprintf("%s joins %x replacing %x %+v", e.id[:2], r.ID[:2], r.Replaces[:2], r))
+			m.log = append(m.log, fmt.Sprintf("%s joins %x replacing %x %+v", e.client.id[:2], r.ID[:2], r.Replaces[:2], r))
 			before := slices.Clone(l.Places)
 			asked := r
 			asked.WaitTTL = m.granted(&l, r.ID, r.WaitTTL)
@@ -139,7 +142,7 @@ func compare(t *testing.T, base *Engine, db *sql.DB, seed uint64) {
 			ids = append(ids, r.ID)
 		case op < 12:
 			r := engine.Renewal{Name: name, ID: anyID(), Want: anyTTL()}
-			m.log = append(m.log, fmt.Sprintf("%s renews %x for %v", e.id[:2], r.ID[:2], r.Want))
+			m.log = append(m.log, fmt.Sprintf("%s renews %x for %v", e.client.id[:2], r.ID[:2], r.Want))
 			asked := r
 			if !m.enough(&l, r) {
 				asked.Want = m.granted(&l, r.ID, r.Want)
@@ -152,7 +155,7 @@ func compare(t *testing.T, base *Engine, db *sql.DB, seed uint64) {
 			got = cs[0]
 		case op < 17:
 			id := anyID()
-			m.log = append(m.log, fmt.Sprintf("%s leaves %x", e.id[:2], id[:2]))
+			m.log = append(m.log, fmt.Sprintf("%s leaves %x", e.client.id[:2], id[:2]))
 			want, _ = l.Leave(m.now, name, id)
 			cs, err := e.Leave(t.Context(), []engine.Claim{{Name: name, ID: id}})
 			if err != nil || len(cs) != 1 {
@@ -160,14 +163,16 @@ func compare(t *testing.T, base *Engine, db *sql.DB, seed uint64) {
 			}
 			got = cs[0]
 		case op < 18:
-			m.log = append(m.log, fmt.Sprintf("%s departs", e.id[:2]))
+			m.log = append(m.log, fmt.Sprintf("%s departs", e.client.id[:2]))
 			mine := func(p line.Place) bool { return p.Client == client && !p.Detached }
 			if slices.ContainsFunc(l.Places, mine) { // the line of a client that is in none is not looked at
 				l.Depart(m.now, name, func(c string) bool { return c == client })
 			}
-			e.joined.Store(true)
-			if err := e.depart(); err != nil {
-				m.fatalf("depart: %v", err)
+			for lines := int64(1); lines > 0; {
+				var err error
+				if lines, err = e.client.Depart(t.Context()); err != nil {
+					m.fatalf("depart: %v", err)
+				}
 			}
 		default:
 			ticket, at := uint64(m.rng.IntN(100)), m.rng.IntN(2) == 0
@@ -248,7 +253,7 @@ func (m *modelTest) checkLine(name string, want *line.Line) {
 			m.Fatal(err)
 		}
 		copy(p.ID[:], id)
-		p.Owner, p.Deadline, p.Asked = string(owner), micros(deadline), micros(asked)
+		p.Owner, p.Deadline, p.Asked = string(owner), sqllock.Micros(deadline), sqllock.Micros(asked)
 		got = append(got, p)
 	}
 	if err := rows.Err(); err != nil {
@@ -274,8 +279,8 @@ func (m *modelTest) checkLine(name string, want *line.Line) {
 		if p.Held {
 			units += int64(p.Units)
 		}
-		if p.Deadline < micros(soonest) {
-			m.fatalf("a deadline is %v before the soonest", micros(soonest)-p.Deadline)
+		if p.Deadline < sqllock.Micros(soonest) {
+			m.fatalf("a deadline is %v before the soonest", sqllock.Micros(soonest)-p.Deadline)
 		}
 	}
 	if lim != want.Limit || size != int64(len(got)) || used != units {

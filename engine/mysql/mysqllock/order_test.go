@@ -47,9 +47,9 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 	var all sync.WaitGroup
 	for range joiners {
 		all.Go(func() {
-			if conn, err := e.db.Conn(ctx); err == nil {
+			if conn, err := e.client.db.Conn(ctx); err == nil {
 				defer conn.Close()
-				conn.ExecContext(ctx, e.opts.in(`CALL @batch(x'')`))
+				conn.ExecContext(ctx, e.client.opts.in(`CALL @batch(x'')`))
 				time.Sleep(100 * time.Millisecond) // so that each has a connection of its own
 			}
 		})
@@ -67,7 +67,7 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 			default:
 			}
 			var line []uint64
-			rows, err := db.QueryContext(ctx, e.opts.in(`SELECT ticket FROM @claims WHERE name = 'a' ORDER BY ticket`))
+			rows, err := db.QueryContext(ctx, e.client.opts.in(`SELECT ticket FROM @claims WHERE name = 'a' ORDER BY ticket`))
 			if err != nil {
 				t.Error(err)
 				return
@@ -126,9 +126,9 @@ func replace(t testing.TB, e *Engine, name, old, by string) {
 	if !found || !ends || !strings.Contains(body, old) {
 		t.Fatalf("procedure %s has other words now: mend this test", name)
 	}
-	db := e.db
+	db := e.client.db
 	for _, statement := range []string{"DROP PROCEDURE @" + name, head + strings.Replace(body, old, by, 1)} {
-		if _, err := db.ExecContext(within(t), e.opts.in(statement)); err != nil {
+		if _, err := db.ExecContext(within(t), e.client.opts.in(statement)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,15 +1,14 @@
 package mysqllock
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
 	"leasehold/internal/servers"
 )
 
@@ -200,14 +199,6 @@ func TestSessionsKeepTheirMode(t *testing.T) {
 	}
 }
 
-// A ticket that no claim can have is nobody's, and no error of the server's.
-func TestATicketThatIsTooLarge(t *testing.T) {
-	t.Parallel()
-	if err := open(t, database(t)).Evict(within(t), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
-		t.Error(err)
-	}
-}
-
 // Many clients that come first at the same time find one schema.
 func TestManyCreateTheSchemaAtOnce(t *testing.T) {
 	t.Parallel()
@@ -250,7 +241,7 @@ func TestASchemaThatIsHalfMadeIsCompleted(t *testing.T) {
 func TestWhatIsDeclared(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	if g := open(t, url).Guarantees(); g != declared {
+	if g := open(t, url).Guarantees(); g != sqllock.Guarantees(false, false) {
 		t.Errorf("%+v", g)
 	}
 	if g := open(t, url+"?failover").Guarantees(); g.Failover != engine.FailoverMayDouble || g.Fencing != engine.FencingMemory {

@@ -162,7 +162,7 @@ func TestASilentListenerGoesOn(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e, pool := open(t, url), connect(t, url)
-	conn, err := e.listener(within(t))
+	conn, err := e.client.listener(within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestASilentListenerGoesOn(t *testing.T) {
 			t.Fatalf("%q, %v", note, err)
 		}
 	}
-	do(t, pool, `SELECT pg_notify($1, 'hello')`, e.channel)
+	do(t, pool, `SELECT pg_notify($1, 'hello')`, e.client.channel)
 	if note, err := hear(within(t), conn, 10*time.Second); err != nil || note != "hello" {
 		t.Errorf("%q, %v", note, err)
 	}
@@ -329,27 +329,6 @@ func TestCloseGivesUpEveryLine(t *testing.T) {
 	}
 	if n := get[int](t, pool, `SELECT count(*) FROM @claims`); n != 0 {
 		t.Errorf("%d claims are left", n)
-	}
-}
-
-// Claims of a batch whose first call fails are renewed all the same.
-func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, pool := open(t, url), connect(t, url)
-	do(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN IF NEW.name = '0' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
-	do(t, pool, `CREATE TRIGGER refuses BEFORE UPDATE ON @claims FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	const more = 20
-	var rs []engine.Renewal
-	for i := range chunk + more {
-		r := exclusive(fmt.Sprint(i))
-		r.WaitTTL = 20 * time.Second
-		rs = append(rs, engine.Renewal{Name: r.Name, ID: join(t, e, r).ID, Want: 30 * time.Second})
-	}
-	got, err := e.Renew(within(t), rs)
-	if err == nil || len(got) != more || got[0].Name != rs[chunk].Name {
-		t.Errorf("%d claims were renewed, and %v", len(got), err)
 	}
 }
 

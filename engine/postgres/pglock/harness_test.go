@@ -180,17 +180,16 @@ func expect(t testing.TB, heard <-chan engine.Claim, is func(engine.Claim) bool)
 
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
-	e.closed.Store(true)
 	e.end()
-	e.pool.Close()
+	e.client.pool.Close()
 }
 
 // prepare has every connection of a client know every call, so that the next answer
 // is the one to a call.
 func prepare(t testing.TB, e *Engine) {
 	t.Helper()
-	c := e.calls
-	for _, conn := range e.pool.AcquireAllIdle(within(t)) {
+	c := e.client.calls
+	for _, conn := range e.client.pool.AcquireAllIdle(within(t)) {
 		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.evict, c.depart} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/line"
 )
 
@@ -63,7 +64,9 @@ func compare(t *testing.T, base *Engine, pool *pgxpool.Pool, seed uint64) {
 	forget(t, pool)
 	engines := make([]*Engine, 3)
 	for i := range engines {
-		engines[i] = &Engine{pool: base.pool, opts: base.opts, calls: base.calls, guarantees: base.guarantees, channel: fmt.Sprint("client", i)}
+		c := *base.client
+		c.channel = fmt.Sprint("client", i)
+		engines[i] = &Engine{client: &c, Engine: sqllock.New(&c, 0, base.Guarantees())}
 	}
 	const name = "a 'name' é"
 	var l line.Line
@@ -125,9 +128,9 @@ func compare(t *testing.T, base *Engine, pool *pgxpool.Pool, seed uint64) {
 				}
 			}
 			r.Owner = engine.Owner{Label: "owner of " + r.ID.Secret()}
-			m.log = append(m.log, fmt.Sprintf("%s joins %x replacing %x %+v", e.channel, r.ID[:2], r.Replaces[:2], r))
+			m.log = append(m.log, fmt.Sprintf("%s joins %x replacing %x %+v", e.client.channel, r.ID[:2], r.Replaces[:2], r))
 			before := slices.Clone(l.Places)
-			cw, nw, err := l.Join(m.now, uint64(m.now.Microseconds()), e.channel, r)
+			cw, nw, err := l.Join(m.now, uint64(m.now.Microseconds()), e.client.channel, r)
 			cg, errg := e.Join(t.Context(), r)
 			if err != nil {
 				// The model says what both must: refused, and nothing changed.
@@ -144,7 +147,7 @@ func compare(t *testing.T, base *Engine, pool *pgxpool.Pool, seed uint64) {
 			ids = append(ids, r.ID)
 		case op < 12:
 			r := engine.Renewal{Name: name, ID: anyID(), Want: anyTTL()}
-			m.log = append(m.log, fmt.Sprintf("%s renews %x for %v", e.channel, r.ID[:2], r.Want))
+			m.log = append(m.log, fmt.Sprintf("%s renews %x for %v", e.client.channel, r.ID[:2], r.Want))
 			want, notes = l.Renew(m.now, r)
 			asked := append([]engine.Renewal{r}, more(m, engine.Renewal{Name: "nobody", Want: r.Want})...)
 			cs, err := e.Renew(t.Context(), asked)
@@ -155,7 +158,7 @@ func compare(t *testing.T, base *Engine, pool *pgxpool.Pool, seed uint64) {
 			got = cs[0]
 		case op < 17:
 			id := anyID()
-			m.log = append(m.log, fmt.Sprintf("%s leaves %x", e.channel, id[:2]))
+			m.log = append(m.log, fmt.Sprintf("%s leaves %x", e.client.channel, id[:2]))
 			want, notes = l.Leave(m.now, name, id)
 			asked := append([]engine.Claim{{Name: name, ID: id}}, more(m, engine.Claim{Name: "nobody"})...)
 			cs, err := e.Leave(t.Context(), asked)
@@ -165,14 +168,16 @@ func compare(t *testing.T, base *Engine, pool *pgxpool.Pool, seed uint64) {
 			}
 			got = cs[0]
 		case op < 18:
-			m.log = append(m.log, fmt.Sprintf("%s departs", e.channel))
-			mine := func(p line.Place) bool { return p.Client == e.channel && !p.Detached }
+			m.log = append(m.log, fmt.Sprintf("%s departs", e.client.channel))
+			mine := func(p line.Place) bool { return p.Client == e.client.channel && !p.Detached }
 			if slices.ContainsFunc(l.Places, mine) { // the line of a client that is in none is not looked at
-				notes = l.Depart(m.now, name, func(client string) bool { return client == e.channel })
+				notes = l.Depart(m.now, name, func(client string) bool { return client == e.client.channel })
 			}
-			e.joined.Store(true)
-			if err := e.depart(); err != nil {
-				m.fatalf("depart: %v", err)
+			for lines := int64(1); lines > 0; {
+				var err error
+				if lines, err = e.client.Depart(t.Context()); err != nil {
+					m.fatalf("depart: %v", err)
+				}
 			}
 		default:
 			ticket, at := uint64(m.rng.IntN(100)), m.rng.IntN(2) == 0
@@ -250,7 +255,7 @@ func (m *modelTest) checkLine(name string, want *line.Line) {
 		var deadline, asked int64
 		err = r.Scan(&id, &p.Ticket, &p.Client, &owner, &deadline, &asked, &p.Units, &p.Held, &p.Detached, &p.Evicted, &p.Told)
 		copy(p.ID[:], id)
-		p.Owner, p.Deadline, p.Asked = string(owner), micros(deadline), micros(asked)
+		p.Owner, p.Deadline, p.Asked = string(owner), sqllock.Micros(deadline), sqllock.Micros(asked)
 		return p, err
 	})
 	if err != nil {
@@ -282,8 +287,8 @@ func (m *modelTest) checkLine(name string, want *line.Line) {
 		if p.Held {
 			units += int64(p.Units)
 		}
-		if p.Deadline < micros(soonest) {
-			m.fatalf("a deadline is %v before the soonest", micros(soonest)-p.Deadline)
+		if p.Deadline < sqllock.Micros(soonest) {
+			m.fatalf("a deadline is %v before the soonest", sqllock.Micros(soonest)-p.Deadline)
 		}
 	}
 	if lim != want.Limit || size != int64(len(got)) || used != units {

@@ -58,7 +58,7 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 	sessions := make([]*pgxpool.Conn, joiners)
 	for i := range sessions {
 		var err error
-		if sessions[i], err = e.pool.Acquire(ctx); err != nil {
+		if sessions[i], err = e.client.pool.Acquire(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := sessions[i].Exec(ctx, defaults.in(`SELECT @join('other', $1, 'nobody', '', 1, 1, 60000000, false, false, NULL)`), []byte{byte(i)}); err != nil {
