@@ -25,8 +25,7 @@ func newStage(t *testing.T, holder time.Duration) *stage {
 	t.Helper()
 	url := database(t)
 	s := &stage{T: t, e: open(t, url), pool: connect(t, url)}
-	do(t, s.pool, `CREATE TABLE test_clock AS SELECT @clock() AS t`)
-	do(t, s.pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT t FROM public.test_clock); END'`)
+	setClock(t, s.pool)
 	r := exclusive("a")
 	r.WaitTTL = holder
 	s.holder = join(t, s.e, r)
