@@ -4,6 +4,7 @@ package redistest
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,15 @@ import (
 var Background = []string{
 	"github.com/redis/rueidis.(*call).DelayDo.func1",
 	"github.com/redis/rueidis.(*clusterClient)._refresh.func2",
+}
+
+// Ignored are the options of goleak for [Background], made by goleak.IgnoreAnyFunction:
+// goleak stays a dependency of tests alone.
+func Ignored[O any](ignore func(string) O) (all []O) {
+	for _, f := range Background {
+		all = append(all, ignore(f))
+	}
+	return all
 }
 
 // What tests of all engines share.
@@ -295,5 +305,37 @@ func (k Kit) ForeignData(t *testing.T, keyOf func(e engine.Engine, name string) 
 			t.Errorf("on a %s: it was given an expiry", kind)
 		}
 		Do(t, r, "DEL", key)
+	}
+}
+
+// Documented says that the package documentation has these rules of an ACL, word for
+// word.
+func Documented(t testing.TB, rules string) {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " "); !strings.Contains(text, rules) {
+		t.Errorf("the documentation does not have the tested rules %q", rules)
+	}
+}
+
+// WhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and every wait
+// would last until somebody looks.
+func (k Kit) WhoCannotBeToldIsRefused(t *testing.T) {
+	r := servers.Redis(t, nil)
+	for name, rules := range map[string]string{
+		"who may not subscribe":             "~* &* +@all -subscribe",
+		"who may not publish":               "~* &* +@all -publish",
+		"who may not listen to its channel": "~* resetchannels &other:* +@all",
+	} {
+		t.Run(name, func(t *testing.T) {
+			Do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
+			_, err := k.Open(Within(t), "redis://deaf:p@"+r.Addr)
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+				t.Errorf("Open: %v", err)
+			}
+		})
 	}
 }
