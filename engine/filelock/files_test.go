@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/kit"
 	"leasehold/engine/linestore"
 
 	"leasehold/engine/filelock/internal/cells"
@@ -44,29 +45,9 @@ func rebooted() *Options {
 	return o
 }
 
-func exclusive(name string) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
-}
+var mustJoin, mustLeave = kit.Joins, kit.Leaves
 
-func mustJoin(t testing.TB, e *Engine, r engine.Request, want engine.State) engine.Claim {
-	t.Helper()
-	c, err := e.Join(t.Context(), r)
-	if err != nil {
-		t.Fatalf("Join %q: %v", r.Name, err)
-	}
-	if c.State != want {
-		t.Fatalf("Join %q: %v, want %v", r.Name, c.State, want)
-	}
-	return c
-}
-
-func mustLeave(t testing.TB, e *Engine, c engine.Claim, want engine.State) {
-	t.Helper()
-	cs, err := e.Leave(t.Context(), []engine.Claim{c})
-	if err != nil || cs[0].State != want {
-		t.Fatalf("Leave %q: %v %v, want %v", c.Name, cs, err, want)
-	}
-}
+func exclusive(name string) engine.Request { return kit.Lasting(name, time.Minute) }
 
 // recordFile is the path of the one number a name's record has.
 func recordFile(t testing.TB, dir, name string) string {

@@ -1,34 +1,20 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"leasehold/examples/internal/lockstest"
-	"leasehold/internal/fleet"
 )
 
-// TestMain lets the test binary be the machines of the fleet.
-func TestMain(m *testing.M) {
-	if fleet.Inside() {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { lockstest.Main(m, main) }
 
 func TestOncePerTickWithMinHold(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
-		var out strings.Builder
-		if err := run([]string{"-tick=300ms", "-ticks=3"}, &out); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		t.Log(out.String())
+		lockstest.Runs(t, run, nil, "-tick=300ms", "-ticks=3")
 	})
 }
 
@@ -72,19 +58,11 @@ func TestATickRunsOnOneOfTwoMachinesThatShareAnEngine(t *testing.T) {
 }
 
 func TestSeveralTimesPerTickWithoutMinHold(t *testing.T) {
-	var out strings.Builder
-	err := run([]string{"-tick=300ms", "-ticks=3", "-min-hold=0"}, &out)
-	t.Log(out.String())
-	if !errors.Is(err, errNotOnce) {
-		t.Fatalf("every tick ran once: %v", err)
-	}
+	lockstest.Runs(t, run, errNotOnce, "-tick=300ms", "-ticks=3", "-min-hold=0")
 }
 
 func TestOncePerMachineWithoutTheLock(t *testing.T) {
-	var out strings.Builder
-	err := run([]string{"-tick=300ms", "-ticks=1", "-lock=false"}, &out)
-	t.Log(out.String())
-	if !errors.Is(err, errNotOnce) || !strings.Contains(out.String(), "ran 5 times on 5 machines") {
-		t.Fatalf("not once per machine: %v", err)
+	if out := lockstest.Runs(t, run, errNotOnce, "-tick=300ms", "-ticks=1", "-lock=false"); !strings.Contains(out, "ran 5 times on 5 machines") {
+		t.Error("not once per machine")
 	}
 }

@@ -1,42 +1,25 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"leasehold/examples/internal/lockstest"
-	"leasehold/internal/fleet"
 )
 
-// TestMain lets the test binary be the processes of the fleet.
-func TestMain(m *testing.M) {
-	if fleet.Inside() {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { lockstest.Main(m, main) }
 
 func TestEveryFloorOnceWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
-		var out strings.Builder
-		if err := run([]string{"-for", "1s"}, &out); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		t.Log(out.String())
-		if strings.HasPrefix(out.String(), "0 replies") {
+		out := lockstest.Runs(t, run, nil, "-for", "1s")
+		if strings.HasPrefix(out, "0 replies") {
 			t.Error("nobody wrote anything")
 		}
 	})
 }
 
 func TestAFloorTwiceWithoutTheLock(t *testing.T) {
-	var out strings.Builder
-	err := run([]string{"-for", "1s", "-lock=false"}, &out)
-	t.Log(out.String())
-	if !errors.Is(err, errFloor) || strings.Contains(out.String(), "given twice: 0") {
-		t.Fatalf("no floor was given twice: %v", err)
+	if out := lockstest.Runs(t, run, errFloor, "-for", "1s", "-lock=false"); strings.Contains(out, "given twice: 0") {
+		t.Error("no floor was given twice")
 	}
 }

@@ -1,33 +1,19 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"leasehold/examples/internal/lockstest"
-	"leasehold/internal/fleet"
 )
 
-// TestMain lets the test binary be the processes of the fleet.
-func TestMain(m *testing.M) {
-	if fleet.Inside() {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { lockstest.Main(m, main) }
 
 func TestNoIDTwiceWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
-		var out strings.Builder
-		if err := run([]string{"-for", "1s"}, &out); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		t.Log(out.String())
-		if !strings.Contains(out.String(), "none twice") || strings.HasPrefix(out.String(), "0 ids") {
-			t.Errorf("it says %q", &out)
+		out := lockstest.Runs(t, run, nil, "-for", "1s")
+		if !strings.Contains(out, "none twice") || strings.HasPrefix(out, "0 ids") {
+			t.Errorf("it says %q", out)
 		}
 	})
 }
@@ -35,10 +21,5 @@ func TestNoIDTwiceWithTheLock(t *testing.T) {
 // Two seconds is the promise: if it takes longer, the job is too tame to show
 // anything.
 func TestADuplicateWithoutTheLock(t *testing.T) {
-	var out strings.Builder
-	err := run([]string{"-for", "2s", "-lock=false"}, &out)
-	t.Log(out.String())
-	if !errors.Is(err, errDuplicate) {
-		t.Fatalf("no duplicate in 2 s: %v", err)
-	}
+	lockstest.Runs(t, run, errDuplicate, "-for", "2s", "-lock=false")
 }

@@ -1,42 +1,23 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"leasehold/examples/internal/lockstest"
-	"leasehold/internal/fleet"
 	"leasehold/internal/servers"
 )
 
-// TestMain lets the test binary be the processes of the fleet.
-func TestMain(m *testing.M) {
-	if fleet.Inside() {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { lockstest.Main(m, main) }
 
 func TestSoldOutExactlyWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
-		var out strings.Builder
-		if err := run(nil, &out); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		t.Log(out.String())
+		lockstest.Runs(t, run, nil)
 	})
 }
 
 func TestOversoldWithoutTheLock(t *testing.T) {
-	var out strings.Builder
-	err := run([]string{"-way", "none"}, &out)
-	t.Log(out.String())
-	if !errors.Is(err, errOversold) {
-		t.Fatalf("not oversold: %v", err)
-	}
+	lockstest.Runs(t, run, errOversold, "-way", "none")
 }
 
 // TestInADatabase: each way that takes from a table sells exactly what there is, and
@@ -45,12 +26,7 @@ func TestInADatabase(t *testing.T) {
 	t.Setenv("LEASEHOLD_ENGINE", "")
 	url := servers.Postgres(t, nil).URL("", "")
 	for way, want := range map[string]error{"lock": nil, "version": nil, "statement": nil, "none": errOversold} {
-		var out strings.Builder
-		err := run([]string{"-way", way, "-database", url}, &out)
-		t.Logf("%s: %s", way, &out)
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", way, err, want)
-		}
+		t.Run(way, func(t *testing.T) { lockstest.Runs(t, run, want, "-way", way, "-database", url) })
 	}
 }
 

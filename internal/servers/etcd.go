@@ -1,12 +1,9 @@
 package servers
 
 import (
-	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -30,41 +26,20 @@ type EtcdOptions struct {
 // EtcdServer is one etcd process. It elects within half a second, so that
 // leases may be as short as a second.
 type EtcdServer struct {
-	Addr   string // host:port for clients
+	*instance
 	CAFile string // PEM of the authority that signed its certificate
-	Dir    string
 
 	opts EtcdOptions
 	name string
 	peer string // URL for the other members
 	args []string
 	http *http.Client
-
-	mu      sync.Mutex
-	process *Process
-}
-
-// EtcdSetup is one cluster.
-type EtcdSetup struct {
-	Members []*EtcdServer
 }
 
 // Etcd starts a cluster of one member for a test.
 func Etcd(t TB, o *EtcdOptions) *EtcdServer {
 	t.Helper()
 	return etcdFor(t, o, nil).Members[0]
-}
-
-// EtcdCluster starts three members for a test.
-func EtcdCluster(t TB, o *EtcdOptions) *EtcdSetup {
-	t.Helper()
-	return etcdFor(t, o, make([]*Host, 3))
-}
-
-// EtcdClusterOn is EtcdCluster with a member on each of the first three hosts.
-func EtcdClusterOn(t TB, n *Network, o *EtcdOptions) *EtcdSetup {
-	t.Helper()
-	return etcdFor(t, o, n.Hosts[:3])
 }
 
 func etcdFor(t TB, o *EtcdOptions, hosts []*Host) *EtcdSetup {
@@ -115,14 +90,7 @@ func startEtcd(o *EtcdOptions, hosts []*Host) (*EtcdSetup, error) {
 	if len(hosts) == 0 {
 		hosts = []*Host{o.Host}
 	}
-	var err error
-	for range 5 { // another process may have taken a port in between
-		var s *EtcdSetup
-		if s, err = tryEtcd(*o, hosts); err == nil || !strings.Contains(err.Error(), "ddress already in use") {
-			return s, err
-		}
-	}
-	return nil, err
+	return anew(func() (*EtcdSetup, error) { return tryEtcd(*o, hosts) })
 }
 
 func tryEtcd(o EtcdOptions, hosts []*Host) (_ *EtcdSetup, err error) {
@@ -146,7 +114,7 @@ func tryEtcd(o EtcdOptions, hosts []*Host) (_ *EtcdSetup, err error) {
 	for _, m := range s.Members {
 		m.args = append(m.args, "--initial-cluster="+strings.Join(cluster, ","))
 		m.args = append(m.args, o.Args...)
-		if err := m.launch(); err != nil {
+		if err := m.start(); err != nil {
 			return nil, err
 		}
 	}
@@ -155,11 +123,12 @@ func tryEtcd(o EtcdOptions, hosts []*Host) (_ *EtcdSetup, err error) {
 
 func newEtcd(o EtcdOptions, host *Host, name string) (*EtcdServer, error) {
 	o.Host = host
-	dir, err := os.MkdirTemp("", "lh-etcd")
+	in, err := newInstance("etcd")
 	if err != nil {
 		return nil, err
 	}
-	m := &EtcdServer{Dir: dir, opts: o, name: name}
+	dir := in.Dir
+	m := &EtcdServer{instance: in, opts: o, name: name}
 	address := "127.0.0.1"
 	transport := &http.Transport{DisableKeepAlives: true}
 	if host != nil {
@@ -195,19 +164,12 @@ func newEtcd(o EtcdOptions, host *Host, name string) (*EtcdServer, error) {
 	return m, nil
 }
 
-func (m *EtcdServer) launch() error {
+func (m *EtcdServer) start() error {
 	program, err := etcdBinary(m.opts.Old)
 	if err != nil {
 		return err
 	}
-	p, err := Start(Command{Program: program, Args: m.args, Dir: m.Dir, Host: m.opts.Host})
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.process = p
-	return nil
+	return m.launch(Command{Program: program, Args: m.args, Dir: m.Dir, Host: m.opts.Host})
 }
 
 // URL is where clients connect.
@@ -222,105 +184,13 @@ func (m *EtcdServer) URL() string {
 // TLS is a client's configuration that trusts this server.
 func (m *EtcdServer) TLS() (*tls.Config, error) { return clientTLS(m.CAFile) }
 
-// IsLeader asks the member whether it leads.
-func (m *EtcdServer) IsLeader() (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL()+"/v3/maintenance/status", strings.NewReader("{}"))
-	if err != nil {
-		return false, err
-	}
-	answer, err := m.http.Do(r)
-	if err != nil {
-		return false, err
-	}
-	defer answer.Body.Close()
-	var status struct {
-		Header struct {
-			MemberID string `json:"member_id"`
-		}
-		Leader string
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil {
-		return false, err
-	}
-	return status.Leader != "" && status.Leader == status.Header.MemberID, nil
-}
-
-// Metric is one of the figures that the member shows to Prometheus: the sum over
-// the labels that pass.
-func (m *EtcdServer) Metric(name string, pass func(labels string) bool) (sum float64, err error) {
-	answer, err := m.http.Get(m.URL() + "/metrics")
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest[0] != ' ' && rest[0] != '{' {
-			continue
-		}
-		i := strings.LastIndexByte(rest, ' ')
-		value, err := strconv.ParseFloat(strings.TrimSpace(rest[i:]), 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", line, err)
-		}
-		if pass == nil || pass(rest[:i]) {
-			sum += value
-		}
-	}
-	return sum, nil
-}
-
-// healthy asks the member whether it can commit.
-func (m *EtcdServer) healthy() error {
-	answer, err := m.http.Get(m.URL() + "/health")
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	var health struct{ Health, Reason string }
-	if err := json.NewDecoder(answer.Body).Decode(&health); err != nil {
-		return err
-	}
-	if health.Health != "true" {
-		return fmt.Errorf("%s is not healthy: %s", m.name, health.Reason)
-	}
-	return nil
-}
-
-// Kill ends the member with SIGKILL.
-func (m *EtcdServer) Kill() error { return m.current().Kill() }
-
-// Stop halts the member with SIGSTOP.
-func (m *EtcdServer) Stop() error { return m.current().Stop() }
-
-// Cont lets a stopped member go on.
-func (m *EtcdServer) Cont() error { return m.current().Cont() }
-
-// Alive reports whether its process runs.
-func (m *EtcdServer) Alive() bool { return m.current().Alive() }
-
-// Tail is the end of its log.
-func (m *EtcdServer) Tail() string { return m.current().Tail() }
-
-func (m *EtcdServer) current() *Process {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.process
-}
-
 // Restart kills the member and starts it again, with what it had on disk, and
 // waits until it can commit.
 func (m *EtcdServer) Restart() error {
 	if err := m.Kill(); err != nil {
 		return err
 	}
-	if err := m.launch(); err != nil {
+	if err := m.start(); err != nil {
 		return err
 	}
 	return m.current().Until(startBound, m.healthy)
@@ -349,70 +219,4 @@ func (m *EtcdServer) Restore(backup string) error {
 		return err
 	}
 	return m.Restart()
-}
-
-// Close kills the member and removes its folder. Closing twice is allowed.
-func (m *EtcdServer) Close() error {
-	var err error
-	if p := m.current(); p != nil {
-		err = p.Kill()
-	}
-	return errors.Join(err, os.RemoveAll(m.Dir))
-}
-
-// Healthy waits until every member that lives can commit.
-func (s *EtcdSetup) Healthy(bound time.Duration) error {
-	for _, m := range s.Members {
-		if !m.Alive() {
-			continue
-		}
-		if err := m.current().Until(bound, m.healthy); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Leader is the living member that leads.
-func (s *EtcdSetup) Leader() (leader *EtcdServer, err error) {
-	return leader, until(startBound, func() error {
-		for _, m := range s.Members {
-			if !m.Alive() {
-				continue
-			}
-			if leads, err := m.IsLeader(); err == nil && leads {
-				leader = m
-				return nil
-			}
-		}
-		return errors.New("no member leads")
-	})
-}
-
-// Addrs are the members' addresses for clients.
-func (s *EtcdSetup) Addrs() (addrs []string) {
-	for _, m := range s.Members {
-		addrs = append(addrs, m.Addr)
-	}
-	return addrs
-}
-
-// Tail is the end of every log.
-func (s *EtcdSetup) Tail() string {
-	var b strings.Builder
-	for _, m := range s.Members {
-		if m.current() != nil {
-			b.WriteString(m.Tail() + "\n")
-		}
-	}
-	return b.String()
-}
-
-// Close ends all members.
-func (s *EtcdSetup) Close() error {
-	var err error
-	for _, m := range s.Members {
-		err = errors.Join(err, m.Close())
-	}
-	return err
 }

@@ -1,16 +1,9 @@
 package servers
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -23,15 +16,12 @@ type PostgresOptions struct {
 }
 
 // PostgresServer is one PostgreSQL server with the databases that initdb makes
-// and the superuser "postgres".
+// and the superuser "postgres". Its process is the first one, whose children serve the
+// connections: where it is killed they notice and end, and where it is stopped they go
+// on, while nobody can connect.
 type PostgresServer struct {
-	Addr string // 127.0.0.1:port
-	Dir  string
-
+	*instance
 	opts PostgresOptions
-
-	mu      sync.Mutex
-	process *Process
 }
 
 // Postgres starts one server for a test.
@@ -107,11 +97,8 @@ func newPostgres(o *PostgresOptions) (*PostgresServer, error) {
 	if o == nil {
 		o = &PostgresOptions{}
 	}
-	dir, err := os.MkdirTemp("", "lh-pg") // a short name: a socket's path may have 107 bytes
-	if err != nil {
-		return nil, err
-	}
-	return &PostgresServer{Dir: dir, opts: *o}, nil
+	in, err := newInstance("pg")
+	return &PostgresServer{in, *o}, err
 }
 
 func (s *PostgresServer) data() string { return filepath.Join(s.Dir, "data") }
@@ -119,68 +106,26 @@ func (s *PostgresServer) data() string { return filepath.Join(s.Dir, "data") }
 // run runs a program of PostgreSQL's to its end, as the user who will run the
 // server.
 func (s *PostgresServer) run(program string, args ...string) error {
-	p, err := Start(Command{Program: program, Args: args, Dir: s.Dir, Unprivileged: true})
-	if err != nil {
-		return err
-	}
-	select {
-	case <-p.Done():
-	case <-time.After(startBound):
-		return errors.Join(fmt.Errorf("%s hangs\n%s", program, p.Tail()), p.Kill())
-	}
-	if !p.cmd.ProcessState.Success() {
-		return fmt.Errorf("%s: %v\n%s", program, p.cmd.ProcessState, p.Tail())
-	}
-	return nil
+	return toEnd(Command{Program: program, Args: args, Dir: s.Dir, Unprivileged: true})
 }
 
-// start finds a port at the first start and keeps it.
 func (s *PostgresServer) start() error {
-	fresh := s.Addr == ""
-	// Backends of a server that was killed end a little after it, and until then
-	// it cannot be started again. A port may be taken by somebody in between.
-	return until(startBound, func() error {
-		if fresh {
-			port, err := freePort(0)
-			if err != nil {
-				return err
-			}
-			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		}
-		_, port, _ := net.SplitHostPort(s.Addr)
-		p, err := Start(Command{
+	return s.serve(func(port string) Command {
+		return Command{
 			Program: "postgres", Dir: s.Dir, Env: s.opts.Env, Unprivileged: true,
 			Args: append([]string{"-D", s.data(), "-p", port, "-k", s.Dir, "-c", "listen_addresses=127.0.0.1"}, s.opts.Args...),
-		})
-		if err != nil {
-			return err
 		}
-		s.mu.Lock()
-		s.process = p
-		s.mu.Unlock()
-		return p.Until(startBound, func() error {
-			_, err := s.Query("SELECT 1")
-			return err
-		})
+	}, func() error {
+		_, err := s.Query("SELECT 1")
+		return err
 	})
 }
 
 // Query runs SQL as the superuser, over the socket, in the database "postgres".
 // It returns what psql prints: a line for a row, columns divided by |.
 func (s *PostgresServer) Query(sql string) (string, error) {
-	psql, err := find("psql")
-	if err != nil {
-		return "", Installed("psql")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), startBound)
-	defer cancel()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	out, err := exec.CommandContext(ctx, psql, "-h", s.Dir, "-p", port, "-U", "postgres", "-d", "postgres",
-		"-v", "ON_ERROR_STOP=1", "-XAtqc", sql).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("psql: %w: %s", err, out)
-	}
-	return strings.TrimSuffix(string(out), "\n"), nil
+	return answer("psql", "-h", s.Dir, "-p", port, "-U", "postgres", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-XAtqc", sql)
 }
 
 // URL names a database of this server and a user: "" is "postgres" for both.
@@ -198,33 +143,6 @@ func postgresURL(addr, user, database string) string {
 	return "postgres://" + user + "@" + addr + "/" + database + "?sslmode=disable"
 }
 
-// Kill ends the server with SIGKILL. Its backends notice and end.
-func (s *PostgresServer) Kill() error { return s.current().Kill() }
-
-// Stop halts the server with SIGSTOP: nobody can connect. Connections that stand
-// are served by processes of their own, which go on.
-func (s *PostgresServer) Stop() error { return s.current().Stop() }
-
-// Cont lets a stopped server go on.
-func (s *PostgresServer) Cont() error { return s.current().Cont() }
-
-// PID is the number of its first process, whose children serve the connections.
-func (s *PostgresServer) PID() int { return s.current().PID() }
-
-// Tail is the end of its log.
-func (s *PostgresServer) Tail() string {
-	if p := s.current(); p != nil {
-		return p.Tail()
-	}
-	return "not started"
-}
-
-func (s *PostgresServer) current() *Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process
-}
-
 // Restart kills the server and starts it again at the same address.
 func (s *PostgresServer) Restart() error {
 	if err := s.Kill(); err != nil {
@@ -237,15 +155,15 @@ func (s *PostgresServer) Restart() error {
 // is allowed.
 func (s *PostgresServer) Close() error {
 	var err error
-	if p := s.current(); p != nil && p.Alive() {
+	if s.Alive() {
 		// An immediate shutdown ends the backends, which SIGKILL would leave
 		// behind for a moment.
+		p := s.current()
 		err = p.Signal(syscall.SIGQUIT)
 		select {
 		case <-p.Done():
 		case <-time.After(10 * time.Second):
-			err = errors.Join(err, p.Kill())
 		}
 	}
-	return errors.Join(err, os.RemoveAll(s.Dir))
+	return errors.Join(err, s.instance.Close())
 }

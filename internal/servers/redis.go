@@ -29,18 +29,16 @@ type RedisOptions struct {
 
 // RedisServer is one redis-server or redis-sentinel process.
 type RedisServer struct {
-	Addr    string // 127.0.0.1:port, or that of its host
+	*instance
 	TLSAddr string // 127.0.0.1:port, with RedisOptions.TLS
 	CAFile  string // PEM of the authority that signed its certificate
 	Socket  string // path of its Unix socket
-	Dir     string
 
 	opts RedisOptions
 	args []string
 
-	mu      sync.Mutex
-	process *Process
-	admin   *Conn
+	asking sync.Mutex // one command at a time
+	admin  *Conn
 }
 
 // Redis starts one server for a test.
@@ -60,26 +58,16 @@ func StartRedis(o *RedisOptions) (*RedisServer, error) {
 	if o == nil {
 		o = &RedisOptions{}
 	}
-	var err error
-	for range 5 { // another process may have taken the port in between
-		var s *RedisServer
-		if s, err = tryRedis(*o); err == nil {
-			return s, nil
-		}
-		if !strings.Contains(err.Error(), "ddress already in use") {
-			return nil, err
-		}
-	}
-	return nil, err
+	return anew(func() (*RedisServer, error) { return tryRedis(*o) })
 }
 
 func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
-	// Short names: a socket's path may have 107 bytes.
-	dir, err := os.MkdirTemp("", "lh-redis")
+	in, err := newInstance("redis")
 	if err != nil {
 		return nil, err
 	}
-	s := &RedisServer{Dir: dir, Socket: filepath.Join(dir, "s"), opts: o}
+	dir := in.Dir
+	s := &RedisServer{instance: in, Socket: filepath.Join(dir, "s"), opts: o}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -145,16 +133,13 @@ func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
 
 func (s *RedisServer) start() error {
 	os.Remove(s.Socket) // of a killed predecessor
-	p, err := Start(Command{Program: "redis-server", Args: s.args, Dir: s.Dir, Env: s.opts.Env, Host: s.opts.Host})
+	err := s.launch(Command{Program: "redis-server", Args: s.args, Dir: s.Dir, Env: s.opts.Env, Host: s.opts.Host})
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.process = p
-	s.mu.Unlock()
 	// The socket lies in our own folder, so whoever answers there is ours; a
 	// port could be somebody else's. It answers only after the ports are bound.
-	return p.Until(startBound, func() error {
+	return s.current().Until(startBound, func() error {
 		_, err := s.Do("PING")
 		return err
 	})
@@ -163,8 +148,8 @@ func (s *RedisServer) start() error {
 // Do runs one command as administrator, over the Unix socket. It reconnects
 // after a restart.
 func (s *RedisServer) Do(args ...string) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.asking.Lock()
+	defer s.asking.Unlock()
 	if s.admin == nil {
 		c, err := DialRedis(s.Socket, nil)
 		if err != nil {
@@ -210,30 +195,6 @@ func (s *RedisServer) Role() (string, error) {
 	return v.([]any)[0].(string), nil
 }
 
-// Kill ends the server with SIGKILL.
-func (s *RedisServer) Kill() error { return s.current().Kill() }
-
-// Stop halts the server with SIGSTOP.
-func (s *RedisServer) Stop() error { return s.current().Stop() }
-
-// Cont lets a stopped server go on.
-func (s *RedisServer) Cont() error { return s.current().Cont() }
-
-// Alive reports whether its process runs.
-func (s *RedisServer) Alive() bool { return s.current().Alive() }
-
-// PID is its process id.
-func (s *RedisServer) PID() int { return s.current().PID() }
-
-// Tail is the end of its log.
-func (s *RedisServer) Tail() string { return s.current().Tail() }
-
-func (s *RedisServer) current() *Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process
-}
-
 // Restart kills the server and starts it again at the same addresses. What it
 // had on disk is kept (see RedisOptions.Durable) unless forget is true.
 func (s *RedisServer) Restart(forget bool) error {
@@ -267,16 +228,12 @@ func (s *RedisServer) TLS() (*tls.Config, error) { return clientTLS(s.CAFile) }
 
 // Close kills the server and removes its folder. Closing twice is allowed.
 func (s *RedisServer) Close() error {
-	s.mu.Lock()
-	p := s.process
+	err := s.instance.Close()
+	s.asking.Lock()
+	defer s.asking.Unlock()
 	if s.admin != nil {
 		s.admin.Close()
 		s.admin = nil
 	}
-	s.mu.Unlock()
-	var err error
-	if p != nil {
-		err = p.Kill()
-	}
-	return errors.Join(err, os.RemoveAll(s.Dir))
+	return err
 }

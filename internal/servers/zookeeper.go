@@ -29,14 +29,11 @@ type ZooKeeperOptions struct {
 
 // ZooKeeperServer is one ZooKeeper process.
 type ZooKeeperServer struct {
-	Addr string // 127.0.0.1:port, or that of its host
-	Dir  string
-
-	opts    ZooKeeperOptions
-	host    *Host
-	id      int
-	peers   [2]int // ports for the other servers: quorum and election
-	process *Process
+	*instance
+	opts  ZooKeeperOptions
+	host  *Host
+	id    int
+	peers [2]int // ports for the other servers: quorum and election
 }
 
 // ZooKeeper starts one server for a test.
@@ -119,17 +116,7 @@ func StartEnsemble(o *ZooKeeperOptions, hosts []*Host) (*Ensemble, error) {
 	if hosts == nil {
 		hosts = make([]*Host, 1)
 	}
-	var err error
-	for range 5 { // another process may have taken a port in between
-		var e *Ensemble
-		if e, err = tryEnsemble(opts, hosts); err == nil {
-			return e, nil
-		}
-		if !strings.Contains(err.Error(), "ddress already in use") {
-			break
-		}
-	}
-	return nil, err
+	return anew(func() (*Ensemble, error) { return tryEnsemble(opts, hosts) })
 }
 
 func tryEnsemble(o ZooKeeperOptions, hosts []*Host) (_ *Ensemble, err error) {
@@ -140,11 +127,11 @@ func tryEnsemble(o ZooKeeperOptions, hosts []*Host) (_ *Ensemble, err error) {
 		}
 	}()
 	for i, host := range hosts {
-		dir, err := os.MkdirTemp("", "lh-zookeeper")
+		in, err := newInstance("zookeeper")
 		if err != nil {
 			return nil, err
 		}
-		s := &ZooKeeperServer{Dir: dir, opts: o, host: host, id: i + 1}
+		s := &ZooKeeperServer{instance: in, opts: o, host: host, id: i + 1}
 		e.Servers = append(e.Servers, s)
 		var ports [3]int
 		for j := range ports {
@@ -159,7 +146,7 @@ func tryEnsemble(o ZooKeeperOptions, hosts []*Host) (_ *Ensemble, err error) {
 		if err := s.configure(e.Servers); err != nil {
 			return nil, err
 		}
-		if err := s.launch(); err != nil {
+		if err := s.start(); err != nil {
 			return nil, err
 		}
 	}
@@ -200,7 +187,7 @@ func (s *ZooKeeperServer) configure(all []*ZooKeeperServer) error {
 	)
 }
 
-func (s *ZooKeeperServer) launch() (err error) {
+func (s *ZooKeeperServer) start() error {
 	args := []string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true",
 		// Nothing here survives the machine, so nothing need reach its disk.
@@ -210,14 +197,13 @@ func (s *ZooKeeperServer) launch() (err error) {
 	// log4j speaks before ZooKeeper, so that a server which cannot start says why.
 	path := strings.Join([]string{s.Dir, zookeeperJar, "/usr/share/java/slf4j-log4j12.jar", "/usr/share/java/log4j-1.2.jar"}, ":")
 	args = append(args, "-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.Dir, "zoo.cfg"))
-	s.process, err = Start(Command{Program: "java", Args: args, Dir: s.Dir, Host: s.host})
-	return err
+	return s.launch(Command{Program: "java", Args: args, Dir: s.Dir, Host: s.host})
 }
 
 // ready waits until it serves clients. Its configuration names a folder of ours,
 // so whoever answers so is ours; a port could be somebody else's.
 func (s *ZooKeeperServer) ready() error {
-	return s.process.Until(startBound, func() error {
+	return s.current().Until(startBound, func() error {
 		conf, err := s.Ask("conf")
 		if err == nil && !strings.Contains(conf, s.Dir) {
 			err = fmt.Errorf("another server has its port: ddress already in use: %s", conf)
@@ -279,21 +265,6 @@ func (s *ZooKeeperServer) field(word, prefix string) (string, error) {
 	return "", fmt.Errorf("%q says nothing of %q: %s", word, prefix, text)
 }
 
-// Kill ends the server with SIGKILL.
-func (s *ZooKeeperServer) Kill() error { return s.process.Kill() }
-
-// Stop halts the server with SIGSTOP.
-func (s *ZooKeeperServer) Stop() error { return s.process.Stop() }
-
-// Cont lets a stopped server go on.
-func (s *ZooKeeperServer) Cont() error { return s.process.Cont() }
-
-// PID is its process id.
-func (s *ZooKeeperServer) PID() int { return s.process.PID() }
-
-// Tail is the end of its log.
-func (s *ZooKeeperServer) Tail() string { return s.process.Tail() }
-
 // Restart kills the server and starts it again at the same address, with its
 // data unless forget is true.
 func (s *ZooKeeperServer) Restart(forget bool) error {
@@ -305,19 +276,10 @@ func (s *ZooKeeperServer) Restart(forget bool) error {
 			return err
 		}
 	}
-	if err := s.launch(); err != nil {
+	if err := s.start(); err != nil {
 		return err
 	}
 	return s.ready()
-}
-
-// Close kills the server and removes its folder. Closing twice is allowed.
-func (s *ZooKeeperServer) Close() error {
-	var err error
-	if s.process != nil {
-		err = s.process.Kill()
-	}
-	return errors.Join(err, os.RemoveAll(s.Dir))
 }
 
 // Leader is the server that leads.

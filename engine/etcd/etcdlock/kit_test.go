@@ -6,49 +6,20 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/kit"
 )
 
-// patience bounds every wait for something that must happen.
-const patience = 20 * time.Second
+const patience = kit.Patience
 
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	within, watch      = kit.Within, kit.Watch
+	join, joins, leave = kit.Join, kit.Joins, kit.Leave
+)
 
 func exclusive(name string) engine.Request { return units(name, engine.Max, engine.Max) }
 
 func units(name string, n, limit int32) engine.Request {
 	return engine.Request{Name: name, ID: engine.NewID(), Units: n, Limit: limit, WaitTTL: short}
-}
-
-func join(t testing.TB, e engine.Engine, r engine.Request) engine.Claim {
-	t.Helper()
-	c, err := e.Join(within(t), r)
-	if err != nil {
-		t.Fatalf("Join: %v", err)
-	}
-	return c
-}
-
-func joins(t testing.TB, e engine.Engine, r engine.Request, want engine.State) engine.Claim {
-	t.Helper()
-	c := join(t, e, r)
-	if c.State != want {
-		t.Fatalf("joined as %v, want %v", c.State, want)
-	}
-	return c
-}
-
-func leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
-	t.Helper()
-	got, err := e.Leave(within(t), []engine.Claim{c})
-	if err != nil || len(got) != 1 {
-		t.Fatalf("Leave: %v, %v", got, err)
-	}
-	return got[0].State
 }
 
 func renew(t testing.TB, e engine.Engine, c engine.Claim) engine.Claim {
@@ -68,34 +39,10 @@ func renewIn(t testing.TB, e engine.Engine, c engine.Claim, bound time.Duration)
 	return got[0]
 }
 
-// watch hears an engine's notes; the subscription has begun when it returns.
-func watch(t testing.TB, e engine.Engine) <-chan engine.Claim {
-	t.Helper()
-	heard := make(chan engine.Claim, 1000)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = e.Watch(ctx, func(c engine.Claim) { heard <- c })
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	hears(t, heard, engine.Claim{})
-	return heard
-}
-
 // hears waits for a note of that claim in that state.
 func hears(t testing.TB, heard <-chan engine.Claim, want engine.Claim) engine.Claim {
 	t.Helper()
-	for late := time.After(patience); ; {
-		select {
-		case c := <-heard:
-			if c.ID == want.ID && c.State == want.State {
-				return c
-			}
-		case <-late:
-			t.Fatalf("not told within %v that %q is %v", patience, want.Name, want.State)
-		}
-	}
+	return kit.Expect(t, heard, func(c engine.Claim) bool { return c.ID == want.ID && c.State == want.State })
 }
 
 // as is a claim in another state.

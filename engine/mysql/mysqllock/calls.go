@@ -67,12 +67,12 @@ const attempts = 3
 
 // call makes a call that answers with n numbers. Its answer comes after its commit: an
 // error means that nothing was learned.
-func (e *Engine) call(ctx context.Context, statement string, n int, args ...any) ([]int64, error) {
+func (c *client) call(ctx context.Context, statement string, n int, args ...any) ([]int64, error) {
 	statement = literal(statement, args...)
 	var text string
 	var err error
 	for range attempts {
-		if text, err = e.once(ctx, statement); !undone(err) {
+		if text, err = c.once(ctx, statement); !undone(err) {
 			break
 		}
 	}
@@ -92,8 +92,17 @@ func (e *Engine) call(ctx context.Context, statement string, n int, args ...any)
 	return numbers, nil
 }
 
-func (e *Engine) once(ctx context.Context, statement string) (text string, err error) {
-	conn, err := e.db.Conn(ctx)
+// one makes a call that answers with one number.
+func (c *client) one(ctx context.Context, statement string, args ...any) (int64, error) {
+	n, err := c.call(ctx, statement, 1, args...)
+	if err != nil {
+		return 0, err
+	}
+	return n[0], nil
+}
+
+func (c *client) once(ctx context.Context, statement string) (text string, err error) {
+	conn, err := c.db.Conn(ctx)
 	if err != nil {
 		return "", err
 	}

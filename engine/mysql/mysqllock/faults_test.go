@@ -7,33 +7,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/internal/servers"
 )
 
-// begin is a transaction of somebody else's, which is rolled back at the end.
-func begin(t testing.TB, db *sql.DB) *sql.Tx {
-	t.Helper()
-	tx, err := db.BeginTx(within(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tx.Rollback() })
-	return tx
-}
-
-func lock(t testing.TB, tx *sql.Tx, name string) {
-	t.Helper()
-	var last int64
-	if err := tx.QueryRowContext(within(t), defaults.in(`SELECT last FROM @names WHERE name = ? FOR UPDATE`), []byte(name)).Scan(&last); err != nil {
-		t.Fatalf("the stranger's transaction: %v", err)
-	}
-}
+var begin, lock = sqltest.Begin, rows.Lock
 
 // waiting is how many statements in this database wait for a lock. The server shows
 // what it found when it was last asked, unless that was a tenth of a second ago.
@@ -212,7 +196,7 @@ func TestAStoppedProcedureKeepsNoRowLocked(t *testing.T) {
 	if _, err := tx.ExecContext(within(t), `UPDATE blocker SET i = 2`); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, e, "clock", "BEGIN\n", "BEGIN\n\tSELECT i INTO t FROM blocker FOR UPDATE;\n")
+	replace(t, db, "clock", "BEGIN\n", "BEGIN\n\tSELECT i INTO t FROM blocker FOR UPDATE;\n")
 	joined := make(chan error, 1)
 	ctx := within(t)
 	go func() {
@@ -229,7 +213,7 @@ func TestAStoppedProcedureKeepsNoRowLocked(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, other, "clock", "BEGIN\n", "BEGIN\n")
+	replace(t, db, "clock", "BEGIN\n", "BEGIN\n")
 	if c := join(t, other, exclusive("a")); c.State != engine.Held {
 		t.Errorf("the next is %v", c.State)
 	}
@@ -254,7 +238,7 @@ func TestAKilledHoldersTTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	died := micros(get[int64](t, connect(t, url), `SELECT `+clock))
+	died := sqllock.Micros(get[int64](t, connect(t, url), `SELECT `+clock))
 	kill(dying)
 	next, err := client(open(t, url)).Lock(within(t), "a")
 	if err != nil {
@@ -266,63 +250,11 @@ func TestAKilledHoldersTTL(t *testing.T) {
 	// By the server's clock, which gave the next its ticket: it joined at once, and came
 	// to hold when the line last moved.
 	moved := get[int64](t, connect(t, url), `SELECT moved FROM @names`)
-	if after := micros(moved) - died; after > ttl+time.Second {
+	if after := sqllock.Micros(moved) - died; after > ttl+time.Second {
 		t.Errorf("the next held %v after the death of who held with a TTL of %v", after, ttl)
 	}
 	if err := next.Unlock(); err != nil {
 		t.Error(err)
-	}
-}
-
-// Names that nobody uses for a day go, their tickets stay: a clock that stepped back
-// over that day gives none out again.
-func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	setClock(t, db)
-	start := time.Now().UnixMicro()
-	do(t, db, `UPDATE test_clock SET t = ?`, start)
-	var last uint64
-	for i := range 300 {
-		c := join(t, e, exclusive(fmt.Sprint("name ", i)))
-		if last = c.Ticket; i%2 == 0 {
-			leave(t, e, c) // the others are of clients that died
-		}
-	}
-	do(t, db, `UPDATE test_clock SET t = ?`, start+25*time.Hour.Microseconds())
-	joins := 0
-	until(t, "the names never go", func() bool {
-		for range 50 {
-			joins++
-			leave(t, e, join(t, e, exclusive("today")))
-		}
-		return get[int](t, db, `SELECT COUNT(*) FROM @names`) == 1
-	})
-	t.Logf("gone after %d Joins", joins)
-	if n := get[int](t, db, `SELECT COUNT(*) FROM @claims`); n != 0 {
-		t.Errorf("%d claims are left", n)
-	}
-	do(t, db, `UPDATE test_clock SET t = ?`, start-time.Hour.Microseconds())
-	if c := join(t, e, exclusive("name 299")); c.Ticket <= last {
-		t.Errorf("ticket %d follows %d", c.Ticket, last)
-	}
-}
-
-// The Join that comes by a name's row after a day may be one of that very name.
-func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	replace(t, e, "join", "RAND() < 1 / 16", "TRUE")
-	setClock(t, db)
-	for day := range 3 {
-		do(t, db, `UPDATE test_clock SET t = ?`, time.Now().UnixMicro()+int64(day)*25*time.Hour.Microseconds())
-		c := join(t, e, exclusive("a"))
-		if got := renew(t, e, c, time.Second); got.State != engine.Held {
-			t.Fatalf("day %d: a claim that was just held is %v", day, got.State)
-		}
-		leave(t, e, c)
 	}
 }
 
@@ -389,82 +321,14 @@ func TestALineIsNotReadFromBeforeTheWait(t *testing.T) {
 	}
 }
 
-// Two names that a collation would make one are two.
-func TestNamesOfOneCollationAreTwo(t *testing.T) {
-	t.Parallel()
-	e := open(t, database(t))
-	for _, name := range []string{"a", "A", "á", "a\u0301", "a ", " a", "a\t", "ﬀ", "ff", "ß", "ss", "%", "_", `a\`, "a'", `a"`, "a\U0001F512", "a\U0001F513"} {
-		if c := join(t, e, exclusive(name)); c.State != engine.Held {
-			t.Errorf("%q is %v", name, c.State)
-		}
-	}
+func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
+	rows.NamesGoAfterADayAndTicketsStillRise(t)
 }
-
-// Calls that wait for a row which somebody else keeps locked leave renewals of other
-// names a connection.
+func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) { rows.TheNameThatIsJoinedIsNotForgotten(t) }
+func TestNamesOfOneCollationAreTwo(t *testing.T)         { rows.NamesOfOneCollationAreTwo(t) }
+func TestCloseGivesUpEveryLine(t *testing.T)             { rows.CloseGivesUpEveryLine(t) }
 func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url+"?max-conns=3&innodb_lock_wait_timeout=30"), connect(t, url)
-	lasts := exclusive("held")
-	lasts.WaitTTL = time.Minute
-	held := join(t, e, lasts)
-	leave(t, e, join(t, e, exclusive("stuck")))
-	tx := begin(t, db)
-	lock(t, tx, "stuck")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stuck sync.WaitGroup
-	for range 3 {
-		stuck.Go(func() { e.Join(ctx, exclusive("stuck")) })
-		stuck.Go(func() { e.Leave(ctx, []engine.Claim{{Name: "stuck", ID: engine.NewID()}}) })
-	}
-	until(t, "they do not wait", func() bool { return waiting(t, db) >= 2 })
-	if got := renew(t, e, held, time.Second); got.State != engine.Held {
-		t.Errorf("another name: %v", got.State)
-	}
-	if waiting(t, db) < 2 {
-		t.Error("the renewal waited for them")
-	}
-	cancel()
-	stuck.Wait()
-}
-
-// Close gives up what stands in more lines than one of its calls takes.
-func TestCloseGivesUpEveryLine(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	for i := range 150 {
-		r := exclusive(fmt.Sprint(i))
-		r.WaitTTL = time.Minute
-		join(t, e, r)
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := get[int](t, db, `SELECT count(*) FROM @claims`); n != 0 {
-		t.Errorf("%d claims are left", n)
-	}
-}
-
-// Claims of a batch whose first call fails are renewed all the same.
-func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	do(t, db, `CREATE TRIGGER refuses BEFORE UPDATE ON @claims FOR EACH ROW IF NEW.name = '0' THEN SIGNAL SQLSTATE '45000'; END IF`)
-	const more = 20
-	var rs []engine.Renewal
-	for i := range chunk + more {
-		r := exclusive(fmt.Sprint(i))
-		r.WaitTTL = 20 * time.Second
-		rs = append(rs, engine.Renewal{Name: r.Name, ID: join(t, e, r).ID, Want: 30 * time.Second})
-	}
-	got, err := e.Renew(within(t), rs)
-	if err == nil || len(got) != more || got[0].Name != rs[chunk].Name {
-		t.Errorf("%d claims were renewed, and %v", len(got), err)
-	}
+	rows.AStuckNameDoesNotKeepOthersFromRenewals(t)
 }
 
 // How often a line is looked at follows when somebody last came to hold there.

@@ -1,20 +1,19 @@
 package mysqllock
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/internal/servers"
 )
 
@@ -83,6 +82,11 @@ func connect(t testing.TB, url string) *sql.DB {
 	return db
 }
 
+var (
+	within, until, exclusive = kit.Within, kit.Until, kit.Exclusive
+	join, leave, renew       = kit.Join, kit.Leave, kit.Renew
+)
+
 var defaults = Options{Prefix: "leasehold_"}
 
 // do runs SQL with the default prefix.
@@ -102,58 +106,10 @@ func get[T any](t testing.TB, db *sql.DB, sql string, args ...any) (v T) {
 	return v
 }
 
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func until(t testing.TB, not string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(not)
-		}
-	}
-}
-
-func exclusive(name string) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
-}
-
-func join(t testing.TB, e engine.Engine, r engine.Request) engine.Claim {
-	t.Helper()
-	c, err := e.Join(within(t), r)
-	if err != nil {
-		t.Fatalf("Join: %v", err)
-	}
-	return c
-}
-
-func leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
-	t.Helper()
-	cs, err := e.Leave(within(t), []engine.Claim{c})
-	if err != nil || len(cs) != 1 {
-		t.Fatalf("Leave: %v %v", cs, err)
-	}
-	return cs[0].State
-}
-
-func renew(t testing.TB, e engine.Engine, c engine.Claim, want time.Duration) engine.Claim {
-	t.Helper()
-	cs, err := e.Renew(within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: want}})
-	if err != nil || len(cs) != 1 {
-		t.Fatalf("Renew: %v %v", cs, err)
-	}
-	return cs[0]
-}
-
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
-	e.closed.Store(true)
 	e.end()
-	e.db.Close()
+	e.client.db.Close()
 }
 
 // forget empties the tables.
@@ -164,9 +120,17 @@ func forget(t testing.TB, db *sql.DB) {
 	do(t, db, `UPDATE @swept SET upto = '', last = 0`)
 }
 
-// through is a URL by way of a proxy.
-func through(url string, s *servers.MariaDBServer, p *servers.Proxy) string {
-	return strings.Replace(url, s.Addr, p.Addr, 1)
+// rows is what this engine has in common with others.
+var rows = sqltest.Kit{
+	Name: "mysqllock", Open: Open, Database: database, Connect: connect, In: defaults.in, Waiting: waiting,
+	More:  func(url, parameter string) string { return url + "?" + parameter },
+	Conns: "innodb_lock_wait_timeout=30&max-conns",
+	Clock: func(t testing.TB, url string) func(int64) {
+		db := connect(t, url)
+		setClock(t, db)
+		return func(now int64) { do(t, db, `UPDATE test_clock SET t = ?`, now) }
+	},
+	Sweep: func(t testing.TB, url string) { replace(t, connect(t, url), "join", "RAND() < 1 / 16", "TRUE") },
 }
 
 func TestConformance(t *testing.T) {
@@ -174,18 +138,8 @@ func TestConformance(t *testing.T) {
 	url := s.URL("", "")
 	open(t, url).Close() // makes the tables
 	admin := connect(t, url)
-	var mu sync.Mutex
-	proxies := map[engine.Engine]*servers.Proxy{}
-	enginetest.Run(t, enginetest.Harness{
-		Name: "mysqllock", Committed: "../../../docs/guarantees", Polls: true,
-		New: func(t testing.TB) engine.Engine {
-			p := servers.ProxyTo(t, s.Addr)
-			e := open(t, through(url, s, p))
-			mu.Lock()
-			defer mu.Unlock()
-			proxies[e] = p
-			return e
-		},
+	rows.Conformance(t, s.Addr, url, func(testing.TB, engine.Engine) {}, enginetest.Harness{
+		Polls: true,
 		Restart: func(t testing.TB) {
 			if err := s.Restart(); err != nil {
 				t.Fatal(err)
@@ -193,11 +147,6 @@ func TestConformance(t *testing.T) {
 		},
 		Forget: func(t testing.TB) { forget(t, admin) },
 		Kill:   func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
-		LoseReply: func(t testing.TB, e engine.Engine) {
-			mu.Lock()
-			defer mu.Unlock()
-			proxies[e].CutReply(0)
-		},
 		CountKeys: func(t testing.TB) int {
 			// Names go by themselves, a day after they were last used, and what has
 			// expired there with them.

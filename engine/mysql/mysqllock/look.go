@@ -25,7 +25,7 @@ const (
 // claims of a client that are looked at equally often are looked at together, and with
 // those that are looked at more often: looks are due at multiples of an interval, and
 // intervals are lookOften times powers of two. So a client makes at most 50 calls a
-// second for all its claims together, up to chunk of them, and one whose lines stand
+// second for all its claims together, up to a hundred of them, and one whose lines stand
 // still at most two.
 //
 // now is of the client's clock, from any beginning.

@@ -4,27 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"leasehold"
 )
-
-// both is how a new program locks a name while old ones still use a lock of theirs: see
-// docs/migrating.md.
-func both(ctx context.Context, locks *leasehold.Client, db *sql.DB, old locker, name string, work func(context.Context) error) (err error) {
-	lease, err := locks.Lock(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lease.Unlock()) }()
-	return old(lease.Context(), db, name, work)
-}
-
-// locker is a lock that programs had before.
-type locker func(ctx context.Context, db *sql.DB, name string, work func(context.Context) error) error
 
 // classic is a table in which a row is a lock. Whoever could insert it holds; who dies
 // leaves it to whom looks at update_time.
@@ -72,52 +54,10 @@ func getLock(ctx context.Context, db *sql.DB, name string, work func(context.Con
 	return work(ctx)
 }
 
+// While a fleet changes over, a new program holds both.
 func TestWhileAFleetChangesOver(t *testing.T) {
 	t.Parallel()
-	for name, old := range map[string]locker{"from the classic table": classic, "from GET_LOCK": getLock} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := database(t)
-			db := connect(t, url)
-			do(t, db, `CREATE TABLE locks (lock_key VARCHAR(255) PRIMARY KEY, owner TEXT, count INT, update_time DATETIME)`)
-			var inside, entered atomic.Int32
-			work := func(context.Context) error {
-				if inside.Add(1) != 1 {
-					t.Error("two are inside")
-				}
-				entered.Add(1)
-				time.Sleep(time.Millisecond)
-				inside.Add(-1)
-				return nil
-			}
-			const each = 10
-			var all sync.WaitGroup
-			for range 2 {
-				all.Go(func() {
-					for range each {
-						if err := old(within(t), db, "orders", work); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-				locks, err := leasehold.New(open(t, url), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer locks.Close()
-				all.Go(func() {
-					for range each {
-						if err := both(within(t), locks, db, old, "orders", work); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			all.Wait()
-			if n := entered.Load(); n != 4*each {
-				t.Errorf("%d were inside", n)
-			}
-			do(t, db, `DROP TABLE locks`) // nobody is left who uses it
-		})
-	}
+	const table = `CREATE TABLE locks (lock_key VARCHAR(255) PRIMARY KEY, owner TEXT, count INT, update_time DATETIME)`
+	t.Run("from the classic table", func(t *testing.T) { rows.AFleetChangesOver(t, table, classic) })
+	t.Run("from GET_LOCK", func(t *testing.T) { rows.AFleetChangesOver(t, table, getLock) })
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/room"
+	"leasehold/engine/internal/sqllock"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -210,22 +210,23 @@ func start(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{db: db, room: room.Of(db.Stats().MaxOpenConnections), opts: opts, calls: newCalls(&opts), began: time.Now()}
-	rand.Read(e.id[:]) // never fails: crypto/rand ends the program instead
-	if err := e.meet(ctx); err != nil {
+	c := &client{db: db, opts: opts, calls: newCalls(&opts), began: time.Now()}
+	rand.Read(c.id[:]) // never fails: crypto/rand ends the program instead
+	if err := c.meet(ctx); err != nil {
 		return nil, err
 	}
+	e := &Engine{client: c, Engine: sqllock.New(c, db.Stats().MaxOpenConnections, c.guarantees)}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
 
 // meet asks the server what it is, and makes sure that it will do.
-func (e *Engine) meet(ctx context.Context) error {
+func (c *client) meet(ctx context.Context) error {
 	var version string
 	var database sql.NullString
 	var flush int
 	var autocommit bool
-	err := e.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit, @@autocommit`).Scan(&version, &database, &flush, &autocommit)
+	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit, @@autocommit`).Scan(&version, &database, &flush, &autocommit)
 	switch {
 	case err != nil:
 		return explain(err)
@@ -236,55 +237,50 @@ func (e *Engine) meet(ctx context.Context) error {
 	case tooOld(version):
 		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
 	}
-	is, err := e.layout(ctx, e.db)
+	is, err := c.layout(ctx, c.db)
 	if errors.Is(err, errNoSchema) {
-		if e.opts.NoCreate {
-			return fmt.Errorf(todoSchema, e.opts.Prefix)
+		if c.opts.NoCreate {
+			return fmt.Errorf(todoSchema, c.opts.Prefix)
 		}
-		switch err := e.install(ctx); code(err) {
+		switch err := c.install(ctx); code(err) {
 		case 1054, 1136, 1347: // a column that is not there, or too many; no view
-			return fmt.Errorf("something else has a name with prefix %q: take another prefix: %w", e.opts.Prefix, err)
+			return fmt.Errorf("something else has a name with prefix %q: take another prefix: %w", c.opts.Prefix, err)
 		default:
 			if err != nil {
-				return fmt.Errorf(todoSchema+": %w", e.opts.Prefix, err)
+				return fmt.Errorf(todoSchema+": %w", c.opts.Prefix, err)
 			}
 		}
-		is, err = e.layout(ctx, e.db)
+		is, err = c.layout(ctx, c.db)
 	}
 	switch {
 	case err != nil:
 		return explain(err)
 	case is != layout:
-		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", e.opts.Prefix, is, layout)
+		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", c.opts.Prefix, is, layout)
 	}
-	e.guarantees = declared
-	if e.opts.Failover {
-		e.guarantees.Failover, e.guarantees.Fencing = engine.FailoverMayDouble, engine.FencingMemory
-	}
-	if flush != 1 {
-		e.guarantees.Fencing = engine.FencingMemory // a crash may lose what was committed a second before
-	}
-	if err := e.shape(ctx); err != nil {
+	// With another flush a crash may lose what was committed a second before.
+	c.guarantees = sqllock.Guarantees(c.opts.Failover, flush != 1)
+	if err := c.shape(ctx); err != nil {
 		return err
 	}
-	_, err = e.call(ctx, e.calls.try, 1)
+	_, err = c.one(ctx, c.calls.try)
 	return err
 }
 
 // shape makes sure of what no statement would complain about: tables that have no
 // transactions, and names that a collation compares.
-func (e *Engine) shape(ctx context.Context) error {
+func (c *client) shape(ctx context.Context) error {
 	var right int
-	err := e.db.QueryRowContext(ctx, literal(`SELECT COUNT(*) FROM information_schema.COLUMNS c
+	err := c.db.QueryRowContext(ctx, literal(`SELECT COUNT(*) FROM information_schema.COLUMNS c
 		JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
 		WHERE c.TABLE_SCHEMA = DATABASE() AND t.ENGINE = 'InnoDB' AND c.DATA_TYPE IN ('varbinary', 'binary')
 		AND (c.TABLE_NAME IN (?, ?) AND c.COLUMN_NAME = 'name' OR c.TABLE_NAME = ? AND c.COLUMN_NAME = 'id')`,
-		[]byte(e.opts.Prefix+"names"), []byte(e.opts.Prefix+"claims"), []byte(e.opts.Prefix+"claims"))).Scan(&right)
+		[]byte(c.opts.Prefix+"names"), []byte(c.opts.Prefix+"claims"), []byte(c.opts.Prefix+"claims"))).Scan(&right)
 	if err != nil {
 		return explain(err)
 	}
 	if right != 3 {
-		return fmt.Errorf("the tables with prefix %q are not ours, or not InnoDB's: look at what `leasehold schema mysql` prints, or take another prefix", e.opts.Prefix)
+		return fmt.Errorf("the tables with prefix %q are not ours, or not InnoDB's: look at what `leasehold schema mysql` prints, or take another prefix", c.opts.Prefix)
 	}
 	return nil
 }

@@ -2,13 +2,14 @@ package mysqllock
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"leasehold/engine"
+	"leasehold/engine/internal/sqllock/sqltest"
 )
 
 // Tickets are given in the order of commits, however long others take between two
@@ -34,11 +35,11 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 	const joiners = 64
 	url := database(t)
 	e, db := open(t, url+"?max-conns=64"), connect(t, url)
-	replace(t, e, "clock", "BEGIN\n", "BEGIN\n\tDO SLEEP(RAND() * 0.01);\n")
-	replace(t, e, "store", "BEGIN\n", "BEGIN\n\tDO SLEEP(RAND() * 0.01);\n")
+	replace(t, db, "clock", "BEGIN\n", "BEGIN\n\tDO SLEEP(RAND() * 0.01);\n")
+	replace(t, db, "store", "BEGIN\n", "BEGIN\n\tDO SLEEP(RAND() * 0.01);\n")
 	leave(t, e, join(t, e, exclusive("a"))) // the name is there
 	if broken {
-		replace(t, e, "join", "FROM @names WHERE name = n FOR UPDATE;",
+		replace(t, db, "join", "FROM @names WHERE name = n FOR UPDATE;",
 			"FROM @names WHERE name = n; DO SLEEP(0.002); SELECT last INTO t FROM @names WHERE name = n FOR UPDATE;")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -47,9 +48,9 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 	var all sync.WaitGroup
 	for range joiners {
 		all.Go(func() {
-			if conn, err := e.db.Conn(ctx); err == nil {
+			if conn, err := e.client.db.Conn(ctx); err == nil {
 				defer conn.Close()
-				conn.ExecContext(ctx, e.opts.in(`CALL @batch(x'')`))
+				conn.ExecContext(ctx, defaults.in(`CALL @batch(x'')`))
 				time.Sleep(100 * time.Millisecond) // so that each has a connection of its own
 			}
 		})
@@ -67,7 +68,7 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 			default:
 			}
 			var line []uint64
-			rows, err := db.QueryContext(ctx, e.opts.in(`SELECT ticket FROM @claims WHERE name = 'a' ORDER BY ticket`))
+			rows, err := db.QueryContext(ctx, defaults.in(`SELECT ticket FROM @claims WHERE name = 'a' ORDER BY ticket`))
 			if err != nil {
 				t.Error(err)
 				return
@@ -89,36 +90,14 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 			t.Errorf("%d are in line", len(before))
 		}
 	}()
-	start := make(chan struct{})
-	var mu sync.Mutex
-	for range joiners {
-		all.Go(func() {
-			<-start
-			r := exclusive("a")
-			r.WaitTTL = time.Minute
-			c, err := e.Join(ctx, r)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				if !broken {
-					t.Errorf("Join: %v", err)
-				}
-				t.Log(err)
-			}
-			if c.State == engine.Held {
-				held++
-			}
-		})
-	}
-	close(start)
-	all.Wait()
+	held = sqltest.Storm(t, ctx, e, joiners, broken)
 	close(stop)
 	<-looked
 	return held, inOrder
 }
 
 // replace makes a procedure of schema.sql anew with other words in it.
-func replace(t testing.TB, e *Engine, name, old, by string) {
+func replace(t testing.TB, db *sql.DB, name, old, by string) {
 	t.Helper()
 	head := "CREATE PROCEDURE @" + name + "("
 	_, rest, found := strings.Cut(schema, head)
@@ -126,10 +105,7 @@ func replace(t testing.TB, e *Engine, name, old, by string) {
 	if !found || !ends || !strings.Contains(body, old) {
 		t.Fatalf("procedure %s has other words now: mend this test", name)
 	}
-	db := e.db
 	for _, statement := range []string{"DROP PROCEDURE @" + name, head + strings.Replace(body, old, by, 1)} {
-		if _, err := db.ExecContext(within(t), e.opts.in(statement)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, db, statement)
 	}
 }

@@ -1,29 +1,19 @@
 package mysqllock
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/internal/servers"
 )
 
-func refused(t *testing.T, url, want string) {
-	t.Helper()
-	e, err := Open(within(t), url)
-	if err == nil {
-		e.Close()
-		t.Fatalf("opened; want %q", want)
-	}
-	if !strings.HasPrefix(err.Error(), "mysqllock: ") || !strings.Contains(err.Error(), want) {
-		t.Errorf("%q does not say %q", err, want)
-	}
-}
+func refused(t *testing.T, url, want string) { t.Helper(); rows.Refused(t, url, want) }
 
 // as is a URL for another user, who is made anew.
 func as(t *testing.T, url, user string) string {
@@ -128,19 +118,8 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	}
 	query(t, "USE "+name+";\n"+text) // as it is printed, for the server's own program
 	asApp, asOperator := as(t, url, "app"), as(t, url, "operator")
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	grants := 0
-	for l := range strings.Lines(string(doc)) {
-		if l = strings.TrimSpace(strings.TrimPrefix(l, "//")); strings.HasPrefix(l, "GRANT ") {
-			query(t, strings.NewReplacer("ON locks.", "ON "+name+".", "PROCEDURE locks.", "PROCEDURE "+name+".", ";", "@localhost").Replace(l))
-			grants++
-		}
-	}
-	if grants == 0 {
-		t.Fatal("the documentation grants nothing")
+	for _, grant := range sqltest.Grants(t) {
+		query(t, strings.NewReplacer("ON locks.", "ON "+name+".", "PROCEDURE locks.", "PROCEDURE "+name+".", ";", "@localhost").Replace(grant))
 	}
 	a, b := open(t, asApp+"?no-create"), open(t, asApp+"?no-create")
 	first, second := join(t, a, exclusive("a")), join(t, b, exclusive("a"))
@@ -166,21 +145,6 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	}
 }
 
-// Clients of one database do not meet if their prefix differs.
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	for _, more := range []string{"", "?prefix=x", "?prefix=a%22b%40c%24d"} {
-		e := open(t, url+more)
-		if c := join(t, e, exclusive("a")); c.State != engine.Held {
-			t.Errorf("%q: %v", more, c.State)
-		}
-		if c := join(t, open(t, url+more), exclusive("a")); c.State != engine.Waiting {
-			t.Errorf("%q, another client: %v", more, c.State)
-		}
-	}
-}
-
 // Creating the schema leaves the sessions of a caller's pool as they were.
 func TestSessionsKeepTheirMode(t *testing.T) {
 	t.Parallel()
@@ -197,35 +161,6 @@ func TestSessionsKeepTheirMode(t *testing.T) {
 	defer e.Close()
 	if after := mode(); after != before {
 		t.Errorf("sql_mode is %q, and was %q", after, before)
-	}
-}
-
-// A ticket that no claim can have is nobody's, and no error of the server's.
-func TestATicketThatIsTooLarge(t *testing.T) {
-	t.Parallel()
-	if err := open(t, database(t)).Evict(within(t), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
-		t.Error(err)
-	}
-}
-
-// Many clients that come first at the same time find one schema.
-func TestManyCreateTheSchemaAtOnce(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	errs := make(chan error)
-	for range 8 {
-		go func() {
-			e, err := Open(t.Context(), url)
-			if err == nil {
-				err = e.Close()
-			}
-			errs <- err
-		}()
-	}
-	for range 8 {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -250,7 +185,7 @@ func TestASchemaThatIsHalfMadeIsCompleted(t *testing.T) {
 func TestWhatIsDeclared(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	if g := open(t, url).Guarantees(); g != declared {
+	if g := open(t, url).Guarantees(); g != sqllock.Guarantees(false, false) {
 		t.Errorf("%+v", g)
 	}
 	if g := open(t, url+"?failover").Guarantees(); g.Failover != engine.FailoverMayDouble || g.Fencing != engine.FencingMemory {
@@ -301,14 +236,13 @@ func TestURLs(t *testing.T) {
 }
 
 func TestErrorsShowNoPassword(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{
+	rows.ErrorsShowNoPassword(t,
 		"mysql://me:sesame@127.0.0.1:1/d", "mysql://me:se/same@h/d", "mysql://me:sesame@h:port/d", "mysql://me:sesame@h/d?failover=x",
-		"mysql://me:sesame@h/d?tls=same%zz", "mysql:me:sesame@h/d", "mysql://me:se%same@h/d",
-	} {
-		_, err := Open(within(t), url)
-		if err == nil || strings.Contains(err.Error(), "same") {
-			t.Errorf("%v", err)
-		}
-	}
+		"mysql://me:sesame@h/d?tls=same%zz", "mysql:me:sesame@h/d", "mysql://me:se%same@h/d")
+}
+
+func TestManyCreateTheSchemaAtOnce(t *testing.T) { rows.ManyCreateTheSchemaAtOnce(t) }
+
+func TestPrefix(t *testing.T) {
+	rows.ClientsMeetWhoseTablesAreTheSame(t, "prefix=x", "prefix=a%22b%40c%24d")
 }

@@ -53,25 +53,25 @@ func (o *Options) statements() []string {
 // install creates what is missing. Two clients that come first at the same time create
 // it one after the other: the second finds it. Nothing takes back what was made of a
 // schema when its connection is lost: who comes next makes the rest.
-func (e *Engine) install(ctx context.Context) error {
-	conn, err := e.db.Conn(ctx)
+func (c *client) install(ctx context.Context) error {
+	conn, err := c.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	defer discard(conn) // its sql_mode is not what its pool expects
 	var mine sql.NullInt64
-	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), ?)), 30)", []byte(e.opts.Prefix))).Scan(&mine); err != nil {
+	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), ?)), 30)", []byte(c.opts.Prefix))).Scan(&mine); err != nil {
 		return err
 	}
 	if mine.Int64 != 1 {
 		return errors.New("somebody else has been creating it for half a minute")
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_ALL_LOCKS()") }() // or its end does
-	if _, err := e.layout(ctx, conn); err == nil {
+	if _, err := c.layout(ctx, conn); err == nil {
 		return nil
 	}
-	for _, statement := range append([]string{mode}, e.opts.statements()...) {
+	for _, statement := range append([]string{mode}, c.opts.statements()...) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil && code(err) != 1304 { // the procedure is there
 			return err
 		}
@@ -85,8 +85,8 @@ type querier interface {
 }
 
 // layout is the number of the layout that is there. Errors: errNoSchema.
-func (e *Engine) layout(ctx context.Context, db querier) (is int, err error) {
-	err = db.QueryRowContext(ctx, e.opts.in(`SELECT layout FROM @swept`)).Scan(&is)
+func (c *client) layout(ctx context.Context, db querier) (is int, err error) {
+	err = db.QueryRowContext(ctx, c.opts.in(`SELECT layout FROM @swept`)).Scan(&is)
 	if errors.Is(err, sql.ErrNoRows) || code(err) == 1146 {
 		err = errNoSchema
 	}

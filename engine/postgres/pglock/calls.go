@@ -61,14 +61,14 @@ const (
 // query makes a call and hands each row to scan. An error of it means that nothing
 // was learned: also one that comes after the last row, when the commit failed or its
 // answer was lost.
-func (e *Engine) query(ctx context.Context, sql string, scan func(pgx.Rows) error, begin func(), args ...any) error {
-	if e.mode != 0 {
-		args = append([]any{e.mode}, args...)
+func (c *client) query(ctx context.Context, sql string, scan func(pgx.Rows) error, begin func(), args ...any) error {
+	if c.mode != 0 {
+		args = append([]any{c.mode}, args...)
 	}
 	var err error
 	for i := range attempts {
 		begin()
-		if err = e.once(ctx, sql, args, scan); !rolledBack(err) || i == attempts-1 {
+		if err = c.once(ctx, sql, args, scan); !rolledBack(err) || i == attempts-1 {
 			break
 		}
 		select {
@@ -80,8 +80,8 @@ func (e *Engine) query(ctx context.Context, sql string, scan func(pgx.Rows) erro
 	return explain(err)
 }
 
-func (e *Engine) once(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
-	rows, err := e.pool.Query(ctx, sql, args...)
+func (c *client) once(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
+	rows, err := c.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func (e *Engine) once(ctx context.Context, sql string, args []any, scan func(pgx
 }
 
 // row makes a call that answers with one row.
-func (e *Engine) row(ctx context.Context, sql string, to []any, args ...any) error {
+func (c *client) row(ctx context.Context, sql string, to []any, args ...any) error {
 	found := false
-	err := e.query(ctx, sql, func(r pgx.Rows) error {
+	err := c.query(ctx, sql, func(r pgx.Rows) error {
 		found = true
 		return r.Scan(to...)
 	}, func() {}, args...)

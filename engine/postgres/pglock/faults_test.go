@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,15 +12,6 @@ import (
 
 	"leasehold/engine"
 )
-
-func until(t testing.TB, not string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(not)
-		}
-	}
-}
 
 // The rows of an answer come before its commit, which may fail: then they were none.
 func TestAnAnswerWhoseCommitFailedIsNone(t *testing.T) {
@@ -96,8 +85,10 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 
 // waiting is how many connections to this database wait for a lock.
 func waiting(t testing.TB, pool *pgxpool.Pool) int {
-	return get[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	return get[int](t, pool, lockWaits)
 }
+
+const lockWaits = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 
 // A caller who gives up while its statement waits for a row leaves no statement
 // behind, and no claim.
@@ -162,7 +153,7 @@ func TestASilentListenerGoesOn(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e, pool := open(t, url), connect(t, url)
-	conn, err := e.listener(within(t))
+	conn, err := e.client.listener(within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +163,7 @@ func TestASilentListenerGoesOn(t *testing.T) {
 			t.Fatalf("%q, %v", note, err)
 		}
 	}
-	do(t, pool, `SELECT pg_notify($1, 'hello')`, e.channel)
+	do(t, pool, `SELECT pg_notify($1, 'hello')`, e.client.channel)
 	if note, err := hear(within(t), conn, 10*time.Second); err != nil || note != "hello" {
 		t.Errorf("%q, %v", note, err)
 	}
@@ -243,137 +234,6 @@ func TestAHandOverIsOneStatement(t *testing.T) {
 	}
 }
 
-// Names that nobody uses for a day go, their tickets stay: a clock that stepped back
-// over that day gives none out again.
-func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, pool := open(t, url), connect(t, url)
-	do(t, pool, `CREATE TABLE shift AS SELECT 0::bigint AS by`)
-	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS $$
-		BEGIN RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + (SELECT by FROM public.shift); END $$`)
-	var last uint64
-	for i := range 300 {
-		c := join(t, e, exclusive(fmt.Sprint("name ", i)))
-		if last = c.Ticket; i%2 == 0 {
-			leave(t, e, c) // the others are of clients that died
-		}
-	}
-	do(t, pool, `UPDATE shift SET by = 25 * 3600 * 1000000::bigint`)
-	joins := 0
-	until(t, "the names never go", func() bool {
-		for range 50 {
-			joins++
-			leave(t, e, join(t, e, exclusive("today")))
-		}
-		return get[int](t, pool, `SELECT count(*) FROM @names`) == 1
-	})
-	t.Logf("gone after %d Joins", joins)
-	if n := get[int](t, pool, `SELECT count(*) FROM @claims`); n != 0 {
-		t.Errorf("%d claims are left", n)
-	}
-	do(t, pool, `UPDATE shift SET by = -3600 * 1000000::bigint`)
-	if c := join(t, e, exclusive("name 299")); c.Ticket <= last {
-		t.Errorf("ticket %d follows %d", c.Ticket, last)
-	}
-}
-
-// Calls that wait for a row which somebody else keeps locked leave renewals of other
-// names a connection.
-func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, pool := open(t, url+"&pool_max_conns=3"), connect(t, url)
-	lasts := exclusive("held")
-	lasts.WaitTTL = time.Minute
-	held := join(t, e, lasts)
-	leave(t, e, join(t, e, exclusive("stuck")))
-	tx, err := pool.Begin(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	if _, err := tx.Exec(within(t), defaults.in(`SELECT FROM @names WHERE name = 'stuck' FOR UPDATE`)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stuck sync.WaitGroup
-	for range 3 {
-		stuck.Go(func() { e.Join(ctx, exclusive("stuck")) })
-		stuck.Go(func() { e.Leave(ctx, []engine.Claim{{Name: "stuck", ID: engine.NewID()}}) })
-	}
-	until(t, "they do not wait", func() bool { return waiting(t, pool) >= 2 })
-	if got := renew(t, e, held, time.Second); got.State != engine.Held {
-		t.Errorf("another name: %v", got.State)
-	}
-	if waiting(t, pool) < 2 {
-		t.Error("the renewal waited for them")
-	}
-	cancel()
-	stuck.Wait()
-}
-
-// Close gives up what stands in more lines than one of its calls takes.
-func TestCloseGivesUpEveryLine(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, pool := open(t, url), connect(t, url)
-	for i := range 150 {
-		r := exclusive(fmt.Sprint(i))
-		r.WaitTTL = time.Minute
-		join(t, e, r)
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := get[int](t, pool, `SELECT count(*) FROM @claims`); n != 0 {
-		t.Errorf("%d claims are left", n)
-	}
-}
-
-// Claims of a batch whose first call fails are renewed all the same.
-func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, pool := open(t, url), connect(t, url)
-	do(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN IF NEW.name = '0' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$`)
-	do(t, pool, `CREATE TRIGGER refuses BEFORE UPDATE ON @claims FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	const more = 20
-	var rs []engine.Renewal
-	for i := range chunk + more {
-		r := exclusive(fmt.Sprint(i))
-		r.WaitTTL = 20 * time.Second
-		rs = append(rs, engine.Renewal{Name: r.Name, ID: join(t, e, r).ID, Want: 30 * time.Second})
-	}
-	got, err := e.Renew(within(t), rs)
-	if err == nil || len(got) != more || got[0].Name != rs[chunk].Name {
-		t.Errorf("%d claims were renewed, and %v", len(got), err)
-	}
-}
-
-// A Join that sweeps may come upon the name it joins, which it has locked itself, so
-// that nothing skips it.
-func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, pool := open(t, url), connect(t, url)
-	do(t, pool, `CREATE TABLE shift AS SELECT 0::bigint AS by`)
-	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS $$
-		BEGIN RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + (SELECT by FROM public.shift); END $$`)
-	always := strings.Replace(function(t, "join"), "random() < 1.0 / 16", "true", 1)
-	do(t, pool, strings.Replace(always, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
-	for day := range 3 {
-		do(t, pool, `UPDATE shift SET by = $1`, int64(day)*25*time.Hour.Microseconds())
-		c := join(t, e, exclusive("a"))
-		if got := renew(t, e, c, time.Second); got.State != engine.Held {
-			t.Fatalf("day %d: a claim that was just held is %v", day, got.State)
-		}
-		leave(t, e, c)
-	}
-}
-
 // What a server answers is stored, whatever its default.
 func TestCommitsAreStoredWhereTheDefaultIsNotTo(t *testing.T) {
 	t.Parallel()
@@ -385,13 +245,12 @@ func TestCommitsAreStoredWhereTheDefaultIsNotTo(t *testing.T) {
 	}
 }
 
-// Two names that a collation would make one are two.
-func TestNamesOfOneCollationAreTwo(t *testing.T) {
-	t.Parallel()
-	e := open(t, database(t))
-	for _, name := range []string{"a", "A", "á", "a\u0301", "a ", " a", "a\t", "ﬀ", "ff", "ß", "ss", "%", "_", `a\`, "a'", `a"`} {
-		if c := join(t, e, exclusive(name)); c.State != engine.Held {
-			t.Errorf("%q is %v", name, c.State)
-		}
-	}
+func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
+	rows.NamesGoAfterADayAndTicketsStillRise(t)
+}
+func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) { rows.TheNameThatIsJoinedIsNotForgotten(t) }
+func TestNamesOfOneCollationAreTwo(t *testing.T)         { rows.NamesOfOneCollationAreTwo(t) }
+func TestCloseGivesUpEveryLine(t *testing.T)             { rows.CloseGivesUpEveryLine(t) }
+func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
+	rows.AStuckNameDoesNotKeepOthersFromRenewals(t)
 }

@@ -1,20 +1,21 @@
 package pglock
 
 import (
-	"context"
+	"database/sql"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/internal/servers"
 )
 
@@ -70,9 +71,7 @@ func database(t testing.TB) string {
 
 func open(t testing.TB, url string) *Engine {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	e, err := Open(ctx, url)
+	e, err := Open(within(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +98,12 @@ func do(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
+var (
+	within, until, exclusive = kit.Within, kit.Until, kit.Exclusive
+	join, leave, renew       = kit.Join, kit.Leave, kit.Renew
+	watch, expect            = kit.Watch, kit.Expect
+)
+
 var defaults = Options{Schema: "leasehold"}
 
 // get is one value.
@@ -110,87 +115,18 @@ func get[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (v T)
 	return v
 }
 
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func exclusive(name string) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
-}
-
-func join(t testing.TB, e engine.Engine, r engine.Request) engine.Claim {
-	t.Helper()
-	c, err := e.Join(within(t), r)
-	if err != nil {
-		t.Fatalf("Join: %v", err)
-	}
-	return c
-}
-
-func leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
-	t.Helper()
-	cs, err := e.Leave(within(t), []engine.Claim{c})
-	if err != nil || len(cs) != 1 {
-		t.Fatalf("Leave: %v %v", cs, err)
-	}
-	return cs[0].State
-}
-
-func renew(t testing.TB, e engine.Engine, c engine.Claim, want time.Duration) engine.Claim {
-	t.Helper()
-	cs, err := e.Renew(within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: want}})
-	if err != nil || len(cs) != 1 {
-		t.Fatalf("Renew: %v %v", cs, err)
-	}
-	return cs[0]
-}
-
-// watch runs Watch for the length of a test. The subscription stands when it returns.
-func watch(t testing.TB, e engine.Engine) <-chan engine.Claim {
-	t.Helper()
-	heard := make(chan engine.Claim, 1000)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e.Watch(ctx, func(c engine.Claim) { heard <- c })
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	expect(t, heard, func(c engine.Claim) bool { return c.Name == "" })
-	return heard
-}
-
-func expect(t testing.TB, heard <-chan engine.Claim, is func(engine.Claim) bool) engine.Claim {
-	t.Helper()
-	timeout := time.After(20 * time.Second)
-	for {
-		select {
-		case c := <-heard:
-			if is(c) {
-				return c
-			}
-		case <-timeout:
-			t.Fatal("not heard in time")
-		}
-	}
-}
-
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
-	e.closed.Store(true)
 	e.end()
-	e.pool.Close()
+	e.client.pool.Close()
 }
 
 // prepare has every connection of a client know every call, so that the next answer
 // is the one to a call.
 func prepare(t testing.TB, e *Engine) {
 	t.Helper()
-	c := e.calls
-	for _, conn := range e.pool.AcquireAllIdle(within(t)) {
+	c := e.client.calls
+	for _, conn := range e.client.pool.AcquireAllIdle(within(t)) {
 		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.evict, c.depart} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {
 				t.Fatal(err)
@@ -207,9 +143,36 @@ func forget(t testing.TB, pool *pgxpool.Pool) {
 	do(t, pool, `UPDATE @swept SET upto = '', last = 0`)
 }
 
-// through is a URL by way of a proxy.
-func through(url string, s *servers.PostgresServer, p *servers.Proxy) string {
-	return strings.Replace(url, s.Addr, p.Addr, 1)
+// setClock has the functions read a clock that the test moves.
+func setClock(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	do(t, pool, `CREATE TABLE test_clock AS SELECT @clock() AS t, false AS jumps`)
+	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT t FROM public.test_clock); END'`)
+}
+
+// rows is what this engine has in common with others.
+var rows = sqltest.Kit{
+	Name: "pglock", Open: Open, Database: database, In: defaults.in,
+	More:  func(url, parameter string) string { return url + "&" + parameter },
+	Conns: "pool_max_conns",
+	Connect: func(t testing.TB, url string) *sql.DB {
+		db := stdlib.OpenDBFromPool(connect(t, url))
+		t.Cleanup(func() { db.Close() })
+		return db
+	},
+	Clock: func(t testing.TB, url string) func(int64) {
+		pool := connect(t, url)
+		setClock(t, pool)
+		return func(now int64) { do(t, pool, `UPDATE test_clock SET t = $1`, now) }
+	},
+	Sweep: func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
+	Waiting: func(t testing.TB, db *sql.DB) (n int) {
+		t.Helper()
+		if err := db.QueryRowContext(within(t), lockWaits).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	},
 }
 
 func TestConformance(t *testing.T) {
@@ -217,18 +180,7 @@ func TestConformance(t *testing.T) {
 	url := s.URL("", "")
 	open(t, url).Close() // makes the tables
 	admin := connect(t, url)
-	var mu sync.Mutex
-	proxies := map[engine.Engine]*servers.Proxy{}
-	enginetest.Run(t, enginetest.Harness{
-		Name: "pglock", Committed: "../../../docs/guarantees",
-		New: func(t testing.TB) engine.Engine {
-			p := servers.ProxyTo(t, s.Addr)
-			e := open(t, through(url, s, p))
-			mu.Lock()
-			defer mu.Unlock()
-			proxies[e] = p
-			return e
-		},
+	rows.Conformance(t, s.Addr, url, func(t testing.TB, e engine.Engine) { prepare(t, e.(*Engine)) }, enginetest.Harness{
 		Restart: func(t testing.TB) {
 			if err := s.Restart(); err != nil {
 				t.Fatal(err)
@@ -237,12 +189,6 @@ func TestConformance(t *testing.T) {
 		},
 		Forget: func(t testing.TB) { forget(t, admin) },
 		Kill:   func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
-		LoseReply: func(t testing.TB, e engine.Engine) {
-			prepare(t, e.(*Engine))
-			mu.Lock()
-			defer mu.Unlock()
-			proxies[e].CutReply(0)
-		},
 		CountKeys: func(t testing.TB) int {
 			// Names go by themselves, a day after they were last used, and what has
 			// expired there with them.

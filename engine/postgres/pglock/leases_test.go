@@ -11,6 +11,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
 )
 
 // shifted has a database whose clock is that far from the clients'.
@@ -133,7 +134,7 @@ func TestManyLeasesHoldNoConnection(t *testing.T) {
 	if err != nil || len(cs) != leases {
 		t.Fatalf("Renew answers for %d: %v", len(cs), err)
 	}
-	if n := len(count.n); n != leases/chunk {
+	if n := len(count.n); n != leases/sqllock.Chunk {
 		t.Errorf("Renew of %d is %d statements", leases, n)
 	}
 	held := map[string]uint64{}

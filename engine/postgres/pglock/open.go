@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/room"
+	"leasehold/engine/internal/sqllock"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -150,12 +150,12 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error)
 	}
 	var id [12]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	e := &Engine{pool: pool, room: room.Of(int(pool.Config().MaxConns)), opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:])}
-	e.life, e.end = context.WithCancel(context.Background())
-	if err := e.meet(ctx); err != nil {
-		e.end()
+	c := &client{pool: pool, opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:])}
+	if err := c.meet(ctx); err != nil {
 		return nil, err
 	}
+	e := &Engine{client: c, Engine: sqllock.New(c, int(pool.Config().MaxConns), c.guarantees)}
+	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
 
@@ -164,8 +164,8 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error)
 const oldest = 12_00_00
 
 // meet asks the server what it is, and makes sure that it will do.
-func (e *Engine) meet(ctx context.Context) error {
-	conn, err := e.pool.Acquire(ctx)
+func (c *client) meet(ctx context.Context) error {
+	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (e *Engine) meet(ctx context.Context) error {
 	)
 	// In one statement, and not prepared: it works behind any pooler, and tells
 	// whether there is one.
-	err = conn.QueryRow(ctx, e.opts.in(`SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
+	err = conn.QueryRow(ctx, c.opts.in(`SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
 		current_setting('transaction_isolation'), current_setting('fsync'), to_regprocedure('@layout()') IS NOT NULL,
 		current_setting('server_version_num')::int, current_setting('server_version')`),
 		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &number, &version)
@@ -196,44 +196,39 @@ func (e *Engine) meet(ctx context.Context) error {
 		return errors.New("transactions only read here (default_transaction_read_only): let this user's write")
 	case isolation != "read committed":
 		return fmt.Errorf("transactions are %s here, and lines need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
-	case !there && e.opts.NoCreate:
-		return errNoSchema(&e.opts, nil)
+	case !there && c.opts.NoCreate:
+		return errNoSchema(&c.opts, nil)
 	case !there:
-		if err := e.install(ctx); err != nil {
-			return errNoSchema(&e.opts, err)
+		if err := c.install(ctx); err != nil {
+			return errNoSchema(&c.opts, err)
 		}
 	}
-	e.guarantees = declared
-	if e.opts.Failover || severalHosts(e.pool.Config().ConnConfig) {
-		e.guarantees.Failover, e.guarantees.Fencing = engine.FailoverMayDouble, engine.FencingMemory
-	}
-	if fsync == "off" {
-		e.guarantees.Fencing = engine.FencingMemory // a crash of the machine may lose anything
-	}
+	// Without fsync a crash of the machine may lose anything.
+	c.guarantees = sqllock.Guarantees(c.opts.Failover || severalHosts(c.pool.Config().ConnConfig), fsync == "off")
 	if pooled {
-		e.mode = pgx.QueryExecModeExec
-		if e.deaf(ctx) {
-			e.poll = pollFirst
+		c.mode = pgx.QueryExecModeExec
+		if c.deaf(ctx) {
+			c.poll = pollFirst
 		}
 	}
-	return e.able(ctx)
+	return c.able(ctx)
 }
 
 // able makes sure that the user may do what is needed, and that what has the names
 // of our tables is ours.
-func (e *Engine) able(ctx context.Context) error {
+func (c *client) able(ctx context.Context) error {
 	var is int
 	var may bool
-	err := e.row(ctx, e.calls.able, []any{&is, &may})
+	err := c.row(ctx, c.calls.able, []any{&is, &may})
 	switch {
 	case err != nil:
 		return err
 	case is != layout:
-		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or take another schema", e.opts.Schema, is, layout)
+		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or take another schema", c.opts.Schema, is, layout)
 	case !may:
 		return errRights(nil)
 	}
-	_, err = e.Leave(ctx, []engine.Claim{{Name: "nobody", ID: engine.ID{}}})
+	_, err = c.Batch(ctx, []engine.Renewal{{Name: "nobody"}})
 	return err
 }
 

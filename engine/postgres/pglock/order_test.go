@@ -5,13 +5,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"leasehold/engine"
+	"leasehold/engine/internal/sqllock/sqltest"
 )
 
 // Tickets are given in the order of commits, however long others take between two
@@ -44,13 +43,8 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 		END $$`)
 	leave(t, e, join(t, e, exclusive("a"))) // the name is there
 	if broken {
-		const right = `SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;`
-		twin := strings.Replace(function(t, "open"), right,
-			`SELECT * INTO l FROM @names WHERE name = n; PERFORM pg_sleep(0.002); PERFORM FROM @names WHERE name = n FOR UPDATE;`, 1)
-		if !strings.Contains(twin, "PERFORM FROM") {
-			t.Fatal("the functions lock in other words now: mend this test")
-		}
-		do(t, pool, strings.Replace(twin, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
+		replace(t, pool, "open", `SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;`,
+			`SELECT * INTO l FROM @names WHERE name = n; PERFORM pg_sleep(0.002); PERFORM FROM @names WHERE name = n FOR UPDATE;`)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -58,7 +52,7 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 	sessions := make([]*pgxpool.Conn, joiners)
 	for i := range sessions {
 		var err error
-		if sessions[i], err = e.pool.Acquire(ctx); err != nil {
+		if sessions[i], err = e.client.pool.Acquire(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := sessions[i].Exec(ctx, defaults.in(`SELECT @join('other', $1, 'nobody', '', 1, 1, 60000000, false, false, NULL)`), []byte{byte(i)}); err != nil {
@@ -68,30 +62,7 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 	for _, s := range sessions {
 		s.Release()
 	}
-	start := make(chan struct{})
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	for range joiners {
-		all.Go(func() {
-			<-start
-			r := exclusive("a")
-			r.WaitTTL = time.Minute
-			c, err := e.Join(ctx, r)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				if !broken {
-					t.Errorf("Join: %v", err)
-				}
-				t.Log(err)
-			}
-			if c.State == engine.Held {
-				held++
-			}
-		})
-	}
-	close(start)
-	all.Wait()
+	held = sqltest.Storm(t, ctx, e, joiners, broken)
 	type row struct {
 		ticket int64
 		commit time.Time
@@ -115,13 +86,14 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 	return held, len(rows) > 2 && slices.IsSortedFunc(rows[1:], func(a, b row) int { return cmp.Compare(a.commit.UnixNano(), b.commit.UnixNano()) })
 }
 
-// function is the text of one in schema.sql.
-func function(t *testing.T, name string) string {
+// replace makes a function of schema.sql anew with other words in it.
+func replace(t testing.TB, pool *pgxpool.Pool, name, old, by string) {
 	t.Helper()
-	_, rest, found := strings.Cut(schema, "CREATE FUNCTION @"+name+"(")
-	body, _, ends := strings.Cut(rest, "END $$;")
-	if !found || !ends {
-		t.Fatalf("no function %s", name)
+	head, end := "CREATE FUNCTION @"+name+"(", "END $$;"
+	_, rest, found := strings.Cut(schema, head)
+	body, _, ends := strings.Cut(rest, end)
+	if !found || !ends || !strings.Contains(body, old) {
+		t.Fatalf("function %s has other words now: mend this test", name)
 	}
-	return "CREATE FUNCTION @" + name + "(" + body + "END $$;"
+	do(t, pool, strings.Replace(head, "CREATE", "CREATE OR REPLACE", 1)+strings.Replace(body, old, by, 1)+end)
 }

@@ -1,26 +1,16 @@
 package pglock
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/internal/servers"
 )
 
-func refused(t *testing.T, url, want string) {
-	t.Helper()
-	e, err := Open(within(t), url)
-	if err == nil {
-		e.Close()
-		t.Fatalf("opened; want %q", want)
-	}
-	if !strings.HasPrefix(err.Error(), "pglock: ") || !strings.Contains(err.Error(), want) {
-		t.Errorf("%q does not say %q", err, want)
-	}
-}
+func refused(t *testing.T, url, want string) { t.Helper(); rows.Refused(t, url, want) }
 
 func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	t.Parallel()
@@ -78,19 +68,8 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	}
 	do(t, admin, `CREATE ROLE app LOGIN`)
 	do(t, admin, `CREATE ROLE operator LOGIN`)
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	grants := 0
-	for l := range strings.Lines(string(doc)) {
-		if l = strings.TrimSpace(strings.TrimPrefix(l, "//")); strings.HasPrefix(l, "GRANT ") {
-			do(t, admin, l)
-			grants++
-		}
-	}
-	if grants == 0 {
-		t.Fatal("the documentation grants nothing")
+	for _, grant := range sqltest.Grants(t) {
+		do(t, admin, grant)
 	}
 	asApp := strings.Replace(url, "postgres@", "app@", 1)
 	a, b := open(t, asApp+"&no-create"), open(t, asApp+"&no-create")
@@ -112,42 +91,6 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	}
 	if _, err := operator.Exec(within(t), `SELECT id FROM leasehold.claims`); err == nil {
 		t.Error("the operator sees secrets")
-	}
-}
-
-// Clients of one database do not meet if their schema or prefix differs.
-func TestSchemaAndPrefix(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	for _, more := range []string{"", "&schema=public&prefix=leasehold_", "&schema=a%22b%40c", "&prefix=x"} {
-		e := open(t, url+more)
-		if c := join(t, e, exclusive("a")); c.State != engine.Held {
-			t.Errorf("%q: %v", more, c.State)
-		}
-		if c := join(t, open(t, url+more), exclusive("a")); c.State != engine.Waiting {
-			t.Errorf("%q, another client: %v", more, c.State)
-		}
-	}
-}
-
-// Many clients that come first at the same time find one schema.
-func TestManyCreateTheSchemaAtOnce(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	errs := make(chan error)
-	for range 8 {
-		go func() {
-			e, err := Open(t.Context(), url)
-			if err == nil {
-				err = e.Close()
-			}
-			errs <- err
-		}()
-	}
-	for range 8 {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -181,13 +124,14 @@ func TestSeveralHostsMayGrantTwice(t *testing.T) {
 }
 
 func TestErrorsShowNoPassword(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{"postgres://me:sesame@127.0.0.1:1/d", "postgres://me:se/same@h/d", "postgres://me:sesame@h:port/d", "postgres://me:sesame@h/d?failover=x", "postgres://me:sesame@h/d?sslmode=x"} {
-		_, err := Open(within(t), url)
-		if err == nil || strings.Contains(err.Error(), "same") {
-			t.Errorf("%v", err)
-		}
-	}
+	rows.ErrorsShowNoPassword(t, "postgres://me:sesame@127.0.0.1:1/d", "postgres://me:se/same@h/d", "postgres://me:sesame@h:port/d",
+		"postgres://me:sesame@h/d?failover=x", "postgres://me:sesame@h/d?sslmode=x")
+}
+
+func TestManyCreateTheSchemaAtOnce(t *testing.T) { rows.ManyCreateTheSchemaAtOnce(t) }
+
+func TestSchemaAndPrefix(t *testing.T) {
+	rows.ClientsMeetWhoseTablesAreTheSame(t, "schema=public&prefix=leasehold_", "schema=a%22b%40c", "prefix=x")
 }
 
 // Behind PgBouncer in transaction mode nothing is heard: the suite holds by looking.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/sqllock"
 )
 
 // stage is a name with a holder and one who waits, and a clock that the test moves.
@@ -24,8 +25,7 @@ func newStage(t *testing.T, holder time.Duration) *stage {
 	t.Helper()
 	url := database(t)
 	s := &stage{T: t, e: open(t, url), pool: connect(t, url)}
-	do(t, s.pool, `CREATE TABLE test_clock AS SELECT @clock() AS t`)
-	do(t, s.pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT t FROM public.test_clock); END'`)
+	setClock(t, s.pool)
 	r := exclusive("a")
 	r.WaitTTL = holder
 	s.holder = join(t, s.e, r)
@@ -84,7 +84,7 @@ func TestARenewalLocksTheNameWhenSomethingMayHaveExpired(t *testing.T) {
 		s.move(-10 * time.Second)
 		renew(t, s.e, s.waiting, time.Minute)
 		if over := get[int64](t, s.pool, `SELECT max(deadline - asked) - @clock() FROM @claims`); over > 0 {
-			t.Errorf("a deadline is %v further ahead than asked", micros(over))
+			t.Errorf("a deadline is %v further ahead than asked", sqllock.Micros(over))
 		}
 	})
 	t.Run("the row is old: it is written, or sweep would find it unused", func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestARenewalLocksTheNameWhenSomethingMayHaveExpired(t *testing.T) {
 			renew(t, s.e, s.waiting, time.Minute)
 		}
 		if age := get[int64](t, s.pool, `SELECT @clock() - max(seen) FROM @names`); age > 1e6 {
-			t.Errorf("written %v ago", micros(age))
+			t.Errorf("written %v ago", sqllock.Micros(age))
 		}
 	})
 	t.Run("two claims of one name: two calls could wait for each other", func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestALimitIsNotChangedUnderARenewal(t *testing.T) {
 func TestRenewalsAreStoredWhereTheDefaultIsNotTo(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Minute)
-	lazy := connect(t, s.e.pool.Config().ConnString()+"&synchronous_commit=off")
+	lazy := connect(t, s.e.client.pool.Config().ConnString()+"&synchronous_commit=off")
 	how := get[string](t, lazy, `WITH l AS MATERIALIZED (SELECT @renewing('a', $1, 1000000, true)) SELECT current_setting('synchronous_commit') FROM l`, s.waiting.ID[:])
 	if how != "on" {
 		t.Errorf("synchronous_commit is %s", how)

@@ -47,8 +47,8 @@ func (o *Options) create() string {
 
 // install creates what is missing. Two clients that come first at the same time
 // create it one after the other: the second finds it.
-func (e *Engine) install(ctx context.Context) error {
-	tx, err := e.pool.Begin(ctx)
+func (c *client) install(ctx context.Context) error {
+	tx, err := c.pool.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,13 +62,13 @@ func (e *Engine) install(ctx context.Context) error {
 	// remembers from before it waited.
 	const there = `SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE nspname = $1 AND proname = $2)`
 	var found bool
-	if err := tx.QueryRow(ctx, there, pgx.QueryExecModeSimpleProtocol, e.opts.Schema, e.opts.Prefix+"layout").Scan(&found); err != nil {
+	if err := tx.QueryRow(ctx, there, pgx.QueryExecModeSimpleProtocol, c.opts.Schema, c.opts.Prefix+"layout").Scan(&found); err != nil {
 		return err
 	}
 	if found {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, e.opts.create(), pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := tx.Exec(ctx, c.opts.create(), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)

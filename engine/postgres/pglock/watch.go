@@ -33,7 +33,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.life, func() { cancel(engine.ErrClosed) })()
-	if e.poll > 0 {
+	if !e.Listens() {
 		changed(engine.Claim{})
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -42,7 +42,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	pause := shortest
 	for {
 		began := time.Now()
-		_ = e.listen(ctx, changed) // whatever it was, the next connection may last longer
+		_ = e.client.listen(ctx, changed) // whatever it was, the next connection may last longer
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -63,15 +63,15 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 
 // listener is a connection of this client's own that hears its channel: one from the
 // pool, made as the pool makes them, and taken out of it.
-func (e *Engine) listener(ctx context.Context) (*pgx.Conn, error) {
+func (c *client) listener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerBound)
 	defer cancel()
-	c, err := e.pool.Acquire(ctx)
+	pooled, err := c.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn := c.Hijack()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{e.channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol); err != nil {
+	conn := pooled.Hijack()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{c.channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol); err != nil {
 		bye(conn)
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func bye(conn *pgx.Conn) {
 }
 
 // listen listens on one connection for as long as it lasts.
-func (e *Engine) listen(ctx context.Context, changed func(engine.Claim)) error {
-	conn, err := e.listener(ctx)
+func (c *client) listen(ctx context.Context, changed func(engine.Claim)) error {
+	conn, err := c.listener(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (e *Engine) listen(ctx context.Context, changed func(engine.Claim)) error {
 		if note == "" {
 			continue
 		}
-		if c, err := parseNote(note); err == nil { // whoever else may notify may say anything
-			changed(c)
+		if told, err := parseNote(note); err == nil { // whoever else may notify may say anything
+			changed(told)
 		}
 	}
 }
@@ -128,13 +128,13 @@ func hear(ctx context.Context, conn *pgx.Conn, silence time.Duration) (string, e
 // each transaction another connection takes a LISTEN, and the notification comes to a
 // connection that belongs to nobody. So the message is sent by another connection
 // while the listener is idle, and is expected within a second.
-func (e *Engine) deaf(ctx context.Context) bool {
-	conn, err := e.listener(ctx)
+func (c *client) deaf(ctx context.Context) bool {
+	conn, err := c.listener(ctx)
 	if err != nil {
 		return true
 	}
 	defer bye(conn)
-	if _, err := e.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, e.channel); err != nil {
+	if _, err := c.pool.Exec(ctx, "SELECT pg_notify($1::text, '')", pgx.QueryExecModeExec, c.channel); err != nil {
 		return true
 	}
 	wait, cancel := context.WithTimeout(ctx, time.Second)

@@ -1,11 +1,11 @@
 package plainlock
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/servers"
 )
 
@@ -14,14 +14,7 @@ const acl = "user app on >secret ~* +evalsha +eval +time +get +set +del +pttl +p
 
 func TestLeastPrivilege(t *testing.T) {
 	r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl}})
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " ")
-	if rules := acl[strings.Index(acl, "~"):]; !strings.Contains(text, rules) {
-		t.Errorf("the documentation does not have the tested rules %q", rules)
-	}
+	redistest.Documented(t, acl[strings.Index(acl, "~"):])
 	a, b := open(t, "redis://app:secret@"+r.Addr), open(t, "redis://app:secret@"+r.Addr)
 	first := join(t, a, exclusive("x"))
 	second := join(t, b, exclusive("x"))

@@ -2,12 +2,12 @@ package redislock
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/servers"
 )
 
@@ -16,14 +16,7 @@ const acl = "user app on >secret ~leasehold:* &leasehold:* +evalsha +eval +time 
 
 func TestLeastPrivilege(t *testing.T) {
 	r := redis(t, &servers.RedisOptions{ACL: []string{acl}})
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " ")
-	if rules := acl[strings.Index(acl, "~"):]; !strings.Contains(text, rules) {
-		t.Errorf("the documentation does not have the tested rules %q", rules)
-	}
+	redistest.Documented(t, acl[strings.Index(acl, "~"):])
 	a, b := open(t, "redis://app:secret@"+r.Addr), open(t, "redis://app:secret@"+r.Addr)
 	first := join(t, a, exclusive("x"))
 	second := join(t, b, exclusive("x"))
@@ -50,7 +43,7 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	// A second prefix is out of bounds, and says so.
-	_, err = Open(within(t), "redis://app:secret@"+r.Addr+"?prefix=other:")
+	_, err := Open(within(t), "redis://app:secret@"+r.Addr+"?prefix=other:")
 	if err == nil || !strings.Contains(err.Error(), "ACL") {
 		t.Errorf("another prefix: %v", err)
 	}
@@ -97,21 +90,4 @@ func TestLeastPrivilegeToDelayRestarts(t *testing.T) {
 	}
 }
 
-// TestWhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and
-// every wait would last until somebody looks.
-func TestWhoCannotBeToldIsRefused(t *testing.T) {
-	r := redis(t, nil)
-	for name, rules := range map[string]string{
-		"who may not subscribe":            "~* &* +@all -subscribe",
-		"who may not publish":              "~* &* +@all -publish",
-		"who may not listen to the prefix": "~* resetchannels &other:* +@all",
-	} {
-		t.Run(name, func(t *testing.T) {
-			do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
-			_, err := Open(within(t), "redis://deaf:p@"+r.Addr)
-			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
-				t.Errorf("Open: %v", err)
-			}
-		})
-	}
-}
+func TestWhoCannotBeToldIsRefused(t *testing.T) { kit.WhoCannotBeToldIsRefused(t) }

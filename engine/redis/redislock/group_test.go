@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/linetest"
 	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/servers"
 )
@@ -42,7 +42,9 @@ func long(name string) engine.Request {
 // prefixes of one Redis. What is done to one in groups is done to the other one
 // at a time.
 type twins struct {
-	modelTest
+	*linetest.Run
+	client        rueidis.Client
+	rng           *rand.Rand
 	group, single *Engine
 }
 
@@ -55,7 +57,7 @@ func (w *twins) raw(e *Engine, s *wire.Script, c wire.Call) any {
 	if re, ok := rueidis.IsRedisErr(err); ok {
 		return digest.ReplaceAllString(re.Error(), "")
 	} else if err != nil {
-		w.fatalf("%v", err)
+		w.Fatalf("%v", err)
 	}
 	return v
 }
@@ -64,20 +66,20 @@ func (w *twins) raw(e *Engine, s *wire.Script, c wire.Call) any {
 func (w *twins) state(e *Engine, names []string) map[string]any {
 	out := map[string]any{}
 	for _, n := range names {
-		v, err := w.do("HGETALL", e.key(n)).AsStrMap()
+		v, err := command(w, w.client, "HGETALL", e.key(n)).AsStrMap()
 		if err != nil {
-			w.fatalf("%v", err)
+			w.Fatalf("%v", err)
 		}
-		expires, _ := w.do("PEXPIRETIME", e.key(n)).AsInt64()
+		expires, _ := command(w, w.client, "PEXPIRETIME", e.key(n)).AsInt64()
 		out[n] = []any{v, expires}
 	}
 	var notes []string
-	all, _ := w.do("LRANGE", "notes", "0", "-1").AsStrSlice()
+	all, _ := command(w, w.client, "LRANGE", "notes", "0", "-1").AsStrSlice()
 	for _, n := range all {
 		notes = append(notes, strings.ReplaceAll(n, e.prefix, ""))
 	}
 	out["notes"] = notes
-	w.do("DEL", "notes")
+	command(w, w.client, "DEL", "notes")
 	return out
 }
 
@@ -93,8 +95,8 @@ func TestGroupDoesWhatSingleCallsDo(t *testing.T) {
 	answered, passed := 0, 0
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			w := &twins{modelTest: modelTest{T: t, client: client, rng: rand.New(rand.NewPCG(uint64(seed), 7)), now: time.Duration(time.Now().Add(24*time.Hour).UnixMicro()) * time.Microsecond}}
-			w.do("FLUSHALL")
+			w := &twins{Run: &linetest.Run{T: t, Now: tomorrow()}, client: client, rng: rand.New(rand.NewPCG(uint64(seed), 7))}
+			command(t, client, "FLUSHALL")
 			w.group, w.single = bare(client, "group:", "client"), bare(client, "single:", "client")
 			w.group.group.script = wire.NewScript(strings.ReplaceAll(w.group.group.script.Text(), "redis.call('TIME')", "{redis.call('GET', 'sec'), redis.call('GET', 'usec')}"))
 			a, p := w.run()
@@ -112,8 +114,8 @@ func (w *twins) run() (answered, passed int) {
 	// Hashes that are not lines, or look like the beginning of one.
 	strange := []string{"Snow", "E", "S" + strings.Repeat("x", 57), "E" + strings.Repeat("x", 17), ""}[w.rng.IntN(5)]
 	for _, e := range []*Engine{w.group, w.single} {
-		w.do("HSET", e.key("strange"), "m", strange)
-		w.do("HSET", e.key("empty"), "f", "v")
+		command(w, w.client, "HSET", e.key("strange"), "m", strange)
+		command(w, w.client, "HSET", e.key("empty"), "f", "v")
 	}
 	var ids []engine.ID
 	standing := map[string][]engine.ID{} // if nothing expired
@@ -137,7 +139,7 @@ func (w *twins) run() (answered, passed int) {
 			if n := len(there); n > 0 && w.rng.IntN(8) > 0 {
 				id, standing[name] = there[n-1], there[:n-1]
 			}
-			w.log = append(w.log, fmt.Sprintf("%x leaves %s", id[:2], name))
+			w.Did("%x leaves %s", id[:2], name)
 			return op{leaves, func(e *Engine) wire.Call { return e.leaving(&engine.Claim{Name: name, ID: id}) }}
 		}
 		kind := [][2]int32{{engine.Max, engine.Max}, {engine.Max, engine.Max}, {1, engine.Max}, {2, 3}}[w.rng.IntN(4)]
@@ -147,16 +149,15 @@ func (w *twins) run() (answered, passed int) {
 			q.ID = anyID()
 		}
 		ids, standing[name] = append(ids, q.ID), append(there, q.ID)
-		w.log = append(w.log, fmt.Sprintf("%x joins %s %+v", q.ID[:2], name, q))
+		w.Did("%x joins %s %+v", q.ID[:2], name, q)
 		return op{joins, func(e *Engine) wire.Call { return e.joining(&q) }}
 	}
 	for range 40 {
 		if w.rng.IntN(2) == 0 {
-			w.now += []time.Duration{time.Microsecond, 50 * time.Millisecond, 5 * time.Second, 40 * time.Minute, -200 * time.Millisecond, 0}[w.rng.IntN(6)]
-			w.log = append(w.log, "clock")
+			w.Now += []time.Duration{time.Microsecond, 50 * time.Millisecond, 5 * time.Second, 40 * time.Minute, -200 * time.Millisecond, 0}[w.rng.IntN(6)]
+			w.Did("clock")
 		}
-		w.do("SET", "sec", strconv.FormatInt(int64(w.now/time.Second), 10))
-		w.do("SET", "usec", strconv.FormatInt(int64(w.now%time.Second/time.Microsecond), 10))
+		setClock(w, w.client, w.Now)
 
 		ops := make([]op, 1+w.rng.IntN(12))
 		var members []*member
@@ -176,11 +177,11 @@ func (w *twins) run() (answered, passed int) {
 			answered++
 			got, err := r.ToAny()
 			if want := w.raw(w.single, ops[i].s(w.single), ops[i].c(w.single)); err != nil || !reflect.DeepEqual(got, want) {
-				w.fatalf("reply %d:\n got %q %v\nwant %q", i, got, err, want)
+				w.Fatalf("reply %d:\n got %q %v\nwant %q", i, got, err, want)
 			}
 		}
 		if want := w.state(w.single, names); !reflect.DeepEqual(ofGroup, want) {
-			w.fatalf("after a group of %d:\n got %q\nwant %q", len(ops), ofGroup, want)
+			w.Fatalf("after a group of %d:\n got %q\nwant %q", len(ops), ofGroup, want)
 		}
 		// What the group passed on goes the same way on both sides.
 		for _, e := range []*Engine{w.group, w.single} {
@@ -193,7 +194,7 @@ func (w *twins) run() (answered, passed int) {
 			if e == w.group {
 				ofGroup = state
 			} else if !reflect.DeepEqual(ofGroup, state) {
-				w.fatalf("afterwards:\n got %q\nwant %q", ofGroup, state)
+				w.Fatalf("afterwards:\n got %q\nwant %q", ofGroup, state)
 			}
 		}
 		passed += len(rest)

@@ -14,11 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	var ignored []goleak.Option
-	for _, f := range redistest.Background {
-		ignored = append(ignored, goleak.IgnoreAnyFunction(f))
-	}
-	goleak.VerifyTestMain(m, ignored...)
+	goleak.VerifyTestMain(m, redistest.Ignored(goleak.IgnoreAnyFunction)...)
 }
 
 var (

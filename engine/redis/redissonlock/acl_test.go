@@ -2,7 +2,6 @@ package redissonlock
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +17,7 @@ const acl = "user app on >secret ~* &redisson_* +evalsha +eval +time +get +set +
 
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " ")
-	if rules := acl[strings.Index(acl, "~"):]; !strings.Contains(text, rules) {
-		t.Errorf("the documentation does not have the tested rules %q", rules)
-	}
+	redistest.Documented(t, acl[strings.Index(acl, "~"):])
 	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
 		r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl}})
 		kit := of(k, "")
@@ -69,13 +61,7 @@ const aclOfCluster = " +spublish +ssubscribe +sunsubscribe +cluster|slots +clust
 
 func TestLeastPrivilegeOnCluster(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " "); !strings.Contains(text, aclOfCluster) {
-		t.Errorf("the documentation does not have the tested rules %q", aclOfCluster)
-	}
+	redistest.Documented(t, aclOfCluster)
 	c := servers.RedisCluster(t, &servers.RedisOptions{ACL: []string{acl + aclOfCluster}})
 	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
 		url := "redis-cluster://app:secret@" + strings.TrimPrefix(redistest.ClusterURL(c), "redis-cluster://")
@@ -121,21 +107,4 @@ func TestWhoMayNotCountListeners(t *testing.T) {
 	}
 }
 
-// TestWhoCannotBeToldIsRefused: every wait would last until somebody looks.
-func TestWhoCannotBeToldIsRefused(t *testing.T) {
-	t.Parallel()
-	r := servers.Redis(t, nil)
-	for name, rules := range map[string]string{
-		"who may not subscribe":               "~* &* +@all -subscribe",
-		"who may not publish":                 "~* &* +@all -publish",
-		"who may not use Redisson's channels": "~* resetchannels &other:* +@all",
-	} {
-		t.Run(name, func(t *testing.T) {
-			do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
-			_, err := Open(within(t), "redisson://deaf:p@"+r.Addr)
-			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
-				t.Errorf("Open: %v", err)
-			}
-		})
-	}
-}
+func TestWhoCannotBeToldIsRefused(t *testing.T) { locks.WhoCannotBeToldIsRefused(t) }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/kit"
 	"leasehold/internal/servers"
 )
 
@@ -168,13 +169,7 @@ type client struct {
 	wire *wire
 }
 
-// join and so on take a context that ends with the test, or before it hangs.
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
+var within, eventually, hear = kit.Within, kit.Until, kit.Expect
 
 func open(t testing.TB, o Options) client {
 	t.Helper()
@@ -211,38 +206,22 @@ func want(name string, units, limit int32) engine.Request {
 
 func (c client) join(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	got, err := c.Join(within(t), r)
-	if err != nil {
-		t.Fatalf("Join: %v", err)
-	}
-	return got
+	return kit.Join(t, c, r)
 }
 
 func (c client) hold(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	got := c.join(t, r)
-	if got.State != engine.Held {
-		t.Fatalf("Join of a free name: %v", got.State)
-	}
-	return got
+	return kit.Joins(t, c, r, engine.Held)
 }
 
 func (c client) wait(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	got := c.join(t, r)
-	if got.State != engine.Waiting {
-		t.Fatalf("Join of a taken name: %v", got.State)
-	}
-	return got
+	return kit.Joins(t, c, r, engine.Waiting)
 }
 
 func (c client) renew(t testing.TB, cl engine.Claim) engine.Claim {
 	t.Helper()
-	got, err := c.Renew(within(t), []engine.Renewal{{Name: cl.Name, ID: cl.ID, Want: c.ttl}})
-	if err != nil || len(got) != 1 {
-		t.Fatalf("Renew: %v, %v", got, err)
-	}
-	return got[0]
+	return kit.Renew(t, c, cl, c.ttl)
 }
 
 func (c client) leave1(t testing.TB, cl engine.Claim) engine.Claim {
@@ -257,34 +236,7 @@ func (c client) leave1(t testing.TB, cl engine.Claim) engine.Claim {
 // notes listens until the test ends.
 func (c client) notes(t testing.TB) <-chan engine.Claim {
 	t.Helper()
-	heard := make(chan engine.Claim, 10_000)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = c.Watch(ctx, func(got engine.Claim) { heard <- got })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	<-heard // it began
-	return heard
-}
-
-func hear(t testing.TB, heard <-chan engine.Claim, is func(engine.Claim) bool) engine.Claim {
-	t.Helper()
-	late := time.After(20 * time.Second)
-	for {
-		select {
-		case c := <-heard:
-			if is(c) {
-				return c
-			}
-		case <-late:
-			t.Fatal("not heard in time")
-		}
-	}
+	return kit.Watch(t, c)
 }
 
 func heldNote(id engine.ID) func(engine.Claim) bool {
@@ -309,15 +261,6 @@ func peer(t testing.TB, s *servers.ZooKeeperServer) *zk.Conn {
 		}
 	}
 	return conn
-}
-
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
-	}
 }
 
 // silent is the logger of clients whose trouble is the test.

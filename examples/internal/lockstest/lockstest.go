@@ -3,10 +3,36 @@
 package lockstest
 
 import (
+	"errors"
+	"io"
+	"os"
+	"strings"
 	"testing"
 
+	"leasehold/internal/fleet"
 	"leasehold/internal/servers"
 )
+
+// Main is TestMain: it lets the test binary be the processes of the example's fleet.
+func Main(m *testing.M, main func()) {
+	if fleet.Inside() {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Runs runs an example that must end with an error, nil for none, and is what it says.
+func Runs(t *testing.T, run func([]string, io.Writer) error, want error, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	err := run(args, &out)
+	t.Log(out.String())
+	if !errors.Is(err, want) {
+		t.Fatalf("%v: %v, want %v", args, err, want)
+	}
+	return out.String()
+}
 
 // OnEveryEngine runs test with LEASEHOLD_ENGINE unset, which is what a newcomer
 // has, and with a Redis server of its own, and fails if the server was not

@@ -4,6 +4,7 @@ package redistest
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/internal/kit"
 	"leasehold/internal/servers"
 )
 
@@ -25,6 +27,22 @@ var Background = []string{
 	"github.com/redis/rueidis.(*call).DelayDo.func1",
 	"github.com/redis/rueidis.(*clusterClient)._refresh.func2",
 }
+
+// Ignored are the options of goleak for [Background], made by goleak.IgnoreAnyFunction:
+// goleak stays a dependency of tests alone.
+func Ignored[O any](ignore func(string) O) (all []O) {
+	for _, f := range Background {
+		all = append(all, ignore(f))
+	}
+	return all
+}
+
+// What tests of all engines share.
+var (
+	Within, Until, Exclusive = kit.Within, kit.Until, kit.Exclusive
+	Join, Leave, Renew       = kit.Join, kit.Leave, kit.Renew
+	Watch, Expect            = kit.Watch, kit.Expect
+)
 
 // Connect is a plain client of one server, for tests that need no URL.
 func Connect(t testing.TB, addr string) rueidis.Client {
@@ -39,77 +57,6 @@ func Connect(t testing.TB, addr string) rueidis.Client {
 	return c
 }
 
-// Within bounds one call of a test.
-func Within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func Exclusive(name string) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
-}
-
-func Join(t testing.TB, e engine.Engine, r engine.Request) engine.Claim {
-	t.Helper()
-	c, err := e.Join(Within(t), r)
-	if err != nil {
-		t.Fatalf("Join: %v", err)
-	}
-	return c
-}
-
-func Leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
-	t.Helper()
-	cs, err := e.Leave(Within(t), []engine.Claim{{Name: c.Name, ID: c.ID}})
-	if err != nil || len(cs) != 1 {
-		t.Fatalf("Leave: %v %v", cs, err)
-	}
-	return cs[0].State
-}
-
-func Renew(t testing.TB, e engine.Engine, c engine.Claim, want time.Duration) engine.Claim {
-	t.Helper()
-	cs, err := e.Renew(Within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: want}})
-	if err != nil || len(cs) != 1 {
-		t.Fatalf("Renew: %v %v", cs, err)
-	}
-	return cs[0]
-}
-
-// Watch runs Watch for the length of a test and returns what it reports. The
-// subscription stands when it returns.
-func Watch(t testing.TB, e engine.Engine) <-chan engine.Claim {
-	t.Helper()
-	heard := make(chan engine.Claim, 1000)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e.Watch(ctx, func(c engine.Claim) { heard <- c })
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	Expect(t, heard, func(c engine.Claim) bool { return c.Name == "" })
-	return heard
-}
-
-// Expect waits for a report.
-func Expect(t testing.TB, heard <-chan engine.Claim, is func(engine.Claim) bool) engine.Claim {
-	t.Helper()
-	timeout := time.After(20 * time.Second)
-	for {
-		select {
-		case c := <-heard:
-			if is(c) {
-				return c
-			}
-		case <-timeout:
-			t.Fatal("not heard in time")
-		}
-	}
-}
-
 // CountCalls adds up all calls in INFO commandstats, those inside scripts too.
 func CountCalls(stats string) (n int64) {
 	for l := range strings.Lines(stats) {
@@ -122,23 +69,13 @@ func CountCalls(stats string) (n int64) {
 	return n
 }
 
-// Until waits for what no channel tells.
-func Until(t testing.TB, not string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(not)
-		}
-	}
-}
-
 // Ended is the error a channel tells, unless nothing does.
 func Ended(t testing.TB, c <-chan error) error {
 	t.Helper()
 	select {
 	case err := <-c:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(kit.Patience):
 		t.Fatal("it hangs")
 		return nil
 	}
@@ -205,9 +142,7 @@ type Kit struct {
 // Opened opens a URL for the length of a test.
 func (k Kit) Opened(t testing.TB, url string) engine.Engine {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	e, err := k.Open(ctx, url)
+	e, err := k.Open(Within(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,5 +305,37 @@ func (k Kit) ForeignData(t *testing.T, keyOf func(e engine.Engine, name string) 
 			t.Errorf("on a %s: it was given an expiry", kind)
 		}
 		Do(t, r, "DEL", key)
+	}
+}
+
+// Documented says that the package documentation has these rules of an ACL, word for
+// word.
+func Documented(t testing.TB, rules string) {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "//", " ")), " "); !strings.Contains(text, rules) {
+		t.Errorf("the documentation does not have the tested rules %q", rules)
+	}
+}
+
+// WhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and every wait
+// would last until somebody looks.
+func (k Kit) WhoCannotBeToldIsRefused(t *testing.T) {
+	r := servers.Redis(t, nil)
+	for name, rules := range map[string]string{
+		"who may not subscribe":             "~* &* +@all -subscribe",
+		"who may not publish":               "~* &* +@all -publish",
+		"who may not listen to its channel": "~* resetchannels &other:* +@all",
+	} {
+		t.Run(name, func(t *testing.T) {
+			Do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
+			_, err := k.Open(Within(t), "redis://deaf:p@"+r.Addr)
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+				t.Errorf("Open: %v", err)
+			}
+		})
 	}
 }

@@ -1,8 +1,7 @@
-package mysqllock
+package sqllock
 
 import (
 	"context"
-	"database/sql"
 	"iter"
 	"time"
 
@@ -10,7 +9,9 @@ import (
 	"leasehold/engine/line"
 )
 
-// shown is a line as it is read for inspection, and the server's clock then.
+// Lines are lines as they are read for inspection, each with the server's clock then.
+type Lines []shown
+
 type shown struct {
 	name string
 	now  time.Duration
@@ -19,63 +20,56 @@ type shown struct {
 
 func (s *shown) view() engine.Line { return s.line.View(s.now, s.name) }
 
-// add reads one row of place.
-func add(lines *[]shown, r *sql.Rows) error {
+// Add reads one row, which is a claim, of rows in the order of names and tickets: the
+// server's clock, and the claim's name, limit, the ticket up to which claims of that
+// name hold, ticket, owner, units, deadline, what was asked for at most, whether it is
+// detached, and whether it was evicted. Times are in microseconds.
+func (ls *Lines) Add(scan func(to ...any) error) error {
 	var name, owner []byte
 	var now, upto, ticket, deadline, asked int64
 	var lim int32
 	var p line.Place
-	if err := r.Scan(&now, &name, &lim, &upto, &ticket, &owner, &p.Units, &deadline, &asked, &p.Detached, &p.Evicted); err != nil {
+	if err := scan(&now, &name, &lim, &upto, &ticket, &owner, &p.Units, &deadline, &asked, &p.Detached, &p.Evicted); err != nil {
 		return err
 	}
-	if n := len(*lines); n == 0 || (*lines)[n-1].name != string(name) {
-		*lines = append(*lines, shown{name: string(name), now: micros(now), line: line.Line{Limit: lim}})
+	if n := len(*ls); n == 0 || (*ls)[n-1].name != string(name) {
+		*ls = append(*ls, shown{name: string(name), now: Micros(now), line: line.Line{Limit: lim}})
 	}
 	p.Ticket, p.Owner, p.Held = uint64(ticket), string(owner), ticket <= upto
-	p.Deadline, p.Asked = micros(deadline), micros(asked)
-	l := &(*lines)[len(*lines)-1].line
+	p.Deadline, p.Asked = Micros(deadline), Micros(asked)
+	l := &(*ls)[len(*ls)-1].line
 	l.Places = append(l.Places, p)
 	return nil
 }
 
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-// read makes a call that answers with rows of place.
-func (e *Engine) read(ctx context.Context, statement string, args ...any) (lines []shown, err error) {
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
-	}
-	rows, err := e.db.QueryContext(ctx, literal(statement, args...))
-	if err != nil {
-		return nil, explain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := add(&lines, rows); err != nil {
-			return nil, err
-		}
-	}
-	return lines, explain(rows.Err())
-}
+// Micros is so many microseconds.
+func Micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // Line implements [engine.Engine].
 func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	if err := engine.CheckName(name); err != nil {
 		return engine.Line{}, err
 	}
-	lines, err := e.read(ctx, e.calls.line, []byte(name))
+	if e.closed.Load() {
+		return engine.Line{}, engine.ErrClosed
+	}
+	lines, err := e.db.Line(ctx, name)
 	if err != nil || len(lines) == 0 {
 		return engine.Line{Name: name}, err
 	}
 	return lines[0].view(), nil
 }
 
-// Lines implements [engine.Engine]. It reads some two hundred names at a time.
+// Lines implements [engine.Engine]. It reads some names at a time.
 func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
 	return func(yield func(engine.Line, error) bool) {
 		end := successor(prefix)
 		for after := []byte{}; ; {
-			lines, err := e.read(ctx, e.calls.lines, after, []byte(prefix), end, end)
+			var lines Lines
+			err := engine.ErrClosed
+			if !e.closed.Load() {
+				lines, err = e.db.Lines(ctx, after, []byte(prefix), end)
+			}
 			if err != nil {
 				yield(engine.Line{}, err)
 				return
@@ -116,12 +110,8 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	ended, err := e.call(ctx, e.calls.evict, 1, []byte(name), ticket, now)
-	if err != nil {
+	if found, err := e.db.Evict(ctx, name, ticket, now); err != nil || found {
 		return err
 	}
-	if ended[0] == 0 {
-		return engine.ErrNoClaim
-	}
-	return nil
+	return engine.ErrNoClaim
 }

@@ -1,0 +1,216 @@
+// Package sqllock is the part of an engine that all databases have in common whose
+// lines are rows, changed by procedures of the database's own: what is asked of a
+// [Database], in calls of which size, what is refused before anything is sent, and
+// what is read of lines for inspection.
+//
+// It promises that a Database sees only requests that were checked, and of an engine
+// that is not closed; that calls which are not renewals leave connections to those
+// that are; and that Close gives up what was joined, as far as its time goes. It knows
+// no driver and no SQL, and of atomicity, order, expiry and waking nothing: those are
+// the Database's.
+package sqllock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"leasehold/engine"
+)
+
+// Database makes the calls of one client: each is one round trip, and, but for those
+// that only read, one transaction. An error means that nothing was learned, and what is
+// returned beside it means nothing.
+type Database interface {
+	Join(ctx context.Context, r *engine.Request) (Joined, error)
+
+	// Batch renews up to [Chunk] claims, or leaves them if Want is 0, and answers for
+	// all of them in any order. Their names stay locked until its commit.
+	Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error)
+
+	// Depart gives up what this client has in some lines, and says in how many: 0 when
+	// it is in none.
+	Depart(ctx context.Context) (lines int64, err error)
+
+	// Evict says whether there was a claim with that ticket.
+	Evict(ctx context.Context, name string, ticket uint64, now bool) (bool, error)
+
+	// Line reads one line.
+	Line(ctx context.Context, name string) (Lines, error)
+
+	// Lines reads some lines of names after one and from another to before a third,
+	// which is nil if there is no such end, in the order of their names. None: there
+	// are no more.
+	Lines(ctx context.Context, after, from, end []byte) (Lines, error)
+}
+
+// Joined is what a Join is answered with.
+type Joined struct {
+	Refusal Refusal
+	Have    int32 // the line's limit, or how many are in it: see Refusal
+	Claim   engine.Claim
+}
+
+// Refusal is why a Join was refused, or 0.
+type Refusal int
+
+const (
+	OtherLimit  Refusal = 1 + iota // Have is the line's
+	LineFull                       // Have are in it
+	TicketRange                    // the next ticket would be above engine.MaxTicket
+)
+
+// Engine is one client of a database. It lacks Watch of an [engine.Engine].
+type Engine struct {
+	db         Database
+	room       room // for calls that are not renewals
+	guarantees engine.Guarantees
+
+	joined atomic.Bool // something that Close has to give up
+	closed atomic.Bool
+}
+
+// New is an engine over a database that has so many connections; 0: any number.
+func New(db Database, connections int, g engine.Guarantees) *Engine {
+	return &Engine{db: db, room: roomOf(connections), guarantees: g}
+}
+
+// Guarantees are what lines in a database promise. failover: another server may answer
+// one day, which may not have every commit. forgets: a crash may lose the last commits.
+func Guarantees(failover, forgets bool) engine.Guarantees {
+	g := engine.Guarantees{
+		Order:        engine.FIFO,
+		Modes:        engine.Exclusive | engine.Shared | engine.Units,
+		Fencing:      engine.FencingAlways,
+		Failover:     engine.FailoverNone,
+		Scope:        engine.ScopeCluster,
+		CrashRelease: engine.CrashTTL,
+		Detach:       true,
+		SeesWaiters:  true,
+	}
+	if failover {
+		g.Failover = engine.FailoverMayDouble
+	}
+	if failover || forgets {
+		g.Fencing = engine.FencingMemory
+	}
+	return g
+}
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := r.Check(); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := e.guarantees.Check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if e.closed.Load() {
+		return engine.Claim{}, engine.ErrClosed
+	}
+	if !r.Detached {
+		e.joined.Store(true) // before it is sent: a Join whose answer is lost must be left too
+	}
+	if err := e.room.enter(ctx); err != nil {
+		return engine.Claim{}, err
+	}
+	defer e.room.leave()
+	got, err := e.db.Join(ctx, &r)
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	switch got.Refusal {
+	case 0:
+	case OtherLimit:
+		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: got.Have, Want: r.Limit}
+	case LineFull:
+		return engine.Claim{}, engine.Refuse("%d claims are in line already, which is the most", got.Have)
+	default:
+		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this server is wrong", uint64(engine.MaxTicket))
+	}
+	c := got.Claim
+	if c.State == engine.Gone && !c.Evicted {
+		c.Units, c.Limit = r.Units, r.Limit
+	}
+	return c, nil
+}
+
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	for i := range rs {
+		if err := engine.CheckTTL(rs[i].Want); err != nil {
+			return nil, err
+		}
+	}
+	return e.batch(ctx, rs)
+}
+
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if err := e.room.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.room.leave()
+	rs := make([]engine.Renewal, len(cs))
+	for i := range cs {
+		rs[i] = engine.Renewal{Name: cs[i].Name, ID: cs[i].ID}
+	}
+	return e.batch(ctx, rs)
+}
+
+// Chunk is how many claims one call renews or leaves at most.
+const Chunk = 100
+
+// batch answers for those claims of which it learned something, and the first error.
+func (e *Engine) batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	if len(rs) > engine.MaxBatch {
+		return nil, engine.Refuse("%d claims are more than %d in one call", len(rs), engine.MaxBatch)
+	}
+	for i := range rs {
+		if err := engine.CheckName(rs[i].Name); err != nil {
+			return nil, err
+		}
+	}
+	if e.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	out := make([]engine.Claim, 0, len(rs))
+	var first error
+	for some := range slices.Chunk(rs, Chunk) {
+		cs, err := e.db.Batch(ctx, some)
+		switch {
+		case err == nil:
+			out = append(out, cs...)
+		case first == nil:
+			first = err
+		}
+	}
+	return out, first
+}
+
+// closeBound is how long Close gives claims up.
+const closeBound = 2 * time.Second
+
+// Close gives up every claim that is not detached, for at most two seconds. What it
+// could not give up ends by its TTL, and the error says so. Closing twice is allowed.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) || !e.joined.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	defer cancel()
+	for {
+		lines, err := e.db.Depart(ctx)
+		if err != nil {
+			return fmt.Errorf("what was not left ends by its TTL: %w", err)
+		}
+		if lines == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package sqllock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+)
+
+// database is one that only renews, and fails to if a name is "0".
+type database struct{ Database }
+
+var errRefused = errors.New("refused")
+
+func (database) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim, err error) {
+	for _, r := range rs {
+		if r.Name == "0" {
+			err = errRefused
+		}
+		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held})
+	}
+	return cs, err
+}
+
+// Claims of a batch whose first call fails are renewed all the same, and nothing is said
+// of those of that call.
+func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
+	e := New(database{}, 0, Guarantees(false, false))
+	const more = 20
+	var rs []engine.Renewal
+	for i := range Chunk + more {
+		rs = append(rs, engine.Renewal{Name: fmt.Sprint(i), ID: engine.NewID(), Want: time.Second})
+	}
+	got, err := e.Renew(t.Context(), rs)
+	if !errors.Is(err, errRefused) || len(got) != more || got[0].Name != rs[Chunk].Name {
+		t.Errorf("%d claims were renewed, and %v", len(got), err)
+	}
+}
+
+// A ticket that no claim can have is nobody's: the database, which cannot store it, is
+// not asked.
+func TestATicketThatIsTooLarge(t *testing.T) {
+	e := New(database{}, 0, Guarantees(false, false))
+	if err := e.Evict(t.Context(), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Error(err)
+	}
+}
+
+// Nothing is asked of a database by an engine that is closed.
+func TestAClosedEngineAsksNothing(t *testing.T) {
+	e := New(database{}, 0, Guarantees(false, false))
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	ctx := t.Context()
+	_, joined := e.Join(ctx, engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second})
+	_, renewed := e.Renew(ctx, []engine.Renewal{{Name: "a", Want: time.Second}})
+	_, left := e.Leave(ctx, []engine.Claim{{Name: "a"}})
+	_, looked := e.Line(ctx, "a")
+	for what, err := range map[string]error{"Join": joined, "Renew": renewed, "Leave": left, "Line": looked, "Evict": e.Evict(ctx, "a", 1, true)} {
+		if !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, err := range e.Lines(ctx, "") {
+		if !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("Lines: %v", err)
+		}
+	}
+}

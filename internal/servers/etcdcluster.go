@@ -1,0 +1,66 @@
+package servers
+
+import (
+	"errors"
+	"time"
+)
+
+// EtcdSetup is one cluster.
+type EtcdSetup struct {
+	Members []*EtcdServer
+}
+
+// EtcdCluster starts three members for a test.
+func EtcdCluster(t TB, o *EtcdOptions) *EtcdSetup {
+	t.Helper()
+	return etcdFor(t, o, make([]*Host, 3))
+}
+
+// EtcdClusterOn is EtcdCluster with a member on each of the first three hosts.
+func EtcdClusterOn(t TB, n *Network, o *EtcdOptions) *EtcdSetup {
+	t.Helper()
+	return etcdFor(t, o, n.Hosts[:3])
+}
+
+// Healthy waits until every member that lives can commit.
+func (s *EtcdSetup) Healthy(bound time.Duration) error {
+	for _, m := range s.Members {
+		if !m.Alive() {
+			continue
+		}
+		if err := m.current().Until(bound, m.healthy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Leader is the living member that leads.
+func (s *EtcdSetup) Leader() (leader *EtcdServer, err error) {
+	return leader, until(startBound, func() error {
+		for _, m := range s.Members {
+			if !m.Alive() {
+				continue
+			}
+			if leads, err := m.IsLeader(); err == nil && leads {
+				leader = m
+				return nil
+			}
+		}
+		return errors.New("no member leads")
+	})
+}
+
+// Addrs are the members' addresses for clients.
+func (s *EtcdSetup) Addrs() (addrs []string) {
+	for _, m := range s.Members {
+		addrs = append(addrs, m.Addr)
+	}
+	return addrs
+}
+
+// Tail is the end of every log.
+func (s *EtcdSetup) Tail() string { return tails(s.Members) }
+
+// Close ends all members.
+func (s *EtcdSetup) Close() error { return closeAll(s.Members) }
