@@ -143,6 +143,27 @@ func TestALateRefusalEndsNoLaterRun(t *testing.T) {
 	}
 }
 
+// TestNoPartOfARunIsTheRun: what is carried out by a server must have been judged for it.
+// Before, no run at all was taken for every run.
+func TestNoPartOfARunIsTheRun(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	run, err := r.Info("run_id")
+	if err != nil || len(run) != 40 {
+		t.Fatalf("%q %v", run, err)
+	}
+	for name, c := range map[string]struct {
+		run     string
+		carried bool
+	}{
+		"none": {"", false}, "its beginning": {run[:39], false}, "another": {strings.Repeat("0", 40), false}, "the run": {run, true},
+	} {
+		if _, err := r.Do("EVAL", NewScript("return 1").Guarded().Text(), "0", c.run); (err == nil) != c.carried || err != nil && !restarted(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestACallThatMeetsARestartIsMadeAgain: where the server grants, nobody hears of it.
 func TestACallThatMeetsARestartIsMadeAgain(t *testing.T) {
 	t.Parallel()
