@@ -172,14 +172,21 @@ func TestLookingHasAFloor(t *testing.T) {
 		a, fa := w.client(&Options{DeadlockAfter: 1})
 		b, _ := w.client(nil)
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		start, read := w.clock(), []time.Duration(nil)
+		fa.set(func(f *faulty) {
+			f.line = func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+				if read = append(read, w.clock()-start); len(read) > 2 {
+					<-ctx.Done() // without the floor there would be no end of it
+					return engine.Line{}, ctx.Err()
+				}
+				return real()
+			}
+		})
 		waits := async(func() (*Lease, error) { return a.Lock(la.Context(), "b") })
-		time.Sleep(50 * time.Microsecond)
+		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
-		early := fa.looks()
-		time.Sleep(10 * time.Millisecond)
-		synctest.Wait()
-		if late := fa.looks(); early != 0 || late != 2 {
-			t.Errorf("%d lines were read in 50 us, %d in 10 ms", early, late)
+		if want := []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}; !slices.Equal(read, want) {
+			t.Errorf("lines were read after %v, not %v", read, want)
 		}
 		mustUnlock(t, lb)
 		mustUnlock(t, (<-waits).l)
@@ -262,6 +269,38 @@ func TestACircleThroughTwoEnginesIsFound(t *testing.T) {
 	})
 }
 
+// What an engine holds that shows nobody waiting keeps nobody in a circle that could be
+// seen: that it does not answer is no reason not to see others.
+func TestAnEngineThatShowsNoWaitersIsNotRead(t *testing.T) {
+	bubble(t, func(w *world) {
+		blind := &faulty{Engine: memlock.NewStore(&memlock.Options{Clock: w.clock}).Engine()}
+		blind.line = func(context.Context, func() (engine.Line, error)) (engine.Line, error) { return engine.Line{}, errCut }
+		outer, err := New(promising{blind, func(g *engine.Guarantees) { g.SeesWaiters = false }}, &Options{Clock: w.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.t.Cleanup(func() { outer.Close() })
+		a, _ := w.client(nil)
+		b, _ := w.client(nil)
+		o := mustLock(t, outer, "o")
+		la, err := a.Lock(o.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lb := mustLock(t, b, "b")
+		first := async(func() (*Lease, error) { return b.With(anHour).Lock(lb.Context(), "a") })
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		if o := <-async(func() (*Lease, error) { return a.With(LockOptions{Wait: time.Minute}).Lock(la.Context(), "b") }); !errors.Is(o.err, ErrDeadlock) {
+			t.Errorf("%v, and %d lines of an engine were read that shows no waiters", o.err, blind.looks())
+		}
+		mustUnlock(t, la)
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, lb)
+		mustUnlock(t, o)
+	})
+}
+
 // A caller that holds something of another client does not queue where nobody sees
 // it.
 func TestAHolderOfAnotherClientQueuesForItself(t *testing.T) {
@@ -287,7 +326,7 @@ func TestHoldsOfAnotherProcessCount(t *testing.T) {
 		inner2, _ := w.client(nil)
 		la, lb := mustLock(t, outer1, "a"), mustLock(t, outer2, "b")
 		under := func(c *Client, l *Lease) *Client {
-			return c.With(LockOptions{Holds: []engine.Hold{{Name: l.Name(), Ticket: l.Token().Ticket()}}})
+			return c.With(LockOptions{Wait: time.Hour, Holds: []engine.Hold{{Name: l.Name(), Ticket: l.Token().Ticket()}}})
 		}
 		first := async(func() (*Lease, error) { return under(inner1, la).Lock(context.Background(), "b") })
 		time.Sleep(100 * time.Millisecond)
@@ -333,9 +372,6 @@ func TestALockAllThatIsTheVictimHoldsNothing(t *testing.T) {
 	})
 }
 
-// What a waiting claim says is held may be unlocked by another goroutine, under a
-// context that does not end with the lease, and lent on by its client: nobody is to
-// take the waiter for its holder then.
 // Many who hold something wait for one name, and nobody waits for what they hold.
 // Each reads its own line and that of what it holds, not what all behind it hold.
 func TestManyWhoHoldBehindOneNameReadLittle(t *testing.T) {
@@ -399,6 +435,9 @@ func TestALostLeaseIsNoPartOfACircle(t *testing.T) {
 	})
 }
 
+// What a waiting claim says is held may be unlocked by another goroutine, under a
+// context that does not end with the lease, and lent on by its client: nobody is to
+// take the waiter for its holder then.
 func TestAHoldThatEndedWhileItsCallerWaitsIsNotCounted(t *testing.T) {
 	t.Run("of the same client", func(t *testing.T) { endedWhileItsCallerWaits(t, false) })
 	t.Run("of another client", func(t *testing.T) { endedWhileItsCallerWaits(t, true) })
@@ -509,6 +548,35 @@ func TestWhatHappensDuringALook(t *testing.T) {
 			mustUnlock(t, (<-got).l)
 			mustUnlock(t, lb)
 		})
+	})
+}
+
+// An engine that does not answer one look is asked again: the circle may have come
+// since.
+func TestALookThatHangsIsNotTheLast(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, f := w.client(nil)
+		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		first := async(func() (*Lease, error) { return a.With(anHour).Lock(la.Context(), "b") })
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		hung := 0
+		f.set(func(f *faulty) {
+			f.line = func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+				if hung++; hung == 1 {
+					<-ctx.Done()
+					return engine.Line{}, ctx.Err()
+				}
+				return real()
+			}
+		})
+		if o := <-async(func() (*Lease, error) { return b.With(LockOptions{Wait: time.Minute}).Lock(lb.Context(), "a") }); !errors.Is(o.err, ErrDeadlock) {
+			t.Errorf("after %d looks: %v", hung, o.err)
+		}
+		mustUnlock(t, lb)
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, la)
 	})
 }
 

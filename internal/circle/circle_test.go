@@ -234,8 +234,6 @@ func TestASecondPassCountsOnlyWhatTheFirstOneSaw(t *testing.T) {
 	}
 }
 
-// chain is n actors, each of whom holds one name and waits for the next one's; the
-// last for the first one's if it is closed.
 // Who keeps nobody from anything need not read on: no line that it has not read could
 // make it the victim.
 func TestTheHopelessAreNoVictims(t *testing.T) {
@@ -259,6 +257,8 @@ func TestTheHopelessAreNoVictims(t *testing.T) {
 	}
 }
 
+// chain is n actors, each of whom holds one name and waits for the next one's; the
+// last for the first one's if it is closed.
 func chain(n int, closed bool) *world {
 	w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{}}
 	name := func(i int) Key { return Key{0, fmt.Sprint("n", i%n)} }
@@ -356,6 +356,20 @@ func TestAtABoundNothingIsFound(t *testing.T) {
 	if s.Next(); s.Verdict() != Wait {
 		t.Error("a line that is too long")
 	}
+	w = chain(3, true)
+	for _, m := range w.waiters() {
+		s := New(1, m.Key, m.ticket)
+		for keys := s.Next(); len(keys) > 0; keys = s.Next() {
+			for _, k := range keys {
+				l := w.read(k)
+				l.Claims = append(l.Claims, make([]engine.Claim, MaxClaims/2)...) // none is too long
+				s.Read(k, l)
+			}
+		}
+		if v := s.Verdict(); v != Wait {
+			t.Errorf("%v by lines that are too long together", v)
+		}
+	}
 }
 
 func TestWhoIsCounted(t *testing.T) {
@@ -375,20 +389,22 @@ func TestWhoIsCounted(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a hold elsewhere of another process", func(t *testing.T) {
-		w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{a: engine.Max, {1, "b"}: engine.Max, b: engine.Max}}
-		w.join(1, a, 2)
-		w.join(2, Key{1, "b"}, 2) // the same name and ticket in two engines
-		w.tickets[0] = 0
-		w.join(3, b, 2)
-		w.join(1, b, 2)
-		w.join(2, a, 2) // holds b:1 of engine 1; the one of engine 0 is actor 3's
-		for _, m := range w.waiters() {
-			if v, _ := w.look(m); v != Wait {
-				t.Errorf("%v: actor 3 can go on", v)
+	for name, apart := range map[string]bool{"a hold elsewhere of another process": false, "a hold elsewhere of the same process id on another host": true} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{a: engine.Max, {1, "b"}: engine.Max, b: engine.Max}, apart: apart}
+			w.join(1, a, 2)
+			w.join(2, Key{1, "b"}, 2) // the same name and ticket in two engines
+			w.tickets[0] = 0
+			w.join(3, b, 2)
+			w.join(1, b, 2)
+			w.join(2, a, 2) // holds b:1 of engine 1; the one of engine 0 is actor 3's
+			for _, m := range w.waiters() {
+				if v, _ := w.look(m); v != Wait {
+					t.Errorf("%v: actor 3 can go on", v)
+				}
 			}
-		}
-	})
+		})
+	}
 	t.Run("one that waits for what it holds itself", func(t *testing.T) {
 		w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{a: 1}}
 		w.join(1, a, 1)
@@ -418,6 +434,38 @@ func TestWhoIsCounted(t *testing.T) {
 			t.Errorf("%d victims", victims)
 		}
 	})
+	t.Run("readers side by side, of whom the younger gives up", func(t *testing.T) {
+		w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{a: engine.Max, b: engine.Max}}
+		w.join(1, b, 1) // two read b
+		w.join(2, b, 1)
+		w.join(3, a, 2)
+		w.join(3, b, 2)
+		w.join(1, a, 1) // and wait for the writer that waits for them
+		w.join(2, a, 1)
+		w.join(4, a, 2) // who waits for both, the first of whom it finds first
+		for _, m := range w.waiters() {
+			if v, _ := w.look(m); (m.actor == 2) != (v == Victim) {
+				t.Errorf("%v for actor %d", v, m.actor)
+			}
+		}
+	})
+	t.Run("the same ticket of the same name in two engines", func(t *testing.T) {
+		other := Key{1, "a"}
+		w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{a: engine.Max, other: engine.Max}}
+		w.join(1, other, 2)
+		w.join(2, a, 2)
+		w.join(1, a, 2)
+		w.join(2, other, 2)
+		victims := 0
+		for _, m := range w.waiters() {
+			if v, _ := w.look(m); v == Victim {
+				victims++
+			}
+		}
+		if victims != 1 {
+			t.Errorf("%d victims", victims)
+		}
+	})
 	t.Run("a permit that comes free", func(t *testing.T) {
 		w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{a: 2, b: engine.Max}}
 		w.join(1, a, 1)
@@ -439,6 +487,28 @@ func TestWhoIsCounted(t *testing.T) {
 		}
 		if victims != 1 {
 			t.Errorf("%d victims of a knot", victims)
+		}
+	})
+	t.Run("one that comes free when another circle is broken", func(t *testing.T) {
+		p, q, r, h, mine := Key{0, "p"}, Key{0, "q"}, Key{0, "r"}, Key{0, "h"}, Key{0, "mine"}
+		w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{p: 2, q: 2, r: 2, h: engine.Max, mine: engine.Max}}
+		w.join(4, p, 1)
+		w.join(2, p, 1)
+		w.join(1, mine, 2)
+		w.join(1, r, 1)
+		w.join(6, r, 1) // who waits for nothing
+		w.join(3, q, 1)
+		w.join(5, q, 1)
+		w.join(4, h, 2)
+		w.join(3, r, 1) // waits for actor 1 or 6
+		w.join(4, q, 2) // for 3 and 5
+		w.join(5, h, 2) // for 4: that is a circle
+		w.join(2, mine, 2)
+		w.join(1, p, 1) // for 2, who waits for it, or 4
+		for _, m := range w.waiters() {
+			if v, _ := w.look(m); (m.actor == 5) != (v == Victim) {
+				t.Errorf("%v for actor %d", v, m.actor)
+			}
 		}
 	})
 	t.Run("tickets beyond what a float holds", func(t *testing.T) {

@@ -129,7 +129,7 @@ func (s *Search) Next() (keys []Key) {
 	if len(keys) == 0 {
 		return nil
 	}
-	if s.depth++; s.depth > MaxDepth || !s.again && len(s.asked) > MaxLines {
+	if s.depth++; s.depth > MaxDepth || len(s.asked) > MaxLines {
 		s.bound = true
 		return nil
 	}

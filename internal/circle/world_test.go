@@ -16,6 +16,7 @@ type world struct {
 	lines   map[Key][]*member
 	limits  map[Key]int32
 	tickets [2]uint64
+	apart   bool // each actor is on a host of its own, all with the same process id
 }
 
 type member struct {
@@ -27,7 +28,7 @@ type member struct {
 }
 
 func newWorld(t *rapid.T, permits bool) *world {
-	w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{}}
+	w := &world{lines: map[Key][]*member{}, limits: map[Key]int32{}, apart: rapid.Bool().Draw(t, "apart")}
 	for i := range rapid.IntRange(1, 4).Draw(t, "names") {
 		for e := range 2 {
 			limit := int32(engine.Max)
@@ -127,12 +128,17 @@ func (w *world) remove(actor int) {
 	}
 }
 
-func (m *member) owner() engine.Owner { return engine.Owner{Host: "h", PID: m.actor, Holds: m.holds} }
+func (w *world) owner(m *member) engine.Owner {
+	if w.apart {
+		return engine.Owner{Host: fmt.Sprint("h", m.actor), PID: 1, Holds: m.holds}
+	}
+	return engine.Owner{Host: "h", PID: m.actor, Holds: m.holds}
+}
 
 func (w *world) read(k Key) engine.Line {
 	l := engine.Line{Name: k.Name, Limit: w.limits[k]}
 	for i, m := range w.lines[k] {
-		c := engine.Claim{Name: k.Name, Ticket: m.ticket, Units: m.units, Limit: m.limit, State: engine.Waiting, Owner: m.owner(), TTL: 1}
+		c := engine.Claim{Name: k.Name, Ticket: m.ticket, Units: m.units, Limit: m.limit, State: engine.Waiting, Owner: w.owner(m), TTL: 1}
 		if held(w.lines[k], i) {
 			c.State = engine.Held
 		}

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -326,6 +327,41 @@ func TestEndsOfLeases(t *testing.T) {
 		r.Unlock(r.now, a, true)
 		if h := b.Holds(r.Machine, 10); len(h) != 1 || h[0].Name != "b" {
 			t.Errorf("%+v", h)
+		}
+	})
+	t.Run("a context names a re-entered claim once, and what is outside of it", func(t *testing.T) {
+		r, other := newRig(t, Config{}), newRig(t, Config{})
+		a := r.hold(exclusive("a"), 4)
+		inner := r.hold(exclusive("b"), 5, a)
+		for range 3 {
+			r.enter(reentrant(exclusive("b")), inner)
+			inner = r.take(Deliver).Lease
+		}
+		for _, m := range []*Machine{r.Machine, other.Machine} {
+			elsewhere := m != r.Machine
+			want := []engine.Hold{{Name: "b", Ticket: 5, Elsewhere: elsewhere}, {Name: "a", Ticket: 4, Elsewhere: elsewhere}}
+			if h := inner.Holds(m, 2); !slices.Equal(h, want) {
+				t.Errorf("%+v", h)
+			}
+		}
+	})
+	t.Run("a context does not name what was lost, by a handle that was unlocked before", func(t *testing.T) {
+		r := newRig(t, Config{})
+		w := exclusive("a")
+		w.NoRenew = true
+		outer := r.hold(w, 4)
+		r.enter(reentrant(exclusive("a")), outer)
+		inner := r.take(Deliver).Lease
+		r.Unlock(r.now, outer, true)
+		if h := inner.Holds(r.Machine, 10); len(h) != 1 {
+			t.Errorf("it holds %+v", h)
+		}
+		r.after(ttl)
+		if o := r.take(Lose); o.Lease != inner {
+			t.Fatalf("void: lost is %+v", o.Lease)
+		}
+		if h := inner.Holds(r.Machine, 10); len(h) != 0 {
+			t.Errorf("it holds %+v still", h)
 		}
 	})
 	t.Run("an old sibling does not fail who waits for the next claim", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +56,8 @@ func (l *Lease) Contended() bool {
 }
 
 // Holds is what a caller with that lease in its context holds, innermost first, at
-// most n. What it holds of another machine is so marked.
+// most n, and each once, however often it was re-entered: there is room for few. What
+// it holds of another machine is so marked.
 func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
 	depth := 0
 	for o := l; o != nil && depth < n; o = o.Outer {
@@ -65,11 +67,17 @@ func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
 		holds = make([]engine.Hold, 0, depth)
 	}
 	for o := l; o != nil && len(holds) < n; o = o.Outer {
+		var h engine.Hold
 		switch {
 		case o.machine != m && !o.Over(): // read under another mutex: what does not change while it is open
-			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.LendBits, Elsewhere: true})
-		case o.machine == m && o.hold.count > 0 && o.lost == OK && o.claim.ticket != 0: // a lost one runs out by itself
-			holds = append(holds, engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket})
+			h = engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.LendBits, Elsewhere: true}
+		case o.machine == m && o.hold.count > 0 && o.claim.phase != Lost && o.claim.ticket != 0: // a lost one runs out by itself
+			h = engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket}
+		default:
+			continue
+		}
+		if !slices.Contains(holds, h) {
+			holds = append(holds, h)
 		}
 	}
 	return holds

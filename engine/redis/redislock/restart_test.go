@@ -465,6 +465,28 @@ func TestBehindSentinelARestartIsDelayedToo(t *testing.T) {
 	}
 }
 
+// TestBehindSentinelWhatWasKeptIsDelayedToo: that this server has kept all it wrote does
+// not say that it is the one that granted last.
+func TestBehindSentinelWhatWasKeptIsDelayedToo(t *testing.T) {
+	t.Parallel()
+	s := servers.Sentinel(t, &servers.RedisOptions{Durable: true})
+	url := sentinelURL(s) + "?restart-delay=1h"
+	open(t, url) // looks at the run before
+	p, err := s.Primary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restart(false); err != nil {
+		t.Fatal(err)
+	}
+	e := open(t, url)
+	var c engine.Claim
+	err = answers(t, func() (err error) { c, err = e.Join(within(t), ofAll("a", time.Second)); return err })
+	if err == nil || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("it grants: %+v %v", c, err)
+	}
+}
+
 func TestOnAClusterARestartIsDelayedToo(t *testing.T) {
 	t.Parallel()
 	for _, protected := range []bool{true, false} {
@@ -472,6 +494,7 @@ func TestOnAClusterARestartIsDelayedToo(t *testing.T) {
 		url := clusterURL(c)
 		if protected {
 			url += "?restart-delay=" + delayed.String()
+			eachNodeByItself(t, url, c)
 		}
 		twice(t, protected, url, func() error {
 			for _, n := range c.Nodes[:3] {
@@ -481,6 +504,25 @@ func TestOnAClusterARestartIsDelayedToo(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// eachNodeByItself: if the run of one node were taken for that of another, the other
+// would refuse what is asked in its name, and each call had to be made twice.
+func eachNodeByItself(t *testing.T, url string, c *servers.ClusterSetup) {
+	t.Helper()
+	e := open(t, url)
+	for i := range 20 {
+		grants(t, e, ofAll("name "+itoa(i), delayed))
+	}
+	for _, n := range c.Nodes[:3] {
+		calls, err := n.Do("INFO", "commandstats")
+		if err != nil || !strings.Contains(calls.(string), "cmdstat_evalsha") {
+			t.Fatalf("void: a node was asked nothing: %v", err)
+		}
+		if errs, err := n.Do("INFO", "errorstats"); err != nil || strings.Contains(errs.(string), "errorstat_RESTARTED") {
+			t.Errorf("a node that was not restarted has refused calls: %v %v", errs, err)
+		}
 	}
 }
 

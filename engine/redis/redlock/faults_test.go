@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/boottime"
 	"leasehold/internal/servers"
 )
 
@@ -23,9 +25,9 @@ func (e *Engine) joins(r engine.Request) func(context.Context) (engine.Claim, er
 }
 
 // asOf asks a master for its vote in the belief that it is still a given run.
-func (e *Engine) asOf(r *servers.RedisServer, run string) error {
+func (e *Engine) asOf(r *servers.RedisServer, s *wire.Script, run string) error {
 	call := (&try{e: e, r: &request{Request: exclusive("a")}, keys: e.keys("a")}).joining(time.Second)
-	_, err := r.Do(slices.Concat([]string{"EVAL", e.scripts.join.Text(), "3"}, call.Keys, call.Args, []string{run})...)
+	_, err := r.Do(slices.Concat([]string{"EVAL", s.Text(), "3"}, call.Keys, call.Args, []string{run})...)
 	return err
 }
 
@@ -92,6 +94,11 @@ func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
 	if cs, err := b.Renew(within(t), []engine.Renewal{{Name: "a", ID: second.ID, Want: time.Second}}); err == nil || len(cs) > 0 {
 		t.Errorf("with a majority down: Renew: %v %v", cs, err)
 	}
+	b.restores.mu.Lock()
+	if n := len(b.restores.m); n != 0 {
+		t.Errorf("%d renewals that proved nothing are remembered", n)
+	}
+	b.restores.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := Open(ctx, urlOf(easy, addrs(all)...)); err == nil || !strings.Contains(err.Error(), "3 are needed") {
@@ -201,6 +208,17 @@ func TestAnEarlierTryDoesNotLeaveALaterOne(t *testing.T) {
 	}
 	if got := renew(t, e, c, time.Second); got.State != engine.Held {
 		t.Errorf("an earlier try's Leave made it %v", got.State)
+	}
+	between := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
+	if got := join(t, e, r); got.State != engine.Held || got.Ticket != c.Ticket { // its answer was lost, so to speak
+		t.Fatalf("asked again, it is %+v", got)
+	}
+	for i, r := range all {
+		until(t, "a master does not hear of it", func() bool { return e.late.of([]engine.Claim{c}) == nil })
+		between.leave(&ballot{master: i, sent: true, state: engine.Held})
+		if valueOf(t, r, "a") == nil {
+			t.Error("a try that has it already was not noted: an earlier one's Leave takes it away")
+		}
 	}
 	second := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
 	for i := range e.masters {
@@ -324,7 +342,6 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestOneServerHasOneVote: two addresses of it are not two masters.
 // TestEveryReleaseTellsSomebodyWhoStillWaits: not who has held since it was noted, and
 // not only who does not want it any more. With a lost announcement the next looks
 // only when its own time comes.
@@ -413,6 +430,123 @@ func TestOneTicketIsGivenOnce(t *testing.T) {
 	}
 }
 
+// TestAProposalIsAboveTheCounterAndNearTheClock: or it would be another claim's ticket,
+// or one below those that were given before the counter was forgotten.
+func TestAProposalIsAboveTheCounterAndNearTheClock(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	at := uint64(time.Now().Add(near / 2).UnixMicro()) // and stays so while this test is quick
+	for name, c := range map[string]struct {
+		proposal, counter, want uint64
+	}{
+		"one that is above it":     {at, at - 1, at},
+		"the counter itself":       {at, at, 0},
+		"one that is below it":     {at, at + 1, 0},
+		"one of an hour ago":       {uint64(time.Now().Add(-time.Hour).UnixMicro()), 5, 0},
+		"one that is an hour away": {uint64(time.Now().Add(time.Hour).UnixMicro()), 5, 0},
+	} {
+		keys := e.keys(name)
+		do(t, all[0], "SET", keys[1], record(c.counter))
+		a := e.masters[0].client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{
+			engine.NewID().Secret(), "9000", "", "", "1", decimal(c.proposal), "", "0",
+		}})
+		b := &ballot{}
+		if err := b.read(a); err != nil || b.state != engine.Held {
+			t.Fatalf("%s: %+v %v", name, b, err)
+		}
+		switch {
+		case b.stamp == c.want:
+		case c.want != 0 && b.clock+boottime.Now() > time.Duration(at)*time.Microsecond:
+			t.Logf("%s: it was too late for that", name)
+		default:
+			t.Errorf("%s is stamped as %d, not %d", name, b.stamp, c.want)
+		}
+	}
+}
+
+// TestWhatTookAllButTheDriftIsNotHeld: masters whose clocks are faster may be about to
+// grant it to somebody else.
+func TestWhatTookAllButTheDriftIsNotHeld(t *testing.T) {
+	const ttl = time.Hour
+	e := &Engine{majority: 2, masters: make([]*master, 3)}
+	for took, held := range map[time.Duration]bool{0: true, ttl - 2*drift(ttl): true, ttl - drift(ttl)/2: false} {
+		all := tally{stamps: map[uint64]int{}}
+		for i := range e.masters {
+			all.add(ballot{master: i, sent: true, state: engine.Held, stamp: 7, left: ttl})
+		}
+		c, err := (&try{e: e, r: &request{Request: exclusive("a")}, start: boottime.Now() - took}).decide(within(t), &all, ttl)
+		if got := err == nil && c.State == engine.Held && c.Ticket == 7; got != held {
+			t.Errorf("after %v of %v: %+v %v", took, ttl, c, err)
+		}
+	}
+}
+
+// TestWhoDoesNotWaitIsToldNothing: a release that is announced to it would wake nobody.
+func TestWhoDoesNotWaitIsToldNothing(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	url := urlOf(easy, addrs(all)...)
+	join(t, open(t, url), exclusive("a"))
+	e := open(t, url)
+	r := exclusive("a")
+	r.NoWait = true
+	if c := join(t, e, r); c.State != engine.Gone {
+		t.Fatalf("refused as %+v", c)
+	}
+	for _, r := range all {
+		if n := do(t, r, "ZCARD", e.keys("a")[2]); n != int64(0) {
+			t.Errorf("%d are noted as waiting", n)
+		}
+	}
+}
+
+// TestARenewalWaitsForATryThatIsUnderWay: that decides whether the claim waits or holds,
+// and until then masters say that it is gone.
+func TestARenewalWaitsForATryThatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	e := open(t, urlOf(easy, addrs(masters(t, 3, nil))...))
+	id := engine.NewID()
+	if err := e.turns.take(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if cs, err := e.Renew(ctx, []engine.Renewal{{Name: "a", ID: id, Want: time.Second}}); !errors.Is(err, context.DeadlineExceeded) || len(cs) > 0 {
+		t.Errorf("during a try: %+v %v", cs, err)
+	}
+	e.turns.end(id)
+}
+
+// TestWhenTheNextTryIs: behind a leasehold that is long after, since its release is
+// told; and soon where nobody tells it.
+func TestWhenTheNextTryIs(t *testing.T) {
+	e := &Engine{majority: 2, masters: make([]*master, 3)}
+	const never, long, soon = -1, time.Hour, 5 * time.Millisecond
+	waits := func(ours bool, left time.Duration) ballot {
+		return ballot{sent: true, state: engine.Waiting, ours: ours, left: left}
+	}
+	for name, c := range map[string]struct {
+		said []ballot
+		soon bool
+	}{
+		"a leasehold holds":                           {[]ballot{waits(true, long), waits(true, long), waits(true, long)}, false},
+		"a leasehold holds, and one is nearly over":   {[]ballot{waits(true, soon), waits(true, long), waits(true, long)}, false},
+		"a leasehold holds, and is nearly over":       {[]ballot{waits(true, soon), waits(true, soon), waits(true, long)}, true},
+		"another program holds":                       {[]ballot{waits(false, never), waits(false, never), waits(false, never)}, true},
+		"another program holds, and one is left over": {[]ballot{waits(true, long), waits(false, never), waits(false, never)}, true},
+		"two tried at once":                           {[]ballot{{sent: true, state: engine.Held}, waits(true, long), waits(true, long)}, true},
+	} {
+		all := tally{stamps: map[uint64]int{}}
+		for _, b := range c.said {
+			all.add(b)
+		}
+		if look := (&try{e: e, start: boottime.Now()}).pause(&all); (look < leastFloor) != c.soon {
+			t.Errorf("%s: after %v", name, look)
+		}
+	}
+}
+
 // TestALockThatTookTooLongIsNotHeld: the masters say yes when the time that they
 // granted is over.
 func TestALockThatTookTooLongIsNotHeld(t *testing.T) {
@@ -485,6 +619,184 @@ func TestAMasterIsLeftAfterItsLateAnswer(t *testing.T) {
 	}
 	late.answered(&ballot{master: 0})
 	until(t, "it stands", func() bool { return valueOf(t, all[0], "a") == nil })
+}
+
+// TestALaterTryIsLeftThoughAnEarlierOneEnds: the answer that an earlier try still waited
+// for is none to the later one.
+func TestALaterTryIsLeftThoughAnEarlierOneEnds(t *testing.T) {
+	var l lateTries
+	id := engine.NewID()
+	first, second := &try{r: &request{Request: engine.Request{ID: id}}}, &try{r: &request{Request: engine.Request{ID: id}}}
+	l.add(first)
+	l.add(second)
+	l.forget(first)
+	if got := l.of([]engine.Claim{{ID: id}}); !slices.Equal(got, []*try{second}) {
+		t.Errorf("who leaves waits for %v", got)
+	}
+	if l.forget(second); len(l.m) > 0 {
+		t.Error("what was answered is remembered")
+	}
+}
+
+// TestEachWaitsForTheMasterItAskedAbout: several wait for answers to one try.
+func TestEachWaitsForTheMasterItAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &try{ballots: make([]*ballot, 3), owed: 4} // so it is never over
+		x.told.L = &x.mu
+		var heard [3]bool
+		for i := range heard {
+			go func() {
+				x.wait(i)
+				heard[i] = true
+			}()
+			synctest.Wait()
+		}
+		for i := len(heard) - 1; i >= 0; i-- { // who began to wait first is answered last
+			x.answered(&ballot{master: i})
+			synctest.Wait()
+			if !heard[i] {
+				t.Errorf("who waits for master %d does not hear that it has answered", i)
+			}
+		}
+		x.told.Broadcast()
+	})
+}
+
+// TestWhatAMasterOwesIsBounded: what may stand there is given up also where nothing else
+// is asked any more, up to a bound of its own.
+func TestWhatAMasterOwesIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		owes int
+		must bool
+		want bool
+	}{
+		{mostOwed - 1, false, true}, {mostOwed, false, false}, {mostOwed, true, true}, {mostMusts, true, false},
+	} {
+		m := newMaster("m", time.Hour)
+		m.use(&wire.Client{})
+		m.owes, m.heard = c.owes, boottime.Now()
+		if _, err := m.enter(c.must); (err == nil) != c.want {
+			t.Errorf("with %d owed, must %v: %v", c.owes, c.must, err)
+		}
+	}
+}
+
+// TestAMasterThatIsLetAloneIsToldWhatIsLeft: it owes answers for too long, and what it
+// granted would stand there for a whole TTL.
+func TestAMasterThatIsLetAloneIsToldWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	m := e.masters[0]
+	alone := func() {
+		t.Helper()
+		m.mu.Lock()
+		m.owes, m.heard = m.owes+1, boottime.Now()-time.Hour
+		m.mu.Unlock()
+		if _, err := m.enter(false); err == nil {
+			t.Fatal("void: it is not let alone")
+		}
+	}
+	for name, leave := range map[string]func(r engine.Request, c engine.Claim){
+		"a claim": func(_ engine.Request, c engine.Claim) { leave(t, e, c) },
+		"a try": func(r engine.Request, _ engine.Claim) {
+			(&try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys(r.Name)}).leave(&ballot{sent: true, state: engine.Held})
+		},
+	} {
+		r := exclusive(name)
+		r.WaitTTL = time.Minute // longer than this test waits
+		c := join(t, e, r)
+		until(t, "it is not there", func() bool { return valueOf(t, all[0], name) == c.ID.Secret() && e.late.of([]engine.Claim{c}) == nil })
+		alone()
+		leave(r, c)
+		until(t, name+" stands", func() bool { return valueOf(t, all[0], name) == nil })
+		m.leave(nil)
+	}
+}
+
+// TestWhoHasLeftTriesNoMore: a renewal that comes after the leaving would take the lock
+// for nobody.
+func TestWhoHasLeftTriesNoMore(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	held := join(t, other, exclusive("a"))
+	c := join(t, e, exclusive("a"))
+	if s := leave(t, e, c); s != engine.Waiting {
+		t.Fatalf("left as %v", s)
+	}
+	leave(t, other, held)
+	if got := renew(t, e, c, time.Minute); got.State != engine.Gone {
+		t.Errorf("left, and renewed as %+v", got)
+	}
+	if s := leave(t, e, c); s != engine.Gone {
+		t.Errorf("left again as %v", s)
+	}
+}
+
+// TestAMinorityDoesNotDecideWhatBecameOfAClaim: with two of five silent, or one of three,
+// the next answer may turn it.
+func TestAMinorityDoesNotDecideWhatBecameOfAClaim(t *testing.T) {
+	for _, c := range []struct {
+		masters, held, gone int
+		want                bool
+	}{
+		{3, 1, 1, false}, {3, 2, 0, true}, {3, 0, 2, true}, {3, 0, 1, false},
+		{5, 2, 2, false}, {5, 3, 0, true}, {5, 2, 3, true}, {4, 2, 1, false}, {4, 0, 2, true},
+	} {
+		e := &Engine{majority: c.masters/2 + 1, masters: make([]*master, c.masters)}
+		if got := e.settled(&extension{lefts: make([]time.Duration, c.held), gone: c.gone}); got != c.want {
+			t.Errorf("renewed by %d, gone on %d of %d: settled %v", c.held, c.gone, c.masters, got)
+		}
+		if got := e.departed(&departure{held: c.held, gone: c.gone}); got != c.want {
+			t.Errorf("left on %d, gone on %d of %d: departed %v", c.held, c.gone, c.masters, got)
+		}
+	}
+}
+
+// TestAnUnclearLeaveIsNotSaidToBeGone: one of three lost the claim, and the others are
+// silent; and one whose answer was lost says gone because of the first attempt.
+func TestAnUnclearLeaveIsNotSaidToBeGone(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	gone := e.masters[0].client.Call(within(t), wire.NewScript("return {3, 0}"), wire.Call{Keys: []string{"any"}})
+	var sure, unsure departure
+	sure.add(gone)
+	gone.Unsure = errors.New("the answer was lost")
+	unsure.add(gone)
+	if sure.gone != 1 || unsure.gone != 0 {
+		t.Errorf("gone on %d, and unsure on %d", sure.gone, unsure.gone)
+	}
+
+	c := join(t, e, exclusive("a"))
+	for _, r := range all {
+		until(t, "it is not on all", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
+	}
+	do(t, all[0], "DEL", "a")
+	for _, r := range all[1:] {
+		if err := r.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		defer r.Cont()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if cs, err := e.Leave(ctx, []engine.Claim{c}); err == nil || len(cs) > 0 {
+		t.Errorf("one says gone, and two say nothing: %+v %v", cs, err)
+	}
+}
+
+// TestATicketIsNotLostWhereAMasterHasNone: it took the lock again after a higher one was
+// stamped there, or what was beside the lock was lost.
+func TestATicketIsNotLostWhereAMasterHasNone(t *testing.T) {
+	var got extension
+	for _, stamp := range []int64{7, 0} {
+		(&extended{known: []bool{true}, values: []int64{int64(engine.Held), stamp, 1000}}).add(0, &got)
+	}
+	if got.stamp != 7 || len(got.lefts) != 2 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestWhatMayStandIsLeft: a master whose answer was lost may have taken the lock.
@@ -590,6 +902,7 @@ func TestUnlockTellsTheTruthWhereNobodyCanBeTold(t *testing.T) {
 	}
 }
 
+// TestOneServerHasOneVote: two addresses of it are not two masters.
 func TestOneServerHasOneVote(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 2, nil)

@@ -324,7 +324,11 @@ func TestAMajorityThatWasRestartedIsUnavailable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := e.Join(within(t), exclusive("a"))
+	var err error
+	until(t, "one of them is not reached", func() bool { // the connections to them are still those of before
+		_, err = e.Join(within(t), exclusive("a"))
+		return err == nil || !strings.Contains(err.Error(), "do not answer in time")
+	})
 	// Without the protection a second one holds beside the first.
 	off := open(t, urlOf(easy, addrs(all)...))
 	if c, err := redistest.Eventually(t, off.joins(exclusive("held"))); err != nil || c.State != engine.Held {
@@ -362,10 +366,46 @@ func TestAVoteIsOfTheRunThatWasLookedAt(t *testing.T) {
 	if err := forgetting(all[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.asOf(all[0], looked); err == nil || !strings.Contains(err.Error(), "RESTARTED") {
-		t.Errorf("a vote that was asked of another run: %v", err)
+	for name, s := range map[string]*wire.Script{"join": e.scripts.join, "stamp": e.scripts.stamp, "renew": e.scripts.renew, "retake": e.scripts.retake} {
+		if err := e.asOf(all[0], s, looked); err == nil || !strings.Contains(err.Error(), "RESTARTED") {
+			t.Errorf("%s: a vote that was asked of another run: %v", name, err)
+		}
 	}
 	if n := do(t, all[0], "EXISTS", "a"); n != int64(0) {
 		t.Error("the server that forgot has taken the lock")
+	}
+}
+
+// TestOfTwoNamesOfOneServerOneHasAVote: whichever is looked at first keeps it, and
+// refusing the other leaves no trace of that.
+func TestOfTwoNamesOfOneServerOneHasAVote(t *testing.T) {
+	a, b := newMaster("a", 0), newMaster("b", 0)
+	e := &Engine{masters: []*master{a, b}}
+	for range 2 {
+		if err := e.alone(a, "run"); err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		if err := e.alone(b, "run"); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("the second: %v", err)
+		}
+	}
+	if err := errors.Join(e.alone(a, "another"), e.alone(b, "run")); err != nil {
+		t.Errorf("when they lead to two: %v", err)
+	}
+}
+
+// TestAMasterWithoutAVoteOwesNothing: or it would be let alone when it has one.
+func TestAMasterWithoutAVoteOwesNothing(t *testing.T) {
+	t.Parallel()
+	e := open(t, urlOf("timeout=2s&max-ttl=1h", addrs(masters(t, 3, nil))...))
+	m := e.masters[0]
+	var none *wire.TooEarly
+	if err := e.votes(t, m); !errors.As(err, &none) {
+		t.Fatalf("void: it votes: %v", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owes != 0 {
+		t.Errorf("it owes %d answers, and was asked nothing", m.owes)
 	}
 }

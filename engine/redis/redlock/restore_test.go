@@ -3,6 +3,7 @@ package redlock
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,7 +65,8 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
 	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
-	const ttl = 10 * time.Second
+	const ttl = time.Hour
+	earlier := e.tries.Add(1)
 	for name, c := range map[string]struct {
 		began   time.Duration // before now
 		evicted int64
@@ -74,6 +76,7 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 	}{
 		"in time":              {takes: true, stamped: true},
 		"late":                 {began: ttl},
+		"late by a fast clock": {began: ttl - drift(ttl)/2}, // of the master that granted
 		"evicted":              {evicted: 1},
 		"left":                 {before: func(c engine.Claim, _ *restoration) { e.restores.leave([]engine.Claim{c}) }},
 		"another holds":        {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", c.Name, "theirs") }},
@@ -83,6 +86,14 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 			others := []byte(record(ahead))
 			copy(others[10:], others[2:10]) // stamped for another
 			do(t, all[0], "SET", e.keys(c.Name)[1], string(others))
+		}},
+		"the same was stamped for another": {takes: true, before: func(c engine.Claim, _ *restoration) {
+			do(t, all[0], "SET", e.keys(c.Name)[1], record(c.Ticket))
+		}},
+		"evicted since": {before: func(c engine.Claim, _ *restoration) {
+			evicted := []byte(record(5))
+			copy(evicted[66:], c.ID.Secret())
+			do(t, all[0], "SET", e.keys(c.Name)[1], string(evicted))
 		}},
 		"a lower one was given": {takes: true, stamped: true, before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], record(5)) }},
 	} {
@@ -112,7 +123,113 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 		if counter := counterOf(t, all[0], name); counter < claim.Ticket {
 			t.Errorf("%s: the counter is %d", name, counter)
 		}
+		// What an earlier try of it gives up late is not this.
+		(&try{e: e, r: &request{Request: engine.Request{ID: claim.ID}}, number: earlier, keys: e.keys(name)}).leave(&ballot{sent: true, state: engine.Held})
+		if valueOf(t, all[0], name) != id {
+			t.Errorf("%s: an earlier try has given it up", name)
+		}
 	}
+}
+
+// TestOfSeveralLeasesEachIsTakenAgainByItsOwnAnswer: which is gone is read at its place
+// of a renewal, and one whose proof is over is not in the way of the next.
+func TestOfSeveralLeasesEachIsTakenAgainByItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	x := extended{known: make([]bool, 6), values: make([]int64, 3*6)}
+	x.clock = time.Duration(time.Now().UnixMicro())*time.Microsecond - boottime.Now()
+	r := e.restores.begin(boottime.Now() - time.Minute)
+	defer e.restores.end(r)
+	var want, got []string
+	for i, c := range []struct {
+		name  string
+		known bool
+		state engine.State
+		ttl   time.Duration
+		takes bool
+	}{
+		{"it has", true, engine.Held, time.Hour, false},
+		{"it lost, and the proof is over", true, engine.Gone, time.Second, false},
+		{"it lost", true, engine.Gone, time.Hour, true},
+		{"it has too", true, engine.Held, time.Hour, false},
+		{"it did not say", false, engine.Gone, time.Hour, false},
+		{"it lost as well", true, engine.Gone, time.Hour, true},
+	} {
+		r.held = append(r.held, engine.Claim{Name: c.name, ID: engine.NewID(), State: engine.Held, Ticket: uint64(i + 1), TTL: c.ttl})
+		x.known[i], x.values[3*i] = c.known, int64(c.state)
+		if c.takes {
+			want = append(want, c.name)
+		}
+	}
+	e.retake(r, &x)
+	for _, c := range r.held {
+		if valueOf(t, all[0], c.Name) == c.ID.Secret() && counterOf(t, all[0], c.Name) == c.Ticket {
+			got = append(got, c.Name)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("taken again: %q, not %q", got, want)
+	}
+}
+
+// TestALeaseComesBackOnAMasterThatAnswersLate: after a majority has decided.
+func TestALeaseComesBackOnAMasterThatAnswersLate(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	p := servers.ProxyTo(t, all[2].Addr)
+	e := open(t, urlOf(easy, all[0].Addr, all[1].Addr, p.Addr))
+	c := join(t, e, exclusive("a"))
+	until(t, "it is not on the third", func() bool { return valueOf(t, all[2], "a") == c.ID.Secret() })
+	do(t, all[2], "DEL", "a")
+	p.HoldReply("EVALSHA")
+	renew(t, e, c, time.Minute)
+	p.ReleaseReply()
+	until(t, "it does not come back", func() bool { return valueOf(t, all[2], "a") == c.ID.Secret() })
+}
+
+// TestWhatIsBeingTakenAgainIsLeftAfterThat: before, it might be taken after it was left.
+func TestWhatIsBeingTakenAgainIsLeftAfterThat(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	p := servers.ProxyTo(t, all[0].Addr)
+	e := open(t, urlOf(easy, p.Addr, all[1].Addr, all[2].Addr))
+	c := join(t, e, exclusive("a"))
+	for _, r := range all {
+		until(t, "it is not on all", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
+	}
+	do(t, all[0], "DEL", "a")
+	x := extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, 0}}
+	x.clock = time.Duration(time.Now().UnixMicro())*time.Microsecond - boottime.Now()
+	r := e.restores.begin(boottime.Now())
+	r.held = []engine.Claim{c}
+	do(t, all[0], "SCRIPT", "LOAD", e.scripts.retake.Text())
+	p.HoldReply("EVALSHA")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.retake(r, &x)
+	}()
+	until(t, "it is not taken again", func() bool { return valueOf(t, all[0], "a") == c.ID.Secret() })
+	m := e.masters[0]
+	if m.again.TryLock() {
+		m.again.Unlock()
+		t.Error("nobody would wait until that is answered")
+	}
+	p.ReleaseReply()
+	<-done
+	e.restores.end(r)
+
+	m.again.Lock() // as one more that is under way
+	if s := leave(t, e, c); s != engine.Held {
+		t.Errorf("left as %v", s)
+	}
+	leave(t, e, join(t, e, exclusive("b")))
+	if valueOf(t, all[0], "a") == nil {
+		t.Error("it was left before that was answered")
+	}
+	m.again.Unlock()
+	until(t, "it stands", func() bool { return valueOf(t, all[0], "a") == nil })
 }
 
 // TestALeaseThatIsLeftWhileItIsRenewedIsNotTakenAgain: one master forgot it, and the

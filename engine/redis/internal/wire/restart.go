@@ -211,10 +211,13 @@ func (c *Client) standing(ctx context.Context, key string) (string, error) {
 			if err != nil {
 				return "", err
 			}
+			now := boottime.Now()
 			s.mu.Lock()
-			s.run, s.grants, s.again = found, grants, boottime.Now()+lookEvery
+			s.run, s.grants, s.again = found, grants, now+lookEvery
 			s.mu.Unlock()
-			run, left, _ = s.known()
+			// Not what is known by now: somebody else may have heard that this run is
+			// over, and who asks in its name is to hear that too.
+			run, left = found, grants-now
 		}
 	}
 	if left > 0 {
