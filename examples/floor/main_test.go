@@ -19,7 +19,11 @@ func TestEveryFloorOnceWithTheLock(t *testing.T) {
 }
 
 func TestAFloorTwiceWithoutTheLock(t *testing.T) {
-	if out := lockstest.Runs(t, run, errFloor, "-for", "1s", "-lock=false"); strings.Contains(out, "given twice: 0") {
-		t.Error("no floor was given twice")
+	// On a busy machine a second may pass without two who read the same last floor.
+	for range 10 {
+		if out := lockstest.Runs(t, run, errFloor, "-for", "1s", "-lock=false"); !strings.Contains(out, "given twice: 0") {
+			return
+		}
 	}
+	t.Error("no floor was given twice")
 }
