@@ -79,21 +79,19 @@ func (s *MariaDBServer) env() []string { return append([]string{"TMPDIR=" + s.Di
 
 // install makes the tables of the server's own.
 func (s *MariaDBServer) install() error {
-	p, err := Start(Command{
-		Program: "mariadb-install-db", Dir: s.Dir, Env: s.env(), Unprivileged: true,
-		Args: []string{"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db"},
-	})
+	program, args := s.installing()
+	p, err := Start(Command{Program: program, Args: args, Dir: s.Dir, Env: s.env(), Unprivileged: true})
 	if err != nil {
 		return err
 	}
 	select {
 	case <-p.Done():
 	case <-time.After(startBound):
-		return errors.Join(errors.New("mariadb-install-db hangs"), p.Kill())
+		return errors.Join(errors.New(program+" hangs"), p.Kill())
 	}
 	if !p.cmd.ProcessState.Success() {
 		out, _ := os.ReadFile(p.log) // its end is advice, and says nothing of what happened
-		return fmt.Errorf("mariadb-install-db: %v\n%s", p.cmd.ProcessState, out)
+		return fmt.Errorf("%s: %v\n%s", program, p.cmd.ProcessState, out)
 	}
 	return nil
 }
@@ -110,13 +108,8 @@ func (s *MariaDBServer) start() error {
 			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
 		_, port, _ := net.SplitHostPort(s.Addr)
-		p, err := Start(Command{
-			Program: "mariadbd", Dir: s.Dir, Env: s.env(), Unprivileged: true,
-			Args: append([]string{
-				"--no-defaults", "--datadir=" + s.data(), "--port=" + port, "--socket=" + s.socket(),
-				"--pid-file=" + filepath.Join(s.Dir, "pid"), "--bind-address=127.0.0.1", "--innodb-log-file-size=32M",
-			}, s.opts.Args...),
-		})
+		program, args := s.serving(port)
+		p, err := Start(Command{Program: program, Args: append(args, s.opts.Args...), Dir: s.Dir, Env: s.env(), Unprivileged: true})
 		if err != nil {
 			return err
 		}

@@ -106,8 +106,8 @@ func (e *Engine) once(ctx context.Context, statement string) (text string, err e
 }
 
 // discard keeps a connection out of its pool. A procedure that an operator stops (KILL
-// QUERY) runs its handler in MariaDB, and by MySQL's source none there: its transaction
-// would stay open, and with it the row locked, until the connection ends.
+// QUERY) runs its handler in MariaDB, and none in MySQL: its transaction would stay
+// open, and with it the row locked, until the connection ends.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which is what it then says
 }

@@ -28,7 +28,7 @@ func refused(t *testing.T, url, want string) {
 // as is a URL for another user, who is made anew.
 func as(t *testing.T, url, user string) string {
 	t.Helper()
-	query(t, fmt.Sprintf("CREATE OR REPLACE USER %s@localhost", user))
+	query(t, fmt.Sprintf("DROP USER IF EXISTS %[1]s@localhost; CREATE USER %[1]s@localhost", user))
 	return strings.Replace(url, "root@", user+"@", 1)
 }
 
@@ -96,8 +96,8 @@ func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 	url := database(t)
 	open(t, url)
 	for _, setting := range []string{
-		"tx_isolation='SERIALIZABLE'", "tx_isolation='READ-UNCOMMITTED'", "tx_read_only=1", "time_zone='-11:30'",
-		"sql_mode='ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,SIMULTANEOUS_ASSIGNMENT'", "sql_mode=''", "character_set_connection=utf16",
+		transaction("isolation") + "='SERIALIZABLE'", transaction("isolation") + "='READ-UNCOMMITTED'", transaction("read_only") + "=1", "time_zone='-11:30'",
+		"sql_mode='" + oddModes() + "'", "sql_mode=''", "character_set_connection=utf16",
 	} {
 		a, b := open(t, url+"?"+strings.ReplaceAll(setting, "'", "%27")), open(t, url)
 		first, second := join(t, a, exclusive(setting)), join(t, b, exclusive(setting))
@@ -186,8 +186,11 @@ func TestSessionsKeepTheirMode(t *testing.T) {
 	t.Parallel()
 	db := connect(t, database(t))
 	db.SetMaxOpenConns(1)
-	mode := func() string {
-		return get[string](t, db, `SELECT VARIABLE_VALUE FROM information_schema.SESSION_VARIABLES WHERE VARIABLE_NAME = 'SQL_MODE'`)
+	mode := func() (mode string) {
+		if err := db.QueryRowContext(within(t), `SELECT @@sql_mode`).Scan(&mode); err != nil {
+			t.Fatal(err)
+		}
+		return mode
 	}
 	before := mode()
 	e, err := New(within(t), db, nil)
