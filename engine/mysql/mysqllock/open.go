@@ -223,9 +223,9 @@ func start(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
 func (e *Engine) meet(ctx context.Context) error {
 	var version string
 	var database sql.NullString
-	var flush int
-	var autocommit bool
-	err := e.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit, @@autocommit`).Scan(&version, &database, &flush, &autocommit)
+	var autocommit, reads, forgets bool
+	err := e.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@autocommit, @@read_only NOT IN ('0', 'OFF'),
+		@@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1`).Scan(&version, &database, &autocommit, &reads, &forgets)
 	switch {
 	case err != nil:
 		return explain(err)
@@ -235,6 +235,8 @@ func (e *Engine) meet(ctx context.Context) error {
 		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
 	case tooOld(version):
 		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
+	case reads: // an administrator could write, and would grant what the primary grants too
+		return errReads
 	}
 	is, err := e.layout(ctx, e.db)
 	if errors.Is(err, errNoSchema) {
@@ -261,8 +263,10 @@ func (e *Engine) meet(ctx context.Context) error {
 	if e.opts.Failover {
 		e.guarantees.Failover, e.guarantees.Fencing = engine.FailoverMayDouble, engine.FencingMemory
 	}
-	if flush != 1 {
-		e.guarantees.Fencing = engine.FencingMemory // a crash may lose what was committed a second before
+	// A crash of the machine may lose what was committed before. With a binary log it is
+	// that log which says what was: InnoDB takes back what is not in it.
+	if forgets {
+		e.guarantees.Fencing = engine.FencingMemory
 	}
 	if err := e.shape(ctx); err != nil {
 		return err

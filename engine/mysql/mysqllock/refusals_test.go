@@ -83,8 +83,8 @@ func TestAServerThatOnlyReadsIsRefused(t *testing.T) {
 		}
 	}
 	refused(t, s.URL("app", ""), "only reads")
-	// One that was not there yet gets as far as creating it.
-	refused(t, s.URL("app", "")+"?prefix=other_", "--read-only")
+	refused(t, s.URL("app", "")+"?prefix=other_", "only reads") // and makes no tables
+	refused(t, s.URL("root", ""), "only reads")                 // though this user may write
 	if c := join(t, e, exclusive("a")); c.State != engine.Held {
 		t.Errorf("who may write nevertheless is told %v", c.State)
 	}
@@ -262,6 +262,10 @@ func TestWhatIsDeclared(t *testing.T) {
 	s := servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--innodb-flush-log-at-trx-commit=2"}})
 	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory || g.Failover != engine.FailoverNone {
 		t.Errorf("of a server that stores later than it answers: %+v", g)
+	}
+	s = servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--log-bin=log", "--server-id=1", "--sync-binlog=0"}})
+	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory {
+		t.Errorf("of a server that stores its log later than it answers: %+v", g)
 	}
 }
 
