@@ -64,21 +64,14 @@ func (s *MariaDBServer) env() []string { return append([]string{"TMPDIR=" + s.Di
 
 // install makes the tables of the server's own.
 func (s *MariaDBServer) install() error {
-	return toEnd(Command{
-		Program: "mariadb-install-db", Dir: s.Dir, Env: s.env(), Unprivileged: true,
-		Args: []string{"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db"},
-	})
+	program, args := s.installing()
+	return toEnd(Command{Program: program, Args: args, Dir: s.Dir, Env: s.env(), Unprivileged: true})
 }
 
 func (s *MariaDBServer) start() error {
 	return s.serve(func(port string) Command {
-		return Command{
-			Program: "mariadbd", Dir: s.Dir, Env: s.env(), Unprivileged: true,
-			Args: append([]string{
-				"--no-defaults", "--datadir=" + s.data(), "--port=" + port, "--socket=" + s.socket(),
-				"--pid-file=" + filepath.Join(s.Dir, "pid"), "--bind-address=127.0.0.1", "--innodb-log-file-size=32M",
-			}, s.opts.Args...),
-		}
+		program, args := s.serving(port)
+		return Command{Program: program, Args: append(args, s.opts.Args...), Dir: s.Dir, Env: s.env(), Unprivileged: true}
 	}, func() error {
 		_, err := s.Query("SELECT 1")
 		return err

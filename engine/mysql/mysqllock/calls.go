@@ -115,8 +115,8 @@ func (c *client) once(ctx context.Context, statement string) (text string, err e
 }
 
 // discard keeps a connection out of its pool. A procedure that an operator stops (KILL
-// QUERY) runs its handler in MariaDB, and by MySQL's source none there: its transaction
-// would stay open, and with it the row locked, until the connection ends.
+// QUERY) runs its handler in MariaDB, and none in MySQL: its transaction would stay
+// open, and with it the row locked, until the connection ends.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which is what it then says
 }
@@ -137,6 +137,8 @@ func undone(err error) bool {
 
 const todoSchema = "the database has no tables of leasehold with prefix %q: run what `leasehold schema mysql` prints as somebody who may"
 
+var errReads = errors.New("this server only reads: it is a replica, or has become one: connect to the primary")
+
 func errRights(err error) error {
 	return fmt.Errorf("this user may not do what is needed: see the grants in the package's documentation: %w", err)
 }
@@ -147,7 +149,7 @@ func explain(err error) error {
 	case 1044, 1142, 1143, 1370:
 		return errRights(err)
 	case 1290, 1792, 1836:
-		return fmt.Errorf("this server only reads: it is a replica, or has become one: connect to the primary: %w", err)
+		return fmt.Errorf("%w: %w", errReads, err)
 	case 1146, 1305, 1054, 1136, 1318, 1366, 1364:
 		return fmt.Errorf("the tables or procedures of leasehold are gone or not ours: look at what `leasehold schema mysql` prints: %w", err)
 	case 1665:

@@ -224,9 +224,9 @@ func start(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
 func (c *client) meet(ctx context.Context) error {
 	var version string
 	var database sql.NullString
-	var flush int
-	var autocommit bool
-	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@innodb_flush_log_at_trx_commit, @@autocommit`).Scan(&version, &database, &flush, &autocommit)
+	var autocommit, reads, forgets bool
+	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@autocommit, @@read_only NOT IN ('0', 'OFF'),
+		@@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1`).Scan(&version, &database, &autocommit, &reads, &forgets)
 	switch {
 	case err != nil:
 		return explain(err)
@@ -236,6 +236,8 @@ func (c *client) meet(ctx context.Context) error {
 		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
 	case tooOld(version):
 		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
+	case reads: // an administrator could write, and would grant what the primary grants too
+		return errReads
 	}
 	is, err := c.layout(ctx, c.db)
 	if errors.Is(err, errNoSchema) {
@@ -258,8 +260,9 @@ func (c *client) meet(ctx context.Context) error {
 	case is != layout:
 		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", c.opts.Prefix, is, layout)
 	}
-	// With another flush a crash may lose what was committed a second before.
-	c.guarantees = sqllock.Guarantees(c.opts.Failover, flush != 1)
+	// A crash of the machine may lose what was committed before. With a binary log it is
+	// that log which says what was: InnoDB takes back what is not in it.
+	c.guarantees = sqllock.Guarantees(c.opts.Failover, forgets)
 	if err := c.shape(ctx); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func refused(t *testing.T, url, want string) { t.Helper(); rows.Refused(t, url, 
 // as is a URL for another user, who is made anew.
 func as(t *testing.T, url, user string) string {
 	t.Helper()
-	query(t, fmt.Sprintf("CREATE OR REPLACE USER %s@localhost", user))
+	query(t, fmt.Sprintf("DROP USER IF EXISTS %[1]s@localhost; CREATE USER %[1]s@localhost", user))
 	return strings.Replace(url, "root@", user+"@", 1)
 }
 
@@ -73,8 +73,8 @@ func TestAServerThatOnlyReadsIsRefused(t *testing.T) {
 		}
 	}
 	refused(t, s.URL("app", ""), "only reads")
-	// One that was not there yet gets as far as creating it.
-	refused(t, s.URL("app", "")+"?prefix=other_", "--read-only")
+	refused(t, s.URL("app", "")+"?prefix=other_", "only reads") // and makes no tables
+	refused(t, s.URL("root", ""), "only reads")                 // though this user may write
 	if c := join(t, e, exclusive("a")); c.State != engine.Held {
 		t.Errorf("who may write nevertheless is told %v", c.State)
 	}
@@ -86,8 +86,8 @@ func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 	url := database(t)
 	open(t, url)
 	for _, setting := range []string{
-		"tx_isolation='SERIALIZABLE'", "tx_isolation='READ-UNCOMMITTED'", "tx_read_only=1", "time_zone='-11:30'",
-		"sql_mode='ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,SIMULTANEOUS_ASSIGNMENT'", "sql_mode=''", "character_set_connection=utf16",
+		transaction("isolation") + "='SERIALIZABLE'", transaction("isolation") + "='READ-UNCOMMITTED'", transaction("read_only") + "=1", "time_zone='-11:30'",
+		"sql_mode='" + oddModes() + "'", "sql_mode=''", "character_set_connection=utf16",
 	} {
 		a, b := open(t, url+"?"+strings.ReplaceAll(setting, "'", "%27")), open(t, url)
 		first, second := join(t, a, exclusive(setting)), join(t, b, exclusive(setting))
@@ -150,8 +150,11 @@ func TestSessionsKeepTheirMode(t *testing.T) {
 	t.Parallel()
 	db := connect(t, database(t))
 	db.SetMaxOpenConns(1)
-	mode := func() string {
-		return get[string](t, db, `SELECT VARIABLE_VALUE FROM information_schema.SESSION_VARIABLES WHERE VARIABLE_NAME = 'SQL_MODE'`)
+	mode := func() (mode string) {
+		if err := db.QueryRowContext(within(t), `SELECT @@sql_mode`).Scan(&mode); err != nil {
+			t.Fatal(err)
+		}
+		return mode
 	}
 	before := mode()
 	e, err := New(within(t), db, nil)
@@ -194,6 +197,10 @@ func TestWhatIsDeclared(t *testing.T) {
 	s := servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--innodb-flush-log-at-trx-commit=2"}})
 	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory || g.Failover != engine.FailoverNone {
 		t.Errorf("of a server that stores later than it answers: %+v", g)
+	}
+	s = servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--log-bin=log", "--server-id=1", "--sync-binlog=0"}})
+	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory {
+		t.Errorf("of a server that stores its log later than it answers: %+v", g)
 	}
 }
 

@@ -61,7 +61,8 @@ func (c *client) install(ctx context.Context) error {
 	defer conn.Close()
 	defer discard(conn) // its sql_mode is not what its pool expects
 	var mine sql.NullInt64
-	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA1(CONCAT(DATABASE(), ?)), 30)", []byte(c.opts.Prefix))).Scan(&mine); err != nil {
+	// A lock's name may have 64 characters in MySQL, and MySQL 9.7 has no SHA1 by itself.
+	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), ?), 224), 30)", []byte(c.opts.Prefix))).Scan(&mine); err != nil {
 		return err
 	}
 	if mine.Int64 != 1 {
