@@ -193,6 +193,50 @@ func TestALeaseComesBackOnAMasterThatAnswersLate(t *testing.T) {
 	})
 }
 
+// TestWhatIsLeftBeforeItsTurnIsNotTakenAgain: it is noted until the last master was asked.
+func TestWhatIsLeftBeforeItsTurnIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	c := engine.Claim{Name: "a", ID: engine.NewID(), State: engine.Held, Ticket: 7, TTL: time.Hour}
+	for _, left := range []bool{true, false} {
+		var said []extended
+		for i := range all {
+			x := extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, 0}}
+			x.master, x.clock = i, time.Duration(time.Now().UnixMicro())*time.Microsecond-boottime.Now()
+			said = append(said, x)
+		}
+		m := e.masters[0]
+		m.again.Lock() // as one more that is under way
+		r := e.restores.begin(boottime.Now())
+		r.held = []engine.Claim{c}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.restore(r, said, nil)
+		}()
+		until(t, "the others do not take it", func() bool { return valueOf(t, all[1], "a") != nil && valueOf(t, all[2], "a") != nil })
+		time.Sleep(10 * time.Millisecond) // for who would not wait for the first
+		e.restores.mu.Lock()
+		if !e.restores.m[r] {
+			t.Error("who leaves now is not heeded")
+		}
+		e.restores.mu.Unlock()
+		if left {
+			e.restores.leave([]engine.Claim{c})
+		}
+		m.again.Unlock()
+		<-done
+		m.restored()
+		if took := valueOf(t, all[0], "a") != nil; took == left {
+			t.Errorf("left %v: taken %v", left, took)
+		}
+		for _, r := range all[1:] {
+			do(t, r, "DEL", "a")
+		}
+	}
+}
+
 // TestWhatIsBeingTakenAgainIsLeftAfterThat: before, it might be taken after it was left.
 func TestWhatIsBeingTakenAgainIsLeftAfterThat(t *testing.T) {
 	t.Parallel()
