@@ -145,6 +145,9 @@ func errRights(err error) error {
 
 // explain says what to do about an error.
 func explain(err error) error {
+	if errors.Is(err, mysql.ErrNoTLS) {
+		return fmt.Errorf("this server has no TLS: give it a certificate, or leave tls, ca, cert and key out of the URL: %w", err)
+	}
 	switch code(err) {
 	case 1044, 1142, 1143, 1370:
 		return errRights(err)

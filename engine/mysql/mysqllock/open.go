@@ -3,8 +3,6 @@ package mysqllock
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/sqllock"
+	"leasehold/internal/certs"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -120,7 +119,8 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 			return nil, 0, nil, errors.New("max-conns is a number from 1")
 		}
 	}
-	socket, passwordFile, ca, cert, key := take("socket"), take("password-file"), take("ca"), take("cert"), take("key")
+	socket, passwordFile := take("socket"), take("password-file")
+	files := url.Values{"ca": {take("ca")}, "cert": {take("cert")}, "key": {take("key")}}
 	c, err := mysql.ParseDSN("/?" + q.Encode()) // what is left is the driver's
 	if err != nil {
 		return nil, 0, nil, err
@@ -144,8 +144,11 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	case c.Passwd == "":
 		c.Passwd = os.Getenv("MYSQL_PWD")
 	}
-	if ca != "" || cert != "" || key != "" {
-		if c.TLS, err = identity(u.Hostname(), ca, cert, key); err != nil {
+	if files.Get("ca") != "" || files.Get("cert") != "" || files.Get("key") != "" {
+		if c.TLSConfig != "" && c.TLSConfig != "true" {
+			return nil, 0, nil, fmt.Errorf("ca, cert and key mean tls=true, and this URL says tls=%s: leave it out", c.TLSConfig)
+		}
+		if c.TLS, err = certs.Config(files); err != nil {
 			return nil, 0, nil, err
 		}
 	}
@@ -164,28 +167,6 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		c.Params[wait] = strconv.Itoa(lockWait)
 	}
 	return c, conns, o, nil
-}
-
-// identity is whom to believe, and who we are.
-func identity(host, ca, cert, key string) (*tls.Config, error) {
-	t := &tls.Config{ServerName: host}
-	if ca != "" {
-		text, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, err
-		}
-		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s has no certificate in PEM", ca)
-		}
-	}
-	if cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, err
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
 }
 
 // New is an engine on the caller's own pool, of the driver
