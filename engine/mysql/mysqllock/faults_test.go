@@ -68,7 +68,7 @@ func TestADeadlockIsTriedAgain(t *testing.T) {
 
 func query(t testing.TB, sql string) string {
 	t.Helper()
-	out, err := shared.server.Query(sql)
+	out, err := shared.Server.Query(sql)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,6 @@ package mysqllock
 
 import (
 	"database/sql"
-	"fmt"
-	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,45 +13,19 @@ import (
 	"leasehold/internal/servers"
 )
 
-// shared is the server of all tests that neither restart it nor change its settings.
-// Each has a database of its own there.
-var shared struct {
-	once   sync.Once
-	server *servers.MariaDBServer
-	err    error
-	made   atomic.Int64
+var shared = sqltest.Shared[*servers.MariaDBServer]{
+	Programs: []string{"mariadbd", "mariadb-install-db", "mariadb"},
+	Start: func() (*servers.MariaDBServer, error) {
+		return servers.StartMariaDB(&servers.MariaDBOptions{Args: []string{"--max-connections=600"}})
+	},
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if s := shared.server; s != nil {
-		s.Close()
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	shared.Main(m, func() error { return goleak.Find() })
 }
 
 // database is the URL of an empty database on the shared server.
-func database(t testing.TB) string {
-	t.Helper()
-	servers.Need(t, "mariadbd", "mariadb-install-db", "mariadb")
-	shared.once.Do(func() {
-		shared.server, shared.err = servers.StartMariaDB(&servers.MariaDBOptions{Args: []string{"--max-connections=600"}})
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	name := fmt.Sprint("test", shared.made.Add(1))
-	if _, err := shared.server.Query("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
-	}
-	return shared.server.URL("", name)
-}
+func database(t testing.TB) string { t.Helper(); return shared.Database(t) }
 
 func open(t testing.TB, url string) *Engine {
 	t.Helper()

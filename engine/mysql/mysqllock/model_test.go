@@ -36,10 +36,10 @@ func TestProceduresDoWhatPackageLineDoes(t *testing.T) {
 		clients = append(clients, linetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, base.Guarantees())}})
 	}
 	linetest.Compare(t, linetest.Subject{
-		Clients: clients, Seeds: 5,
+		Clients: clients, Seeds: 4,
 		Empty:    func(t *linetest.Run, _ bool) { forget(t, db) },
 		SetClock: func(t *linetest.Run, now time.Duration) { do(t, db, `UPDATE test_clock SET t = ?`, now.Microseconds()) },
-		Stored:   func(t *linetest.Run, name string) line.Line { return stored(t, db, name) },
+		Stored:   func(t *linetest.Run, _ string) line.Line { return rows.Stored(t, db, "FALSE") },
 		Depart: func(t *linetest.Run, c linetest.Client) error {
 			return sqltest.Depart(t.Context(), c.Engine.(*Engine).client)
 		},
@@ -56,24 +56,4 @@ func TestProceduresDoWhatPackageLineDoes(t *testing.T) {
 			return (look > 0) == (s == engine.Waiting) && look <= lookSeldom
 		},
 	}, sqltest.Now())
-}
-
-func stored(t *linetest.Run, db *sql.DB, name string) line.Line {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), defaults.in(`SELECT c.id, c.ticket, c.client, c.owner, c.deadline, c.asked, c.units, c.ticket <= n.upto, c.detached, c.evicted, FALSE,
-		n.lim, n.size, n.used, n.soonest FROM @claims c JOIN @names n USING (name) WHERE c.name = ? ORDER BY c.ticket`), []byte(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var s sqltest.Stored
-	for rows.Next() {
-		if err := s.Add(rows.Scan); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return s.Sound(t)
 }

@@ -2,10 +2,6 @@ package pglock
 
 import (
 	"database/sql"
-	"fmt"
-	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,29 +15,20 @@ import (
 	"leasehold/internal/servers"
 )
 
-// shared is the server of all tests that neither restart it nor change its settings.
-// Each has a database of its own there.
-var shared struct {
-	once   sync.Once
-	server *servers.PostgresServer
-	err    error
-	made   atomic.Int64
+var shared = sqltest.Shared[*servers.PostgresServer]{
+	Programs: []string{"postgres", "initdb", "psql"},
+	Start: func() (*servers.PostgresServer, error) {
+		return servers.StartPostgres(&servers.PostgresOptions{
+			Args: []string{"-c", "max_connections=400", "-c", "track_commit_timestamp=on"},
+		})
+	},
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if s := shared.server; s != nil {
-		s.Close()
-	}
-	if code == 0 {
-		// What ends by itself after a connection was cut: pgx asks the server to
-		// cancel what was under way there.
-		if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/jackc/pgx/v5/pgconn.(*PgConn).asyncClose.func1")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	// It ends by itself after a connection was cut: pgx asks the server to cancel what was
+	// under way there.
+	cancels := goleak.IgnoreAnyFunction("github.com/jackc/pgx/v5/pgconn.(*PgConn).asyncClose.func1")
+	shared.Main(m, func() error { return goleak.Find(cancels) })
 }
 
 // server is one of a test's own.
@@ -51,23 +38,7 @@ func server(t testing.TB, args ...string) *servers.PostgresServer {
 }
 
 // database is the URL of an empty database on the shared server.
-func database(t testing.TB) string {
-	t.Helper()
-	servers.Need(t, "postgres", "initdb", "psql")
-	shared.once.Do(func() {
-		shared.server, shared.err = servers.StartPostgres(&servers.PostgresOptions{
-			Args: []string{"-c", "max_connections=400", "-c", "track_commit_timestamp=on"},
-		})
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	name := fmt.Sprint("test", shared.made.Add(1))
-	if _, err := shared.server.Query("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
-	}
-	return shared.server.URL("", name)
-}
+func database(t testing.TB) string { t.Helper(); return shared.Database(t) }
 
 func open(t testing.TB, url string) *Engine {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 func TestFunctionsDoWhatPackageLineDoes(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	base, pool := open(t, url), connect(t, url)
+	base, pool, db := open(t, url), connect(t, url), rows.Connect(t, url)
 	setClock(t, pool)
 	do(t, pool, `CREATE TABLE test_notes (i serial, client text, note text)`)
 	do(t, pool, `CREATE OR REPLACE FUNCTION @tell(client text, note text) RETURNS void LANGUAGE plpgsql AS
@@ -43,7 +43,7 @@ func TestFunctionsDoWhatPackageLineDoes(t *testing.T) {
 			do(t, pool, `UPDATE test_clock SET t = $1`, now.Microseconds())
 			do(t, pool, `TRUNCATE test_notes RESTART IDENTITY`)
 		},
-		Stored: func(t *linetest.Run, name string) line.Line { return stored(t, pool, name) },
+		Stored: func(t *linetest.Run, _ string) line.Line { return rows.Stored(t, db, "c.told") },
 		Notes:  func(t *linetest.Run) []line.Note { return notes(t, pool) },
 		Depart: func(t *linetest.Run, c linetest.Client) error {
 			return sqltest.Depart(t.Context(), c.Engine.(*Engine).client)
@@ -69,24 +69,4 @@ func notes(t *linetest.Run, pool *pgxpool.Pool) []line.Note {
 		t.Fatalf("unreadable note: %v", err)
 	}
 	return got
-}
-
-func stored(t *linetest.Run, pool *pgxpool.Pool, name string) line.Line {
-	t.Helper()
-	rows, err := pool.Query(t.Context(), defaults.in(`SELECT c.id, c.ticket, c.client, c.owner, c.deadline, c.asked, c.units, c.ticket <= n.upto, c.detached, c.evicted, c.told,
-		n.lim, n.size, n.used, n.soonest FROM @claims c JOIN @names n USING (name) WHERE c.name = $1 ORDER BY c.ticket`), []byte(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var s sqltest.Stored
-	for rows.Next() {
-		if err := s.Add(rows.Scan); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return s.Sound(t)
 }

@@ -114,8 +114,8 @@ func TestSeveralHostsMayGrantTwice(t *testing.T) {
 			t.Errorf("%q: %v", more, g.Failover)
 		}
 	}
-	two := strings.Replace(url, shared.server.Addr, shared.server.Addr+","+shared.server.Addr+"1", 1)
-	if config, _, err := parse(strings.Replace(two, shared.server.Addr+"1", "127.0.0.1:1", 1)); err != nil || !severalHosts(config.ConnConfig) {
+	two := strings.Replace(url, shared.Server.Addr, shared.Server.Addr+","+shared.Server.Addr+"1", 1)
+	if config, _, err := parse(strings.Replace(two, shared.Server.Addr+"1", "127.0.0.1:1", 1)); err != nil || !severalHosts(config.ConnConfig) {
 		t.Errorf("two hosts are one: %v", err)
 	}
 	if config, _, err := parse("postgres://a@h/d?sslmode=prefer"); err != nil || severalHosts(config.ConnConfig) {

@@ -2,53 +2,52 @@ package sqltest
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 	"time"
 
+	"leasehold/engine/internal/kit"
 	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/line"
 )
 
-// Stored is a line as its rows have it, and the totals beside them.
-type Stored struct {
-	line.Line
-	size, used, soonest int64
-}
-
-// Add reads one row, which is a claim, of rows in the order of tickets: the claim's id,
-// ticket, client, owner, deadline, what was asked for at most, units, whether it holds,
-// is detached, was evicted and was told; and of its name the limit, how many are in
-// line, how many units are held, and the soonest deadline.
-func (s *Stored) Add(scan func(to ...any) error) error {
-	var p line.Place
-	var id, owner []byte
-	var deadline, asked int64
-	if err := scan(&id, &p.Ticket, &p.Client, &owner, &deadline, &asked, &p.Units, &p.Held, &p.Detached, &p.Evicted, &p.Told,
-		&s.Limit, &s.size, &s.used, &s.soonest); err != nil {
-		return err
-	}
-	copy(p.ID[:], id)
-	p.Owner, p.Deadline, p.Asked = string(owner), sqllock.Micros(deadline), sqllock.Micros(asked)
-	s.Places = append(s.Places, p)
-	return nil
-}
-
-// Sound is the line, and fails the test if the totals do not fit the claims.
-func (s *Stored) Sound(t testing.TB) line.Line {
+// Stored is the one line of a database as its rows have it. It fails the test if the
+// totals beside them do not fit. told is the column that says whether a holder knows
+// that somebody waits, or FALSE.
+func (k Kit) Stored(t testing.TB, db *sql.DB, told string) (l line.Line) {
 	t.Helper()
-	used := int64(0)
-	for _, p := range s.Places {
+	rows, err := db.QueryContext(kit.Within(t), k.In(`SELECT c.id, c.ticket, c.client, c.owner, c.deadline, c.asked, c.units, c.ticket <= n.upto, c.detached, c.evicted, `+
+		told+`, n.lim, n.size, n.used, n.soonest FROM @claims c JOIN @names n ON n.name = c.name ORDER BY c.ticket`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var size, used, units, soonest int64
+	for rows.Next() {
+		var p line.Place
+		var id, owner []byte
+		var deadline, asked int64
+		if err := rows.Scan(&id, &p.Ticket, &p.Client, &owner, &deadline, &asked, &p.Units, &p.Held, &p.Detached, &p.Evicted, &p.Told,
+			&l.Limit, &size, &used, &soonest); err != nil {
+			t.Fatal(err)
+		}
+		copy(p.ID[:], id)
+		p.Owner, p.Deadline, p.Asked = string(owner), sqllock.Micros(deadline), sqllock.Micros(asked)
+		l.Places = append(l.Places, p)
 		if p.Held {
-			used += int64(p.Units)
+			units += int64(p.Units)
 		}
-		if early := sqllock.Micros(s.soonest) - p.Deadline; early > 0 {
-			t.Fatalf("a deadline is %v before the soonest", early)
+		if deadline < soonest {
+			t.Fatalf("a deadline is %d us before the soonest", soonest-deadline)
 		}
 	}
-	if s.size != int64(len(s.Places)) || s.used != used {
-		t.Fatalf("%d claims, %d units held; want %d, %d", s.size, s.used, len(s.Places), used)
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
 	}
-	return s.Line
+	if size != int64(len(l.Places)) || used != units {
+		t.Fatalf("%d claims, %d units held; want %d, %d", size, used, len(l.Places), units)
+	}
+	return l
 }
 
 // Depart gives up all that a client has.
