@@ -30,7 +30,7 @@ const elsewhere = runtime.GOOS == "linux"
 func encrypted(t *testing.T, e *Engine) bool {
 	t.Helper()
 	var name, cipher string
-	if err := e.db.QueryRowContext(within(t), "SHOW SESSION STATUS LIKE 'Ssl_cipher'").Scan(&name, &cipher); err != nil {
+	if err := e.client.db.QueryRowContext(within(t), "SHOW SESSION STATUS LIKE 'Ssl_cipher'").Scan(&name, &cipher); err != nil {
 		t.Fatal(err)
 	}
 	return cipher != ""
