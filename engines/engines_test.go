@@ -180,18 +180,13 @@ func TestErrorsShowNoPassword(t *testing.T) {
 
 // Every scheme of a server reaches its engine, which says that nobody answers.
 func TestAServerThatIsNotThereIsAnErrorWithoutThePassword(t *testing.T) {
-	port, err := servers.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := fmt.Sprintf("127.0.0.1:%d", port)
 	for _, s := range Schemes() {
 		for _, name := range s.Names {
 			if name == "dir" || name == "mem" {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {
-				rawURL := name + "://me:sesame@" + nobody
+				rawURL := name + "://me:sesame@" + servers.Nobody
 				switch {
 				case strings.HasSuffix(name, "unix"):
 					rawURL = name + "://me:sesame@" + filepath.ToSlash(filepath.Join(t.TempDir(), "none"))

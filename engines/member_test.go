@@ -40,8 +40,8 @@ type reply struct {
 }
 
 // memberTTL is short, so that what a killed or stopped member leaves behind is over
-// soon.
-const memberTTL = 2 * time.Second
+// soon, and longer than a busy machine keeps one from renewing.
+const memberTTL = 5 * time.Second
 
 func beMember(url string) error {
 	period, err := time.ParseDuration(os.Getenv(memberPeriod))

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAcquireRenewRelease(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	out := p.must("acquire", "d", "--ttl", "20s", "--label", "step")
 	handle := strings.TrimSpace(out)
@@ -25,7 +26,7 @@ func TestAcquireRenewRelease(t *testing.T) {
 	if code, _, _ := p.leasehold("run", "d", "--nonblock", "--", "true"); code != 75 {
 		t.Errorf("held by another: exit code %d", code)
 	}
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(3 * time.Second) // longer than to show it may take after the renewal
 	before := p.line("d").Claims[0].TTL
 	if out := p.must("renew", handle); out != "" {
 		t.Errorf("renew printed %q", out)
@@ -50,6 +51,7 @@ func TestAcquireRenewRelease(t *testing.T) {
 }
 
 func TestAcquireModes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.must("acquire", "s", "--shared")
 	p.must("acquire", "s", "--shared")
@@ -57,7 +59,7 @@ func TestAcquireModes(t *testing.T) {
 	if n := len(p.line("s").Claims); n != 2 {
 		t.Errorf("%d shared", n)
 	}
-	for _, args := range [][]string{{"s", "--nonblock"}, {"n", "--permits", "2", "--of", "3", "--wait", "50ms"}} {
+	for _, args := range [][]string{{"s", "--nonblock"}, {"n", "--permits", "2", "--of", "3", "--wait", "2s"}} {
 		code, out, stderr := p.leasehold(append([]string{"acquire"}, args...)...)
 		if code != 75 || out != "" {
 			t.Errorf("%q: exit code %d, printed %q", args, code, out)

@@ -295,25 +295,30 @@ func TestEvictAsks(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	plain, err := os.Create(p.file("plain"))
-	if err != nil {
-		t.Fatal(err)
+	watch := func(file string, args ...string) *exec.Cmd {
+		t.Helper()
+		out, err := os.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { out.Close() })
+		cmd := exec.Command(program, append([]string{"watch", "--every", "50ms"}, args...)...)
+		cmd.Env, cmd.Stdout = p.env, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		return cmd
 	}
-	defer plain.Close()
-	cmd := exec.Command(program, "watch", "w", "--every", "50ms")
-	cmd.Env, cmd.Stdout = p.env, plain
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	said := func(file string) string {
+		b, _ := os.ReadFile(file)
+		return string(b)
 	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	asJSON := p.start("watch", "--every", "50ms", "--json")
+	plain, rows := p.file("plain"), p.file("rows")
+	cmd, asJSON := watch(plain, "w"), watch(rows, "--json")
 	says := func(what string) {
 		t.Helper()
-		until(t, "watch says "+what, func() bool {
-			b, _ := os.ReadFile(plain.Name())
-			return strings.Contains(string(b), what)
-		})
+		until(t, "watch says "+what, func() bool { return strings.Contains(said(plain), what) })
 	}
 	p.start("run", "other", "--", "sleep", "60")
 	p.held("other")
@@ -326,18 +331,19 @@ func TestWatch(t *testing.T) {
 	says(fmt.Sprintf(" w left ticket %d exclusive ", first.Ticket))
 	second := p.line("w").Claims[0]
 	says(fmt.Sprintf(" w holds ticket %d exclusive ", second.Ticket))
-	if b, _ := os.ReadFile(plain.Name()); strings.Contains(string(b), "other") || strings.ContainsRune(string(b), '\x1b') {
+	if b := said(plain); strings.Contains(b, "other") || strings.ContainsRune(b, '\x1b') {
 		t.Errorf("%q", b)
 	}
+	until(t, "it is told as JSON too", func() bool { return strings.Contains(said(rows), fmt.Sprint(second.Ticket)) })
 
-	cmd.Process.Signal(os.Interrupt)
-	cmd.Wait()
-	asJSON.Process.Signal(os.Interrupt)
-	if a, b := cmd.ProcessState.ExitCode(), asJSON.wait(t); a != 0 || b != 0 {
-		t.Errorf("interrupted: exit codes %d, %d", a, b)
+	for _, cmd := range []*exec.Cmd{cmd, asJSON} {
+		cmd.Process.Signal(os.Interrupt)
+		if cmd.Wait(); cmd.ProcessState.ExitCode() != 0 {
+			t.Errorf("interrupted: exit code %d", cmd.ProcessState.ExitCode())
+		}
 	}
 	seen := map[string]bool{}
-	for row := range strings.Lines(asJSON.out.String()) {
+	for row := range strings.Lines(said(rows)) {
 		var c struct {
 			Name, What string
 			Claim      struct{ Ticket string }

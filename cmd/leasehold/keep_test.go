@@ -143,7 +143,7 @@ func TestRenewalsFail(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		t.Run(map[bool]string{true: "told in the last third", false: "killed at the end"}[obeys], func(t *testing.T) {
 			t.Parallel()
-			const ttl = 3 * time.Second
+			const ttl = 6 * time.Second // a third of it is longer than the machine may be busy for
 			k := keepStub(t, order{TTL: ttl}, obeys)
 			until(t, "the full TTL was granted", func() bool {
 				return time.Duration(k.front.last.Load())-k.start > ttl*9/10
@@ -174,7 +174,8 @@ func TestRenewalsFail(t *testing.T) {
 }
 
 func TestEngineIsDownForAMoment(t *testing.T) {
-	k := keepStub(t, order{TTL: 2 * time.Second}, false)
+	t.Parallel()
+	k := keepStub(t, order{TTL: 6 * time.Second}, false)
 	k.eng.now.Store(true)
 	time.Sleep(500 * time.Millisecond)
 	k.eng.now.Store(false)
@@ -232,7 +233,8 @@ func TestLostBeforeTheStart(t *testing.T) {
 }
 
 func TestEvictedPolitelyHasItsTrust(t *testing.T) {
-	k := keepStub(t, order{TTL: 2 * time.Second}, false)
+	t.Parallel()
+	k := keepStub(t, order{TTL: 6 * time.Second}, false)
 	if err := k.locks.Evict(t.Context(), "name", k.ticket); err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (p *place) reaper(name string) int {
 // the name, and reports whoever of the family lives then.
 func (p *place) nextInLine(name string) (check func()) {
 	p.Helper()
-	cmd := exec.Command(program, "run", name, "--wait", "12s", "--", "sh", "-c", whoLives)
+	cmd := exec.Command(program, "run", name, "--wait", "25s", "--", "sh", "-c", whoLives)
 	x := p.startFamilyOf(cmd, p.file("family-"+name))
 	until(p, "it waits", func() bool { return len(p.line(name).Claims) == 2 })
 	return func() {
@@ -194,7 +194,7 @@ func TestAllThatIsCalledLeaseholdAtOnce(t *testing.T) {
 				if engine == "redis" {
 					p, _ = redisPlace(t)
 				}
-				_, members := p.startFamily("all", "--ttl", "3s")
+				_, members := p.startFamily("all", "--ttl", "8s")
 				check := p.nextInLine("all")
 				var hit []proc
 				for _, pr := range p.leaseholds("all") {
@@ -262,7 +262,7 @@ func TestStoppedKeeper(t *testing.T) {
 	start := time.Now()
 	syscall.Kill(keeper, syscall.SIGSTOP)
 	check()
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if code := x.wait(t); code != 99 {
@@ -288,10 +288,10 @@ func TestStoppedReaper(t *testing.T) {
 func TestStoppedFront(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	x, members := p.startFamily("front", "--ttl", "1s")
+	x, members := p.startFamily("front", "--ttl", "3s")
 	ticket := p.held("front").Ticket
 	x.Process.Signal(syscall.SIGSTOP)
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(3500 * time.Millisecond)
 	if c := p.held("front"); c.Ticket != ticket || len(members()) < 5 {
 		t.Fatalf("lost: %+v", c)
 	}
@@ -321,8 +321,9 @@ func TestEvicted(t *testing.T) {
 	t.Run("politely", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
-		done := p.file("done")
-		x := p.start("run", "e", "--", "sh", "-c", "trap 'sleep 0.3; echo saved > "+done+"; exit 3' TERM; while :; do sleep 0.05; done")
+		done, ready := p.file("done"), p.file("ready")
+		x := p.start("run", "e", "--", "sh", "-c", "trap 'sleep 0.3; echo saved > "+done+"; exit 3' TERM; : > "+ready+"; while :; do sleep 0.05; done")
+		p.exists(ready)
 		ticket := p.held("e").Ticket
 		p.must("evict", "e", "--ticket", strconv.FormatUint(ticket, 10), "--yes")
 		// It may finish, and nobody else holds the name before it has.
@@ -370,11 +371,11 @@ func TestMaxHold(t *testing.T) {
 	p := newPlace(t)
 	term := p.file("term")
 	start := time.Now()
-	x := p.start("run", "m", "--max-hold", "3s", "--", "sh", "-c", "trap 'echo told > "+term+"' TERM; while :; do sleep 0.02; done")
+	x := p.start("run", "m", "--max-hold", "5s", "--", "sh", "-c", "trap 'echo told > "+term+"' TERM; while :; do sleep 0.02; done")
 	if code := x.wait(t); code != 76 {
 		t.Errorf("exit code %d", code)
 	}
-	if took := time.Since(start); took < 3*time.Second {
+	if took := time.Since(start); took < 5*time.Second {
 		t.Errorf("killed after %v", took)
 	}
 	if p.content(term) != "told" {

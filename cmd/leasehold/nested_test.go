@@ -32,7 +32,7 @@ func TestRunInsideItself(t *testing.T) {
 		{"another name", nil, `$L run y -- echo in`, 0, "", "in\n"},
 		{"another engine", nil, `LEASEHOLD_ENGINE=$OTHER $L run x -- echo in`, 0, "", "in\n"},
 		{"a chain over another engine", nil, `LEASEHOLD_ENGINE=$OTHER $L run x -- $L run x -- echo in`, 75, "would wait for itself", ""},
-		{"without the variable nothing is known", nil, `env -u LEASEHOLD_HELD $L run x --wait 100ms -- echo in`, 75, `"x" is held by`, ""},
+		{"without the variable nothing is known", nil, `env -u LEASEHOLD_HELD $L run x --wait 2s -- echo in`, 75, `"x" is held by`, ""},
 		{"a variable of somebody else", nil, `LEASEHOLD_HELD=x $L run x -- echo in`, 64, "LEASEHOLD_HELD", ""},
 		{"reentrant", nil, `o=$LEASEHOLD_TOKEN $L run x --reentrant -- sh -c '[ $o = $LEASEHOLD_TOKEN ] && echo $LEASEHOLD_NAME'`, 0, "", "x\n"},
 		{"reentrant in a chain", nil, `o=$LEASEHOLD_TOKEN $L run y -- $L run x --reentrant -- sh -c '[ $o = $LEASEHOLD_TOKEN ] && echo $LEASEHOLD_NAME'`, 0, "", "x\n"},
@@ -71,7 +71,7 @@ func TestLeftBehindIsNotNested(t *testing.T) {
 	if x := p.startCmd(cmd); x.wait(t) != 0 {
 		t.Fatal(x.err.String())
 	}
-	p.start("run", "x", "--", "sleep", "0.5")
+	p.start("run", "x", "--", "sh", "-c", "while [ ! -e "+p.file("go")+" ]; do sleep 0.02; done; sleep 0.5")
 	p.held("x")
 	if err := os.WriteFile(p.file("go"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func TestWaitingAtATerminal(t *testing.T) {
 	ticket := p.held("busy").Ticket
 	p.start("run", "busy", "--", "sleep", "60")
 	until(t, "another waits", func() bool { return len(p.line("busy").Claims) == 2 })
-	_, silent := p.told("silent", "run", "busy", "--wait", "3s", "--", "true")
+	_, silent := p.told("silent", "run", "busy", "--wait", "10s", "--", "true") // it is to be there when others come
 	until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 3 })
 	for i, cmd := range []string{"run busy -- true", "acquire busy"} {
 		s := p.session()

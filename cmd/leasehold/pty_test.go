@@ -116,7 +116,7 @@ func TestCtrlC(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t).session()
 	// The command gets it once.
-	s.enter(`$leasehold run tty -- sh -c 'n=0; trap "n=\$((n+1))" INT; echo on; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo "n=$n"; trap - INT; while :; do sleep 0.05; done'; echo "code=$?"`)
+	s.enter(`$leasehold run tty -- sh -c 'n=0; trap "n=\$((n+1))" INT; echo on; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; trap - INT; echo "n=$n"; while :; do sleep 0.05; done'; echo "code=$?"`)
 	s.expect("on\r\n")
 	s.typed("\x03")
 	s.expect("n=1")
@@ -144,14 +144,14 @@ func TestCtrlCWhileWaiting(t *testing.T) {
 func TestCtrlZ(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t).session()
-	s.enter(`$leasehold run tty --ttl 1s -- ` + reader + `; echo "code=$?"`)
+	s.enter(`$leasehold run tty --ttl 3s -- ` + reader + `; echo "code=$?"`)
 	s.expect("on\r\n")
 	ticket := s.held("tty").Ticket
 	for _, text := range []string{"one", "two"} {
 		s.typed("\x1a")
 		s.expect("Stopped")
 		s.expect("ready> ")
-		time.Sleep(1300 * time.Millisecond)
+		time.Sleep(3300 * time.Millisecond)
 		if c := s.held("tty"); c.Ticket != ticket {
 			t.Fatalf("lost: %+v", c)
 		}
@@ -169,7 +169,7 @@ func TestBackground(t *testing.T) {
 	s := newPlace(t).session()
 	// sleep runs when "on" is shown: a child that Ctrl-Z stops between vfork and
 	// exec keeps its shell from stopping, with leasehold or without.
-	s.enter(`$leasehold run tty -- sh -c 'sleep 1 & echo on; wait; echo slept; read -r l; echo "<$l>"'`)
+	s.enter(`$leasehold run tty -- sh -c 'sleep 3 & echo on; wait; echo slept; read -r l; echo "<$l>"'`)
 	s.expect("on\r\n")
 	s.typed("\x1a")
 	s.expect("Stopped")
@@ -279,14 +279,14 @@ func TestEditor(t *testing.T) {
 	p := newPlace(t)
 	path := p.file("text")
 	s := p.session()
-	s.enter(`$leasehold run tty --ttl 1s -- vi -u NONE -i NONE ` + path)
+	s.enter(`$leasehold run tty --ttl 3s -- vi -u NONE -i NONE ` + path)
 	s.expect("~")
 	s.typed("ihello\x1b")
 	s.expect("hello")
 	s.typed("\x1a")
 	s.expect("Stopped")
 	s.expect("ready> ")
-	time.Sleep(1300 * time.Millisecond)
+	time.Sleep(3300 * time.Millisecond)
 	s.enter("fg")
 	s.expect("hello")
 	s.typed("a world\x1b:wq\n")

@@ -139,7 +139,7 @@ func TestNotObtained(t *testing.T) {
 	}{
 		{"nonblock", []string{"--nonblock"}, 75},
 		{"wait 0", []string{"--wait", "0s"}, 75},
-		{"wait", []string{"--wait", "100ms"}, 75},
+		{"wait", []string{"--wait", "2s"}, 75},
 		{"shared", []string{"--shared", "--nonblock"}, 75},
 		{"own exit code", []string{"--nonblock", "--conflict-exit-code", "0"}, 0},
 	} {
@@ -325,15 +325,15 @@ func TestMinHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	start := time.Now()
-	p.must("run", "cron", "--ttl", "1s", "--min-hold", "1500ms", "--", "true")
-	if took := time.Since(start); took > time.Second {
+	p.must("run", "cron", "--ttl", "1s", "--min-hold", "5s", "--", "true")
+	if took := time.Since(start); took >= 5*time.Second {
 		t.Errorf("waited %v itself, although the engine can keep the name", took)
 	}
-	if code, _, _ := p.leasehold("run", "cron", "--nonblock", "--", "true"); code != 75 && time.Since(start) < 1500*time.Millisecond {
+	if code, _, _ := p.leasehold("run", "cron", "--nonblock", "--", "true"); code != 75 && time.Since(start) < 5*time.Second {
 		t.Errorf("held again %v later: exit code %d", time.Since(start), code)
 	}
-	p.must("run", "cron", "--wait", "10s", "--", "true")
-	if took := time.Since(start); took < 1500*time.Millisecond {
+	p.must("run", "cron", "--wait", "20s", "--", "true")
+	if took := time.Since(start); took < 5*time.Second {
 		t.Errorf("held again after %v", took)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // patience bounds every wait for something that must happen. It is no
 // measure of how fast it should.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // until waits for something to become true.
 func until(t testing.TB, what string, ok func() bool) {

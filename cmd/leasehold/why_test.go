@@ -40,8 +40,9 @@ func TestRunsInACircle(t *testing.T) {
 // The circle stays for as long as the test looks: these callers do not look.
 func TestWhyAndGraph(t *testing.T) {
 	p := newPlace(t)
-	p.start("run", "a", "--label", "one", "--", "sh", "-c", program+` run b --label "waits in one" -- true`)
 	p.start("run", "b", "--", "sleep", "60")
+	p.held("b") // before the run within a comes for it
+	p.start("run", "a", "--label", "one", "--", "sh", "-c", program+` run b --label "waits in one" -- true`)
 	a := p.held("a")
 	until(t, "b is waited for", func() bool { return len(p.line("b").Claims) == 2 })
 	b := p.line("b")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"leasehold/internal/servers"
 )
@@ -13,14 +14,14 @@ import (
 // Every command on an engine whose claims live and die with a session.
 func TestZooKeeper(t *testing.T) {
 	t.Parallel()
-	s := servers.ZooKeeper(t, nil)
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}) // which grants sessions of 20 s
 	p := newPlace(t)
-	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=zookeeper://"+s.Addr+"?session=4s")
+	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=zookeeper://"+s.Addr+"?session=20s")
 	done := p.file("done")
 	x := p.start("run", "z", "--", "sh", "-c", "until [ -e "+done+" ]; do sleep 0.05; done")
 	until(t, "it holds", func() bool { return len(p.line("z").Claims) == 1 })
-	if c := p.held("z"); c.TTL != 2 {
-		t.Errorf("half of the session is 2 s, shown are %v", c.TTL)
+	if c := p.held("z"); c.TTL != 10 {
+		t.Errorf("half of the session is 10 s, shown are %v", c.TTL)
 	}
 	if code, _, says := p.leasehold("run", "z", "--nonblock", "--", "true"); code != 75 {
 		t.Errorf("exit code %d: %s", code, says)
@@ -33,7 +34,7 @@ func TestZooKeeper(t *testing.T) {
 	if code, _, says := p.leasehold("run", "z", "--ttl", "30s", "--", "true"); code == 0 {
 		t.Error("a TTL that is not granted is taken")
 	} else {
-		one(t, says, "above this engine's 2s")
+		one(t, says, "above this engine's 10s")
 	}
 	if out := p.must("ls"); out == "" {
 		t.Error("ls shows nothing")
@@ -43,5 +44,5 @@ func TestZooKeeper(t *testing.T) {
 	if code := x.wait(t); code != 76 {
 		t.Errorf("evicted, and exit code %d: %s", code, x.err.String())
 	}
-	p.must("run", "z", "--wait", "10s", "--require", "cluster,fencing,no-double-grant", "--", "true")
+	p.must("run", "z", "--wait", "30s", "--require", "cluster,fencing,no-double-grant", "--", "true")
 }

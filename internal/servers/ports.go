@@ -9,17 +9,22 @@ import (
 
 // freePort finds a port p such that p and p+offset are free on loopback. Ports
 // are taken from below the range that outgoing connections use, so that a
-// passing connection cannot be in the way at start or at restart. Somebody else
-// may still take it first: who starts a server tries again with another.
+// passing connection cannot be in the way at start or at restart, and from a wide
+// one, so that a server that was down finds its own free again. Somebody else may
+// still take it first: who starts a server tries again with another.
 func freePort(offset int) (int, error) {
 	for range 200 {
-		p := 12000 + rand.IntN(4000)
+		p := 12000 + rand.IntN(14000-offset)
 		if isFree(p) && (offset == 0 || isFree(p+offset)) {
 			return p, nil
 		}
 	}
 	return 0, fmt.Errorf("no free loopback port found in 200 tries")
 }
+
+// Nobody is an address where nobody listens, for tests that need one for longer than a
+// moment: a free port may soon be that of another test's server.
+const Nobody = "127.0.0.1:1"
 
 // FreePort finds a free loopback port that is no server's default.
 func FreePort() (int, error) { return freePort(0) }

@@ -129,6 +129,18 @@ func (s *SentinelSetup) Primary() (*RedisServer, error) {
 	return nil, errors.New("the Sentinels agree on no living primary")
 }
 
+// Patient has the Sentinels miss a node only after that long, and not after half a
+// second, which a node may be silent for on a busy machine: for tests in which nothing
+// is to fail over.
+func (s *SentinelSetup) Patient(t TB, bound time.Duration) {
+	t.Helper()
+	for _, one := range s.Sentinels {
+		if _, err := one.Do("SENTINEL", "SET", s.Master, "down-after-milliseconds", strconv.FormatInt(bound.Milliseconds(), 10)); err != nil {
+			t.Fatalf("Sentinel: %v", err)
+		}
+	}
+}
+
 // Replica is the first node that is not the primary.
 func (s *SentinelSetup) Replica() (*RedisServer, error) {
 	primary, err := s.Primary()

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bufio"
 	"errors"
 	"maps"
 	"os"
@@ -86,19 +87,18 @@ func TestServerDiesWithAProcessThatWasKilled(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 512)
-	n, _ := out.Read(b)
-	f := strings.Fields(string(b[:n]))
-	if len(f) != 2 {
+	said, err := bufio.NewReader(out).ReadString('\n')
+	f := strings.Fields(said)
+	if err != nil || len(f) != 2 {
 		child.Process.Kill()
 		child.Wait()
-		t.Fatalf("the child said %q", b[:n])
+		t.Fatalf("the child said %q, %v", said, err)
 	}
 	defer os.RemoveAll(f[1])
 	child.Process.Kill()
 	child.Wait()
 	pid, _ := strconv.Atoi(f[0])
-	err = until(10*time.Second, func() error {
+	err = until(startBound, func() error {
 		// Its new parent may take a moment to reap it: a zombie has no command line.
 		if b, _ := os.ReadFile("/proc/" + f[0] + "/cmdline"); len(b) == 0 {
 			return nil
@@ -120,7 +120,7 @@ func TestSentinelFailsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Kill()
-	err = until(20*time.Second, func() error {
+	err = until(startBound, func() error {
 		now, err := s.Primary()
 		if err == nil && now == first {
 			err = errors.New("still the dead one")
@@ -187,9 +187,9 @@ func TestProxyCountsAndCuts(t *testing.T) {
 
 	p.DropReplies(true)
 	c = dial()
-	c.c.SetDeadline(time.Now().Add(time.Second))
+	c.c.SetDeadline(time.Now().Add(2 * startBound))
 	c.c.Write([]byte("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"))
-	if err := until(5*time.Second, func() error {
+	if err := until(startBound, func() error {
 		if v, _ := r.Do("GET", "n"); v != "2" {
 			return errors.New("not arrived")
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +108,7 @@ func TestFullMemoryStopsJoinsButNobodyWhoIsIn(t *testing.T) {
 func TestBusyServerIsNoAnswer(t *testing.T) {
 	r := redis(t, nil)
 	e := newEngine(t, r.Addr)
-	held := join(t, e, exclusive("a"))
+	held := join(t, e, long("a"))
 	do(t, r, "CONFIG", "SET", "busy-reply-threshold", "10")
 	busy := make(chan error, 1)
 	other, err := servers.DialRedis(r.Addr, nil)
@@ -121,7 +122,7 @@ func TestBusyServerIsNoAnswer(t *testing.T) {
 	}()
 	// BUSY is an error that says nothing was learned, as long as it lasts.
 	var last error
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_, last = e.Join(ctx, exclusive("b"))
 		cancel()
@@ -140,7 +141,7 @@ func TestBusyServerIsNoAnswer(t *testing.T) {
 }
 
 func TestLoadingServerIsNoAnswer(t *testing.T) {
-	r := redis(t, &servers.RedisOptions{Args: []string{"--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"}})
+	r := redis(t, &servers.RedisOptions{Args: []string{"--key-load-delay", "6000", "--loading-process-events-interval-bytes", "1024"}})
 	e := newEngine(t, r.Addr)
 	held := exclusive("a")
 	held.WaitTTL = time.Minute
@@ -179,6 +180,10 @@ func TestReplicaTakesNoWrites(t *testing.T) {
 	c := join(t, e, exclusive("a"))
 	host, port, _ := strings.Cut(redis(t, nil).Addr, ":")
 	do(t, r, "REPLICAOF", host, port)
+	until(t, "it does not follow", func() bool { // until it does it may be loading, and say that
+		status, err := r.Info("master_link_status")
+		return err == nil && status == "up"
+	})
 	if _, err := e.Join(within(t), exclusive("b")); err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("Join: %v", err)
 	}
@@ -276,7 +281,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		if err := call(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if d := time.Since(start); d > 2*time.Second {
+		if d := time.Since(start); d > 5*time.Second {
 			t.Errorf("%s took %v", what, d)
 		}
 		cancel()
@@ -302,15 +307,21 @@ func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
 	detached.Detached = true
 	join(t, e, detached)
 	p.DropReplies(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if c, err := e.Join(ctx, long("unheard")); err == nil {
-		t.Fatalf("its answer was not lost: %+v", c)
-	}
+	unheard := make(chan error, 1)
+	go func() {
+		_, err := e.Join(ctx, long("unheard"))
+		unheard <- err
+	}()
 	until(t, "it has not arrived", func() bool {
 		l, err := other.Line(within(t), "unheard")
 		return err == nil && len(l.Claims) == 1
 	})
+	cancel()
+	if err := ended(t, unheard); err == nil {
+		t.Fatal("its answer was not lost")
+	}
 	p.DropReplies(false)
 	if err := e.Close(); err != nil {
 		t.Errorf("Close: %v", err)
@@ -346,20 +357,26 @@ func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 func TestSubscriptionThatIsAlwaysCutIsNotBegunAllTheTime(t *testing.T) {
 	p := servers.ProxyTo(t, redis(t, nil).Addr)
 	e := open(t, "redis://"+p.Addr)
-	p.Forget()
-	p.OnCommand(func(name string) {
-		if name == "SUBSCRIBE" {
-			go p.Reset()
-		}
-	})
-	// Pauses from 20 ms to a second, each twice the last: eight in two seconds. A
-	// slow machine makes it fewer; without the pauses growing there are a hundred.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	const times = 8
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := e.Watch(ctx, func(engine.Claim) {}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
+	var begun atomic.Int32
+	p.OnCommand(func(name string) {
+		if name != "SUBSCRIBE" {
+			return
+		}
+		if begun.Add(1) == times {
+			cancel()
+		}
+		go p.Reset()
+	})
+	began := time.Now()
+	if err := e.Watch(ctx, func(engine.Claim) {}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("begun %d times: %v", begun.Load(), err)
 	}
-	if n := p.Commands()["SUBSCRIBE"]; n < 2 || n > 20 {
-		t.Errorf("it subscribed %d times in two seconds", n)
+	// Between them are seven pauses from 20 ms to a second, each twice the last, and no
+	// less than half of that: together more than a second. A slow machine makes it more.
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("it subscribed %d times in %v", times, took)
 	}
 }

@@ -76,7 +76,7 @@ func TestLoneCallEndsWithItsContext(t *testing.T) {
 					if err := ended(t, done); !errors.Is(err, want) {
 						t.Errorf("%v, want %v", err, want)
 					}
-					if d := time.Since(start); d > 2*time.Second {
+					if d := time.Since(start); d > 5*time.Second {
 						t.Errorf("it took %v", d)
 					}
 					p.BlackHole(false)
@@ -125,7 +125,7 @@ func TestCloseWhileALoneCallHangs(t *testing.T) {
 		start := time.Now()
 		go func() { closed <- e.Close() }()
 		ended(t, closed) // the claim that may have been joined ends by its TTL
-		if d := time.Since(start); d > 8*time.Second {
+		if d := time.Since(start); d > 15*time.Second {
 			t.Errorf("Close took %v", d)
 		}
 		if err := ended(t, done); !errors.Is(err, engine.ErrClosed) {

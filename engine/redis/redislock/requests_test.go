@@ -3,7 +3,6 @@ package redislock
 import (
 	"maps"
 	"testing"
-	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
@@ -54,7 +53,7 @@ func TestWhoBecomesHeldIsToldAndNobodyElse(t *testing.T) {
 		t.Errorf("the holder heard %+v", c)
 	}
 	join(t, es[2], exclusive("a"))
-	if next.State != engine.Waiting || next.Look <= 0 || next.Look > 3*time.Second {
+	if next.State != engine.Waiting || next.Look <= 0 || next.Look > redistest.WaitTTL {
 		t.Errorf("joined as %+v", next)
 	}
 	if s := leave(t, es[0], holder); s != engine.Held {
@@ -78,9 +77,9 @@ func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 	for _, waiting := range []int{8, 100, 500} {
 		p := servers.ProxyTo(t, r.Addr)
 		e := newEngine(t, p.Addr)
-		c := join(t, e, exclusive("a"))
+		c := join(t, e, long("a"))
 		for range waiting {
-			join(t, e, exclusive("a"))
+			join(t, e, long("a"))
 		}
 		calls := func() int64 {
 			v, err := r.Do("INFO", "commandstats")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,16 @@ import (
 
 // delayed is the longest TTL of these tests, and the TTL of every hold: much longer
 // than a server takes to come up.
-const delayed = 3 * time.Second
+const delayed = 5 * time.Second
+
+// holdFor is the TTL of the holds of a test, as long as it may be. Without the delay
+// nobody waits for its end.
+func holdFor(protected bool, delay time.Duration) time.Duration {
+	if protected {
+		return delay
+	}
+	return 10 * time.Minute
+}
 
 func delaying(addr string, d time.Duration) string {
 	return "redis://" + addr + "?restart-delay=" + d.String()
@@ -105,9 +115,9 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 				if c.saves {
 					restart = saved(t, r)
 				}
-				began := time.Now()
-				first := grants(t, a, ofAll("a", delayed))
-				if first.State != engine.Held || first.TTL < delayed {
+				began, ttl := time.Now(), holdFor(protected, delayed)
+				first := grants(t, a, ofAll("a", ttl))
+				if first.State != engine.Held || first.TTL < ttl {
 					t.Fatalf("void: the first claim is %+v", first)
 				}
 				if err := restart(); err != nil {
@@ -118,7 +128,7 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 					second, err = b.Join(within(t), ofAll("a", delayed))
 					return err
 				})
-				if left := time.Until(began.Add(delayed)); left <= 0 {
+				if left := time.Until(began.Add(ttl)); left <= 0 {
 					t.Fatalf("void: the hold was over %v before the answer", -left)
 				}
 				two := err == nil && second.State == engine.Held
@@ -143,7 +153,7 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 // the holder has expired by what the server knows. Any call may count it out.
 func TestWhatWasForgottenIsNoReasonToLetSomebodyHold(t *testing.T) {
 	t.Parallel()
-	const short = 300 * time.Millisecond
+	const short, delayed = 2 * time.Second, 8 * time.Second // the first must still hold when it is renewed
 	for name, call := range map[string]func(t *testing.T, e *Engine, waits, behind engine.Claim) error{
 		"who waits renews": func(t *testing.T, e *Engine, waits, _ engine.Claim) error {
 			_, err := e.Renew(within(t), []engine.Renewal{{Name: waits.Name, ID: waits.ID, Want: delayed}})
@@ -180,8 +190,8 @@ func TestWhatWasForgottenIsNoReasonToLetSomebodyHold(t *testing.T) {
 				waits := join(t, b, ofAll("a", delayed))
 				behind := join(t, b, ofAll("a", delayed))
 				powerCut := saved(t, r)
-				began := time.Now()
-				if c := renew(t, a, first, delayed); c.State != engine.Held || waits.State != engine.Waiting {
+				began, ttl := time.Now(), holdFor(protected, delayed)
+				if c := renew(t, a, first, ttl); c.State != engine.Held || waits.State != engine.Waiting {
 					t.Fatalf("void: the first claim is %+v, the other %+v", c, waits)
 				}
 				if err := powerCut(); err != nil {
@@ -190,7 +200,7 @@ func TestWhatWasForgottenIsNoReasonToLetSomebodyHold(t *testing.T) {
 				time.Sleep(time.Until(began.Add(short + 50*time.Millisecond)))
 				err := answers(t, func() error { return call(t, b, waits, behind) })
 				line, lineErr := b.Line(within(t), "a")
-				if left := time.Until(began.Add(delayed)); left <= 0 {
+				if left := time.Until(began.Add(ttl)); left <= 0 {
 					t.Fatalf("void: the hold was over %v before the answer", -left)
 				}
 				// The stored line, not what a reader makes of it.
@@ -278,8 +288,9 @@ func TestWhatWasKeptGrantsAtOnce(t *testing.T) {
 		restart(t, r)
 		do(t, r, "CONFIG", "SET", "appendfsync", "everysec")
 		until(t, "it is not old enough", func() bool {
-			up, err := r.Info("uptime_in_seconds")
-			return err == nil && len(up) == 1 && up >= "5"
+			text, err := r.Info("uptime_in_seconds")
+			up, _ := strconv.Atoi(text)
+			return err == nil && up >= int(delayed/time.Second)+2
 		})
 		began := time.Now()
 		first := open(t, delaying(r.Addr, delayed)) // takes the mark away
@@ -288,7 +299,7 @@ func TestWhatWasKeptGrantsAtOnce(t *testing.T) {
 		if took := time.Since(began); took >= delayed {
 			t.Fatalf("void: that took %v", took)
 		}
-		if grants(t, first, exclusive("a")); time.Since(began) < delayed {
+		if grants(t, first, ofAll("a", delayed)); time.Since(began) < delayed {
 			t.Errorf("it grants after %v", time.Since(began))
 		}
 	})
@@ -331,7 +342,7 @@ func TestTheDelayBeginsWithTheStart(t *testing.T) {
 		s, err := r.Info("uptime_in_seconds")
 		return err == nil && s != "0"
 	})
-	grants(t, e, exclusive("a"))
+	grants(t, e, ofAll("a", delayed))
 	if took := time.Since(before); took < delayed {
 		t.Errorf("it granted %v after its start", took)
 	}
@@ -341,15 +352,22 @@ func TestTheDelayBeginsWithTheStart(t *testing.T) {
 func TestWhoAsksOfARestartedServerIsToldWhen(t *testing.T) {
 	t.Parallel()
 	r := redis(t, nil)
-	locks, err := leasehold.New(open(t, delaying(r.Addr, delayed)), nil)
-	if err != nil {
-		t.Fatal(err)
+	client := func(delay time.Duration) *leasehold.Client {
+		t.Helper()
+		locks, err := leasehold.New(open(t, delaying(r.Addr, delay)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { locks.Close() })
+		return locks
 	}
-	defer locks.Close()
-	_, err = locks.With(leasehold.LockOptions{Wait: 300 * time.Millisecond}).Lock(t.Context(), "a")
-	if !errors.Is(err, leasehold.ErrUnavailable) || errors.Is(err, leasehold.ErrHeld) || !strings.Contains(err.Error(), "does not grant until "+time.Now().Format("15:")) {
+	then := time.Now().Add(time.Hour) // or a little earlier
+	_, err := client(time.Hour).With(leasehold.LockOptions{Wait: 2 * time.Second}).Lock(t.Context(), "a")
+	if !errors.Is(err, leasehold.ErrUnavailable) || errors.Is(err, leasehold.ErrHeld) || !strings.Contains(err.Error(), "does not grant until "+then.Format("15:")) &&
+		!strings.Contains(err.Error(), "does not grant until "+then.Add(-time.Minute).Format("15:")) {
 		t.Errorf("Lock: %v", err)
 	}
+	locks := client(delayed)
 	l, err := locks.Lock(within(t), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -420,15 +438,15 @@ func TestGroupsAreGuarded(t *testing.T) {
 	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
-	e := open(t, delaying(p.Addr, time.Second))
+	e := open(t, delaying(p.Addr, delayed))
 	e.group.many = 1
-	grants(t, e, ofAll("first", time.Second))
+	grants(t, e, ofAll("first", delayed))
 	p.Forget()
 	var held atomic.Int32
 	const callers, turns = 64, 10
 	atOnce(callers, func(i int) {
 		for range turns {
-			c, err := e.Join(within(t), ofAll("name "+itoa(i), time.Second))
+			c, err := e.Join(within(t), ofAll("name "+itoa(i), delayed))
 			if err != nil || c.State != engine.Held {
 				t.Errorf("%+v %v", c, err)
 				return
@@ -451,9 +469,10 @@ func TestBehindSentinelARestartIsDelayedToo(t *testing.T) {
 	t.Parallel()
 	for _, protected := range []bool{true, false} {
 		s := servers.Sentinel(t, nil)
+		s.Patient(t, time.Minute)
 		url := sentinelURL(s)
 		if protected {
-			url += "?restart-delay=" + delayed.String()
+			url += "?restart-delay=" + manyDelayed.String()
 		}
 		twice(t, protected, url, func() error {
 			p, err := s.Primary()
@@ -491,9 +510,10 @@ func TestOnAClusterARestartIsDelayedToo(t *testing.T) {
 	t.Parallel()
 	for _, protected := range []bool{true, false} {
 		c := servers.RedisCluster(t, nil)
+		c.Patient(t, time.Minute)
 		url := clusterURL(c)
 		if protected {
-			url += "?restart-delay=" + delayed.String()
+			url += "?restart-delay=" + manyDelayed.String()
 			eachNodeByItself(t, url, c)
 		}
 		twice(t, protected, url, func() error {
@@ -501,6 +521,7 @@ func TestOnAClusterARestartIsDelayedToo(t *testing.T) {
 				if err := n.Restart(true); err != nil {
 					return err
 				}
+				c.Patient(t, time.Minute)
 			}
 			return nil
 		})
@@ -513,7 +534,7 @@ func eachNodeByItself(t *testing.T, url string, c *servers.ClusterSetup) {
 	t.Helper()
 	e := open(t, url)
 	for i := range 20 {
-		grants(t, e, ofAll("name "+itoa(i), delayed))
+		grants(t, e, ofAll("name "+itoa(i), manyDelayed))
 	}
 	for _, n := range c.Nodes[:3] {
 		calls, err := n.Do("INFO", "commandstats")
@@ -526,26 +547,31 @@ func eachNodeByItself(t *testing.T, url string, c *servers.ClusterSetup) {
 	}
 }
 
+// manyDelayed is much longer than the primaries of a Cluster take to come up, which
+// serve nothing for two seconds then.
+const manyDelayed = 15 * time.Second
+
 func twice(t *testing.T, protected bool, url string, restart func() error) {
 	t.Helper()
+	ttl := holdFor(protected, manyDelayed)
 	a, b := open(t, url), open(t, url)
-	grants(t, b, ofAll("other", delayed))
+	grants(t, b, ofAll("other", ttl))
 	began := time.Now()
-	if first := grants(t, a, ofAll("a", delayed)); first.State != engine.Held {
+	if first := grants(t, a, ofAll("a", ttl)); first.State != engine.Held {
 		t.Fatalf("void: the first claim is %+v", first)
 	}
 	if protected {
-		grants(t, b, ofAll("c", delayed))
+		grants(t, b, ofAll("c", ttl))
 	}
 	if err := restart(); err != nil {
 		t.Fatal(err)
 	}
 	var second engine.Claim
 	err := answers(t, func() (err error) {
-		second, err = b.Join(within(t), ofAll("a", delayed))
+		second, err = b.Join(within(t), ofAll("a", ttl))
 		return err
 	})
-	if left := time.Until(began.Add(delayed)); left <= 0 {
+	if left := time.Until(began.Add(ttl)); left <= 0 {
 		t.Fatalf("void: the hold was over %v before the answer", -left)
 	}
 	if two := err == nil && second.State == engine.Held; two == protected {

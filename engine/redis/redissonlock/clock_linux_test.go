@@ -29,7 +29,10 @@ func TestStepBackEndsDeadReaders(t *testing.T) {
 	e := readWrite.Opened(t, "redis://"+r.Addr)
 	q := reader("a")
 	q.WaitTTL = time.Second
-	dead, lives := join(t, e, q), join(t, e, reader("a"))
+	dead := join(t, e, q)
+	q = reader("a")
+	q.WaitTTL = 3 * time.Second
+	lives := join(t, e, q)
 	w := join(t, e, exclusive("a"))
 	if err := clock.Set(-time.Hour); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/internal/slots"
 	"leasehold/internal/servers"
 )
@@ -32,14 +33,14 @@ func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {
 		if n := do(t, r, "HLEN", name); n != int64(1) {
 			t.Errorf("%q has %v fields", name, n)
 		}
-		if left := do(t, r, "PTTL", name).(int64); left <= 0 || left > 3000 {
+		if left := do(t, r, "PTTL", name).(int64); left <= 0 || left > redistest.WaitTTL.Milliseconds() {
 			t.Errorf("%q ends in %d ms", name, left)
 		}
 		if left := do(t, r, "PTTL", slots.Beside(beside, name)).(int64); left < keep.Milliseconds() {
 			t.Errorf("the last ticket of %q is forgotten in %d ms", name, left)
 		}
 		j := program(t, r)
-		if ok, left := j.lock(name, time.Minute); ok || left <= 0 || left > 3000 {
+		if ok, left := j.lock(name, time.Minute); ok || left <= 0 || left > redistest.WaitTTL.Milliseconds() {
 			t.Errorf("held, and Redisson locks %q: %v, %d ms", name, ok, left)
 		}
 		if s := leave(t, e, engine.Claim{Name: name, ID: engine.NewID()}); s != engine.Gone {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/servers"
 )
 
@@ -32,7 +33,7 @@ func TestReadersAndWritersAreLaidOutAsRedissonsAre(t *testing.T) {
 	}
 	for _, c := range []engine.Claim{one, two} {
 		key := "{a}:" + holder(c.ID) + ":rwlock_timeout:1"
-		if v, left := do(t, r, "GET", key), do(t, r, "PTTL", key).(int64); v != "1" || left <= 0 || left > 3000 {
+		if v, left := do(t, r, "GET", key), do(t, r, "PTTL", key).(int64); v != "1" || left <= 0 || left > redistest.WaitTTL.Milliseconds() {
 			t.Errorf("%s is %v, and ends in %d ms", key, v, left)
 		}
 	}
@@ -176,7 +177,8 @@ func TestReadersTTLIsWithinRedissonsWatchdog(t *testing.T) {
 		if _, err := e.Join(within(t), q); !errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s: a longer Join says %v", url, err)
 		}
-		c := join(t, e, reader("a"))
+		q.WaitTTL = time.Second
+		c := join(t, e, q)
 		if c = renew(t, e, c, time.Hour); c.State != engine.Held || c.TTL != most {
 			t.Errorf("%s: renewed for an hour as %+v", url, c)
 		}
@@ -250,18 +252,22 @@ func TestReplacingOneOfTwoReaders(t *testing.T) {
 func TestLastLiveReaderDecides(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
-	e := readWrite.Opened(t, "redis://"+r.Addr)
+	e, err := Open(within(t), "redisson://"+r.Addr+"?kind=readwrite&watchdog=10m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
 	heard := listening(t, r, rwChannel)
 	j := program(t, r)
 	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
-	renew(t, e, one, 25*time.Second)
-	j.read("a", "{a}:", 1, 5*time.Second)
-	if left := do(t, r, "PTTL", "a").(int64); left < 10_000 {
-		t.Errorf("a reader has 25 s, and the lock %d ms", left)
+	renew(t, e, one, 5*time.Minute)
+	j.read("a", "{a}:", 1, time.Minute)
+	if left := do(t, r, "PTTL", "a").(int64); left < 4*60_000 {
+		t.Errorf("a reader has 5 min, and the lock %d ms", left)
 	}
 	leave(t, e, one)
-	if left := do(t, r, "PTTL", "a").(int64); left > 5_000 {
-		t.Errorf("a reader has 5 s, and the lock %d ms", left)
+	if left := do(t, r, "PTTL", "a").(int64); left > 60_000 {
+		t.Errorf("a reader has a minute, and the lock %d ms", left)
 	}
 	do(t, r, "DEL", "{a}:"+j.holder+":rwlock_timeout:1") // as when its deadline passes
 	leave(t, e, two)

@@ -21,7 +21,7 @@ func TestClocksThatStep(t *testing.T) {
 			all := append(masters(t, c.stepped, &servers.RedisOptions{Env: clock.Env()}), masters(t, 5-c.stepped, nil)...)
 			a, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
 			start := time.Now()
-			first := join(t, a, exclusive("a"))
+			first := join(t, a, long("a"))
 			first = renew(t, a, first, time.Minute)
 			// A majority has answered. Those that have not must not find the key expired, or
 			// the renewal has them take it again.
@@ -45,7 +45,7 @@ func TestClocksThatStep(t *testing.T) {
 			if expired != c.stepped {
 				t.Fatalf("void: %d keys have expired", expired)
 			}
-			second := join(t, b, exclusive("a"))
+			second := join(t, b, long("a"))
 			if time.Since(start) > time.Minute {
 				t.Fatal("void: the hold is over")
 			}

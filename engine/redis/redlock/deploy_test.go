@@ -18,8 +18,8 @@ import (
 func passes(t *testing.T, a, b *Engine) {
 	t.Helper()
 	heard := redistest.Watch(t, b)
-	first := join(t, a, exclusive("a"))
-	second := join(t, b, exclusive("a"))
+	first := join(t, a, long("a"))
+	second := join(t, b, long("a"))
 	if first.State != engine.Held || second.State != engine.Waiting {
 		t.Fatalf("%+v beside %+v", second, first)
 	}
@@ -122,7 +122,7 @@ func TestForeignDataBesideALock(t *testing.T) {
 		var before []any
 		for i, r := range all {
 			if i == 1 { // one master does not decide
-				held := join(t, e, exclusive(name))
+				held := join(t, e, long(name))
 				if held.State != engine.Held {
 					t.Errorf("%s on one master: %+v", name, held)
 				}
@@ -140,7 +140,7 @@ func TestForeignDataBesideALock(t *testing.T) {
 			do(t, r, c.data...)
 			before = append(before, do(t, r, "DUMP", key))
 		}
-		_, err := e.Join(within(t), exclusive(name))
+		_, err := e.Join(within(t), long(name))
 		if err == nil || !strings.Contains(err.Error(), "not leasehold's") || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: Join: %v", name, err)
 		}
@@ -165,8 +165,8 @@ func TestForeignDataWhereSomebodyWaits(t *testing.T) {
 	for _, r := range all {
 		do(t, r, "HSET", key, "f", "v")
 	}
-	held := join(t, e, exclusive("a"))
-	if _, err := e.Join(within(t), exclusive("a")); err == nil || !strings.Contains(err.Error(), "not leasehold's") || !strings.Contains(err.Error(), key) {
+	held := join(t, e, long("a"))
+	if _, err := e.Join(within(t), long("a")); err == nil || !strings.Contains(err.Error(), "not leasehold's") || !strings.Contains(err.Error(), key) {
 		t.Errorf("Join: %v", err)
 	}
 	if got := renew(t, e, held, time.Second); got.State != engine.Held {
@@ -193,7 +193,7 @@ func TestManyLeasesAreFewRequests(t *testing.T) {
 		p := servers.ProxyTo(t, r.Addr)
 		proxies, at = append(proxies, p), append(at, p.Addr)
 	}
-	e := open(t, urlOf("timeout=10s&restart-delay=off", at...))
+	e := open(t, urlOf("timeout=10s&max-ttl=10m&restart-delay=off", at...))
 	names := make(chan string, leases)
 	for i := range leases {
 		names <- "lease " + decimal(uint64(i))
@@ -204,7 +204,7 @@ func TestManyLeasesAreFewRequests(t *testing.T) {
 		go func() {
 			for name := range names {
 				r := exclusive(name)
-				r.WaitTTL = time.Minute
+				r.WaitTTL = 10 * time.Minute // joining all of them takes a while
 				c, err := e.Join(t.Context(), r)
 				if err != nil {
 					t.Errorf("Join: %v", err)
@@ -216,7 +216,7 @@ func TestManyLeasesAreFewRequests(t *testing.T) {
 	var rs []engine.Renewal
 	for range leases {
 		c := <-got
-		rs = append(rs, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Minute})
+		rs = append(rs, engine.Renewal{Name: c.Name, ID: c.ID, Want: 10 * time.Minute})
 	}
 	until(t, "a try is under way", func() bool {
 		e.late.mu.Lock()

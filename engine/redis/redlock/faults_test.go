@@ -58,15 +58,15 @@ func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 5, nil)
 	a, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	first := join(t, a, exclusive("a"))
+	first := join(t, a, long("a"))
 	for _, r := range all[:2] {
 		if err := r.Kill(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	late := open(t, urlOf(easy, addrs(all)...)) // opens without them too
-	second := join(t, b, exclusive("a"))
-	if second.State != engine.Waiting || join(t, late, exclusive("a")).State != engine.Waiting {
+	second := join(t, b, long("a"))
+	if second.State != engine.Waiting || join(t, late, long("a")).State != engine.Waiting {
 		t.Fatalf("with two of five down: %+v", second)
 	}
 	if c := renew(t, a, first, 20*time.Second); c.State != engine.Held || c.Ticket != first.Ticket {
@@ -87,7 +87,7 @@ func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
 	if err := all[2].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.Join(within(t), exclusive("b"))
+	_, err := b.Join(within(t), long("b"))
 	if err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "3 are needed") {
 		t.Errorf("with a majority down: Join: %v", err)
 	}
@@ -99,9 +99,7 @@ func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
 		t.Errorf("%d renewals that proved nothing are remembered", n)
 	}
 	b.restores.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if _, err := Open(ctx, urlOf(easy, addrs(all)...)); err == nil || !strings.Contains(err.Error(), "3 are needed") {
+	if _, err := Open(within(t), urlOf(easy, addrs(all)...)); err == nil || !strings.Contains(err.Error(), "3 are needed") {
 		t.Errorf("with a majority down: Open: %v", err)
 	}
 }
@@ -109,7 +107,7 @@ func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
 // TestASlowMasterDoesNotSlowTheRest: if a single call waited for it, that would
 // take longer than all of them may.
 func TestASlowMasterDoesNotSlowTheRest(t *testing.T) {
-	const rounds = 200
+	const rounds = 60 // which take much less than that even on a busy machine
 	for name, slow := range map[string]func(t *testing.T, r *servers.RedisServer, p *servers.Proxy) (end func()){
 		"stopped": func(t *testing.T, r *servers.RedisServer, _ *servers.Proxy) func() {
 			if err := r.Stop(); err != nil {
@@ -118,7 +116,7 @@ func TestASlowMasterDoesNotSlowTheRest(t *testing.T) {
 			return func() { r.Cont() }
 		},
 		"far away": func(_ *testing.T, _ *servers.RedisServer, p *servers.Proxy) func() {
-			p.Delay(3 * time.Second)
+			p.Delay(30 * time.Second)
 			return func() { p.Delay(0) }
 		},
 	} {
@@ -129,13 +127,13 @@ func TestASlowMasterDoesNotSlowTheRest(t *testing.T) {
 			p := servers.ProxyTo(t, at[4])
 			at[4] = p.Addr
 			e := open(t, urlOf("timeout=10s&restart-delay=off", at...))
-			leave(t, e, join(t, e, exclusive("warm")))
+			leave(t, e, join(t, e, long("warm")))
 			end := slow(t, all[4], p)
 			defer end()
 			ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 			defer cancel()
 			for range rounds {
-				c, err := e.Join(ctx, exclusive("a"))
+				c, err := e.Join(ctx, long("a"))
 				if err != nil || c.State != engine.Held {
 					t.Fatalf("Join: %+v %v", c, err)
 				}
@@ -166,23 +164,23 @@ func TestALateSuccessIsLeft(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	a, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	join(t, a, exclusive("a"))
+	held := join(t, a, long("a"))
+	until(t, "the last master does not take it", func() bool { return valueOf(t, all[2], "a") == held.ID.Secret() })
 	do(t, all[2], "DEL", "a")
 	if err := all[2].Stop(); err != nil {
 		t.Fatal(err)
 	}
-	r := exclusive("a")
+	r := long("a")
 	r.NoWait, r.WaitTTL = true, time.Minute
 	if c := join(t, b, r); c.State != engine.Gone {
 		t.Fatalf("refused as %+v", c)
 	}
 	m := b.masters[2]
-	m.mu.Lock()
-	owes := m.owes
-	m.mu.Unlock()
-	if owes == 0 {
-		t.Fatal("void: the stopped one owes no answer")
-	}
+	until(t, "void: the stopped one owes no answer", func() bool { // who was refused by two has asked it, or does now
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.owes > 0
+	})
 	all[2].Cont()
 	until(t, "it is kept", func() bool {
 		m.mu.Lock()
@@ -200,7 +198,7 @@ func TestAnEarlierTryDoesNotLeaveALaterOne(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
-	r := exclusive("a")
+	r := long("a")
 	first := &try{e: e, r: &request{Request: r}, number: e.tries.Add(1), keys: e.keys("a")}
 	c := join(t, e, r)
 	for i := range e.masters {
@@ -240,7 +238,7 @@ func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
 		proxies, at = append(proxies, p), append(at, p.Addr)
 	}
 	teach(t, all)
-	a, b := open(t, urlOf("timeout=500ms&restart-delay=off", at...)), open(t, urlOf(easy, addrs(all)...))
+	a, b := open(t, urlOf(easy, at...)), open(t, urlOf(easy, addrs(all)...))
 	leave(t, a, join(t, a, exclusive("warm")))
 	for _, p := range proxies {
 		p.DropReplies(true) // whatever goes through from now on is not answered
@@ -321,14 +319,14 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 	all := masters(t, 5, nil)
 	a, dead, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
 	heard := redistest.Watch(t, b)
-	leave(t, b, join(t, b, exclusive("warm"))) // it knows the masters' clocks, and comes last
-	first := join(t, a, exclusive("a"))
+	leave(t, b, join(t, b, long("warm"))) // it knows the masters' clocks, and comes last
+	first := join(t, a, long("a"))
 	for range 3 {
-		if c := join(t, dead, exclusive("a")); c.State != engine.Waiting {
+		if c := join(t, dead, long("a")); c.State != engine.Waiting {
 			t.Fatalf("%+v", c)
 		}
 	}
-	second := join(t, b, exclusive("a"))
+	second := join(t, b, long("a"))
 	if second.State != engine.Waiting || second.Look < leastFloor {
 		t.Fatalf("waits as %+v", second)
 	}
@@ -360,7 +358,7 @@ func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
 	}
 	line := func(t *testing.T, name string) (cs [4]engine.Claim) {
 		for i := range cs {
-			r := exclusive(name)
+			r := long(name)
 			es[i].waiting.Put(r.ID, request{Request: r, began: uint64(i)}, time.Minute) // clients' clocks differ
 			if cs[i] = join(t, es[i], r); (cs[i].State == engine.Held) != (i == 0) {
 				t.Fatalf("%d: %+v", i, cs[i])
@@ -372,15 +370,15 @@ func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
 		cs := line(t, "held")
 		leave(t, es[0], cs[0])
 		told(t, 1, cs[1])
-		if cs[2] = renew(t, es[2], cs[2], time.Second); cs[2].State != engine.Held { // its look came first
+		if cs[2] = renew(t, es[2], cs[2], time.Minute); cs[2].State != engine.Held { // its look came first
 			t.Fatalf("%+v", cs[2])
 		}
-		if cs[1] = renew(t, es[1], cs[1], time.Second); cs[1].State != engine.Waiting {
+		if cs[1] = renew(t, es[1], cs[1], time.Minute); cs[1].State != engine.Waiting {
 			t.Fatalf("%+v", cs[1])
 		}
 		leave(t, es[2], cs[2])
 		told(t, 1, cs[1])
-		if cs[1] = renew(t, es[1], cs[1], time.Second); cs[1].State != engine.Held {
+		if cs[1] = renew(t, es[1], cs[1], time.Minute); cs[1].State != engine.Held {
 			t.Fatalf("%+v", cs[1])
 		}
 		leave(t, es[1], cs[1])
@@ -574,8 +572,8 @@ func TestALockThatTookTooLongIsNotHeld(t *testing.T) {
 func TestTwoOfFiveThatLostItDoNotDecide(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 5, nil)
-	e := open(t, urlOf("timeout=500ms&restart-delay=off", addrs(all)...))
-	c := join(t, e, exclusive("a"))
+	e := open(t, urlOf(easy, addrs(all)...))
+	c := join(t, e, long("a"))
 	for _, r := range all {
 		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
 	}
@@ -603,7 +601,7 @@ func TestAMasterIsLeftAfterItsLateAnswer(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
-	c := join(t, e, exclusive("a"))
+	c := join(t, e, long("a"))
 	for _, r := range all {
 		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
 	}
@@ -613,7 +611,7 @@ func TestAMasterIsLeftAfterItsLateAnswer(t *testing.T) {
 	if s := leave(t, e, c); s != engine.Held {
 		t.Errorf("left as %v", s)
 	}
-	leave(t, e, join(t, e, exclusive("b")))
+	leave(t, e, join(t, e, long("b")))
 	if valueOf(t, all[0], "a") == nil {
 		t.Error("it was left before it answered")
 	}
@@ -821,12 +819,12 @@ func TestADeadHolderStandsNoLongerThanItAskedFor(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	url := urlOf(easy, addrs(all)...)
-	dead := join(t, open(t, url), exclusive("a"))
+	dead := join(t, open(t, url), long("a"))
 	for _, r := range all {
 		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == dead.ID.Secret() })
 		do(t, r, "PEXPIRE", "a", "3600000")
 	}
-	if c := join(t, open(t, url), exclusive("a")); c.State != engine.Waiting {
+	if c := join(t, open(t, url), long("a")); c.State != engine.Waiting {
 		t.Fatalf("beside a holder: %+v", c)
 	}
 	for _, r := range all {
@@ -862,7 +860,7 @@ func TestMastersThatForgetCountWithThoseThatDoNotHaveIt(t *testing.T) {
 		for _, r := range all[:c.without] {
 			do(t, r, "SET", name, "another try's") // which gives it up at once
 		}
-		first := join(t, a, exclusive(name))
+		first := join(t, a, long(name))
 		if first.State != engine.Held {
 			t.Fatalf("%+v: the first: %+v", c, first)
 		}
@@ -875,7 +873,7 @@ func TestMastersThatForgetCountWithThoseThatDoNotHaveIt(t *testing.T) {
 		for _, r := range all[c.without : c.without+c.forget] {
 			do(t, r, "FLUSHALL")
 		}
-		if second := join(t, b, exclusive(name)); (second.State == engine.Held) != c.twice {
+		if second := join(t, b, long(name)); (second.State == engine.Held) != c.twice {
 			t.Errorf("%+v: the second: %+v", c, second)
 		}
 	}
@@ -887,7 +885,7 @@ func TestUnlockTellsTheTruthWhereNobodyCanBeTold(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
-	c := join(t, e, exclusive("a"))
+	c := join(t, e, long("a"))
 	if c.State != engine.Held {
 		t.Fatalf("Join: %+v", c)
 	}
@@ -907,9 +905,7 @@ func TestOneServerHasOneVote(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 2, nil)
 	p := servers.ProxyTo(t, all[0].Addr)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	e, err := Open(ctx, urlOf("", all[0].Addr, p.Addr, all[1].Addr))
+	e, err := Open(within(t), urlOf("", all[0].Addr, p.Addr, all[1].Addr))
 	if err == nil {
 		e.Close()
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -23,9 +24,23 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	within, exclusive      = redistest.Within, redistest.Exclusive
+	within                 = redistest.Within
 	join, leave, renew, do = redistest.Join, redistest.Leave, redistest.Renew, redistest.Do
 )
+
+// exclusive is a request that masters grant whatever their longest TTL is, and long
+// one for what must be held when the test looks.
+func exclusive(name string) engine.Request {
+	r := redistest.Exclusive(name)
+	r.WaitTTL = 3 * time.Second
+	return r
+}
+
+func long(name string) engine.Request {
+	r := redistest.Exclusive(name)
+	r.WaitTTL = time.Minute
+	return r
+}
 
 // masters starts so many servers.
 func masters(t testing.TB, n int, o *servers.RedisOptions) []*servers.RedisServer {

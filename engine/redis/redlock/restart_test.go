@@ -342,7 +342,7 @@ func TestAMajorityThatWasRestartedIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer locks.Close()
-	_, err = locks.With(leasehold.LockOptions{Wait: 300 * time.Millisecond}).Lock(t.Context(), "a")
+	_, err = locks.With(leasehold.LockOptions{Wait: 2 * time.Second}).Lock(t.Context(), "a")
 	if !errors.Is(err, leasehold.ErrUnavailable) || errors.Is(err, leasehold.ErrHeld) || !strings.Contains(err.Error(), "do not vote until") {
 		t.Errorf("Lock: %v", err)
 	}

@@ -18,7 +18,7 @@ func TestALeaseComesBackOnMastersThatForgotIt(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 5, nil)
 	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	c := join(t, e, exclusive("a"))
+	c := join(t, e, long("a"))
 	everywhere := func() {
 		t.Helper()
 		for _, r := range all {
@@ -50,13 +50,13 @@ func TestALeaseComesBackOnMastersThatForgotIt(t *testing.T) {
 	if got := renew(t, e, c, time.Minute); got.State != engine.Held || got.Ticket != c.Ticket {
 		t.Errorf("with two down, renewed as %+v", got)
 	}
-	if got := join(t, other, exclusive("a")); got.State != engine.Waiting {
+	if got := join(t, other, long("a")); got.State != engine.Waiting {
 		t.Errorf("beside it: %+v", got)
 	}
 	if s := leave(t, e, c); s != engine.Held {
 		t.Errorf("left as %v", s)
 	}
-	if got := join(t, other, exclusive("a")); got.State != engine.Held || got.Ticket <= c.Ticket {
+	if got := join(t, other, long("a")); got.State != engine.Held || got.Ticket <= c.Ticket {
 		t.Errorf("the next is %+v after %d", got, c.Ticket)
 	}
 }
@@ -288,7 +288,7 @@ func TestALeaseThatIsLeftWhileItIsRenewedIsNotTakenAgain(t *testing.T) {
 	all := masters(t, 3, nil)
 	p, q := servers.ProxyTo(t, all[0].Addr), servers.ProxyTo(t, all[1].Addr)
 	e := open(t, urlOf(easy, p.Addr, q.Addr, all[2].Addr))
-	other := join(t, e, exclusive("b")) // so that the masters know the scripts
+	other := join(t, e, long("b")) // so that the masters know the scripts
 	for _, r := range all {
 		until(t, "it is not on all", func() bool { return valueOf(t, r, "b") == other.ID.Secret() })
 	}
@@ -297,7 +297,7 @@ func TestALeaseThatIsLeftWhileItIsRenewedIsNotTakenAgain(t *testing.T) {
 		until(t, "it is not left on all", func() bool { return valueOf(t, r, "b") == nil })
 	}
 	// The control: what is renewed and not left comes back.
-	c := join(t, e, exclusive("a"))
+	c := join(t, e, long("a"))
 	until(t, "it is not on the third", func() bool { return valueOf(t, all[2], "a") == c.ID.Secret() })
 	do(t, all[2], "DEL", "a")
 	until(t, "it does not come back", func() bool {

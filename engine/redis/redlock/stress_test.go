@@ -18,7 +18,7 @@ func atOnce(t *testing.T, e *Engine, id engine.ID) (c engine.Claim, err error) {
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			cs, failed := e.Renew(t.Context(), []engine.Renewal{{Name: "a", ID: id, Want: 3 * time.Second}})
+			cs, failed := e.Renew(t.Context(), []engine.Renewal{{Name: "a", ID: id, Want: time.Minute}})
 			mu.Lock()
 			defer mu.Unlock()
 			if err = errors.Join(err, failed); failed == nil && cs[0].State > c.State {
@@ -69,7 +69,7 @@ func TestWhoHoldsIsFoundHolding(t *testing.T) {
 		e := open(t, urlOf(easy, addrs(all)...))
 		ours.Go(func() {
 			for range 300 {
-				r := exclusive("a")
+				r := long("a")
 				c, err := e.Join(t.Context(), r)
 				first := c
 				n := 0

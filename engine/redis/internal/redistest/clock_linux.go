@@ -58,8 +58,10 @@ func grantedMore(t *testing.T, s *stepped, e engine.Engine) {
 	const long = 20 * time.Second
 	requests := map[string]engine.Request{}
 	for _, name := range []string{"renewed", "joined again", "shown"} { // the first call after the step
-		requests[name] = Exclusive(name)
-		if c := Renew(t, e, Join(t, e, requests[name]), long); c.State != engine.Held || c.TTL != long {
+		q := Exclusive(name)
+		q.WaitTTL = 3 * time.Second
+		requests[name] = q
+		if c := Renew(t, e, Join(t, e, q), long); c.State != engine.Held || c.TTL != long {
 			t.Fatalf("renewed as %+v", c)
 		}
 	}
