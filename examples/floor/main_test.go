@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestEveryFloorOnceWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
 		var out strings.Builder
-		if err := run([]string{"-for", "1s"}, &out); err != nil {
+		if err := run([]string{"-for", "2s"}, &out); err != nil {
 			t.Fatalf("%v\n%s", err, &out)
 		}
 		t.Log(out.String())
@@ -34,7 +34,7 @@ func TestEveryFloorOnceWithTheLock(t *testing.T) {
 
 func TestAFloorTwiceWithoutTheLock(t *testing.T) {
 	var out strings.Builder
-	err := run([]string{"-for", "1s", "-lock=false"}, &out)
+	err := run([]string{"-for", "3s", "-lock=false"}, &out)
 	t.Log(out.String())
 	if !errors.Is(err, errFloor) || strings.Contains(out.String(), "given twice: 0") {
 		t.Fatalf("no floor was given twice: %v", err)

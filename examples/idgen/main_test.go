@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestNoIDTwiceWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
 		var out strings.Builder
-		if err := run([]string{"-for", "1s"}, &out); err != nil {
+		if err := run([]string{"-for", "2s"}, &out); err != nil {
 			t.Fatalf("%v\n%s", err, &out)
 		}
 		t.Log(out.String())

@@ -9,7 +9,7 @@ import (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func within(t testing.TB) context.Context {
 	t.Helper()
