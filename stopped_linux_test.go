@@ -66,7 +66,7 @@ func TestStoppedHolderSeesLossBeforeItsFirstWrite(t *testing.T) {
 	}
 	// Whatever it wrote before it was stopped ends with this mark.
 	c := fileClient(t, dir)
-	l, err := c.Lock(t.Context(), "x") // waits for its TTL of 1 s to pass
+	l, err := c.Lock(t.Context(), "x") // waits for its TTL to pass
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func fileClient(t *testing.T, dir string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(eng, &Options{TTL: time.Second})
+	c, err := New(eng, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func stoppedHolder(dir string) {
 		fmt.Println(err)
 		return
 	}
-	c, err := New(eng, &Options{TTL: time.Second})
+	c, err := New(eng, &Options{TTL: 3 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return

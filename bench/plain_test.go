@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -110,6 +111,9 @@ func plainProcess(ctx context.Context, job []string) error {
 		return err
 	}
 	defer closer()
+	if err := plainReady(dir); err != nil {
+		return err
+	}
 	for range rounds {
 		unlock, err := lock(ctx)
 		if err != nil {
@@ -124,6 +128,22 @@ func plainProcess(ctx context.Context, job []string) error {
 		time.Sleep(30 * time.Millisecond) // or one process would do all its rounds at once
 	}
 	return nil
+}
+
+// plainReady waits until all four are ready, or one could be done before another has
+// begun.
+func plainReady(dir string) error {
+	f, err := os.CreateTemp(dir, "ready")
+	if err != nil {
+		return err
+	}
+	f.Close()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if ready, err := filepath.Glob(filepath.Join(dir, "ready*")); err != nil || len(ready) == 4 {
+			return err
+		}
+	}
+	return errors.New("the others are not ready")
 }
 
 func plainLock(ctx context.Context, who string, addrs []string) (locking, func(), error) {

@@ -65,7 +65,7 @@ func batches() promise {
 			}
 			a := t.client()
 			one, two, three := a.hold(t.exclusive(t.name())), a.hold(t.exclusive(t.name())), a.hold(t.exclusive(t.name()))
-			t.h.FailPartial(t, a.Engine, two.Name)
+			t.h.FailPartial(t.TB, a.Engine, two.Name)
 			got, err := a.Renew(t.ctx(), t.renewals(one, two, three))
 			if err == nil {
 				t.Fatal("part of a Renew failed, and it reports no error")

@@ -26,7 +26,7 @@ type client struct {
 // client makes one more client and waits until its Watch has begun.
 func (t *trial) client() *client {
 	t.Helper()
-	a := &client{Engine: t.h.New(t), t: t, more: make(chan struct{})}
+	a := &client{Engine: t.h.New(t.TB), t: t, more: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -152,7 +152,6 @@ func (a *client) hold(r engine.Request) engine.Claim {
 		return a.awaits(c)
 	}
 	if c.State != engine.Held {
-		a.t.unlessSpoiled()
 		a.t.Fatalf("Join with room in the line: %v, want held", c.State)
 	}
 	return c
@@ -163,7 +162,6 @@ func (a *client) wait(r engine.Request) engine.Claim {
 	a.t.Helper()
 	c := a.join(r)
 	if c.State != engine.Waiting {
-		a.t.unlessSpoiled()
 		a.t.Fatalf("Join without room: %v, want waiting", c.State)
 	}
 	return c
@@ -174,7 +172,6 @@ func (a *client) taken(name, why string) {
 	a.t.Helper()
 	c := a.join(a.t.exclusive(name))
 	if c.State == engine.Held {
-		a.t.unlessSpoiled()
 		a.t.Fatalf("%s, and another client holds as well", why)
 	}
 	a.leave(c)
@@ -226,7 +223,6 @@ func (a *client) is(c engine.Claim, want engine.State, why string) engine.Claim 
 	a.t.Helper()
 	got := a.renew(c, a.t.long())
 	if got.State != want {
-		a.t.unlessSpoiled()
 		a.t.Fatalf("%s: Renew says %v, want %v", why, got.State, want)
 	}
 	return got
@@ -238,7 +234,6 @@ func (a *client) awaits(c engine.Claim) engine.Claim {
 	a.t.Helper()
 	got, ok := a.eventually(c)
 	if !ok {
-		a.t.unlessSpoiled()
 		a.t.Fatalf("there is room, but Renew does not say held within %v; its last answer: %v", a.t.h.Patience, got.State)
 	}
 	return got

@@ -40,7 +40,7 @@ func crash() promise {
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
-			t.h.Restart(t)
+			t.h.Restart(t.TB)
 			got := a.answer(first)
 			b.answer(engine.Claim{Name: name, ID: engine.NewID()})
 			switch got.State {

@@ -59,7 +59,6 @@ func eviction() promise {
 			a.renew(first, t.long())
 			r.WaitTTL = t.long()
 			if again, err := a.Join(t.ctx(), r); err == nil && again.State != engine.Gone {
-				t.unlessSpoiled() // gone by itself, the ID joined afresh
 				t.Fatalf("a repeated Join of an evicted claim says %v", again.State)
 			}
 			t.lapse(a, first)

@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,32 +41,59 @@ func exclusion() promise {
 func (t *trial) crowd(want func(string) engine.Request, most int32) {
 	var inside atomic.Int32
 	var clients sync.WaitGroup
+	var mu sync.Mutex
+	var wrong []string
+	var longest time.Duration // from a Join to the Leave
+	note := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		wrong = append(wrong, fmt.Sprintf(format, args...))
+	}
 	name := t.name()
 	for range 6 {
 		a := t.client()
 		clients.Go(func() {
 			for range 10 {
-				// Helpers that end the case must not run here: this is not
-				// the case's goroutine.
-				c, err := a.Join(t.ctx(), want(name))
-				held := err == nil && c.State == engine.Held
-				if err == nil && !held {
-					c, held = a.eventually(c)
-				}
-				if !held {
-					t.Errorf("a waiting claim never holds: %v, %v", c.State, err)
+				start := t.h.Now()
+				ok := a.turn(want(name), &inside, most, note)
+				mu.Lock()
+				longest = max(longest, t.h.Now()-start)
+				mu.Unlock()
+				if !ok {
 					return
-				}
-				if n := inside.Add(1); n > most {
-					t.Errorf("%d claims hold at once, the limit is %d", n, most)
-				}
-				time.Sleep(100 * time.Microsecond) // long enough for another to be seen
-				inside.Add(-1)
-				if _, err := a.Leave(t.ctx(), []engine.Claim{c}); err != nil {
-					t.Errorf("Leave: %v", err)
 				}
 			}
 		})
 	}
 	clients.Wait()
+	if len(wrong) == 0 {
+		return
+	}
+	if longest >= t.long() {
+		t.tooSlow(strings.Join(wrong, "\n")) // a claim may have ended while its client was away
+	}
+	t.Fatal(strings.Join(wrong, "\n"))
+}
+
+// turn holds a claim for a moment and leaves it, unless it never holds. It ends no
+// case: its goroutine is not the case's.
+func (a *client) turn(r engine.Request, inside *atomic.Int32, most int32, wrong func(format string, args ...any)) (held bool) {
+	c, err := a.Join(a.t.ctx(), r)
+	held = err == nil && c.State == engine.Held
+	if err == nil && !held {
+		c, held = a.eventually(c)
+	}
+	if !held {
+		wrong("a waiting claim never holds: %v, %v", c.State, err)
+		return false
+	}
+	if n := inside.Add(1); n > most {
+		wrong("%d claims hold at once, the limit is %d", n, most)
+	}
+	time.Sleep(100 * time.Microsecond) // long enough for another to be seen
+	inside.Add(-1)
+	if _, err := a.Leave(a.t.ctx(), []engine.Claim{c}); err != nil {
+		wrong("Leave: %v", err)
+	}
+	return true
 }

@@ -23,7 +23,6 @@ func expiry() promise {
 			for _, part := range []time.Duration{2, 4, 16} { // half, three quarters, 15/16 of it
 				t.h.Sleep(start + first.TTL - first.TTL/part - t.h.Now())
 				if got := b.renew(second, t.long()); got.State != engine.Waiting {
-					t.unlessSpoiled()
 					t.Fatalf("1/%d of the TTL %v before the deadline Renew of who waits says %v", part, first.TTL, got.State)
 				}
 			}
@@ -59,7 +58,6 @@ func expiry() promise {
 			for range 9 {
 				t.h.Sleep(c.TTL / 3)
 				if got := a.renew(c, t.short()); got.State != engine.Held {
-					t.unlessSpoiled()
 					t.Fatalf("renewed every third of its TTL, a claim is %v", got.State)
 				}
 			}
@@ -75,7 +73,6 @@ func expiry() promise {
 			second := b.wait(t.exclusive(name))
 			most := t.h.Now() - start + first.TTL
 			if second.Look <= 0 || second.Look > most {
-				t.unlessSpoiled()
 				t.Fatalf("Look of the first waiter is %v, the claim before it ends within %v", second.Look, most)
 			}
 		}},

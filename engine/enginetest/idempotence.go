@@ -55,7 +55,7 @@ func idempotence() promise {
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.exclusive(name)
-			t.h.LoseReply(t, a.Engine)
+			t.h.LoseReply(t.TB, a.Engine)
 			if _, err := a.Join(t.ctx(), r); errors.Is(err, engine.ErrRefused) {
 				t.Fatalf("a lost answer is final: %v", err)
 			}
@@ -70,7 +70,7 @@ func idempotence() promise {
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			c := a.hold(t.exclusive(name))
-			t.h.LoseReply(t, a.Engine)
+			t.h.LoseReply(t.TB, a.Engine)
 			_, _ = a.Leave(t.ctx(), []engine.Claim{c})
 			if got := a.leave(c); got.State != engine.Gone {
 				t.Fatalf("left once more, the claim was found %v", got.State)

@@ -37,16 +37,16 @@ func inspection() promise {
 			for i, c := range l.Claims {
 				w := want[i]
 				if c.Name != name || c.Ticket != w.Ticket || c.Units != engine.Max || c.Limit != engine.Max || c.State != w.State {
-					t.Errorf("place %d is %+v, joined as %+v", i, c, w)
+					t.Fatalf("place %d is %+v, joined as %+v", i, c, w)
 				}
 				if c.TTL <= 0 || c.TTL > w.TTL+time.Second {
-					t.Errorf("place %d has %v left, it was granted %v", i, c.TTL, w.TTL)
+					t.Fatalf("place %d has %v left, it was granted %v", i, c.TTL, w.TTL)
 				}
 			}
 			o := l.Claims[0].Owner
 			if t.g.SeesWaiters && (o.Host != r.Owner.Host || o.PID != r.Owner.PID || o.Label != r.Owner.Label ||
 				!o.Since.Equal(r.Owner.Since) || len(o.Holds) != 1 || o.Holds[0] != r.Owner.Holds[0]) {
-				t.Errorf("the owner is shown as %+v, it said %+v", o, r.Owner)
+				t.Fatalf("the owner is shown as %+v, it said %+v", o, r.Owner)
 			}
 		}},
 		{"a secret is shown", func(t *trial) {

@@ -42,7 +42,7 @@ func leaks() promise {
 				t.notExercised("CountKeys")
 			}
 			a, b, prefix := t.client(), t.client(), t.name()
-			before := t.h.CountKeys(t)
+			before := t.h.CountKeys(t.TB)
 			var brief []engine.Claim
 			for i := range 50 {
 				name := fmt.Sprintf("%s/%d", prefix, i)
@@ -63,7 +63,7 @@ func leaks() promise {
 				for range 10 {
 					last.leave(last.hold(t.exclusive(prefix + "/work")))
 				}
-				after := t.h.CountKeys(t)
+				after := t.h.CountKeys(t.TB)
 				if after <= before {
 					return
 				}
@@ -81,7 +81,7 @@ func leaks() promise {
 func (t *trial) useAndClose(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, t.h.Patience)
 	defer cancel()
-	one, two := t.h.New(t), t.h.New(t)
+	one, two := t.h.New(t.TB), t.h.New(t.TB)
 	ended := make(chan struct{}, 2)
 	for _, e := range []engine.Engine{one, two} {
 		go func() {

@@ -35,7 +35,7 @@ func lifecycle() promise {
 			}
 		}},
 		{"Watch ignores its context, or cannot begin again", func(t *trial) {
-			e := t.h.New(t)
+			e := t.h.New(t.TB)
 			t.Cleanup(func() {
 				if err := e.Close(); err != nil {
 					t.Errorf("Close: %v", err)
@@ -71,7 +71,7 @@ func lifecycle() promise {
 			}
 		}},
 		{"Close hurts twice, or a closed engine works", func(t *trial) {
-			e := t.h.New(t)
+			e := t.h.New(t.TB)
 			ended := t.watching(t.Context(), e)
 			for range 2 {
 				if err := e.Close(); err != nil {
@@ -88,7 +88,7 @@ func lifecycle() promise {
 			}
 		}},
 		{"Guarantees change, or make no sense", func(t *trial) {
-			e := t.h.New(t)
+			e := t.h.New(t.TB)
 			t.Cleanup(func() { _ = e.Close() })
 			g := e.Guarantees()
 			if g != t.g {

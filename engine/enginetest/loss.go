@@ -48,7 +48,7 @@ func loss() promise {
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
-			t.h.Forget(t)
+			t.h.Forget(t.TB)
 			got := a.answer(first)
 			if got.State != engine.Gone {
 				t.Fatalf("the server forgot a claim, and Renew says %v", got.State)

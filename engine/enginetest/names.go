@@ -44,11 +44,11 @@ func names() promise {
 			}
 			for name, c := range held {
 				if got := a.is(c, engine.Held, fmt.Sprintf("all are held at once, %q too", name)); got.Name != name {
-					t.Errorf("the claim of %q is answered as %q", name, got.Name)
+					t.Fatalf("the claim of %q is answered as %q", name, got.Name)
 				}
 				l := b.line(name)
 				if l.Name != name || len(l.Claims) != 1 || l.Claims[0].Name != name || l.Claims[0].Ticket != c.Ticket {
-					t.Errorf("the line of %q is %+v", name, l)
+					t.Fatalf("the line of %q is %+v", name, l)
 				}
 				b.taken(name, fmt.Sprintf("%q is held", name))
 			}
@@ -61,7 +61,7 @@ func names() promise {
 			}
 			for name, c := range held {
 				if seen[name] != 1 {
-					t.Errorf("Lines shows %q %d times", name, seen[name])
+					t.Fatalf("Lines shows %q %d times", name, seen[name])
 				}
 				a.leave(c)
 			}

@@ -83,7 +83,7 @@ func TestASkippedCasePasses(t *testing.T) {
 		"not declared":  {func(t *trial) { t.notDeclared("none") }, Result{Outcome: NotDeclared, Why: "none"}},
 		"a hook skips":  {func(t *trial) { t.Skip("no server") }, Result{Outcome: NotExercised, Why: "skipped by a hook of the harness"}},
 		"fails, skips":  {func(t *trial) { t.Error("no"); t.notDeclared("none") }, Result{Outcome: Fail}},
-		"always spoilt": {func(*trial) { panic(tooSlow) }, Result{Outcome: Fail}},
+		"always spoilt": {func(t *trial) { t.tooSlow("no") }, Result{Outcome: Fail}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var results []Result
@@ -107,9 +107,8 @@ func TestASpoilingMachineIsBlamedOnTheEngine(t *testing.T) {
 		try(r, Harness{}.withDefaults(engine.Guarantees{}), engine.Guarantees{}, promise{}, kase{run: func(t *trial) {
 			if runs++; runs < 3 {
 				t.mortal[engine.NewID()] = 0 // long over
-				t.unlessSpoiled()
+				t.Fatalf("run %d", runs)
 			}
-			t.unlessSpoiled()
 		}}, &results)
 	})
 	if runs != 3 || len(results) != 1 || results[0].Outcome != Pass {

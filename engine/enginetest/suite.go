@@ -108,5 +108,5 @@ func try(tb testing.TB, h Harness, g engine.Guarantees, p promise, c kase, resul
 			return
 		}
 	}
-	t.Fatalf("%d times a claim of %v ended before it was meant to: raise Harness.ShortTTL", attempts, t.short())
+	tb.Fatalf("%d times a claim of %v ended before it was meant to: raise Harness.ShortTTL; the last time: %s", attempts, t.short(), t.spoiled)
 }

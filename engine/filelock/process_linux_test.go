@@ -218,7 +218,7 @@ func newRemote(t testing.TB, dir string) *remote {
 	return r
 }
 
-const patient = 20 * time.Second
+const patient = 40 * time.Second // and less than the minute after which all is swept again
 
 func (r *remote) order(o order) {
 	r.t.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,7 @@ import (
 // replacer may be stopped as well, and room for a busy machine.
 const (
 	brief  = 200 * time.Millisecond
-	others = 2*brief + 2*time.Second
+	others = 2*brief + 10*time.Second
 )
 
 // A victim is another process that stops or kills itself at one step of a call.
@@ -239,19 +240,23 @@ func (s *scene) nobody() {
 	}
 	s.victim.signal(unix.SIGKILL)
 	_, _ = s.victim.cmd.Process.Wait()
-	_, err = s.b.store.cells.Sweep(context.Background(), "~") // after all records: only what was not founded
-	if err := errors.Join(err, s.b.store.lives.Sweep(context.Background())); err != nil {
-		s.t.Error(err)
-	}
-	left, _ := os.ReadDir(filepath.Join(s.dir, "new"))
-	for _, d := range left {
-		if client, _, _ := strings.Cut(d.Name(), "."); client != s.b.store.client && client != s.c.store.client {
-			s.t.Errorf("an unfinished record is left: %v", d)
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // they sweep by themselves as well, and one keeps the other out
+		_, err = s.b.store.cells.Sweep(context.Background(), "~") // after all records: only what was not founded
+		if err := errors.Join(err, s.b.store.lives.Sweep(context.Background())); err != nil {
+			s.t.Error(err)
 		}
-	}
-	files, _ := os.ReadDir(filepath.Join(s.dir, "clients"))
-	if len(files) != 2*3 {
-		s.t.Errorf("the dead client's files are left: %v", files)
+		left, _ := os.ReadDir(filepath.Join(s.dir, "new"))
+		left = slices.DeleteFunc(left, func(d os.DirEntry) bool {
+			client, _, _ := strings.Cut(d.Name(), ".")
+			return client == s.b.store.client || client == s.c.store.client
+		})
+		files, _ := os.ReadDir(filepath.Join(s.dir, "clients"))
+		if len(left) == 0 && len(files) == 2*3 {
+			return
+		}
+		if time.Since(begin) > patient {
+			s.t.Fatalf("left of the dead client: unfinished records %v, files %v", left, files)
+		}
 	}
 }
 
@@ -434,7 +439,7 @@ func TestSweepSparesTheStopped(t *testing.T) {
 // A name that is never idle does not keep what was replaced.
 func TestReplacedNumbersGo(t *testing.T) {
 	dir := t.TempDir()
-	a, b := openEngine(t, dir, nil), openEngine(t, dir, quiet())
+	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	c := mustJoin(t, a, exclusive("x"), engine.Held)
 	for range 3 {
 		addNumber(t, dir, "x")
@@ -465,7 +470,7 @@ func TestPatience(t *testing.T) {
 	if c := s.join(e); c.State != engine.Held {
 		t.Errorf("the claim is %v", c.State)
 	}
-	if took := time.Since(begin); took < cells.Patience || took > 2*cells.Patience {
+	if took := time.Since(begin); took < cells.Patience || took > cells.Patience+others {
 		t.Errorf("a stopped process was waited for for %v", took)
 	}
 }

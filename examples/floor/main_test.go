@@ -11,7 +11,7 @@ func TestMain(m *testing.M) { lockstest.Main(m, main) }
 
 func TestEveryFloorOnceWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
-		out := lockstest.Runs(t, run, nil, "-for", "1s")
+		out := lockstest.Runs(t, run, nil, "-for", "2s")
 		if strings.HasPrefix(out, "0 replies") {
 			t.Error("nobody wrote anything")
 		}

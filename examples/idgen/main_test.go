@@ -11,7 +11,7 @@ func TestMain(m *testing.M) { lockstest.Main(m, main) }
 
 func TestNoIDTwiceWithTheLock(t *testing.T) {
 	lockstest.OnEveryEngine(t, func(t *testing.T) {
-		out := lockstest.Runs(t, run, nil, "-for", "1s")
+		out := lockstest.Runs(t, run, nil, "-for", "2s")
 		if !strings.Contains(out, "none twice") || strings.HasPrefix(out, "0 ids") {
 			t.Errorf("it says %q", out)
 		}

@@ -146,7 +146,7 @@ func openLocks(dir string) (*leasehold.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return leasehold.New(eng, &leasehold.Options{TTL: time.Second})
+	return leasehold.New(eng, &leasehold.Options{TTL: 4 * time.Second}) // more than a busy machine stops it for
 }
 
 // sell reads and writes under a lease.

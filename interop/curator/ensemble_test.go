@@ -1,9 +1,11 @@
 package curator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -16,7 +18,8 @@ import (
 // waits: neither takes that for a release, and the release is heard under the next.
 func TestSharedWhileTheLeaderIsKilled(t *testing.T) {
 	program := built(t)
-	e := servers.ZooKeeperEnsemble(t, nil)
+	const session = 20 * time.Second // half of it may be trusted, and an election is to fit into that
+	e := servers.ZooKeeperEnsemble(t, &servers.ZooKeeperOptions{Config: []string{fmt.Sprint("maxSessionTimeout=", session.Milliseconds())}})
 	java := started(t, program, Options{Servers: e.Addrs(), Session: session}).Thread(1)
 	admin := connected(t, e.Servers[0].Addr)
 	if _, err := admin.Create(root, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {

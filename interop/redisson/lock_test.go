@@ -149,7 +149,7 @@ func reentryCounts(t *testing.T, r *rig) {
 
 // Nobody unlocks and nobody tells: whoever waits looks when the deadline says.
 func leaseEnds(t *testing.T, r *rig) {
-	const lease = 700 * time.Millisecond
+	const lease = 3 * time.Second
 	c := r.client(t, nil)
 	a := r.java.Thread(1)
 	t.Run("Java's", func(t *testing.T) {

@@ -125,7 +125,7 @@ func killed(t *testing.T, r *rig) {
 		held := make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {
-			args := []string{"hold", r.url(redissonlock.Lock), name, "1500ms"}
+			args := []string{"hold", r.url(redissonlock.Lock), name, "5s"}
 			ended <- fleet.Run(ctx, 1, t.TempDir(), args, func(int, string) { close(held) })
 		}()
 		select {

@@ -24,7 +24,7 @@ func aWakeIsLost(t *testing.T, r *rig) {
 		a := java.Thread(1)
 		it.Does(t, a, "lock", kind, name) // knows the server, and the server the scripts
 		it.Does(t, a, "unlock", kind, name)
-		e := &hearing{Engine: opened(t, r.url(redissonlock.ReadWrite)+"&watchdog=1m")}
+		e := &hearing{Engine: opened(t, r.url(redissonlock.ReadWrite)+"&watchdog=2m")}
 		holds := e.joinFor(t, name, 2*it.Bound)
 		// It tries, subscribes, and tries again: that answer is on its way for a while.
 		proxy.OnCommand(func(command string) {

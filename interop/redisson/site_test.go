@@ -82,7 +82,7 @@ func (s *site) sleeps(t *testing.T, java *Thread, command, kind, name string) <-
 	t.Helper()
 	before := s.scripts(t)
 	waits := java.Go(command, kind, name)
-	it.Until(t, "Java has tried twice", func() bool { return s.scripts(t)-before == 2 })
+	it.Until(t, "Java has tried twice", func() bool { return s.scripts(t)-before >= 2 })
 	// It has its answer a moment later. Redisson forgets its own message 1, which
 	// follows a writer, if it comes before that: see aWakeIsLost.
 	time.Sleep(50 * time.Millisecond)

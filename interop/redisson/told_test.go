@@ -92,7 +92,7 @@ func (e *hearing) toldByUs(t *testing.T, s *site, java *Thread, kind, name strin
 }
 
 // longTTL is the lifetime of claims that nothing but Leave may end.
-const longTTL = 10 * time.Second
+const longTTL = 20 * time.Second
 
 // hearing is an engine whose Watch runs.
 type hearing struct {

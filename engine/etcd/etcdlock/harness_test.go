@@ -186,13 +186,14 @@ func (s *countedStream) SendMsg(m any) error {
 // of one second, the least that the server of the tests grants.
 const shortest = 800 * time.Millisecond
 
-// short is the TTL of tests: etcd leases of two seconds.
+// short is the TTL of tests that wait for a lease to end: one of two seconds.
 const short = 1600 * time.Millisecond
 
+// start has the leases of all other tests last: no machine is away for so long.
 func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
 	t.Helper()
 	if o == nil {
-		o = &Options{TTL: short}
+		o = &Options{TTL: time.Minute}
 	}
 	e, err := New(t.Context(), client, o)
 	if err != nil {

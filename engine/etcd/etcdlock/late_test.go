@@ -67,7 +67,7 @@ func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
 func TestLeaveThatIsNeverAnswered(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := start(t, w.Client, &Options{TTL: short})
 	held := joins(t, e, exclusive("a"), engine.Held)
 	w.refuse.Store(true)
 	if got, err := e.Leave(within(t), []engine.Claim{held}); err == nil {

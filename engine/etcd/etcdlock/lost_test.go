@@ -20,7 +20,7 @@ import (
 func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 5 * time.Second}) // a beat: 1 s
 	heard := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	was := e.current().id
@@ -122,7 +122,7 @@ func TestLateLeaveOfAFormerLife(t *testing.T) {
 func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 4 * time.Second})
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	heard := watch(t, other)
 	held := joins(t, e, exclusive("a"), engine.Held)
@@ -144,8 +144,9 @@ func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	one := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	const ttl = 5 * time.Second // its lease is as long, or a second longer
 	r := exclusive("a")
-	r.Detached = true
+	r.Detached, r.WaitTTL = true, ttl
 	held := joins(t, one, r, engine.Held)
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
 		if got := renew(t, other, held); got.State != engine.Held || got.Ticket != held.Ticket {
 			t.Fatalf("it is %v with ticket %d", got.State, got.Ticket)
 		}
-		time.Sleep(short / 3)
+		time.Sleep(ttl / 4)
 	}
 	if got := leave(t, other, held); got != engine.Held {
 		t.Errorf("it was found %v", got)
@@ -167,7 +168,8 @@ func TestServerIsFull(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	const ttl = 4 * time.Second
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: ttl})
 	heard := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	next := joins(t, e, exclusive("a"), engine.Waiting)
@@ -180,7 +182,7 @@ func TestServerIsFull(t *testing.T) {
 		t.Errorf("a Join of a full etcd says %v", err)
 	}
 	for range 4 { // longer than the session without beats
-		time.Sleep(short / 2)
+		time.Sleep(ttl / 2)
 		if got := renew(t, e, held); got.State != engine.Held {
 			t.Fatalf("the holder is %v", got.State)
 		}
@@ -196,7 +198,7 @@ func TestServerIsFull(t *testing.T) {
 func TestBackupIsPutBack(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: short})
 	backup, err := server.Backup()
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +226,7 @@ func TestBackupIsPutBack(t *testing.T) {
 func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	cluster := servers.EtcdCluster(t, nil)
-	ttl := 5 * time.Second
+	ttl := 10 * time.Second // an election takes one or two, where nobody is in its way
 	lock := func() *leasehold.Client {
 		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, cluster.Addrs()...).Client, &Options{TTL: ttl}), &leasehold.Options{TTL: ttl})
 		if err != nil {

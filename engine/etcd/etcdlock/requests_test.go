@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/internal/boottime"
 	"leasehold/internal/servers"
 )
 
@@ -101,6 +102,7 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	asked := func() time.Duration { return e.current().asked }
 	last := asked()
 	until(t, "a beat", func() bool { return asked() != last })
+	began := boottime.Now()
 	w.counted()
 	for range 2 {
 		last = asked()
@@ -116,8 +118,9 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		until(t, "a beat", func() bool { return asked() != last })
 	}
 	got := w.counted()
-	if got["LeaseKeepAlive"] != 2 || got["Txn"] != 2*many/maxOps {
-		t.Errorf("two beats of %d leases asked for %v; want 2 keep-alives and %d transactions", many, got, 2*many/maxOps)
+	most := int((boottime.Now()-began)/e.current().beat) + 1 // in so much time
+	if got["LeaseKeepAlive"] < 2 || got["LeaseKeepAlive"] > most || got["Txn"] != 2*many/maxOps {
+		t.Errorf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
 	}
 }
 
@@ -340,7 +343,7 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 	rs := make([]engine.Renewal, claims)
 	for i := range rs {
 		r := exclusive(fmt.Sprint("detached ", i))
-		r.Detached = true
+		r.Detached, r.WaitTTL = true, time.Minute
 		joins(t, e, r, engine.Held)
 		rs[i] = engine.Renewal{Name: r.Name, ID: r.ID, Want: time.Minute}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Patience bounds every wait for something that must happen.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Within is a context that ends with the test, or when patience does.
 func Within(t testing.TB) context.Context {

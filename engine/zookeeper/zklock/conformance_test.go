@@ -28,7 +28,7 @@ func TestConformanceNodes(t *testing.T) {
 func conformance(t *testing.T, name string, o Options, committed string) {
 	t.Parallel() // it waits for sessions to end
 	s := servers.ZooKeeper(t, nil)
-	o.Servers, o.Session = []string{s.Addr}, testSession
+	o.Servers, o.Session = []string{s.Addr}, brief
 	var wires sync.Map
 	enginetest.Run(t, enginetest.Harness{
 		Name: name,

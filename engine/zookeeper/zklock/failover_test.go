@@ -13,10 +13,9 @@ import (
 
 // Another leader takes over with everything that was granted, and in order.
 func TestTheLeaderIsKilled(t *testing.T) {
-	t.Parallel() // it waits for sessions to end
-	e := servers.ZooKeeperEnsemble(t, nil)
+	t.Parallel() // it waits for an election
+	e := servers.ZooKeeperEnsemble(t, &servers.ZooKeeperOptions{Config: granting})
 	o := on(e.Servers...)
-	o.Session = 4 * time.Second
 	a, b := open(t, o), open(t, o)
 	heard := b.notes(t)
 	first := a.hold(t, exclusive("x"))
@@ -62,8 +61,8 @@ func (c client) answer(t *testing.T, cl engine.Claim) (got engine.Claim) {
 // can hold, and who waits goes on waiting, in the same call.
 func TestAProgramOutlivesItsSession(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
-	s := servers.ZooKeeper(t, nil)
-	a, b := open(t, on(s)), open(t, on(s))
+	s := zooKeeper(t)
+	a, b := open(t, dying(s)), open(t, on(s))
 	ours, err := leasehold.New(a, nil)
 	if err != nil {
 		t.Fatal(err)

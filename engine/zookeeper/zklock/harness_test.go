@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -19,8 +20,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testSession is ten ticks of the servers that tests start.
-const testSession = 2 * time.Second
+// brief is ten ticks of the servers that tests start: the session of a client whose
+// session's end is waited for.
+const brief = 2 * time.Second
+
+// lasting is the session of all others: no machine is away for so long.
+const lasting = 20 * time.Second
+
+// zooKeeper is a server that grants lasting sessions.
+func zooKeeper(t testing.TB) *servers.ZooKeeperServer {
+	t.Helper()
+	return servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: granting})
+}
+
+var granting = []string{fmt.Sprint("maxSessionTimeout=", lasting.Milliseconds())}
 
 // wire is what stands between one client and the servers.
 type wire struct {
@@ -91,6 +104,13 @@ func (w *wire) loseReply() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lose = true
+}
+
+// before has f called before each request from now on.
+func (w *wire) before(f func(op int32)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.saw = f
 }
 
 // requests is how many were sent, by operation; what was counted is forgotten.
@@ -179,7 +199,7 @@ func open(t testing.TB, o Options) client {
 	}
 	o.Dial = w.Dial
 	if o.Session == 0 {
-		o.Session = testSession
+		o.Session = lasting
 	}
 	e, err := New(within(t), o)
 	if err != nil {
@@ -194,6 +214,13 @@ func on(s ...*servers.ZooKeeperServer) Options {
 	for _, one := range s {
 		o.Servers = append(o.Servers, one.Addr)
 	}
+	return o
+}
+
+// dying is on for a client whose session's end is waited for.
+func dying(s *servers.ZooKeeperServer) Options {
+	o := on(s)
+	o.Session = brief
 	return o
 }
 
@@ -246,7 +273,7 @@ func heldNote(id engine.ID) func(engine.Claim) bool {
 // peer is a plain client, for what other programs do.
 func peer(t testing.TB, s *servers.ZooKeeperServer) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect([]string{s.Addr}, testSession, zk.WithLogger(silent{}))
+	conn, events, err := zk.Connect([]string{s.Addr}, lasting, zk.WithLogger(silent{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,18 +19,18 @@ import (
 // The races that hand-written recipes lose.
 
 func TestThePredecessorGoesBetweenListingAndWatching(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	heard := b.notes(t)
 	// The watch on what stands before it comes after the list. Strike just before
 	// that is sent.
 	var struck atomic.Bool
-	b.wire.saw = func(op int32) {
+	b.wire.before(func(op int32) {
 		if op == opGetData && b.watchesSomebody() && !struck.Swap(true) {
 			a.leave1(t, first)
 		}
-	}
+	})
 	got := b.join(t, exclusive("x"))
 	if !struck.Load() {
 		t.Fatal("the test struck at nothing")
@@ -48,8 +48,8 @@ func (c client) watchesSomebody() bool {
 }
 
 func TestAWaiterInTheMiddleVanishes(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
-	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
+	s := zooKeeper(t)
+	a, b, c := open(t, on(s)), open(t, dying(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	second := b.wait(t, exclusive("x"))
 	heard := c.notes(t)
@@ -72,7 +72,7 @@ func TestAWaiterInTheMiddleVanishes(t *testing.T) {
 }
 
 func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	r := exclusive("x")
@@ -96,7 +96,7 @@ func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
 // Who does not wait asks for no watch of the holder: the client library keeps each
 // until it fires, and a holder may stay for days while somebody tries every second.
 func TestTryLockAsksForNoWatchOfTheHolder(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	a.hold(t, exclusive("x"))
 	b.wire.requests()
@@ -113,10 +113,10 @@ func TestTryLockAsksForNoWatchOfTheHolder(t *testing.T) {
 
 // A create that nobody waits for any more may succeed long after its caller went.
 func TestALateSuccessIsMinded(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	p := servers.ProxyTo(t, s.Addr)
 	o := on(s)
-	o.Servers, o.Session = []string{p.Addr}, 4*time.Second
+	o.Servers = []string{p.Addr}
 	a, b := open(t, o), open(t, on(s))
 	a.leave1(t, a.hold(t, exclusive("x"))) // the name's node is there
 	p.BlackHole(true)
@@ -137,7 +137,7 @@ func TestALateSuccessIsMinded(t *testing.T) {
 }
 
 func TestTwoWatchesFireForOneEvent(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	heard := b.notes(t)
@@ -169,7 +169,7 @@ func TestTwoWatchesFireForOneEvent(t *testing.T) {
 // Who waits for units watches the one before it, and that one does not go when it
 // holds: it must say so.
 func TestWhoWaitsForUnitsIsWokenWhenTheOneBeforeHolds(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	clients := make([]client, 6)
 	heard := make([]<-chan engine.Claim, 6)
 	line := make([]engine.Claim, 6)
@@ -193,20 +193,24 @@ func (c client) expire(t *testing.T) {
 	t.Helper()
 	before, _ := c.link.current()
 	c.wire.kill()
-	time.Sleep(before.timeout + time.Second)
+	server := servers.ZooKeeperServer{Addr: c.link.servers[0]}
+	eventually(t, "the session does not end", func() bool {
+		sessions, err := server.Ask("dump") // those that it keeps, and their nodes
+		return err == nil && strings.Contains(sessions, "ephemeral nodes dump") && !strings.Contains(sessions, fmt.Sprintf("0x%x", uint64(before.id)))
+	})
 	c.wire.revive()
 }
 
 func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
-	a, b := open(t, on(s)), open(t, on(s))
+	s := zooKeeper(t)
+	a, b := open(t, dying(s)), open(t, on(s))
 	a.leave1(t, a.hold(t, exclusive("x")))
 	var struck atomic.Bool
-	a.wire.saw = func(op int32) {
+	a.wire.before(func(op int32) {
 		if op == opList && !struck.Swap(true) {
 			a.expire(t)
 		}
-	}
+	})
 	r := exclusive("x")
 	got, err := a.Join(within(t), r)
 	if !struck.Load() {
@@ -225,7 +229,7 @@ func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
 // The client library may send in a new session what was asked for in the one before,
 // and a node that is found may be left of that. Whose it is only the node says.
 func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a := open(t, on(s))
 	conn := peer(t, s)
 	a.leave1(t, a.hold(t, exclusive("x")))
@@ -234,12 +238,12 @@ func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.wire.saw = func(op int32) {
+	a.wire.before(func(op int32) {
 		if op == opMulti {
-			a.wire.saw = nil
+			a.wire.before(nil)
 			a.wire.cut() // unsure whether it was made, it finds the other
 		}
-	}
+	})
 	if got, err := a.Join(within(t), r); err == nil {
 		t.Errorf("%s is of another session, and the claim is %v", path, got.State)
 	}
@@ -249,8 +253,8 @@ func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
 }
 
 func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
-	a, b := open(t, on(s)), open(t, on(s))
+	s := zooKeeper(t)
+	a, b := open(t, dying(s)), open(t, on(s))
 	heard := a.notes(t)
 	held, first := a.hold(t, exclusive("held")), b.hold(t, exclusive("waits"))
 	waits := a.wait(t, exclusive("waits"))
@@ -277,7 +281,7 @@ func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
 }
 
 func TestACreateWhoseAnswerWasLostFindsItsOwnNode(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	for _, layout := range []string{"curator", "readwrite", "nodes"} {
 		t.Run(layout, func(t *testing.T) {
 			o := on(s)
@@ -295,15 +299,15 @@ func TestACreateWhoseAnswerWasLostFindsItsOwnNode(t *testing.T) {
 }
 
 func TestADeleteWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	c := a.hold(t, exclusive("x"))
 	var cut atomic.Bool
-	a.wire.saw = func(op int32) {
+	a.wire.before(func(op int32) {
 		if op == opDelete && !cut.Swap(true) {
 			a.wire.cut() // it never arrives
 		}
-	}
+	})
 	a.leave1(t, c)
 	if !cut.Load() {
 		t.Fatal("the test struck at nothing")
@@ -312,7 +316,7 @@ func TestADeleteWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 }
 
 func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a := open(t, on(s))
 	op := peer(t, s)
 	for _, watching := range []bool{true, false} {
@@ -348,7 +352,7 @@ func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
 }
 
 func TestSequenceNumbersNearTheirEndAreRefused(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a := open(t, on(s))
 	conn := peer(t, s)
 	a.leave1(t, a.hold(t, exclusive("x")))
@@ -365,7 +369,7 @@ func TestSequenceNumbersNearTheirEndAreRefused(t *testing.T) {
 }
 
 func TestForeignNodesAreRefusedAndStay(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a := open(t, on(s))
 	conn := peer(t, s)
 	acl := zk.WorldACL(zk.PermAll)
@@ -393,7 +397,7 @@ func TestForeignNodesAreRefusedAndStay(t *testing.T) {
 
 // One that is made while others hold does not end their claims.
 func TestAForeignNodeDoesNotDisturbWhoIsInLine(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	conn := peer(t, s)
 	first, heard := a.hold(t, exclusive("x")), b.notes(t)
@@ -409,7 +413,7 @@ func TestAForeignNodeDoesNotDisturbWhoIsInLine(t *testing.T) {
 }
 
 func TestContainersGoByThemselves(t *testing.T) {
-	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Flags: []string{"-Dznode.container.checkIntervalMs=200"}})
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: granting, Flags: []string{"-Dznode.container.checkIntervalMs=200"}})
 	a := open(t, on(s))
 	conn := peer(t, s)
 	for i := range 20 {

@@ -69,20 +69,17 @@ func TestURLs(t *testing.T) {
 }
 
 func TestWhoIsNotThereIsNamed(t *testing.T) {
-	port, err := servers.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel() // it waits in vain
 	// Nobody listens, and somebody who never says a word.
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	nobody := net.JoinHostPort("127.0.0.1", itoa(port))
+	const nobody = "127.0.0.1:1" // no port that anybody is given
 	for _, addr := range []string{nobody, mute.Addr().String()} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err := New(ctx, Options{Servers: []string{addr}, Session: testSession})
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		_, err := New(ctx, Options{Servers: []string{addr}, Session: brief})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), addr) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v does not name %s", err, addr)
@@ -94,9 +91,9 @@ func TestWhoIsNotThereIsNamed(t *testing.T) {
 }
 
 func TestAWrongRootIsNamed(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	o := on(s)
-	o.Session, o.Root = testSession, "/apps/lokcs"
+	o.Session, o.Root = lasting, "/apps/lokcs"
 	if _, err := New(within(t), o); err == nil || !strings.Contains(err.Error(), "there is no node /apps/lokcs: create it") {
 		t.Errorf("%v", err)
 	}
@@ -137,7 +134,7 @@ func TestASessionThatTheServersRaiseIsRefused(t *testing.T) {
 const leastACL = "cr"
 
 func TestLeastPrivilege(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +205,7 @@ func TestLeastPrivilege(t *testing.T) {
 
 // Who may make a node and not remove it is told so, and never that it has gone.
 func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	conn := peer(t, s)
 	if _, err := conn.Create("/x", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
 		t.Fatal(err)
@@ -226,7 +223,7 @@ func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
 }
 
 func TestWhatIsMadeBelongsToItsMaker(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	conn := peer(t, s)
 	if err := conn.AddAuth("digest", []byte("app:secret")); err != nil {
 		t.Fatal(err)
@@ -277,7 +274,7 @@ func TestThePasswordMayComeFromAFile(t *testing.T) {
 // nobody would ever ask for that claim once more, and it would block the name for as
 // long as this client lives.
 func TestWhoIsRefusedInLineLeavesIt(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a := open(t, on(s))
 	conn := peer(t, s)
 	if err := conn.AddAuth("digest", []byte("somebody:secret")); err != nil {
@@ -297,7 +294,7 @@ func TestWhoIsRefusedInLineLeavesIt(t *testing.T) {
 }
 
 func TestBelowAnEphemeralNodeIsRefused(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a := open(t, on(s))
 	if _, err := peer(t, s).Create("/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)

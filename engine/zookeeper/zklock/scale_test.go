@@ -19,10 +19,8 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 		servers.Missing(t, "left out by -short: it makes ten thousand nodes")
 	}
 	const many = 10_000
-	s := servers.ZooKeeper(t, nil)
-	o := on(s)
-	o.Session = 4 * time.Second
-	a := open(t, o)
+	s := zooKeeper(t)
+	a := open(t, on(s))
 	a.notes(t)
 	rs := make([]engine.Renewal, many)
 	var all sync.WaitGroup
@@ -41,7 +39,9 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 	all.Wait()
 	a.settled(t)
 	a.wire.requests()
+	a.wire.mu.Lock()
 	a.wire.most = 0
+	a.wire.mu.Unlock()
 	start := time.Now()
 	got, err := a.Renew(within(t), rs)
 	if err != nil || len(got) != many {
@@ -65,7 +65,7 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 
 // What a hand-over costs does not depend on who else waits.
 func TestRequestsOfAHandOver(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	for _, units := range []int32{engine.Max, 1} {
 		limit := units
 		if units == 1 {
@@ -86,6 +86,12 @@ func TestRequestsOfAHandOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			for i := range clients { // as after they have waited for some seconds
+				clients[i].mu.Lock()
+				c := clients[i].claims[line[i].ID]
+				clients[i].mu.Unlock()
+				clients[i].Engine.settled(c)
+			}
 			first := int(limit / units) // to wait
 			// The watches that joining left behind go off with the first change.
 			clients[0].leave1(t, line[0])
@@ -104,6 +110,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 				for op, n := range clients[i].wire.requests() {
 					sum[op] += n
 				}
+				delete(sum, opExists) // that of settled
 			}
 			counts[many] = sum
 			for _, c := range clients {
@@ -117,9 +124,13 @@ func TestRequestsOfAHandOver(t *testing.T) {
 	}
 }
 
-// settled: nothing is under way any more at this client.
+// settled: nothing is under way any more at this client, nor to it of what others
+// have done: a server tells of that before it answers.
 func (c client) settled(t *testing.T) {
 	t.Helper()
+	if _, _, err := c.link.conn.Exists("/"); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "it looks for ever", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
 )
 
 // secure speaks TLS in front of a server, as a secure port does, with a certificate of
@@ -57,10 +56,11 @@ func secure(t *testing.T, target string) (addr, ca string) {
 }
 
 func TestTLS(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	t.Parallel() // it waits in vain
+	s := zooKeeper(t)
 	addr, ca := secure(t, s.Addr)
 	t.Run("a secure port is not served", func(t *testing.T) {
-		e, err := Open(within(t), "zookeepers://"+addr+"/?session=2s&ca="+ca)
+		e, err := Open(within(t), "zookeepers://"+addr+"/?session=20s&ca="+ca)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestTLS(t *testing.T) {
 		}
 	})
 	t.Run("a stranger is believed", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		e, err := Open(ctx, "zookeepers://"+addr+"/?session=2s")
 		if err == nil {

@@ -12,7 +12,7 @@ import (
 // What is replaced may be left at the same time: the delete of the one finds nothing,
 // since the transaction of the other took the node, or the other way round.
 func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	for _, leaves := range []string{"after", "before"} {
 		t.Run(leaves, func(t *testing.T) {
@@ -25,12 +25,11 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 				_, err := a.Leave(context.Background(), []engine.Claim{first})
 				left <- err
 			}
-			a.wire.mu.Lock()
-			a.wire.saw = func(op int32) {
+			a.wire.before(func(op int32) {
 				if op != opMulti {
 					return
 				}
-				a.wire.saw = nil
+				a.wire.before(nil)
 				go leave()
 				eventually(t, "it is not left", func() bool {
 					a.mu.Lock()
@@ -42,8 +41,7 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 						t.Error(err)
 					}
 				}
-			}
-			a.wire.mu.Unlock()
+			})
 			if got := a.join(t, r); got.State != engine.Held {
 				t.Errorf("%v", got.State)
 			}
@@ -59,7 +57,7 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 
 // A claim may be left while its node is being read: nothing of the answer counts then.
 func TestWhatIsLeftWhileItIsRead(t *testing.T) {
-	s := servers.ZooKeeper(t, nil)
+	s := zooKeeper(t)
 	p := servers.ProxyTo(t, s.Addr)
 	o := on(s)
 	o.Servers = []string{p.Addr}
@@ -71,15 +69,13 @@ func TestWhatIsLeftWhileItIsRead(t *testing.T) {
 	a.mu.Lock()
 	c.unread = true
 	a.news.look(c)
-	a.wire.mu.Lock()
 	asked := make(chan struct{})
-	a.wire.saw = func(op int32) {
+	a.wire.before(func(op int32) {
 		if op == opGetData {
-			a.wire.saw = nil
+			a.wire.before(nil)
 			close(asked)
 		}
-	}
-	a.wire.mu.Unlock()
+	})
 	p.Delay(20 * time.Millisecond)
 	a.mu.Unlock()
 	<-asked

@@ -15,7 +15,7 @@ import (
 )
 
 // Bound is for what a test only waits for: it is never part of a result.
-const Bound = 20 * time.Second
+const Bound = 45 * time.Second
 
 // Within is a context that ends with the test, or after [Bound].
 func Within(t *testing.T) context.Context {
