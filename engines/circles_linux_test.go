@@ -36,7 +36,9 @@ func overAll(t *testing.T, f func(t *testing.T, url string)) {
 	overEngines(t, f)
 	t.Run("pglock", func(t *testing.T) { f(t, servers.Postgres(t, nil).URL("", "")) })
 	t.Run("etcdlock", func(t *testing.T) { f(t, "etcd://"+servers.Etcd(t, nil).Addr) })
-	t.Run("zklock", func(t *testing.T) { f(t, "zookeeper://"+servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}).Addr) })
+	t.Run("zklock", func(t *testing.T) {
+		f(t, "zookeeper://"+servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}).Addr)
+	})
 }
 
 // overEngines runs a test on a directory and on a Redis server of its own.
