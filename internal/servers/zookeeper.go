@@ -217,13 +217,21 @@ func (s *ZooKeeperServer) ready() error {
 
 // Ask sends one of ZooKeeper's commands of four letters.
 func (s *ZooKeeperServer) Ask(word string) (string, error) {
-	dial := (&net.Dialer{}).DialContext
 	if s.host != nil {
-		dial = s.host.Dial
+		return askZooKeeper(s.host.Dial, s.Addr, word)
 	}
+	return AskZooKeeper(s.Addr, word)
+}
+
+// AskZooKeeper is Ask of whatever server has that address.
+func AskZooKeeper(addr, word string) (string, error) {
+	return askZooKeeper((&net.Dialer{}).DialContext, addr, word)
+}
+
+func askZooKeeper(dial func(ctx context.Context, network, addr string) (net.Conn, error), addr, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	c, err := dial(ctx, "tcp", s.Addr)
+	c, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}

@@ -193,9 +193,8 @@ func (c client) expire(t *testing.T) {
 	t.Helper()
 	before, _ := c.link.current()
 	c.wire.kill()
-	server := servers.ZooKeeperServer{Addr: c.link.servers[0]}
 	eventually(t, "the session does not end", func() bool {
-		sessions, err := server.Ask("dump") // those that it keeps, and their nodes
+		sessions, err := servers.AskZooKeeper(c.link.servers[0], "dump") // those that it keeps, and their nodes
 		return err == nil && strings.Contains(sessions, "ephemeral nodes dump") && !strings.Contains(sessions, fmt.Sprintf("0x%x", uint64(before.id)))
 	})
 	c.wire.revive()
