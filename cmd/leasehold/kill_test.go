@@ -194,7 +194,7 @@ func TestAllThatIsCalledLeaseholdAtOnce(t *testing.T) {
 				if engine == "redis" {
 					p, _ = redisPlace(t)
 				}
-				_, members := p.startFamily("all", "--ttl", "8s")
+				_, members := p.startFamily("all", "--ttl", "10s") // from there on the last half second is for killing
 				check := p.nextInLine("all")
 				var hit []proc
 				for _, pr := range p.leaseholds("all") {
@@ -256,7 +256,7 @@ func TestAllKilled(t *testing.T) {
 func TestStoppedKeeper(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	x, _ := p.startFamily("stopped", "--ttl", "4s", "--lost-exit-code", "99")
+	x, _ := p.startFamily("stopped", "--ttl", "10s", "--lost-exit-code", "99")
 	keeper := p.held("stopped").Owner.PID
 	check := p.nextInLine("stopped")
 	start := time.Now()

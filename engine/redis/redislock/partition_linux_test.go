@@ -72,7 +72,7 @@ func clientOn(t *testing.T, n *servers.Network, at int, how rueidis.ClientOption
 }
 
 // partitionTTL is much longer than a busy machine keeps a holder from renewing.
-const partitionTTL = 5 * time.Second
+const partitionTTL = 4 * time.Second
 
 // TestHolderOnACutOffPrimary cuts off the primary together with a client that
 // holds and renews there, while another waits on the side of the majority, which

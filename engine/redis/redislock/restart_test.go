@@ -20,7 +20,7 @@ import (
 
 // delayed is the longest TTL of these tests, and the TTL of every hold: much longer
 // than a server takes to come up.
-const delayed = 5 * time.Second
+const delayed = 4 * time.Second
 
 // holdFor is the TTL of the holds of a test, as long as it may be. Without the delay
 // nobody waits for its end.
@@ -153,7 +153,7 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 // the holder has expired by what the server knows. Any call may count it out.
 func TestWhatWasForgottenIsNoReasonToLetSomebodyHold(t *testing.T) {
 	t.Parallel()
-	const short, delayed = 2 * time.Second, 8 * time.Second // the first must still hold when it is renewed
+	const short, delayed = time.Second, 5 * time.Second // the first must still hold when it is renewed
 	for name, call := range map[string]func(t *testing.T, e *Engine, waits, behind engine.Claim) error{
 		"who waits renews": func(t *testing.T, e *Engine, waits, _ engine.Claim) error {
 			_, err := e.Renew(within(t), []engine.Renewal{{Name: waits.Name, ID: waits.ID, Want: delayed}})
@@ -549,7 +549,7 @@ func eachNodeByItself(t *testing.T, url string, c *servers.ClusterSetup) {
 
 // manyDelayed is much longer than the primaries of a Cluster take to come up, which
 // serve nothing for two seconds then.
-const manyDelayed = 15 * time.Second
+const manyDelayed = 10 * time.Second
 
 func twice(t *testing.T, protected bool, url string, restart func() error) {
 	t.Helper()
