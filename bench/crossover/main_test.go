@@ -13,7 +13,7 @@ import (
 // TestEachWayIsMeasuredAndLosesNothing: measure itself fails on a lost update.
 func TestEachWayIsMeasuredAndLosesNothing(t *testing.T) {
 	servers.Need(t, "postgres", "initdb", "psql")
-	results, err := measure(t.Context(), 100*time.Millisecond, 1, []int{1, 8})
+	results, err := measure(t.Context(), 300*time.Millisecond, 1, []int{1, 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type row struct {
 	start         func(s *stage, f string) world
 	allowed       time.Duration // two may hold for so long, by the engine's guarantee
 	fencing       bool          // tokens must rise
+	lease         time.Duration // the TTL of both holders' leases; zero: ttl
 
 	next     []time.Duration // from the fault to the next holder, sorted
 	told     []time.Duration // from the fault to the old one being told
@@ -194,12 +196,12 @@ func (r *row) on(ctx context.Context, s *stage) {
 		names = append(names, fmt.Sprintf("failures-%d", i))
 		o.names[names[i]] = &history{}
 	}
-	first := launch(s, job{URL: w.holder, TTL: ttl, Names: names})
+	first := launch(s, job{URL: w.holder, TTL: cmp.Or(r.lease, ttl), Names: names})
 	go o.hear(first, true)
 	if !o.await(ctx, bound, o.all(names, func(h *history) bool { return h.first.At != 0 })) {
 		s.Fatalf("nobody held before the fault: %s %s", o.fails, first.errs)
 	}
-	second := launch(s, job{URL: w.next, TTL: ttl, Names: names})
+	second := launch(s, job{URL: w.next, TTL: cmp.Or(r.lease, ttl), Names: names})
 	go o.hear(second, false)
 	if !o.await(ctx, bound, func() bool { return o.asks == 2*len(names) }) {
 		s.Fatalf("nobody waited before the fault: %s %s", o.fails, second.errs)

@@ -27,6 +27,7 @@ type client struct {
 func (t *trial) client() *client {
 	t.Helper()
 	a := &client{Engine: t.h.New(t.TB), t: t, more: make(chan struct{})}
+	t.clients = append(t.clients, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"leasehold/engine"
+	"leasehold/engine/memlock"
 )
 
 func TestACellHidesWhatWasNotTested(t *testing.T) {
@@ -113,5 +114,27 @@ func TestASpoilingMachineIsBlamedOnTheEngine(t *testing.T) {
 	})
 	if runs != 3 || len(results) != 1 || results[0].Outcome != Pass {
 		t.Errorf("%d runs, %+v", runs, results)
+	}
+}
+
+// Some names are the same in every attempt: what a spoiled one holds is not to be in
+// the way of the next.
+func TestASpoiledAttemptGoesOnHolding(t *testing.T) {
+	store := memlock.NewStore(nil)
+	h := Harness{New: func(testing.TB) engine.Engine { return store.Engine() }}.withDefaults(engine.Guarantees{})
+	runs := 0
+	var results []Result
+	r := &recorder{TB: t}
+	r.run(func() {
+		try(r, h, engine.Guarantees{}, promise{}, kase{run: func(t *trial) {
+			c := t.client().hold(t.exclusive("the same"))
+			if runs++; runs < 3 {
+				t.mortal[c.ID] = 0 // long over
+				t.Fatalf("run %d", runs)
+			}
+		}}, &results)
+	})
+	if runs != 3 || len(results) != 1 || results[0].Outcome != Pass {
+		t.Errorf("%d runs, %+v: %q", runs, results, r.log)
 	}
 }

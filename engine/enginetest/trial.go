@@ -27,7 +27,8 @@ type trial struct {
 	// mortal has the earliest end of every claim with a brief life, until
 	// the case itself lets it lapse.
 	mortal  map[engine.ID]time.Duration
-	spoiled string // what failed after such an end
+	spoiled string    // what failed after such an end
+	clients []*client // of this attempt
 }
 
 func (t *trial) end(o Outcome, format string, args ...any) {
@@ -177,11 +178,14 @@ func (t *trial) attempt(run func(*trial)) (verdict bool) {
 	defer func() {
 		if p := recover(); p == spoiled {
 			verdict = false
+			for _, a := range t.clients { // some names are the same the next time
+				_ = a.Close()
+			}
 		} else if p != nil {
 			panic(p)
 		}
 	}()
-	t.mortal = map[engine.ID]time.Duration{}
+	t.mortal, t.clients = map[engine.ID]time.Duration{}, nil
 	run(t)
 	return true
 }

@@ -332,7 +332,7 @@ func hears(t *testing.T, heard <-chan engine.Claim, id engine.ID, state engine.S
 			if c.ID == id && c.State == state {
 				return c
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("never told that it is %v", state)
 		}
 	}

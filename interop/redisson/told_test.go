@@ -80,9 +80,11 @@ func (e *hearing) toldByUs(t *testing.T, s *site, java *Thread, kind, name strin
 	if got := it.Answered(t, waits); got.Err != nil {
 		t.Fatalf("%s: Java: %v", name, got.Err)
 	}
-	// One try more is seen now and then on a Cluster, most likely for a late message of
-	// an earlier release, which leaves Redisson a permit. It costs no time.
-	if n := s.scripts(t) - before; n != 4 && n != 5 {
+	// More tries are seen now and then on a Cluster, most likely for late messages of
+	// earlier releases, each of which leaves Redisson a permit: there were four. They
+	// cost no time.
+	const releases = 4
+	if n := s.scripts(t) - before; n < 4 || n > 4+releases {
 		t.Fatalf("%s: %d scripts ran instead of Java's two, our leaving, and Java's third", name, n)
 	}
 	if took := time.Since(began); took > longTTL/2 {

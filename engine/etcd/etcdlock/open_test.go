@@ -60,7 +60,7 @@ func TestLeastPrivilege(t *testing.T) {
 	hears(t, heard, as(second, engine.Held))
 	for _, now := range []bool{false, true} {
 		r := exclusive("y")
-		r.Detached, r.WaitTTL = true, time.Minute
+		r.Detached, r.WaitTTL = true, 20*time.Second
 		c := joins(t, a, r, engine.Held)
 		if err := b.Evict(within(t), "y", c.Ticket, now); err != nil {
 			t.Errorf("Evict: %v", err)
