@@ -150,9 +150,8 @@ func deployments() []deployment {
 			engine: "mysqllock", about: "MariaDB", fencing: true,
 			cannot: map[string]string{
 				restartedLost: nothing,
-				failedOver:    "no test of ours runs a replica of MariaDB; the guarantee is that of pglock",
 			},
-			allowed: map[string]time.Duration{clockForward: renewal},
+			allowed: map[string]time.Duration{failedOver: renewal, clockForward: renewal},
 			start:   mariadb,
 		},
 	}
@@ -418,8 +417,30 @@ func postgres(s *stage, fault string) world {
 	return w
 }
 
+// mariadbFailover has clients come to one address, behind which the replica takes the
+// primary's place.
+func mariadbFailover(s *stage) world {
+	primary := servers.MariaDBPrimary(s)
+	replica, front := primary.Replica(s, primary.Addr), servers.ProxyTo(s, primary.Addr)
+	w, _, _ := cutting(s, "mysql://root@%s/test?failover", front.Addr)
+	w.do = func() error {
+		if err := primary.Kill(); err != nil {
+			return err
+		}
+		if err := replica.Promote(); err != nil {
+			return err
+		}
+		front.Retarget(replica.Addr)
+		return nil
+	}
+	return w
+}
+
 func mariadb(s *stage, fault string) world {
 	clock, env := clocked(s, fault)
+	if fault == failedOver {
+		return mariadbFailover(s)
+	}
 	m := servers.MariaDB(s, &servers.MariaDBOptions{Env: env})
 	w, cut, mend := cutting(s, "mysql://root@%s/test", m.Addr)
 	switch fault {
