@@ -1,6 +1,5 @@
 // Package mysqllock keeps lines in MySQL (5.7 and later) and MariaDB (10.6 and later).
-// It is tested with MariaDB 10.11. With MySQL it is not: it uses what the manuals of
-// both say.
+// It is tested with MariaDB 10.11 and MySQL 9.7, with a replica of each.
 //
 // Claims are served first come, first served between all processes. An uncontended lock
 // is two statements in all. Nothing tells a client of anything in these databases, so
@@ -26,11 +25,16 @@
 // renewal, a third of a TTL later at most. A step back lets nobody hold for longer than
 // asked for. A failover to a replica that missed a commit may grant twice, and tickets
 // may fall if that server's clock is behind: say failover in the URL where an address
-// may lead to another server one day, and the engine declares that. Semi-synchronous
-// replication makes it rarer; the engine cannot see whether it waits for a replica or
-// has given up to. Where innodb_flush_log_at_trx_commit is not 1, a crash may forget the
-// last second: tokens are declared as fencing until the server forgets. A restored
-// backup is a server that forgot.
+// may lead to another server one day, and the engine declares that. With semi-synchronous
+// replication nothing that was answered is missing on the replica, as long as the primary
+// waits for it; the engine cannot see whether it does or has given up to, and a primary
+// that is cut off then grants beside the new one. A server that is set to read_only is
+// refused; a replica that is not looks like any server, and must not be used.
+//
+// Where innodb_flush_log_at_trx_commit is not 1, or there is a binary log and sync_binlog
+// is not 1 (MariaDB's default is 0), a crash of the machine may forget the last second:
+// tokens are declared as fencing until the server forgets. A restored backup is a server
+// that forgot.
 //
 // On a Galera cluster or with Group Replication, calls to two servers at once that
 // concern one name change one row, so that one of them fails at its commit and is made

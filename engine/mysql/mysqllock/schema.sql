@@ -140,8 +140,8 @@ END $$
 CREATE PROCEDURE @renew(n VARBINARY(512), cid BINARY(16), a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii)
 SQL SECURITY INVOKER
 this_claim: BEGIN
-	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, t BIGINT;
-	DECLARE l_lim, l_size INT;
+	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, c_deadline, t BIGINT;
+	DECLARE l_lim, l_size, c_units INT;
 	DECLARE c_evicted BOOLEAN;
 	SET reply = '3 0 0 0 0 0 0 0 0';
 	SELECT last, lim, upto, used, size, soonest, seen INTO l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen
@@ -150,12 +150,20 @@ this_claim: BEGIN
 		LEAVE this_claim;
 	END IF;
 	CALL @clock(t);
-	SELECT ticket, evicted INTO c_ticket, c_evicted FROM @claims WHERE name = n AND id = cid AND deadline > t;
+	SELECT ticket, units, deadline, evicted INTO c_ticket, c_units, c_deadline, c_evicted FROM @claims WHERE name = n AND id = cid AND deadline > t;
 	IF NOT c_evicted THEN
 		IF c_ticket > l_upto THEN
 			SET a_life = LEAST(a_life + a_life DIV 8, 86400000000);
 		END IF;
+		SET c_deadline = GREATEST(c_deadline, t + a_life);
 		UPDATE @claims SET deadline = GREATEST(deadline, t + a_life), asked = GREATEST(asked, a_life) WHERE name = n AND ticket = c_ticket;
+	END IF;
+	IF l_size = 1 AND c_ticket <= l_upto AND t >= l_seen THEN
+		-- It holds and is alone, as most leases are: nothing else can have expired or be
+		-- granted, and there is nothing to look up.
+		CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, c_deadline, t);
+		SET reply = CONCAT_WS(' ', IF(c_evicted, 3, 2), 0, c_evicted, c_ticket, c_units, l_lim, IF(c_evicted, 0, c_deadline - t), 0, 0);
+		LEAVE this_claim;
 	END IF;
 	IF t >= l_soonest OR t < l_seen THEN
 		CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
@@ -226,8 +234,11 @@ BEGIN
 		IF a_life = 0 THEN
 			CALL @leave(n, cid, reply);
 		ELSE
-			CALL @clock(t);
-			CALL @say(n, cid, t, a_life, reply);
+			SET reply = NULL;
+			IF EXISTS (SELECT 1 FROM @names WHERE name = n AND size > 1) THEN -- or it does not wait
+				CALL @clock(t);
+				CALL @say(n, cid, t, a_life, reply);
+			END IF;
 			IF reply IS NULL THEN
 				CALL @renew(n, cid, a_life, reply);
 			END IF;
