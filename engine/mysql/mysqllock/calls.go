@@ -63,7 +63,12 @@ func literal(statement string, args ...any) string {
 
 // attempts is how often a call is made that has left nothing: it is made again as it
 // was, with the same claim ID.
-const attempts = 3
+const attempts = 20
+
+// waits is how often that is, in place of attempts, where each may have waited for a row
+// for as long as the server lets it. Conflicts come at once, and in a row: Galera ends
+// calls of many that contend for one name more than three times, even on one server.
+const waits = 3
 
 // call makes a call that answers with n numbers. Its answer comes after its commit: an
 // error means that nothing was learned.
@@ -71,8 +76,8 @@ func (c *client) call(ctx context.Context, statement string, n int, args ...any)
 	statement = literal(statement, args...)
 	var text string
 	var err error
-	for range attempts {
-		if text, err = c.once(ctx, statement); !undone(err) {
+	for n := range attempts {
+		if text, err = c.once(ctx, statement); !undone(err) || code(err) == 1205 && n+1 >= waits {
 			break
 		}
 	}

@@ -38,8 +38,9 @@
 //
 // On a Galera cluster or with Group Replication, calls to two servers at once that
 // concern one name change one row, so that one of them fails at its commit and is made
-// again: by design, and untested. Let all clients use one server, since each has a clock
-// of its own.
+// again: by design. The tests ran on one node of Galera, where that happens too, and not
+// on several, nor with Group Replication. Let all clients use one server, since each has
+// a clock of its own.
 //
 // # Waiting
 //
