@@ -102,6 +102,59 @@ func TestALockThatIsNotGivenInTimeIsTriedAgain(t *testing.T) {
 	}
 }
 
+// While somebody keeps a table locked, as a backup does, callers give up again and again,
+// and each leaves a statement behind that waits in a connection of its own. Those end
+// before the lock does: else one client would use up every connection of the server.
+// (MariaDB ends them by itself. MySQL does not: see MySQLD of package servers.)
+func TestATableThatSomebodyLocksDoesNotCollectConnections(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, admin := open(t, url), connect(t, url)
+	conn, err := admin.Conn(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() // which gives up the lock: conn is not put back into its pool
+	defer discard(conn)
+	if _, err := conn.ExecContext(within(t), defaults.in(`LOCK TABLES @names WRITE`)); err != nil {
+		t.Fatal(err)
+	}
+	const callers = 5
+	waiting := func() int {
+		return get[int](t, admin, `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE 'Waiting for table%'`)
+	}
+	ctx, giveUp := context.WithCancel(within(t))
+	defer giveUp()
+	answers := make(chan error, callers)
+	for i := range callers {
+		go func() {
+			_, err := e.Join(ctx, exclusive(fmt.Sprint(i)))
+			answers <- err
+		}()
+	}
+	until(t, "nobody waits for the table", func() bool { return waiting() == callers })
+	giveUp()
+	for range callers {
+		if err := <-answers; err == nil {
+			t.Error("a name was joined in a table that somebody else has locked")
+		}
+	}
+	until(t, "the statements of callers who gave up wait on", func() bool { return waiting() == 0 })
+}
+
+// Whoever empties "swept" takes away what tickets of forgotten names rise over, and
+// nothing else: a Join of a new name ends.
+func TestANameIsMadeThoughSweptIsEmpty(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	do(t, db, `DELETE FROM @swept`)
+	if c := join(t, e, exclusive("new")); c.State != engine.Held {
+		t.Errorf("it is %v", c.State)
+	}
+	do(t, db, `CALL @sweep('')`)
+}
+
 // A caller who gives up while its statement waits for a row is answered at once. The
 // statement waits on, which no server notices; a Leave that comes after it removes what
 // it made.
