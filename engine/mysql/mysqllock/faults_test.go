@@ -142,19 +142,6 @@ func TestATableThatSomebodyLocksDoesNotCollectConnections(t *testing.T) {
 	until(t, "the statements of callers who gave up wait on", func() bool { return waiting() == 0 })
 }
 
-// Whoever empties "swept" takes away what tickets of forgotten names rise over, and
-// nothing else: a Join of a new name ends.
-func TestANameIsMadeThoughSweptIsEmpty(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	do(t, db, `DELETE FROM @swept`)
-	if c := join(t, e, exclusive("new")); c.State != engine.Held {
-		t.Errorf("it is %v", c.State)
-	}
-	do(t, db, `CALL @sweep('')`)
-}
-
 // A caller who gives up while its statement waits for a row is answered at once. The
 // statement waits on, which no server notices; a Leave that comes after it removes what
 // it made.
@@ -311,33 +298,6 @@ func TestAKilledHoldersTTL(t *testing.T) {
 	}
 }
 
-// The clock is read after the wait for the row, however long that was.
-func TestTheClockGoesOnWhileACallWaits(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	e, db := open(t, url), connect(t, url)
-	leave(t, e, join(t, e, exclusive("a")))
-	tx := begin(t, db)
-	lock(t, tx, "a")
-	joined := make(chan engine.Claim, 1)
-	ctx := within(t)
-	go func() {
-		c, err := e.Join(ctx, exclusive("a"))
-		if err != nil {
-			t.Error(err)
-		}
-		joined <- c
-	}()
-	until(t, "the Join does not wait", func() bool { return waiting(t, db) == 1 })
-	released := get[uint64](t, db, `SELECT `+clock)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if c := <-joined; c.Ticket < released {
-		t.Errorf("its ticket is of a moment %d us before it had the row", released-c.Ticket)
-	}
-}
-
 // A line is read after its row is locked, and not as it was when the transaction first
 // read anything: REPEATABLE READ, these servers' default, would do that, and miss the
 // claim that was put there meanwhile.
@@ -378,6 +338,10 @@ func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	rows.NamesGoAfterADayAndTicketsStillRise(t)
 }
 func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) { rows.TheNameThatIsJoinedIsNotForgotten(t) }
+func TestSweepingWaitsForNobody(t *testing.T)            { rows.SweepingWaitsForNobody(t) }
+func TestANameIsMadeThoughSweptIsEmpty(t *testing.T)     { rows.ANameIsMadeThoughSweptIsEmpty(t) }
+func TestWhoComesFirstToANameMeets(t *testing.T)         { rows.WhoComesFirstToANameMeets(t) }
+func TestTheClockIsReadAfterTheWait(t *testing.T)        { rows.TheClockIsReadAfterTheWait(t) }
 func TestNamesOfOneCollationAreTwo(t *testing.T)         { rows.NamesOfOneCollationAreTwo(t) }
 func TestCloseGivesUpEveryLine(t *testing.T)             { rows.CloseGivesUpEveryLine(t) }
 func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
