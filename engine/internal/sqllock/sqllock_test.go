@@ -50,6 +50,34 @@ func TestATicketThatIsTooLarge(t *testing.T) {
 	}
 }
 
+// lossy is a database whose answer to a Join is lost.
+type lossy struct {
+	Database
+	departed bool
+}
+
+var errLost = errors.New("lost")
+
+func (*lossy) Join(context.Context, *engine.Request) (Joined, error) { return Joined{}, errLost }
+
+func (d *lossy) Depart(context.Context) (int64, error) {
+	d.departed = true
+	return 0, nil
+}
+
+// A Join whose answer was lost may have made a claim: Close gives that up too.
+func TestCloseGivesUpWhatALostJoinMade(t *testing.T) {
+	d := &lossy{}
+	e := New(d, 0, Guarantees(false, false))
+	r := engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}
+	if _, err := e.Join(t.Context(), r); !errors.Is(err, errLost) {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil || !d.departed {
+		t.Errorf("what it may have made is left: %v; %v", d.departed, err)
+	}
+}
+
 // Nothing is asked of a database by an engine that is closed.
 func TestAClosedEngineAsksNothing(t *testing.T) {
 	e := New(database{}, 0, Guarantees(false, false))

@@ -61,7 +61,8 @@
 // connection for one statement, which has its arguments in it, so it works through
 // proxies that share connections between statements. A caller who gives up is answered
 // at once; its statement may wait on for a row for as long as innodb_lock_wait_timeout
-// says, which is 3 s in pools of our own. A third of a bounded pool is for renewals, so
+// says, and for a table that is locked for as long as lock_wait_timeout says, which are
+// 3 s in pools of our own. A third of a bounded pool is for renewals, so
 // that calls which wait for a row that somebody else keeps locked leave those of other
 // names a connection. So let a pool have three or more.
 //

@@ -45,8 +45,11 @@ const (
 	// idle ends a connection that nobody used for so long.
 	idle = time.Minute
 
-	// lockWait bounds, in seconds, how long a call of our own pool waits for a row.
-	// The server does not notice that a caller has given up: its statement waits on.
+	// lockWait bounds, in seconds, how long a call of our own pool waits for a row, or
+	// for a table that a backup or an ALTER TABLE keeps locked. No server notices for a
+	// row that a caller has given up, and MySQL does not for a table: the statement waits
+	// on, in a connection, and the next call makes another. A table is waited for for a
+	// day by default, or a year, enough to use up every connection that a server has.
 	lockWait = 3
 )
 
@@ -159,21 +162,23 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	if c.ConnectionAttributes == "" {
 		c.ConnectionAttributes = "program_name:leasehold" // in performance_schema
 	}
-	const wait = "innodb_lock_wait_timeout"
 	if c.Params == nil {
 		c.Params = map[string]string{}
 	}
-	if c.Params[wait] == "" {
-		c.Params[wait] = strconv.Itoa(lockWait)
+	for _, wait := range []string{"innodb_lock_wait_timeout", "lock_wait_timeout"} { // of rows, of tables
+		if c.Params[wait] == "" {
+			c.Params[wait] = strconv.Itoa(lockWait)
+		}
 	}
 	return c, conns, o, nil
 }
 
 // New is an engine on the caller's own pool, of the driver
 // github.com/go-sql-driver/mysql, which the caller closes after the engine. No setting
-// of the driver is needed; innodb_lock_wait_timeout=3 in its DSN keeps the server from
-// waiting for long for a row on behalf of callers who have given up. It asks the server
-// whether it can do what is needed, as [Open] does. A nil o means the defaults.
+// of the driver is needed; innodb_lock_wait_timeout=3 and lock_wait_timeout=3 in its DSN
+// keep the server from waiting for long for a row or a table on behalf of callers who
+// have given up. It asks the server whether it can do what is needed, as [Open] does. A
+// nil o means the defaults.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
 	e, err := start(ctx, db, o)
 	return e, named(err)

@@ -85,9 +85,11 @@ func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	open(t, url)
+	rows.Sweep(t, url)
 	for _, setting := range []string{
 		transaction("isolation") + "='SERIALIZABLE'", transaction("isolation") + "='READ-UNCOMMITTED'", transaction("read_only") + "=1", "time_zone='-11:30'",
 		"sql_mode='" + oddModes() + "'", "sql_mode=''", "character_set_connection=utf16",
+		"sql_safe_updates=1",
 	} {
 		a, b := open(t, url+"?"+strings.ReplaceAll(setting, "'", "%27")), open(t, url)
 		first, second := join(t, a, exclusive(setting)), join(t, b, exclusive(setting))
@@ -219,12 +221,12 @@ func TestVersions(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	t.Parallel()
-	c, conns, o, err := parse("mysql://me:a%2fb@h/d?prefix=x&failover&tls=true&max-conns=3&timeout=3s&innodb_lock_wait_timeout=7")
+	c, conns, o, err := parse("mysql://me:a%2fb@h/d?prefix=x&failover&tls=true&max-conns=3&timeout=3s&innodb_lock_wait_timeout=7&lock_wait_timeout=9")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.User != "me" || c.Passwd != "a/b" || c.Addr != "h:3306" || c.DBName != "d" || c.TLSConfig != "true" || conns != 3 ||
-		o.Prefix != "x" || !o.Failover || o.NoCreate || c.Params["innodb_lock_wait_timeout"] != "7" {
+		o.Prefix != "x" || !o.Failover || o.NoCreate || c.Params["innodb_lock_wait_timeout"] != "7" || c.Params["lock_wait_timeout"] != "9" {
 		t.Errorf("%+v %d %+v", c, conns, o)
 	}
 	if c, _, _, err := parse("mysql://me@[::1]:33/d"); err != nil || c.Addr != "[::1]:33" {
@@ -234,7 +236,7 @@ func TestURLs(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, _, _, err := parse("mysql://me@h/d?password-file=" + file); err != nil || c.Passwd != "sesame" || c.Params["innodb_lock_wait_timeout"] != "3" {
+	if c, _, _, err := parse("mysql://me@h/d?password-file=" + file); err != nil || c.Passwd != "sesame" || c.Params["innodb_lock_wait_timeout"] != "3" || c.Params["lock_wait_timeout"] != "3" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, _, _, err := parse("mysql://me@/d?socket=/run/s"); err != nil || c.Net != "unix" || c.Addr != "/run/s" {

@@ -272,10 +272,12 @@ BEGIN
 			END IF;
 			-- If the name was swept just now, the statement above waited for that, and
 			-- this later one sees what its last ticket was. soonest 0: the first purge
-			-- counts. Of two that come first the second waits here, for the lock that it
-			-- needs anyway: one that is shared, as INSERT IGNORE takes, would be held by
-			-- all who wait, and each would then wait for the others to give it up.
-			INSERT INTO @names SELECT n, last, a_lim, 0, 0, 0, 0, 0, 0 FROM @swept ON DUPLICATE KEY UPDATE name = n;
+			-- counts. It is one row, also where somebody has emptied "swept": none would
+			-- make this a loop without an end. Of two that come first the second waits
+			-- here, for the lock that it needs anyway: one that is shared, as INSERT IGNORE
+			-- takes, would be held by all who wait, and each would then wait for the others
+			-- to give it up.
+			INSERT INTO @names SELECT n, COALESCE(MAX(last), 0), a_lim, 0, 0, 0, 0, 0, 0 FROM @swept ON DUPLICATE KEY UPDATE name = n;
 		END LOOP;
 		CALL @clock(t);
 
@@ -446,11 +448,11 @@ this_time: BEGIN
 		END IF;
 	END LOOP;
 	CLOSE next_names;
-	UPDATE @swept SET upto = IF(looked < 32, '', s_upto), last = s_last;
+	UPDATE @swept SET upto = IF(looked < 32, '', s_upto), last = s_last WHERE layout = 1; -- by its key: see try
 END $$
 
 -- Does all that the other procedures do to tables, and takes it back: an error says
--- what is missing.
+-- what is missing. Its one row is found by the key, as sql_safe_updates wants it.
 CREATE PROCEDURE @try() SQL SECURITY INVOKER
 BEGIN
 	DECLARE n VARBINARY(512) DEFAULT CONCAT(x'00', CONNECTION_ID()); -- no name has a NUL
@@ -463,7 +465,7 @@ BEGIN
 	UPDATE @claims SET evicted = TRUE WHERE name = n;
 	DELETE FROM @claims WHERE name = n;
 	DELETE FROM @names WHERE name = n;
-	UPDATE @swept SET upto = upto, last = last;
+	UPDATE @swept SET upto = upto, last = last WHERE layout = 1;
 	ROLLBACK;
 	SELECT 1 AS answer;
 END $$

@@ -121,6 +121,9 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = 10 * time.Second // libpq's is none: Close must end
 	}
+	// pgx writes arguments into a statement only so, and a database or a role may have
+	// other settings: SQL_ASCII, LATIN1.
+	c.RuntimeParams["client_encoding"], c.RuntimeParams["standard_conforming_strings"] = "UTF8", "on"
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "leasehold" // in pg_stat_activity
 	}

@@ -46,6 +46,31 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, url+"&default_transaction_read_only=on", "let this user's write")
 }
 
+// Names are bytes, and what is said of them is digits: a database may have any encoding,
+// and a role any setting of its own.
+func TestTheEncodingDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin := connect(t, url)
+	for _, encoding := range []string{"SQL_ASCII", "LATIN1", "EUC_JP"} {
+		t.Run(encoding, func(t *testing.T) {
+			name := strings.ToLower(get[string](t, admin, `SELECT current_database()`) + "_" + encoding)
+			do(t, admin, `CREATE DATABASE `+name+` TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING '`+encoding+`'`)
+			do(t, admin, `ALTER DATABASE `+name+` SET standard_conforming_strings = off`)
+			there := shared.Server.URL("", name)
+			a, b := open(t, there), open(t, there)
+			const lock = "löck ☃ \\'"
+			heard := watch(t, b)
+			first, second := join(t, a, exclusive(lock)), join(t, b, exclusive(lock))
+			if l, err := a.Line(within(t), lock); err != nil || len(l.Claims) != 2 || l.Name != lock {
+				t.Errorf("the line is %v, %v", l, err)
+			}
+			leave(t, a, first)
+			expect(t, heard, func(c engine.Claim) bool { return c.State == engine.Held && c.ID == second.ID && c.Name == lock })
+		})
+	}
+}
+
 func TestAReplicaIsRefused(t *testing.T) {
 	t.Parallel()
 	s := server(t)

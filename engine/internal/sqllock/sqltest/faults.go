@@ -65,6 +65,82 @@ func (k Kit) TheNameThatIsJoinedIsNotForgotten(t *testing.T) {
 	}
 }
 
+// SweepingWaitsForNobody: a Join that comes by what somebody else has locked, the row of
+// "swept" or that of a name which was unused for a day, goes on without it.
+func (k Kit) SweepingWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	url := k.Database(t)
+	e, db := k.open(t, url), k.Connect(t, url)
+	set := k.Clock(t, url)
+	k.Sweep(t, url)
+	start := time.Now().UnixMicro()
+	set(start)
+	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("old")))
+	set(start + 25*time.Hour.Microseconds())
+	for _, row := range []string{`SELECT last FROM @swept FOR UPDATE`, `SELECT last FROM @names WHERE name = 'old' FOR UPDATE`} {
+		tx := Begin(t, db)
+		var last int64
+		if err := tx.QueryRowContext(kit.Within(t), k.In(row)).Scan(&last); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // one of two begins with the first name
+			kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
+	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
+	if n := k.count(t, db, `SELECT COUNT(*) FROM @names WHERE name = 'old'`); n != 0 {
+		t.Error("the old name was never swept: mend this test")
+	}
+}
+
+// ANameIsMadeThoughSweptIsEmpty: whoever empties "swept" takes away what tickets of
+// forgotten names rise over, and nothing else.
+func (k Kit) ANameIsMadeThoughSweptIsEmpty(t *testing.T) {
+	t.Parallel()
+	url := k.Database(t)
+	e, db := k.open(t, url), k.Connect(t, url)
+	k.Sweep(t, url)
+	if _, err := db.ExecContext(kit.Within(t), k.In(`DELETE FROM @swept`)); err != nil {
+		t.Fatal(err)
+	}
+	kit.Joins(t, e, kit.Exclusive("new"), engine.Held)
+	kit.Joins(t, e, kit.Exclusive("newer"), engine.Held)
+}
+
+// WhoComesFirstToANameMeets: many who join a name that nobody has used yet make it once.
+func (k Kit) WhoComesFirstToANameMeets(t *testing.T) {
+	t.Parallel()
+	e := k.open(t, k.More(k.Database(t), k.Conns+"=16"))
+	Storm(t, kit.Within(t), e, 16, true) // each connection has made its first call
+	for i := range 20 {
+		name := fmt.Sprint("new ", i)
+		errs := make(chan error)
+		start := make(chan struct{})
+		ctx := kit.Within(t)
+		for range 8 {
+			go func() {
+				<-start
+				_, err := e.Join(ctx, kit.Exclusive(name))
+				errs <- err
+			}()
+		}
+		close(start)
+		for range 8 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		l, err := e.Line(ctx, name)
+		if err != nil || len(l.Claims) != 8 || l.Claims[0].State != engine.Held || l.Claims[1].State != engine.Waiting {
+			t.Errorf("%v, %v", l, err)
+		}
+	}
+}
+
 // AStuckNameDoesNotKeepOthersFromRenewals: calls that wait for a row which somebody else
 // keeps locked leave renewals of other names a connection.
 func (k Kit) AStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
@@ -90,6 +166,55 @@ func (k Kit) AStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	}
 	cancel()
 	stuck.Wait()
+}
+
+// TheClockIsReadAfterTheWait: a call that waited for the row of its name goes by the
+// clock as it is once it has the row. By what it was before the wait a clock would seem to
+// have stepped back, and deadlines that others were granted meanwhile would be cut.
+func (k Kit) TheClockIsReadAfterTheWait(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(ctx context.Context, e engine.Engine, held, next engine.Claim) error{
+		"Join": func(ctx context.Context, e engine.Engine, _, _ engine.Claim) error {
+			_, err := e.Join(ctx, kit.Exclusive("a"))
+			return err
+		},
+		"Renew": func(ctx context.Context, e engine.Engine, held, next engine.Claim) error { // two need the row
+			_, err := e.Renew(ctx, []engine.Renewal{{Name: "a", ID: held.ID, Want: time.Hour}, {Name: "a", ID: next.ID, Want: time.Hour}})
+			return err
+		},
+		"Leave": func(ctx context.Context, e engine.Engine, held, _ engine.Claim) error {
+			_, err := e.Leave(ctx, []engine.Claim{held})
+			return err
+		},
+		"Evict": func(ctx context.Context, e engine.Engine, _, next engine.Claim) error {
+			return e.Evict(ctx, "a", next.Ticket, false)
+		},
+		"Close": func(_ context.Context, e engine.Engine, _, _ engine.Claim) error { return e.Close() },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			url := k.Database(t)
+			e, db := k.open(t, url), k.Connect(t, url)
+			held := kit.Joins(t, e, kit.Lasting("a", time.Minute), engine.Held)
+			next := kit.Joins(t, e, kit.Lasting("a", time.Minute), engine.Waiting)
+			tx := Begin(t, db)
+			k.Lock(t, tx, "a")
+			done := make(chan error, 1)
+			ctx := kit.Within(t)
+			go func() { done <- call(ctx, e, held, next) }()
+			kit.Until(t, "the call does not wait", func() bool { return k.Waiting(t, db) == 1 })
+			released := int(time.Now().UnixMicro()) // the server's clock is this machine's
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if seen := k.count(t, db, `SELECT seen FROM @names`); seen < released {
+				t.Errorf("it went by a moment %d us before it had the row", released-seen)
+			}
+		})
+	}
 }
 
 // CloseGivesUpEveryLine: also what stands in more lines than one of its calls takes.
