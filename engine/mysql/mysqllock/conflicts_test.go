@@ -19,7 +19,7 @@ func TestConflictsInARowCostNothingButTime(t *testing.T) {
 	const conflicts = 10
 	do(t, db, `CREATE TABLE ended (times INT) ENGINE = MyISAM`) // which no rollback takes back
 	do(t, db, `INSERT INTO ended VALUES (0)`)
-	replace(t, e, "store", "BEGIN\n", `BEGIN
+	replace(t, db, "store", "BEGIN\n", `BEGIN
 		UPDATE ended SET times = times + 1;
 		IF (SELECT times FROM ended) <= 10 THEN
 			SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'a conflict';
