@@ -39,8 +39,8 @@ test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing
 		echo "MISSING: a C compiler: the race detector is SKIPPED; run 'make deps'" >&2; \
 		[ "$$LEASEHOLD_REQUIRE" != all ]; \
 	fi
-	go test $(RACE) $(TESTFLAGS) $(call packages,$(RACED))
-	@if [ -n "$(UNRACED)" ]; then set -x; go test $(TESTFLAGS) $(call packages,$(UNRACED)); fi
+	go test -timeout 20m $(RACE) $(TESTFLAGS) $(call packages,$(RACED))
+	@if [ -n "$(UNRACED)" ]; then set -x; go test -timeout 20m $(TESTFLAGS) $(call packages,$(UNRACED)); fi
 
 # make explore DEEP=100 SEEDS=1000000
 DEEP      ?= 20

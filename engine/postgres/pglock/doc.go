@@ -44,7 +44,7 @@
 //
 // Through PgBouncer in session mode everything works. In transaction mode LISTEN does
 // not: the client notices when it is opened, [Engine.Listens] says so, and waiting
-// claims are looked at, the first of a line every 100 ms and others every 2 s. It then
+// claims are looked at, the first of a line every 100 ms and others every second. It then
 // prepares no statements. max_connections bounds the number of clients, each with its
 // listener.
 //

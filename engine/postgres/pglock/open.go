@@ -40,10 +40,15 @@ type Options struct {
 	// may not have every commit: ?failover. The engine then declares that it may
 	// grant twice. Several hosts say so by themselves.
 	Failover bool
+
+	// Poll says that no notification arrives, as behind a pooler that shares
+	// connections between transactions: ?poll. [New] finds that out by itself, by
+	// waiting for one, for a second.
+	Poll bool
 }
 
 // params are those of a URL that are ours; the others are libpq's and pgx'.
-var params = []string{"schema", "prefix", "no-create", "failover", "password-file"}
+var params = []string{"schema", "prefix", "no-create", "failover", "poll", "password-file"}
 
 // Open connects to the database that a URL names, and returns an engine on it:
 //
@@ -103,7 +108,7 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 		return nil, nil, err
 	}
 	o := &Options{Schema: ours.Get("schema"), Prefix: ours.Get("prefix")}
-	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover} {
+	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover, "poll": &o.Poll} {
 		if ours.Has(key) {
 			if *to, err = strconv.ParseBool(cmp.Or(ours.Get(key), "true")); err != nil {
 				return nil, nil, fmt.Errorf("%s is true or false", key)
@@ -210,9 +215,9 @@ func (c *client) meet(ctx context.Context) error {
 	c.guarantees = sqllock.Guarantees(c.opts.Failover || severalHosts(c.pool.Config().ConnConfig), fsync == "off")
 	if pooled {
 		c.mode = pgx.QueryExecModeExec
-		if c.deaf(ctx) {
-			c.poll = pollFirst
-		}
+	}
+	if c.opts.Poll || pooled && c.deaf(ctx) {
+		c.poll = pollFirst
 	}
 	return c.able(ctx)
 }

@@ -171,9 +171,18 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	e.Close()
 	enginetest.Run(t, enginetest.Harness{
 		Name: "pglock-pgbouncer", Committed: "../../../docs/guarantees", Polls: true,
-		New:  func(t testing.TB) engine.Engine { return open(t, b.URL("")) },
+		New:  func(t testing.TB) engine.Engine { return open(t, b.URL("")+"&poll") },
 		Kill: func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
 	})
+}
+
+func TestWhoSaysThatNothingIsHeardIsNotKeptWaitingForIt(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	if open(t, url).Listens() == open(t, url+"&poll").Listens() {
+		t.Error("poll changes nothing")
+	}
+	refused(t, url+"&poll=perhaps", "true or false")
 }
 
 func TestPgBouncerInSessionModeIsHeardThrough(t *testing.T) {

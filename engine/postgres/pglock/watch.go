@@ -17,7 +17,7 @@ const (
 	// Where nothing is heard: how long the first who waits should wait before it
 	// looks again, and how many times that all others.
 	pollFirst  = 100 * time.Millisecond
-	pollOthers = 20
+	pollOthers = 10
 
 	// quiet is how long a listener believes a connection of which it hears nothing.
 	quiet = 15 * time.Second
