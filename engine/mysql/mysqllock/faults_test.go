@@ -338,6 +338,7 @@ func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	rows.NamesGoAfterADayAndTicketsStillRise(t)
 }
 func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) { rows.TheNameThatIsJoinedIsNotForgotten(t) }
+func TestABatchLocksNamesInTheirOrder(t *testing.T)      { rows.ABatchLocksNamesInTheirOrder(t) }
 func TestSweepingWaitsForNobody(t *testing.T)            { rows.SweepingWaitsForNobody(t) }
 func TestANameIsMadeThoughSweptIsEmpty(t *testing.T)     { rows.ANameIsMadeThoughSweptIsEmpty(t) }
 func TestWhoComesFirstToANameMeets(t *testing.T)         { rows.WhoComesFirstToANameMeets(t) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
+	"leasehold/internal/servers"
 )
 
 // The rows of an answer come before its commit, which may fail: then they were none.
@@ -169,6 +171,25 @@ func TestASilentListenerGoesOn(t *testing.T) {
 	}
 }
 
+// One that was cut without a word is found out by that, and given up.
+func TestAListenerThatWasCutIsGivenUp(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	p := servers.ProxyTo(t, shared.Server.Addr)
+	e := open(t, strings.Replace(url, shared.Server.Addr, p.Addr, 1))
+	conn, err := e.client.listener(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.BlackHole(true)
+	if note, err := hear(within(t), conn, time.Millisecond); err == nil {
+		t.Errorf("heard %q of a connection on which nothing comes any more", note)
+	}
+	p.Reset() // so that nothing waits to be told of the end
+	bye(conn)
+	p.BlackHole(false)
+}
+
 // counter counts the statements of a pool.
 type counter struct{ n chan string }
 
@@ -249,6 +270,7 @@ func TestNamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	rows.NamesGoAfterADayAndTicketsStillRise(t)
 }
 func TestTheNameThatIsJoinedIsNotForgotten(t *testing.T) { rows.TheNameThatIsJoinedIsNotForgotten(t) }
+func TestABatchLocksNamesInTheirOrder(t *testing.T)      { rows.ABatchLocksNamesInTheirOrder(t) }
 func TestSweepingWaitsForNobody(t *testing.T)            { rows.SweepingWaitsForNobody(t) }
 func TestANameIsMadeThoughSweptIsEmpty(t *testing.T)     { rows.ANameIsMadeThoughSweptIsEmpty(t) }
 func TestWhoComesFirstToANameMeets(t *testing.T)         { rows.WhoComesFirstToANameMeets(t) }

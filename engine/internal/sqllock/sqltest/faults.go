@@ -23,6 +23,7 @@ func (k Kit) NamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	set(start)
 	var last uint64
 	for i := range 300 {
+		set(start + int64(i)) // the last name by its bytes is not the one with the last ticket
 		c := kit.Join(t, e, kit.Exclusive(fmt.Sprint("name ", i)))
 		if last = c.Ticket; i%2 == 0 {
 			kit.Leave(t, e, c) // the others are of clients that died
@@ -210,10 +211,56 @@ func (k Kit) TheClockIsReadAfterTheWait(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			if seen := k.count(t, db, `SELECT seen FROM @names`); seen < released {
-				t.Errorf("it went by a moment %d us before it had the row", released-seen)
+			went := `SELECT seen FROM @names`
+			if name == "Renew" { // the second of its claims did not wait
+				went = `SELECT MIN(deadline) - 3600000000 FROM @claims`
+			}
+			if at := k.count(t, db, went); at < released {
+				t.Errorf("it went by a moment %d us before it had the row", released-at)
 			}
 		})
+	}
+}
+
+// ABatchLocksNamesInTheirOrder: whatever the order of its claims, so that two batches do
+// not wait for each other. One that waits for the first name has nothing of the second.
+func (k Kit) ABatchLocksNamesInTheirOrder(t *testing.T) {
+	t.Parallel()
+	url := k.Database(t)
+	e, db := k.open(t, url), k.Connect(t, url)
+	a, b := kit.Join(t, e, kit.Lasting("a", time.Minute)), kit.Join(t, e, kit.Lasting("b", time.Minute))
+	batches := map[string]func(context.Context) ([]engine.Claim, error){
+		"Renew": func(ctx context.Context) ([]engine.Claim, error) {
+			return e.Renew(ctx, []engine.Renewal{{Name: "b", ID: b.ID, Want: time.Hour}, {Name: "a", ID: a.ID, Want: time.Hour}})
+		},
+		"Leave": func(ctx context.Context) ([]engine.Claim, error) { return e.Leave(ctx, []engine.Claim{b, a}) },
+	}
+	for _, name := range []string{"Renew", "Leave"} {
+		tx := Begin(t, db)
+		take := func(table, name string) {
+			t.Helper()
+			var is []byte
+			if err := tx.QueryRowContext(kit.Within(t), k.In(`SELECT name FROM `+table+` WHERE name = '`+name+`' FOR UPDATE NOWAIT`)).Scan(&is); err != nil {
+				t.Errorf("the row of %s in %s: %v", name, table, err)
+			}
+		}
+		take("@names", "a")
+		take("@claims", "a")
+		done := make(chan error, 1)
+		ctx := kit.Within(t)
+		go func() {
+			_, err := batches[name](ctx)
+			done <- err
+		}()
+		kit.Until(t, "the batch does not wait", func() bool { return k.Waiting(t, db) == 1 })
+		take("@names", "b")
+		take("@claims", "b")
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
