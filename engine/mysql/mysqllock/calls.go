@@ -76,8 +76,8 @@ func (c *client) call(ctx context.Context, statement string, n int, args ...any)
 	statement = literal(statement, args...)
 	var text string
 	var err error
-	for n := range attempts {
-		if text, err = c.once(ctx, statement); !undone(err) || code(err) == 1205 && n+1 >= waits {
+	for made := 1; made <= attempts; made++ {
+		if text, err = c.once(ctx, statement); !undone(err) || code(err) == 1205 && made >= waits {
 			break
 		}
 	}

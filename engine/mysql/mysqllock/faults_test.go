@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,10 +21,11 @@ import (
 var begin, lock = sqltest.Begin, rows.Lock
 
 // waiting is how many statements in this database wait for a lock. The server shows
-// what it found when it was last asked, unless that was a tenth of a second ago.
+// what it found when it was last asked, unless that was a tenth of a second ago: tests
+// that ask side by side must not ask in step, or it never looks again.
 func waiting(t testing.TB, db *sql.DB) int {
 	t.Helper()
-	time.Sleep(120 * time.Millisecond)
+	time.Sleep(120*time.Millisecond + rand.N(400*time.Millisecond))
 	return get[int](t, db, `SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'
 		AND trx_mysql_thread_id IN (SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE())`)
 }

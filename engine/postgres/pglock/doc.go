@@ -43,7 +43,8 @@
 // keeps locked leave those of other names a connection. So let a pool have three or more.
 //
 // Through PgBouncer in session mode everything works. In transaction mode LISTEN does
-// not: the client notices when it is opened, [Engine.Listens] says so, and waiting
+// not: the client notices when it is opened (or is told by ?poll, which spares it a
+// second), [Engine.Listens] says so, and waiting
 // claims are looked at, the first of a line every 100 ms and others every second. It then
 // prepares no statements. max_connections bounds the number of clients, each with its
 // listener.
