@@ -42,7 +42,7 @@ type Proxy struct {
 // pair is one client's connection and the one made for it.
 type pair struct {
 	client, server net.Conn
-	lost           bool // a reply was swallowed: the stream is beyond repair
+	lost           bool // a reply was or will be swallowed: the stream is beyond repair
 	lose           bool // the next bytes from the server are not to arrive
 	held           bool // bytes from the server wait
 	once           sync.Once
@@ -129,7 +129,8 @@ func (p *Proxy) BlackHole(on bool) { p.set(func() { p.hold = on }) }
 func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
 
 // DropReplies lets requests pass and swallows the answers. When it is healed,
-// connections that lost an answer are reset.
+// connections that lost an answer are reset, and so are those whose answer has
+// not come yet: what is asked meanwhile is never answered.
 func (p *Proxy) DropReplies(on bool) {
 	p.set(func() { p.dropReply = on })
 	if on {
@@ -367,9 +368,12 @@ func (p *Proxy) admit(x *pair, c chunk, requests bool) ([]byte, bool) {
 				limit = &p.cutRequest
 			} else if x.lose {
 				return nil, false
-			} else if p.dropReply {
+			}
+			if p.dropReply {
 				x.lost = true
-				return nil, true
+				if !requests {
+					return nil, true
+				}
 			}
 			if *limit < 0 {
 				return c.data, true

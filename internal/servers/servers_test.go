@@ -185,21 +185,27 @@ func TestProxyCountsAndCuts(t *testing.T) {
 		t.Errorf("the first INCR must arrive and the second not: %v %v", v, err)
 	}
 
-	p.DropReplies(true)
-	c = dial()
-	c.c.SetDeadline(time.Now().Add(2 * startBound))
-	c.c.Write([]byte("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"))
-	if err := until(startBound, func() error {
-		if v, _ := r.Do("GET", "n"); v != "2" {
-			return errors.New("not arrived")
+	for i, late := range []bool{false, true} { // whether the answer comes when dropping has ended
+		if late {
+			p.HoldReply("INCR")
 		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	p.DropReplies(false)
-	if _, err := c.read(); err == nil {
-		t.Error("a connection that lost an answer lives on")
+		p.DropReplies(true)
+		c = dial()
+		c.c.SetDeadline(time.Now().Add(2 * startBound))
+		c.c.Write([]byte("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"))
+		if err := until(startBound, func() error {
+			if v, _ := r.Do("GET", "n"); v != strconv.Itoa(i+2) {
+				return errors.New("not arrived")
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		p.DropReplies(false)
+		p.ReleaseReply()
+		if _, err := c.read(); err == nil {
+			t.Errorf("a connection that lost an answer lives on (the answer comes late: %t)", late)
+		}
 	}
 
 	p.BlackHole(true)
