@@ -171,6 +171,14 @@ func TestWhenARenewalIsDue(t *testing.T) {
 			t.Errorf("%d renewals in one look", n)
 		}
 	})
+	t.Run("nothing is renewed early by itself", func(t *testing.T) {
+		r := newRig(t, Config{})
+		raised(r)
+		due, _ := r.Due()
+		r.now = due - ms
+		r.Tick(r.now)
+		r.none(Renew)
+	})
 	t.Run("one that hangs is followed by another, and a third, and no more", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := raised(r)
