@@ -31,6 +31,7 @@ type Proxy struct {
 	delay      time.Duration
 	hold       bool
 	refuse     bool
+	refused    int // connections
 	dropReply  bool
 	cutRequest int // bytes to pass before the connection is cut; -1: no limit
 	cutReply   int
@@ -127,6 +128,13 @@ func (p *Proxy) BlackHole(on bool) { p.set(func() { p.hold = on }) }
 
 // Refuse cuts new connections at once. Those that stand are not touched.
 func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
+
+// Refused is how many connections were.
+func (p *Proxy) Refused() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
+}
 
 // DropReplies lets requests pass and swallows the answers. When it is healed,
 // connections that lost an answer are reset, and so are those whose answer has
@@ -239,6 +247,9 @@ func (p *Proxy) accept() {
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	refuse, target := p.refuse, p.target
+	if refuse {
+		p.refused++
+	}
 	p.mu.Unlock()
 	network := "tcp"
 	if strings.HasPrefix(target, "/") {

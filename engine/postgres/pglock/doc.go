@@ -37,8 +37,8 @@
 // # Connections
 //
 // [Open] makes a pool of its own, [New] takes yours (github.com/jackc/pgx/v5). A call
-// uses a connection for one statement. The listener takes one connection out of the
-// pool and keeps it; when it is lost it listens again and has everything looked at. A
+// uses a connection for one statement. The listener has one connection beside the pool,
+// made as the pool's are; when it is lost it listens again and has everything looked at. A
 // third of a pool is for renewals, so that calls which wait for a row that somebody else
 // keeps locked leave those of other names a connection. So let a pool have three or more.
 //

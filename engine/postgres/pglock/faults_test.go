@@ -150,6 +150,25 @@ func TestSessionsThatAnOperatorEnds(t *testing.T) {
 	expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
 }
 
+// A listener that comes back while the server takes no new connections leaves alone the
+// one that renewals have.
+func TestAListenerDoesNotTakeTheLastConnection(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	p := servers.ProxyTo(t, shared.Server.Addr)
+	e, pool := open(t, strings.Replace(url, shared.Server.Addr, p.Addr, 1)), connect(t, url)
+	watch(t, e)
+	r := exclusive("a")
+	r.WaitTTL = time.Minute
+	c := join(t, e, r)
+	p.Refuse(true)
+	do(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
+	until(t, "the listener does not try to come back", func() bool { return p.Refused() >= 3 })
+	if c = renew(t, e, c, time.Minute); c.State != engine.Held {
+		t.Errorf("what was held is %v", c.State)
+	}
+}
+
 // A connection that is silent for long is asked whether it stands, and goes on.
 func TestASilentListenerGoesOn(t *testing.T) {
 	t.Parallel()

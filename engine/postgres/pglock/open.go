@@ -136,9 +136,9 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 }
 
 // New is an engine on the caller's own pool, which the caller closes after the
-// engine. It takes one connection out of the pool for its notifications and puts
-// it beside it. It asks the server whether it can do what is needed, as [Open]
-// does. A nil o means the defaults.
+// engine. It makes one connection beside those of the pool, as the pool makes them
+// (BeforeConnect, AfterConnect), for its notifications. It asks the server whether
+// it can do what is needed, as [Open] does. A nil o means the defaults.
 func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error) {
 	e, err := start(ctx, pool, o)
 	return e, named(err)

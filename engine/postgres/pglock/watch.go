@@ -61,17 +61,29 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	}
 }
 
-// listener is a connection of this client's own that hears its channel: one from the
-// pool, made as the pool makes them, and taken out of it.
+// listener is a connection of this client's own that hears its channel. It is made as
+// the pool makes its own, and never taken from there: it may be the last one while the
+// server takes no more, and renewals need it.
 func (c *client) listener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerBound)
 	defer cancel()
-	pooled, err := c.pool.Acquire(ctx)
+	config := c.pool.Config()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(ctx, config.ConnConfig); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, err
 	}
-	conn := pooled.Hijack()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{c.channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol); err != nil {
+	if config.AfterConnect != nil {
+		err = config.AfterConnect(ctx, conn)
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{c.channel}.Sanitize(), pgx.QueryExecModeSimpleProtocol)
+	}
+	if err != nil {
 		bye(conn)
 		return nil, err
 	}
