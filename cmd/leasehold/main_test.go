@@ -38,9 +38,12 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building leasehold: %v\n%s", err, out)
 		return 1
 	}
-	if signal.Ignored(syscall.SIGHUP) {
-		// As under nohup; the programs that the tests hang up would inherit that.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			// As under nohup or in the background; the programs that the tests hang up or
+			// interrupt would inherit that.
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	os.Unsetenv("LEASEHOLD_ENGINE") // whoever runs the tests may use one
 	return m.Run()
