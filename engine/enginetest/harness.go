@@ -55,8 +55,8 @@ type Harness struct {
 	Kill func(t testing.TB, e engine.Engine)
 
 	// LoseReply arranges that the next call of e is carried out and its answer
-	// lost.
-	LoseReply func(t testing.TB, e engine.Engine)
+	// lost. What it returns reports whether one was.
+	LoseReply func(t testing.TB, e engine.Engine) (lost func() bool)
 
 	// FailPartial arranges that in the next batch of e whatever concerns the
 	// name fails, and the rest does not.

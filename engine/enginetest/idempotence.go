@@ -55,9 +55,12 @@ func idempotence() promise {
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.exclusive(name)
-			t.h.LoseReply(t.TB, a.Engine)
+			lost := t.h.LoseReply(t.TB, a.Engine)
 			if _, err := a.Join(t.ctx(), r); errors.Is(err, engine.ErrRefused) {
 				t.Fatalf("a lost answer is final: %v", err)
+			}
+			if !lost() {
+				t.Fatalf("void: no answer was lost")
 			}
 			c := a.hold(r)
 			b.taken(name, "the claim is held")
@@ -70,8 +73,11 @@ func idempotence() promise {
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			c := a.hold(t.exclusive(name))
-			t.h.LoseReply(t.TB, a.Engine)
+			lost := t.h.LoseReply(t.TB, a.Engine)
 			_, _ = a.Leave(t.ctx(), []engine.Claim{c})
+			if !lost() {
+				t.Fatalf("void: no answer was lost")
+			}
 			if got := a.leave(c); got.State != engine.Gone {
 				t.Fatalf("left once more, the claim was found %v", got.State)
 			}

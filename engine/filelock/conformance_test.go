@@ -18,14 +18,18 @@ import (
 func TestConformance(t *testing.T) {
 	w := &world{dir: t.TempDir()}
 	enginetest.Run(t, enginetest.Harness{
-		Name:        "filelock",
-		Committed:   "../../docs/guarantees",
-		New:         w.client,
-		Polls:       !lives.Wakes,
-		Restart:     func(testing.TB) { w.reboot() },
-		Forget:      w.forget,
-		Kill:        func(_ testing.TB, e engine.Engine) { e.(*client).die() },
-		LoseReply:   func(_ testing.TB, e engine.Engine) { e.(*client).lose.Store(true) },
+		Name:      "filelock",
+		Committed: "../../docs/guarantees",
+		New:       w.client,
+		Polls:     !lives.Wakes,
+		Restart:   func(testing.TB) { w.reboot() },
+		Forget:    w.forget,
+		Kill:      func(_ testing.TB, e engine.Engine) { e.(*client).die() },
+		LoseReply: func(_ testing.TB, e engine.Engine) func() bool {
+			lose := &e.(*client).lose
+			lose.Store(true)
+			return func() bool { return !lose.Load() }
+		},
 		FailPartial: func(_ testing.TB, e engine.Engine, name string) { e.(*client).fail.Store(&name) },
 		CountKeys:   w.count,
 	})

@@ -32,6 +32,7 @@ type Proxy struct {
 	hold       bool
 	refuse     bool
 	refused    int // connections
+	lost       int // answers that were cut off
 	dropReply  bool
 	cutRequest int // bytes to pass before the connection is cut; -1: no limit
 	cutReply   int
@@ -134,6 +135,13 @@ func (p *Proxy) Refused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refused
+}
+
+// Lost is how many answers CutReply and LoseReply have cut off.
+func (p *Proxy) Lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
 }
 
 // DropReplies lets requests pass and swallows the answers. When it is healed,
@@ -378,6 +386,7 @@ func (p *Proxy) admit(x *pair, c chunk, requests bool) ([]byte, bool) {
 			if requests {
 				limit = &p.cutRequest
 			} else if x.lose {
+				p.lost++
 				return nil, false
 			}
 			if p.dropReply {
@@ -395,6 +404,9 @@ func (p *Proxy) admit(x *pair, c chunk, requests bool) ([]byte, bool) {
 			}
 			n := *limit
 			*limit = -1
+			if !requests {
+				p.lost++
+			}
 			return c.data[:n], false
 		}
 		p.mu.Unlock()

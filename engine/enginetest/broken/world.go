@@ -96,7 +96,11 @@ func (w *World) Kill(t testing.TB, e engine.Engine) {
 }
 
 // LoseReply lets the next call of e be carried out and fail.
-func (w *World) LoseReply(_ testing.TB, e engine.Engine) { e.(*Engine).lose.Store(true) }
+func (w *World) LoseReply(_ testing.TB, e engine.Engine) func() bool {
+	lose := &e.(*Engine).lose
+	lose.Store(true)
+	return func() bool { return !lose.Load() }
+}
 
 // FailPartial lets whatever concerns name fail in the next batch of e.
 func (w *World) FailPartial(_ testing.TB, e engine.Engine, name string) {

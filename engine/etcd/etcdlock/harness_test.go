@@ -226,7 +226,11 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		LoseReply: func(t testing.TB, e engine.Engine) { wireOf(t, &wires, e).lose.Store(true) },
+		LoseReply: func(t testing.TB, e engine.Engine) func() bool {
+			lose := &wireOf(t, &wires, e).lose
+			lose.Store(true)
+			return func() bool { return !lose.Load() }
+		},
 		CountKeys: func(t testing.TB) int {
 			count := 0
 			for _, kind := range []string{"line/", "note/"} { // void/ is one for a client

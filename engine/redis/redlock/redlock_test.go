@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,12 +126,14 @@ func TestConformance(t *testing.T) {
 			do(t, r, "HSET", side+"run", "run", run, "survived", "1")
 		}
 	}
-	h.LoseReply = func(_ testing.TB, e engine.Engine) {
+	h.LoseReply = func(_ testing.TB, e engine.Engine) func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, p := range proxies[e] {
+		ps := proxies[e]
+		for _, p := range ps {
 			p.LoseReply("EVALSHA", "EVAL")
 		}
+		return func() bool { return slices.ContainsFunc(ps, func(p *servers.Proxy) bool { return p.Lost() > 0 }) }
 	}
 	h.CountKeys = func(t testing.TB) (n int) {
 		for _, r := range all {

@@ -50,7 +50,7 @@ func conformance(t *testing.T, name string, o Options, committed string) {
 				t.Fatal(err)
 			}
 		},
-		LoseReply: func(t testing.TB, e engine.Engine) { wireOf(&wires, e).loseReply() },
+		LoseReply: func(_ testing.TB, e engine.Engine) func() bool { return wireOf(&wires, e).loseReply() },
 		CountKeys: func(t testing.TB) int {
 			// Claims; the containers of names go by themselves, and the node of a
 			// session with it.

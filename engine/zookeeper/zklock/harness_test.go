@@ -99,11 +99,17 @@ func (w *wire) sever(dead bool) {
 	}
 }
 
-// loseReply lets the next request reach the server, and no answer to it come back.
-func (w *wire) loseReply() {
+// loseReply lets the next request reach the server, and no answer to it come back. What
+// it returns reports whether one did.
+func (w *wire) loseReply() (lost func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lose = true
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return !w.lose
+	}
 }
 
 // before has f called before each request from now on.

@@ -129,11 +129,13 @@ func (k Kit) Conformance(t *testing.T, addr, url string, prepare func(testing.TB
 		proxies[e] = p
 		return e
 	}
-	h.LoseReply = func(t testing.TB, e engine.Engine) {
+	h.LoseReply = func(t testing.TB, e engine.Engine) func() bool {
 		prepare(t, e)
 		mu.Lock()
 		defer mu.Unlock()
-		proxies[e].CutReply(0)
+		p := proxies[e]
+		p.CutReply(0)
+		return func() bool { return p.Lost() > 0 }
 	}
 	enginetest.Run(t, h)
 }

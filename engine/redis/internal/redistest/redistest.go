@@ -205,10 +205,12 @@ func (k Kit) Conformance(t *testing.T) {
 		k.teach(t, r)
 	}
 	h.Forget = func(t testing.TB) { Do(t, r, "FLUSHALL") }
-	h.LoseReply = func(_ testing.TB, e engine.Engine) {
+	h.LoseReply = func(_ testing.TB, e engine.Engine) func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		proxies[e].LoseReply("EVALSHA", "EVAL")
+		p := proxies[e]
+		p.LoseReply("EVALSHA", "EVAL")
+		return func() bool { return p.Lost() > 0 }
 	}
 	h.CountKeys = func(t testing.TB) int { return k.Lasting(t, r) }
 	enginetest.Run(t, h)
