@@ -11,15 +11,18 @@ import (
 	"leasehold/engine"
 )
 
-// database is one that only renews, and fails to if a name is "0".
+// database is one that only renews, and fails to if a name is "0" or "last".
 type database struct{ Database }
 
-var errRefused = errors.New("refused")
+var errRefused, errLater = errors.New("refused"), errors.New("refused later")
 
 func (database) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim, err error) {
 	for _, r := range rs {
-		if r.Name == "0" {
+		switch r.Name {
+		case "0":
 			err = errRefused
+		case "last":
+			err = errLater
 		}
 		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held})
 	}
@@ -38,6 +41,20 @@ func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
 	got, err := e.Renew(t.Context(), rs)
 	if !errors.Is(err, errRefused) || len(got) != more || got[0].Name != rs[Chunk].Name {
 		t.Errorf("%d claims were renewed, and %v", len(got), err)
+	}
+	rs[len(rs)-1].Name = "last"
+	if got, err := e.Renew(t.Context(), rs); !errors.Is(err, errRefused) || len(got) != 0 {
+		t.Errorf("where each call fails, %d claims were renewed, and the error is not the first: %v", len(got), err)
+	}
+}
+
+// A listing ends after the names that begin with a prefix, and not before.
+func TestWhereAPrefixEnds(t *testing.T) {
+	for prefix, want := range map[string]string{"": "none", "a": "b", "ab": "ac", "a\xff": "b", "a\xff\xff": "b", "\xff": "none", "\xff\xfe": "\xff\xff"} {
+		end := successor(prefix)
+		if got := string(end); end == nil && want != "none" || end != nil && got != want {
+			t.Errorf("the names that begin with %q end before %q, not %q", prefix, got, want)
+		}
 	}
 }
 
