@@ -169,6 +169,42 @@ func TestAListenerDoesNotTakeTheLastConnection(t *testing.T) {
 	}
 }
 
+// Who listens connects as the caller's pool does, whose hooks may know the password.
+func TestTheListenerConnectsAsThePoolDoes(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.RuntimeParams["application_name"] = "before"
+		return nil
+	}
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `SET work_mem = '5MB'`)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	e, err := New(within(t), pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	conn, err := e.client.listener(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bye(conn)
+	var before, after string
+	if err := conn.QueryRow(within(t), `SELECT current_setting('application_name'), current_setting('work_mem')`).Scan(&before, &after); err != nil || before != "before" || after != "5MB" {
+		t.Errorf("its settings are %q and %q, %v", before, after, err)
+	}
+}
+
 // A connection that is silent for long is asked whether it stands, and goes on.
 func TestASilentListenerGoesOn(t *testing.T) {
 	t.Parallel()
