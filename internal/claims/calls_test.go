@@ -157,18 +157,68 @@ func TestWhenARenewalIsDue(t *testing.T) {
 		r.proven(o, s, r.answer(l.Claim(), engine.Held, 5, ttl))
 		due(r, ttl/3-500*ms)
 	})
-	t.Run("renewals of many names share a call, a little early", func(t *testing.T) {
+	t.Run("what is due within a quarter of a beat shares a call", func(t *testing.T) {
+		const beat = ttl / 3
+		for later, want := range map[time.Duration]int{RaiseAfter: 2, beat / 4: 2, beat/4 + ms: 1, beat - ms: 1} {
+			r := newRig(t, Config{})
+			raised(r)
+			first, _ := r.Due()
+			r.now += later - RaiseAfter
+			r.hold(exclusive("y"), 6)
+			r.after(RaiseAfter)
+			r.renewed()
+			r.now = first
+			r.Tick(r.now)
+			if n := r.count(Renew); n != want {
+				t.Errorf("%d renewals in one look, of claims that are due %v apart", n, later)
+			}
+		}
+	})
+	t.Run("what is looked at often is not looked at with all else", func(t *testing.T) {
 		r := newRig(t, Config{})
 		raised(r)
-		r.now += ms
+		r.enter(exclusive("x")) // waits in this process
 		r.hold(exclusive("y"), 6)
 		r.after(RaiseAfter)
-		r.renewed()
+		if n := r.count(Renew); n != 1 {
+			t.Errorf("%d renewals, and one is due", n)
+		}
+	})
+	t.Run("what shall not be renewed is not, beside what is", func(t *testing.T) {
+		r := newRig(t, Config{})
+		w := exclusive("x")
+		w.NoRenew = true
+		l := r.hold(w, 5)
+		r.now = l.Ends() - 100*ms - RaiseAfter
+		r.hold(exclusive("y"), 6)
+		r.after(RaiseAfter)
+		if o := r.take(Renew); o.Claim.Name() != "y" || r.count(Renew) > 0 {
+			t.Error("it was renewed")
+		}
+	})
+	t.Run("a short hold has no renewal, beside others either", func(t *testing.T) {
+		r := newRig(t, Config{})
+		raised(r)
 		first, _ := r.Due()
+		r.now = first - RaiseAfter + 30*ms
+		r.hold(exclusive("y"), 6)
 		r.now = first
 		r.Tick(r.now)
-		if n := r.count(Renew); n != 2 {
-			t.Errorf("%d renewals in one look", n)
+		if o := r.take(Renew); o.Claim.Name() != "x" || r.count(Renew) > 0 {
+			t.Error("it was renewed")
+		}
+	})
+	t.Run("an engine that is down for long is asked once in a look", func(t *testing.T) {
+		r := newRig(t, Config{Keep: time.Hour})
+		l := raised(r)
+		r.Unlock(r.now, l, true)
+		for end := r.now + 5*ttl; r.now < end; {
+			r.now, _ = r.Due()
+			r.Tick(r.now)
+			if n := r.count(Renew); n != 1 {
+				t.Fatalf("%d renewals at %v", n, r.now)
+			}
+			r.failRenew()
 		}
 	})
 	t.Run("nothing is renewed early by itself", func(t *testing.T) {

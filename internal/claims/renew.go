@@ -132,15 +132,15 @@ func (m *Machine) Tick(now time.Duration) {
 }
 
 // early is how much sooner than planned a claim is renewed so that many share
-// one call: a quarter of a beat, so that those of a client, whenever they were
-// obtained, make four calls a beat, or full ones.
+// one call: a quarter of its wait, so that the leases of a client, whenever they
+// were obtained, make four calls a beat, or full ones.
 func (cl *Claim) early() time.Duration {
 	if !cl.raised || !(cl.phase.open() || cl.phase == Ready || cl.phase == Idle || cl.phase == Kept) {
 		return 0
 	}
 	// Always less than the third of a TTL until the next attempt, or Tick would
 	// find the same claim due for ever.
-	return min((cl.next-cl.proof)/4, min(cl.TTL(), cl.granted)/12)
+	return min(cl.next-cl.proof, cl.granted/3) / 4
 }
 
 // renew asks for one renewal, unless enough are under way.

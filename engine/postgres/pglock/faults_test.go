@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,12 +177,20 @@ func TestTheListenerConnectsAsThePoolDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var refuse atomic.Int32 // which of the two
+	refused := errors.New("refused")
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
 		c.RuntimeParams["application_name"] = "before"
+		if refuse.Load() == 1 {
+			return refused
+		}
 		return nil
 	}
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `SET work_mem = '5MB'`)
+		if refuse.Load() == 2 {
+			return refused
+		}
 		return err
 	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -202,6 +211,15 @@ func TestTheListenerConnectsAsThePoolDoes(t *testing.T) {
 	var before, after string
 	if err := conn.QueryRow(within(t), `SELECT current_setting('application_name'), current_setting('work_mem')`).Scan(&before, &after); err != nil || before != "before" || after != "5MB" {
 		t.Errorf("its settings are %q and %q, %v", before, after, err)
+	}
+	for which := range int32(2) {
+		refuse.Store(which + 1)
+		if conn, err := e.client.listener(within(t)); !errors.Is(err, refused) {
+			t.Errorf("hook %d refuses it, which is not said: %v", which+1, err)
+			if err == nil {
+				bye(conn)
+			}
+		}
 	}
 }
 
