@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/kit"
 	"leasehold/engine/linestore"
 )
 
@@ -293,49 +294,11 @@ func shared(name string) engine.Request {
 	return r
 }
 
-func join(t *testing.T, e *linestore.Engine, r engine.Request, state engine.State) engine.Claim {
-	t.Helper()
-	c, err := e.Join(t.Context(), r)
-	if err != nil || c.State != state {
-		t.Fatalf("Join: %v, %v; want %v", c.State, err, state)
-	}
-	return c
-}
-
-func drop(t *testing.T, e *linestore.Engine, c engine.Claim, found engine.State) {
-	t.Helper()
-	cs, err := e.Leave(t.Context(), []engine.Claim{c})
-	if err != nil || len(cs) != 1 || cs[0].State != found {
-		t.Fatalf("Leave: %v, %v; want %v", cs, err, found)
-	}
-}
-
-// told collects what Watch reports until the engine is closed.
-func told(t *testing.T, e *linestore.Engine) <-chan engine.Claim {
-	heard := make(chan engine.Claim, 1000)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = e.Watch(ctx, func(c engine.Claim) { heard <- c })
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	<-heard // it began
-	return heard
-}
+var join, drop, told = kit.Joins, kit.Leaves, kit.Watch
 
 func hears(t *testing.T, heard <-chan engine.Claim, id engine.ID, state engine.State) engine.Claim {
 	t.Helper()
-	for {
-		select {
-		case c := <-heard:
-			if c.ID == id && c.State == state {
-				return c
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("never told that it is %v", state)
-		}
-	}
+	return kit.Expect(t, heard, func(c engine.Claim) bool { return c.ID == id && c.State == state })
 }
 
 func names(t *testing.T, e *linestore.Engine, prefix string) (all []string) {

@@ -327,13 +327,7 @@ func TestASearchReadsEachLineOnce(t *testing.T) {
 func TestAtABoundNothingIsFound(t *testing.T) {
 	for n, want := range map[int]int{MaxDepth: 1, MaxDepth + 1: 0} {
 		w := chain(n, true)
-		victims := 0
-		for _, m := range w.waiters() {
-			if v, _ := w.look(m); v == Victim {
-				victims++
-			}
-		}
-		if victims != want {
+		if victims := w.victims(); victims != want {
 			t.Errorf("%d victims of a circle of %d, want %d", victims, n, want)
 		}
 	}
@@ -456,13 +450,7 @@ func TestWhoIsCounted(t *testing.T) {
 		w.join(2, a, 2)
 		w.join(1, a, 2)
 		w.join(2, other, 2)
-		victims := 0
-		for _, m := range w.waiters() {
-			if v, _ := w.look(m); v == Victim {
-				victims++
-			}
-		}
-		if victims != 1 {
+		if victims := w.victims(); victims != 1 {
 			t.Errorf("%d victims", victims)
 		}
 	})
@@ -479,13 +467,7 @@ func TestWhoIsCounted(t *testing.T) {
 			}
 		}
 		w.join(2, b, 2) // and now it cannot
-		victims := 0
-		for _, m := range w.waiters() {
-			if v, _ := w.look(m); v == Victim {
-				victims++
-			}
-		}
-		if victims != 1 {
+		if victims := w.victims(); victims != 1 {
 			t.Errorf("%d victims of a knot", victims)
 		}
 	})
@@ -521,13 +503,7 @@ func TestWhoIsCounted(t *testing.T) {
 				}
 			}
 		}
-		victims := 0
-		for _, m := range w.waiters() {
-			if v, _ := w.look(m); v == Victim {
-				victims++
-			}
-		}
-		if victims != 1 {
+		if victims := w.victims(); victims != 1 {
 			t.Errorf("%d victims", victims)
 		}
 	})

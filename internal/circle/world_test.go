@@ -201,6 +201,16 @@ func (w *world) waiters() (all []waiter) {
 	return all
 }
 
+// victims is how many of those who wait are told to give way.
+func (w *world) victims() (n int) {
+	for _, m := range w.waiters() {
+		if v, _ := w.look(m); v == Victim {
+			n++
+		}
+	}
+	return n
+}
+
 // pass goes through one pass, and calls between before each line it reads. It
 // returns how many it read.
 func (w *world) pass(s *Search, between func()) (reads int) {

@@ -44,10 +44,9 @@
 //
 // Through PgBouncer in session mode everything works. In transaction mode LISTEN does
 // not: the client notices when it is opened (or is told by ?poll, which spares it a
-// second), [Engine.Listens] says so, and waiting
-// claims are looked at, the first of a line every 100 ms and others every second. It then
-// prepares no statements. max_connections bounds the number of clients, each with its
-// listener.
+// second), [Engine.Listens] says so, and waiting claims are looked at, the first of a line
+// every 100 ms and others every second. It then prepares no statements. max_connections
+// bounds the number of clients, each with its listener.
 //
 // Transactions must be READ COMMITTED, the server's default; another is refused.
 //

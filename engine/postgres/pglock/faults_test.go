@@ -193,16 +193,7 @@ func TestTheListenerConnectsAsThePoolDoes(t *testing.T) {
 		}
 		return err
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	e, err := New(within(t), pool, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := openOn(t, config)
 	conn, err := e.client.listener(within(t))
 	if err != nil {
 		t.Fatal(err)

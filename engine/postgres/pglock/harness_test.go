@@ -50,6 +50,22 @@ func open(t testing.TB, url string) *Engine {
 	return e.(*Engine)
 }
 
+// openOn opens on a pool that the test configures.
+func openOn(t testing.TB, config *pgxpool.Config) *Engine {
+	t.Helper()
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	e, err := New(within(t), pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
 // connect is a pool of the test's, for looking at what the engine does.
 func connect(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()

@@ -91,16 +91,7 @@ func TestManyLeasesHoldNoConnection(t *testing.T) {
 	}
 	count := counter{make(chan string, 2*leases)}
 	config.ConnConfig.Tracer = count
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	e, err := New(within(t), pool, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := openOn(t, config)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	renewals, claims := make([]engine.Renewal, leases), make([]engine.Claim, leases)
@@ -123,6 +114,7 @@ func TestManyLeasesHoldNoConnection(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	pool := e.client.pool
 	s := pool.Stat()
 	if n := get[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()`); s.AcquiredConns() != 0 || n > int(s.MaxConns()) {
 		t.Errorf("%d leases hold %d connections, and the server has %d", leases, s.AcquiredConns(), n)
