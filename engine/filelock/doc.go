@@ -4,10 +4,12 @@
 // # What it promises
 //
 // Exclusion among all processes that use the directory under one kernel,
-// containers included; first come, first served between them; every mode;
-// tokens that rise even over a reboot (the last one plus one, or the wall
-// clock in microseconds, whichever is more). Deadlines are counted in
-// CLOCK_BOOTTIME, so that no wall clock decides anything but tokens.
+// containers included, also those that mask the kernel's identity; first come, first
+// served between them; every mode; tokens that rise over reboots and power cuts,
+// also where the wall clock begins in the past each time (the last one plus one, or
+// the wall clock in microseconds, or what an earlier boot had reserved, whichever is
+// more). Deadlines are counted in CLOCK_BOOTTIME, so that no wall clock decides
+// anything but tokens.
 //
 // A process that ends, however it ends, gives up its claims at once: its life
 // is a kernel lock on a file. Claims joined as Detached stay until their TTL.
@@ -23,8 +25,16 @@
 // belongs to one user and is closed to all others. Those who held in what was
 // deleted, or moved away and made again, learn it when they renew; a client whose own file was deleted makes a new one
 // within a tenth of a second of its next call. After a crash of the machine all
-// lines are empty, since all their clients are: the files are never synced,
-// and tokens then rise as far as the wall clock was not stepped back.
+// lines are empty, since all their clients are: they are never synced. Only a
+// reserve of tickets is, once an hour, on Linux. A client to which the kernel's identity
+// is masked, as in systemd-nspawn and LXC, cannot tell a power cut from none: it
+// declares that tokens rise until the directory forgets and the wall clock has
+// stepped back, and so do all clients on other systems. To such a client a detached
+// claim of an earlier boot may stand for its TTL once more.
+//
+// Clients that live at the same time and do not agree on the boot, or on the time
+// since, are refused: one of them is deceived, and each would take the other for
+// dead.
 //
 // On macOS and FreeBSD, and on Windows, exclusion, order and crash release are
 // the same, but clients do not wake each other: the core looks every ten
@@ -37,6 +47,7 @@
 //
 //	lines/<hash>/<number>   one line: two checksummed slots       internal/cells
 //	floor/<number>          tickets of lines that were removed    internal/cells
+//	reserve/<boot>.<number> tickets that may be granted, synced   internal/cells
 //	new/                    records about to be founded           internal/cells
 //	clients/<client>        its lock is that client's life        internal/lives
 //	clients/<client>.d      socket: notes for that client         internal/lives

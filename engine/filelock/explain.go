@@ -25,6 +25,8 @@ func (s *store) explain(name string, err error, join bool) error {
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%s, or a part of it, was removed or moved while in use: begin again, with a new engine: %w", path, err)
+	case errors.Is(err, cells.ErrDisagree):
+		err = fmt.Errorf("%q in %s: %w: one of them sees a masked /proc or another kernel; give them the machine's own, or a directory each", name, path, err)
 	case disk.IsStranger(err):
 		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(path, cells.Path(name)), err)
 	case disk.IsReadOnly(err):

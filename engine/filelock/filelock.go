@@ -2,6 +2,7 @@ package filelock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -25,7 +26,9 @@ type Options struct {
 	// For tests. With a hook the engine sweeps only when it is told to.
 	hook     func(step string)         // called at every step
 	wrap     func(disk.File) disk.File // puts another file in front of each
-	boot     func([16]byte) [16]byte   // another boot than this one
+	boot     func([16]byte) [16]byte   // another boot than this one, in which all clients of others have ended
+	masked   *[16]byte                 // what says which boot this is, in place of the kernel
+	micros   func() uint64             // the wall clock
 	idle     time.Duration             // how long a name is idle before its record goes
 	patience time.Duration             // how long a lock is stuck before its holder counts as stopped
 }
@@ -45,6 +48,7 @@ type store struct {
 	path          string // of root, for people
 	root, clients disk.Dir
 	clock         func() time.Duration // of deadlines
+	knowsBoot     bool                 // what the kernel says of itself is not masked
 	step          func(string)
 	cells         *cells.Cells
 	lives         *lives.Lives
@@ -59,7 +63,8 @@ var _ linestore.Lives = (*store)(nil)
 // more client. The directory must belong to this user, must not be a symbolic
 // link or writable by others, and must be on a local file system; and this
 // process must be able to open some twenty files. Errors say which of these
-// fails; they are final.
+// fails; they are final. On a full disk lines can be looked at, and Join says so
+// until there is room.
 func New(dir string, o *Options) (*Engine, error) {
 	if o == nil {
 		o = &Options{}
@@ -102,6 +107,10 @@ func (s *store) open(path string, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.masked != nil {
+		boot = *o.masked
+	}
+	s.knowsBoot = boot != [16]byte{}
 	var undo []func()
 	defer func() {
 		if err != nil {
@@ -138,7 +147,9 @@ func (s *store) open(path string, o *Options) (err error) {
 			return boot
 		},
 		Clock:    func() time.Duration { return s.clock() },
+		Micros:   o.micros,
 		Dead:     s.Dead,
+		Ended:    func(client string) bool { return o.boot != nil || s.Dead(client) },
 		Shed:     func() { s.lives.Shed() },
 		Explain:  s.explain,
 		Idle:     o.idle,
@@ -161,8 +172,12 @@ func (s *store) open(path string, o *Options) (err error) {
 
 // Guarantees implements [linestore.Store].
 func (s *store) Guarantees() engine.Guarantees {
+	fencing := engine.FencingMemory
+	if s.knowsBoot && disk.Syncs {
+		fencing = engine.FencingAlways
+	}
 	return engine.Guarantees{
-		Fencing:      engine.FencingAlways,
+		Fencing:      fencing,
 		Failover:     engine.FailoverNone,
 		Scope:        engine.ScopeMachine,
 		CrashRelease: engine.CrashAtOnce,
@@ -173,7 +188,12 @@ func (s *store) Guarantees() engine.Guarantees {
 // Change implements [linestore.Store].
 func (s *store) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
 	if err := s.lives.IsAlive(); err != nil {
-		return s.explain(name, err, s.cells.Joins(name, change))
+		joins := s.cells.Joins(name, change)
+		if joins || !errors.Is(err, lives.ErrUnborn) {
+			return s.explain(name, err, joins)
+		}
+		// An unborn client has no claims that others could take for a dead one's:
+		// it may give back what was detached, say.
 	}
 	now, err := s.cells.Change(ctx, name, change)
 	if err == nil {

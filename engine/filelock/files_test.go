@@ -92,7 +92,7 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	o.idle = 1
 	after := openEngine(t, dir, o)
 	c := mustJoin(t, after, exclusive("x"), engine.Held)
-	if c.Ticket != ahead+1 {
+	if c.Ticket <= ahead {
 		t.Errorf("ticket %d follows %d", c.Ticket, ahead)
 	}
 	// The floor carries it over the end of the record, for every name.

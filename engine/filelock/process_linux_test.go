@@ -47,7 +47,12 @@ func TestMain(m *testing.M) {
 // start runs a role. The process is ended with the test, by its own id.
 func start(t testing.TB, role string, args ...string) (*exec.Cmd, io.WriteCloser, io.Reader) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], args...)
+	return startAs(t, role, exec.Command(os.Args[0], args...))
+}
+
+// startAs runs a command that becomes a role.
+func startAs(t testing.TB, role string, cmd *exec.Cmd) (*exec.Cmd, io.WriteCloser, io.Reader) {
+	t.Helper()
 	cmd.Env = append(os.Environ(), "FILELOCK_ROLE="+role)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -187,19 +192,26 @@ type remote struct {
 	t     testing.TB
 	cmd   *exec.Cmd
 	in    io.WriteCloser
+	out   io.Reader
 	reply chan answer
 	notes chan answer
 }
 
 func newRemote(t testing.TB, dir string) *remote {
 	t.Helper()
-	r := &remote{t: t, reply: make(chan answer, 16), notes: make(chan answer, 1024)}
-	var out io.Reader
-	r.cmd, r.in, out = start(t, "client", dir)
+	var r remote
+	r.cmd, r.in, r.out = start(t, "client", dir)
+	return r.begin(t)
+}
+
+// begin waits until the process watches.
+func (r *remote) begin(t testing.TB) *remote {
+	t.Helper()
+	r.t, r.reply, r.notes = t, make(chan answer, 16), make(chan answer, 1024)
 	go func() {
 		defer close(r.reply)
 		defer close(r.notes)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		for lines := bufio.NewScanner(r.out); lines.Scan(); {
 			var a answer
 			if json.Unmarshal(lines.Bytes(), &a) != nil {
 				continue

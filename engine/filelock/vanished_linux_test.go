@@ -293,16 +293,21 @@ func TestNoInodes(t *testing.T) {
 	}
 }
 
-// Where there is no room for a client's own file, New says so, where, and what to
-// do; and leaves nothing behind.
-func TestNewOnFullDisk(t *testing.T) {
+// On a full disk one looks: New, Line and Lines need no room. Join says what is
+// missing, where, and what to do; it leaves nothing behind, and works when there is
+// room. What was detached is given back.
+func TestAFullDiskCanBeLookedAt(t *testing.T) {
 	for what, room := range map[string]struct{ options, says string }{
-		"no room":   {"size=64k,mode=0700", "free some"},
-		"no inodes": {"size=1m,nr_inodes=8,mode=0700", "inode"},
+		"no room":   {"size=96k,mode=0700", "free some"},
+		"no inodes": {"size=1m,nr_inodes=24,mode=0700", "inode"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := mount(t, room.options, 0)
-			if err := openEngine(t, dir, nil).Close(); err != nil { // what all clients share is there
+			first := openEngine(t, dir, nil)
+			r := exclusive("held")
+			r.Detached, r.WaitTTL = true, time.Hour
+			held := mustJoin(t, first, r, engine.Held)
+			if err := first.Close(); err != nil {
 				t.Fatal(err)
 			}
 			for i := 0; ; i++ {
@@ -310,16 +315,34 @@ func TestNewOnFullDisk(t *testing.T) {
 					break
 				}
 			}
-			e, err := New(dir, nil)
-			if err == nil {
-				e.Close()
+			e := openEngine(t, dir, quiet())
+			if l, err := e.Line(t.Context(), "held"); err != nil || len(l.Claims) != 1 {
+				t.Errorf("Line: %+v, %v; want the claim that holds", l, err)
 			}
-			if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), room.says) {
-				t.Errorf("New: %v", err)
+			for l, err := range e.Lines(t.Context(), "") {
+				if err != nil || l.Name != "held" {
+					t.Errorf("Lines: %+v, %v; want %q", l, err, "held")
+				}
 			}
+			for _, name := range []string{"held", "new"} {
+				if _, err := e.Join(t.Context(), exclusive(name)); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), room.says) {
+					t.Errorf("Join of %q: %v; want ENOSPC, %s and %q", name, err, dir, room.says)
+				}
+			}
+			if _, err := e.LifeFile(); err == nil {
+				t.Error("LifeFile of a client without one is no error")
+			}
+			mustLeave(t, e, held, engine.Held)
 			if left, _ := os.ReadDir(filepath.Join(dir, "clients")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
+			ballast, _ := filepath.Glob(filepath.Join(dir, "ballast*"))
+			for _, f := range ballast {
+				if err := os.Remove(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustJoin(t, e, exclusive("new"), engine.Held)
 		})
 	}
 }

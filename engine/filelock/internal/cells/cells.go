@@ -20,9 +20,10 @@ import (
 type Options struct {
 	Owner string                   // the client: names what is half made
 	Most  int                      // records open and idle, and as many in use: two descriptors each
-	Boot  func() [16]byte          // the boot of the machine that deadlines are of
+	Boot  func() [16]byte          // the boot of the machine that deadlines are of; zero if not known
 	Clock func() time.Duration     // since that boot
 	Dead  func(client string) bool // whether a client is gone for good
+	Ended func(client string) bool // the same, of a client of another boot; if nil, Dead
 	Shed  func()                   // closes what else is kept open, when no descriptor is left
 
 	// Explain says what to do about an error. join: it is one of a change that
@@ -32,6 +33,7 @@ type Options struct {
 	Idle     time.Duration     // how long a line was empty when its record goes: a minute if zero
 	Patience time.Duration     // see there: if zero, that
 	Step     func(step string) // called at every step, for tests
+	Micros   func() uint64     // the wall clock in microseconds: if nil, that of the machine
 }
 
 // Cells are the lines in a directory, as one client keeps them. Whoever changes
@@ -40,7 +42,9 @@ type Cells struct {
 	owner   string
 	boot    func() [16]byte
 	clock   func() time.Duration
+	micros  func() uint64
 	dead    func(client string) bool
+	ended   func(client string) bool
 	shed    func()
 	explain func(name string, err error, join bool) error
 	step    func(string)
@@ -50,6 +54,7 @@ type Cells struct {
 
 	root, lines, fresh disk.Dir
 	floor              *record
+	reserve            reserve
 	made               uint64        // names of what is half made; under mu
 	most               int           // records open and idle, and as many in use
 	working            chan struct{} // has one from each call that may open files
@@ -65,13 +70,19 @@ type Cells struct {
 // people.
 func Open(root disk.Dir, path string, o *Options) (*Cells, error) {
 	c := &Cells{
-		owner: o.Owner, boot: o.Boot, clock: o.Clock, dead: o.Dead, shed: o.Shed, explain: o.Explain, step: o.Step,
+		owner: o.Owner, boot: o.Boot, clock: o.Clock, micros: o.Micros, dead: o.Dead, shed: o.Shed, explain: o.Explain, step: o.Step,
 		idle: cmp.Or(o.Idle, idleTime), patience: cmp.Or(o.Patience, Patience),
 		root: root, path: path, most: o.Most, working: make(chan struct{}, o.Most),
 		records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
 	}
 	if c.step == nil {
 		c.step = func(string) {}
+	}
+	if c.ended = o.Ended; c.ended == nil {
+		c.ended = o.Dead
+	}
+	if c.micros == nil {
+		c.micros = func() uint64 { return uint64(time.Now().UnixMicro()) }
 	}
 	var err error
 	if c.lines, err = root.MakeSub("lines"); err != nil {
@@ -80,6 +91,11 @@ func Open(root disk.Dir, path string, o *Options) (*Cells, error) {
 	if c.fresh, err = root.MakeSub("new"); err != nil {
 		c.lines.Close()
 		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "new"), err)
+	}
+	if c.reserve, err = openReserve(root, c.boot()); err != nil {
+		c.lines.Close()
+		c.fresh.Close()
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "reserve"), err)
 	}
 	return c, nil
 }
@@ -94,6 +110,7 @@ func (c *Cells) Close(ctx context.Context) {
 	c.floor.shut()
 	c.lines.Close()
 	c.fresh.Close()
+	c.reserve.close()
 }
 
 // Change is [linestore.Store].Change. Its error is one of change as it is, or
@@ -202,7 +219,11 @@ func (c *Cells) Joins(name string, change func(*linestore.Cell) error) bool {
 }
 
 func (c *Cells) cell(name string) linestore.Cell {
-	return linestore.Cell{Name: name, Now: c.clock(), Micros: uint64(time.Now().UnixMicro())}
+	now := c.clock()
+	// What earlier boots have reserved is over, whatever the wall clock says, and
+	// tickets go on rising from there as this boot's clock does.
+	micros := max(c.micros(), c.reserve.base+uint64(max(now, 0)/time.Microsecond))
+	return linestore.Cell{Name: name, Now: now, Micros: micros}
 }
 
 // attempt is one transaction under the kernel lock: load, change, store, and the
@@ -212,7 +233,7 @@ func (c *Cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 	if err != nil {
 		return false, err
 	}
-	fresh, err := r.parse(payload, known, c.boot(), c.readFloor)
+	fresh, err := c.parse(r, payload, known, c.readFloor)
 	if err != nil {
 		return false, err
 	}
@@ -235,6 +256,9 @@ func (c *Cells) attempt(r *record, change func(*linestore.Cell) error, again boo
 	if no == nil {
 		r.out = appendState(append(r.out[:0], blankHead[:]...), &r.state)
 		if fresh || !bytes.Equal(r.out[slotHead+touchedSize:], payload[touchedSize:]) {
+			if err := c.reserveTicket(r.state.line.Last); err != nil {
+				return false, err
+			}
 			seal(r.out, seq+1)
 			if err := c.store(r, seq+1); err != nil {
 				return true, err

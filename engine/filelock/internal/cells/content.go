@@ -121,11 +121,13 @@ func (c *Cells) store(r *record, seq uint64) error {
 // another boot, of another name, or none: then fresh is true, and what is on
 // disk may be marked as swept, by whatever name. floor gives tickets of lines
 // that were removed.
-func (r *record) parse(payload []byte, known bool, boot [16]byte, floor func() (uint64, error)) (fresh bool, err error) {
+func (c *Cells) parse(r *record, payload []byte, known bool, floor func() (uint64, error)) (fresh bool, err error) {
 	s := &r.state
 	known = known && parseState(payload, s) == nil && s.name == r.name
-	if known && !s.swept && s.boot == boot {
-		return false, nil
+	if known && !s.swept {
+		if current, err := c.isCurrent(s); current || err != nil {
+			return false, err
+		}
 	}
 	last := uint64(0)
 	if known {
@@ -138,6 +140,6 @@ func (r *record) parse(payload []byte, known bool, boot [16]byte, floor func() (
 		}
 		last = max(last, f)
 	}
-	*s = state{boot: boot, name: r.name, line: line.Line{Last: last, Places: s.line.Places[:0]}}
+	*s = state{boot: c.boot(), name: r.name, line: line.Line{Last: last, Places: s.line.Places[:0]}}
 	return true, nil
 }

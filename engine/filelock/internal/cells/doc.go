@@ -7,13 +7,14 @@
 // delays others of the same name by about Patience. What a name took goes within
 // minutes of its last use, and its tickets rise all the same.
 //
-// What it cannot: outlive the machine. Nothing is synced, and what stands in
-// files of another boot is an empty line with a last ticket. And it excludes
+// What it cannot: outlive the machine. Lines are not synced, and what stands in
+// files of another boot is an empty line with a last ticket. Only a reserve of tickets is synced, so that they rise over a power cut. And it excludes
 // nobody who may write in the directory: what was removed in use is noticed, by
 // whoever changes a line, within a tenth of a second of use.
 //
 //	lines/<hash>/<number>   one line                              record.go, slots.go, codec.go
 //	floor/<number>          tickets of lines that were removed    floor.go
+//	reserve/<boot>.<number> tickets that may be granted           reserve.go
 //	new/                    records about to be founded           found.go
 //
 // A change (cells.go) takes the kernel lock (lock.go), reads, has the line

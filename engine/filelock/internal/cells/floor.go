@@ -24,7 +24,7 @@ func (c *Cells) readFloor() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = r.parse(payload, known, c.boot(), noFloor)
+	_, err = c.parse(r, payload, known, noFloor)
 	return r.state.line.Last, err
 }
 

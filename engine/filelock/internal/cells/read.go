@@ -78,7 +78,10 @@ func (c *Cells) peek(r *record) (bool, error) {
 		var payload []byte
 		var known bool
 		if payload, _, known, err = r.load(false); err == nil {
-			return known && parseState(payload, &r.state) == nil && r.state.boot == c.boot(), nil
+			if !known || parseState(payload, &r.state) != nil {
+				return false, nil
+			}
+			return c.isCurrent(&r.state)
 		}
 	}
 	if errors.Is(err, errNoRecord) || disk.IsStranger(err) {

@@ -147,8 +147,11 @@ func (c *Cells) idleNow(r *record, locked bool, since time.Duration) (last uint6
 	if !known || parseState(payload, s) != nil {
 		return 0, true // new, or damaged: an empty line either way
 	}
-	if s.boot != c.boot() || s.swept {
+	if s.swept {
 		return s.line.Last, true
+	}
+	if current, err := c.isCurrent(s); !current {
+		return s.line.Last, err == nil
 	}
 	now := c.clock()
 	for i := range s.line.Places {

@@ -2,6 +2,9 @@ package disk
 
 import "golang.org/x/sys/unix"
 
+// Syncs: a directory can be made to last over a crash of the machine.
+const Syncs = true
+
 // identify asks for nothing but the number of the file: who reads a file's times
 // makes its next write store new ones, which costs as much as two system calls
 // more. An empty name is fd itself.

@@ -189,6 +189,18 @@ func (d Dir) Create(name string) (File, error) {
 	return d.wrapped(osFile{fd}, err)
 }
 
+// Touch makes an empty file that must not exist yet.
+func (d Dir) Touch(name string) error {
+	fd, err := unix.Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|openFlags, 0o600)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+// Sync makes the names in the directory last over a crash of the machine.
+func (d Dir) Sync() error { return Again(func() error { return unix.Fsync(d.fd) }) }
+
 func (d Dir) Has(name string) (bool, error) {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err {

@@ -154,6 +154,13 @@ func (d Dir) MoveDir(name string, to Dir, as string) error {
 // Move is never needed, see MovesOpenFiles.
 func (d Dir) Move(name, as string) error { return errors.ErrUnsupported }
 
+// Syncs: a directory cannot be made to last over a crash of the machine.
+const Syncs = false
+
+// Touch and Sync are never needed, see Syncs.
+func (d Dir) Touch(name string) error { return errors.ErrUnsupported }
+func (d Dir) Sync() error             { return errors.ErrUnsupported }
+
 // MovesOpenFiles: not here. Nor can a sweeper remove a file that is open, so that
 // it does no harm to a client that has no lock yet.
 const MovesOpenFiles = false

@@ -26,7 +26,7 @@ type life struct {
 }
 
 func (l *life) end() {
-	if l.ended {
+	if l == nil || l.ended {
 		return
 	}
 	l.ended = true
@@ -126,6 +126,9 @@ func (v *Lives) LifeFile() (*os.File, error) {
 	if v.ctx.Err() != nil {
 		return nil, os.ErrClosed
 	}
+	if v.living.life == nil {
+		return nil, v.living.err
+	}
 	return v.living.file.Dup("life of " + v.client)
 }
 
@@ -140,7 +143,7 @@ const linkedTime = 100 * time.Millisecond
 func (v *Lives) StayAlive(now time.Duration) {
 	v.living.Lock()
 	defer v.living.Unlock()
-	if now-v.living.looked < linkedTime {
+	if v.living.life == nil || now-v.living.looked < linkedTime {
 		return
 	}
 	v.living.looked = now
@@ -171,7 +174,11 @@ func (v *Lives) revive() {
 	v.removeClient(v.client) // sockets may be left, whose addresses a new life needs
 	l, err := v.tryLife()
 	if err != nil {
-		v.living.err = fmt.Errorf("the file by which others know this client was removed, and a new one cannot be made: %w", err)
+		if v.living.life == nil {
+			v.living.err = fmt.Errorf("%w: %w", ErrUnborn, err)
+		} else {
+			v.living.err = fmt.Errorf("the file by which others know this client was removed, and a new one cannot be made: %w", err)
+		}
 		return
 	}
 	v.living.end()

@@ -2,6 +2,8 @@ package lives
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -44,6 +46,9 @@ type Lives struct {
 	}
 }
 
+// ErrUnborn: this client has no life yet, and so no claim either.
+var ErrUnborn = errors.New("this client has no file by which others would know it")
+
 // Most is how much is kept open of others: two descriptors each. Beyond it
 // things are opened more often, or not heard of.
 type Most struct {
@@ -54,13 +59,18 @@ type Most struct {
 
 // New makes this client known in a directory that stays the caller's, and that
 // is at path. It is heard of by others from then on, and hears of them with
-// Listen.
+// Listen. Where the disk is full it is unborn, and can do all that needs no claim
+// of its own; IsAlive tries again.
 func New(path string, clients disk.Dir, client string, clock func() time.Duration, most Most) (*Lives, error) {
 	v := &Lives{client: client, clock: clock, path: path, clients: clients, most: most, monitors: map[string]*monitor{}}
 	v.peers.m = map[string]*peer{}
 	v.ctx, v.stop = context.WithCancel(context.Background())
 	var err error
-	if v.living.life, err = v.beginLife(); err != nil {
+	v.living.life, err = v.beginLife()
+	switch {
+	case disk.IsFull(err):
+		v.living.err = fmt.Errorf("%w: %w", ErrUnborn, err)
+	case err != nil:
 		return nil, err
 	}
 	return v, nil
@@ -72,7 +82,9 @@ func New(path string, clients disk.Dir, client string, clock func() time.Duratio
 // of v. It comes once, before anything else.
 func (v *Lives) Listen(got func(engine.Claim), lost func(), ended func(name string)) {
 	v.got, v.lost, v.ended = got, lost, ended
-	v.listen(v.living.life)
+	if v.living.life != nil {
+		v.listen(v.living.life)
+	}
 }
 
 // Close ends this client: its claims are free when it returns, in any case.
