@@ -63,6 +63,10 @@ func (l *Lease) Name() string { return l.name }
 // Token is the fencing token.
 func (l *Lease) Token() Token { return l.token }
 
+// Fencing says how long tokens of this name keep rising, as the engine declares it.
+// With engine.FencingNone a token says nothing.
+func (l *Lease) Fencing() engine.Fencing { return l.core.grants.Fencing }
+
 // Mode is what kind of hold it is: engine.Exclusive, engine.Shared, or
 // engine.Units for some permits of a semaphore.
 func (l *Lease) Mode() engine.Modes {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/memlock"
 	"leasehold/fence"
 	"leasehold/leaseholdtest"
 )
@@ -99,6 +101,46 @@ func TestPassOfEachKindOfLease(t *testing.T) {
 				t.Errorf("read as %+v, %v", read, err)
 			}
 		})
+	}
+}
+
+// noFencing is an engine whose tokens mean nothing.
+type noFencing struct{ engine.Engine }
+
+func (e noFencing) Guarantees() engine.Guarantees {
+	g := e.Engine.Guarantees()
+	g.Fencing = engine.FencingNone
+	return g
+}
+
+// TestNoPassOfALeaseWithoutFencing: no resource could tell the late from the next.
+func TestNoPassOfALeaseWithoutFencing(t *testing.T) {
+	locks, err := leasehold.New(noFencing{memlock.New()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	l, err := locks.Lock(t.Context(), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Unlock()
+	err = (&fence.Memory{}).Do(t.Context(), fence.Of(l), func() error { t.Error("wrote"); return nil })
+	if !errors.Is(err, fence.ErrPass) || !strings.Contains(err.Error(), "no fencing") {
+		t.Errorf("Do: %v; want ErrPass, which says that the engine declares no fencing", err)
+	}
+}
+
+// TestAStaleErrorSaysOnlyWhatIsKnown: a mark may be from another engine, and then no
+// lease was lost.
+func TestAStaleErrorSaysOnlyWhatIsKnown(t *testing.T) {
+	marks := &fence.Memory{}
+	if err := marks.Do(t.Context(), exclusive("n", 7), nothing); err != nil {
+		t.Fatal(err)
+	}
+	err := marks.Do(t.Context(), exclusive("n", 3), nothing)
+	if !errors.Is(err, fence.ErrStale) || strings.Contains(err.Error(), "was lost") || !strings.Contains(err.Error(), "another engine") {
+		t.Errorf("Do: %v", err)
 	}
 }
 

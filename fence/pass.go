@@ -20,9 +20,15 @@ type Pass struct {
 }
 
 // Of is the pass of a lease. It can be made once and shown for as long as the work
-// lasts; it does not change when the lease is renewed or lost.
+// lasts; it does not change when the lease is renewed or lost. Where the engine
+// declares no Fencing tokens need not rise: such a pass has no token, and every
+// resource refuses it with ErrPass.
 func Of(l *leasehold.Lease) Pass {
-	return Pass{Name: l.Name(), Token: l.Token(), Mode: l.Mode()}
+	p := Pass{Name: l.Name(), Token: l.Token(), Mode: l.Mode()}
+	if l.Fencing() == engine.FencingNone {
+		p.Token = 0
+	}
+	return p
 }
 
 // ErrStale is every [StaleError]: the lease is over, and another holder has been here.
@@ -41,8 +47,8 @@ type StaleError struct {
 
 // Error says what to do next.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("fence: stale token %s for %q: the resource has seen %s, so the lease was lost and another holder was here; "+
-		"throw away what was read under it and lock again", e.Token, e.Name, e.Mark)
+	return fmt.Sprintf("fence: stale token %s for %q: the resource has seen %s: another holder was here since (or the mark is from "+
+		"another engine); throw away what was read under it and lock again", e.Token, e.Name, e.Mark)
 }
 
 // Is makes errors.Is(err, ErrStale) true.
@@ -57,7 +63,10 @@ func (p Pass) Valid() error {
 			"anything to a resource: take Lock or RLock", ErrPass, p.Name)
 	case p.Mode != engine.Exclusive && p.Mode != engine.Shared:
 		return fmt.Errorf("fence: %w: it is neither exclusive nor shared: make it by fence.Of or fence.Parse", ErrPass)
-	case p.Token == 0 || p.Token >= 1<<63:
+	case p.Token == 0:
+		return fmt.Errorf("fence: %w: %q has no token: its engine declares no fencing, so that no resource can tell the late from the "+
+			"next; use an engine that does (Options.Require)", ErrPass, p.Name)
+	case p.Token >= 1<<63:
 		return fmt.Errorf("fence: %w: the token %s is no lease's", ErrPass, p.Token)
 	}
 	if err := engine.CheckName(p.Name); err != nil {

@@ -121,6 +121,45 @@ func TestAttemptsAndPausesAreBounded(t *testing.T) {
 	})
 }
 
+// TestACallerThatLeavesInAPauseGaveUp, and is counted once each time.
+func TestACallerThatLeavesInAPauseGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c cell
+		var stats optimistic.Stats
+		for n := range int64(3) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond) // passes in the first pause, or before it is over
+			_, err := optimistic.Update(ctx, &optimistic.Options{Attempts: 100, Pause: time.Hour, MaxPause: time.Hour, Stats: &stats}, never(&c), increment)
+			cancel()
+			if !errors.Is(err, optimistic.ErrConflict) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Update: %v; want a conflict, and the context's end", err)
+			}
+			if stats.GaveUp() != n+1 || stats.Conflicts() != n+1 || stats.Updates() != 0 {
+				t.Errorf("counted %d who gave up, %d conflicts, %d updates; want %d, %[4]d, 0", stats.GaveUp(), stats.Conflicts(), stats.Updates(), n+1)
+			}
+		}
+	})
+}
+
+// TestAnErrorIsNotCounted: neither a conflict nor an update, of Read, change or Write.
+func TestAnErrorIsNotCounted(t *testing.T) {
+	broken := errors.New("broken")
+	for what, row := range map[string]optimistic.Row[version]{
+		"Read": {Read: func(context.Context) (version, error) { return version{}, broken }},
+		"Write": {
+			Read:  func(context.Context) (version, error) { return version{}, nil },
+			Write: func(context.Context, version, version) (bool, error) { return false, broken },
+		},
+	} {
+		var stats optimistic.Stats
+		if _, err := optimistic.Update(t.Context(), &optimistic.Options{Stats: &stats}, row, increment); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if stats.GaveUp()+stats.Conflicts()+stats.Updates() != 0 {
+			t.Errorf("%s: counted %d who gave up, %d conflicts, %d updates; want none", what, stats.GaveUp(), stats.Conflicts(), stats.Updates())
+		}
+	}
+}
+
 // TestABoundThatCannotDoubleForEver: 2 ms doubled 200 times is no Duration.
 func TestABoundThatCannotDoubleForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -61,6 +61,32 @@ func TestAnEvictThatMayHaveHappenedFindsNoClaim(t *testing.T) {
 	}
 }
 
+// One call renews several claims of a name. What each of them brought about is told.
+func TestEveryRenewalOfABatchIsTold(t *testing.T) {
+	w := newWorld()
+	a, b := open(t, w), open(t, w)
+	heard := told(t, b)
+	permit := func() engine.Request {
+		r := want("n")
+		r.Units, r.Limit = 1, 2
+		return r
+	}
+	brief := permit()
+	brief.WaitTTL = time.Second
+	join(t, a, brief, engine.Held)
+	lasting := join(t, a, permit(), engine.Held)
+	waits := join(t, b, permit(), engine.Waiting)
+	w.mu.Lock()
+	w.now += 2 * time.Second
+	w.mu.Unlock()
+	// The first renewal finds the brief one expired, the second nothing more.
+	same := engine.Renewal{Name: "n", ID: lasting.ID, Want: time.Minute}
+	if cs, err := a.Renew(t.Context(), []engine.Renewal{same, same}); err != nil || len(cs) != 2 {
+		t.Fatal(cs, err)
+	}
+	hears(t, heard, waits.ID, engine.Held)
+}
+
 // What a claim was told for an attempt that never happened would be untrue.
 func TestAnAttemptThatWasNotStoredIsTold(t *testing.T) {
 	w := newWorld()
