@@ -3,6 +3,7 @@ package filelock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 
+	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/lives"
 )
 
@@ -32,6 +34,7 @@ func TestConformance(t *testing.T) {
 		},
 		FailPartial: func(_ testing.TB, e engine.Engine, name string) { e.(*client).fail.Store(&name) },
 		CountKeys:   w.count,
+		Spoil:       w.spoils(),
 	})
 }
 
@@ -69,6 +72,36 @@ func (w *world) forget(t testing.TB) {
 			}
 		}
 	}
+}
+
+// spoils is what may stand in the place of a record.
+func (w *world) spoils() map[string]func(testing.TB, string) {
+	spoils := map[string]func(testing.TB, string){}
+	for kind, put := range map[string]func(record string) error{
+		"random bytes": func(record string) error {
+			junk := make([]byte, 5000)
+			rand.NewChaCha8([32]byte{7}).Read(junk)
+			return os.WriteFile(filepath.Join(record, "1"), junk, 0o600)
+		},
+		"an empty file": func(record string) error { return os.WriteFile(filepath.Join(record, "1"), nil, 0o600) },
+		"a number that nobody added": func(record string) error {
+			return os.WriteFile(filepath.Join(record, "4611686018427387903"), []byte("x"), 0o600)
+		},
+		"a name that is no number": func(record string) error { return os.WriteFile(filepath.Join(record, "-1"), nil, 0o600) },
+		"a folder": func(record string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(record, "1")), os.Mkdir(filepath.Join(record, "1"), 0o700))
+		},
+		"a symbolic link": func(record string) error { return errors.Join(os.RemoveAll(record), os.Symlink("/nowhere", record)) },
+	} {
+		spoils[kind] = func(t testing.TB, name string) {
+			record := filepath.Join(w.dir, cells.Path(name))
+			t.Cleanup(func() { _ = os.RemoveAll(record) })
+			if err := errors.Join(os.MkdirAll(record, 0o700), put(record)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return spoils
 }
 
 // count is the records that are left after everything idle was swept.

@@ -135,6 +135,7 @@ func (r *record) shut() {
 
 // find opens the record as it stands, or says errNoRecord.
 func (r *record) find() error {
+	foreign := false // there is something without a number, at every try
 	for range 1000 {
 		d, err := r.in.Sub(r.file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -150,17 +151,21 @@ func (r *record) find() error {
 			return nil
 		}
 		d.Close()
-		switch {
+		switch foreign = false; {
 		case errors.Is(err, errNoRecord):
 			// Emptied by a sweeper that has not removed it yet, or never
 			// will. If it is not empty any more, rmdir leaves it alone.
-			if err := r.in.Rmdir(r.file); err != nil && !errors.Is(err, fs.ErrNotExist) && !disk.IsInUse(err) {
+			err := r.in.Rmdir(r.file)
+			if foreign = disk.IsInUse(err); err != nil && !foreign && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		case errors.Is(err, fs.ErrNotExist): // swept between listing and opening
 		default:
 			return err
 		}
+	}
+	if foreign {
+		return disk.ErrStranger
 	}
 	return fmt.Errorf("%s is replaced faster than it can be opened", r.file)
 }

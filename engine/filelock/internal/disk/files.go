@@ -27,6 +27,9 @@ type File interface {
 	Close()
 }
 
+// ErrStranger: a folder that should be a record has only what does not belong there.
+var ErrStranger = errors.New("it has no number, and is not empty")
+
 // ErrMoved: another directory is where this one was, so nobody else comes here.
 var ErrMoved = fmt.Errorf("another directory is in its place: %w", fs.ErrNotExist)
 

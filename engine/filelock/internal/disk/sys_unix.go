@@ -143,7 +143,7 @@ func IsTooMany(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is
 // IsStranger: what has a record's name, or a number's, is a symbolic link, a
 // folder, a file, a pipe, a socket, and not what belongs there.
 func IsStranger(err error) bool {
-	for _, e := range [...]error{unix.ELOOP, unix.ENOTDIR, unix.EISDIR, unix.ESPIPE, unix.ENXIO, unix.ENODEV} {
+	for _, e := range [...]error{ErrStranger, unix.ELOOP, unix.ENOTDIR, unix.EISDIR, unix.ESPIPE, unix.ENXIO, unix.ENODEV} {
 		if errors.Is(err, e) {
 			return true
 		}

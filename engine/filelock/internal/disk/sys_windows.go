@@ -31,7 +31,9 @@ func Limit() uint64 { return 1 << 24 }
 func IsTooMany(err error) bool { return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES) }
 
 // IsStranger: what has a record's name is a file and no folder.
-func IsStranger(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
+func IsStranger(err error) bool {
+	return errors.Is(err, ErrStranger) || errors.Is(err, windows.ERROR_DIRECTORY)
+}
 
 func (d Dir) NoInodes() bool { return false }
 
