@@ -90,6 +90,7 @@ func (k *core) changed(got engine.Claim) {
 	defer k.unlock()
 	if got.ID == (engine.ID{}) {
 		k.machine.Began(k.now())
+		k.recheckLocked()
 	} else {
 		k.machine.Note(k.now(), got)
 	}

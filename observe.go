@@ -23,10 +23,11 @@ const (
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
 	EventStep                            // Options.Trace: Step; Name and Token of the claim where there is one, without lends
 	EventDeadlock                        // a caller is the victim of a circle, and gives up: Waited, Err with the circle
+	EventSettings                        // the engine's server is not set as the engine declares (durability, eviction, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
 )
 
 func (k EventKind) String() string {
-	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up", "step", "deadlock"}
+	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up", "step", "deadlock", "settings"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -46,8 +47,8 @@ type Event struct {
 }
 
 // LogTo makes an Options.Observer that writes to a slog.Logger: losses as
-// errors, evictions, deadlocks and an engine that is down as warnings, that it is
-// back as information, the rest at level debug.
+// errors, evictions, deadlocks, an engine that is down and a server that is set
+// otherwise than declared as warnings, that it is back as information, the rest at level debug.
 func LogTo(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug
@@ -58,6 +59,10 @@ func LogTo(log *slog.Logger) func(Event) {
 			level = slog.LevelWarn
 		case EventEngineUp:
 			level = slog.LevelInfo
+		case EventSettings:
+			if level = slog.LevelInfo; e.Err != nil {
+				level = slog.LevelWarn
+			}
 		}
 		attrs := make([]slog.Attr, 0, 6)
 		if e.Name != "" {

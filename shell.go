@@ -40,6 +40,7 @@ type core struct {
 	events  []Event       // to be observed once mu is free
 
 	adopting map[engine.ID]bool // claims of which an Adopt is under way
+	checks   checks
 }
 
 const (

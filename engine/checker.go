@@ -8,11 +8,10 @@ import "context"
 // configured or replaced since. It is optional, and found by a type assertion.
 type Checker interface {
 	// Check returns nil if all is as declared, and else an error that says "what:
-	// why; what to do". An error that is not [ErrRefused] means that nothing was
-	// learned, as rule 1 says of every call: it was not possible to look. It
-	// changes nothing, is bounded by ctx and safe for concurrent use.
+	// why; what to do". An error that is the context's means that nothing was
+	// learned. It changes nothing and is safe for concurrent use.
 	//
-	// The core calls it whenever a subscription begins again (see Watch), one
-	// call at a time.
+	// The core calls it in the background, bounded and one call at a time, whenever
+	// a subscription begins again (rule 6), and tells its Observer.
 	Check(ctx context.Context) error
 }

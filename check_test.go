@@ -1,0 +1,135 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"leasehold/engine"
+)
+
+// checking is an engine whose server's settings a test changes.
+type checking struct {
+	*faulty
+	mu      sync.Mutex
+	err     error
+	checks  int
+	under   int
+	most    int // at once
+	hangs   chan struct{}
+	bounded bool
+}
+
+func (c *checking) Check(ctx context.Context) error {
+	c.mu.Lock()
+	c.checks++
+	c.under++
+	c.most = max(c.most, c.under)
+	_, c.bounded = ctx.Deadline()
+	hangs := c.hangs
+	c.mu.Unlock()
+	if hangs != nil {
+		select {
+		case <-hangs:
+		case <-ctx.Done():
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.under--
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return c.err
+}
+
+func (c *checking) now(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+func checkingClient(w *world) (*Client, *checking, *heard) {
+	w.t.Helper()
+	h := &heard{}
+	e := &checking{faulty: &faulty{Engine: w.store.Engine()}}
+	c, err := New(e, &Options{Clock: w.clock, Observer: h.observe})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { c.Close() })
+	synctest.Wait() // the first subscription has begun
+	return c, e, h
+}
+
+var begins = engine.Claim{}
+
+func TestSettingsAreLookedAtWhenASubscriptionBeginsAgain(t *testing.T) {
+	bubble(t, func(w *world) {
+		_, e, h := checkingClient(w)
+		if e.checks != 0 {
+			t.Errorf("%d looks, though Open has just looked", e.checks)
+		}
+		evicts := errors.New("maxmemory-policy is allkeys-lru: locks may be dropped; set noeviction")
+		readOnly := errors.New("the server is read-only: nothing can be granted; promote it")
+		for _, now := range []error{nil, evicts, evicts, readOnly, context.DeadlineExceeded, nil, nil, evicts} {
+			e.now(now)
+			e.tell(begins)
+			synctest.Wait()
+		}
+		if e.checks != 8 || !e.bounded {
+			t.Errorf("%d looks, bounded: %v", e.checks, e.bounded)
+		}
+		var told []error
+		for _, ev := range h.of(EventSettings) {
+			told = append(told, ev.Err)
+		}
+		if want := []error{evicts, readOnly, nil, evicts}; !slices.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}
+
+func TestSettingsAreLookedAtOneCallAtATime(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, e, h := checkingClient(w)
+		e.hangs = make(chan struct{})
+		for range 5 {
+			e.tell(begins)
+		}
+		synctest.Wait()
+		if e.checks != 1 {
+			t.Errorf("%d looks at once", e.checks)
+		}
+		mustUnlock(t, mustLock(t, c, "x")) // nobody waits for it
+		e.now(errors.New("read-only"))
+		close(e.hangs)
+		synctest.Wait()
+		if e.checks != 2 || e.most != 1 {
+			t.Errorf("%d looks, %d at once; want one more, for all that began meanwhile", e.checks, e.most)
+		}
+		if n := len(h.of(EventSettings)); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForALookAtSettings(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, e, h := checkingClient(w)
+		e.hangs = make(chan struct{})
+		e.tell(begins)
+		synctest.Wait()
+		start := time.Now()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d != 0 || len(h.of(EventSettings)) != 0 {
+			t.Errorf("Close took %v, told %v", d, h.of(EventSettings))
+		}
+	})
+}
