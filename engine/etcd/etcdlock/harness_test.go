@@ -32,10 +32,15 @@ type wire struct {
 
 	mu      sync.Mutex
 	counts  map[string]int // by method
+	read    int            // keys that were answered
+	under   int            // transactions under way
+	most    int            // of them at once
 	hook    func()         // before the next request of that method, once
 	on      string
-	stuck   string        // the next request of that method is not answered, once
-	after   bool          // but carried out
+	stuck   string // the next request of that method is not answered, once
+	after   bool   // but carried out
+	failOn  string
+	fails   []error
 	streams int           // how many were opened
 	behind  chan struct{} // closed: a request that was held back is sent
 	sent    chan error    // what became of it
@@ -153,10 +158,59 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grp
 			return status.Error(codes.Internal, "no answer")
 		}
 	}
+	w.tally(method, 1, nil)
 	err := invoke(ctx, method, req, reply, cc, opts...)
+	w.tally(method, -1, reply)
+	if fail := w.failing(method); err == nil && fail != nil {
+		return fail
+	}
 	if err == nil && strings.HasSuffix(method, "/Txn") && w.lose.CompareAndSwap(true, false) {
 		return status.Error(codes.Internal, "the answer was lost")
 	}
+	return err
+}
+
+// tally notes how many transactions are under way, and what they read.
+func (w *wire) tally(method string, n int, reply any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if strings.HasSuffix(method, "/Txn") {
+		w.under += n
+		w.most = max(w.most, w.under)
+	}
+	switch r := reply.(type) {
+	case *pb.TxnResponse:
+		w.read += keysIn(r)
+	case *pb.RangeResponse:
+		w.read += len(r.Kvs)
+	}
+}
+
+func keysIn(r *pb.TxnResponse) (n int) {
+	for _, one := range r.Responses {
+		if t := one.GetResponseTxn(); t != nil {
+			n += keysIn(t)
+		}
+		n += len(one.GetResponseRange().GetKvs())
+	}
+	return n
+}
+
+// fail has the next requests of that method answered with those errors.
+func (w *wire) fail(method string, errs ...error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failOn, w.fails = method, errs
+}
+
+func (w *wire) failing(method string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.fails) == 0 || !strings.HasSuffix(method, "/"+w.failOn) {
+		return nil
+	}
+	err := w.fails[0]
+	w.fails = w.fails[1:]
 	return err
 }
 
