@@ -15,14 +15,28 @@ import (
 // back with an older program, or an address names another cluster. So it is looked at
 // again whenever a connection to a member is made.
 
-// Check looks again at what Open looked at: that the members that answer are new enough,
-// and of one cluster. Errors: one of
-// these is not so; nobody answered.
+var _ engine.Checker = (*Engine)(nil)
+
+// Check implements [engine.Checker]: it looks again at what Open looked at, that the
+// members that answer are new enough and of one cluster, and says once that the store
+// went back or that another cluster answers.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
 	defer e.leave()
+	err := e.examine(ctx)
+	switch {
+	case errors.Is(err, errUnfit):
+		return engine.Refuse("%w", err)
+	case err != nil:
+		return fmt.Errorf("etcdlock: %w", explain(err))
+	}
+	return e.past.happened()
+}
+
+// examine judges the members, and remembers what is found.
+func (e *Engine) examine(ctx context.Context) error {
 	e.judging.Store(true)
 	defer e.judging.Store(false)
 	err := checkVersions(ctx, e.client, e.allowOld, false)
@@ -31,10 +45,7 @@ func (e *Engine) Check(ctx context.Context) error {
 		e.unfit = err
 		e.mu.Unlock()
 	}
-	if err != nil {
-		return fmt.Errorf("etcdlock: %w", explain(err))
-	}
-	return nil
+	return err
 }
 
 // fit is the refusal of Joins while a member was found that is not safe.
@@ -47,7 +58,7 @@ func (e *Engine) fit() error {
 	return engine.Refuse("%w", e.unfit)
 }
 
-// rejudge checks whenever it is asked to, for as long as the engine lives.
+// rejudge judges the members whenever it is asked to, for as long as the engine lives.
 func (e *Engine) rejudge(life context.Context) {
 	for {
 		select {
@@ -55,7 +66,9 @@ func (e *Engine) rejudge(life context.Context) {
 			return
 		case <-e.judge:
 		}
-		_ = e.Check(life) // Joins say what it found
+		if err := e.examine(life); errors.Is(err, errUnfit) {
+			e.mail.PostAll() // whoever listens checks
+		}
 	}
 }
 

@@ -260,12 +260,22 @@ func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
 func TestConformance(t *testing.T) {
 	t.Parallel() // it mostly waits for leases to end
 	server := servers.Etcd(t, nil)
+	proxy := servers.ProxyTo(t, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	var wires sync.Map // by engine
+	k := keys{"leasehold/"}
+	spoil := func(key, value string) func(testing.TB, string) {
+		return func(t testing.TB, name string) {
+			if _, err := admin.Put(t.Context(), k.line(name)+key, value); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { admin.Delete(context.WithoutCancel(t.Context()), k.line(name)+key) })
+		}
+	}
 	enginetest.Run(t, enginetest.Harness{
 		Name: "etcdlock",
 		New: func(t testing.TB) engine.Engine {
-			w := dial(t, clientv3.Config{}, server.Addr)
+			w := dial(t, clientv3.Config{}, proxy.Addr)
 			e, err := New(t.Context(), w.Client, &Options{TTL: shortest})
 			if err != nil {
 				t.Fatal(err)
@@ -295,6 +305,33 @@ func TestConformance(t *testing.T) {
 				count += int(r.Count)
 			}
 			return count
+		},
+		CountRequests: func(testing.TB) (sum int) {
+			wires.Range(func(_, one any) bool {
+				w := one.(*wire)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, n := range w.counts {
+					sum += n
+				}
+				return true
+			})
+			return sum
+		},
+		RefuseConnections: func(testing.TB) func() {
+			proxy.Refuse(true)
+			return func() { proxy.Refuse(false) }
+		},
+		Spoil: map[string]func(testing.TB, string){
+			"a key that is no claim":                spoil("00junk", "junk"),
+			"a binary key":                          spoil("\xff\xfe\x00\x01", "\x00\xff"),
+			"a value of a megabyte":                 spoil("7fffffff/x", strings.Repeat("x", 1<<20)),
+			"a claim without a lease, of nobody":    spoil("7fffffff/7fffffff/nobody/0", ""),
+			"a reader's claim with a binary value":  spoil("7fffffff/00000001/nobody/0", strings.Repeat("\xff", 100)),
+			"a claim with another limit":            spoil("00000003/00000002/nobody/0", "x"),
+			"a claim of more units than its limit":  spoil("00000001/00000002/nobody/0", "x"),
+			"a claim of no units":                   spoil("7fffffff/00000000/nobody/0", "x"),
+			"a claim with a slot that is no number": spoil("7fffffff/7fffffff/nobody/-1", "x"),
 		},
 		Committed: "../../../docs/guarantees",
 	})

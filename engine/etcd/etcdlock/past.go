@@ -34,6 +34,7 @@ type past struct {
 	now     int64 // the revision of late: falls with the store
 	top     int64 // the highest
 	moved   bool  // it went back, or is another
+	said    error // the same, until it is told
 
 	look chan struct{} // capacity 1: what stands is to be compared with what is known
 }
@@ -46,6 +47,8 @@ func (p *past) saw(h *pb.ResponseHeader, asked int64) {
 	moved := h.Revision < asked || p.cluster != 0 && h.ClusterId != p.cluster
 	if p.cluster = h.ClusterId; moved {
 		p.moved, p.now = true, h.Revision
+		p.said = engine.Refuse("etcd went back from revision %d to %d, or another cluster answers: a backup was put back, or the address names another; "+
+			"claims of since are gone, and tokens that would fall are refused: restore with etcdutl's --bump-revision", asked, h.Revision)
 		p.alarm()
 	}
 	p.now, p.top = max(p.now, h.Revision), max(p.top, h.Revision)
@@ -86,6 +89,15 @@ func (p *past) wentBack() bool {
 	was := p.moved
 	p.moved = false
 	return was
+}
+
+// happened says once that the store went back.
+func (p *past) happened() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.said
+	p.said = nil
+	return err
 }
 
 // fallen is the refusal of a ticket that is not above the floor.

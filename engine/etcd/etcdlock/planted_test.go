@@ -166,9 +166,14 @@ func TestStoreWentBack(t *testing.T) {
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
 	heard := watch(t, e)
-	hears(t, heard, engine.Claim{})
 	e.past.saw(&pb.ResponseHeader{Revision: 1}, 2)
 	hears(t, heard, engine.Claim{}) // the subscription began again
+	if err := e.Check(within(t)); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Check: %v, want what happened", err)
+	}
+	if err := e.Check(within(t)); err != nil {
+		t.Errorf("Check, once more: %v", err)
+	}
 }
 
 // What keep-alives say of the revision counts: a client that does nothing else would
