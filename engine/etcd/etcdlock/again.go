@@ -11,6 +11,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// How long the first attempt of a request is given: an eighth of the TTL, within these.
+const (
+	leastPatience = 500 * time.Millisecond
+	mostPatience  = 2 * time.Second
+)
+
 // again asks until there is an answer or ctx ends. A request may be in the hands of
 // a member that is stopped, of which nobody hears before its connection is taken for
 // dead, which takes the library ten seconds and more; it gives the next request to
@@ -20,7 +26,7 @@ import (
 //
 // ask bounds its request by patience, from when it is sent.
 func (e *Engine) again(ctx context.Context, ask func(ctx context.Context, patience time.Duration) error) error {
-	for patience := min(e.ttl/8, 2*time.Second); ; patience *= 2 {
+	for patience := min(max(e.ttl/8, leastPatience), mostPatience); ; patience *= 2 {
 		err := ask(ctx, patience)
 		if err == nil || ctx.Err() != nil || !overdue(err) && !busy(err) {
 			return err

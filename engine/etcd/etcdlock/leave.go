@@ -124,7 +124,9 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	var answers []answer
 	before := false // an attempt may have been carried out
 	err := e.propose(ctx, func(ctx context.Context, patience time.Duration) (err error) {
-		answers, err = e.txns(ctx, name, ops, patience)
+		// A second attempt cannot tell how the first found the claim, if that was
+		// carried out; and no trust hangs on when a Leave is answered.
+		answers, err = e.txns(ctx, name, ops, max(patience, mostPatience))
 		before = before || unclear(err)
 		return err
 	})
