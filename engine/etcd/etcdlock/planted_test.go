@@ -276,3 +276,23 @@ func TestFormerLifeIsNotBelieved(t *testing.T) {
 		}
 	}
 }
+
+// Who finds itself in front is told so only with a proof that its session lives.
+func TestTurnIsProven(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil) // no beat comes in between
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	held := joins(t, other, exclusive("a"), engine.Held)
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	e.mu.Lock()
+	e.session.until = 0 // as if the last keep-alive were long ago
+	e.mu.Unlock()
+	w.counted()
+	leave(t, other, held)
+	hears(t, heard, as(mine, engine.Held))
+	if got := w.counted(); got["LeaseKeepAlive"] == 0 {
+		t.Errorf("it asked for %v", got)
+	}
+}
