@@ -8,6 +8,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -295,4 +297,32 @@ func TestTurnIsProven(t *testing.T) {
 	if got := w.counted(); got["LeaseKeepAlive"] == 0 {
 		t.Errorf("it asked for %v", got)
 	}
+}
+
+// Waiting for a turn ends where etcd fails to answer: the next Renew begins it anew.
+func TestRenewWaitsAnewForATurn(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	held, ahead := joins(t, other, exclusive("a"), engine.Held), joins(t, other, exclusive("a"), engine.Waiting)
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	w.fail("Range", status.Error(codes.Internal, "no answer"))
+	leave(t, other, ahead)
+	until(t, "the look has failed", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.fails) == 0
+	})
+	until(t, "nobody waits for the turn", func() bool {
+		e.table.mu.Lock()
+		defer e.table.mu.Unlock()
+		return e.table.known[mine.ID].attended == nil
+	})
+	if got := renew(t, e, mine); got.State != engine.Waiting {
+		t.Fatalf("void: it is %v", got.State)
+	}
+	leave(t, other, held)
+	hears(t, heard, as(mine, engine.Held))
 }
