@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -325,4 +326,23 @@ func TestRenewWaitsAnewForATurn(t *testing.T) {
 	}
 	leave(t, other, held)
 	hears(t, heard, as(mine, engine.Held))
+}
+
+// Members are judged again at each connection that is made, but for those of judging.
+func TestConnectionIsJudged(t *testing.T) {
+	var c connections
+	c.HandleConn(t.Context(), &stats.ConnBegin{}) // before there is an engine
+	e := &Engine{judge: make(chan struct{}, 1)}
+	c.engine.Store(e)
+	if c.HandleConn(t.Context(), &stats.ConnEnd{}); len(e.judge) != 0 {
+		t.Error("an end is taken for a beginning")
+	}
+	e.judging.Store(true)
+	if c.HandleConn(t.Context(), &stats.ConnBegin{}); len(e.judge) != 0 {
+		t.Error("judging begins judging")
+	}
+	e.judging.Store(false)
+	if c.HandleConn(t.Context(), &stats.ConnBegin{}); len(e.judge) != 1 {
+		t.Error("a connection is not judged")
+	}
 }
