@@ -15,6 +15,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
 	"leasehold/internal/servers"
 )
 
@@ -344,5 +345,17 @@ func TestConnectionIsJudged(t *testing.T) {
 	e.judging.Store(false)
 	if c.HandleConn(t.Context(), &stats.ConnBegin{}); len(e.judge) != 1 {
 		t.Error("a connection is not judged")
+	}
+}
+
+// That a session of before has ended says nothing of the next one.
+func TestEndOfASessionOfBefore(t *testing.T) {
+	e := &Engine{mail: mailbox.New()}
+	e.session = session{id: 2, until: 7}
+	if e.sessionEnded(1); e.current().id != 2 {
+		t.Error("the next one is taken for ended")
+	}
+	if e.sessionEnded(2); e.current().id != 0 {
+		t.Error("it goes on")
 	}
 }
