@@ -3,27 +3,91 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// How long the first attempt of a request is given: an eighth of the TTL, within these.
+const (
+	leastPatience = 500 * time.Millisecond
+	mostPatience  = 2 * time.Second
 )
 
 // again asks until there is an answer or ctx ends. A request may be in the hands of
 // a member that is stopped, of which nobody hears before its connection is taken for
 // dead, which takes the library ten seconds and more; it gives the next request to
 // the next member. What is slow, and not stopped, is given twice the time with each
-// attempt.
-func (e *Engine) again(ctx context.Context, ask func(ctx context.Context) error) error {
-	for patience := min(e.ttl/8, 2*time.Second); ; patience *= 2 {
-		once, cancel := context.WithTimeout(ctx, patience)
-		err := ask(once)
-		late := once.Err() != nil
-		cancel()
-		if err == nil || !late || ctx.Err() != nil {
+// attempt. Where etcd says that it has too much to do, it is left alone for a while,
+// for each caller another one, so that they do not come back together.
+//
+// ask bounds its request by patience, from when it is sent.
+func (e *Engine) again(ctx context.Context, ask func(ctx context.Context, patience time.Duration) error) error {
+	for patience := min(max(e.ttl/8, leastPatience), mostPatience); ; patience *= 2 {
+		err := ask(ctx, patience)
+		if err == nil || ctx.Err() != nil || !overdue(err) && !busy(err) {
+			return err
+		}
+		if e.pause(ctx, patience/4) != nil {
 			return err
 		}
 	}
+}
+
+// propose is again for what changes something. A second proposal while the first is
+// in a queue makes the queue longer and tells nothing. So before it is sent once
+// more somebody must have answered a question: then the first is lost, or with a
+// member that is stopped. Callers share the question.
+func (e *Engine) propose(ctx context.Context, ask func(ctx context.Context, patience time.Duration) error) error {
+	return e.again(ctx, func(ctx context.Context, patience time.Duration) error {
+		err := ask(ctx, patience)
+		for asked := overdue(err); asked; {
+			_, _, failed := e.lookAt(ctx, reading{}, 0)
+			asked = overdue(failed) && ctx.Err() == nil
+		}
+		return err
+	})
+}
+
+// one bounds a request by patience.
+func one(ask func(ctx context.Context) error) func(context.Context, time.Duration) error {
+	return func(ctx context.Context, patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return ask(ctx)
+	}
+}
+
+// pause waits for up to most, and returns ctx's error if that ends first.
+func (e *Engine) pause(ctx context.Context, most time.Duration) error {
+	select {
+	case <-time.After(rand.N(most + 1)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// overdue reports whether an answer did not come in time.
+func overdue(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// busy reports whether etcd has too much to do, or was cut off from doing it.
+func busy(err error) bool {
+	is := rpctypes.Error(err)
+	for _, one := range []error{
+		rpctypes.ErrTooManyRequests, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail,
+		rpctypes.ErrTimeoutDueToConnectionLost, rpctypes.ErrTimeoutWaitAppliedIndex,
+	} {
+		if errors.Is(is, one) {
+			return true
+		}
+	}
+	return false
 }
 
 // unclear reports whether a request that failed may have been carried out, or may be
@@ -31,5 +95,6 @@ func (e *Engine) again(ctx context.Context, ask func(ctx context.Context) error)
 // begun.
 func unclear(err error) bool {
 	var said rpctypes.EtcdError
-	return err != nil && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
+	var kept notSent
+	return err != nil && !errors.As(err, &kept) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
 }

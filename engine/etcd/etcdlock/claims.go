@@ -24,6 +24,7 @@ type claim struct {
 
 	// Under the table's mutex.
 	ticket   uint64           // 0: its Join was not answered
+	floor    uint64           // its ticket is above: see past
 	lease    clientv3.LeaseID // that its key hangs on; of a detached one, its own
 	state    engine.State
 	evicted  bool
@@ -46,14 +47,14 @@ type table struct {
 }
 
 // expect notes a claim that is about to join: what is heard of it must find it.
-func (t *table) expect(k keys, client string, r *engine.Request) *claim {
+func (t *table) expect(k keys, client string, r *engine.Request, floor uint64) *claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.known[r.ID]
 	if c == nil {
 		c = &claim{
 			name: r.Name, id: r.ID, value: value(r.ID, r.Owner.Text()),
-			units: r.Units, limit: r.Limit, detached: r.Detached,
+			units: r.Units, limit: r.Limit, detached: r.Detached, floor: floor,
 		}
 		s := t.slots[c.alike()]
 		if s == nil {
@@ -77,6 +78,17 @@ func (t *table) remove(c *claim) {
 	if c.left {
 		t.left--
 	}
+}
+
+// crowd is how many of its claims for a name make a client share what it reads.
+const crowd = 16
+
+// crowded reports whether the claim has so many beside it.
+func (t *table) crowded(c *claim) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.slots[c.alike()]
+	return s != nil && s.used-len(s.free) > crowd
 }
 
 // alike is the same for claims whose keys differ in their slots alone.
@@ -139,17 +151,16 @@ func (c *claim) unattend() {
 // there, and whether it became held. Lines may be read in one order and arrive
 // in another: what is known to be held stays so, which is true of every claim.
 func (t *table) settle(c *claim, l line) (now engine.Claim, became bool) {
-	i := l.find(c)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	i := l.at(c, c.ticket)
 	now = engine.Claim{Name: c.name, ID: c.id, State: engine.Gone, Evicted: c.evicted}
-	if i < 0 {
+	if i < 0 || l.places[i].ticket <= c.floor { // what has its key then is from before it: see past
 		c.state = engine.Gone
 		c.unattend()
 		return now, false
 	}
-	p := &l[i]
-	held := l.held()
+	p := &l.places[i]
 	now.Ticket, now.Units, now.Limit = p.ticket, p.units, p.limit
 	c.lease = p.lease
 	if p.evicted {
@@ -158,12 +169,12 @@ func (t *table) settle(c *claim, l line) (now engine.Claim, became bool) {
 		return now, false
 	}
 	if c.ticket != p.ticket { // its first life, or the next: see rule 5 of package engine
-		c.ticket, c.state, c.evicted, now.Evicted = p.ticket, engine.Waiting, false, false
+		c.ticket, c.floor, c.state, c.evicted, now.Evicted = p.ticket, p.ticket-1, engine.Waiting, false, false
 	}
-	if i < held || c.state == engine.Held {
+	if i < l.held || c.state == engine.Held {
 		became = c.state != engine.Held
 		c.state, c.blockers = engine.Held, nil
-		now.State, now.Contended = engine.Held, held < len(l)
+		now.State, now.Contended = engine.Held, l.contended()
 		c.unattend()
 		return now, became
 	}

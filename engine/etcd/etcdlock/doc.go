@@ -17,7 +17,8 @@
 //     members are lost or cut off. An etcd without a majority grants nothing, and
 //     holders end by their own clocks in the meantime.
 //
-//   - Tokens rise, until a backup is put back.
+//   - Tokens rise, until a backup is put back; and even then no client grants one
+//     that is not above all that it saw itself.
 //
 //   - A dead client's claims are free when its etcd lease has ended: six fifths of
 //     the TTL (Options.TTL), in whole seconds and at least what etcd grants, and
@@ -42,10 +43,12 @@
 //
 //   - A backup that is put back takes the line with it as it was then. Holders
 //     of since then are told at their next renewal, a third of the TTL away at
-//     most, and until then two may hold; tokens begin again from the backup's
-//     revision. Restore with etcdutl's --bump-revision and --mark-compacted, which
-//     keep them rising. [engine.FencingAlways] is declared because neither a crash
-//     nor a restart does that, only an operator.
+//     most, and until then two may hold. Keys that come back of claims that had left
+//     are deleted by their client. Restore with etcdutl's --bump-revision and
+//     --mark-compacted: else tokens would begin again from the backup's revision,
+//     and clients that live on refuse every Join until it is above what they saw.
+//     A program that starts later did not see it. [engine.FencingAlways] is declared
+//     because neither a crash nor a restart does that, only an operator.
 //   - Whoever may write below the prefix may delete the key of a holder. It is
 //     told at its next renewal.
 //   - A full etcd (NOSPACE) takes no new claims. Those in line are renewed, told
@@ -68,7 +71,8 @@
 // A lock and unlock that nobody contends are two requests, of which the callers of
 // one process share some when they are many. A hand-over is five, however many wait,
 // and what a renewal asks does not depend on the length of the line for who waits. A
-// Join reads the keys of the line it joins, some hundred bytes for each claim in it.
+// Join reads the keys of the line it joins, some hundred bytes for each claim in it; in
+// a crowd of one client many Joins share a reading, and few are under way at once.
 // A client is one keep-alive for each sixth of its etcd lease, whatever it holds; a
 // renewal reads the keys of a hundred claims with each request.
 //
@@ -82,7 +86,9 @@
 // gave up a Join which had not been answered, for as long as the client lives: with
 // it etcd refuses that Join, should it arrive yet. Whoever may read there can read
 // claim IDs, and with them end claims: give the prefix to nobody else. Nothing is left
-// of a name that nobody claims.
+// of a name that nobody claims. Keys of others there are refused by name where they
+// are in the way: one without a lease, which would never end, and one that is no claim
+// where claims with another limit are looked for.
 //
 // # The least a user needs
 //

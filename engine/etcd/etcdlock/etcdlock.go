@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
@@ -20,8 +22,14 @@ type Engine struct {
 	client *clientv3.Client
 	owned  bool // Close closes client
 	keys   keys
-	name   string        // this client, in keys
-	ttl    time.Duration // what claims are granted
+
+	allowOld  bool
+	endClient context.CancelFunc // of an owned one
+	judge     chan struct{}      // capacity 1: its members are to be judged again
+	judging   atomic.Bool
+
+	name string        // this client, in keys
+	ttl  time.Duration // what claims are granted
 
 	gate   sync.RWMutex // read: a method runs. Written once, by Close
 	closed bool         // under gate
@@ -32,11 +40,16 @@ type Engine struct {
 
 	table   table
 	group   group
+	looks   looks
+	past    past
 	streams atomic.Int64 // how many watches have failed; see watching
+	missed  lock         // capacity maxMissed
 	proving lock         // one keep-alive at a time; mu is not held while it is on its way
 
 	mu      sync.Mutex
 	session session
+	unfit   error              // why its members are not safe to lock with
+	hearing context.CancelFunc // of the subscription to notes that runs
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -67,11 +80,11 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	defer e.leave()
-	if err := e.table.room(); err != nil {
+	if err := errors.Join(e.table.room(), e.fit()); err != nil {
 		return engine.Claim{}, err
 	}
 	start := boottime.Now()
-	c := e.table.expect(e.keys, e.name, &r)
+	c := e.table.expect(e.keys, e.name, &r, e.past.floor())
 	j, err := e.join(ctx, c, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
@@ -86,7 +99,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	if p := j.line[j.line.find(c)]; !p.evicted {
+	if p := j.line.places[j.at]; !p.evicted {
 		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
 			return engine.Claim{}, explain(err)
 		}
@@ -100,7 +113,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		got.TTL = e.ttl
 	}
 	if got.State == engine.Waiting {
-		e.attend(c, j.line, j.revision)
+		e.attend(c, j.line, j.at, j.revision)
 	}
 	return got, nil
 }
@@ -108,25 +121,30 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 // joined is what a Join found.
 type joined struct {
 	line     line
+	at       int // where the claim is in it
 	revision int64
 	refused  bool // NoWait, and there was no room
 }
+
+// maxTries bounds how often one Join is sent because of what others did in between.
+const maxTries = 100
 
 // join takes a place in one transaction. It is sent again where that can tell
 // more: with a new session if the old one was gone, and for a claim that does not
 // wait if the line was not as it looked.
 func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined, error) {
 	seen := int64(0) // NoWait: there was room at this revision
-	for {
+	for range maxTries {
 		lease, err := e.leaseOf(ctx, c)
 		if err != nil {
 			return joined{}, err
 		}
 		s := e.current()
-		op := e.joining(c, r, lease, s.void, seen)
+		crowded := !r.NoWait && e.table.crowded(c)
+		op := e.joining(c, r, lease, s.void, seen, crowded)
 		var answer answer
-		err = e.again(ctx, func(ctx context.Context) error {
-			if answer = e.commit(ctx, r.Name, op); unclear(answer.err) {
+		err = e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
+			if answer = e.commit(ctx, call{name: r.Name, op: op, patience: patience}); unclear(answer.err) {
 				e.table.doubtful(c)
 			}
 			return answer.err
@@ -138,32 +156,112 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		j := joined{line: e.keys.read(answer.last().Kvs), revision: answer.revision}
+		if answer.succeeded {
+			return e.joined(ctx, c, answer, crowded)
+		}
+		now := e.refusal(c, answer)
+		j := joined{line: now.line, at: now.line.find(c), revision: answer.revision}
 		switch {
-		case j.line.find(c) >= 0: // by this call, or by one whose answer was lost
-			if answer.succeeded && len(j.line) > engine.MaxLine {
-				if _, err := e.client.Delete(ctx, c.key); err != nil {
-					return joined{}, err
-				}
-				return joined{}, engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine)
-			}
+		case now.mine && now.line.places[j.at].ticket > c.floor: // by a call whose answer was lost
 			return j, nil
-		case len(j.line) > 0 && j.line[0].limit != r.Limit:
-			return joined{}, &engine.LimitError{Name: r.Name, Have: j.line[0].limit, Want: r.Limit}
-		case r.NoWait && !j.line.fits(r.Units, r.Limit):
+		case now.key != nil: // of a claim that had the slot, or of this one, before a backup was put back
+			if err := e.deleteOld(ctx, c, now.key); err != nil {
+				return joined{}, err
+			}
+		case len(now.line.places) > 0 && now.line.places[0].limit != r.Limit:
+			return joined{}, &engine.LimitError{Name: r.Name, Have: now.line.places[0].limit, Want: r.Limit}
+		case r.NoWait && !now.line.fits(r.Units, r.Limit):
 			j.refused = true
 			return j, nil
+		case now.void == s.void && !(r.NoWait && now.newest > seen):
+			// Only keys that are no claims stand against it.
+			return joined{}, engine.Refuse("below %q are keys of another program, which must be deleted: %q", e.keys.line(r.Name), now.foreign)
 		}
 		seen = j.revision
-		if void := answer.responses[0].GetResponseRange().Kvs; len(void) > 0 {
-			e.voidAt(s.id, void[0].ModRevision)
-		}
+		e.voidAt(s.id, now.void)
 	}
+	return joined{}, fmt.Errorf("etcdlock: the line or the session changed with each of %d tries", maxTries)
 }
 
-// joining is the transaction of one Join.
-func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64) clientv3.Op {
-	return clientv3.OpTxn(e.may(c.key, r, void, seen), e.take(c, r, lease), []clientv3.Op{clientv3.OpGet(e.keys.void(e.name)), e.look(r.Name)})
+// joined is what a Join found that was carried out.
+func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (j joined, err error) {
+	ticket := uint64(a.revision)
+	if ticket <= c.floor {
+		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
+			return joined{}, err
+		}
+		return joined{}, e.past.fallen(ticket, c.floor)
+	}
+	if crowded {
+		j.line, j.revision, err = e.lookAt(ctx, reading{c.name, true}, ticket)
+	} else {
+		j.line, j.revision = e.keys.read(a.last()), a.revision
+	}
+	if err != nil {
+		return joined{}, err
+	}
+	if j.at = j.line.at(c, ticket); j.at < 0 {
+		return joined{}, errors.New("the claim was ended while it joined; ask again")
+	}
+	if j.at >= engine.MaxLine {
+		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
+			return joined{}, err
+		}
+		return joined{}, engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine)
+	}
+	if i := slices.IndexFunc(j.line.places[:j.at], func(p place) bool { return p.lease == 0 }); i >= 0 {
+		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
+			return joined{}, err
+		}
+		return joined{}, engine.Refuse("the key %q has no lease, so that it never ends: no program of leasehold wrote it, and it must be deleted", j.line.places[i].key)
+	}
+	return j, nil
+}
+
+// deleteOld deletes what stands under a claim's key, in that life.
+func (e *Engine) deleteOld(ctx context.Context, c *claim, kv *mvccpb.KeyValue) error {
+	_, err := e.do(ctx, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.key), "=", kv.CreateRevision)},
+		[]clientv3.Op{clientv3.OpDelete(c.key)}, nil))
+	return err
+}
+
+// joining is the transaction of one Join. In a crowd the line is read after it, for
+// many together.
+func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64, crowded bool) clientv3.Op {
+	then := e.take(c, r, lease)
+	if !crowded {
+		then = append(then, e.look(r.Name, 0))
+	}
+	return clientv3.OpTxn(e.may(c.key, r, void, seen), then, []clientv3.Op{
+		clientv3.OpGet(e.keys.void(e.name)), clientv3.OpGet(c.key), e.look(r.Name, 0),
+	})
+}
+
+// refusal is what stood against a Join.
+type refusal struct {
+	void    int64            // the revision of the void key
+	key     *mvccpb.KeyValue // what has the claim's key, or nil
+	mine    bool             // which is this claim
+	line    line
+	newest  int64  // the create revision of the last key that came to the line
+	foreign []byte // one of its keys that is no claim's, if there is one
+}
+
+func (e *Engine) refusal(c *claim, a answer) (r refusal) {
+	if kvs := a.responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		r.void = kvs[0].ModRevision
+	}
+	if kvs := a.responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
+		r.key, r.mine = kvs[0], string(kvs[0].Value) == c.value
+	}
+	r.line = e.keys.read(a.last())
+	for _, kv := range a.last().Kvs {
+		r.newest = max(r.newest, kv.CreateRevision)
+		if _, ok := e.keys.parse(kv); !ok {
+			r.foreign = kv.Key
+		}
+	}
+	return r
 }
 
 // may are the conditions under which a claim joins: it is not there yet, this Join
@@ -198,12 +296,12 @@ func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops 
 		}
 	}
 	// A note may be left of who had the key before.
-	return append(ops, clientv3.OpDelete(e.keys.note(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)), e.look(r.Name))
+	return append(ops, clientv3.OpDelete(e.keys.note(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)))
 }
 
-// look reads a line.
-func (e *Engine) look(name string) clientv3.Op {
-	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+// look reads a line up to a ticket; 0 is all of it.
+func (e *Engine) look(name string, upTo uint64) clientv3.Op {
+	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(int64(upTo)))
 }
 
 // inspect reads a line with IDs and owners.
@@ -319,6 +417,9 @@ func (e *Engine) Close() error {
 	}
 	if e.owned {
 		err = errors.Join(err, e.client.Close())
+	}
+	if e.endClient != nil {
+		e.endClient()
 	}
 	return err
 }

@@ -19,18 +19,29 @@ import (
 // A name is in a group once at most. So the order in which etcd looks at a group's
 // conditions, all before it changes anything, makes no difference, and no two claims
 // of a name are made in one revision.
+//
+// A crowd on one name is as many requests therefore, of which few are under way at
+// once: a queue in etcd is in everybody's way, other names' and the renewals'. Who
+// leaves goes before who joins.
 type group struct {
 	busy atomic.Int32 // calls under way
 
 	mu        sync.Mutex
-	gathering []*member
+	gathering []*member // who leaves, and then who joins
+	leaving   int       // how many leave
 	senders   int
 }
 
-// member is one caller's call.
+// call is one caller's call.
+type call struct {
+	name     string
+	op       clientv3.Op // a transaction
+	leaves   bool
+	patience time.Duration // how long an answer is waited for, once it is sent
+}
+
 type member struct {
-	name   string
-	op     clientv3.Op // a transaction
+	call
 	result chan answer // capacity 1
 }
 
@@ -53,23 +64,22 @@ const (
 	// With fewer the detour costs more than it saves.
 	many = 16
 
-	// groupTime bounds a group's request: nobody waits for longer.
-	groupTime = 5 * time.Second
+	// maxSenders bounds how many groups are under way at once.
+	maxSenders = 8
 )
 
 // commit carries out a transaction about one name, with others if there are many.
-func (e *Engine) commit(ctx context.Context, name string, op clientv3.Op) answer {
+func (e *Engine) commit(ctx context.Context, c call) answer {
 	g := &e.group
 	defer g.busy.Add(-1)
 	if g.busy.Add(1) < many {
-		return e.alone(ctx, op)
+		return e.alone(ctx, c)
 	}
-	m := &member{name, op, make(chan answer, 1)}
+	m := &member{c, make(chan answer, 1)}
 	g.mu.Lock()
-	g.gathering = append(g.gathering, m)
-	if g.senders == 0 || len(g.gathering) >= atOnce {
+	g.add(m)
+	if g.senders == 0 || len(g.gathering) >= atOnce && g.senders < maxSenders {
 		// Not the caller itself sends: its context may end before the answers come.
-		// There are at most as many senders as full groups of callers, and one.
 		if e.begun(e.send) {
 			g.senders++
 		}
@@ -77,20 +87,29 @@ func (e *Engine) commit(ctx context.Context, name string, op clientv3.Op) answer
 	g.mu.Unlock()
 	select {
 	case a := <-m.result:
-		if a.err != nil && !unclear(a.err) {
+		if a.err != nil && !unclear(a.err) && !busy(a.err) && !overdue(a.err) {
 			// Nothing of the group was done: each finds out by itself whether that is
 			// on its account.
-			return e.alone(ctx, op)
+			return e.alone(ctx, c)
 		}
 		return a
 	case <-ctx.Done():
-		g.withdraw(m)
+		if g.withdraw(m) {
+			return answer{err: notSent{ctx.Err()}}
+		}
 		return answer{err: ctx.Err()}
 	}
 }
 
-func (e *Engine) alone(ctx context.Context, op clientv3.Op) answer {
-	r, err := e.client.Do(ctx, op)
+// notSent is the error of a call that ended before it was sent.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+func (e *Engine) alone(ctx context.Context, c call) answer {
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	r, err := e.do(ctx, c.op)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -103,25 +122,47 @@ func (e *Engine) inOne(ctx context.Context, ops []clientv3.Op) ([]answer, error)
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	r, err := e.client.Txn(ctx).Then(ops...).Commit()
+	r, err := e.do(ctx, clientv3.OpTxn(nil, ops, nil))
 	if err != nil {
 		return nil, err
 	}
 	answers := make([]answer, len(ops))
-	for i, one := range r.Responses {
+	for i, one := range r.Txn().Responses {
 		t := one.GetResponseTxn()
-		answers[i] = answer{succeeded: t.Succeeded, responses: t.Responses, revision: r.Header.Revision}
+		answers[i] = answer{succeeded: t.Succeeded, responses: t.Responses, revision: r.Txn().Header.Revision}
 	}
 	return answers, nil
 }
 
-// withdraw has a call not sent whose caller has gone. One that a sender has taken by
-// then may still be carried out, as any call whose answer was not waited for.
-func (g *group) withdraw(m *member) {
+// add: with mu held.
+func (g *group) add(m *member) {
+	at := len(g.gathering)
+	if m.leaves {
+		at = g.leaving
+		g.leaving++
+	}
+	g.gathering = slices.Insert(g.gathering, at, m)
+}
+
+// withdraw has a call not sent whose caller has gone, and reports whether that was in
+// time. One that a sender has taken by then may still be carried out, as any call
+// whose answer was not waited for.
+func (g *group) withdraw(m *member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.gathering, m); i >= 0 {
-		g.gathering = slices.Delete(g.gathering, i, i+1)
+	i := slices.Index(g.gathering, m)
+	if i < 0 {
+		return false
+	}
+	g.removed(m)
+	g.gathering = slices.Delete(g.gathering, i, i+1)
+	return true
+}
+
+// removed: with mu held.
+func (g *group) removed(m *member) {
+	if m.leaves {
+		g.leaving--
 	}
 }
 
@@ -135,6 +176,7 @@ func (g *group) take() (members []*member) {
 			return false
 		}
 		names[m.name] = true
+		g.removed(m)
 		members = append(members, m)
 		return true
 	})
@@ -152,11 +194,12 @@ func (e *Engine) send(life context.Context) {
 			return
 		}
 		var ops []clientv3.Op
+		var patience time.Duration
 		for _, m := range members {
-			ops = append(ops, m.op)
+			ops, patience = append(ops, m.op), max(patience, m.patience)
 		}
 		// No caller's context: one must not break off the others.
-		ctx, cancel := context.WithTimeout(life, groupTime)
+		ctx, cancel := context.WithTimeout(life, patience)
 		answers, err := e.inOne(ctx, ops)
 		cancel()
 		for i, m := range members {

@@ -32,10 +32,15 @@ type wire struct {
 
 	mu      sync.Mutex
 	counts  map[string]int // by method
+	read    int            // keys that were answered
+	under   int            // transactions under way
+	most    int            // of them at once
 	hook    func()         // before the next request of that method, once
 	on      string
-	stuck   string        // the next request of that method is not answered, once
-	after   bool          // but carried out
+	stuck   string // the next request of that method is not answered, once
+	after   bool   // but carried out
+	failOn  string
+	fails   []error
 	streams int           // how many were opened
 	behind  chan struct{} // closed: a request that was held back is sent
 	sent    chan error    // what became of it
@@ -153,10 +158,59 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grp
 			return status.Error(codes.Internal, "no answer")
 		}
 	}
+	w.tally(method, 1, nil)
 	err := invoke(ctx, method, req, reply, cc, opts...)
+	w.tally(method, -1, reply)
+	if fail := w.failing(method); err == nil && fail != nil {
+		return fail
+	}
 	if err == nil && strings.HasSuffix(method, "/Txn") && w.lose.CompareAndSwap(true, false) {
 		return status.Error(codes.Internal, "the answer was lost")
 	}
+	return err
+}
+
+// tally notes how many transactions are under way, and what they read.
+func (w *wire) tally(method string, n int, reply any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if strings.HasSuffix(method, "/Txn") {
+		w.under += n
+		w.most = max(w.most, w.under)
+	}
+	switch r := reply.(type) {
+	case *pb.TxnResponse:
+		w.read += keysIn(r)
+	case *pb.RangeResponse:
+		w.read += len(r.Kvs)
+	}
+}
+
+func keysIn(r *pb.TxnResponse) (n int) {
+	for _, one := range r.Responses {
+		if t := one.GetResponseTxn(); t != nil {
+			n += keysIn(t)
+		}
+		n += len(one.GetResponseRange().GetKvs())
+	}
+	return n
+}
+
+// fail has the next requests of that method answered with those errors.
+func (w *wire) fail(method string, errs ...error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failOn, w.fails = method, errs
+}
+
+func (w *wire) failing(method string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.fails) == 0 || !strings.HasSuffix(method, "/"+w.failOn) {
+		return nil
+	}
+	err := w.fails[0]
+	w.fails = w.fails[1:]
 	return err
 }
 
@@ -206,12 +260,22 @@ func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
 func TestConformance(t *testing.T) {
 	t.Parallel() // it mostly waits for leases to end
 	server := servers.Etcd(t, nil)
+	proxy := servers.ProxyTo(t, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	var wires sync.Map // by engine
+	k := keys{"leasehold/"}
+	spoil := func(key, value string) func(testing.TB, string) {
+		return func(t testing.TB, name string) {
+			if _, err := admin.Put(t.Context(), k.line(name)+key, value); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { admin.Delete(context.WithoutCancel(t.Context()), k.line(name)+key) })
+		}
+	}
 	enginetest.Run(t, enginetest.Harness{
 		Name: "etcdlock",
 		New: func(t testing.TB) engine.Engine {
-			w := dial(t, clientv3.Config{}, server.Addr)
+			w := dial(t, clientv3.Config{}, proxy.Addr)
 			e, err := New(t.Context(), w.Client, &Options{TTL: shortest})
 			if err != nil {
 				t.Fatal(err)
@@ -241,6 +305,33 @@ func TestConformance(t *testing.T) {
 				count += int(r.Count)
 			}
 			return count
+		},
+		CountRequests: func(testing.TB) (sum int) {
+			wires.Range(func(_, one any) bool {
+				w := one.(*wire)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, n := range w.counts {
+					sum += n
+				}
+				return true
+			})
+			return sum
+		},
+		RefuseConnections: func(testing.TB) func() {
+			proxy.Refuse(true)
+			return func() { proxy.Refuse(false) }
+		},
+		Spoil: map[string]func(testing.TB, string){
+			"a key that is no claim":                spoil("00junk", "junk"),
+			"a binary key":                          spoil("\xff\xfe\x00\x01", "\x00\xff"),
+			"a value of a megabyte":                 spoil("7fffffff/x", strings.Repeat("x", 1<<20)),
+			"a claim without a lease, of nobody":    spoil("7fffffff/7fffffff/nobody/0", ""),
+			"a reader's claim with a binary value":  spoil("7fffffff/00000001/nobody/0", strings.Repeat("\xff", 100)),
+			"a claim with another limit":            spoil("00000003/00000002/nobody/0", "x"),
+			"a claim of more units than its limit":  spoil("00000001/00000002/nobody/0", "x"),
+			"a claim of no units":                   spoil("7fffffff/00000000/nobody/0", "x"),
+			"a claim with a slot that is no number": spoil("7fffffff/7fffffff/nobody/-1", "x"),
 		},
 		Committed: "../../../docs/guarantees",
 	})

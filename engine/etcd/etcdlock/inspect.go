@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -21,25 +22,25 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 		return engine.Line{}, err
 	}
 	defer e.leave()
-	r, err := e.client.Do(ctx, e.inspect(name))
+	r, err := e.do(ctx, e.inspect(name))
 	if err != nil {
 		return engine.Line{}, explain(err)
 	}
-	return e.view(name, e.keys.read(r.Get().Kvs)), nil
+	return e.view(name, e.keys.read((*pb.RangeResponse)(r.Get()))), nil
 }
 
 func (e *Engine) view(name string, l line) engine.Line {
 	v := engine.Line{Name: name}
-	held := l.held()
-	for i := range l {
+	for i := range l.places {
+		p := &l.places[i]
 		c := engine.Claim{
-			Name: name, Ticket: l[i].ticket, Units: l[i].units, Limit: l[i].limit, State: engine.Waiting,
-			Owner: engine.ParseOwner(l[i].owner), Evicted: l[i].evicted, TTL: e.ttl,
+			Name: name, Ticket: p.ticket, Units: p.units, Limit: p.limit, State: engine.Waiting,
+			Owner: engine.ParseOwner(p.owner), Evicted: p.evicted, TTL: e.ttl,
 		}
-		if i < held {
-			c.State, c.Contended = engine.Held, held < len(l)
+		if i < l.held {
+			c.State, c.Contended = engine.Held, l.contended()
 		}
-		v.Limit, v.Claims = l[i].limit, append(v.Claims, c)
+		v.Limit, v.Claims = p.limit, append(v.Claims, c)
 	}
 	return v
 }
@@ -51,8 +52,8 @@ const linesAtOnce = 1000
 func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
 	return func(yield func(engine.Line, error) bool) {
 		var name string
-		var found line
-		shown := func() bool { return len(found) == 0 || yield(e.view(name, found), nil) }
+		var found []place
+		shown := func() bool { return len(found) == 0 || yield(e.view(name, inOrder(found)), nil) }
 		from := e.keys.prefix + "line/" + prefix
 		to := clientv3.GetPrefixRangeEnd(from)
 		for more := true; more; {
@@ -90,11 +91,11 @@ func (e *Engine) page(ctx context.Context, from, to string) ([]*mvccpb.KeyValue,
 		return nil, err
 	}
 	defer e.leave()
-	r, err := e.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(linesAtOnce))
+	r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(linesAtOnce)))
 	if err != nil {
 		return nil, err
 	}
-	return r.Kvs, nil
+	return r.Get().Kvs, nil
 }
 
 // Evict implements [engine.Engine]. A marked holder is put on an etcd lease of its
@@ -109,12 +110,12 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	}
 	defer e.leave()
 	for {
-		r, err := e.client.Do(ctx, e.look(name))
+		r, err := e.do(ctx, e.look(name, 0))
 		if err != nil {
 			return explain(err)
 		}
-		l := e.keys.read(r.Get().Kvs)
-		i := slices.IndexFunc(l, func(p place) bool { return p.ticket == ticket })
+		l := e.keys.read((*pb.RangeResponse)(r.Get()))
+		i := slices.IndexFunc(l.places, func(p place) bool { return p.ticket == ticket })
 		if i < 0 {
 			return engine.ErrNoClaim
 		}
@@ -127,7 +128,7 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 // evict ends the claim at i, unless the line has changed under it: a waiting claim
 // may have become held, and then it is to be marked.
 func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool, err error) {
-	p := l[i]
+	p := &l.places[i]
 	if p.evicted && !now {
 		return true, nil
 	}
@@ -146,25 +147,25 @@ func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool,
 	if err != nil {
 		return false, err
 	}
-	still := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket))}
+	still := []clientv3.Cmp{p.stands()}
 	end := clientv3.OpDelete(p.key)
 	switch {
 	case now:
-	case i < l.held():
+	case i < l.held:
 		end = clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))
 	default: // it waits for as long as these stand, which are some of its semaphore's at least
 		blockers := l.blockers(i)
 		for _, b := range blockers[:min(len(blockers), maxOps)] {
-			still = append(still, clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.ticket)))
+			still = append(still, b.stands())
 		}
 	}
 	note := clientv3.OpPut(e.keys.note(p.client, p.key), text(evicted, p.ticket), clientv3.WithLease(lease))
-	r, err := e.client.Txn(ctx).If(still...).Then(end, note).Commit()
+	r, err := e.do(ctx, clientv3.OpTxn(still, []clientv3.Op{end, note}, nil))
 	if err != nil {
 		return false, err
 	}
-	if !r.Succeeded {
+	if !r.Txn().Succeeded {
 		_, err = e.client.Revoke(ctx, lease)
 	}
-	return r.Succeeded, err
+	return r.Txn().Succeeded, err
 }

@@ -83,7 +83,8 @@ type place struct {
 	evicted bool
 }
 
-// parse reads a key, and reports whether it is one of a claim.
+// parse reads a key, and reports whether it is one of a claim: exactly as claim
+// writes it. Whatever else stands there is another program's.
 func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 	rest, ok := strings.CutPrefix(string(kv.Key), k.prefix+"line/")
 	if !ok {
@@ -96,8 +97,9 @@ func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 	}
 	limit, err1 := strconv.ParseUint(parts[0], 16, 31)
 	units, err2 := strconv.ParseUint(parts[1], 16, 31)
-	_, err3 := strconv.ParseUint(parts[3], 10, 31)
-	if err1 != nil || err2 != nil || err3 != nil || units == 0 || units > limit {
+	slot, err3 := strconv.ParseUint(parts[3], 10, 31)
+	if err1 != nil || err2 != nil || err3 != nil || units == 0 || units > limit || limit > engine.Max ||
+		engine.CheckName(name) != nil || k.claim(name, int32(limit), int32(units), parts[2], int(slot)) != string(kv.Key) {
 		return place{}, false
 	}
 	p = place{
@@ -111,17 +113,36 @@ func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 	return p, true
 }
 
-// line is the claims of one name, in order.
-type line []place
+// line is the claims of one name, in order: all, or those up to one of them.
+type line struct {
+	places []place
+	units  []int32 // theirs
+	held   int     // how many of them hold; all agree on one limit: see Join
+	more   bool    // somebody is behind them
+}
 
-func (k keys) read(kvs []*mvccpb.KeyValue) (l line) {
-	for _, kv := range kvs {
+func (k keys) read(r *pb.RangeResponse) line {
+	places := make([]place, 0, len(r.Kvs))
+	for _, kv := range r.Kvs {
 		if p, ok := k.parse(kv); ok {
-			l = append(l, p)
+			places = append(places, p)
 		}
 	}
+	l := inOrder(places)
+	l.more = r.Count > int64(len(r.Kvs)) // of which etcd says how many there are
+	return l
+}
+
+func inOrder(places []place) line {
 	// One transaction makes one claim, so no two have the same ticket.
-	slices.SortFunc(l, func(a, b place) int { return cmp.Compare(a.ticket, b.ticket) })
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.ticket, b.ticket) })
+	l := line{places: places}
+	for i := range places {
+		l.units = append(l.units, places[i].units)
+	}
+	if len(places) > 0 {
+		l.held = order.Held(l.units, places[0].limit)
+	}
 	return l
 }
 
@@ -129,7 +150,7 @@ func (k keys) read(kvs []*mvccpb.KeyValue) (l line) {
 // long as the claim is known; another client's by its ID, in a line that was read
 // with values.
 func (l line) find(c *claim) int {
-	return slices.IndexFunc(l, func(p place) bool {
+	return slices.IndexFunc(l.places, func(p place) bool {
 		if c.key == "" {
 			return p.id == c.id
 		}
@@ -137,32 +158,31 @@ func (l line) find(c *claim) int {
 	})
 }
 
-func (l line) units() []int32 {
-	units := make([]int32, len(l))
-	for i := range l {
-		units[i] = l[i].units
+// at is find by one who knows the ticket, in time that hardly grows with the line.
+func (l line) at(c *claim, ticket uint64) int {
+	i, found := slices.BinarySearchFunc(l.places, ticket, func(p place, t uint64) int { return cmp.Compare(p.ticket, t) })
+	if found && l.places[i].key == c.key {
+		return i
 	}
-	return units
+	return l.find(c)
 }
 
-// held is how many hold. All agree on one limit: see Join.
-func (l line) held() int {
-	if len(l) == 0 {
-		return 0
-	}
-	return order.Held(l.units(), l[0].limit)
-}
+// contended reports whether somebody waits.
+func (l line) contended() bool { return l.more || l.held < len(l.places) }
 
 // fits reports whether a claim that came now would hold.
 func (l line) fits(units, limit int32) bool {
-	all := append(l.units(), units)
+	all := append(slices.Clone(l.units), units)
 	return order.Held(all, limit) == len(all)
 }
 
 // blockers are the claims of which one must leave before claim i can hold.
 func (l line) blockers(i int) (ahead []place) {
-	for _, j := range order.Blockers(l.units(), i, l[i].limit) {
-		ahead = append(ahead, l[j])
+	if i < l.held {
+		return nil
+	}
+	for _, j := range order.Blockers(l.units, i, l.places[i].limit) {
+		ahead = append(ahead, l.places[j])
 	}
 	return ahead
 }
@@ -173,4 +193,9 @@ func (p *place) standing() clientv3.Op { return clientv3.OpGet(p.key, clientv3.W
 
 func (p *place) stood(answer *pb.RangeResponse) bool {
 	return len(answer.Kvs) == 1 && uint64(answer.Kvs[0].CreateRevision) == p.ticket
+}
+
+// stands is the same as a condition.
+func (p *place) stands() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket))
 }

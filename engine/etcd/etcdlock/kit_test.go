@@ -1,7 +1,9 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,4 +61,8 @@ func until(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
+}
+
+func byTicket(claims []engine.Claim) {
+	slices.SortFunc(claims, func(a, b engine.Claim) int { return cmp.Compare(a.Ticket, b.Ticket) })
 }

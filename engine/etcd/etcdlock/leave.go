@@ -3,7 +3,10 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
@@ -20,6 +23,7 @@ type left struct {
 	value  string // of key, if the ticket is not known
 	client string
 	held   bool             // known to be
+	ahead  []place          // while all of these stand it waits
 	lease  clientv3.LeaseID // of a detached claim
 	unsure bool             // it was not there, which an attempt before may have done
 }
@@ -83,19 +87,23 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
 		l.key, l.ticket, l.value, l.held = c.key, c.ticket, c.value, c.state == engine.Held
+		if c.state == engine.Waiting && len(c.blockers) <= maxAhead {
+			l.ahead = c.blockers
+		}
 		if c.detached {
 			l.lease = c.lease
 		}
 		c.unattend()
 		return l, nil
 	}
-	r, err := e.client.Do(ctx, e.inspect(asked.Name))
+	r, err := e.do(ctx, e.inspect(asked.Name))
 	if err != nil {
 		return nil, err
 	}
-	in := e.keys.read(r.Get().Kvs)
+	in := e.keys.read((*pb.RangeResponse)(r.Get()))
 	if i := in.find(&claim{id: asked.ID}); i >= 0 {
-		l.key, l.ticket, l.client = in[i].key, in[i].ticket, in[i].client
+		p := &in.places[i]
+		l.key, l.ticket, l.client = p.key, p.ticket, p.client
 	}
 	return l, nil
 }
@@ -115,8 +123,10 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	}
 	var answers []answer
 	before := false // an attempt may have been carried out
-	err := e.again(ctx, func(ctx context.Context) (err error) {
-		answers, err = e.txns(ctx, name, ops)
+	err := e.propose(ctx, func(ctx context.Context, patience time.Duration) (err error) {
+		// A second attempt cannot tell how the first found the claim, if that was
+		// carried out; and no trust hangs on when a Leave is answered.
+		answers, err = e.txns(ctx, name, ops, max(patience, mostPatience))
 		before = before || unclear(err)
 		return err
 	})
@@ -125,31 +135,43 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	}
 	var marked []clientv3.Op
 	for i, l := range asked {
+		a := &answers[i]
+		if len(l.ahead) > 0 && !a.succeeded {
+			t := a.responses[0].GetResponseTxn()
+			a.succeeded, a.responses = t.Succeeded, t.Responses
+			l.ahead = nil
+		}
 		switch {
-		case !answers[i].succeeded:
+		case !a.succeeded:
 			l.unsure = before
 			marked = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil))
 		case l.held:
 			l.got.State = engine.Held
-		default:
-			in := e.keys.read(answers[i].first().Kvs)
+		case len(l.ahead) > 0:
 			l.got.State = engine.Waiting
-			if in.find(&claim{key: l.key}) < in.held() {
+		default:
+			in := e.keys.read(a.first())
+			l.got.State = engine.Waiting
+			if in.find(&claim{key: l.key}) < in.held {
 				l.got.State = engine.Held
 			}
 		}
 	}
-	_, err = e.txns(ctx, name, marked)
-	return err
+	return e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
+		_, err := e.txns(ctx, name, marked, patience)
+		return err
+	})
 }
 
 // txns are the answers to some transactions in one: to a lone one, which is about
 // that name, with those of other callers.
-func (e *Engine) txns(ctx context.Context, name string, ops []clientv3.Op) ([]answer, error) {
+func (e *Engine) txns(ctx context.Context, name string, ops []clientv3.Op, patience time.Duration) ([]answer, error) {
 	if len(ops) != 1 {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		return e.inOne(ctx, ops)
 	}
-	a := e.commit(ctx, name, ops[0])
+	a := e.commit(ctx, call{name: name, op: ops[0], leaves: true, patience: patience})
 	return []answer{a}, a.err
 }
 
@@ -165,17 +187,29 @@ func (e *Engine) leaveOps(l *left) []clientv3.Op {
 	return []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.key))}
 }
 
+// maxAhead bounds how many claims ahead of one are asked for when it leaves.
+const maxAhead = 8
+
 // leaveOp gives one claim up that is not marked. A key that nobody wrote again has
 // the revision that it was created at, so that one comparison says that it is there,
-// in that life, and as it was made.
+// in that life, and as it was made. Whether one that waited holds by now is seen from
+// those that it waits for, and only if they do not all stand from its line.
 func (e *Engine) leaveOp(l *left) clientv3.Op {
 	unmarked := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))}
 	if l.ticket == 0 {
 		unmarked = []clientv3.Cmp{clientv3.Compare(clientv3.Version(l.key), "=", 1), l.there()}
 	}
 	ops := e.leaveOps(l)
-	if !l.held {
-		ops = append([]clientv3.Op{e.look(l.got.Name)}, ops...) // the line as it was found
+	if l.held {
+		return clientv3.OpTxn(unmarked, ops, nil)
 	}
-	return clientv3.OpTxn(unmarked, ops, nil)
+	seen := clientv3.OpTxn(unmarked, append([]clientv3.Op{e.look(l.got.Name, l.ticket)}, ops...), nil) // the line as it was found
+	if len(l.ahead) == 0 {
+		return seen
+	}
+	waits := slices.Clone(unmarked)
+	for _, p := range l.ahead {
+		waits = append(waits, p.stands())
+	}
+	return clientv3.OpTxn(waits, ops, []clientv3.Op{seen})
 }

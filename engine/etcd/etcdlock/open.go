@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -22,7 +23,9 @@ import (
 // parameters of the same name.
 type Options struct {
 	// Prefix begins every key; in a URL it is the path. Clients share locks only
-	// if their prefixes agree. Default "leasehold/"; up to 128 bytes, no NUL.
+	// if their prefixes agree. Default "leasehold/"; it ends with a /, has up to 128
+	// bytes, no NUL, and none of its parts is line, note or void: below those are the
+	// keys of a shorter prefix.
 	Prefix string
 
 	// TTL is what every claim is granted: ?ttl=30s. Default 30 s; 100 ms to 24 h. A
@@ -45,12 +48,23 @@ func (o *Options) check() (Options, error) {
 	if len(c.Prefix) > 128 || strings.ContainsRune(c.Prefix, 0) {
 		return c, errors.New("etcdlock: the prefix has more than 128 bytes, or a NUL")
 	}
+	if !strings.HasSuffix(c.Prefix, "/") {
+		return c, fmt.Errorf("etcdlock: the prefix %q does not end with a /: add one", c.Prefix)
+	}
+	for part := range strings.SplitSeq(c.Prefix, "/") {
+		if part == "line" || part == "note" || part == "void" {
+			return c, fmt.Errorf("etcdlock: the prefix %q has a part %q, below which are the keys of a shorter prefix, whose locks would be these: choose another", c.Prefix, part)
+		}
+	}
 	c.TTL = cmp.Or(c.TTL, 30*time.Second)
 	if err := engine.CheckTTL(c.TTL); err != nil {
 		return c, fmt.Errorf("etcdlock: %w", err)
 	}
 	return c, nil
 }
+
+// openTime bounds Open.
+const openTime = 5 * time.Second
 
 // Open connects to the etcd that a URL names and returns an engine on it:
 //
@@ -65,24 +79,43 @@ func (o *Options) check() (Options, error) {
 //	ca=path                 the authority that signed the servers' certificates
 //	cert=path, key=path     this client's certificate
 //
-// No error of it shows a password. ctx bounds the opening only.
+// No error of it shows a password. ctx bounds the opening only, which takes five
+// seconds at most.
 //
-// Errors: a malformed URL, no server that answers, a wrong password, a user who
-// may not do what is needed, a server that is too old.
+// Errors: a malformed URL, no server that answers, or one that is no etcd, a wrong
+// password, a user who may not do what is needed, a server that is too old.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parseURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("etcdlock: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	// The client asks for a token at once, bounded by its own life alone.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	config.Context = life
+	stop := context.AfterFunc(ctx, end)
+	connections := &connections{}
+	config.DialOptions = append(config.DialOptions, grpc.WithStatsHandler(connections))
 	client, err := clientv3.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("etcdlock: %w", explain(err))
+		end()
+		return nil, fmt.Errorf("etcdlock: %w", errors.Join(ctx.Err(), whoAnswers(ctx, &config), explain(err)))
 	}
 	e, err := New(ctx, client, o)
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		err = errors.Join(err, client.Close())
+		end()
+		if errors.Is(err, errNobody) || overdue(err) {
+			err = fmt.Errorf("etcdlock: %w", errors.Join(whoAnswers(ctx, &config), err))
+		}
+		return nil, err
 	}
-	e.owned = true
+	if !stop() {
+		return nil, errors.Join(fmt.Errorf("etcdlock: %w", ctx.Err()), e.Close(), client.Close())
+	}
+	e.owned, e.endClient = true, end
+	connections.engine.Store(e)
 	return e, nil
 }
 
@@ -94,14 +127,13 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	if err != nil {
 		return nil, err
 	}
-	if !opts.AllowOld {
-		if err := checkVersions(ctx, client); err != nil {
-			return nil, fmt.Errorf("etcdlock: %w", explain(err))
-		}
+	if err := checkVersions(ctx, client, opts.AllowOld, true); err != nil {
+		return nil, fmt.Errorf("etcdlock: %w", explain(err))
 	}
 	e := &Engine{
-		client: client, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
-		ttl: opts.TTL, mail: mailbox.New(), proving: make(lock, 1), table: table{known: map[engine.ID]*claim{}, keyed: map[string]*claim{}, slots: map[string]*slots{}},
+		client: client, allowOld: opts.AllowOld, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
+		ttl: opts.TTL, mail: mailbox.New(), proving: make(lock, 1), missed: make(lock, maxMissed), table: table{known: map[engine.ID]*claim{}, keyed: map[string]*claim{}, slots: map[string]*slots{}},
+		looks: looks{next: map[reading]*look{}, under: map[reading]bool{}}, past: past{look: make(chan struct{}, 1)}, judge: make(chan struct{}, 1),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	// The session begins here, so that who may not have one hears it now.
@@ -113,6 +145,9 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	}
 	beat := e.session.beat // of every session: the same TTL is asked for
 	e.tasks.Go(func() { e.keep(beat) })
+	e.tasks.Go(func() { e.compare(e.life) })
+	e.tasks.Go(func() { e.reconnects(e.life) })
+	e.tasks.Go(func() { e.rejudge(e.life) })
 	return e, nil
 }
 
@@ -140,7 +175,7 @@ func explain(err error) error {
 		return fmt.Errorf("wrong user or password: %w", err)
 	case errors.Is(is, rpctypes.ErrUserEmpty):
 		return fmt.Errorf("this etcd wants a user and a password: %w", err)
-	case status.Code(err) == codes.Unavailable:
+	case status.Code(err) == codes.Unavailable && !errors.Is(err, errNobody):
 		return fmt.Errorf("no etcd answers: %w", err)
 	}
 	return err

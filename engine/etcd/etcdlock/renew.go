@@ -26,6 +26,11 @@ type asked struct {
 	lease clientv3.LeaseID // that those hang on
 	told  bool             // its note is taken away with this question
 
+	ticket uint64 // the line is read up to there; 0: all of it
+
+	from  int // of the answers: the first of its own
+	reads int // the one with its line
+
 	line line
 	at   int64 // the revision at which line was read
 }
@@ -54,8 +59,8 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	answered, err := e.ask(ctx, all)
 	out := make([]engine.Claim, 0, len(rs))
 	for _, a := range answered {
-		if i := a.line.find(a.who()); i >= 0 && !a.line[i].evicted {
-			a.lease = a.line[i].lease
+		if i := a.line.at(a.who(), a.ticket); i >= 0 && !a.line.places[i].evicted {
+			a.lease = a.line.places[i].lease
 		}
 	}
 	// The keys were there; if their leases are alive now, they were all the time.
@@ -63,7 +68,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	for _, a := range answered {
 		switch failed := proof[a.lease]; {
 		case errors.Is(failed, errLeaseGone):
-			a.stand, a.line = nil, nil
+			a.stand, a.line = nil, line{}
 		case failed != nil:
 			err = errors.Join(err, failed)
 			continue
@@ -85,6 +90,7 @@ func (e *Engine) question(r *engine.Renewal) *asked {
 	if a.claim.state == engine.Waiting && len(a.claim.blockers) > 0 && a.claim.attended != nil {
 		a.stand, a.lease = append([]place{{key: a.claim.key, ticket: a.claim.ticket}}, a.claim.blockers...), a.claim.lease
 	}
+	a.ticket = a.claim.ticket
 	// From here on another note is news.
 	a.told, a.claim.told = a.claim.told, false
 	return a
@@ -98,58 +104,94 @@ func (a *asked) who() *claim {
 	return a.claim
 }
 
+// ops are the questions for one claim, but for its line.
 func (a *asked) ops(e *Engine) (ops []clientv3.Op) {
 	if a.told {
 		ops = append(ops, clientv3.OpDelete(e.keys.note(e.name, a.claim.key)))
 	}
-	switch {
-	case len(a.stand) > 0:
-		for _, p := range a.stand {
-			ops = append(ops, p.standing())
-		}
-	case a.claim == nil:
-		ops = append(ops, e.inspect(a.name))
-	default:
-		ops = append(ops, e.look(a.name))
+	for _, p := range a.stand {
+		ops = append(ops, p.standing())
 	}
 	return ops
+}
+
+// questions is one transaction of Renew. Claims of one name share the line.
+type questions struct {
+	ops   []clientv3.Op
+	lines map[string]int // by name: where in ops
+}
+
+// add puts the questions for a claim, if there is room. upTo is how far its line is
+// to be read.
+func (q *questions) add(e *Engine, a *asked, upTo uint64) bool {
+	ops := a.ops(e)
+	var look clientv3.Op
+	name := a.name
+	if a.claim == nil { // by its ID, which is in the value
+		look, name = e.inspect(a.name), a.name+"\x00"
+	} else {
+		look = e.look(a.name, upTo)
+	}
+	at, there := q.lines[name]
+	reads := len(a.stand) == 0 && !there
+	n := len(ops)
+	if reads {
+		n++
+	}
+	if len(q.ops) > 0 && len(q.ops)+n > maxOps {
+		return false
+	}
+	a.from, a.reads = len(q.ops), at
+	if q.ops = append(q.ops, ops...); reads {
+		a.reads = len(q.ops)
+		q.lines[name] = a.reads
+		q.ops = append(q.ops, look)
+	}
+	return true
 }
 
 // ask puts all questions, in as few transactions as they fit in. It returns those
 // that were answered.
 func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err error) {
 	for len(all) > 0 {
-		var ops []clientv3.Op
-		n := 0
-		for n < len(all) {
-			next := all[n].ops(e)
-			if n > 0 && len(ops)+len(next) > maxOps {
-				break
+		upTo := map[string]uint64{} // of each name, as far as the last claim that asks
+		for _, a := range all {
+			if was, there := upTo[a.name]; a.ticket == 0 || there && was == 0 {
+				upTo[a.name] = 0
+			} else {
+				upTo[a.name] = max(was, a.ticket)
 			}
-			ops = append(ops, next...)
+		}
+		q := questions{lines: map[string]int{}}
+		n := 0
+		for n < len(all) && q.add(e, all[n], upTo[all[n].name]) {
 			n++
 		}
 		now, rest := all[:n], all[n:]
 		var r *clientv3.TxnResponse
-		failed := e.again(ctx, func(ctx context.Context) (err error) {
-			r, err = e.client.Txn(ctx).Then(ops...).Commit()
+		failed := e.again(ctx, one(func(ctx context.Context) error {
+			got, err := e.do(ctx, clientv3.OpTxn(nil, q.ops, nil))
+			r = got.Txn()
 			return err
-		})
+		}))
 		if failed != nil {
 			for _, a := range all {
 				e.untold(a)
 			}
 			return answered, failed
 		}
-		i := 0
+		lines := map[int]line{}
+		for _, i := range q.lines {
+			lines[i] = e.keys.read(r.Responses[i].GetResponseRange())
+		}
 		for _, a := range now {
+			i := a.from
 			if a.told {
 				i++
 				a.told = false
 			}
 			if len(a.stand) == 0 {
-				a.line, a.at = e.keys.read(r.Responses[i].GetResponseRange().Kvs), r.Header.Revision
-				i++
+				a.line, a.at = lines[a.reads], r.Header.Revision
 				answered = append(answered, a)
 				continue
 			}
@@ -197,9 +239,12 @@ func (e *Engine) settled(a *asked) (got engine.Claim) {
 		got.TTL = e.ttl
 	case !got.Evicted:
 		e.drop(a.id)
+		if a.claim != nil && a.line.find(a.claim) >= 0 {
+			e.past.alarm() // another has its key, which nobody knows
+		}
 	}
 	if got.State == engine.Waiting && a.claim != nil && a.stand == nil {
-		e.attend(a.claim, a.line, a.at)
+		e.attend(a.claim, a.line, a.line.find(a.claim), a.at)
 	}
 	return got
 }

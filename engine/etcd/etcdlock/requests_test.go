@@ -316,7 +316,7 @@ func TestOneOfAGroupIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.table.expect(e.keys, e.name, &rs[7]).lease = lease
+	e.table.expect(e.keys, e.name, &rs[7], 0).lease = lease
 	if _, err := admin.Revoke(within(t), lease); err != nil {
 		t.Fatal(err)
 	}

@@ -47,11 +47,22 @@ func seconds(ttl time.Duration) int64 {
 // grant makes an etcd lease. The TTL that counts is the one in the answer: etcd
 // raises what is too short for its elections.
 func (e *Engine) grant(ctx context.Context, seconds int64) (clientv3.LeaseID, time.Duration, error) {
-	r, err := e.client.Grant(ctx, seconds)
-	if err != nil {
-		return 0, 0, err
+	var r *clientv3.LeaseGrantResponse
+	for {
+		err := e.again(ctx, one(func(ctx context.Context) (err error) {
+			r, err = e.client.Grant(ctx, seconds)
+			return err
+		}))
+		switch {
+		case errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) && ctx.Err() == nil:
+			// The identifier that a member made up is another lease's, by chance or because
+			// that member's own ones came round: the next is another.
+		case err != nil:
+			return 0, 0, err
+		default:
+			return r.ID, time.Duration(r.TTL) * time.Second, nil
+		}
 	}
-	return r.ID, time.Duration(r.TTL) * time.Second, nil
 }
 
 // begin is the session, a new one if there is none.
@@ -100,14 +111,14 @@ func (e *Engine) prove(ctx context.Context, id clientv3.LeaseID, until time.Dura
 		return nil // while this call waited, another asked
 	}
 	var start, ttl time.Duration
-	if err := e.again(ctx, func(ctx context.Context) error {
+	if err := e.again(ctx, one(func(ctx context.Context) error {
 		start = boottime.Now()
 		ttls, err := e.keepAlive(ctx, id)
 		if err == nil {
 			ttl = ttls[0]
 		}
 		return err
-	}); err != nil {
+	})); err != nil {
 		return err
 	}
 	if ttl <= 0 {
@@ -162,6 +173,7 @@ func (e *Engine) keepAlive(ctx context.Context, ids ...clientv3.LeaseID) ([]time
 			return nil, rpctypes.Error(err)
 		}
 		ttls[i] = time.Duration(r.TTL) * time.Second
+		e.past.atLeast(r.Header.GetRevision())
 	}
 	return ttls, nil
 }
@@ -186,11 +198,11 @@ func (e *Engine) proveEach(ctx context.Context, claims []*asked, until time.Dura
 	for some := range slices.Chunk(own, maxOps) {
 		var start time.Duration
 		var ttls []time.Duration
-		err := e.again(ctx, func(ctx context.Context) (err error) {
+		err := e.again(ctx, one(func(ctx context.Context) (err error) {
 			start = boottime.Now()
 			ttls, err = e.keepAlive(ctx, some...)
 			return err
-		})
+		}))
 		for i, id := range some {
 			if proof[id] = err; err == nil {
 				proof[id] = enough(start, ttls[i], until)
@@ -239,7 +251,8 @@ func (e *Engine) keep(beat time.Duration) {
 	}
 }
 
-// lock is a mutex that a context ends the waiting for.
+// lock is a mutex that a context ends the waiting for. As many have it as its
+// capacity.
 type lock chan struct{}
 
 func (l lock) lock(ctx context.Context) error {

@@ -98,13 +98,13 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 				clientv3.OpDelete(c.key), clientv3.OpDelete(e.keys.note(e.name, c.key)),
 			}, nil))
 		}
-		err := e.again(ctx, func(ctx context.Context) error {
-			r, err := e.client.Txn(ctx).Then(ops...).Commit()
+		err := e.propose(ctx, one(func(ctx context.Context) error {
+			r, err := e.do(ctx, clientv3.OpTxn(nil, ops, nil))
 			if err == nil {
-				e.voidAt(s.id, r.Header.Revision)
+				e.voidAt(s.id, r.Txn().Header.Revision)
 			}
 			return err
-		})
+		}))
 		switch {
 		case leaseGone(err):
 			e.sessionEnded(s.id)
@@ -123,12 +123,14 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 // mine: the claim's key is there, and of no other claim.
 func (c *claim) mine() clientv3.Cmp { return clientv3.Compare(clientv3.Value(c.key), "=", c.value) }
 
-// voidAt: the void key of that session was written at a revision.
+// voidAt: the void key of that session was seen to be written at a revision. What is
+// older than was known is believed too, since a backup may have been put back: a Join
+// that is sent with what was true once is refused, and told what is.
 func (e *Engine) voidAt(lease clientv3.LeaseID, revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.session.id == lease {
-		e.session.void = max(e.session.void, revision)
+		e.session.void = revision
 	}
 }
 

@@ -30,42 +30,59 @@ func (v version) safe() bool {
 // askTime bounds how long one member is waited for.
 const askTime = 3 * time.Second
 
-// checkVersions refuses a cluster with a member that is too old. Members that do
-// not answer are not judged, as long as one does; nor are those that come later.
-func checkVersions(ctx context.Context, client *clientv3.Client) error {
+// errNobody: no member answered.
+var errNobody = errors.New("no etcd answers")
+
+// errUnfit: a member is too old, or of another cluster.
+var errUnfit = errors.New("this etcd is not safe to lock with")
+
+// checkVersions asks all members at once and refuses a cluster with one that is too
+// old, and addresses of more clusters than one, each of which would grant the same
+// lock. Where a majority is enough, one that is stopped is not waited for. Members that
+// do not answer are not judged, as long as one does: they are when they come back, see
+// rejudge.
+func checkVersions(ctx context.Context, client *clientv3.Client, allowOld, majority bool) error {
 	type answer struct {
-		endpoint, version string
-		err               error
+		endpoint string
+		status   *clientv3.StatusResponse
+		err      error
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	endpoints := client.Endpoints()
 	answers := make(chan answer, len(endpoints))
 	for _, endpoint := range endpoints {
 		go func() {
-			ctx, cancel := context.WithTimeout(ctx, askTime)
-			defer cancel()
 			r, err := client.Status(ctx, endpoint)
-			if err != nil {
-				answers <- answer{endpoint: endpoint, err: err}
-				return
-			}
-			answers <- answer{endpoint: endpoint, version: r.Version}
+			answers <- answer{endpoint, r, err}
 		}()
 	}
+	enough := len(endpoints)
+	if majority {
+		enough = len(endpoints)/2 + 1
+	}
 	var failed []error
-	for range endpoints {
+	var first answer
+	for got := 0; got < enough && got+len(failed) < len(endpoints); {
 		a := <-answers
 		if a.err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", a.endpoint, a.err))
 			continue
 		}
 		var v version
-		if n, _ := fmt.Sscanf(a.version, "%d.%d.%d", &v.major, &v.minor, &v.patch); n < 3 || !v.safe() {
-			return fmt.Errorf("%s runs etcd %s, which may end leases that are alive or report ones that have ended: "+
-				"update to 3.5.28, 3.6.9 or newer, or accept that two may hold a lock with ?allow-old (Options.AllowOld)", a.endpoint, a.version)
+		if n, _ := fmt.Sscanf(a.status.Version, "%d.%d.%d", &v.major, &v.minor, &v.patch); !allowOld && (n < 3 || !v.safe()) {
+			return fmt.Errorf("%w: %s runs etcd %s, which may end leases that are alive or report ones that have ended: "+
+				"update to 3.5.28, 3.6.9 or newer, or accept that two may hold a lock with ?allow-old (Options.AllowOld)", errUnfit, a.endpoint, a.status.Version)
+		}
+		if got++; got == 1 {
+			first = a
+		}
+		if one, other := first.status.Header.ClusterId, a.status.Header.ClusterId; one != other {
+			return fmt.Errorf("%w: %s is of cluster %x and %s of %x, and each would grant the same lock: name the members of one", errUnfit, first.endpoint, one, a.endpoint, other)
 		}
 	}
 	if len(failed) == len(endpoints) {
-		return errors.Join(failed...)
+		return fmt.Errorf("%w: %w", errNobody, errors.Join(failed...))
 	}
 	return nil
 }

@@ -21,9 +21,13 @@ import (
 // rest when it is renewed, within about a second.
 const maxWatched = 64
 
-// attend waits for the turn of a claim that was found waiting, in a line read at
+// maxMissed bounds how many looks at what a watch missed are under way at once: a
+// crowd begins as many watches.
+const maxMissed = 16
+
+// attend waits for the turn of a claim that was found waiting at i in a line read at
 // that revision, unless it is waited for already.
-func (e *Engine) attend(c *claim, l line, revision int64) {
+func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 	ctx, cancel := context.WithCancel(e.life)
 	e.table.mu.Lock()
 	if c.state != engine.Waiting || c.attended != nil {
@@ -33,6 +37,12 @@ func (e *Engine) attend(c *claim, l line, revision int64) {
 	}
 	c.attended = cancel
 	e.table.mu.Unlock()
+	if i == l.held {
+		e.begun(func(context.Context) { e.tellHolders(ctx, l) })
+	}
+	// Of the line only those are kept that it waits for: lines may be long, and there
+	// are as many waiters.
+	ahead := l.blockers(i)
 	if !e.begun(func(context.Context) {
 		defer func() {
 			e.table.mu.Lock()
@@ -45,7 +55,7 @@ func (e *Engine) attend(c *claim, l line, revision int64) {
 			}
 			cancel()
 		}()
-		e.await(ctx, c, l, revision)
+		e.await(ctx, c, ahead, revision)
 	}) {
 		cancel()
 	}
@@ -53,31 +63,26 @@ func (e *Engine) attend(c *claim, l line, revision int64) {
 
 // await follows the line until the claim does not wait any more, or until etcd
 // does not answer: then the next Renew sees how things stand, and begins anew.
-func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
-	for first := true; ; first = false {
-		i := l.find(c)
-		if i < 0 {
+func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision int64) {
+	for {
+		if len(ahead) > maxWatched {
+			ahead = ahead[len(ahead)-maxWatched:] // the foremost: they are listed from the nearest on
+		}
+		if !e.someLeft(ctx, ahead, revision) {
 			return
 		}
-		watched := l.blockers(i)
-		if len(watched) > maxWatched {
-			watched = watched[len(watched)-maxWatched:] // the foremost: they are listed from the nearest on
-		}
-		if first && i == l.held() {
-			e.begun(func(context.Context) { e.tellHolders(ctx, l) })
-		}
-		if !e.someLeft(ctx, watched, revision) {
-			return
-		}
-		r, err := e.client.Do(ctx, e.look(c.name))
+		e.table.mu.Lock()
+		ticket := c.ticket
+		e.table.mu.Unlock()
+		l, at, err := e.lookAt(ctx, reading{name: c.name}, ticket)
 		if err != nil {
 			return
 		}
-		l, revision = e.keys.read(r.Get().Kvs), r.Get().Header.Revision
-		if i = l.find(c); i < 0 {
+		i := l.at(c, ticket)
+		if i < 0 {
 			return // gone: who asks is told so
 		}
-		if i < l.held() && e.prove(ctx, l[i].lease, boottime.Now()) != nil {
+		if i < l.held && e.prove(ctx, l.places[i].lease, boottime.Now()) != nil {
 			return
 		}
 		switch now, became := e.table.settle(c, l); {
@@ -87,6 +92,7 @@ func (e *Engine) await(ctx context.Context, c *claim, l line, revision int64) {
 		case now.State != engine.Waiting:
 			return
 		}
+		ahead, revision = l.blockers(i), at
 	}
 }
 
@@ -145,11 +151,15 @@ func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bo
 			for _, p := range ahead {
 				ops = append(ops, p.standing())
 			}
-			r, err := e.client.Txn(ctx).Then(ops...).Commit()
+			if e.missed.lock(ctx) != nil {
+				return false
+			}
+			r, err := e.do(ctx, clientv3.OpTxn(nil, ops, nil))
+			e.missed.unlock()
 			if err != nil {
 				return false
 			}
-			for i, one := range r.Responses {
+			for i, one := range r.Txn().Responses {
 				if !ahead[i].stood(one.GetResponseRange()) {
 					return true
 				}
@@ -172,7 +182,7 @@ func (e *Engine) watching(ctx context.Context) context.Context {
 // tellHolders tells who holds in a line that somebody wants the name: each once,
 // until it has renewed. The first waiter does that, and who was refused.
 func (e *Engine) tellHolders(ctx context.Context, l line) {
-	for some := range slices.Chunk(l[:l.held()], atOnce) {
+	for some := range slices.Chunk(l.places[:l.held], atOnce) {
 		var ops []clientv3.Op
 		for _, p := range some {
 			if p.evicted {
@@ -181,7 +191,7 @@ func (e *Engine) tellHolders(ctx context.Context, l line) {
 			note := e.keys.note(p.client, p.key)
 			// The note hangs on the lease of the holder's claim, and goes with it.
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{
-				clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket)),
+				p.stands(),
 				clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
 			}, []clientv3.Op{clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))}, nil))
 		}
@@ -212,6 +222,9 @@ func (e *Engine) listen(ctx, life context.Context) {
 	defer context.AfterFunc(life, cancel)()
 	for {
 		once, stop := context.WithCancel(e.watching(ctx))
+		e.mu.Lock()
+		e.hearing = stop
+		e.mu.Unlock()
 		for r := range e.client.Watch(once, e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
 			if r.Created {
 				e.mail.PostAll()
@@ -230,6 +243,16 @@ func (e *Engine) listen(ctx, life context.Context) {
 			return
 		case <-time.After(listenAgain):
 		}
+	}
+}
+
+// deafen has the subscription begin anew.
+func (e *Engine) deafen() {
+	e.mu.Lock()
+	stop := e.hearing
+	e.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 }
 

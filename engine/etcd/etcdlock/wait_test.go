@@ -129,7 +129,7 @@ func TestNoteComesBeforeTheAnswerToAJoin(t *testing.T) {
 	e := start(t, admin.Client, &Options{TTL: time.Minute})
 	heard := watch(t, e)
 	r := exclusive("a")
-	c := e.table.expect(e.keys, e.name, &r)
+	c := e.table.expect(e.keys, e.name, &r, 0)
 	now, err := admin.Get(within(t), "nothing")
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestNoteOfTheClaimBeforeIsLeft(t *testing.T) {
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
 	heard := watch(t, e)
 	r := exclusive("a")
-	c := e.table.expect(e.keys, e.name, &r)
+	c := e.table.expect(e.keys, e.name, &r, 0)
 	if _, err := admin.Put(within(t), e.keys.note(e.name, c.key), text(evicted, 1)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,162 @@
+package etcdlock
+
+import (
+	"sync"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// comes has so many callers of a client ask for one name at once, and returns their
+// claims, the holder first.
+func comes(t testing.TB, e *Engine, name string, many int) []engine.Claim {
+	t.Helper()
+	claims := make([]engine.Claim, many)
+	var all sync.WaitGroup
+	for i := range claims {
+		all.Go(func() {
+			r := exclusive(name)
+			r.WaitTTL = e.ttl
+			var err error
+			if claims[i], err = e.Join(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	return claims
+}
+
+// A crowd on one name: few requests are under way at once, each caller sends one,
+// and what is read is no multiple of the line for each of them.
+func TestCrowdOfOneClient(t *testing.T) {
+	const callers = 600
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	joins(t, e, exclusive("a"), engine.Held)
+	w.counted()
+	comes(t, e, "a", callers)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Groups, who is not in one, and watches that look at what they missed; the first
+	// waiter tells the holder.
+	if most := maxSenders + many - 1 + maxMissed + 1; w.most > most {
+		t.Errorf("%d transactions were under way at once, want %d", w.most, most)
+	}
+	if most := 40 * callers; w.read > most {
+		t.Errorf("%d callers read %d keys, want %d", callers, w.read, most)
+	}
+	if n := w.counts["Txn"]; n > 3*callers {
+		t.Errorf("%d callers asked for %d transactions", callers, n)
+	}
+}
+
+// Long lines are left as cheaply: who waits behind one that stands does not read it.
+func TestCrowdLeaves(t *testing.T) {
+	const many = 300
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	claims := comes(t, e, "a", many)
+	w.mu.Lock()
+	w.read = 0
+	w.mu.Unlock()
+	byTicket(claims)
+	for _, c := range claims {
+		leave(t, e, c)
+	}
+	w.mu.Lock()
+	read := w.read
+	w.mu.Unlock()
+	if read > 4*many {
+		t.Errorf("%d that left read %d keys", many, read)
+	}
+	leave(t, e, held)
+	nobody(t, w)
+}
+
+// Many clients with a crowd each: all come in line, and an unrelated name keeps its
+// lease.
+func TestCrowdsOfManyClients(t *testing.T) {
+	const clients, each = 5, 60
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	unrelated := start(t, admin.Client, nil)
+	held := joins(t, unrelated, exclusive("unrelated"), engine.Held)
+	var all sync.WaitGroup
+	for range clients {
+		e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+		all.Go(func() { comes(t, e, "a", each) })
+	}
+	all.Wait()
+	if got := renew(t, unrelated, held); got.State != engine.Held {
+		t.Errorf("the unrelated claim is %v", got.State)
+	}
+	l, err := unrelated.Line(within(t), "a")
+	if err != nil || len(l.Claims) != clients*each {
+		t.Errorf("%d are in line, %v", len(l.Claims), err)
+	}
+}
+
+// etcd has too much to do: a Join comes back later, by itself.
+func TestServerIsBusy(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: short})
+	w.fail("Txn", rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCTimeout)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	w.fail("Txn", rpctypes.ErrGRPCRequestTooManyRequests)
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("it is %v", got.State)
+	}
+	w.fail("Txn", rpctypes.ErrGRPCRequestTooManyRequests)
+	leave(t, e, held)
+}
+
+// An answer that does not come is no reason to propose once more while nobody answers
+// anything: the first proposal may be in a queue.
+func TestNoSecondProposalWhileTheFirstMayBeQueued(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: short})
+	w.counted()
+	w.stick("Txn")
+	asked := make(chan int, 1)
+	w.before("Range", func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		asked <- w.counts["Txn"]
+	})
+	joins(t, e, exclusive("a"), engine.Held)
+	if got := w.counted(); got["Txn"] != 2 || got["Range"] != 1 {
+		t.Errorf("a Join of which one answer was lost asked for %v", got)
+	}
+	if n := <-asked; n != 1 {
+		t.Errorf("%d proposals were sent before anybody answered a question", n)
+	}
+}
+
+// Who leaves does not queue behind who joins.
+func TestWhoLeavesGoesFirst(t *testing.T) {
+	var g group
+	for i := range 3 {
+		g.add(&member{call: call{name: "a", leaves: i == 2}})
+	}
+	if next := g.take(); len(next) != 1 || !next[0].leaves {
+		t.Errorf("the first of a line's calls is %+v", next)
+	}
+	if g.leaving != 0 || len(g.gathering) != 2 {
+		t.Errorf("%d of %d leave", g.leaving, len(g.gathering))
+	}
+	m := &member{call: call{name: "b", leaves: true}}
+	g.add(m)
+	if !g.withdraw(m) || g.withdraw(m) || g.leaving != 0 {
+		t.Error("a call is withdrawn once, before it is sent")
+	}
+}

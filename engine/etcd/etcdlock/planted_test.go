@@ -1,0 +1,361 @@
+package etcdlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
+	"leasehold/internal/servers"
+)
+
+// A transaction that tidies up is late: by then another claim has the key.
+func TestLateTidyingOfAKeyThatIsUsedAgain(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	e.table.mu.Lock()
+	e.table.tidying = true // this test does
+	e.table.mu.Unlock()
+	r := exclusive("a")
+	former := joins(t, e, r, engine.Held)
+	key := e.table.get(r.ID).key
+	e.abandon([]engine.Claim{former})
+	arrive := w.holdBack()
+	if err := e.tidyUp(within(t)); err == nil {
+		t.Fatal("void: it was answered")
+	}
+	if err := e.tidyUp(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	next := joins(t, e, exclusive("a"), engine.Held)
+	if e.table.get(next.ID).key != key {
+		t.Fatal("void: it has another key")
+	}
+	if err := arrive(); err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, next); got.State != engine.Held {
+		t.Errorf("the next claim is %v", got.State)
+	}
+}
+
+// What was read earlier and arrives later shows a claim waiting that holds.
+func TestLateLineDoesNotUnsayAHold(t *testing.T) {
+	k := keys{"p/"}
+	r := exclusive("a")
+	var all table
+	all.known, all.keyed, all.slots = map[engine.ID]*claim{}, map[string]*claim{}, map[string]*slots{}
+	c := all.expect(k, "me", &r, 0)
+	mine := &mvccpb.KeyValue{Key: []byte(c.key), CreateRevision: 7, Version: 1}
+	ahead := &mvccpb.KeyValue{Key: []byte(k.claim("a", engine.Max, engine.Max, "other", 0)), CreateRevision: 5, Version: 1}
+	before := k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{mine, ahead}, Count: 2})
+	after := k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{mine}, Count: 1})
+	for i, step := range []struct {
+		line   line
+		want   engine.State
+		became bool
+	}{{before, engine.Waiting, false}, {after, engine.Held, true}, {before, engine.Held, false}, {after, engine.Held, false}} {
+		if got, became := all.settle(c, step.line); got.State != step.want || became != step.became || got.Ticket != 7 {
+			t.Errorf("step %d: %v with ticket %d, became held: %v; want %v", i, got.State, got.Ticket, became, step.want)
+		}
+	}
+}
+
+// The identifier that a member makes for a lease is taken: it makes another one.
+func TestLeaseAlreadyExists(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	w.fail("LeaseGrant", rpctypes.ErrGRPCLeaseExist)
+	e := start(t, w.Client, nil)
+	w.fail("LeaseGrant", rpctypes.ErrGRPCLeaseExist, rpctypes.ErrGRPCLeaseExist)
+	r := exclusive("a")
+	r.Detached, r.WaitTTL = true, e.ttl
+	joins(t, e, r, engine.Held)
+}
+
+// A ticket that is not above what this client saw is no ticket, and leaves nothing.
+func TestTicketBelowWhatWasSeen(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	before := joins(t, e, exclusive("before"), engine.Held)
+	e.past.atLeast(1_000_000)
+	if c, err := e.Join(within(t), exclusive("a")); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "backup") {
+		t.Errorf("%v with ticket %d, %v", c.State, c.Ticket, err)
+	}
+	if got := renew(t, e, before); got.State != engine.Held {
+		t.Errorf("a claim of before is %v", got.State)
+	}
+	leave(t, e, before)
+	nobody(t, admin)
+}
+
+// What hangs on the session and is no claim that is known is deleted: under a key that
+// nobody has, and under one that a claim has with another value. What is known stays.
+func TestUnknownKeysOfASession(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	known, other := joins(t, e, exclusive("known"), engine.Held), joins(t, e, exclusive("other"), engine.Held)
+	session := clientv3.WithLease(e.current().id)
+	unknown := e.keys.claim("unknown", engine.Max, engine.Max, e.name, 0)
+	for key, value := range map[string]string{unknown: "x", e.table.get(other.ID).key: "another value"} {
+		if _, err := admin.Put(within(t), key, value, session); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.past.alarm()
+	until(t, "one key is left", func() bool {
+		r, err := admin.Get(within(t), "leasehold/line/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		return err == nil && r.Count == 1
+	})
+	if got := renew(t, e, known); got.State != engine.Held {
+		t.Errorf("a claim that is known is %v", got.State)
+	}
+}
+
+// All connections were lost and there is one again: what stands is compared.
+func TestWhatStandsIsComparedAfterAReconnect(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	proxy := servers.ProxyTo(t, server.Addr)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
+	if _, err := admin.Put(within(t), e.keys.claim("unknown", engine.Max, engine.Max, e.name, 0), "x", clientv3.WithLease(e.current().id)); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Reset()
+	nobody(t, admin)
+}
+
+// The revision of an answer is below what an answer before had: the store went back,
+// which is looked into, and the subscription to notes begins anew.
+func TestStoreWentBack(t *testing.T) {
+	p := past{look: make(chan struct{}, 1)}
+	answer := func(cluster uint64, revision, asked int64) (alarm, back bool) {
+		p.saw(&pb.ResponseHeader{ClusterId: cluster, Revision: revision}, asked)
+		return len(p.look) > 0, p.wentBack()
+	}
+	for i, step := range []struct {
+		cluster         uint64
+		revision, asked int64
+		back            bool
+		floor           uint64
+	}{
+		{1, 10, 0, false, 10}, {1, 12, 10, false, 12},
+		{1, 11, 10, false, 12}, // of before, and late
+		{1, 5, 12, true, 12}, {1, 6, 5, false, 12}, {1, 13, 6, false, 13},
+		{2, 20, 13, true, 20}, {2, 20, 20, false, 20},
+	} {
+		alarm, back := answer(step.cluster, step.revision, step.asked)
+		if alarm != step.back || back != step.back || p.floor() != step.floor {
+			t.Errorf("step %d: alarm %v, back %v, floor %d; want %v, %d", i, alarm, back, p.floor(), step.back, step.floor)
+		}
+		if alarm {
+			<-p.look
+		}
+	}
+
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	heard := watch(t, e)
+	e.past.saw(&pb.ResponseHeader{Revision: 1}, 2)
+	hears(t, heard, engine.Claim{}) // the subscription began again
+	if err := e.Check(within(t)); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Check: %v, want what happened", err)
+	}
+	if err := e.Check(within(t)); err != nil {
+		t.Errorf("Check, once more: %v", err)
+	}
+}
+
+// What keep-alives say of the revision counts: a client that does nothing else would
+// know nothing of what others did.
+func TestKeepAlivesTellTheRevision(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	r, err := dial(t, clientv3.Config{}, server.Addr).Put(within(t), "elsewhere", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.current()
+	if err := e.prove(within(t), s.id, s.until+1); e.past.floor() < uint64(r.Header.Revision) {
+		t.Errorf("revision %d, and the client knows of %d, %v", r.Header.Revision, e.past.floor(), err)
+	}
+}
+
+// Who asks for a line while it is read is answered by the next reading, which goes as
+// far as the last of those that ask.
+func TestLookIsOfAfterTheCall(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	type looked struct {
+		l   line
+		err error
+	}
+	first, second, third := make(chan looked, 1), make(chan looked, 1), make(chan looked, 1)
+	look := func(got chan looked, upTo uint64) {
+		l, _, err := e.lookAt(within(t), reading{name: "a"}, upTo)
+		got <- looked{l, err}
+	}
+	reads, goOn := make(chan struct{}), make(chan struct{})
+	w.before("Range", func() { close(reads); <-goOn })
+	go look(first, 1)
+	<-reads
+	one, other := joins(t, e, exclusive("a"), engine.Held), joins(t, e, exclusive("a"), engine.Waiting)
+	go look(second, one.Ticket)
+	go look(third, other.Ticket)
+	until(t, "both ask for the next", func() bool {
+		e.looks.mu.Lock()
+		defer e.looks.mu.Unlock()
+		n := e.looks.next[reading{name: "a"}]
+		return n != nil && n.upTo == other.Ticket
+	})
+	close(goOn)
+	if got := <-first; got.err != nil {
+		t.Error(got.err)
+	}
+	for _, ch := range []chan looked{second, third} {
+		if got := <-ch; got.err != nil || len(got.l.places) != 2 {
+			t.Errorf("%d are in line, %v", len(got.l.places), got.err)
+		}
+	}
+	if l, _, err := e.lookAt(within(t), reading{name: "a"}, 0); err != nil || len(l.places) != 2 {
+		t.Errorf("and once more: %d, %v", len(l.places), err)
+	}
+}
+
+// Whom one waits for has gone by the time that it leaves, and it has not heard: it is
+// found held.
+func TestWhoLeavesHoldsWithoutKnowing(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	held := joins(t, other, exclusive("a"), engine.Held)
+	mine, behind := joins(t, e, exclusive("a"), engine.Waiting), joins(t, e, exclusive("a"), engine.Waiting)
+	if got := leave(t, e, behind); got != engine.Waiting {
+		t.Errorf("who waits leaves as %v", got)
+	}
+	w.before("Txn", func() {
+		if _, err := admin.Delete(within(t), other.table.get(held.ID).key); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := leave(t, e, mine); got != engine.Held {
+		t.Errorf("who holds without knowing leaves as %v", got)
+	}
+}
+
+// A key with a ticket below the claim's own is from before it, though above what the
+// client had seen when it asked.
+func TestFormerLifeIsNotBelieved(t *testing.T) {
+	k := keys{"p/"}
+	r := exclusive("a")
+	var all table
+	all.known, all.keyed, all.slots = map[engine.ID]*claim{}, map[string]*claim{}, map[string]*slots{}
+	c := all.expect(k, "me", &r, 5)
+	at := func(ticket int64) line {
+		return k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{Key: []byte(c.key), CreateRevision: ticket, Version: 1}}, Count: 1})
+	}
+	for i, step := range []struct {
+		ticket int64
+		want   engine.State
+	}{{5, engine.Gone}, {9, engine.Held}, {9, engine.Held}, {7, engine.Gone}, {12, engine.Held}} {
+		if got, _ := all.settle(c, at(step.ticket)); got.State != step.want {
+			t.Errorf("step %d: ticket %d is %v, want %v", i, step.ticket, got.State, step.want)
+		}
+	}
+}
+
+// Who finds itself in front is told so only with a proof that its session lives.
+func TestTurnIsProven(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil) // no beat comes in between
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	held := joins(t, other, exclusive("a"), engine.Held)
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	e.mu.Lock()
+	e.session.until = 0 // as if the last keep-alive were long ago
+	e.mu.Unlock()
+	w.counted()
+	leave(t, other, held)
+	hears(t, heard, as(mine, engine.Held))
+	if got := w.counted(); got["LeaseKeepAlive"] == 0 {
+		t.Errorf("it asked for %v", got)
+	}
+}
+
+// Waiting for a turn ends where etcd fails to answer: the next Renew begins it anew.
+func TestRenewWaitsAnewForATurn(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	heard := watch(t, e)
+	held, ahead := joins(t, other, exclusive("a"), engine.Held), joins(t, other, exclusive("a"), engine.Waiting)
+	mine := joins(t, e, exclusive("a"), engine.Waiting)
+	w.fail("Range", status.Error(codes.Internal, "no answer"))
+	leave(t, other, ahead)
+	until(t, "the look has failed", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.fails) == 0
+	})
+	until(t, "nobody waits for the turn", func() bool {
+		e.table.mu.Lock()
+		defer e.table.mu.Unlock()
+		return e.table.known[mine.ID].attended == nil
+	})
+	if got := renew(t, e, mine); got.State != engine.Waiting {
+		t.Fatalf("void: it is %v", got.State)
+	}
+	leave(t, other, held)
+	hears(t, heard, as(mine, engine.Held))
+}
+
+// Members are judged again at each connection that is made, but for those of judging.
+func TestConnectionIsJudged(t *testing.T) {
+	var c connections
+	c.HandleConn(t.Context(), &stats.ConnBegin{}) // before there is an engine
+	e := &Engine{judge: make(chan struct{}, 1)}
+	c.engine.Store(e)
+	if c.HandleConn(t.Context(), &stats.ConnEnd{}); len(e.judge) != 0 {
+		t.Error("an end is taken for a beginning")
+	}
+	e.judging.Store(true)
+	if c.HandleConn(t.Context(), &stats.ConnBegin{}); len(e.judge) != 0 {
+		t.Error("judging begins judging")
+	}
+	e.judging.Store(false)
+	if c.HandleConn(t.Context(), &stats.ConnBegin{}); len(e.judge) != 1 {
+		t.Error("a connection is not judged")
+	}
+}
+
+// That a session of before has ended says nothing of the next one.
+func TestEndOfASessionOfBefore(t *testing.T) {
+	e := &Engine{mail: mailbox.New()}
+	e.session = session{id: 2, until: 7}
+	if e.sessionEnded(1); e.current().id != 2 {
+		t.Error("the next one is taken for ended")
+	}
+	if e.sessionEnded(2); e.current().id != 0 {
+		t.Error("it goes on")
+	}
+}
