@@ -19,7 +19,7 @@ import (
 // before, whichever majorities gave them.
 //
 //	1  every master: take the lock if it is free or mine, return the counter c
-//	   S = those that said mine, a majority;  t = 1 + max c
+//	   S = those that said mine, a majority;  t = 1 + max c (see near)
 //	2  of S only: if the owner is me and the counter < t, the counter = t
 //	   granted with t if a majority of S did so
 //
