@@ -88,7 +88,7 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 // delay after a restart in force: whoever kept everything votes at once.
 func TestConformance(t *testing.T) {
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
-	const params = "timeout=2s"
+	const params = "timeout=10s" // the machine may be busy with others
 	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
 	restart := func(t testing.TB) {
 		for _, r := range all {
@@ -102,6 +102,7 @@ func TestConformance(t *testing.T) {
 	var mu sync.Mutex
 	proxies := map[engine.Engine][]*servers.Proxy{}
 	h := redistest.Kit{Name: "redlock", Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
+	h.Patience = 30 * time.Second // more than a master's time
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
 		var ps []*servers.Proxy
