@@ -88,7 +88,8 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 // delay after a restart in force: whoever kept everything votes at once.
 func TestConformance(t *testing.T) {
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
-	const params = "timeout=2s"
+	const params = "timeout=10s" // the machine may be busy with others
+
 	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
 	restart := func(t testing.TB) {
 		for _, r := range all {
@@ -102,6 +103,7 @@ func TestConformance(t *testing.T) {
 	var mu sync.Mutex
 	proxies := map[engine.Engine][]*servers.Proxy{}
 	h := redistest.Kit{Name: "redlock", Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
+	h.Patience = 30 * time.Second // more than a master's time
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
 		var ps []*servers.Proxy
@@ -141,5 +143,59 @@ func TestConformance(t *testing.T) {
 		}
 		return n
 	}
+	h.RefuseConnections = func(t testing.TB) func() {
+		var ends []func()
+		for _, r := range all {
+			ends = append(ends, full(t, r))
+		}
+		restore := func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+		t.Cleanup(restore)
+		return restore
+	}
+	h.Beside = func(name string) []string { return append((&Engine{}).keys(name)[1:], side+"run", side+name) }
+	h.Spoil = map[string]func(testing.TB, string){}
+	for kind, put := range map[string][]string{
+		"hash": {"HSET", "", "m", ""}, "list": {"RPUSH", "", ""}, "empty string": {"SET", "", ""}, "bytes": {"SET", "", strings.Repeat("\xff", 200)},
+		"line of waiters": {"ZADD", "", "-inf", ""}, "our mark and no more": {"SET", "", "L1" + strings.Repeat("\xff", 96)},
+		"the highest counter": {"SET", "", record(engine.MaxTicket - 1)},
+	} {
+		for i, place := range []string{"the lock", "what is beside it", "who waits"} {
+			for where, some := range map[string][]*servers.RedisServer{"every master": all, "one master": all[:1]} {
+				h.Spoil["a "+kind+" at "+place+" on "+where] = func(t testing.TB, name string) {
+					put := slices.Clone(put)
+					put[1] = (&Engine{}).keys(name)[i]
+					for _, r := range some {
+						do(t, r, "DEL", put[1])
+						do(t, r, put...)
+						t.Cleanup(func() { do(t, r, "DEL", put[1]) })
+					}
+				}
+			}
+		}
+	}
 	enginetest.Run(t, h)
+}
+
+// full has a server take no more connections. What it returns, called once or twice,
+// ends that.
+func full(t testing.TB, r *servers.RedisServer) (restore func()) {
+	t.Helper()
+	c, err := servers.DialRedis(r.Socket, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(most string) {
+		if _, err := c.Do("CONFIG", "SET", "maxclients", most); err != nil {
+			t.Error(err)
+		}
+	}
+	set("1")
+	return sync.OnceFunc(func() {
+		set("10000")
+		c.Close()
+	})
 }
