@@ -44,6 +44,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 func (e *Engine) Close() error {
 	err := e.Engine.Close()
 	e.end()
+	e.client.conns.Close()
 	if e.own {
 		_ = e.client.db.Close() // nothing is owed on its connections
 	}
@@ -53,12 +54,14 @@ func (e *Engine) Close() error {
 // client makes the calls of one client.
 type client struct {
 	db    *sql.DB
+	conns *sqllock.Pool[*sql.Conn] // how calls come to its connections
 	opts  Options
 	calls calls
 	id    [12]byte  // secret, since by it all its claims can be given up
 	began time.Time // what its looks are aligned to
 
 	guarantees engine.Guarantees // what meet found
+	packet     int               // and how many bytes a statement may have
 }
 
 var _ sqllock.Database = (*client)(nil)
@@ -69,7 +72,11 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 	if r.Replaces != (engine.ID{}) {
 		replaces = r.Replaces[:]
 	}
-	n, err := c.call(ctx, c.calls.join, 2+answerLen,
+	k := sqllock.Joining
+	if r.Detached { // and never renewed
+		k = sqllock.Other
+	}
+	n, err := c.call(ctx, k, c.calls.join, 2+answerLen,
 		[]byte(r.Name), r.ID[:], c.id[:], r.Owner.AppendText([]byte{}), r.Units, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	if err != nil {
 		return sqllock.Joined{}, err
@@ -104,7 +111,11 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		packed = append(binary.BigEndian.AppendUint16(packed, uint16(len(r.Name))), r.Name...)
 		packed = binary.BigEndian.AppendUint64(append(packed, r.ID[:]...), uint64(r.Want.Microseconds()))
 	}
-	n, err := c.call(ctx, c.calls.batch, answerLen*len(rs), packed)
+	k := sqllock.Other
+	if len(rs) > 0 && rs[0].Want > 0 {
+		k = sqllock.Renewing
+	}
+	n, err := c.call(ctx, k, c.calls.batch, answerLen*len(rs), packed)
 	if err != nil {
 		return nil, err
 	}
@@ -138,15 +149,21 @@ func (c *client) Lines(ctx context.Context, after, from, end []byte) (sqllock.Li
 
 // read makes a call that answers with rows of place.
 func (c *client) read(ctx context.Context, statement string, args ...any) (lines sqllock.Lines, err error) {
-	rows, err := c.db.QueryContext(ctx, literal(statement, args...))
+	err = c.conns.Do(ctx, sqllock.Other, func(conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, literal(statement, args...))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := lines.Add(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
 	if err != nil {
 		return nil, explain(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := lines.Add(rows.Scan); err != nil {
-			return nil, err
-		}
-	}
-	return lines, explain(rows.Err())
+	return lines, nil
 }

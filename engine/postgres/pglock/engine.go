@@ -37,6 +37,7 @@ const poolBound = 2 * time.Second
 func (e *Engine) Close() error {
 	err := e.Engine.Close()
 	e.end()
+	e.client.conns.Close()
 	if !e.own {
 		return named(err)
 	}
@@ -54,7 +55,10 @@ func (e *Engine) Close() error {
 
 // client makes the calls of one client.
 type client struct {
-	pool    *pgxpool.Pool
+	pool     *pgxpool.Pool
+	conns    *sqllock.Pool[*pgxpool.Conn] // how calls come to its connections
+	patience *patience                    // nil: the pool is the caller's
+
 	opts    Options
 	calls   calls
 	mode    pgx.QueryExecMode // 0: the pool's
@@ -78,7 +82,11 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 	var refusal string
 	var have int32
 	var got answer
-	err := c.row(ctx, c.calls.join, append([]any{&refusal, &have}, got.into()...),
+	k := sqllock.Joining
+	if r.Detached { // and never renewed
+		k = sqllock.Other
+	}
+	err := c.rowOf(ctx, k, c.calls.join, append([]any{&refusal, &have}, got.into()...),
 		[]byte(r.Name), r.ID[:], c.channel, r.Owner.AppendText(nil), r.Units, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	return sqllock.Joined{Refusal: refusals[refusal], Have: have, Claim: c.claim(r.Name, r.ID, &got)}, err
 }
@@ -122,15 +130,15 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) (out []engine.C
 			lives = append(lives, want.Microseconds())
 		}
 	}
-	call, args := c.calls.leave, []any{names, ids}
+	call, args, k := c.calls.leave, []any{names, ids}, sqllock.Other
 	if lives != nil {
-		call, args = c.calls.renew, append(args, lives)
+		call, args, k = c.calls.renew, append(args, lives), sqllock.Renewing
 	}
 	sql := call.all
 	if len(rs) == 1 {
 		sql = call.one
 	}
-	err = c.query(ctx, sql, func(r pgx.Rows) error {
+	err = c.query(ctx, k, sql, func(r pgx.Rows) error {
 		var i int32
 		var a answer
 		if err := r.Scan(append([]any{&i}, a.into()...)...); err != nil {
@@ -169,6 +177,6 @@ func (c *client) Lines(ctx context.Context, after, from, end []byte) (sqllock.Li
 
 // read makes a call that answers with rows of place.
 func (c *client) read(ctx context.Context, sql string, args ...any) (lines sqllock.Lines, err error) {
-	err = c.query(ctx, sql, func(r pgx.Rows) error { return lines.Add(r.Scan) }, func() { lines = nil }, args...)
+	err = c.query(ctx, sqllock.Other, sql, func(r pgx.Rows) error { return lines.Add(r.Scan) }, func() { lines = nil }, args...)
 	return lines, err
 }

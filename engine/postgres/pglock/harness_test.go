@@ -105,6 +105,7 @@ func get[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (v T)
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
 	e.end()
+	e.client.conns.Close()
 	e.client.pool.Close()
 }
 
@@ -113,6 +114,7 @@ func kill(e *Engine) {
 func prepare(t testing.TB, e *Engine) {
 	t.Helper()
 	c := e.client.calls
+	e.client.conns.Close() // what it keeps for renewals is one of the idle then
 	for _, conn := range e.client.pool.AcquireAllIdle(within(t)) {
 		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.evict, c.depart} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {

@@ -5,6 +5,9 @@ package sqltest
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -94,6 +97,50 @@ func (k Kit) Refused(t *testing.T, url, want string) {
 	if !strings.HasPrefix(err.Error(), k.Name+": ") || !strings.Contains(err.Error(), want) {
 		t.Errorf("%q does not say %q", err, want)
 	}
+}
+
+// WhatIsNoServerIsNamed: an address that accepts and never says a word, and one of another
+// protocol, end the opening by its context, or within a bound of ours, and say what they are.
+func (k Kit) WhatIsNoServerIsNamed(t *testing.T, url func(addr string) string, silent, http string) {
+	t.Parallel()
+	listen := func(serve func(net.Conn)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				t.Cleanup(func() { c.Close() })
+				go serve(c)
+			}
+		}()
+		return l.Addr().String()
+	}
+	heard := make(chan struct{}, 100)
+	quiet := url(listen(func(net.Conn) { heard <- struct{}{} }))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-heard
+		cancel()
+	}()
+	if _, err := k.Open(ctx, quiet); !errors.Is(err, context.Canceled) {
+		t.Errorf("whose context ends is told %v", err)
+	}
+	began := time.Now()
+	k.Refused(t, quiet, silent)
+	if took := time.Since(began); took > 20*time.Second { // twice the bound that others had
+		t.Errorf("it took %v", took)
+	}
+	k.Refused(t, url(listen(func(c net.Conn) {
+		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
+		c.Close()
+	})), http)
+	k.Refused(t, url(servers.Redis(t, nil).Addr), "")
 }
 
 // Grants are the statements in the package documentation that give rights.
