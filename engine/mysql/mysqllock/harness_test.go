@@ -124,7 +124,8 @@ var rows = sqltest.Kit{
 		setClock(t, db)
 		return func(now int64) { do(t, db, `UPDATE test_clock SET t = ?`, now) }
 	},
-	Sweep: func(t testing.TB, url string) { replace(t, connect(t, url), "join", "RAND() < 1 / 16", "TRUE") },
+	Replace: func(t testing.TB, url, function, old, by string) { replace(t, connect(t, url), function, old, by) },
+	Sweep:   func(t testing.TB, url string) { replace(t, connect(t, url), "join", "RAND() < 1 / 16", "TRUE") },
 }
 
 func TestConformance(t *testing.T) {

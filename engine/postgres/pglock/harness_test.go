@@ -154,7 +154,9 @@ var rows = sqltest.Kit{
 		setClock(t, pool)
 		return func(now int64) { do(t, pool, `UPDATE test_clock SET t = $1`, now) }
 	},
-	Sweep: func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
+	Told: ", told", Column: ".name",
+	Replace: func(t testing.TB, url, function, old, by string) { replace(t, connect(t, url), function, old, by) },
+	Sweep:   func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
 	Waiting: func(t testing.TB, db *sql.DB) (n int) {
 		t.Helper()
 		if err := db.QueryRowContext(within(t), lockWaits).Scan(&n); err != nil {

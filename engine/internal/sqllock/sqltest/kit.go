@@ -43,6 +43,13 @@ type Kit struct {
 	// Sweep has every Join sweep, where one in a few would.
 	Sweep func(t testing.TB, url string)
 
+	// Replace has a function of this client's made anew with other words.
+	Replace func(t testing.TB, url, function, old, by string)
+
+	// Told is what follows the columns of claims that all have, and Column what follows a
+	// row to name its name.
+	Told, Column string
+
 	// Waiting is how many statements in this database wait for a lock.
 	Waiting func(t testing.TB, db *sql.DB) int
 }
