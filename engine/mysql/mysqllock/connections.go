@@ -56,6 +56,7 @@ type greeted struct {
 	driver.Connector
 	bound time.Duration
 	addr  string
+	made  chan<- struct{} // capacity 1: a connection was made
 }
 
 func (g greeted) Connect(ctx context.Context) (driver.Conn, error) {
@@ -64,7 +65,12 @@ func (g greeted) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := g.Connector.Connect(bounded)
 	var of net.Error
 	switch {
-	case err == nil || ctx.Err() != nil || code(err) != 0 || errors.Is(err, mysql.ErrNoTLS):
+	case err == nil:
+		select {
+		case g.made <- struct{}{}:
+		default: // the last one is not looked at yet
+		}
+	case ctx.Err() != nil || code(err) != 0 || errors.Is(err, mysql.ErrNoTLS):
 	case errors.As(err, new(*net.OpError)): // nothing answered
 	case bounded.Err() != nil, errors.As(err, &of) && of.Timeout():
 		err = fmt.Errorf("what answers at %s said nothing for %v: it is no MySQL, or hangs: %w", g.addr, g.bound, err)

@@ -23,18 +23,45 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
+var _ engine.Checker = (*Engine)(nil)
+
+// Check implements [engine.Checker]: whether the server writes, and stores what it
+// answers as it did when this was opened.
+func (e *Engine) Check(ctx context.Context) error {
+	var reads, forgets bool
+	var packet int
+	err := e.client.conns.Do(ctx, sqllock.Other, func(c *sql.Conn) error {
+		return c.QueryRowContext(ctx, `SELECT `+settings).Scan(&reads, &forgets, &packet)
+	})
+	switch {
+	case err != nil:
+		return named(explain(err))
+	case reads:
+		return named(engine.Refuse("%w", errReads))
+	case forgets && e.Guarantees().Fencing == engine.FencingAlways:
+		return named(engine.Refuse("innodb_flush_log_at_trx_commit or sync_binlog is not 1 by now: a crash of the machine may forget what is held, and tokens may fall: set both to 1, or open this engine again"))
+	case packet < e.client.packet:
+		return named(engine.Refuse("max_allowed_packet is %d by now, and was %d: calls for many leases may not fit: raise it, or open this engine again", packet, e.client.packet))
+	}
+	return nil
+}
+
 // Watch implements [engine.Engine]. Nothing is ever told: Look of a claim that waits
-// says when to ask.
+// says when to ask. A subscription begins again with each new connection of a pool of
+// ours, which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	if e.life.Err() != nil {
 		return engine.ErrClosed
 	}
-	changed(engine.Claim{})
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.life.Done():
-		return engine.ErrClosed
+	for {
+		changed(engine.Claim{})
+		select {
+		case <-e.client.made:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.life.Done():
+			return engine.ErrClosed
+		}
 	}
 }
 
@@ -62,6 +89,8 @@ type client struct {
 
 	guarantees engine.Guarantees // what meet found
 	packet     int               // and how many bytes a statement may have
+
+	made <-chan struct{} // tells of new connections; nil: the pool is the caller's
 }
 
 var _ sqllock.Database = (*client)(nil)

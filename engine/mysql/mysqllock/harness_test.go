@@ -1,10 +1,13 @@
 package mysqllock
 
 import (
+	"context"
 	"database/sql"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
@@ -123,6 +126,18 @@ var rows = sqltest.Kit{
 		db := connect(t, url)
 		setClock(t, db)
 		return func(now int64) { do(t, db, `UPDATE test_clock SET t = ?`, now) }
+	},
+	Binary: `x'ff00c3'`,
+	Dial: func(ctx context.Context, url string) (io.Closer, error) {
+		config, _, _, err := parse(url)
+		if err != nil {
+			return nil, err
+		}
+		c, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, err
+		}
+		return c.Connect(ctx)
 	},
 	Replace: func(t testing.TB, url, function, old, by string) { replace(t, connect(t, url), function, old, by) },
 	Sweep:   func(t testing.TB, url string) { replace(t, connect(t, url), "join", "RAND() < 1 / 16", "TRUE") },

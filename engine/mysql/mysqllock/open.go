@@ -78,11 +78,12 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, named(err)
 	}
-	db := sql.OpenDB(greeted{connector, config.Timeout, config.Addr})
+	made := make(chan struct{}, 1)
+	db := sql.OpenDB(greeted{connector, config.Timeout, config.Addr, made})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(idle)
-	e, err := start(ctx, db, o, true)
+	e, err := start(ctx, db, o, made)
 	if err != nil {
 		return nil, named(errors.Join(err, db.Close()))
 	}
@@ -197,7 +198,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 // have given up. It asks the server whether it can do what is needed, as [Open] does. A
 // nil o means the defaults.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
-	e, err := start(ctx, db, o, false)
+	e, err := start(ctx, db, o, nil)
 	return e, named(err)
 }
 
@@ -208,13 +209,15 @@ func named(err error) error {
 	return nil
 }
 
-func start(ctx context.Context, db *sql.DB, o *Options, own bool) (*Engine, error) {
+// start makes an engine on a pool, which is ours if it tells of new connections.
+func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}) (*Engine, error) {
+	own := made != nil
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	most := db.Stats().MaxOpenConnections
-	c := &client{db: db, conns: sqllock.NewPool(source{db}, own && most != 1), opts: opts, calls: newCalls(&opts), began: time.Now()}
+	c := &client{db: db, conns: sqllock.NewPool(source{db}, own && most != 1), opts: opts, calls: newCalls(&opts), began: time.Now(), made: made}
 	rand.Read(c.id[:]) // never fails: crypto/rand ends the program instead
 	if err := c.meet(ctx); err != nil {
 		c.conns.Close()
@@ -228,13 +231,17 @@ func start(ctx context.Context, db *sql.DB, o *Options, own bool) (*Engine, erro
 // leastPacket is the least max_allowed_packet: two of the largest Join.
 const leastPacket = 8 << 10
 
+// settings are whether a server only reads, whether it answers before it stores, and the
+// most bytes in a statement. With a binary log it is that log which says what was
+// committed: InnoDB takes back what is not in it.
+const settings = `@@read_only NOT IN ('0', 'OFF'), @@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1, @@max_allowed_packet`
+
 // meet asks the server what it is, and makes sure that it will do.
 func (c *client) meet(ctx context.Context) error {
 	var version string
 	var database sql.NullString
 	var autocommit, reads, forgets bool
-	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@autocommit, @@read_only NOT IN ('0', 'OFF'),
-		@@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1, @@max_allowed_packet`).Scan(&version, &database, &autocommit, &reads, &forgets, &c.packet)
+	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@autocommit, `+settings).Scan(&version, &database, &autocommit, &reads, &forgets, &c.packet)
 	switch {
 	case err != nil:
 		return explain(err)
@@ -270,8 +277,7 @@ func (c *client) meet(ctx context.Context) error {
 	case is != layout:
 		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", c.opts.Prefix, is, layout)
 	}
-	// A crash of the machine may lose what was committed before. With a binary log it is
-	// that log which says what was: InnoDB takes back what is not in it.
+	// A crash of the machine may lose what was committed before.
 	c.guarantees = sqllock.Guarantees(c.opts.Failover, forgets)
 	if err := c.shape(ctx); err != nil {
 		return err

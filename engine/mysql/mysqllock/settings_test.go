@@ -15,7 +15,7 @@ func TestAFullServerCostsNoLease(t *testing.T) {
 	rows.AFullServerCostsNoLease(t, servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--max-connections=12"}}).URL("", ""))
 }
 
-func TestHostileRowsHarmNoOtherName(t *testing.T) { rows.HostileRowsHarmNoOtherName(t, `x'ff00c3'`) }
+func TestHostileRowsHarmNoOtherName(t *testing.T) { rows.HostileRowsHarmNoOtherName(t) }
 
 func TestWhatIsUsedMeanwhileIsNotSwept(t *testing.T) {
 	rows.WhatIsUsedMeanwhileIsNotSwept(t, "IF l_seen < t AND n <> a_name THEN")

@@ -23,6 +23,25 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
+var _ engine.Checker = (*Engine)(nil)
+
+// Check implements [engine.Checker]: whether the server writes, and stores what it
+// answers as it did when this was opened.
+func (e *Engine) Check(ctx context.Context) error {
+	var replica, readonly, stores bool
+	err := e.client.row(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool, current_setting('fsync')::bool`,
+		[]any{&replica, &readonly, &stores})
+	switch {
+	case err != nil:
+		return named(err)
+	case replica || readonly:
+		return named(engine.Refuse("this server only reads: it is a replica, or has become one: nothing can be locked or renewed there: lead this address to the primary"))
+	case !stores && e.Guarantees().Fencing == engine.FencingAlways:
+		return named(engine.Refuse("fsync is off by now: a crash of the machine may forget what is held, and tokens may fall: turn it on, or open this engine again"))
+	}
+	return nil
+}
+
 // Listens reports whether this client hears that its claims hold. Behind a pooler
 // that shares connections between transactions it does not, and waiting claims are
 // looked at in intervals instead: see the package documentation.

@@ -1,9 +1,12 @@
 package pglock
 
 import (
+	"context"
 	"database/sql"
+	"io"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
@@ -139,6 +142,11 @@ func setClock(t testing.TB, pool *pgxpool.Pool) {
 	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT t FROM public.test_clock); END'`)
 }
 
+// closer ends a connection.
+type closer struct{ *pgx.Conn }
+
+func (c closer) Close() error { return c.Conn.Close(context.Background()) }
+
 // rows is what this engine has in common with others.
 var rows = sqltest.Kit{
 	Name: "pglock", Open: Open, Database: database, In: defaults.in,
@@ -154,7 +162,11 @@ var rows = sqltest.Kit{
 		setClock(t, pool)
 		return func(now int64) { do(t, pool, `UPDATE test_clock SET t = $1`, now) }
 	},
-	Told: ", told", Column: ".name",
+	Dial: func(ctx context.Context, url string) (io.Closer, error) {
+		c, err := pgx.Connect(ctx, url)
+		return closer{c}, err
+	},
+	Binary: `'\xff00c3'::bytea`, Told: ", told", Column: ".name",
 	Replace: func(t testing.TB, url, function, old, by string) { replace(t, connect(t, url), function, old, by) },
 	Sweep:   func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
 	Waiting: func(t testing.TB, db *sql.DB) (n int) {

@@ -15,7 +15,7 @@ func TestAFullServerCostsNoLease(t *testing.T) {
 }
 
 func TestHostileRowsHarmNoOtherName(t *testing.T) {
-	rows.HostileRowsHarmNoOtherName(t, `'\xff00c3'::bytea`)
+	rows.HostileRowsHarmNoOtherName(t)
 }
 
 func TestWhatIsUsedMeanwhileIsNotSwept(t *testing.T) {

@@ -2,8 +2,8 @@ package sqltest
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,9 +25,7 @@ func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 		all = append(all, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Minute})
 	}
 	kit.Renew(t, e, engine.Claim{Name: all[0].Name, ID: all[0].ID}, time.Minute)
-	if taken := k.fill(t, url); taken == 0 {
-		t.Fatal("the server was full before: mend this test")
-	}
+	k.Fill(t, url)
 	var pairs atomic.Int64
 	var looping sync.WaitGroup
 	ctx, end := context.WithCancel(t.Context())
@@ -62,18 +60,27 @@ func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 	looping.Wait()
 }
 
-// fill takes connections until there are no more, and says how many.
-func (k Kit) fill(t *testing.T, url string) (taken int) {
+// Fill takes connections until a server takes no more. Free gives them back.
+func (k Kit) Fill(t testing.TB, url string) (free func()) {
 	t.Helper()
-	db := k.Connect(t, k.More(url, k.Conns+"=100"))
-	for ; taken < 100; taken++ {
-		var conn *sql.Conn
-		conn, err := db.Conn(kit.Within(t))
-		if err != nil {
-			return taken
+	var taken []io.Closer
+	free = sync.OnceFunc(func() {
+		for _, c := range taken {
+			c.Close()
 		}
-		t.Cleanup(func() { conn.Close() })
+	})
+	t.Cleanup(free)
+	for len(taken) < 400 {
+		c, err := k.Dial(kit.Within(t), url)
+		if err != nil && len(taken) > 0 {
+			t.Logf("after %d: %v", len(taken), err)
+			return free
+		}
+		if err != nil {
+			t.Fatalf("the server was full before: mend this test: %v", err)
+		}
+		taken = append(taken, c)
 	}
 	t.Fatal("the server is never full: mend this test")
-	return taken
+	return nil
 }

@@ -3,6 +3,7 @@ package sqltest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,10 +39,32 @@ var hostile = []string{
 	`UPDATE @claims SET evicted = true WHERE name = 'bad'`,
 }
 
+// spoil is what somebody may do to the rows of any name.
+func (k Kit) spoil(url string) map[string]func(testing.TB, string) {
+	kinds := map[string]func(testing.TB, string){}
+	for _, sql := range hostile {
+		kinds[sql] = func(t testing.TB, name string) {
+			db := k.Connect(t, url)
+			run := func(sql string) {
+				if _, err := db.Exec(k.In(strings.NewReplacer("CONVERTED", k.Binary, "'bad'", "'"+name+"'").Replace(sql))); err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+			run(sql)
+			t.Cleanup(func() {
+				run(`DELETE FROM @claims WHERE name = 'bad'`)
+				run(`DELETE FROM @names WHERE name = 'bad'`)
+			})
+		}
+	}
+	return kinds
+}
+
 // HostileRowsHarmNoOtherName: whatever stands in the rows of one name, no call panics, or
 // waits for ever, or believes it, and other names go on, also in the same batch.
-func (k Kit) HostileRowsHarmNoOtherName(t *testing.T, binary string) {
+func (k Kit) HostileRowsHarmNoOtherName(t *testing.T) {
 	t.Parallel()
+	binary := k.Binary
 	url := k.Database(t)
 	e, db := k.open(t, url), k.Connect(t, url)
 	good := kit.Joins(t, e, kit.Lasting("good", time.Hour), engine.Held)
@@ -52,9 +75,7 @@ func (k Kit) HostileRowsHarmNoOtherName(t *testing.T, binary string) {
 		}
 	}
 	for _, sql := range hostile {
-		if sql == `UPDATE @claims SET owner = CONVERTED WHERE name = 'bad'` {
-			sql = `UPDATE @claims SET owner = ` + binary + ` WHERE name = 'bad'`
-		}
+		sql = strings.ReplaceAll(sql, "CONVERTED", binary)
 		exec(`DELETE FROM @claims WHERE name <> 'good'`)
 		exec(`DELETE FROM @names WHERE name <> 'good'`)
 		first := kit.Joins(t, e, kit.Lasting("bad", time.Minute), engine.Held)

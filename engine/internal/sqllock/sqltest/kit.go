@@ -43,8 +43,14 @@ type Kit struct {
 	// Sweep has every Join sweep, where one in a few would.
 	Sweep func(t testing.TB, url string)
 
+	// Dial makes one connection, and Close ends it.
+	Dial func(ctx context.Context, url string) (io.Closer, error)
+
 	// Replace has a function of this client's made anew with other words.
 	Replace func(t testing.TB, url, function, old, by string)
+
+	// Binary is a value of no text, in SQL.
+	Binary string
 
 	// Told is what follows the columns of claims that all have, and Column what follows a
 	// row to name its name.
@@ -183,6 +189,8 @@ func (k Kit) Conformance(t *testing.T, addr, url string, prepare func(testing.TB
 		proxies[e] = p
 		return e
 	}
+	h.RefuseConnections = func(t testing.TB) func() { return k.Fill(t, url) }
+	h.Spoil = k.spoil(url)
 	h.LoseReply = func(t testing.TB, e engine.Engine) func() bool {
 		prepare(t, e)
 		mu.Lock()
@@ -190,6 +198,18 @@ func (k Kit) Conformance(t *testing.T, addr, url string, prepare func(testing.TB
 		p := proxies[e]
 		p.CutReply(0)
 		return func() bool { return p.Lost() > 0 }
+	}
+	if !h.Polls {
+		h.CountRequests = func(testing.TB) (n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range proxies {
+				for _, times := range p.Commands() {
+					n += times
+				}
+			}
+			return n
+		}
 	}
 	enginetest.Run(t, h)
 }
