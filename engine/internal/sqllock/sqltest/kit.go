@@ -147,7 +147,7 @@ func (k Kit) WhatIsNoServerIsNamed(t *testing.T, url func(addr string) string, s
 	began := time.Now()
 	k.Refused(t, quiet, silent)
 	if took := time.Since(began); took > 20*time.Second { // twice the bound that others had
-		t.Errorf("it took %v", took)
+		t.Fatalf("it took %v", took)
 	}
 	k.Refused(t, url(listen(func(c net.Conn) {
 		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
