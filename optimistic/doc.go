@@ -50,5 +50,7 @@
 //
 // Read and Write must not be in one transaction at repeatable read, the default of MySQL
 // and MariaDB: its reads see the same snapshot for ever, so every attempt would be in
-// vain. Without a transaction around them, or with one for each attempt, they are right.
+// vain, until it gives up with [ErrConflict]. In PostgreSQL the first conflict ends such a
+// transaction with 40001, and every further statement in it, after any error, is refused
+// with 25P02, which the error then says. Without a transaction around them, or with one for each attempt, they are right.
 package optimistic

@@ -78,7 +78,7 @@ func Update[R any](ctx context.Context, o *Options, row Row[R], change func(R) (
 func try[R any](ctx context.Context, o *Options, row Row[R], change func(R) (R, error)) (_ R, conflict bool, err error) {
 	old, err := row.Read(ctx)
 	if err != nil {
-		return *new(R), o.Conflict(err), err
+		return *new(R), o.Conflict(err), aborted(err)
 	}
 	next, err := change(old)
 	if err != nil {
@@ -86,7 +86,7 @@ func try[R any](ctx context.Context, o *Options, row Row[R], change func(R) (R, 
 	}
 	written, err := row.Write(ctx, old, next)
 	if err != nil {
-		return *new(R), o.Conflict(err), err
+		return *new(R), o.Conflict(err), aborted(err)
 	}
 	if !written {
 		return *new(R), true, nil

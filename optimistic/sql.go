@@ -34,6 +34,16 @@ func one(n int64) (bool, error) {
 	return n == 1, nil
 }
 
+// aborted says what PostgreSQL's 25P02 means here: every statement after one that failed
+// is refused with it, so that no further attempt in that transaction can succeed.
+func aborted(err error) error {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) && state.SQLState() == "25P02" {
+		return fmt.Errorf("optimistic: attempts are made in one transaction, which an error has ended before: give each a transaction of its own, or none: %w", err)
+	}
+	return err
+}
+
 // Serialization reports whether a database ended the transaction because of another one:
 // SQLSTATE 40001 (serialization failure) or 40P01 (deadlock), as errors of pgx and lib/pq
 // say by a method SQLState. Drivers without that method need a function of their own; for

@@ -20,7 +20,10 @@ create them where the programs that lock may not:
     leasehold schema postgres | psql postgres://owner@host/database
     leasehold schema mysql | mysql --host=host --user=owner database
 
-A program that may create them does so by itself. The grants that a program needs
+A program that may create them does so by itself. It may be run again at any time, also
+while locks are held: tables and what is in them stay, and functions are replaced. A
+program that finds older functions and may not replace them says so: run this of the
+newest version in use, as their owner, before such programs start. The grants that a program needs
 are in docs/engines.md.`,
 		Args:      arguments(1, 1, "a kind of database"),
 		ValidArgs: []string{"postgres", "mysql"},

@@ -3,6 +3,7 @@ package sqllock
 import (
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"leasehold/engine"
@@ -42,8 +43,11 @@ func (ls *Lines) Add(scan func(to ...any) error) error {
 	return nil
 }
 
-// Micros is so many microseconds.
-func Micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+// Micros is so many microseconds, as far as there are so many: rows may say anything.
+func Micros(n int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Microsecond)
+	return time.Duration(min(max(n, -most), most)) * time.Microsecond
+}
 
 // Line implements [engine.Engine].
 func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
@@ -78,6 +82,9 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 				return
 			}
 			for i := range lines {
+				if engine.CheckName(lines[i].name) != nil {
+					continue // no client can have joined that
+				}
 				if l := lines[i].view(); len(l.Claims) > 0 && !yield(l, nil) {
 					return
 				}

@@ -9,12 +9,12 @@ import "context"
 type room chan struct{}
 
 // roomOf is the room in a pool of so many connections: a third of them is for renewals,
-// none of one or two. 0: the pool has no bound.
+// one of two, and none of one. 0: the pool has no bound.
 func roomOf(connections int) room {
 	if connections <= 0 {
 		return nil
 	}
-	return make(room, connections-connections/3)
+	return make(room, connections-max(connections/3, min(connections-1, 1)))
 }
 
 // enter waits for room. Whoever got it leaves.

@@ -12,8 +12,9 @@ package sqllock
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -66,15 +67,17 @@ const (
 type Engine struct {
 	db         Database
 	room       room // for calls that are not renewals
+	packet     int  // see New
 	guarantees engine.Guarantees
 
 	joined atomic.Bool // something that Close has to give up
 	closed atomic.Bool
 }
 
-// New is an engine over a database that has so many connections; 0: any number.
-func New(db Database, connections int, g engine.Guarantees) *Engine {
-	return &Engine{db: db, room: roomOf(connections), guarantees: g}
+// New is an engine over a database that has so many connections, and takes so many bytes
+// in a statement and in an answer; 0: any number.
+func New(db Database, connections, packet int, g engine.Guarantees) *Engine {
+	return &Engine{db: db, room: roomOf(connections), packet: packet, guarantees: g}
 }
 
 // Guarantees are what lines in a database promise. failover: another server may answer
@@ -134,6 +137,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this server is wrong", uint64(engine.MaxTicket))
 	}
 	c := got.Claim
+	if err := sound(&c); err != nil {
+		return engine.Claim{}, err
+	}
 	if c.State == engine.Gone && !c.Evicted {
 		c.Units, c.Limit = r.Units, r.Limit
 	}
@@ -166,6 +172,20 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 // Chunk is how many claims one call renews or leaves at most.
 const Chunk = 100
 
+// ErrRows is the error of a [Database] that could not read the rows of a name.
+var ErrRows = errors.New("rows of this name were written by somebody else, and make no sense: look at its line, and evict or delete what should not be there")
+
+// sound refuses an answer that says what cannot be.
+func sound(c *engine.Claim) error {
+	switch {
+	case c.State == engine.Gone:
+		return nil
+	case c.State != engine.Held && c.State != engine.Waiting, c.Ticket > engine.MaxTicket, c.Units < 1, c.Limit < c.Units, c.TTL < 0, c.TTL > engine.MaxTTL:
+		return fmt.Errorf("%q: %w", c.Name, ErrRows)
+	}
+	return nil
+}
+
 // batch answers for those claims of which it learned something, and the first error.
 func (e *Engine) batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	if len(rs) > engine.MaxBatch {
@@ -181,16 +201,58 @@ func (e *Engine) batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	}
 	out := make([]engine.Claim, 0, len(rs))
 	var first error
-	for some := range slices.Chunk(rs, Chunk) {
+	for some := range e.calls(rs) {
 		cs, err := e.db.Batch(ctx, some)
 		switch {
-		case err == nil:
-			out = append(out, cs...)
-		case first == nil:
-			first = err
+		case errors.Is(err, ErrRows) && len(some) > 1: // the rows of one name must not cost others their leases
+			for i := range some {
+				cs, err := e.db.Batch(ctx, some[i:i+1])
+				out, first = learned(out, first, cs, err)
+			}
+		default:
+			out, first = learned(out, first, cs, err)
 		}
 	}
 	return out, first
+}
+
+// learned is what is known after a call: those of its answers that can be, and the first
+// error.
+func learned(out []engine.Claim, first error, cs []engine.Claim, err error) ([]engine.Claim, error) {
+	if err == nil {
+		for i := range cs {
+			if bad := sound(&cs[i]); bad != nil {
+				err = bad
+			} else {
+				out = append(out, cs[i])
+			}
+		}
+	}
+	if first == nil {
+		first = err
+	}
+	return out, first
+}
+
+// calls are the renewals of each call: up to Chunk, and what fits into one.
+func (e *Engine) calls(rs []engine.Renewal) iter.Seq[[]engine.Renewal] {
+	return func(yield func([]engine.Renewal) bool) {
+		for len(rs) > 0 {
+			n, size := 0, 0
+			for n < min(len(rs), Chunk) {
+				// Each byte of a name and an ID may be two in a statement, and an answer
+				// has some eighty.
+				if size += max(2*(len(rs[n].Name)+26), 80); n > 0 && e.packet > 0 && size > e.packet {
+					break
+				}
+				n++
+			}
+			if !yield(rs[:n]) {
+				return
+			}
+			rs = rs[n:]
+		}
+	}
 }
 
 // closeBound is how long Close gives claims up.

@@ -24,7 +24,7 @@ func (database) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim
 		case "last":
 			err = errLater
 		}
-		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held})
+		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held, Units: 1, Limit: 1})
 	}
 	return cs, err
 }
@@ -32,7 +32,7 @@ func (database) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim
 // Claims of a batch whose first call fails are renewed all the same, and nothing is said
 // of those of that call.
 func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
-	e := New(database{}, 0, Guarantees(false, false))
+	e := New(database{}, 0, 0, Guarantees(false, false))
 	const more = 20
 	var rs []engine.Renewal
 	for i := range Chunk + more {
@@ -61,7 +61,7 @@ func TestWhereAPrefixEnds(t *testing.T) {
 // A ticket that no claim can have is nobody's: the database, which cannot store it, is
 // not asked.
 func TestATicketThatIsTooLarge(t *testing.T) {
-	e := New(database{}, 0, Guarantees(false, false))
+	e := New(database{}, 0, 0, Guarantees(false, false))
 	if err := e.Evict(t.Context(), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
 		t.Error(err)
 	}
@@ -85,7 +85,7 @@ func (d *lossy) Depart(context.Context) (int64, error) {
 // A Join whose answer was lost may have made a claim: Close gives that up too.
 func TestCloseGivesUpWhatALostJoinMade(t *testing.T) {
 	d := &lossy{}
-	e := New(d, 0, Guarantees(false, false))
+	e := New(d, 0, 0, Guarantees(false, false))
 	r := engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}
 	if _, err := e.Join(t.Context(), r); !errors.Is(err, errLost) {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestCloseGivesUpWhatALostJoinMade(t *testing.T) {
 
 // Nothing is asked of a database by an engine that is closed.
 func TestAClosedEngineAsksNothing(t *testing.T) {
-	e := New(database{}, 0, Guarantees(false, false))
+	e := New(database{}, 0, 0, Guarantees(false, false))
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"leasehold/engine/internal/sqllock"
 )
 
 // calls are the statements of one prefix. Each is one round trip and, but for those
@@ -70,14 +73,25 @@ const attempts = 20
 // calls of many that contend for one name more than three times, even on one server.
 const waits = 3
 
+// replacing is how long a call waits that found no procedure.
+const replacing = 10 * time.Millisecond
+
 // call makes a call that answers with n numbers. Its answer comes after its commit: an
 // error means that nothing was learned.
-func (c *client) call(ctx context.Context, statement string, n int, args ...any) ([]int64, error) {
+func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n int, args ...any) ([]int64, error) {
 	statement = literal(statement, args...)
 	var text string
 	var err error
 	for made := 1; made <= attempts; made++ {
-		if text, err = c.once(ctx, statement); !undone(err) || code(err) == 1205 && made >= waits {
+		err = c.conns.Do(ctx, k, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, statement).Scan(&text) })
+		if code(err) == 1305 { // the procedure is being replaced, or gone
+			select {
+			case <-time.After(replacing):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		if !undone(err) || code(err) == 1205 && made >= waits {
 			break
 		}
 	}
@@ -99,29 +113,14 @@ func (c *client) call(ctx context.Context, statement string, n int, args ...any)
 
 // one makes a call that answers with one number.
 func (c *client) one(ctx context.Context, statement string, args ...any) (int64, error) {
-	n, err := c.call(ctx, statement, 1, args...)
+	n, err := c.call(ctx, sqllock.Other, statement, 1, args...)
 	if err != nil {
 		return 0, err
 	}
 	return n[0], nil
 }
 
-func (c *client) once(ctx context.Context, statement string) (text string, err error) {
-	conn, err := c.db.Conn(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	if err := conn.QueryRowContext(ctx, statement).Scan(&text); err != nil {
-		discard(conn)
-		return "", err
-	}
-	return text, nil
-}
-
-// discard keeps a connection out of its pool. A procedure that an operator stops (KILL
-// QUERY) runs its handler in MariaDB, and none in MySQL: its transaction would stay
-// open, and with it the row locked, until the connection ends.
+// discard keeps a connection out of its pool.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which is what it then says
 }
@@ -156,6 +155,14 @@ func explain(err error) error {
 	switch code(err) {
 	case 1044, 1142, 1143, 1370:
 		return errRights(err)
+	case 1040, 1203, 1226:
+		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of who it is: %w", err)
+	case 1153:
+		return fmt.Errorf("max_allowed_packet has become smaller than a call: raise it to %d or more: %w", leastPacket, err)
+	case 1264, 1690, 1643, 1048:
+		return fmt.Errorf("%w: %w", sqllock.ErrRows, err)
+	case 1568:
+		return fmt.Errorf("a transaction is open in a session of this pool: leave completion_type at NO_CHAIN: %w", err)
 	case 1290, 1792, 1836:
 		return fmt.Errorf("%w: %w", errReads, err)
 	case 1146, 1305, 1054, 1136, 1318, 1366, 1364:

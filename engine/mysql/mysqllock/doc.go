@@ -66,15 +66,21 @@
 // that calls which wait for a row that somebody else keeps locked leave those of other
 // names a connection. So let a pool have three or more.
 //
-// Isolation, sql_mode, time zone and character set of a session do not matter. The
-// server's binlog_format may be ROW or MIXED.
+// Of a pool of Open's, from the first Join on, one connection is for renewals alone. A
+// server that takes no more connections (1040, 1203, 1226) is waited for: by renewals with
+// that one, by others until one of this client's comes free. A pool of the caller's keeps
+// none, since several engines and the program may share it: there renewals wait too, and
+// come first among this client's calls. Let it have as many idle connections as open ones.
+//
+// Isolation, sql_mode, completion_type, time zone and character set of a session do not
+// matter. max_allowed_packet is 8 KB or more: batches are cut to fit. The server's binlog_format may be ROW or MIXED.
 //
 // # Tables
 //
 // Tables leasehold_names, leasehold_claims and leasehold_swept, a view leasehold_line
 // for people, and procedures, in the database that the URL names. They are created on
-// first use, if the user may (CREATE, CREATE VIEW, CREATE ROUTINE, INSERT), or by whom
-// may:
+// first use, if the user may (CREATE, CREATE VIEW, CREATE ROUTINE, INSERT), and procedures
+// of an older version are replaced (ALTER ROUTINE), or by whom may, as often as one likes:
 //
 //	leasehold schema mysql | mysql locks
 //

@@ -23,18 +23,45 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
+var _ engine.Checker = (*Engine)(nil)
+
+// Check implements [engine.Checker]: whether the server writes, and stores what it
+// answers as it did when this was opened.
+func (e *Engine) Check(ctx context.Context) error {
+	var reads, forgets bool
+	var packet int
+	err := e.client.conns.Do(ctx, sqllock.Other, func(c *sql.Conn) error {
+		return c.QueryRowContext(ctx, `SELECT `+settings).Scan(&reads, &forgets, &packet)
+	})
+	switch {
+	case err != nil:
+		return named(explain(err))
+	case reads:
+		return named(engine.Refuse("%w", errReads))
+	case forgets && e.Guarantees().Fencing == engine.FencingAlways:
+		return named(engine.Refuse("innodb_flush_log_at_trx_commit or sync_binlog is not 1 by now: a crash of the machine may forget what is held, and tokens may fall: set both to 1, or open this engine again"))
+	case packet < e.client.packet:
+		return named(engine.Refuse("max_allowed_packet is %d by now, and was %d: calls for many leases may not fit: raise it, or open this engine again", packet, e.client.packet))
+	}
+	return nil
+}
+
 // Watch implements [engine.Engine]. Nothing is ever told: Look of a claim that waits
-// says when to ask.
+// says when to ask. A subscription begins again with each new connection of a pool of
+// ours, which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	if e.life.Err() != nil {
 		return engine.ErrClosed
 	}
-	changed(engine.Claim{})
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.life.Done():
-		return engine.ErrClosed
+	for {
+		changed(engine.Claim{})
+		select {
+		case <-e.client.made:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.life.Done():
+			return engine.ErrClosed
+		}
 	}
 }
 
@@ -44,6 +71,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 func (e *Engine) Close() error {
 	err := e.Engine.Close()
 	e.end()
+	e.client.conns.Close()
 	if e.own {
 		_ = e.client.db.Close() // nothing is owed on its connections
 	}
@@ -53,12 +81,16 @@ func (e *Engine) Close() error {
 // client makes the calls of one client.
 type client struct {
 	db    *sql.DB
+	conns *sqllock.Pool[*sql.Conn] // how calls come to its connections
 	opts  Options
 	calls calls
 	id    [12]byte  // secret, since by it all its claims can be given up
 	began time.Time // what its looks are aligned to
 
 	guarantees engine.Guarantees // what meet found
+	packet     int               // and how many bytes a statement may have
+
+	made <-chan struct{} // tells of new connections; nil: the pool is the caller's
 }
 
 var _ sqllock.Database = (*client)(nil)
@@ -69,7 +101,11 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 	if r.Replaces != (engine.ID{}) {
 		replaces = r.Replaces[:]
 	}
-	n, err := c.call(ctx, c.calls.join, 2+answerLen,
+	k := sqllock.Joining
+	if r.Detached { // and never renewed
+		k = sqllock.Other
+	}
+	n, err := c.call(ctx, k, c.calls.join, 2+answerLen,
 		[]byte(r.Name), r.ID[:], c.id[:], r.Owner.AppendText([]byte{}), r.Units, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	if err != nil {
 		return sqllock.Joined{}, err
@@ -104,7 +140,11 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		packed = append(binary.BigEndian.AppendUint16(packed, uint16(len(r.Name))), r.Name...)
 		packed = binary.BigEndian.AppendUint64(append(packed, r.ID[:]...), uint64(r.Want.Microseconds()))
 	}
-	n, err := c.call(ctx, c.calls.batch, answerLen*len(rs), packed)
+	k := sqllock.Other
+	if len(rs) > 0 && rs[0].Want > 0 {
+		k = sqllock.Renewing
+	}
+	n, err := c.call(ctx, k, c.calls.batch, answerLen*len(rs), packed)
 	if err != nil {
 		return nil, err
 	}
@@ -138,15 +178,21 @@ func (c *client) Lines(ctx context.Context, after, from, end []byte) (sqllock.Li
 
 // read makes a call that answers with rows of place.
 func (c *client) read(ctx context.Context, statement string, args ...any) (lines sqllock.Lines, err error) {
-	rows, err := c.db.QueryContext(ctx, literal(statement, args...))
+	err = c.conns.Do(ctx, sqllock.Other, func(conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, literal(statement, args...))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := lines.Add(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
 	if err != nil {
 		return nil, explain(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := lines.Add(rows.Scan); err != nil {
-			return nil, err
-		}
-	}
-	return lines, explain(rows.Err())
+	return lines, nil
 }

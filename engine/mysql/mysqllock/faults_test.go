@@ -306,7 +306,7 @@ func TestAKilledHoldersTTL(t *testing.T) {
 func TestALineIsNotReadFromBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	e, db := open(t, url+"?"+transaction("isolation")+"=%27REPEATABLE-READ%27"), connect(t, url)
+	e, db := openOn(t, sessions(t, url, transaction("isolation")+"='REPEATABLE-READ'")), connect(t, url)
 	first := join(t, e, exclusive("a"))
 	tx := begin(t, db)
 	lock(t, tx, "a")

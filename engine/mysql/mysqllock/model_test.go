@@ -33,7 +33,7 @@ func TestProceduresDoWhatPackageLineDoes(t *testing.T) {
 	for i := range 3 {
 		c := *base.client
 		c.id = [12]byte{'c', byte('0' + i)}
-		clients = append(clients, linetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, base.Guarantees())}})
+		clients = append(clients, linetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, 0, base.Guarantees())}})
 	}
 	linetest.Compare(t, linetest.Subject{
 		Clients: clients, Seeds: 4,

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,8 +59,9 @@ const (
 //	mysql://user@host:3306/database?tls=true
 //
 // Parameters are [Options], password-file=path, max-conns=10, ca=path, cert=path and
-// key=path (which mean tls=true), and those of the driver (tls, timeout, ...; what it
-// does not know is set in each session). mysql://user@/database?socket=path uses a
+// key=path (which mean tls=true), tls, timeout, readTimeout, writeTimeout, charset,
+// collation, compress and connectionAttributes of the driver, and the sessions'
+// innodb_lock_wait_timeout and lock_wait_timeout. Another is refused. mysql://user@/database?socket=path uses a
 // socket. The environment's MYSQL_PWD is the password of a URL without one. No error
 // shows a password. ctx bounds the opening only.
 //
@@ -76,20 +78,29 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, named(err)
 	}
-	db := sql.OpenDB(connector)
+	made := make(chan struct{}, 1)
+	db := sql.OpenDB(greeted{connector, config.Timeout, config.Addr, made})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(idle)
-	e, err := start(ctx, db, o)
+	e, err := start(ctx, db, o, made)
 	if err != nil {
 		return nil, named(errors.Join(err, db.Close()))
 	}
-	e.own = true
 	return e, nil
 }
 
 // errURL shows nothing of a URL: any part of one that is malformed may be a password.
 var errURL = errors.New("the URL is not mysql://user:password@host:3306/database: write special characters as %xx")
+
+// What a URL may have beside what is ours: settings of the driver that only say how to
+// reach a server, and two of sessions, of rows and of tables. Others would have the driver
+// read files for a server, send the password as it is, or run what they say as SQL.
+var (
+	ours      = []string{"prefix", "no-create", "failover", "password-file", "max-conns", "socket", "ca", "cert", "key"}
+	drivers   = []string{"tls", "timeout", "readTimeout", "writeTimeout", "charset", "collation", "connectionAttributes", "compress"}
+	lockWaits = []string{"innodb_lock_wait_timeout", "lock_wait_timeout"}
+)
 
 func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	u, err := url.Parse(rawURL)
@@ -124,6 +135,13 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	}
 	socket, passwordFile := take("socket"), take("password-file")
 	files := url.Values{"ca": {take("ca")}, "cert": {take("cert")}, "key": {take("key")}}
+	for key := range q {
+		if wait := slices.Contains(lockWaits, key); !wait && !slices.Contains(drivers, key) {
+			return nil, 0, nil, fmt.Errorf("%q is no parameter of this URL: known are %s. A program that needs another gives its own pool to mysqllock.New", key, strings.Join(slices.Concat(ours, drivers, lockWaits), ", "))
+		} else if _, err := strconv.ParseUint(q.Get(key), 10, 32); wait && err != nil {
+			return nil, 0, nil, fmt.Errorf("%s is a number of seconds", key)
+		}
+	}
 	c, err := mysql.ParseDSN("/?" + q.Encode()) // what is left is the driver's
 	if err != nil {
 		return nil, 0, nil, err
@@ -156,7 +174,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		}
 	}
 	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second // the driver's is the system's: minutes
+		c.Timeout = greetBound // the driver's is the system's: minutes
 	}
 	c.Logger = &mysql.NopLogger{} // what it says, errors say
 	if c.ConnectionAttributes == "" {
@@ -165,7 +183,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	if c.Params == nil {
 		c.Params = map[string]string{}
 	}
-	for _, wait := range []string{"innodb_lock_wait_timeout", "lock_wait_timeout"} { // of rows, of tables
+	for _, wait := range lockWaits {
 		if c.Params[wait] == "" {
 			c.Params[wait] = strconv.Itoa(lockWait)
 		}
@@ -180,7 +198,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 // have given up. It asks the server whether it can do what is needed, as [Open] does. A
 // nil o means the defaults.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
-	e, err := start(ctx, db, o)
+	e, err := start(ctx, db, o, nil)
 	return e, named(err)
 }
 
@@ -191,28 +209,39 @@ func named(err error) error {
 	return nil
 }
 
-func start(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
+// start makes an engine on a pool, which is ours if it tells of new connections.
+func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}) (*Engine, error) {
+	own := made != nil
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	c := &client{db: db, opts: opts, calls: newCalls(&opts), began: time.Now()}
+	most := db.Stats().MaxOpenConnections
+	c := &client{db: db, conns: sqllock.NewPool(source{db}, own && most != 1), opts: opts, calls: newCalls(&opts), began: time.Now(), made: made}
 	rand.Read(c.id[:]) // never fails: crypto/rand ends the program instead
 	if err := c.meet(ctx); err != nil {
+		c.conns.Close()
 		return nil, err
 	}
-	e := &Engine{client: c, Engine: sqllock.New(c, db.Stats().MaxOpenConnections, c.guarantees)}
+	e := &Engine{client: c, own: own, Engine: sqllock.New(c, most, c.packet-leastPacket/2, c.guarantees)}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
+
+// leastPacket is the least max_allowed_packet: two of the largest Join.
+const leastPacket = 8 << 10
+
+// settings are whether a server only reads, whether it answers before it stores, and the
+// most bytes in a statement. With a binary log it is that log which says what was
+// committed: InnoDB takes back what is not in it.
+const settings = `@@read_only NOT IN ('0', 'OFF'), @@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1, @@max_allowed_packet`
 
 // meet asks the server what it is, and makes sure that it will do.
 func (c *client) meet(ctx context.Context) error {
 	var version string
 	var database sql.NullString
 	var autocommit, reads, forgets bool
-	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@autocommit, @@read_only NOT IN ('0', 'OFF'),
-		@@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1`).Scan(&version, &database, &autocommit, &reads, &forgets)
+	err := c.db.QueryRowContext(ctx, `SELECT VERSION(), DATABASE(), @@autocommit, `+settings).Scan(&version, &database, &autocommit, &reads, &forgets, &c.packet)
 	switch {
 	case err != nil:
 		return explain(err)
@@ -222,6 +251,8 @@ func (c *client) meet(ctx context.Context) error {
 		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
 	case tooOld(version):
 		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
+	case c.packet < leastPacket:
+		return fmt.Errorf("max_allowed_packet is %d here, and a call may need %d: raise it", c.packet, leastPacket)
 	case reads: // an administrator could write, and would grant what the primary grants too
 		return errReads
 	}
@@ -246,14 +277,38 @@ func (c *client) meet(ctx context.Context) error {
 	case is != layout:
 		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", c.opts.Prefix, is, layout)
 	}
-	// A crash of the machine may lose what was committed before. With a binary log it is
-	// that log which says what was: InnoDB takes back what is not in it.
+	// A crash of the machine may lose what was committed before.
 	c.guarantees = sqllock.Guarantees(c.opts.Failover, forgets)
 	if err := c.shape(ctx); err != nil {
 		return err
 	}
+	if err := c.renew(ctx); err != nil {
+		return err
+	}
 	_, err = c.one(ctx, c.calls.try)
 	return err
+}
+
+// renew makes sure that the procedures are those that this client knows, or serve it, and
+// replaces older ones.
+func (c *client) renew(ctx context.Context) error {
+	newest, oldest, err := c.edition(ctx, c.db)
+	switch {
+	case err != nil:
+		return explain(err)
+	case oldest > edition:
+		return fmt.Errorf("the procedures with prefix %q serve clients of edition %d and later, and this is %d: update this program", c.opts.Prefix, oldest, edition)
+	case newest >= edition:
+		return nil
+	}
+	older := fmt.Errorf("the procedures of leasehold with prefix %q are edition %d, older than this program's %d: run what `leasehold schema mysql` prints as somebody who may replace them; programs that run go on", c.opts.Prefix, newest, edition)
+	if c.opts.NoCreate {
+		return older
+	}
+	if err := c.install(ctx); err != nil {
+		return fmt.Errorf("%w: %w", older, err)
+	}
+	return nil
 }
 
 // shape makes sure of what no statement would complain about: tables that have no

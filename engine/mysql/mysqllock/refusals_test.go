@@ -36,7 +36,9 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, url+"?prefix="+strings.Repeat("x", 41), "may have 40")
 	refused(t, url+"?prefix=a%60b", "may have 40")
 	refused(t, url+"?prefix=a%3Fb", "may have 40")
-	refused(t, url+"?autocommit=0", "autocommit is off")
+	if _, err := New(within(t), sessions(t, url, "autocommit=0"), nil); err == nil || !strings.Contains(err.Error(), "autocommit is off") {
+		t.Errorf("without autocommit: %v", err)
+	}
 	refused(t, url+"?failover=perhaps", "true or false")
 	refused(t, url+"?max-conns=none", "a number from 1")
 	refused(t, url+"nosuch", "Unknown database")
@@ -84,7 +86,7 @@ func TestAServerThatOnlyReadsIsRefused(t *testing.T) {
 func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	open(t, url+"?sql_mode=%27"+oddModes()+"%27") // who makes the procedures, which keep a mode
+	openOn(t, sessions(t, url, "sql_mode='"+oddModes()+"'")) // who makes the procedures, which keep a mode
 	if n := get[int](t, connect(t, url), `SELECT COUNT(*) FROM information_schema.ROUTINES
 		WHERE ROUTINE_SCHEMA = DATABASE() AND SQL_MODE NOT LIKE 'STRICT_ALL_TABLES%'`); n != 0 {
 		t.Errorf("%d procedures have the mode of the session that made them", n)
@@ -93,9 +95,9 @@ func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 	for _, setting := range []string{
 		transaction("isolation") + "='SERIALIZABLE'", transaction("isolation") + "='READ-UNCOMMITTED'", transaction("read_only") + "=1", "time_zone='-11:30'",
 		"sql_mode='" + oddModes() + "'", "sql_mode=''", "character_set_connection=utf16",
-		"sql_safe_updates=1",
+		"sql_safe_updates=1", "completion_type=CHAIN",
 	} {
-		a, b := open(t, url+"?"+strings.ReplaceAll(setting, "'", "%27")), open(t, url)
+		a, b := openOn(t, sessions(t, url, setting)), open(t, url)
 		first, second := join(t, a, exclusive(setting)), join(t, b, exclusive(setting))
 		if first.State != engine.Held || second.State != engine.Waiting || second.Ticket <= first.Ticket {
 			t.Errorf("%s: %v, %v", setting, first, second)

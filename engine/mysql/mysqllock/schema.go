@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// layout is the number of what schema.sql makes. Whoever finds another refuses.
-const layout = 1
+// layout is the number of the tables in schema.sql. Whoever finds another refuses.
+// edition is that of its procedures: who finds an older one replaces it.
+const layout, edition = 1, 2
 
 // schema has @ where the prefix that was chosen goes, and each of its statements ends
 // with end.
@@ -33,9 +34,10 @@ func (o *Options) in(sql string) string {
 // it: what does not fit is an error for them, whatever their caller's mode is.
 const mode = "SET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 
-// Schema is what must be run once in a database, as SQL that the programs mysql and
-// mariadb take: by hand, by a migration, or by "leasehold schema mysql". [Open] and
-// [New] run it themselves where it is missing and the user may. A nil o means the
+// Schema is what must be run in a database once, and again for a version of this package
+// whose procedures are newer, as SQL that the programs mysql and mariadb take: by hand, by
+// a migration, or by "leasehold schema mysql". It may be run while locks are held. [Open]
+// and [New] run it themselves where it is needed and the user may. A nil o means the
 // defaults.
 func Schema(o *Options) (string, error) {
 	opts, err := o.withDefaults()
@@ -50,8 +52,8 @@ func (o *Options) statements() []string {
 	return strings.Split(strings.TrimSuffix(o.in(schema), end), end)
 }
 
-// install creates what is missing. Two clients that come first at the same time create
-// it one after the other: the second finds it. Nothing takes back what was made of a
+// install creates what is missing and replaces what is older. Two clients that come first
+// at the same time do it one after the other: the second finds it done. Nothing takes back what was made of a
 // schema when its connection is lost: who comes next makes the rest.
 func (c *client) install(ctx context.Context) error {
 	conn, err := c.db.Conn(ctx)
@@ -70,10 +72,12 @@ func (c *client) install(ctx context.Context) error {
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_ALL_LOCKS()") }() // or its end does
 	if _, err := c.layout(ctx, conn); err == nil {
-		return nil
+		if newest, _, err := c.edition(ctx, conn); err != nil || newest >= edition {
+			return err
+		}
 	}
 	for _, statement := range append([]string{mode}, c.opts.statements()...) {
-		if _, err := conn.ExecContext(ctx, statement); err != nil && code(err) != 1304 { // the procedure is there
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
@@ -92,6 +96,19 @@ func (c *client) layout(ctx context.Context, db querier) (is int, err error) {
 		err = errNoSchema
 	}
 	return is, err
+}
+
+// edition is that of the procedures that are there, and the oldest whose clients they serve.
+func (c *client) edition(ctx context.Context, db querier) (newest, oldest int, err error) {
+	var text string
+	err = db.QueryRowContext(ctx, c.opts.in(`CALL @edition()`)).Scan(&text)
+	if code(err) == 1305 { // the first edition does not say, nor does one that is being replaced
+		return 1, 1, nil
+	}
+	if err == nil {
+		_, err = fmt.Sscan(text, &newest, &oldest)
+	}
+	return newest, oldest, err
 }
 
 var errNoSchema = errors.New("no tables of leasehold")

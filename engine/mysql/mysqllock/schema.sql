@@ -16,6 +16,14 @@
 -- statement after the one that waited for the row. SYSDATE would not stand still
 -- either, but it is local time, in which an hour comes twice a year.
 --
+-- All of this may be run again, by hand or by a client: tables stay as they are, and
+-- procedures are replaced where they are older, while others call them. MariaDB does that
+-- in one step. MySQL drops and creates: for a moment a call finds none, and is made
+-- again. A call that is under way goes on with its own text and calls what is new: so a
+-- procedure that is called by others here keeps its meaning, or gets another name.
+--
+-- No transaction begins another one when it ends, whatever completion_type says.
+--
 -- Parameters and variables begin with a_ (asked for), l_ (the line, its row of
 -- "names"), c_ (a claim): one that had the name of a column would hide it.
 
@@ -64,7 +72,8 @@ CREATE OR REPLACE VIEW @line AS
 		'1970-01-01' + INTERVAL c.deadline MICROSECOND AS deadline_utc, CONVERT(c.owner USING utf8mb4) AS owner
 	FROM @claims c JOIN @names n ON n.name = c.name $$
 
-CREATE PROCEDURE @clock(OUT t BIGINT) SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @clock */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @clock(OUT t BIGINT) SQL SECURITY INVOKER
 BEGIN
 	SET t = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 END $$
@@ -73,12 +82,14 @@ END $$
 -- stepped back, which moves every deadline away. That means reading the whole line,
 -- so it is done when the totals say that there may be something to do; what they say
 -- is counted anew then.
-CREATE PROCEDURE @purge(n VARBINARY(512), t BIGINT, l_upto BIGINT, INOUT l_used BIGINT, INOUT l_size INT, INOUT l_soonest BIGINT, INOUT l_seen BIGINT)
+DROP PROCEDURE IF EXISTS /*!50700 @purge */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @purge(n VARBINARY(512), t BIGINT, l_upto BIGINT, INOUT l_used BIGINT, INOUT l_size INT, INOUT l_soonest BIGINT, INOUT l_seen BIGINT)
 SQL SECURITY INVOKER
 BEGIN
 	IF t >= l_soonest OR t < l_seen THEN
 		DELETE FROM @claims WHERE name = n AND deadline <= t;
-		UPDATE @claims SET deadline = t + asked WHERE name = n AND deadline > t + asked;
+		-- Nobody asks for more than a day: what says so was written by somebody else.
+		UPDATE @claims SET deadline = t + LEAST(asked, 86400000000) WHERE name = n AND deadline > t + LEAST(asked, 86400000000);
 		SELECT COUNT(*), COALESCE(SUM(IF(ticket <= l_upto, units, 0)), 0), COALESCE(MIN(deadline), 9223372036854775807)
 			INTO l_size, l_used, l_soonest FROM @claims WHERE name = n;
 	END IF;
@@ -86,7 +97,8 @@ BEGIN
 END $$
 
 -- Lets the rule decide who holds, once what has expired is gone.
-CREATE PROCEDURE @grant(n VARBINARY(512), l_lim INT, INOUT l_upto BIGINT, INOUT l_used BIGINT) SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @grant */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @grant(n VARBINARY(512), l_lim INT, INOUT l_upto BIGINT, INOUT l_used BIGINT) SQL SECURITY INVOKER
 BEGIN
 	DECLARE c_ticket BIGINT;
 	DECLARE c_units INT;
@@ -102,7 +114,8 @@ END $$
 
 -- Writes the row of a name, which is locked. moved comes before upto: assignments are
 -- made from left to right.
-CREATE PROCEDURE @store(n VARBINARY(512), l_last BIGINT, l_lim INT, l_upto BIGINT, l_used BIGINT, l_size INT, l_soonest BIGINT, l_seen BIGINT)
+DROP PROCEDURE IF EXISTS /*!50700 @store */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @store(n VARBINARY(512), l_last BIGINT, l_lim INT, l_upto BIGINT, l_used BIGINT, l_size INT, l_soonest BIGINT, l_seen BIGINT)
 SQL SECURITY INVOKER
 BEGIN
 	UPDATE @names SET moved = IF(upto = l_upto, moved, l_seen),
@@ -119,7 +132,8 @@ END $$
 -- that much left, in a line in which nothing has expired. That needs no lock, since a
 -- snapshot that says "waiting" was right when it was taken, and writes nothing. NULL:
 -- no such claim.
-CREATE PROCEDURE @say(n VARBINARY(512), cid BINARY(16), t BIGINT, a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii)
+DROP PROCEDURE IF EXISTS /*!50700 @say */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @say(n VARBINARY(512), cid BINARY(16), t BIGINT, a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii)
 SQL SECURITY INVOKER
 BEGIN
 	SET reply = NULL;
@@ -137,7 +151,8 @@ END $$
 -- Extends one claim and says what it is now. No deadline moves earlier. A claim that
 -- waits is given an eighth more than asked for, so that most looks of who polls find
 -- it with enough, and write nothing.
-CREATE PROCEDURE @renew(n VARBINARY(512), cid BINARY(16), a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii)
+DROP PROCEDURE IF EXISTS /*!50700 @renew */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @renew(n VARBINARY(512), cid BINARY(16), a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii)
 SQL SECURITY INVOKER
 this_claim: BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, c_deadline, t BIGINT;
@@ -178,7 +193,8 @@ END $$
 -- Gives one claim up, held or waiting, and says in which state it was found: as it
 -- was before this call. Settling first could only turn a claim nobody knew of into a
 -- held one, for nothing.
-CREATE PROCEDURE @leave(n VARBINARY(512), cid BINARY(16), OUT reply VARCHAR(200) CHARACTER SET ascii)
+DROP PROCEDURE IF EXISTS /*!50700 @leave */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @leave(n VARBINARY(512), cid BINARY(16), OUT reply VARCHAR(200) CHARACTER SET ascii)
 SQL SECURITY INVOKER
 this_claim: BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, c_deadline, t BIGINT;
@@ -215,7 +231,8 @@ END $$
 -- that two batches do not wait for each other. items has, for each, the length of the
 -- name in two bytes, the name, the ID, and the lifetime in eight bytes; none: it is
 -- left. Answers are what "say" says, one after the other.
-CREATE PROCEDURE @batch(items LONGBLOB) SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @batch */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @batch(items LONGBLOB) SQL SECURITY INVOKER
 BEGIN
 	DECLARE pos INT DEFAULT 1;
 	DECLARE len INT;
@@ -224,7 +241,7 @@ BEGIN
 	DECLARE a_life, t BIGINT;
 	DECLARE reply VARCHAR(200) CHARACTER SET ascii;
 	DECLARE answer LONGTEXT CHARACTER SET ascii DEFAULT '';
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
 	WHILE pos <= LENGTH(items) DO
@@ -245,22 +262,23 @@ BEGIN
 		END IF;
 		SET answer = CONCAT(answer, reply, ' ');
 	END WHILE;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT answer;
 END $$
 
 -- Takes a place at the end of a line, or finds the one this ID already has. Answers
 -- with what refuses it (0: nothing; 1: the line's limit is another; 2: too many are
 -- in line; 3: tickets have run out), the limit or how many, and what "say" says.
-CREATE PROCEDURE @join(n VARBINARY(512), cid BINARY(16), a_client BINARY(12), a_owner BLOB, a_units INT, a_lim INT, a_life BIGINT,
+DROP PROCEDURE IF EXISTS /*!50700 @join */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @join(n VARBINARY(512), cid BINARY(16), a_client BINARY(12), a_owner BLOB, a_units INT, a_lim INT, a_life BIGINT,
 	a_nowait BOOLEAN, a_detached BOOLEAN, a_replaces BINARY(16))
 SQL SECURITY INVOKER
 BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, t BIGINT;
 	DECLARE l_lim, l_size, others, c_units INT;
-	DECLARE refusal, have INT DEFAULT 0;
+	DECLARE refusal, have, tries INT DEFAULT 0;
 	DECLARE reply VARCHAR(200) CHARACTER SET ascii DEFAULT '3 0 0 0 0 0 0 0 0';
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
 	this_claim: BEGIN
@@ -269,6 +287,10 @@ BEGIN
 				FROM @names WHERE name = n FOR UPDATE;
 			IF l_last IS NOT NULL THEN
 				LEAVE find;
+			END IF;
+			SET tries = tries + 1;
+			IF tries = 100 THEN
+				SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 1643, MESSAGE_TEXT = 'the row of a name does not stay';
 			END IF;
 			-- If the name was swept just now, the statement above waited for that, and
 			-- this later one sees what its last ticket was. soonest 0: the first purge
@@ -337,17 +359,18 @@ BEGIN
 			CALL @say(n, cid, t, NULL, reply);
 		END IF;
 	END;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT CONCAT_WS(' ', refusal, have, reply) AS answer;
 END $$
 
 -- Ends the claim with that ticket: one that waits at once, one that holds by a mark,
 -- or at once too if asked. 0: no such claim.
-CREATE PROCEDURE @evict(n VARBINARY(512), a_ticket BIGINT, a_now BOOLEAN) SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @evict */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @evict(n VARBINARY(512), a_ticket BIGINT, a_now BOOLEAN) SQL SECURITY INVOKER
 BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, t BIGINT;
 	DECLARE l_lim, l_size, c_units INT;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
 	SELECT last, lim, upto, used, size, soonest, seen INTO l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen
@@ -368,22 +391,23 @@ BEGIN
 		END IF;
 		CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen);
 	END IF;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT c_units IS NOT NULL AS answer;
 END $$
 
 -- Takes the claims of a client out of up to a hundred lines, detached ones excepted,
 -- and says of how many lines. It reads all claims: a client ends once.
-CREATE PROCEDURE @depart(a_client BINARY(12)) SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @depart */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @depart(a_client BINARY(12)) SQL SECURITY INVOKER
 BEGIN
 	DECLARE n VARBINARY(512);
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, t BIGINT;
 	DECLARE l_lim, l_size INT;
 	DECLARE left_lines INT DEFAULT 0;
 	DECLARE done BOOLEAN DEFAULT FALSE;
-	DECLARE mine CURSOR FOR SELECT DISTINCT name FROM @claims WHERE client = a_client AND NOT detached ORDER BY name LIMIT 100;
+	DECLARE mine CURSOR FOR SELECT DISTINCT c.name FROM @claims c JOIN @names USING (name) WHERE client = a_client AND NOT detached ORDER BY c.name LIMIT 100;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET done = TRUE;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
 	OPEN mine;
@@ -406,7 +430,7 @@ BEGIN
 		END IF;
 	END LOOP;
 	CLOSE mine;
-	COMMIT;
+	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT left_lines AS answer;
 END $$
 
@@ -416,7 +440,8 @@ END $$
 -- it has no part in a deadlock (MySQL 5.7 has no SKIP LOCKED: it waits there, and a
 -- deadlock is tried again). The last tickets are stored in the step that forgets them.
 -- The name that is being joined was unused until now, and stays.
-CREATE PROCEDURE @sweep(a_name VARBINARY(512)) SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @sweep */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @sweep(a_name VARBINARY(512)) SQL SECURITY INVOKER
 this_time: BEGIN
 	DECLARE n, s_upto VARBINARY(512);
 	DECLARE s_last, l_last, l_seen, t BIGINT;
@@ -453,10 +478,11 @@ END $$
 
 -- Does all that the other procedures do to tables, and takes it back: an error says
 -- what is missing. Its one row is found by the key, as sql_safe_updates wants it.
-CREATE PROCEDURE @try() SQL SECURITY INVOKER
+DROP PROCEDURE IF EXISTS /*!50700 @try */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @try() SQL SECURITY INVOKER
 BEGIN
 	DECLARE n VARBINARY(512) DEFAULT CONCAT(x'00', CONNECTION_ID()); -- no name has a NUL
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
 	INSERT INTO @names (name, last, lim, upto, used, size, soonest, seen, moved) VALUES (n, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -466,8 +492,16 @@ BEGIN
 	DELETE FROM @claims WHERE name = n;
 	DELETE FROM @names WHERE name = n;
 	UPDATE @swept SET upto = upto, last = last WHERE layout = 1;
-	ROLLBACK;
+	ROLLBACK AND NO CHAIN NO RELEASE;
 	SELECT 1 AS answer;
+END $$
+
+-- Which edition the procedures are, and the oldest whose clients they serve. It comes after
+-- those: where a connection is lost in between, who comes next replaces all of them.
+DROP PROCEDURE IF EXISTS /*!50700 @edition */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @edition() SQL SECURITY INVOKER
+BEGIN
+	SELECT '2 1' AS answer;
 END $$
 
 INSERT INTO @swept SELECT 1, '', 0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM @swept) $$

@@ -8,6 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"leasehold/engine/internal/sqllock"
 )
 
 // calls are the statements of one schema. Each is one round trip and one
@@ -44,7 +47,7 @@ func newCalls(o *Options) calls {
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
 		lines: o.in(place + `WHERE c.name IN (SELECT DISTINCT name FROM @claims
 			WHERE name > $1::bytea AND name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea) ORDER BY name LIMIT 200) ORDER BY c.name, c.ticket`),
-		able: o.in(`SELECT @layout(), bool_and(has_table_privilege(t, p)) AND has_table_privilege('@swept', 'SELECT') AND has_table_privilege('@swept', 'UPDATE')
+		able: o.in(`SELECT bool_and(has_table_privilege(t, p)) AND has_table_privilege('@swept', 'SELECT') AND has_table_privilege('@swept', 'UPDATE')
 			FROM unnest(ARRAY['@names', '@claims']) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p`),
 	}
 }
@@ -61,14 +64,15 @@ const (
 // query makes a call and hands each row to scan. An error of it means that nothing
 // was learned: also one that comes after the last row, when the commit failed or its
 // answer was lost.
-func (c *client) query(ctx context.Context, sql string, scan func(pgx.Rows) error, begin func(), args ...any) error {
+func (c *client) query(ctx context.Context, k sqllock.Kind, sql string, scan func(pgx.Rows) error, begin func(), args ...any) error {
 	if c.mode != 0 {
 		args = append([]any{c.mode}, args...)
 	}
 	var err error
 	for i := range attempts {
 		begin()
-		if err = c.once(ctx, sql, args, scan); !rolledBack(err) || i == attempts-1 {
+		err = c.conns.Do(ctx, k, func(conn *pgxpool.Conn) error { return once(ctx, conn, sql, args, scan) })
+		if !rolledBack(err) || i == attempts-1 {
 			break
 		}
 		select {
@@ -80,8 +84,8 @@ func (c *client) query(ctx context.Context, sql string, scan func(pgx.Rows) erro
 	return explain(err)
 }
 
-func (c *client) once(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
-	rows, err := c.pool.Query(ctx, sql, args...)
+func once(ctx context.Context, conn *pgxpool.Conn, sql string, args []any, scan func(pgx.Rows) error) error {
+	rows, err := conn.Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}
@@ -96,8 +100,12 @@ func (c *client) once(ctx context.Context, sql string, args []any, scan func(pgx
 
 // row makes a call that answers with one row.
 func (c *client) row(ctx context.Context, sql string, to []any, args ...any) error {
+	return c.rowOf(ctx, sqllock.Other, sql, to, args...)
+}
+
+func (c *client) rowOf(ctx context.Context, k sqllock.Kind, sql string, to []any, args ...any) error {
 	found := false
-	err := c.query(ctx, sql, func(r pgx.Rows) error {
+	err := c.query(ctx, k, sql, func(r pgx.Rows) error {
 		found = true
 		return r.Scan(to...)
 	}, func() {}, args...)
@@ -129,6 +137,14 @@ func errNoSchema(o *Options, err error) error {
 	return fmt.Errorf(todo+": %w", o.Schema, err)
 }
 
+func errOlder(o *Options, is int, err error) error {
+	const todo = "the functions of leasehold in schema %q are edition %d, older than this program's %d: run what `leasehold schema postgres` prints as their owner; programs that run go on"
+	if err == nil {
+		return fmt.Errorf(todo, o.Schema, is, edition)
+	}
+	return fmt.Errorf(todo+": %w", o.Schema, is, edition, err)
+}
+
 func errRights(err error) error {
 	const todo = "this user may not do what is needed: see the grants in the package's documentation"
 	if err == nil {
@@ -144,6 +160,10 @@ func explain(err error) error {
 		return err
 	case "42501":
 		return errRights(err)
+	case "53300":
+		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of who it is: %w", err)
+	case "22003", "22P02", "22021", "23502", "23514", "LH003":
+		return fmt.Errorf("%w: %w", sqllock.ErrRows, err)
 	case "25006":
 		return fmt.Errorf("this server only reads: it is a replica, or has become one: %w", err)
 	case "42883", "42P01", "3F000", "42703", "42704", "42804", "42601":

@@ -16,7 +16,7 @@
 // # What it promises
 //
 //   - At most the limit hold, as long as the server keeps what it committed and its
-//     clock does not step forward. Where synchronous_commit is off, these
+//     clock does not step forward. Where synchronous_commit is off or local, these
 //     transactions turn it on.
 //   - Tokens rise over crash and restart: a ticket is the larger of the last one
 //     plus 1 and the server's clock in microseconds, and the highest ticket of names
@@ -42,6 +42,12 @@
 // third of a pool is for renewals, so that calls which wait for a row that somebody else
 // keeps locked leave those of other names a connection. So let a pool have three or more.
 //
+// Of a pool of Open's, from the first Join on, one connection is for renewals alone. A
+// server that takes no more connections (53300) is waited for: by renewals with that one,
+// by others until one of this client's comes free. A pool of the caller's keeps none,
+// since several engines and the program may share it: there renewals wait too, and come
+// first among this client's calls.
+//
 // Through PgBouncer in session mode everything works. In transaction mode LISTEN does
 // not: the client notices when it is opened (or is told by ?poll, which spares it a
 // second), [Engine.Listens] says so, and waiting claims are looked at, the first of a line
@@ -53,7 +59,8 @@
 // # Tables
 //
 // Schema leasehold has tables names, claims and swept, a view line for people, and
-// functions. They are created on first use, if the user may, or by whom may:
+// functions. They are created on first use, and functions of an older version are
+// replaced, if the user may, or by whom may, at any time and as often as one likes:
 //
 //	leasehold schema postgres | psql ...
 //

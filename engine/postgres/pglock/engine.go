@@ -23,6 +23,25 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
+var _ engine.Checker = (*Engine)(nil)
+
+// Check implements [engine.Checker]: whether the server writes, and stores what it
+// answers as it did when this was opened.
+func (e *Engine) Check(ctx context.Context) error {
+	var replica, readonly, stores bool
+	err := e.client.row(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool, current_setting('fsync')::bool`,
+		[]any{&replica, &readonly, &stores})
+	switch {
+	case err != nil:
+		return named(err)
+	case replica || readonly:
+		return named(engine.Refuse("this server only reads: it is a replica, or has become one: nothing can be locked or renewed there: lead this address to the primary"))
+	case !stores && e.Guarantees().Fencing == engine.FencingAlways:
+		return named(engine.Refuse("fsync is off by now: a crash of the machine may forget what is held, and tokens may fall: turn it on, or open this engine again"))
+	}
+	return nil
+}
+
 // Listens reports whether this client hears that its claims hold. Behind a pooler
 // that shares connections between transactions it does not, and waiting claims are
 // looked at in intervals instead: see the package documentation.
@@ -37,6 +56,7 @@ const poolBound = 2 * time.Second
 func (e *Engine) Close() error {
 	err := e.Engine.Close()
 	e.end()
+	e.client.conns.Close()
 	if !e.own {
 		return named(err)
 	}
@@ -54,7 +74,10 @@ func (e *Engine) Close() error {
 
 // client makes the calls of one client.
 type client struct {
-	pool    *pgxpool.Pool
+	pool     *pgxpool.Pool
+	conns    *sqllock.Pool[*pgxpool.Conn] // how calls come to its connections
+	patience *patience                    // nil: the pool is the caller's
+
 	opts    Options
 	calls   calls
 	mode    pgx.QueryExecMode // 0: the pool's
@@ -78,7 +101,11 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 	var refusal string
 	var have int32
 	var got answer
-	err := c.row(ctx, c.calls.join, append([]any{&refusal, &have}, got.into()...),
+	k := sqllock.Joining
+	if r.Detached { // and never renewed
+		k = sqllock.Other
+	}
+	err := c.rowOf(ctx, k, c.calls.join, append([]any{&refusal, &have}, got.into()...),
 		[]byte(r.Name), r.ID[:], c.channel, r.Owner.AppendText(nil), r.Units, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	return sqllock.Joined{Refusal: refusals[refusal], Have: have, Claim: c.claim(r.Name, r.ID, &got)}, err
 }
@@ -122,15 +149,15 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) (out []engine.C
 			lives = append(lives, want.Microseconds())
 		}
 	}
-	call, args := c.calls.leave, []any{names, ids}
+	call, args, k := c.calls.leave, []any{names, ids}, sqllock.Other
 	if lives != nil {
-		call, args = c.calls.renew, append(args, lives)
+		call, args, k = c.calls.renew, append(args, lives), sqllock.Renewing
 	}
 	sql := call.all
 	if len(rs) == 1 {
 		sql = call.one
 	}
-	err = c.query(ctx, sql, func(r pgx.Rows) error {
+	err = c.query(ctx, k, sql, func(r pgx.Rows) error {
 		var i int32
 		var a answer
 		if err := r.Scan(append([]any{&i}, a.into()...)...); err != nil {
@@ -169,6 +196,6 @@ func (c *client) Lines(ctx context.Context, after, from, end []byte) (sqllock.Li
 
 // read makes a call that answers with rows of place.
 func (c *client) read(ctx context.Context, sql string, args ...any) (lines sqllock.Lines, err error) {
-	err = c.query(ctx, sql, func(r pgx.Rows) error { return lines.Add(r.Scan) }, func() { lines = nil }, args...)
+	err = c.query(ctx, sqllock.Other, sql, func(r pgx.Rows) error { return lines.Add(r.Scan) }, func() { lines = nil }, args...)
 	return lines, err
 }

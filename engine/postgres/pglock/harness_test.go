@@ -1,9 +1,12 @@
 package pglock
 
 import (
+	"context"
 	"database/sql"
+	"io"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
@@ -105,6 +108,7 @@ func get[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (v T)
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
 	e.end()
+	e.client.conns.Close()
 	e.client.pool.Close()
 }
 
@@ -113,6 +117,7 @@ func kill(e *Engine) {
 func prepare(t testing.TB, e *Engine) {
 	t.Helper()
 	c := e.client.calls
+	e.client.conns.Close() // what it keeps for renewals is one of the idle then
 	for _, conn := range e.client.pool.AcquireAllIdle(within(t)) {
 		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.evict, c.depart} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {
@@ -137,6 +142,11 @@ func setClock(t testing.TB, pool *pgxpool.Pool) {
 	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT t FROM public.test_clock); END'`)
 }
 
+// closer ends a connection.
+type closer struct{ *pgx.Conn }
+
+func (c closer) Close() error { return c.Conn.Close(context.Background()) }
+
 // rows is what this engine has in common with others.
 var rows = sqltest.Kit{
 	Name: "pglock", Open: Open, Database: database, In: defaults.in,
@@ -152,7 +162,13 @@ var rows = sqltest.Kit{
 		setClock(t, pool)
 		return func(now int64) { do(t, pool, `UPDATE test_clock SET t = $1`, now) }
 	},
-	Sweep: func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
+	Dial: func(ctx context.Context, url string) (io.Closer, error) {
+		c, err := pgx.Connect(ctx, url)
+		return closer{c}, err
+	},
+	Binary: `'\xff00c3'::bytea`, Told: ", told", Column: ".name",
+	Replace: func(t testing.TB, url, function, old, by string) { replace(t, connect(t, url), function, old, by) },
+	Sweep:   func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
 	Waiting: func(t testing.TB, db *sql.DB) (n int) {
 		t.Helper()
 		if err := db.QueryRowContext(within(t), lockWaits).Scan(&n); err != nil {

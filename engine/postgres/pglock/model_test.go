@@ -31,7 +31,7 @@ func TestFunctionsDoWhatPackageLineDoes(t *testing.T) {
 	for i := range 3 {
 		c := *base.client
 		c.channel = fmt.Sprint("client", i)
-		clients = append(clients, linetest.Client{Name: c.channel, Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, base.Guarantees())}})
+		clients = append(clients, linetest.Client{Name: c.channel, Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, 0, base.Guarantees())}})
 	}
 	linetest.Compare(t, linetest.Subject{
 		Clients: clients, Seeds: 3,

@@ -69,16 +69,17 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, named(err)
 	}
+	var p patience
+	config.AfterConnect = p.set
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, named(err)
 	}
-	e, err := start(ctx, pool, o)
+	e, err := start(ctx, pool, o, &p)
 	if err != nil {
 		pool.Close()
 		return nil, named(err)
 	}
-	e.own = true
 	return e, nil
 }
 
@@ -124,7 +125,7 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 	}
 	c := config.ConnConfig
 	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = 10 * time.Second // libpq's is none: Close must end
+		c.ConnectTimeout = greetBound // libpq's is none: Close must end
 	}
 	// pgx writes arguments into a statement only so, and a database or a role may have
 	// other settings: SQL_ASCII, LATIN1.
@@ -140,9 +141,13 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 // (BeforeConnect, AfterConnect), for its notifications. It asks the server whether
 // it can do what is needed, as [Open] does. A nil o means the defaults.
 func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error) {
-	e, err := start(ctx, pool, o)
+	e, err := start(ctx, pool, o, nil)
 	return e, named(err)
 }
+
+// greetBound is how long a server may take until a connection to it stands. Of several
+// each may take it.
+const greetBound = 5 * time.Second
 
 func named(err error) error {
 	if err != nil {
@@ -151,18 +156,24 @@ func named(err error) error {
 	return nil
 }
 
-func start(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Engine, error) {
+// start makes an engine on a pool, which is ours if there is a patience.
+func start(ctx context.Context, pool *pgxpool.Pool, o *Options, p *patience) (*Engine, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	var id [12]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	c := &client{pool: pool, opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:])}
+	most := int(pool.Config().MaxConns)
+	c := &client{
+		pool: pool, conns: sqllock.NewPool(source{pool}, p != nil && most > 1), patience: p,
+		opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:]),
+	}
 	if err := c.meet(ctx); err != nil {
+		c.conns.Close()
 		return nil, err
 	}
-	e := &Engine{client: c, Engine: sqllock.New(c, int(pool.Config().MaxConns), c.guarantees)}
+	e := &Engine{client: c, own: p != nil, Engine: sqllock.New(c, most, 0, c.guarantees)}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -175,23 +186,28 @@ const oldest = 12_00_00
 func (c *client) meet(ctx context.Context) error {
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
-		return err
+		return unmet(explain(err))
 	}
 	var (
 		pid               uint32
 		replica, readonly bool
 		isolation, fsync  string
-		there             bool
+		there, dated      bool
 		number            int
 		version           string
+		patient           int
 	)
 	// In one statement, and not prepared: it works behind any pooler, and tells
 	// whether there is one.
 	err = conn.QueryRow(ctx, c.opts.in(`SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
-		current_setting('transaction_isolation'), current_setting('fsync'), to_regprocedure('@layout()') IS NOT NULL,
-		current_setting('server_version_num')::int, current_setting('server_version')`),
-		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &number, &version)
+		current_setting('transaction_isolation'), current_setting('fsync'), to_regprocedure('@layout()') IS NOT NULL, to_regprocedure('@edition()') IS NOT NULL,
+		current_setting('server_version_num')::int, current_setting('server_version'), `+patientFor),
+		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &dated, &number, &version, &patient)
 	pooled := pid != conn.Conn().PgConn().PID()
+	if err == nil && patient > 0 && !pooled && c.patience.ours(conn.Conn().Config()) {
+		err = c.patience.begin(ctx, conn.Conn())
+		patient = 0
+	}
 	conn.Release()
 	switch {
 	case err != nil:
@@ -204,11 +220,17 @@ func (c *client) meet(ctx context.Context) error {
 		return errors.New("transactions only read here (default_transaction_read_only): let this user's write")
 	case isolation != "read committed":
 		return fmt.Errorf("transactions are %s here, and lines need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
+	case patient > 0 && patient < int(leastPatience.Milliseconds()):
+		return fmt.Errorf("statement_timeout or lock_timeout is %d ms for this user here, which ends calls that wait for each other: let both be %v or more, or 0", patient, leastPatience)
 	case !there && c.opts.NoCreate:
 		return errNoSchema(&c.opts, nil)
 	case !there:
 		if err := c.install(ctx); err != nil {
 			return errNoSchema(&c.opts, err)
+		}
+	default:
+		if err := c.renew(ctx, dated); err != nil {
+			return err
 		}
 	}
 	// Without fsync a crash of the machine may lose anything.
@@ -222,17 +244,41 @@ func (c *client) meet(ctx context.Context) error {
 	return c.able(ctx)
 }
 
+// renew makes sure that the functions are those that this client knows, or serve it, and
+// replaces older ones. dated: they say which edition they are, as all but the first do.
+func (c *client) renew(ctx context.Context, dated bool) error {
+	sql := `SELECT @layout(), newest, oldest FROM @edition()`
+	if !dated {
+		sql = `SELECT @layout(), 1, 1`
+	}
+	var is, newest, oldest int
+	err := c.pool.QueryRow(ctx, c.opts.in(sql), pgx.QueryExecModeSimpleProtocol).Scan(&is, &newest, &oldest)
+	switch {
+	case err != nil:
+		return explain(err)
+	case is != layout:
+		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or take another schema", c.opts.Schema, is, layout)
+	case oldest > edition:
+		return fmt.Errorf("the functions in schema %q serve clients of edition %d and later, and this is %d: update this program", c.opts.Schema, oldest, edition)
+	case newest >= edition:
+		return nil
+	case c.opts.NoCreate:
+		return errOlder(&c.opts, newest, nil)
+	}
+	if err := c.install(ctx); err != nil {
+		return errOlder(&c.opts, newest, explain(err))
+	}
+	return nil
+}
+
 // able makes sure that the user may do what is needed, and that what has the names
 // of our tables is ours.
 func (c *client) able(ctx context.Context) error {
-	var is int
 	var may bool
-	err := c.row(ctx, c.calls.able, []any{&is, &may})
+	err := c.row(ctx, c.calls.able, []any{&may})
 	switch {
 	case err != nil:
 		return err
-	case is != layout:
-		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or take another schema", c.opts.Schema, is, layout)
 	case !may:
 		return errRights(nil)
 	}

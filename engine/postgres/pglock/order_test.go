@@ -89,11 +89,11 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 // replace makes a function of schema.sql anew with other words in it.
 func replace(t testing.TB, pool *pgxpool.Pool, name, old, by string) {
 	t.Helper()
-	head, end := "CREATE FUNCTION @"+name+"(", "END $$;"
+	head, end := "CREATE OR REPLACE FUNCTION @"+name+"(", "END $$;"
 	_, rest, found := strings.Cut(schema, head)
 	body, _, ends := strings.Cut(rest, end)
 	if !found || !ends || !strings.Contains(body, old) {
 		t.Fatalf("function %s has other words now: mend this test", name)
 	}
-	do(t, pool, strings.Replace(head, "CREATE", "CREATE OR REPLACE", 1)+strings.Replace(body, old, by, 1)+end)
+	do(t, pool, head+strings.Replace(body, old, by, 1)+end)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// layout is the number of what schema.sql makes. Whoever finds another refuses.
-const layout = 1
+// layout is the number of the tables and types in schema.sql. Whoever finds another
+// refuses. edition is that of its functions: who finds an older one replaces it.
+const layout, edition = 1, 2
 
 // schema has @ where the schema and the prefix that were chosen go.
 //
@@ -29,9 +30,11 @@ func (o *Options) in(sql string) string {
 	})
 }
 
-// Schema is what must be run once in a database, as SQL that psql takes: by hand, by
-// a migration, or by "leasehold schema postgres". [Open] and [New] run it
-// themselves where it is missing and the user may. A nil o means the defaults.
+// Schema is what must be run in a database once, and again for a version of this package
+// whose functions are newer, as SQL that psql takes: by hand, by a migration, or by
+// "leasehold schema postgres". It may be run at any time, also while locks are held.
+// [Open] and [New] run it themselves where it is needed and the user may. A nil o means
+// the defaults.
 func Schema(o *Options) (string, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -45,8 +48,8 @@ func (o *Options) create() string {
 	return create + o.in(schema)
 }
 
-// install creates what is missing. Two clients that come first at the same time
-// create it one after the other: the second finds it.
+// install creates what is missing and replaces what is older. Two clients that come
+// first at the same time do it one after the other: the second finds it done.
 func (c *client) install(ctx context.Context) error {
 	tx, err := c.pool.Begin(ctx)
 	if err != nil {
@@ -62,11 +65,14 @@ func (c *client) install(ctx context.Context) error {
 	// remembers from before it waited.
 	const there = `SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE nspname = $1 AND proname = $2)`
 	var found bool
-	if err := tx.QueryRow(ctx, there, pgx.QueryExecModeSimpleProtocol, c.opts.Schema, c.opts.Prefix+"layout").Scan(&found); err != nil {
+	if err := tx.QueryRow(ctx, there, pgx.QueryExecModeSimpleProtocol, c.opts.Schema, c.opts.Prefix+"edition").Scan(&found); err != nil {
 		return err
 	}
 	if found {
-		return nil
+		var newest int
+		if err := tx.QueryRow(ctx, c.opts.in(`SELECT newest FROM @edition()`), pgx.QueryExecModeSimpleProtocol).Scan(&newest); err != nil || newest >= edition {
+			return err
+		}
 	}
 	if _, err := tx.Exec(ctx, c.opts.create(), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err

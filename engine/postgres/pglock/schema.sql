@@ -10,72 +10,92 @@
 --
 -- Times are microseconds since 1970 by this server, clock_timestamp(): now() is
 -- when the transaction began, which may be before a long wait for the row.
+--
+-- All of this may be run again, by hand or by a client: tables stay as they are, and
+-- functions are replaced where they are older, while others call them. A call that is
+-- under way then goes on with its own text and calls what is new: so a function that is
+-- called by others here keeps its meaning, or gets another name.
 
-CREATE TABLE @names (
-	name    bytea  PRIMARY KEY, -- bytes: no collation makes two names one
-	last    bigint NOT NULL,    -- the highest ticket ever given out
-	lim     integer NOT NULL,   -- of the claims in line; means nothing when there are none
-	upto    bigint NOT NULL,    -- who holds: every claim with a ticket up to this one
-	used    bigint NOT NULL,    -- units of those who hold
-	size    integer NOT NULL,   -- claims in line
-	soonest bigint NOT NULL,    -- no deadline in line is before it
-	seen    bigint NOT NULL     -- the clock when this row was last written
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+DO $$
+BEGIN
+	IF to_regprocedure('@layout()') IS NOT NULL THEN
+		IF @layout() <> 1 THEN
+			RAISE EXCEPTION 'these tables have layout %, and this is layout 1', @layout();
+		END IF;
+		IF to_regprocedure('@edition()') IS NOT NULL THEN
+			IF (SELECT newest FROM @edition()) > 2 THEN
+				RAISE EXCEPTION 'these functions are of edition %, which is newer than 2', (SELECT newest FROM @edition());
+			END IF;
+		END IF;
+		RETURN;
+	END IF;
 
-CREATE TABLE @claims (
-	name     bytea   NOT NULL,
-	ticket   bigint  NOT NULL,
-	id       bytea   NOT NULL, -- secret: whoever knows it may renew and leave the claim
-	client   text    NOT NULL, -- the channel of whom to tell; secret too
-	owner    bytea   NOT NULL, -- JSON, what the owner says of itself
-	units    integer NOT NULL,
-	deadline bigint  NOT NULL, -- at most asked ahead of the clock
-	asked    bigint  NOT NULL, -- the longest lifetime asked for at once
-	detached boolean NOT NULL, -- outlives its client
-	evicted  boolean NOT NULL, -- marked: in line until its holder leaves or its deadline passes
-	told     boolean NOT NULL, -- the holder knows that somebody waits
-	PRIMARY KEY (name, ticket),
-	UNIQUE (name, id)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+	CREATE TABLE @names (
+		name    bytea  PRIMARY KEY, -- bytes: no collation makes two names one
+		last    bigint NOT NULL,    -- the highest ticket ever given out
+		lim     integer NOT NULL,   -- of the claims in line; means nothing when there are none
+		upto    bigint NOT NULL,    -- who holds: every claim with a ticket up to this one
+		used    bigint NOT NULL,    -- units of those who hold
+		size    integer NOT NULL,   -- claims in line
+		soonest bigint NOT NULL,    -- no deadline in line is before it
+		seen    bigint NOT NULL     -- the clock when this row was last written
+	) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
--- One row: how far sweep has come, and the highest ticket of a name it has
--- forgotten, so that tickets rise over that too.
-CREATE TABLE @swept (upto bytea NOT NULL, last bigint NOT NULL);
-INSERT INTO @swept VALUES ('', 0);
+	CREATE TABLE @claims (
+		name     bytea   NOT NULL,
+		ticket   bigint  NOT NULL,
+		id       bytea   NOT NULL, -- secret: whoever knows it may renew and leave the claim
+		client   text    NOT NULL, -- the channel of whom to tell; secret too
+		owner    bytea   NOT NULL, -- JSON, what the owner says of itself
+		units    integer NOT NULL,
+		deadline bigint  NOT NULL, -- at most asked ahead of the clock
+		asked    bigint  NOT NULL, -- the longest lifetime asked for at once
+		detached boolean NOT NULL, -- outlives its client
+		evicted  boolean NOT NULL, -- marked: in line until its holder leaves or its deadline passes
+		told     boolean NOT NULL, -- the holder knows that somebody waits
+		PRIMARY KEY (name, ticket),
+		UNIQUE (name, id)
+	) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+
+	-- One row: how far sweep has come, and the highest ticket of a name it has
+	-- forgotten, so that tickets rise over that too.
+	CREATE TABLE @swept (upto bytea NOT NULL, last bigint NOT NULL);
+	INSERT INTO @swept VALUES ('', 0);
+
+	-- What a call says of a claim. state: 1 waiting, 2 held, 3 gone. Times in
+	-- microseconds.
+	CREATE TYPE @reply AS (
+		state integer, contended boolean, evicted boolean, ticket bigint, units integer, lim integer, ttl bigint, look bigint
+	);
+END $$;
 
 -- For people: SELECT * FROM the view. It shows no secret. Deadlines that have
 -- passed are of claims that the next call of anybody removes.
-CREATE VIEW @line AS
+CREATE OR REPLACE VIEW @line AS
 	SELECT convert_from(c.name, 'UTF8') AS name, c.ticket,
 		CASE WHEN c.ticket <= n.upto THEN 'held' ELSE 'waiting' END AS state,
 		c.units, n.lim AS "limit", c.evicted, c.detached,
 		to_timestamp(c.deadline / 1e6) AS deadline, convert_from(c.owner, 'UTF8') AS owner
 	FROM @claims c JOIN @names n ON n.name = c.name;
 
--- What a call says of a claim. state: 1 waiting, 2 held, 3 gone. Times in
--- microseconds.
-CREATE TYPE @reply AS (
-	state integer, contended boolean, evicted boolean, ticket bigint, units integer, lim integer, ttl bigint, look bigint
-);
-
-CREATE FUNCTION @clock() RETURNS bigint LANGUAGE sql VOLATILE AS
+CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- Tells a client of a change of one of its claims. The name and the ID go as
 -- hexadecimal digits: a message is text in the database's encoding.
-CREATE FUNCTION @tell(client text, note text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @tell(client text, note text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM pg_notify(client, note);
 END $$;
 
-CREATE FUNCTION @note(l @names, c @claims, state integer, contended boolean) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @note(l @names, c @claims, state integer, contended boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM @tell(c.client, concat_ws(' ', state, contended::integer, c.evicted::integer, c.ticket, c.units, l.lim,
 		encode(c.id, 'hex'), encode(l.name, 'hex')));
 END $$;
 
 -- What every call makes sure of about its transaction.
-CREATE FUNCTION @check() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @check() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	ready text;
 BEGIN
@@ -84,9 +104,14 @@ BEGIN
 		RAISE EXCEPTION 'leasehold works in READ COMMITTED, and this transaction is %', upper(current_setting('transaction_isolation'))
 			USING ERRCODE = 'LH001';
 	END IF;
-	-- A database that answers before it has stored may forget a grant.
-	IF current_setting('synchronous_commit') = 'off' THEN
+	-- A database that answers before it has stored may forget a grant, and one that
+	-- answers before its replica has, where it is to wait for one.
+	IF current_setting('synchronous_commit') IN ('off', 'local') THEN
 		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+	-- Statements this small are not worth compiling.
+	IF current_setting('jit') = 'on' THEN
+		PERFORM set_config('jit', 'off', true);
 	END IF;
 	-- By the tables' number, since a session may use those of several schemas.
 	ready := 'leasehold.ready' || '@names'::regclass::oid;
@@ -102,7 +127,7 @@ END $$;
 -- that, once for each client of a fleet that has just started. So a session first goes
 -- through a hand-over of a name of its own, which nobody waits for, and undoes it; what
 -- was to be told is not. What the caller wanted comes after.
-CREATE FUNCTION @practise() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @practise() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	n bytea := sha256((random()::text || pg_backend_pid())::bytea);
 BEGIN
@@ -116,7 +141,7 @@ END $$;
 
 -- The names row, locked; null if there is none. What it says is current: a
 -- locked row is read anew after the wait.
-CREATE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 BEGIN
@@ -125,7 +150,7 @@ BEGIN
 	RETURN l;
 END $$;
 
-CREATE FUNCTION @store(l @names) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @store(l @names) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	UPDATE @names SET last = l.last, lim = l.lim, upto = l.upto, used = l.used, size = l.size, soonest = l.soonest, seen = l.seen
 		WHERE name = l.name;
@@ -135,11 +160,12 @@ END $$;
 -- clock stepped back, which moves every deadline away. That means reading the whole
 -- line, so it is done when the totals say that there may be something to do; what
 -- they say is counted anew then.
-CREATE FUNCTION @purge(INOUT l @names, t bigint) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @purge(INOUT l @names, t bigint) LANGUAGE plpgsql AS $$
 BEGIN
 	IF t >= l.soonest OR t < l.seen THEN
 		DELETE FROM @claims WHERE name = l.name AND deadline <= t;
-		UPDATE @claims SET deadline = t + asked WHERE name = l.name AND deadline > t + asked;
+		-- Nobody asks for more than a day: what says so was written by somebody else.
+		UPDATE @claims SET deadline = t + least(asked, 86400000000) WHERE name = l.name AND deadline > t + least(asked, 86400000000);
 		SELECT count(*), coalesce(sum(units) FILTER (WHERE ticket <= l.upto), 0), coalesce(min(deadline), 9223372036854775807)
 			INTO l.size, l.used, l.soonest FROM @claims WHERE name = l.name;
 	END IF;
@@ -147,7 +173,7 @@ BEGIN
 END $$;
 
 -- The totals without a claim that was deleted.
-CREATE FUNCTION @without(INOUT l @names, c @claims) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @without(INOUT l @names, c @claims) LANGUAGE plpgsql AS $$
 BEGIN
 	l.size := l.size - 1;
 	IF l.size = 0 THEN
@@ -159,14 +185,14 @@ BEGIN
 END $$;
 
 -- Somebody waits behind a claim with that ticket.
-CREATE FUNCTION @behind(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @behind(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN EXISTS (SELECT FROM @claims WHERE name = l.name AND ticket > greatest(t, l.upto));
 END $$;
 
 -- Lets the rule decide who holds, once what has expired is gone. Everybody who
 -- became held is told, except subject, whose reply says it.
-CREATE FUNCTION @grant(INOUT l @names, subject bytea) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @grant(INOUT l @names, subject bytea) LANGUAGE plpgsql AS $$
 DECLARE
 	c @claims;
 	before bigint := l.upto;
@@ -191,7 +217,7 @@ BEGIN
 END $$;
 
 -- Tells each holder once that it is contended.
-CREATE FUNCTION @tellholders(l @names) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @tellholders(l @names) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	c @claims;
 BEGIN
@@ -203,7 +229,7 @@ BEGIN
 END $$;
 
 -- What the owner of a claim is told.
-CREATE FUNCTION @answer(l @names, c @claims, t bigint, contended boolean) RETURNS @reply LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @answer(l @names, c @claims, t bigint, contended boolean) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
 	r @reply := (CASE WHEN c.evicted THEN 3 WHEN c.ticket <= l.upto THEN 2 ELSE 1 END, contended, c.evicted, c.ticket, c.units, l.lim,
 		CASE WHEN c.evicted THEN 0 ELSE c.deadline - t END, 0);
@@ -218,7 +244,7 @@ BEGIN
 END $$;
 
 -- The same under the lock of the name; it settles what the owner knows.
-CREATE FUNCTION @say(l @names, c @claims, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @say(l @names, c @claims, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
 	contended boolean := @behind(l, c.ticket);
 BEGIN
@@ -231,7 +257,7 @@ END $$;
 -- Takes a place at the end of a line, or finds the one this ID already has.
 -- refusal: '', or L with have = the line's limit, C with have = how many are in
 -- line, T: tickets have run out.
-CREATE FUNCTION @join(
+CREATE OR REPLACE FUNCTION @join(
 	n bytea, cid bytea, channel text, own bytea, want integer, wantlim integer, life bigint,
 	nowait boolean, isdetached boolean, replaced bytea,
 	OUT refusal text, OUT have integer, OUT reply @reply
@@ -245,9 +271,12 @@ DECLARE
 BEGIN
 	refusal := '';
 	reply := (3, false, false, 0, 0, 0, 0, 0);
-	LOOP
+	FOR try IN 1..100 LOOP
 		l := @open(n);
 		EXIT WHEN l.name IS NOT NULL;
+		IF try = 100 THEN -- a trigger or a policy takes it away again
+			RAISE EXCEPTION 'the row of a name in @names does not stay' USING ERRCODE = 'LH003';
+		END IF;
 		-- If the name was swept just now, open waited for that, and this later
 		-- statement sees what its last ticket was. soonest 0: the first purge counts.
 		INSERT INTO @names SELECT n, coalesce((SELECT max(last) FROM @swept), 0), wantlim, 0, 0, 0, 0, @clock()
@@ -324,7 +353,7 @@ END $$;
 
 -- Extends one claim of a line that is locked, and says what it is now. No
 -- deadline moves earlier.
-CREATE FUNCTION @renewed(l @names, c @claims, life bigint, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @renewed(l @names, c @claims, life bigint, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
 BEGIN
 	IF NOT c.evicted THEN
 		UPDATE @claims SET deadline = greatest(deadline, t + life), asked = greatest(asked, life)
@@ -343,7 +372,7 @@ END $$;
 -- Whether a renewal may do without the lock of the name: nothing may have expired,
 -- the clock goes on, and the row was written within the last second. That is how
 -- long a clock may step back unseen, and how old "seen" may be for sweep.
-CREATE FUNCTION @calm(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @calm(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN t < l.soonest AND t >= l.seen AND t < l.seen + 1000000;
 END $$;
@@ -358,7 +387,7 @@ END $$;
 -- extended, since it looks at the row again once it has it). quick: the caller has
 -- locked no other claim of this name, or two who each have one could wait for each
 -- other.
-CREATE FUNCTION @renewing(n bytea, cid bytea, life bigint, quick boolean) RETURNS @reply LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @renewing(n bytea, cid bytea, life bigint, quick boolean) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 	c @claims;
@@ -399,7 +428,7 @@ END $$;
 
 -- The same for several, in the order in which they were asked for. Names are locked
 -- in the order of their bytes, so that two batches do not wait for each other.
-CREATE FUNCTION @renew(ns bytea[], ids bytea[], lives bigint[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @renew(ns bytea[], ids bytea[], lives bigint[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
 DECLARE
 	a record;
 BEGIN
@@ -414,7 +443,7 @@ BEGIN
 END $$;
 
 -- Gives one claim up, held or waiting, and says in which state it was found.
-CREATE FUNCTION @leaving(n bytea, cid bytea) RETURNS @reply LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @leaving(n bytea, cid bytea) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
 	l @names := @open(n);
 	c @claims;
@@ -444,7 +473,7 @@ BEGIN
 END $$;
 
 -- The same for several, as renew does it.
-CREATE FUNCTION @leave(ns bytea[], ids bytea[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @leave(ns bytea[], ids bytea[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
 DECLARE
 	a record;
 BEGIN
@@ -457,7 +486,7 @@ END $$;
 
 -- Ends the claim with that ticket: one that waits at once, one that holds by a
 -- mark, or at once too if asked. Its client is told. False: no such claim.
-CREATE FUNCTION @evict(n bytea, which bigint, atonce boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @evict(n bytea, which bigint, atonce boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 	c @claims;
@@ -485,14 +514,14 @@ END $$;
 
 -- Takes the claims of a client out of up to a hundred lines, detached ones
 -- excepted, and says of how many lines. It reads all claims: a client ends once.
-CREATE FUNCTION @depart(channel text) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @depart(channel text) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 	c @claims;
 	n bytea;
 	lines integer := 0;
 BEGIN
-	FOR n IN SELECT DISTINCT name FROM @claims WHERE client = channel AND NOT detached ORDER BY name LIMIT 100 LOOP
+	FOR n IN SELECT DISTINCT x.name FROM @claims x JOIN @names y ON y.name = x.name WHERE x.client = channel AND NOT x.detached ORDER BY x.name LIMIT 100 LOOP
 		l := @open(n);
 		CONTINUE WHEN l.name IS NULL;
 		FOR c IN DELETE FROM @claims WHERE name = n AND client = channel AND NOT detached RETURNING * LOOP
@@ -513,7 +542,7 @@ END $$;
 -- last tickets are stored in the step that forgets them. The name that is being joined
 -- was unused until now, and stays: its row is locked by this caller, who does not skip
 -- its own lock.
-CREATE FUNCTION @sweep(joined bytea) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION @sweep(joined bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	s @swept;
 	t bigint := @clock() - 86400000000;
@@ -542,5 +571,8 @@ BEGIN
 	UPDATE @swept SET upto = s.upto, last = s.last;
 END $$;
 
--- What this schema is. Another number is another layout.
-CREATE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
+-- What the tables and types are. Another number is another layout.
+CREATE OR REPLACE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
+
+-- Which edition the functions are, and the oldest whose clients they serve.
+CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 2, 1 $$;

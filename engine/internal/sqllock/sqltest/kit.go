@@ -5,6 +5,9 @@ package sqltest
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -39,6 +42,19 @@ type Kit struct {
 
 	// Sweep has every Join sweep, where one in a few would.
 	Sweep func(t testing.TB, url string)
+
+	// Dial makes one connection, and Close ends it.
+	Dial func(ctx context.Context, url string) (io.Closer, error)
+
+	// Replace has a function of this client's made anew with other words.
+	Replace func(t testing.TB, url, function, old, by string)
+
+	// Binary is a value of no text, in SQL.
+	Binary string
+
+	// Told is what follows the columns of claims that all have, and Column what follows a
+	// row to name its name.
+	Told, Column string
 
 	// Waiting is how many statements in this database wait for a lock.
 	Waiting func(t testing.TB, db *sql.DB) int
@@ -96,6 +112,50 @@ func (k Kit) Refused(t *testing.T, url, want string) {
 	}
 }
 
+// WhatIsNoServerIsNamed: an address that accepts and never says a word, and one of another
+// protocol, end the opening by its context, or within a bound of ours, and say what they are.
+func (k Kit) WhatIsNoServerIsNamed(t *testing.T, url func(addr string) string, silent, http string) {
+	t.Parallel()
+	listen := func(serve func(net.Conn)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				t.Cleanup(func() { c.Close() })
+				go serve(c)
+			}
+		}()
+		return l.Addr().String()
+	}
+	heard := make(chan struct{}, 100)
+	quiet := url(listen(func(net.Conn) { heard <- struct{}{} }))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-heard
+		cancel()
+	}()
+	if _, err := k.Open(ctx, quiet); !errors.Is(err, context.Canceled) {
+		t.Errorf("whose context ends is told %v", err)
+	}
+	began := time.Now()
+	k.Refused(t, quiet, silent)
+	if took := time.Since(began); took > 20*time.Second { // twice the bound that others had
+		t.Fatalf("it took %v", took)
+	}
+	k.Refused(t, url(listen(func(c net.Conn) {
+		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
+		c.Close()
+	})), http)
+	k.Refused(t, url(servers.Redis(t, nil).Addr), "")
+}
+
 // Grants are the statements in the package documentation that give rights.
 func Grants(t testing.TB) (all []string) {
 	t.Helper()
@@ -129,6 +189,8 @@ func (k Kit) Conformance(t *testing.T, addr, url string, prepare func(testing.TB
 		proxies[e] = p
 		return e
 	}
+	h.RefuseConnections = func(t testing.TB) func() { return k.Fill(t, url) }
+	h.Spoil = k.spoil(url)
 	h.LoseReply = func(t testing.TB, e engine.Engine) func() bool {
 		prepare(t, e)
 		mu.Lock()
@@ -136,6 +198,18 @@ func (k Kit) Conformance(t *testing.T, addr, url string, prepare func(testing.TB
 		p := proxies[e]
 		p.CutReply(0)
 		return func() bool { return p.Lost() > 0 }
+	}
+	if !h.Polls {
+		h.CountRequests = func(testing.TB) (n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range proxies {
+				for _, times := range p.Commands() {
+					n += times
+				}
+			}
+			return n
+		}
 	}
 	enginetest.Run(t, h)
 }

@@ -1,0 +1,47 @@
+package mysqllock
+
+import (
+	"errors"
+	"testing"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/kit"
+	"leasehold/internal/servers"
+)
+
+// Settings that change under a client are seen when it looks again, which Watch says after
+// each new connection.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	s := servers.MariaDB(t, nil)
+	e := open(t, s.URL("", ""))
+	check := func(sql string, refused bool) {
+		t.Helper()
+		if _, err := s.Query(sql); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Check(within(t)); errors.Is(err, engine.ErrRefused) != refused || !refused && err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	check("SELECT 1", false)
+	check("SET GLOBAL innodb_flush_log_at_trx_commit = 2", true)
+	check("SET GLOBAL innodb_flush_log_at_trx_commit = 1", false)
+	check("SET GLOBAL read_only = ON", true)
+	check("SET GLOBAL read_only = OFF", false)
+	heard := kit.Watch(t, e)
+	for len(heard) > 0 {
+		<-heard
+	}
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "no call is answered after the restart", func() bool { return e.Check(within(t)) == nil })
+	kit.Expect(t, heard, func(c engine.Claim) bool { return c.Name == "" })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Check(within(t)); err == nil || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("of a server that is gone it says %v", err)
+	}
+}

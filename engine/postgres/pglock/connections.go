@@ -1,0 +1,80 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"leasehold/engine/internal/sqllock"
+)
+
+// source is a pool as package sqllock takes connections from it.
+type source struct{ *pgxpool.Pool }
+
+var _ sqllock.Source[*pgxpool.Conn] = source{}
+
+func (s source) Take(ctx context.Context) (*pgxpool.Conn, error) { return s.Acquire(ctx) }
+func (source) Give(c *pgxpool.Conn)                              { c.Release() }
+func (source) Sound(c *pgxpool.Conn, _ error) bool               { return !c.Conn().IsClosed() }
+func (source) Full(err error) bool                               { return code(err) == "53300" }
+
+// Stands implements [sqllock.Source], as pgxpool does it for its own.
+func (source) Stands(ctx context.Context, c *pgxpool.Conn, idle time.Duration) bool {
+	return idle < time.Second || c.Ping(ctx) == nil
+}
+
+// unmet says what answered where no connection was made.
+func unmet(err error) error {
+	var op *net.OpError
+	switch {
+	case !errors.As(err, new(*pgconn.ConnectError)) || code(err) != "" || errors.As(err, &op) && op.Op == "dial" && !op.Timeout():
+		return err
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("a server said nothing in time (%v, or connect_timeout): it is no PostgreSQL, hangs, or cannot be reached: %w", greetBound, err)
+	case strings.Contains(err.Error(), "server refused TLS connection") && !strings.Contains(err.Error(), "failed to receive message"):
+		return fmt.Errorf("this server has no TLS: give it a certificate, or leave sslmode out of the URL: %w", err)
+	}
+	return fmt.Errorf("what answers does not speak as PostgreSQL does, or hung up: %w", err)
+}
+
+// leastPatience is what a server may at least give a statement. Less ends calls that wait
+// for each other, again and again.
+const leastPatience = time.Second
+
+// patientFor is how long a statement may take, in milliseconds; 0: for ever.
+const patientFor = `(SELECT coalesce(min(setting::int), 0) FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout') AND setting <> '0')`
+
+// patience lets statements of a pool of ours take as long as their callers wait, where
+// the user or the database has another bound. It is set in sessions that are ours alone:
+// behind a pooler it would stay in those of others.
+type patience struct{ on atomic.Bool }
+
+// ours is whether the caller's URL leaves it to us.
+func (p *patience) ours(c *pgx.ConnConfig) bool {
+	return p != nil && c.RuntimeParams["statement_timeout"] == "" && c.RuntimeParams["lock_timeout"] == "" && c.RuntimeParams["options"] == ""
+}
+
+// begin sets it in one session, and from now on in new ones.
+func (p *patience) begin(ctx context.Context, c *pgx.Conn) error {
+	p.on.Store(true)
+	return p.set(ctx, c)
+}
+
+// set is what a pool does with a new connection.
+func (p *patience) set(ctx context.Context, c *pgx.Conn) error {
+	if !p.on.Load() {
+		return nil
+	}
+	_, err := c.Exec(ctx, `SET statement_timeout = 0; SET lock_timeout = 0`, pgx.QueryExecModeSimpleProtocol)
+	return err
+}

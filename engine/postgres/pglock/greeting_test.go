@@ -1,0 +1,7 @@
+package pglock
+
+import "testing"
+
+func TestWhatIsNoServerIsNamed(t *testing.T) {
+	rows.WhatIsNoServerIsNamed(t, func(addr string) string { return "postgres://postgres@" + addr + "/test" }, "said nothing in time (5s, or connect_timeout): it is no PostgreSQL", "does not speak as PostgreSQL does")
+}

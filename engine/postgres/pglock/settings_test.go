@@ -1,0 +1,99 @@
+package pglock
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/kit"
+)
+
+func TestAFullServerCostsNoLease(t *testing.T) {
+	rows.AFullServerCostsNoLease(t, server(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=0").URL("", ""))
+}
+
+func TestHostileRowsHarmNoOtherName(t *testing.T) {
+	rows.HostileRowsHarmNoOtherName(t)
+}
+
+func TestWhatIsUsedMeanwhileIsNotSwept(t *testing.T) {
+	rows.WhatIsUsedMeanwhileIsNotSwept(t, "IF n.seen < t AND n.name <> joined THEN")
+}
+
+// A short statement_timeout does not end calls of a pool of ours that wait for each other.
+// A caller's pool with one is refused, since sessions there are not ours to change.
+func TestAShortStatementTimeout(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"statement_timeout", "lock_timeout"} {
+		url := database(t)
+		admin := connect(t, url)
+		leave(t, open(t, url), join(t, open(t, url), exclusive("a")))
+		do(t, admin, `ALTER DATABASE `+get[string](t, admin, `SELECT current_database()`)+` SET `+setting+` = '10ms'`)
+		e := open(t, url)
+		tx, err := admin.Begin(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(context.Background())
+		if _, err := tx.Exec(within(t), defaults.in(`SELECT FROM @names FOR UPDATE`)); err != nil {
+			t.Fatal(err)
+		}
+		joined := make(chan error, 1)
+		ctx := within(t)
+		go func() {
+			_, err := e.Join(ctx, exclusive("a"))
+			joined <- err
+		}()
+		until(t, "the Join does not wait", func() bool { return waiting(t, admin) == 1 })
+		time.Sleep(50 * time.Millisecond) // five times what would end it
+		if err := tx.Rollback(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-joined; err != nil {
+			t.Errorf("%s: %v", setting, err)
+		}
+		if _, err := New(within(t), connect(t, url), nil); err == nil || !strings.Contains(err.Error(), "is 10 ms for this user") {
+			t.Errorf("%s of a caller's pool: %v", setting, err)
+		}
+		refused(t, url+"&"+setting+"=20", "is 20 ms for this user")
+	}
+}
+
+// What a session has for these does not count in a call.
+func TestSettingsOfACall(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	open(t, url)
+	for setting, want := range map[string]string{"synchronous_commit=local": "on", "synchronous_commit=remote_write": "remote_write", "jit=on": "off"} {
+		name, _, _ := strings.Cut(setting, "=")
+		if got := get[string](t, connect(t, url+"&"+setting), `WITH l AS MATERIALIZED (SELECT @open('a')) SELECT current_setting('`+name+`') FROM l`); got != want {
+			t.Errorf("%s: it is %s in a call", setting, got)
+		}
+	}
+}
+
+// The connection that renewals have comes from a pool of ours, and stays there.
+func TestRenewalsHaveAConnectionThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	e := open(t, database(t)+"&pool_max_conns=3")
+	c := join(t, e, kit.Lasting("a", time.Minute))
+	if n := e.client.pool.Stat().AcquiredConns(); n != 1 {
+		t.Fatalf("%d connections are kept", n)
+	}
+	conns := e.client.pool.AcquireAllIdle(within(t))
+	for len(conns) < 2 {
+		conn, err := e.client.pool.Acquire(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	if got := renew(t, e, c, time.Minute); got.State != engine.Held {
+		t.Errorf("while others have all connections it is %v", got.State)
+	}
+	for _, conn := range conns {
+		conn.Release()
+	}
+}

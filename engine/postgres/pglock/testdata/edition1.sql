@@ -1,0 +1,546 @@
+-- The line of one name, as functions of PostgreSQL 12 and later. Its meaning is
+-- that of the Go package engine/line; a test compares the two step by step.
+--
+-- Whoever decides anything about a name first locks its row of "names" and reads
+-- the line in LATER statements. In READ COMMITTED each statement of a function
+-- sees what was committed when it began. One statement that locks and reads would
+-- read a snapshot from before it waited for the lock: it would miss the claim that
+-- the one it waited for has put there, and two would hold. So order of tickets is
+-- order of commits, and no client's round trip lies between lock and commit.
+--
+-- Times are microseconds since 1970 by this server, clock_timestamp(): now() is
+-- when the transaction began, which may be before a long wait for the row.
+
+CREATE TABLE @names (
+	name    bytea  PRIMARY KEY, -- bytes: no collation makes two names one
+	last    bigint NOT NULL,    -- the highest ticket ever given out
+	lim     integer NOT NULL,   -- of the claims in line; means nothing when there are none
+	upto    bigint NOT NULL,    -- who holds: every claim with a ticket up to this one
+	used    bigint NOT NULL,    -- units of those who hold
+	size    integer NOT NULL,   -- claims in line
+	soonest bigint NOT NULL,    -- no deadline in line is before it
+	seen    bigint NOT NULL     -- the clock when this row was last written
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+
+CREATE TABLE @claims (
+	name     bytea   NOT NULL,
+	ticket   bigint  NOT NULL,
+	id       bytea   NOT NULL, -- secret: whoever knows it may renew and leave the claim
+	client   text    NOT NULL, -- the channel of whom to tell; secret too
+	owner    bytea   NOT NULL, -- JSON, what the owner says of itself
+	units    integer NOT NULL,
+	deadline bigint  NOT NULL, -- at most asked ahead of the clock
+	asked    bigint  NOT NULL, -- the longest lifetime asked for at once
+	detached boolean NOT NULL, -- outlives its client
+	evicted  boolean NOT NULL, -- marked: in line until its holder leaves or its deadline passes
+	told     boolean NOT NULL, -- the holder knows that somebody waits
+	PRIMARY KEY (name, ticket),
+	UNIQUE (name, id)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+
+-- One row: how far sweep has come, and the highest ticket of a name it has
+-- forgotten, so that tickets rise over that too.
+CREATE TABLE @swept (upto bytea NOT NULL, last bigint NOT NULL);
+INSERT INTO @swept VALUES ('', 0);
+
+-- For people: SELECT * FROM the view. It shows no secret. Deadlines that have
+-- passed are of claims that the next call of anybody removes.
+CREATE VIEW @line AS
+	SELECT convert_from(c.name, 'UTF8') AS name, c.ticket,
+		CASE WHEN c.ticket <= n.upto THEN 'held' ELSE 'waiting' END AS state,
+		c.units, n.lim AS "limit", c.evicted, c.detached,
+		to_timestamp(c.deadline / 1e6) AS deadline, convert_from(c.owner, 'UTF8') AS owner
+	FROM @claims c JOIN @names n ON n.name = c.name;
+
+-- What a call says of a claim. state: 1 waiting, 2 held, 3 gone. Times in
+-- microseconds.
+CREATE TYPE @reply AS (
+	state integer, contended boolean, evicted boolean, ticket bigint, units integer, lim integer, ttl bigint, look bigint
+);
+
+CREATE FUNCTION @clock() RETURNS bigint LANGUAGE sql VOLATILE AS
+$$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+
+-- Tells a client of a change of one of its claims. The name and the ID go as
+-- hexadecimal digits: a message is text in the database's encoding.
+CREATE FUNCTION @tell(client text, note text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_notify(client, note);
+END $$;
+
+CREATE FUNCTION @note(l @names, c @claims, state integer, contended boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM @tell(c.client, concat_ws(' ', state, contended::integer, c.evicted::integer, c.ticket, c.units, l.lim,
+		encode(c.id, 'hex'), encode(l.name, 'hex')));
+END $$;
+
+-- What every call makes sure of about its transaction.
+CREATE FUNCTION @check() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	ready text;
+BEGIN
+	-- Else later statements would see what was committed before the wait.
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'leasehold works in READ COMMITTED, and this transaction is %', upper(current_setting('transaction_isolation'))
+			USING ERRCODE = 'LH001';
+	END IF;
+	-- A database that answers before it has stored may forget a grant.
+	IF current_setting('synchronous_commit') = 'off' THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+	-- By the tables' number, since a session may use those of several schemas.
+	ready := 'leasehold.ready' || '@names'::regclass::oid;
+	IF current_setting(ready, true) = '1' THEN
+		RETURN;
+	END IF;
+	PERFORM set_config(ready, '1', false);
+	PERFORM @practise();
+END $$;
+
+-- A session's first call of a function compiles it and plans its statements: tens of
+-- milliseconds. With the name's row locked, everybody who wants the name would wait for
+-- that, once for each client of a fleet that has just started. So a session first goes
+-- through a hand-over of a name of its own, which nobody waits for, and undoes it; what
+-- was to be told is not. What the caller wanted comes after.
+CREATE FUNCTION @practise() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	n bytea := sha256((random()::text || pg_backend_pid())::bytea);
+BEGIN
+	PERFORM @join(n, 'a', 'practise', '', 1, 1, 60000000, false, false, NULL);
+	PERFORM @join(n, 'b', 'practise', '', 1, 1, 60000000, false, false, NULL);
+	PERFORM @renewing(n, 'b', 60000000, true);
+	PERFORM @leaving(n, 'a');
+	RAISE EXCEPTION USING ERRCODE = 'LH002';
+EXCEPTION WHEN SQLSTATE 'LH002' THEN
+END $$;
+
+-- The names row, locked; null if there is none. What it says is current: a
+-- locked row is read anew after the wait.
+CREATE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
+DECLARE
+	l @names;
+BEGIN
+	PERFORM @check();
+	SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;
+	RETURN l;
+END $$;
+
+CREATE FUNCTION @store(l @names) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE @names SET last = l.last, lim = l.lim, upto = l.upto, used = l.used, size = l.size, soonest = l.soonest, seen = l.seen
+		WHERE name = l.name;
+END $$;
+
+-- Removes what has expired, and has nobody stay for longer than asked where the
+-- clock stepped back, which moves every deadline away. That means reading the whole
+-- line, so it is done when the totals say that there may be something to do; what
+-- they say is counted anew then.
+CREATE FUNCTION @purge(INOUT l @names, t bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	IF t >= l.soonest OR t < l.seen THEN
+		DELETE FROM @claims WHERE name = l.name AND deadline <= t;
+		UPDATE @claims SET deadline = t + asked WHERE name = l.name AND deadline > t + asked;
+		SELECT count(*), coalesce(sum(units) FILTER (WHERE ticket <= l.upto), 0), coalesce(min(deadline), 9223372036854775807)
+			INTO l.size, l.used, l.soonest FROM @claims WHERE name = l.name;
+	END IF;
+	l.seen := t;
+END $$;
+
+-- The totals without a claim that was deleted.
+CREATE FUNCTION @without(INOUT l @names, c @claims) LANGUAGE plpgsql AS $$
+BEGIN
+	l.size := l.size - 1;
+	IF l.size = 0 THEN
+		l.soonest := 9223372036854775807;
+	END IF;
+	IF c.ticket <= l.upto THEN
+		l.used := l.used - c.units;
+	END IF;
+END $$;
+
+-- Somebody waits behind a claim with that ticket.
+CREATE FUNCTION @behind(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM @claims WHERE name = l.name AND ticket > greatest(t, l.upto));
+END $$;
+
+-- Lets the rule decide who holds, once what has expired is gone. Everybody who
+-- became held is told, except subject, whose reply says it.
+CREATE FUNCTION @grant(INOUT l @names, subject bytea) LANGUAGE plpgsql AS $$
+DECLARE
+	c @claims;
+	before bigint := l.upto;
+	waits boolean;
+BEGIN
+	LOOP
+		SELECT * INTO c FROM @claims WHERE name = l.name AND ticket > l.upto ORDER BY ticket LIMIT 1;
+		EXIT WHEN NOT FOUND OR l.used + c.units > l.lim;
+		l.used := l.used + c.units;
+		l.upto := c.ticket;
+	END LOOP;
+	waits := c.ticket IS NOT NULL;
+	IF l.upto = before THEN
+		RETURN;
+	END IF;
+	-- Only now is it known whether anybody still waits.
+	FOR c IN UPDATE @claims SET told = waits
+		WHERE name = l.name AND ticket > before AND ticket <= l.upto AND id <> subject RETURNING *
+	LOOP
+		PERFORM @note(l, c, 2, waits);
+	END LOOP;
+END $$;
+
+-- Tells each holder once that it is contended.
+CREATE FUNCTION @tellholders(l @names) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	c @claims;
+BEGIN
+	FOR c IN UPDATE @claims SET told = true
+		WHERE name = l.name AND ticket <= l.upto AND NOT told AND NOT evicted RETURNING *
+	LOOP
+		PERFORM @note(l, c, 2, true);
+	END LOOP;
+END $$;
+
+-- What the owner of a claim is told.
+CREATE FUNCTION @answer(l @names, c @claims, t bigint, contended boolean) RETURNS @reply LANGUAGE plpgsql AS $$
+DECLARE
+	r @reply := (CASE WHEN c.evicted THEN 3 WHEN c.ticket <= l.upto THEN 2 ELSE 1 END, contended, c.evicted, c.ticket, c.units, l.lim,
+		CASE WHEN c.evicted THEN 0 ELSE c.deadline - t END, 0);
+BEGIN
+	IF r.state = 1 AND NOT EXISTS (SELECT FROM @claims WHERE name = l.name AND ticket > l.upto AND ticket < c.ticket) THEN
+		-- The first who waits: when expiry alone lets it hold.
+		SELECT coalesce(min(deadline) - t, 0) INTO r.look FROM (
+			SELECT deadline, sum(units) OVER (ORDER BY deadline, ticket) AS free FROM @claims WHERE name = l.name AND ticket <= l.upto
+		) ahead WHERE l.used - free + c.units <= l.lim;
+	END IF;
+	RETURN r;
+END $$;
+
+-- The same under the lock of the name; it settles what the owner knows.
+CREATE FUNCTION @say(l @names, c @claims, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
+DECLARE
+	contended boolean := @behind(l, c.ticket);
+BEGIN
+	IF c.ticket <= l.upto AND c.told <> contended THEN
+		UPDATE @claims SET told = contended WHERE name = l.name AND ticket = c.ticket;
+	END IF;
+	RETURN @answer(l, c, t, contended);
+END $$;
+
+-- Takes a place at the end of a line, or finds the one this ID already has.
+-- refusal: '', or L with have = the line's limit, C with have = how many are in
+-- line, T: tickets have run out.
+CREATE FUNCTION @join(
+	n bytea, cid bytea, channel text, own bytea, want integer, wantlim integer, life bigint,
+	nowait boolean, isdetached boolean, replaced bytea,
+	OUT refusal text, OUT have integer, OUT reply @reply
+) LANGUAGE plpgsql AS $$
+DECLARE
+	l @names;
+	c @claims;
+	t bigint;
+	others integer;
+	ticket bigint;
+BEGIN
+	refusal := '';
+	reply := (3, false, false, 0, 0, 0, 0, 0);
+	LOOP
+		l := @open(n);
+		EXIT WHEN l.name IS NOT NULL;
+		-- If the name was swept just now, open waited for that, and this later
+		-- statement sees what its last ticket was. soonest 0: the first purge counts.
+		INSERT INTO @names SELECT n, coalesce((SELECT max(last) FROM @swept), 0), wantlim, 0, 0, 0, 0, @clock()
+			ON CONFLICT DO NOTHING;
+	END LOOP;
+	t := @clock();
+
+	-- A retry of a Join whose answer was lost. What it replaced is gone since the
+	-- first arrival.
+	SELECT * INTO c FROM @claims WHERE name = n AND id = cid AND deadline > t;
+	IF FOUND THEN
+		reply := @renewed(l, c, life, t);
+		RETURN;
+	END IF;
+
+	-- Every refusal comes before anything changes: it leaves nothing behind, and
+	-- must not cost the caller the claim it replaces.
+	IF t >= l.soonest THEN
+		-- Whose renewal is under way has not expired, or cannot be renewed any more.
+		PERFORM FROM @claims WHERE name = n AND deadline <= t FOR UPDATE;
+		SELECT count(*) INTO others FROM @claims WHERE name = n AND deadline > t AND id IS DISTINCT FROM replaced;
+	ELSE
+		others := l.size;
+		IF replaced IS NOT NULL THEN
+			others := others - (SELECT count(*) FROM @claims WHERE name = n AND id = replaced);
+		END IF;
+	END IF;
+	ticket := greatest(l.last + 1, t);
+	refusal := CASE WHEN others > 0 AND l.lim <> wantlim THEN 'L' WHEN others >= 10000 THEN 'C'
+		WHEN ticket > 9007199254740991 THEN 'T' ELSE '' END;
+	IF refusal <> '' THEN
+		have := CASE refusal WHEN 'L' THEN l.lim ELSE others END;
+		RETURN;
+	END IF;
+
+	IF random() < 1.0 / 16 THEN
+		PERFORM @sweep(n);
+	END IF;
+	l := @purge(l, t);
+	IF replaced IS NOT NULL THEN
+		DELETE FROM @claims WHERE name = n AND id = replaced RETURNING * INTO c;
+		IF FOUND THEN
+			l := @without(l, c);
+		END IF;
+	END IF;
+	IF nowait THEN
+		l := @grant(l, cid);
+		IF l.size > 0 AND (l.used + want > wantlim OR @behind(l, 0)) THEN
+			PERFORM @tellholders(l);
+			PERFORM @store(l);
+			RETURN;
+		END IF;
+	END IF;
+
+	INSERT INTO @claims VALUES (n, ticket, cid, channel, own, want, t + life, life, isdetached, false, false) RETURNING * INTO c;
+	l.last := ticket;
+	l.lim := wantlim;
+	l.size := l.size + 1;
+	l.soonest := least(l.soonest, c.deadline);
+	IF l.size = 1 THEN -- it is alone, so it holds: no need to look
+		l.used := want;
+		l.upto := ticket;
+		PERFORM @store(l);
+		reply := (2, false, false, ticket, want, wantlim, life, 0);
+		RETURN;
+	END IF;
+	l := @grant(l, cid);
+	IF ticket > l.upto THEN
+		PERFORM @tellholders(l);
+	END IF;
+	PERFORM @store(l);
+	reply := @say(l, c, t);
+END $$;
+
+-- Extends one claim of a line that is locked, and says what it is now. No
+-- deadline moves earlier.
+CREATE FUNCTION @renewed(l @names, c @claims, life bigint, t bigint) RETURNS @reply LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT c.evicted THEN
+		UPDATE @claims SET deadline = greatest(deadline, t + life), asked = greatest(asked, life)
+			WHERE name = l.name AND ticket = c.ticket RETURNING * INTO c;
+	END IF;
+	IF t >= l.soonest OR t < l.seen THEN
+		l := @purge(l, t);
+		l := @grant(l, c.id);
+		SELECT * INTO c FROM @claims WHERE name = l.name AND ticket = c.ticket;
+	END IF;
+	l.seen := t;
+	PERFORM @store(l);
+	RETURN @say(l, c, t);
+END $$;
+
+-- Whether a renewal may do without the lock of the name: nothing may have expired,
+-- the clock goes on, and the row was written within the last second. That is how
+-- long a clock may step back unseen, and how old "seen" may be for sweep.
+CREATE FUNCTION @calm(l @names, t bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN t < l.soonest AND t >= l.seen AND t < l.seen + 1000000;
+END $$;
+
+-- Extends one claim, held or waiting, and says what it is now.
+--
+-- Many who wait renew again and again, and one after the other they would keep the
+-- name locked all the time. So where nothing but a deadline is to be written, only
+-- the claim is locked. That it holds or waits is then read in a later statement:
+-- whoever lets it hold, tells it of others, marks or removes it writes its row or
+-- that of the name, before (and is seen) or after (and tells it, or finds it
+-- extended, since it looks at the row again once it has it). quick: the caller has
+-- locked no other claim of this name, or two who each have one could wait for each
+-- other.
+CREATE FUNCTION @renewing(n bytea, cid bytea, life bigint, quick boolean) RETURNS @reply LANGUAGE plpgsql AS $$
+DECLARE
+	l @names;
+	c @claims;
+	r @reply := (3, false, false, 0, 0, 0, 0, 0);
+	t bigint;
+BEGIN
+	IF quick THEN
+		PERFORM @check();
+		SELECT * INTO l FROM @names WHERE name = n;
+		t := @clock();
+		IF @calm(l, t) THEN
+			SELECT * INTO c FROM @claims WHERE name = n AND id = cid;
+			-- What a holder was told is settled under the lock of the name.
+			IF c.ticket > l.upto OR c.told = @behind(l, c.ticket) THEN
+				UPDATE @claims SET deadline = greatest(deadline, t + life), asked = greatest(asked, life)
+					WHERE name = n AND ticket = c.ticket AND id = cid AND deadline > t AND NOT evicted RETURNING * INTO c;
+				IF FOUND THEN
+					SELECT * INTO l FROM @names WHERE name = n;
+					RETURN @answer(l, c, t, CASE WHEN c.ticket <= l.upto THEN c.told ELSE @behind(l, c.ticket) END);
+				END IF;
+			END IF;
+		END IF;
+	END IF;
+	l := @open(n);
+	IF l.name IS NOT NULL THEN
+		t := @clock();
+		SELECT * INTO c FROM @claims WHERE name = n AND id = cid AND deadline > t;
+		IF FOUND THEN
+			RETURN @renewed(l, c, life, t);
+		ELSIF t >= l.soonest OR t < l.seen THEN
+			l := @purge(l, t);
+			l := @grant(l, cid);
+			PERFORM @store(l);
+		END IF;
+	END IF;
+	RETURN r;
+END $$;
+
+-- The same for several, in the order in which they were asked for. Names are locked
+-- in the order of their bytes, so that two batches do not wait for each other.
+CREATE FUNCTION @renew(ns bytea[], ids bytea[], lives bigint[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
+DECLARE
+	a record;
+BEGIN
+	FOR a IN
+		SELECT x.ord, x.n, x.id, x.life, count(*) OVER (PARTITION BY x.n) = 1 AS alone
+		FROM unnest(ns, ids, lives) WITH ORDINALITY AS x (n, id, life, ord) ORDER BY x.n, x.ord
+	LOOP
+		i := a.ord;
+		reply := @renewing(a.n, a.id, a.life, a.alone);
+		RETURN NEXT;
+	END LOOP;
+END $$;
+
+-- Gives one claim up, held or waiting, and says in which state it was found.
+CREATE FUNCTION @leaving(n bytea, cid bytea) RETURNS @reply LANGUAGE plpgsql AS $$
+DECLARE
+	l @names := @open(n);
+	c @claims;
+	r @reply := (3, false, false, 0, 0, 0, 0, 0);
+	t bigint := @clock();
+BEGIN
+	IF l.name IS NULL THEN
+		RETURN r;
+	END IF;
+	DELETE FROM @claims WHERE name = n AND id = cid RETURNING * INTO c;
+	IF FOUND THEN
+		IF c.deadline > t THEN
+			-- As it was before this call: settling first could only turn a claim
+			-- nobody was told of into a held one, for nothing.
+			r := (CASE WHEN c.evicted THEN 3 WHEN c.ticket <= l.upto THEN 2 ELSE 1 END,
+				@behind(l, c.ticket), c.evicted, c.ticket, c.units, l.lim, 0, 0);
+		END IF;
+		l := @without(l, c);
+	END IF;
+	IF l.size > 0 OR t < l.seen THEN
+		l := @purge(l, t);
+		l := @grant(l, cid);
+	END IF;
+	l.seen := t;
+	PERFORM @store(l);
+	RETURN r;
+END $$;
+
+-- The same for several, as renew does it.
+CREATE FUNCTION @leave(ns bytea[], ids bytea[]) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql AS $$
+DECLARE
+	a record;
+BEGIN
+	FOR a IN SELECT x.ord, x.n, x.id FROM unnest(ns, ids) WITH ORDINALITY AS x (n, id, ord) ORDER BY x.n, x.ord LOOP
+		i := a.ord;
+		reply := @leaving(a.n, a.id);
+		RETURN NEXT;
+	END LOOP;
+END $$;
+
+-- Ends the claim with that ticket: one that waits at once, one that holds by a
+-- mark, or at once too if asked. Its client is told. False: no such claim.
+CREATE FUNCTION @evict(n bytea, which bigint, atonce boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	l @names;
+	c @claims;
+	ended boolean;
+BEGIN
+	l := @open(n);
+	IF l.name IS NULL THEN
+		RETURN false;
+	END IF;
+	l := @purge(l, @clock());
+	l := @grant(l, '');
+	UPDATE @claims SET evicted = true WHERE name = n AND ticket = which RETURNING * INTO c;
+	ended := FOUND;
+	IF ended THEN
+		PERFORM @note(l, c, 3, @behind(l, c.ticket));
+		IF atonce OR c.ticket > l.upto THEN
+			DELETE FROM @claims WHERE name = n AND ticket = which;
+			l := @without(l, c);
+			l := @grant(l, '');
+		END IF;
+	END IF;
+	PERFORM @store(l);
+	RETURN ended;
+END $$;
+
+-- Takes the claims of a client out of up to a hundred lines, detached ones
+-- excepted, and says of how many lines. It reads all claims: a client ends once.
+CREATE FUNCTION @depart(channel text) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+	l @names;
+	c @claims;
+	n bytea;
+	lines integer := 0;
+BEGIN
+	FOR n IN SELECT DISTINCT name FROM @claims WHERE client = channel AND NOT detached ORDER BY name LIMIT 100 LOOP
+		l := @open(n);
+		CONTINUE WHEN l.name IS NULL;
+		FOR c IN DELETE FROM @claims WHERE name = n AND client = channel AND NOT detached RETURNING * LOOP
+			l := @without(l, c);
+		END LOOP;
+		l := @purge(l, @clock());
+		l := @grant(l, '');
+		PERFORM @store(l);
+		lines := lines + 1;
+	END LOOP;
+	RETURN lines;
+END $$;
+
+-- Looks at the next 32 names and forgets those that nobody has used for a day:
+-- no TTL is longer, so nobody is in line there. One Join in 16 does it, so for each
+-- two names are looked at, and those that nobody uses never pile up. It waits for
+-- no lock, and its caller for none after it, so it has no part in a deadlock. The
+-- last tickets are stored in the step that forgets them. The name that is being joined
+-- was unused until now, and stays: its row is locked by this caller, who does not skip
+-- its own lock.
+CREATE FUNCTION @sweep(joined bytea) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	s @swept;
+	t bigint := @clock() - 86400000000;
+	n @names;
+	looked integer := 0;
+BEGIN
+	SELECT * INTO s FROM @swept FOR UPDATE SKIP LOCKED;
+	IF NOT FOUND THEN
+		RETURN; -- somebody else is at it
+	END IF;
+	FOR n IN SELECT * FROM @names WHERE name > s.upto ORDER BY name LIMIT 32 LOOP
+		looked := looked + 1;
+		s.upto := n.name;
+		IF n.seen < t AND n.name <> joined THEN
+			SELECT * INTO n FROM @names WHERE name = n.name AND seen < t FOR UPDATE SKIP LOCKED;
+			IF FOUND THEN
+				DELETE FROM @claims WHERE name = n.name;
+				DELETE FROM @names WHERE name = n.name;
+				s.last := greatest(s.last, n.last);
+			END IF;
+		END IF;
+	END LOOP;
+	IF looked < 32 THEN
+		s.upto := '';
+	END IF;
+	UPDATE @swept SET upto = s.upto, last = s.last;
+END $$;
+
+-- What this schema is. Another number is another layout.
+CREATE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
