@@ -72,7 +72,7 @@ func (o *Options) check() (Options, error) {
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parseURL(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("etcdlock: %w", err)
+		return nil, fmt.Errorf("etcdlock: %w: %w", engine.ErrURL, err)
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
