@@ -58,7 +58,14 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 	signal.Ignore(syscall.SIGPIPE) // a handle that nobody reads is an error to act on
 	notice := &engineNotice{app: a, name: o.Name}
 	defer notice.close()
-	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true, Observer: notice.observe})
+	if err := enoughFiles(); err != nil {
+		return err
+	}
+	eng, err := a.openEngine(ctx, o)
+	if err != nil {
+		return err
+	}
+	locks, err := newClient(eng, leasehold.Options{TTL: o.TTL, Label: o.Label, Require: o.Require, NoLend: true, Observer: notice.observe})
 	if err != nil {
 		return err
 	}

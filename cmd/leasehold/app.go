@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engines"
+	"leasehold/internal/boottime"
 )
 
 // app is one run of the program: where it reads and writes, and the flags
@@ -123,6 +125,34 @@ func (a *app) open(ctx context.Context, o leasehold.Options) (*leasehold.Client,
 		return nil, err
 	}
 	return newClient(eng, o)
+}
+
+// leastOpening is what the engine has for opening, however short --wait is: to
+// connect takes a moment even where nobody has to wait for the name.
+const leastOpening = 2 * time.Second
+
+// openEngine opens the engine of an order. It counts in what the order may wait, and
+// the name is asked for once even if nothing is left of that.
+func (a *app) openEngine(ctx context.Context, o *order) (engine.Engine, error) {
+	began := boottime.Now()
+	if o.Wait != 0 {
+		patience := max(o.Wait, leastOpening)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v, although --wait or --nonblock allows no more", patience))
+		defer cancel()
+	}
+	eng, err := engines.Open(ctx, o.Engine)
+	o.waited(boottime.Now() - began)
+	return eng, err
+}
+
+// waited takes so long from what the order may wait.
+func (o *order) waited(long time.Duration) {
+	if o.Wait > 0 {
+		if o.Wait -= long; o.Wait <= 0 {
+			o.Wait = leasehold.NoWait
+		}
+	}
 }
 
 // newClient takes eng over, also when it fails.

@@ -40,6 +40,7 @@ type stubFront struct {
 
 func (f *stubFront) signals() <-chan syscall.Signal { return f.sigs }
 func (f *stubFront) gone() <-chan struct{}          { return f.dead }
+func (f *stubFront) asleep() bool                   { return false }
 func (f *stubFront) running()                       {}
 func (f *stubFront) keepAlive(*os.File)             {}
 func (f *stubFront) deadline(at time.Duration)      { f.last.Store(int64(at)) }
