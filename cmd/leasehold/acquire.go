@@ -152,7 +152,13 @@ func (a *app) adopt(cmd *cobra.Command, args []string, do func(*leasehold.Lease)
 	}
 	return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 		lease, err := locks.Adopt(ctx, h)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrLost) && !errors.Is(err, leasehold.ErrUnavailable) {
+		switch {
+		case errors.Is(err, leasehold.ErrHandle):
+			return usageError("this is no handle: pass on unchanged what acquire printed, as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
+		case errors.Is(err, leasehold.ErrLost):
+			return &exitError{codeLost, errors.New("the lease of this handle is lost: released, evicted, or not renewed in time")}
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrUnavailable) {
 			return &exitError{codeUsage, err} // of another kind, or for another engine
 		}
 		if err != nil {

@@ -26,7 +26,8 @@ type app struct {
 	engine  string      // as given: a URL, or @file
 	chosen  func() bool // whether --engine was given
 	require string
-	code    int // of a command that succeeded
+	code    int   // of a command that succeeded
+	unknown error // what was asked for help about, if that is no command
 }
 
 // main runs the command that args name and returns the exit code.
@@ -34,10 +35,17 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	root.SetOut(a.out)
 	root.SetErr(a.err)
+	out := &answer{Writer: a.out}
+	root.SetOut(out)
 	if err := root.ExecuteContext(ctx); err != nil {
 		return a.fail(err)
+	}
+	if a.unknown != nil {
+		return a.fail(a.unknown)
+	}
+	if out.failed != nil { // the library does not look
+		return a.fail(&exitError{codeFailed, out.failed})
 	}
 	return a.code
 }
@@ -70,7 +78,7 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 		a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
-	strict(root)
+	a.strict(root)
 	return root
 }
 
@@ -179,5 +187,19 @@ func (a *app) inspect(cmd *cobra.Command, f func(context.Context, *leasehold.Cli
 // say writes one sentence to stderr. What comes from others (names, owners)
 // may contain control characters, which must not reach a terminal.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, "leasehold: "+printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.err, "leasehold: "+brief(printable(fmt.Sprintf(format, args...))))
+}
+
+// answer remembers that something could not be written.
+type answer struct {
+	io.Writer
+	failed error
+}
+
+func (w *answer) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if err != nil && w.failed == nil {
+		w.failed = err
+	}
+	return n, err
 }

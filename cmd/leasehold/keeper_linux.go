@@ -27,6 +27,7 @@ func (a *app) platformCommands() []*cobra.Command {
 			if err != nil {
 				return byHand
 			}
+			callMyself("leasehold")
 			m, _, err := w.receive()
 			if err != nil || m.Order == nil {
 				return fmt.Errorf("no order came: %w", err)

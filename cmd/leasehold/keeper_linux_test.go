@@ -4,7 +4,39 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// A reaper that is killed right after it has said how the command ended is reaped
+// before that was read. The command failed, and does not become a success.
+func TestTheLastWordCountsThoughTheReaperIsGone(t *testing.T) {
+	ours, theirs, err := newWires()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.conn.Close()
+	reaper, err := newWire(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &group{wire: ours, ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{})}
+	reaped := make(chan struct{})
+	go g.attend(func(func(int, syscall.WaitStatus)) { close(reaped) })
+	<-reaped
+	select {
+	case <-g.gone():
+		t.Error("nothing is left, and how the command ended is unknown")
+	case <-time.After(50 * time.Millisecond): // what should not happen has no event
+	}
+	if err := reaper.send(message{Ended: &status{Code: 3}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	reaper.conn.Close()
+	<-g.gone()
+	if got := g.status(); got.code() != 3 {
+		t.Errorf("exit code %d", got.code())
+	}
+}
 
 // A person answers what the command shows, which may be before the keeper knows
 // that it runs. The terminal's signal has gone to the command as well.

@@ -84,7 +84,7 @@ Exit codes: COMMAND's own; ` + codesHelp,
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; TERM comes 5s before that, or after two thirds of it if it is shorter than 15s")
 	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
 	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
-	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
+	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost, 1 to 255: the command was ended, which is no success")
 	return cmd
 }
 
@@ -135,8 +135,8 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 		return usageError("--min-hold %v is more than %v", o.MinHold, engine.MaxTTL)
 	case o.MaxHold > 0 && o.MinHold > o.MaxHold:
 		return usageError("--min-hold %v is more than the %v of --max-hold", o.MinHold, o.MaxHold)
-	case badCode(o.Lost):
-		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
+	case badCode(o.Lost) || o.Lost == 0:
+		return usageError("--lost-exit-code %d is outside 1 to 255", o.Lost)
 	}
 	if err := enoughFiles(); err != nil {
 		return err

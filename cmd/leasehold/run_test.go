@@ -68,7 +68,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "a", "--", "sleep", "60")
 	p.held("a")
-	for _, cmd := range []string{"ls", "ls --json", "show a", "show a --json", "show free", "watch", "demo --for 100ms", "completion bash", "--version"} {
+	for _, cmd := range []string{"ls", "ls --json", "show a", "show a --json", "show free", "watch", "demo --for 100ms", "completion bash", "--version", "--help", "run --help", "help", "help ls", "completion --help", "schema mysql", "graph", "why a"} {
 		x := p.startCmd(shell(`exec "$0" `+cmd+` > /dev/full`, program))
 		if code := x.wait(t); code != 1 {
 			t.Errorf("%s: exit code %d", cmd, code)
