@@ -24,6 +24,7 @@ func (a *app) acquireCommand() *cobra.Command {
 		Long: `Obtain NAME and print a handle, alone on standard output. NAME stays held until
 "release", or until its TTL has passed without a "renew". Nobody notices if the
 script that holds it dies before: where a command can be run, "run" is better.
+Stopped while it waits (Ctrl-Z), it loses its place within seconds.
 
 A handle is a secret: whoever has it can renew and release. The commands take
 it as an argument, from LEASEHOLD_HANDLE, or with - from standard input;

@@ -57,6 +57,8 @@ LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
 it. Asking for NAME again, which would wait for itself, fails at once, or runs
 under that hold with --reentrant. Runs that wait for each other's names in a
 circle are found: the youngest fails, as one that did not obtain its name.
+A job that is stopped while it waits (Ctrl-Z) gives its turn to the next, and waits
+anew when it is continued.
 
 Exit codes: COMMAND's own; ` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
@@ -94,8 +96,8 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f.BoolVar(&o.Shared, "shared", false, "hold NAME together with other shared holders")
 	f.Int32Var(&o.Permits, "permits", 0, "hold this many permits of a semaphore (with --of)")
 	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must say the same")
-	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long (default: as long as it takes)")
-	f.BoolVar(nonblock, "nonblock", false, "do not wait at all")
+	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long, opening the engine included, which has 2s at least (default: as long as it takes)")
+	f.BoolVar(nonblock, "nonblock", false, "do not wait for NAME at all; the engine has 2s to answer")
 	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lock outlives the last sign of life (default %v, or the engine's longest)", leasehold.DefaultTTL))
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
