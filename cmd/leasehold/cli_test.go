@@ -26,6 +26,10 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(file, []byte("two\nlines\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	long := filepath.Join(t.TempDir(), "long")
+	if err := os.WriteFile(long, []byte("dir:/"+strings.Repeat("x", maxURL)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(t.TempDir(), link); err != nil {
 		t.Fatal(err)
@@ -99,6 +103,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown scheme", run("a", "--engine", "frob://host"), 64, "known are dir"},
 		{"no scheme", []string{"ls", "--engine", "/var/lib"}, 64, "no scheme"},
 		{"no file", []string{"ls", "--engine", "@/no/such/file"}, 64, "no such file"},
+		{"a file that is longer than a URL", []string{"ls", "--engine", "@" + long}, 64, "one engine URL"},
 		{"two lines", []string{"ls", "--engine", "@" + file}, 64, "one engine URL"},
 		{"unknown requirement", []string{"ls", "--require", "frob"}, 64, "known are"},
 		{"unmet requirement", run("a", "--require", "fencing,cluster"), 64, "cluster"},

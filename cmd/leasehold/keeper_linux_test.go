@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -84,4 +85,29 @@ func TestCtrlCIsNotPassedOnToACommandThatGotIt(t *testing.T) {
 	if len(f.sigs) > 0 {
 		t.Errorf("passed on as well: %v", <-f.sigs)
 	}
+}
+
+// Whoever got the pid of what was to be killed lives on.
+func TestAnotherOfThatPidIsNotKilled(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	p, ok := look(cmd.Process.Pid)
+	if !ok {
+		t.Fatal("it does not run")
+	}
+	old := p
+	old.started = "1"
+	old.kill()
+	time.Sleep(50 * time.Millisecond) // what should not happen has no event
+	if _, lives := look(p.pid); !lives {
+		t.Fatal("killed")
+	}
+	p.kill()
+	until(t, "it is killed", func() bool { _, lives := look(p.pid); return !lives })
 }

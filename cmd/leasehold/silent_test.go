@@ -109,9 +109,15 @@ func TestSignalsWhileOpening(t *testing.T) {
 					q.T, q.env = t, append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
 					x := q.start(args...)
 					<-called
+					y := q.start(args...) // nobody asks this one to end
 					x.Process.Signal(sig)
 					if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 || x.err.Len() > 0 {
 						t.Errorf("%s, %v: exit code %d, printed %q and %q", what, sig, code, x.out.String(), x.err.String())
+					}
+					select {
+					case <-y.done:
+						t.Errorf("%s, %v: it took as long as without a signal", what, sig)
+					default:
 					}
 				}
 			}
