@@ -155,7 +155,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	if cl := got[0]; cl.State == engine.Held && (cl.Ticket != body.Token.Ticket() || cl.Units != body.Units || cl.Limit != body.Limit) {
 		// A lease that is not what its claim is would let others of this process
 		// in, or give the resource a token that nobody was granted.
-		return nil, wrap("adopt", body.Name, errHandle)
+		return nil, wrap("adopt", body.Name, ErrHandle)
 	}
 	outer, _ := ctx.Value(leaseKey{}).(*Lease)
 	l := &Lease{core: k, name: body.Name, ctx: ctx}
@@ -199,19 +199,20 @@ func (k *core) endAdopt(id engine.ID) {
 
 var errAdopted = errors.New("this client adopted that handle already")
 
-var errHandle = errors.New("this is no handle of Lease.Detach: pass it on unchanged")
+// ErrHandle: Adopt was given what is no handle.
+var ErrHandle = errors.New("this is no handle of Lease.Detach: pass it on unchanged")
 
 func (h Handle) parse() (b handleBody, id engine.ID, err error) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(string(h)), handlePrefix)
 	if !ok {
-		return b, id, errHandle
+		return b, id, ErrHandle
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, &b) != nil {
-		return b, id, errHandle
+		return b, id, ErrHandle
 	}
 	if id, err = engine.ParseID(b.ID); err != nil {
-		return b, id, errHandle
+		return b, id, ErrHandle
 	}
 	r := engine.Request{Name: b.Name, ID: id, Units: b.Units, Limit: b.Limit, WaitTTL: b.TTL}
 	return b, id, r.Check()

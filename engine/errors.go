@@ -24,6 +24,10 @@ var (
 	ErrClosed = fmt.Errorf("engine closed (%w)", ErrRefused)
 )
 
+// ErrURL marks what an Open says of a URL that cannot be an engine's: it cannot be
+// read, or has a parameter that the engine does not know. Asking again cannot help.
+var ErrURL = errors.New("no URL of an engine")
+
 // Refuse makes an error that is [ErrRefused].
 func Refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))

@@ -15,7 +15,6 @@ package engines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,9 +32,9 @@ import (
 // directory, for the processes of one machine.
 const Default = "dir:"
 
-// ErrURL: the text is no URL of an engine. Its scheme is not known (the error
-// lists those that are), or what follows cannot be.
-var ErrURL = errors.New("no URL of an engine")
+// ErrURL: the text is no URL of an engine. Its scheme or one of its parameters is not
+// known (the error lists those that are), or the rest cannot be read.
+var ErrURL = engine.ErrURL
 
 // Scheme is one kind of URL.
 type Scheme struct {
@@ -66,11 +65,16 @@ func Schemes() []Scheme {
 }
 
 // Open opens the engine that rawURL names; empty means [Default]. ctx bounds the
-// opening, which may have to reach a server. Close of the engine, or of the
-// client that took it over, ends it.
+// opening, which may have to reach a server, and so does [OpenWithin]: whatever
+// listens at the address, Open returns. Close of the engine, or of the client that
+// took it over, ends it.
 //
-// Errors: [ErrURL]; a server that cannot be reached, whatever the engine refuses. Passwords in
-// the URL are not in the error.
+// The URL is trusted: it says which servers are spoken to and which files are read,
+// and a password from a file goes to the server that stands beside it. Do not take it
+// from somebody who may not read what this process may.
+//
+// Errors: [ErrURL]; a server that cannot be reached or does not answer in time,
+// whatever the engine refuses. Passwords in the URL are not in the error.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if rawURL == "" {
 		rawURL = Default
@@ -83,7 +87,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		if !slices.Contains(s.Names, strings.ToLower(name)) {
 			continue
 		}
-		eng, err := s.open(ctx, rawURL)
+		eng, err := s.openWithin(ctx, rawURL)
 		if err != nil {
 			return nil, conceal(rawURL, err)
 		}

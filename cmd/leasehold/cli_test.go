@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 )
@@ -23,6 +24,10 @@ func TestBadInput(t *testing.T) {
 	run := func(args ...string) []string { return append(append([]string{"run"}, args...), "--", "true") }
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("two\nlines\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := filepath.Join(t.TempDir(), "long")
+	if err := os.WriteFile(long, []byte("dir:/"+strings.Repeat("x", maxURL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
@@ -61,7 +66,18 @@ func TestBadInput(t *testing.T) {
 		{"min-hold over max-hold", run("a", "--min-hold", "2s", "--max-hold", "1s"), 64, "--max-hold"},
 		{"absurd min-hold", run("a", "--min-hold", "25h"), 64, "--min-hold"},
 		{"long label", run("a", "--label", strings.Repeat("l", 101)), 64, "--label"},
-		{"exit code", run("a", "--lost-exit-code", "256"), 64, "outside 0 to 255"},
+		{"exit code", run("a", "--lost-exit-code", "256"), 64, "outside 1 to 255"},
+		{"a loss that is a success", run("a", "--lost-exit-code", "0"), 64, "outside 1 to 255"},
+		{"exit code of a conflict", run("a", "--conflict-exit-code", "256"), 64, "outside 0 to 255"},
+		{"parameter of no engine", []string{"ls", "--engine", "redis://127.0.0.1:1?prefx=a"}, 64, `unknown parameter "prefx"`},
+		{"nobody listens", []string{"ls", "--engine", "redis://127.0.0.1:1"}, 69, "refused"},
+		{"unmet requirement of ls", []string{"ls", "--engine", "mem:", "--require", "cluster"}, 64, "cluster"},
+		{"help about nothing", []string{"frob", "--help"}, 64, `has no command "frob"`},
+		{"help about almost a command", []string{"shwo", "-h"}, 64, "did you mean show?"},
+		{"no handle", []string{"release", "frob"}, 64, "what acquire printed"},
+		{"endless argument", []string{"ls", "--engine", "frob:" + strings.Repeat("x", 100_000)}, 64, "known are dir"},
+		{"endless command", []string{strings.Repeat("y", 100_000)}, 64, "has no command"},
+		{"endless program", []string{"run", "a", "--", "./" + strings.Repeat("z", 100_000)}, 126, "cannot run"},
 		{"unknown flag", run("a", "--frob"), 64, "there is no --frob: see leasehold run --help"},
 		{"unknown short flag", run("a", "-x"), 64, "there is no -x"},
 		{"flag without a value", []string{"ls", "--require"}, 64, "--require needs a value"},
@@ -87,6 +103,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown scheme", run("a", "--engine", "frob://host"), 64, "known are dir"},
 		{"no scheme", []string{"ls", "--engine", "/var/lib"}, 64, "no scheme"},
 		{"no file", []string{"ls", "--engine", "@/no/such/file"}, 64, "no such file"},
+		{"a file that is longer than a URL", []string{"ls", "--engine", "@" + long}, 64, "one engine URL"},
 		{"two lines", []string{"ls", "--engine", "@" + file}, 64, "one engine URL"},
 		{"unknown requirement", []string{"ls", "--require", "frob"}, 64, "known are"},
 		{"unmet requirement", run("a", "--require", "fencing,cluster"), 64, "cluster"},
@@ -106,7 +123,9 @@ func TestBadInput(t *testing.T) {
 			if code != c.code || out != "" {
 				t.Errorf("exit code %d, want %d; printed %q", code, c.code, out)
 			}
-			one(t, stderr, c.says)
+			if one(t, stderr, c.says); len(stderr) > 2500 {
+				t.Errorf("it says %d bytes", len(stderr))
+			}
 		})
 	}
 }
@@ -359,6 +378,51 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// Nobody reads any more, and nothing changes that would have to be written.
+func TestWatchEndsWithItsReader(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "w", "--", "sleep", "60")
+	p.held("w")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "watch", "--every", "50ms")
+	cmd.Env, cmd.Stdout = p.env, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	w.Close()
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cmd.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("it goes on")
+	}
+	if code := cmd.ProcessState.ExitCode(); code != codeSignal+int(syscall.SIGPIPE) {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// ps and killall find the keeper by the name of the program.
+func TestTheKeeperHasAName(t *testing.T) {
+	p := newPlace(t)
+	p.start("run", "named", "--", "sleep", "60")
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.held("named").Owner.PID))
+	if err != nil || string(comm) != "leasehold\n" {
+		t.Errorf("%q, %v", comm, err)
+	}
+}
+
 func TestWatchRedraws(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "w", "--", "sleep", "60")
@@ -442,7 +506,7 @@ func TestFewFiles(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "busy", "--", "sleep", "60")
 	p.held("busy")
-	for _, limit := range []int{8, 20, 30} {
+	for _, limit := range []int{5, 6, 7, 8, 20, 30} {
 		for _, cmd := range []string{"run a -- true", "run busy -- true", "acquire a", "ls", "show a", "watch", "demo"} {
 			x := p.startCmd(shell(fmt.Sprintf(`ulimit -n %d; exec "$0" %s`, limit, cmd), program))
 			if code := x.wait(t); code != 69 || x.out.Len() > 0 {

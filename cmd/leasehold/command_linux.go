@@ -64,21 +64,26 @@ func newGroup(page *sharedPage) (*group, error) {
 		return nil, fmt.Errorf("starting the process that watches over the command: %w", err)
 	}
 	unix.CloseOnExec(fd)
+	go g.attend(reap)
+	return g, nil
+}
+
+// attend hears the reaper, and waits for children until there are none.
+func (g *group) attend(reap func(changed func(pid int, ws syscall.WaitStatus))) {
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
 		g.listen()
 	}()
-	go func() {
-		reap(func(pid int, ws syscall.WaitStatus) {
-			if pid == g.reaper && !ws.Stopped() {
-				close(g.reaped)
-			}
-		})
-		<-heard // how the command ended is known before that nothing is left
-		close(g.empty)
-	}()
-	return g, nil
+	reap(func(pid int, ws syscall.WaitStatus) {
+		if pid == g.reaper && !ws.Stopped() {
+			close(g.reaped)
+		}
+	})
+	// How the command ended is known before that nothing is left: a reaper that is
+	// killed right after its last word has ended before that word was read.
+	<-heard
+	close(g.empty)
 }
 
 // listen hears the reaper until its end.

@@ -24,12 +24,20 @@ func (a *app) evictCommand() *cobra.Command {
 		Long: `End the claim with that ticket, as "show NAME" shows it. One that waits is
 removed. A holder is told that it has lost the name, which is free when it has
 let go or its TTL has passed. With --now the name is free at once: that may
-overlap with a holder that has not noticed yet.`,
+overlap with a holder that has not noticed yet.
+
+A person is asked before anything is done. Where standard input is no terminal, as
+in a script, nothing is done and the exit code is 64, unless --yes is given. The
+ticket is whose claim is meant: if that one has left by now, nobody else is hit, and
+the exit code is 1.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("ticket") {
 				return usageError("--ticket is needed: show %s shows whose is which", quoteName(args[0]))
+			}
+			if !yes && !term.IsTerminal(int(a.in.Fd())) {
+				return usageError("nobody is there to ask: give --yes")
 			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 				return a.evict(ctx, locks, args[0], ticket, now, yes)
@@ -79,9 +87,6 @@ func (a *app) evict(ctx context.Context, locks *leasehold.Client, name string, t
 
 // ask asks a person, and nobody else.
 func (a *app) ask(ctx context.Context, question string) (bool, error) {
-	if !term.IsTerminal(int(a.in.Fd())) {
-		return false, usageError("nobody is there to ask: give --yes")
-	}
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // a read that a signal must not have to wait for

@@ -31,8 +31,9 @@ const (
 
 const codesHelp = `128+n if signal n ended it, or
 leasehold while it waited; 126 or 127 if it cannot be run; 75 if the lock was
-not obtained; 76 if it was lost; 64 for wrong arguments; 69 if the engine cannot
-be used or reached.`
+not obtained; 76 if it was lost; 64 for wrong arguments, which the engine's URL
+and what --require asks of it are part of; 69 if the engine cannot be used or
+reached.`
 
 // exitError is an error that has decided its exit code.
 type exitError struct {

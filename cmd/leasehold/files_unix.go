@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	_ "leasehold/cmd/leasehold/internal/firstfiles" // fewer than Go itself needs
 )
 
 // needFiles is how many descriptors a process of leasehold may need beside

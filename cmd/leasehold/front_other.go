@@ -45,6 +45,7 @@ type noFront struct{ sigs chan syscall.Signal }
 
 func (f *noFront) signals() <-chan syscall.Signal { return f.sigs }
 func (f *noFront) gone() <-chan struct{}          { return nil }
+func (f *noFront) asleep() bool                   { return false } // then this process is
 func (f *noFront) running()                       {}
 func (f *noFront) keepAlive(*os.File)             {}
 func (f *noFront) deadline(time.Duration)         {}

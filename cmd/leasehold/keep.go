@@ -11,7 +11,6 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/engines"
 	"leasehold/internal/boottime"
 )
 
@@ -34,6 +33,8 @@ type front interface {
 	signals() <-chan syscall.Signal
 	// gone is closed when it has died.
 	gone() <-chan struct{}
+	// asleep reports whether somebody has stopped it.
+	asleep() bool
 	// running is called before the command is started.
 	running()
 	// keepAlive hands it a file that keeps the claim alive, see lifeFile.
@@ -95,7 +96,7 @@ const grace = time.Second
 // keep returns how the command ended, with the exit code in it, or an error.
 func (k *keeper) keep(ctx context.Context) (status, error) {
 	k.renewed = make(chan struct{}, 1)
-	eng, err := engines.Open(ctx, k.order.Engine)
+	eng, err := k.open(ctx)
 	if err != nil {
 		return status{}, err
 	}
@@ -123,6 +124,43 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	return k.under(locks, lease)
 }
 
+// open opens the engine, unless a signal or the end of the front ends that.
+func (k *keeper) open(ctx context.Context) (engine.Engine, error) {
+	ctx, asked := k.heed(ctx)
+	eng, err := k.openEngine(ctx, k.order)
+	if why := asked(); why != nil {
+		if err == nil {
+			eng.Close()
+		}
+		return nil, why
+	}
+	return eng, err
+}
+
+// heed is ctx until a signal or the end of the front ends it. Nobody else may take a
+// signal until asked was called. That says whether one came: as long as nothing has
+// been started, one that came too late to end anything counts still.
+func (k *keeper) heed(ctx context.Context) (_ context.Context, asked func() error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	enough, listening := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(listening)
+		select {
+		case sig := <-k.front.signals():
+			cancel(&signalError{sig})
+		case <-k.front.gone():
+			cancel(errFrontGone)
+		case <-enough:
+		}
+	}()
+	return ctx, func() error {
+		close(enough)
+		<-listening
+		defer cancel(nil)
+		return context.Cause(ctx)
+	}
+}
+
 // observe hears of renewals, which move the end of the lease.
 func (k *keeper) observe(e leasehold.Event) {
 	if e.Kind != leasehold.EventRenewed {
@@ -137,20 +175,22 @@ func (k *keeper) observe(e leasehold.Event) {
 // obtain waits for the lease, until a signal or the end of the front ends
 // that.
 func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehold.Lease, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	waiting := make(chan struct{})
-	listening := make(chan struct{})
-	go func() {
-		defer close(listening)
-		select {
-		case sig := <-k.front.signals():
-			cancel(&signalError{sig})
-		case <-k.front.gone():
-			cancel(errFrontGone)
-		case <-waiting:
+	ctx, asked := k.heed(ctx)
+	lease, err := k.await(ctx, locks)
+	for err == nil && k.front.asleep() {
+		lease, err = k.pass(ctx, locks, lease)
+	}
+	if why := asked(); why != nil {
+		if err == nil {
+			lease.Unlock()
 		}
-	}()
+		return nil, why
+	}
+	return lease, err
+}
+
+// await waits for the lease.
+func (k *keeper) await(ctx context.Context, locks *leasehold.Client) (*leasehold.Lease, error) {
 	// MaxHold is this process's to keep: the command gets its TERM before and
 	// its KILL at the end, which is no loss of the lease.
 	held, err := outerHolds()
@@ -158,16 +198,33 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 		return nil, err
 	}
 	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold, Holds: asHolds(held)})
-	lease, err := k.lock(ctx, k.order, locks)
-	// Nobody else may take a signal from here on. One that came between the
-	// grant and now still counts: nothing has been started.
-	close(waiting)
-	<-listening
-	if err == nil && ctx.Err() != nil {
-		lease.Unlock()
-		err = context.Cause(ctx)
+	began := boottime.Now()
+	defer func() { k.order.waited(boottime.Now() - began) }()
+	return k.lock(ctx, k.order, locks)
+}
+
+// pass gives the turn of a job that is stopped to the next, and waits anew once it is
+// continued. Somebody stopped the front while it waited (SIGSTOP: a Ctrl-Z stops this
+// process too, and its claim ends by itself): what would start now is what nobody
+// looks at, and would stop at the first word it asks the terminal for, with the name.
+// A front that is stopped when its command runs is another thing: that goes on.
+func (k *keeper) pass(ctx context.Context, locks *leasehold.Client, lease *leasehold.Lease) (*leasehold.Lease, error) {
+	k.say("%s: its turn came while this job was stopped: it goes to the next, and the job waits anew when it is continued", quoteName(k.order.Name))
+	if k.order.MinHold > 0 {
+		// Nothing ran that others would have to be kept from.
+		_ = locks.EvictNow(ctx, k.order.Name, lease.Token().Ticket())
 	}
-	return lease, err
+	lease.Unlock() // how that went concerns nobody: the lease was never used
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for k.front.asleep() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return k.await(ctx, locks)
 }
 
 // under runs the command under the lease and ends both.

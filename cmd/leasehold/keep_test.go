@@ -40,6 +40,7 @@ type stubFront struct {
 
 func (f *stubFront) signals() <-chan syscall.Signal { return f.sigs }
 func (f *stubFront) gone() <-chan struct{}          { return f.dead }
+func (f *stubFront) asleep() bool                   { return false }
 func (f *stubFront) running()                       {}
 func (f *stubFront) keepAlive(*os.File)             {}
 func (f *stubFront) deadline(at time.Duration)      { f.last.Store(int64(at)) }
@@ -92,8 +93,12 @@ type kept struct {
 }
 
 func keepStub(t *testing.T, o order, obeys bool) *kept {
+	return keepStubOn(t, memlock.New(), o, obeys)
+}
+
+func keepStubOn(t *testing.T, eng engine.Engine, o order, obeys bool) *kept {
 	k := &kept{
-		eng:   &down{Engine: memlock.New()},
+		eng:   &down{Engine: eng},
 		front: &stubFront{sigs: make(chan syscall.Signal, 1), dead: make(chan struct{})},
 		cmd:   &stubCommand{obeys: obeys, ended: make(chan struct{})},
 		done:  make(chan struct{}),
@@ -205,6 +210,37 @@ func TestEvictedNowIsKilledAtOnce(t *testing.T) {
 	}
 	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
 		t.Errorf("%v, exit code %d, %v", did, code, k.err)
+	}
+}
+
+// sticky is an engine that cannot keep a name without its client.
+type sticky struct{ engine.Engine }
+
+func (s sticky) Guarantees() engine.Guarantees {
+	g := s.Engine.Guarantees()
+	g.Detach = false
+	return g
+}
+
+// Where the engine cannot keep the name for the rest of --min-hold the keeper stays for
+// it, until somebody wants it to end.
+func TestSignalEndsTheRestOfMinHold(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		k := keepStubOn(t, sticky{memlock.New()}, order{TTL: 30 * time.Second, MinHold: time.Hour}, false)
+		k.cmd.end()
+		enough := time.After(patience)
+		for over := false; !over; {
+			select {
+			case k.front.sigs <- sig: // one may still be the command's
+			case <-k.done:
+				over = true
+			case <-enough:
+				t.Fatalf("%v does not end it", sig)
+			}
+		}
+		if k.err != nil || k.end.code() != 3 {
+			t.Errorf("exit code %d, %v", k.end.code(), k.err)
+		}
 	}
 }
 

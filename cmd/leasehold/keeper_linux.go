@@ -27,6 +27,7 @@ func (a *app) platformCommands() []*cobra.Command {
 			if err != nil {
 				return byHand
 			}
+			callMyself("leasehold")
 			m, _, err := w.receive()
 			if err != nil || m.Order == nil {
 				return fmt.Errorf("no order came: %w", err)
@@ -45,7 +46,7 @@ func (a *app) platformCommands() []*cobra.Command {
 }
 
 func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *sharedPage) (status, error) {
-	f := &remoteFront{wire: w, page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
+	f := &remoteFront{wire: w, pid: os.Getppid(), page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
 	f.listen()
 	g, err := newGroup(page)
 	if err != nil {
@@ -65,6 +66,7 @@ type remoteFront struct {
 	sigs   chan syscall.Signal
 	dead   chan struct{}
 	caught chan os.Signal
+	pid    int                   // of the front
 	told   bool                  // the front knows that the command runs
 	group  atomic.Pointer[group] // once the command is started
 }
@@ -141,6 +143,11 @@ func (f *remoteFront) pass(sig syscall.Signal) {
 
 func (f *remoteFront) signals() <-chan syscall.Signal { return f.sigs }
 func (f *remoteFront) gone() <-chan struct{}          { return f.dead }
+
+func (f *remoteFront) asleep() bool {
+	p, ok := look(f.pid)
+	return ok && p.state == "T"
+}
 
 // running: from here on the keeper goes on when the group is stopped. It is
 // not ignored but caught, because what is ignored stays so in the command.

@@ -2,9 +2,42 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// A reaper that is killed right after it has said how the command ended is reaped
+// before that was read. The command failed, and does not become a success.
+func TestTheLastWordCountsThoughTheReaperIsGone(t *testing.T) {
+	ours, theirs, err := newWires()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.conn.Close()
+	reaper, err := newWire(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &group{wire: ours, ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{})}
+	reaped := make(chan struct{})
+	go g.attend(func(func(int, syscall.WaitStatus)) { close(reaped) })
+	<-reaped
+	select {
+	case <-g.gone():
+		t.Error("nothing is left, and how the command ended is unknown")
+	case <-time.After(50 * time.Millisecond): // what should not happen has no event
+	}
+	if err := reaper.send(message{Ended: &status{Code: 3}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	reaper.conn.Close()
+	<-g.gone()
+	if got := g.status(); got.code() != 3 {
+		t.Errorf("exit code %d", got.code())
+	}
+}
 
 // A person answers what the command shows, which may be before the keeper knows
 // that it runs. The terminal's signal has gone to the command as well.
@@ -52,4 +85,29 @@ func TestCtrlCIsNotPassedOnToACommandThatGotIt(t *testing.T) {
 	if len(f.sigs) > 0 {
 		t.Errorf("passed on as well: %v", <-f.sigs)
 	}
+}
+
+// Whoever got the pid of what was to be killed lives on.
+func TestAnotherOfThatPidIsNotKilled(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	p, ok := look(cmd.Process.Pid)
+	if !ok {
+		t.Fatal("it does not run")
+	}
+	old := p
+	old.started = "1"
+	old.kill()
+	time.Sleep(50 * time.Millisecond) // what should not happen has no event
+	if _, lives := look(p.pid); !lives {
+		t.Fatal("killed")
+	}
+	p.kill()
+	until(t, "it is killed", func() bool { _, lives := look(p.pid); return !lives })
 }

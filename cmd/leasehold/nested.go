@@ -91,12 +91,15 @@ func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
 		token, ok := tokens[c.Ticket]
 		switch {
 		case !ok || c.State == engine.Waiting:
+		case !o.within(c):
+			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one as %s (ticket %d), which is less than what is asked for: "+
+				"ask for it above", quoteName(o.Name), modeText(c), c.Ticket)}
+		case o.Command == nil: // acquire, which has nothing to run under it
+			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
+				"go on under that hold, whose token is in LEASEHOLD_TOKEN", quoteName(o.Name), modeText(c), c.Ticket)}
 		case !o.Reentrant:
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
 				"run --reentrant runs under that hold", quoteName(o.Name), modeText(c), c.Ticket)}
-		case !o.within(c):
-			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one as %s (ticket %d), which is less than what is asked for",
-				quoteName(o.Name), modeText(c), c.Ticket)}
 		default:
 			return environ(o.Name, token, held), nil
 		}

@@ -12,6 +12,7 @@ import (
 type proc struct {
 	pid, parent int
 	started     string // with the pid, unique since boot
+	state       string // a letter, see proc(5)
 }
 
 // below lists the processes below root, at any depth.
@@ -61,7 +62,7 @@ func look(pid int) (p proc, ok bool) {
 		return p, false
 	}
 	parent, err := strconv.Atoi(fields[1])
-	return proc{pid, parent, fields[19]}, err == nil
+	return proc{pid, parent, fields[19], fields[0]}, err == nil
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -42,6 +42,10 @@ type reaper struct {
 // purpose: whoever kills everything of that name should not kill this.
 const reaperName = "lease-reaper"
 
+// callMyself is the name that ps shows of a process that was started by the link to
+// its own program, and else would have the link's: exe. It works without.
+func callMyself(name string) { _ = os.WriteFile("/proc/self/comm", []byte(name), 0) }
+
 // executable is what is to be started.
 type executable struct {
 	Path string
@@ -91,8 +95,7 @@ func (r *reaper) run() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
-	// Only for whoever looks: it works without.
-	_ = os.WriteFile("/proc/self/comm", []byte(reaperName), 0)
+	callMyself(reaperName)
 	go r.wire.receiveAll(r.messages)
 	return r.watch()
 }

@@ -57,6 +57,8 @@ LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
 it. Asking for NAME again, which would wait for itself, fails at once, or runs
 under that hold with --reentrant. Runs that wait for each other's names in a
 circle are found: the youngest fails, as one that did not obtain its name.
+A job that is stopped while it waits (Ctrl-Z) gives its turn to the next, and waits
+anew when it is continued.
 
 Exit codes: COMMAND's own; ` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
@@ -84,7 +86,7 @@ Exit codes: COMMAND's own; ` + codesHelp,
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; TERM comes 5s before that, or after two thirds of it if it is shorter than 15s")
 	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
 	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
-	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost")
+	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost, 1 to 255: the command was ended, which is no success")
 	return cmd
 }
 
@@ -94,8 +96,8 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f.BoolVar(&o.Shared, "shared", false, "hold NAME together with other shared holders")
 	f.Int32Var(&o.Permits, "permits", 0, "hold this many permits of a semaphore (with --of)")
 	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must say the same")
-	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long (default: as long as it takes)")
-	f.BoolVar(nonblock, "nonblock", false, "do not wait at all")
+	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long, opening the engine included, which has 2s at least (default: as long as it takes)")
+	f.BoolVar(nonblock, "nonblock", false, "do not wait for NAME at all; the engine has 2s to answer")
 	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lock outlives the last sign of life (default %v, or the engine's longest)", leasehold.DefaultTTL))
 	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
@@ -135,8 +137,8 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 		return usageError("--min-hold %v is more than %v", o.MinHold, engine.MaxTTL)
 	case o.MaxHold > 0 && o.MinHold > o.MaxHold:
 		return usageError("--min-hold %v is more than the %v of --max-hold", o.MinHold, o.MaxHold)
-	case badCode(o.Lost):
-		return usageError("--lost-exit-code %d is outside 0 to 255", o.Lost)
+	case badCode(o.Lost) || o.Lost == 0:
+		return usageError("--lost-exit-code %d is outside 1 to 255", o.Lost)
 	}
 	if err := enoughFiles(); err != nil {
 		return err

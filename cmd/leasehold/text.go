@@ -41,6 +41,17 @@ func printable(s string) string {
 	return b.String()
 }
 
+// brief leaves out the middle of a sentence that somebody's argument has made endless:
+// what failed stands at its beginning, what to do at its end.
+func brief(s string) string {
+	const most, end = 2000, 600
+	if len(s) <= most {
+		return s
+	}
+	first, last := s[:most-end], s[len(s)-end:]
+	return strings.ToValidUTF8(first, "") + fmt.Sprintf(" ... (%d bytes) ... ", len(s)-len(first)-len(last)) + strings.ToValidUTF8(last, "")
+}
+
 // quoteName shows a name so that it can be told from the words around it:
 // plainly if it is plain.
 func quoteName(name string) string {

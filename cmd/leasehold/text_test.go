@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 const hostile = "a\x1b[2Jb\u009b31mc\u202ed\x00e\xfff\tg\nh\U000e0041i é"
@@ -15,6 +16,21 @@ func TestPrintable(t *testing.T) {
 	}
 	if got := printable("plain é 漢 \""); got != "plain é 漢 \"" {
 		t.Errorf("%s", got)
+	}
+}
+
+// However long what it is about, a sentence ends, and with its own end.
+func TestBrief(t *testing.T) {
+	for _, s := range []string{"", "short", strings.Repeat("é", 1000)} {
+		if got := brief(s); got != s {
+			t.Errorf("%d bytes became %d", len(s), len(got))
+		}
+	}
+	for _, argument := range []string{strings.Repeat("x", 130_000), strings.Repeat("é", 1001), strings.Repeat("a b ", 700), strings.Repeat("漢", 1000)} {
+		got := brief("cannot run " + argument + ": see the help")
+		if !strings.HasPrefix(got, "cannot run ") || !strings.HasSuffix(got, ": see the help") || len(got) > 2100 || !utf8.ValidString(got) || !strings.Contains(got, " bytes) ") {
+			t.Errorf("%d bytes: %q", len(got), got)
+		}
 	}
 }
 

@@ -76,8 +76,16 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 }
 
 // strict makes the library's own commands, completion and help, refuse what
-// they do not know.
-func strict(root *cobra.Command) {
+// they do not know, and --help too.
+func (a *app) strict(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+			a.unknown = noSuchCommand(cmd, cmd.Flags().Args())
+			return
+		}
+		help(cmd, args)
+	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch [PREFIX]",
 		Short: "Follow who holds and who waits",
 		Long: `Follow who holds and who waits, for all names or those that begin with PREFIX,
-until interrupted. On a terminal the list is drawn anew; elsewhere one line is
+until interrupted or until nobody reads what it writes. On a terminal the list is drawn anew; elsewhere one line is
 written per change. It looks every so often (--every): what comes and goes in
 between is not seen.`,
 		Args:              arguments(0, 1, "one prefix"),
@@ -34,6 +35,9 @@ between is not seen.`,
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 				w := watcher{app: a, locks: locks, prefix: strings.Join(args, ""), every: every}
 				screen, ok := a.out.(*os.File)
+				if ok {
+					w.deserted = deserted(screen)
+				}
 				switch {
 				case asJSON:
 					w.show = w.changes(func(c change) error { return writeJSON(a.out, c, "") })
@@ -66,6 +70,8 @@ type watcher struct {
 	prefix string
 	every  time.Duration
 	show   func([]engine.Line, time.Time) error
+
+	deserted <-chan struct{} // closed when nobody reads any more; nil: unknown
 }
 
 // run looks until the context ends, which is how watching ends.
@@ -92,6 +98,8 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
+		case <-w.deserted:
+			return &signalError{syscall.SIGPIPE} // as the next write would
 		case <-ctx.Done():
 			return nil
 		}

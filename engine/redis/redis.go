@@ -58,7 +58,7 @@ package redis
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -87,6 +87,6 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	case "plain":
 		return plainlock.Open(ctx, rawURL)
 	default:
-		return nil, errors.New("redis: the layout in the URL is unknown: lines (the default) and plain are known")
+		return nil, fmt.Errorf("redis: %w: the layout is unknown: lines (the default) and plain are known", engine.ErrURL)
 	}
 }

@@ -87,7 +87,7 @@ const openTime = 5 * time.Second
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parseURL(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("etcdlock: %w", err)
+		return nil, fmt.Errorf("etcdlock: %w: %w", engine.ErrURL, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()

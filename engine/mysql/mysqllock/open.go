@@ -72,7 +72,7 @@ const (
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, conns, o, err := parse(rawURL)
 	if err != nil {
-		return nil, named(err)
+		return nil, named(fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {

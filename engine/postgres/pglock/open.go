@@ -50,6 +50,9 @@ type Options struct {
 // params are those of a URL that are ours; the others are libpq's and pgx'.
 var params = []string{"schema", "prefix", "no-create", "failover", "poll", "password-file"}
 
+// settings are those of a session that a URL may name as parameters, as libpq's may.
+var settings = []string{"application_name", "client_encoding", "options"}
+
 // Open connects to the database that a URL names, and returns an engine on it:
 //
 //	postgres://user@host:5432/database?sslmode=verify-full
@@ -67,7 +70,7 @@ var params = []string{"schema", "prefix", "no-create", "failover", "poll", "pass
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parse(rawURL)
 	if err != nil {
-		return nil, named(err)
+		return nil, named(fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
 	var p patience
 	config.AfterConnect = p.set
@@ -107,6 +110,15 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 	config, err := pgxpool.ParseConfig(base)
 	if err != nil {
 		return nil, nil, err
+	}
+	for _, pair := range theirs {
+		key, _, _ := strings.Cut(pair, "=")
+		// What pgx does not know it takes for a setting of the session, be it a parameter
+		// with a letter too few.
+		if _, setting := config.ConnConfig.RuntimeParams[key]; setting && !slices.Contains(settings, key) {
+			return nil, nil, fmt.Errorf("unknown parameter %q: known are %s, and those of libpq and pgxpool; a setting of the session is options=-c%%20name=value",
+				key, strings.Join(params, ", "))
+		}
 	}
 	o := &Options{Schema: ours.Get("schema"), Prefix: ours.Get("prefix")}
 	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover, "poll": &o.Poll} {

@@ -42,7 +42,7 @@ import (
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	o, targets, names, err := parse(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("redlock: %w", err)
+		return nil, fmt.Errorf("redlock: %w: %w", engine.ErrURL, err)
 	}
 	e, err := prepare(names, o)
 	if err != nil {

@@ -99,5 +99,9 @@ func read(data []byte) content {
 		return c
 	}
 	text := string(data)
-	return content{Owner: engine.Owner{Label: "another program: " + text[:min(len(text), engine.MaxOwner)]}, Evicted: text == revoke}
+	label := "another program"
+	if text != "" {
+		label += ": " + text[:min(len(text), engine.MaxOwner)]
+	}
+	return content{Owner: engine.Owner{Label: label}, Evicted: text == revoke}
 }

@@ -75,7 +75,7 @@ type Options struct {
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	o, err := parseURL(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("zookeeper: %w", err)
+		return nil, fmt.Errorf("zookeeper: %w: %w", engine.ErrURL, err)
 	}
 	e, err := New(ctx, *o)
 	if err != nil {

@@ -16,14 +16,14 @@ func Open[O any, E engine.Engine](
 ) (engine.Engine, error) {
 	t, err := ParseURL(rawURL, append(params, "layout")...)
 	if err != nil {
-		return nil, Named(name, err)
+		return nil, Named(name, fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
 	if l := t.Param("layout"); l != "" && l != layout {
-		return nil, fmt.Errorf("%s: the layout in the URL is not %s", name, layout)
+		return nil, Named(name, fmt.Errorf("%w: the layout is not %s", engine.ErrURL, layout))
 	}
 	o, err := options(t)
 	if err != nil {
-		return nil, Named(name, err)
+		return nil, Named(name, fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
 	c, err := Dial(ctx, t)
 	if err != nil {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/engine/memlock"
+)
+
+// What one has waited is not waited again: the engine's opening and a turn that went to
+// the next count.
+func TestWaitedCounts(t *testing.T) {
+	for _, c := range []struct{ wait, long, want time.Duration }{
+		{0, time.Hour, 0}, // as long as it takes
+		{leasehold.NoWait, time.Hour, leasehold.NoWait},
+		{time.Minute, time.Second, 59 * time.Second},
+		{time.Minute, time.Minute, leasehold.NoWait}, // and not for ever
+		{time.Minute, time.Hour, leasehold.NoWait},
+	} {
+		o := order{Wait: c.wait}
+		if o.waited(c.long); o.Wait != c.want {
+			t.Errorf("of %v, %v waited: %v are left, want %v", c.wait, c.long, o.Wait, c.want)
+		}
+	}
+
+	o := &order{Name: "a", Engine: "dir://" + t.TempDir(), Wait: time.Hour}
+	eng, err := (&app{}).openEngine(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng.Close()
+	if o.Wait >= time.Hour {
+		t.Error("opening took no time")
+	}
+
+	o = &order{Name: "a", Wait: time.Hour}
+	locks, err := leasehold.New(memlock.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	k := &keeper{app: &app{err: os.Stderr}, order: o, front: &stubFront{}}
+	lease, err := k.obtain(t.Context(), locks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Unlock()
+	if o.Wait >= time.Hour {
+		t.Error("waiting took no time")
+	}
+}

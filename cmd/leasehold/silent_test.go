@@ -1,0 +1,126 @@
+//go:build linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"leasehold/engines"
+)
+
+// silent is a URL of that scheme where something accepts connections and never
+// speaks, and a channel that says when it was spoken to.
+func silent(t *testing.T, scheme string) (rawURL string, called <-chan struct{}) {
+	t.Helper()
+	calls := make(chan struct{}, 1)
+	listen := func(network, addr string) string {
+		l, err := net.Listen(network, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				select {
+				case calls <- struct{}{}:
+				default:
+				}
+			}
+		}()
+		return l.Addr().String()
+	}
+	tcp := func() string { return listen("tcp", "127.0.0.1:0") }
+	switch {
+	case strings.HasSuffix(scheme, "unix"):
+		return scheme + "://" + listen("unix", filepath.Join(t.TempDir(), "s")), calls
+	case strings.HasPrefix(scheme, "redlock"):
+		return scheme + "://" + tcp() + "," + tcp() + "," + tcp(), calls
+	case strings.HasSuffix(scheme, "sentinel"):
+		return scheme + "://" + tcp() + "/primary", calls
+	case scheme == "mysql", scheme == "mariadb", strings.HasPrefix(scheme, "postgres"):
+		return scheme + "://me@" + tcp() + "/database", calls
+	}
+	return scheme + "://" + tcp(), calls
+}
+
+// servedSchemes are those of engines that speak to a server.
+func servedSchemes() (names []string) {
+	for _, s := range engines.Schemes() {
+		for _, name := range s.Names {
+			if name != "dir" && name != "mem" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Something listens at the address and never speaks: --nonblock and --wait bound the
+// opening too, on every engine.
+func TestNobodySpeaks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for what, args := range map[string][]string{
+		"nonblock": {"run", "a", "--nonblock", "--", "echo", "ran"},
+		"wait":     {"acquire", "a", "--wait", "100ms"},
+	} {
+		runs := map[string]*process{}
+		for _, scheme := range servedSchemes() {
+			rawURL, _ := silent(t, scheme)
+			p.env = append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
+			runs[scheme] = p.start(args...)
+		}
+		for scheme, x := range runs {
+			t.Run(what+" "+scheme, func(t *testing.T) {
+				if code := x.wait(t); code != 69 || x.out.Len() > 0 {
+					t.Errorf("exit code %d, printed %q", code, x.out.String())
+				}
+				one(t, x.err.String(), scheme+"://", "no answer within 2s")
+			})
+		}
+	}
+}
+
+// And so do the signals that ask to end.
+func TestSignalsWhileOpening(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, scheme := range servedSchemes() {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			for what, args := range map[string][]string{
+				"run":     {"run", "a", "--", "echo", "ran"},
+				"acquire": {"acquire", "a"},
+				"ls":      {"ls"},
+			} {
+				for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+					rawURL, called := silent(t, scheme) // of its own: some call twice
+					q := *p
+					q.T, q.env = t, append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
+					x := q.start(args...)
+					<-called
+					y := q.start(args...) // nobody asks this one to end
+					x.Process.Signal(sig)
+					if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 || x.err.Len() > 0 {
+						t.Errorf("%s, %v: exit code %d, printed %q and %q", what, sig, code, x.out.String(), x.err.String())
+					}
+					select {
+					case <-y.done:
+						t.Errorf("%s, %v: it took as long as without a signal", what, sig)
+					default:
+					}
+				}
+			}
+		})
+	}
+}
