@@ -170,7 +170,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	if c.request.NoWait {
 		return nil // its node goes: nobody would mind a watch, and the library keeps it
 	}
-	return e.waits(ctx, c, line.WaitsFor(i))
+	return e.waits(ctx, c, line.WaitsFor(i), line[i].Counted())
 }
 
 // holds: as of a list, the claim holds. It does from then on: what stands before it
@@ -231,8 +231,11 @@ func (e *Engine) listensLocked(c *claim) {
 	c.unread = c.unread || !e.listens(watch{c.path(), false})
 }
 
-// waits has a claim that waits watch one node, or the line.
-func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
+// waits has a claim that waits watch one node, or the line. A counted one waits for what
+// stands before it to hold or to go, and only the second shows when it begins to watch:
+// what came to hold between the list and the watch has written to its node already. So
+// it lists the line once more behind its watch. All others wait for a node to go.
+func (e *Engine) waits(ctx context.Context, c *claim, node string, counted bool) error {
 	target := c.parent
 	if node != "" {
 		target += "/" + node
@@ -248,8 +251,9 @@ func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 		e.awaited[target] = map[*claim]struct{}{}
 	}
 	e.awaited[target][c] = struct{}{}
+	// What is listed behind a watch is minded. The line's own watch comes with its list.
+	c.stale = c.stale || counted || node == ""
 	if node == "" {
-		c.stale = true // list it once more, now that its watch would be minded
 		e.mu.Unlock()
 		return nil
 	}

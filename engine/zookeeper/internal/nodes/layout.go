@@ -103,8 +103,8 @@ type Node struct {
 	Units, Limit int32
 }
 
-// counted: neither all nor one of Max. It can hold when any of several before it go.
-func (n *Node) counted() bool { return !n.full() && !(n.Units == 1 && n.Limit == engine.Max) }
+// Counted: neither all nor one of Max. It can hold when any of several before it go.
+func (n *Node) Counted() bool { return !n.full() && !(n.Units == 1 && n.Limit == engine.Max) }
 func (n *Node) full() bool    { return n.Units == n.Limit }
 
 // Parse reads the name of a node.

@@ -68,7 +68,7 @@ func (l Line) WaitsFor(i int) string {
 	switch {
 	case me.full():
 		return l[i-1].Name
-	case !me.counted():
+	case !me.Counted():
 		for j := i - 1; j >= 0; j-- {
 			if l[j].full() {
 				return l[j].Name
@@ -85,5 +85,5 @@ func (l Line) WaitsFor(i int) string {
 // of i learns that it holds, it must write to its node. That is so at its first
 // look too: the one behind may have looked earlier, and seen i wait.
 func (l Line) Wakes(i int) bool {
-	return i+1 < len(l) && !l[i].full() && l[i+1].counted()
+	return i+1 < len(l) && !l[i].full() && l[i+1].Counted()
 }
