@@ -290,6 +290,31 @@ func (s *ZooKeeperServer) Restart(forget bool) error {
 	return s.ready()
 }
 
+// Backup kills the server, copies its data to a folder, which Restore puts in the place
+// of what it has by then, and starts it again.
+func (s *ZooKeeperServer) Backup() (dir string, err error) {
+	if err := s.Kill(); err != nil {
+		return "", err
+	}
+	dir = filepath.Join(s.Dir, "backup")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(s.Dir, "version-2"))); err != nil {
+		return "", err
+	}
+	return dir, s.Restart(false)
+}
+
+// Restore puts a backup back and starts the server with it.
+func (s *ZooKeeperServer) Restore(backup string) error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	data := filepath.Join(s.Dir, "version-2")
+	if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup))); err != nil {
+		return err
+	}
+	return s.Restart(false)
+}
+
 // Leader is the server that leads.
 func (e *Ensemble) Leader() (*ZooKeeperServer, error) {
 	for _, s := range e.Servers {
