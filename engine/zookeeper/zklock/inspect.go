@@ -98,7 +98,9 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	return l, nil
 }
 
-// Lines implements [engine.Engine]. Nodes beside those of names are passed over.
+// Lines implements [engine.Engine]. Nodes beside those of names are passed over, and
+// names that this client may not read or that somebody else uses for something else: of
+// those Line says what is wrong.
 func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
 	return func(yield func(engine.Line, error) bool) {
 		if err := e.usable(ctx); err != nil {
@@ -117,7 +119,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			}
 			l, err := e.Line(ctx, name)
 			switch {
-			case errors.Is(err, nodes.ErrForeign):
+			case errors.Is(err, engine.ErrRefused):
 			case err != nil:
 				yield(engine.Line{}, err)
 				return

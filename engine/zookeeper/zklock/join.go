@@ -232,7 +232,10 @@ func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 			if old != nil {
 				e.forget(old)
 			}
-			return got[1].String[len(c.parent)+1:], got[0].Stat, nil
+			if by = got[0].Stat; by.EphemeralOwner != s.id {
+				by = nil // somebody else's node, or another session by now: the claim's own says
+			}
+			return got[1].String[len(c.parent)+1:], by, nil
 		}
 		failed := slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
 		switch missing := errors.Is(err, zk.ErrNoNode); {

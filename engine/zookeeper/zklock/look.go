@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -145,6 +146,9 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	line, err := e.sort(c.parent, there.children)
 	i := line.Find(c.node)
 	if i < 0 {
+		if slices.Contains(there.children, c.node) {
+			return err // its number is none
+		}
 		e.vanished(c)
 		return nil
 	}

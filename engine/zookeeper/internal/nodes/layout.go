@@ -111,6 +111,9 @@ func (n *Node) full() bool    { return n.Units == n.Limit }
 func (l Layout) Parse(name string) (Node, error) {
 	n := Node{Name: name, Units: engine.Max, Limit: engine.Max}
 	head, tail, ok := l.cut(name)
+	if below, minus := strings.CutPrefix(tail, "-"); ok && minus && len(below) == digits {
+		return Node{}, fmt.Errorf("%q is %w: numbers here have run over, past 2^31: remove the node above when nobody is in line", name, ErrForeign)
+	}
 	if !ok || len(tail) != digits {
 		return Node{}, fmt.Errorf("%q is %w", name, ErrForeign)
 	}
