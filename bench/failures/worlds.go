@@ -151,6 +151,10 @@ func etcd(s *stage, fault string) world {
 			}
 			return leader.Kill()
 		}
+	case olderCopy:
+		copies, err := set.Backup()
+		s.must(err)
+		w.do = func() error { return set.Restore(copies) }
 	}
 	return w
 }

@@ -202,8 +202,7 @@ func (m *EtcdServer) Backup() (dir string, err error) {
 	if err := m.Kill(); err != nil {
 		return "", err
 	}
-	dir = filepath.Join(m.Dir, "backup")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(m.Dir, "data"))); err != nil {
+	if dir, err = m.copied(); err != nil {
 		return "", err
 	}
 	return dir, m.Restart()
@@ -214,9 +213,20 @@ func (m *EtcdServer) Restore(backup string) error {
 	if err := m.Kill(); err != nil {
 		return err
 	}
-	data := filepath.Join(m.Dir, "data")
-	if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup)), os.Chmod(data, 0o700)); err != nil {
+	if err := m.replace(backup); err != nil {
 		return err
 	}
 	return m.Restart()
+}
+
+// copied copies the data of a member that was killed.
+func (m *EtcdServer) copied() (dir string, err error) {
+	dir = filepath.Join(m.Dir, "backup")
+	return dir, os.CopyFS(dir, os.DirFS(filepath.Join(m.Dir, "data")))
+}
+
+// replace puts a copy in the place of the data of a member that was killed.
+func (m *EtcdServer) replace(backup string) error {
+	data := filepath.Join(m.Dir, "data")
+	return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup)), os.Chmod(data, 0o700))
 }

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -57,6 +58,47 @@ func (s *EtcdSetup) Addrs() (addrs []string) {
 		addrs = append(addrs, m.Addr)
 	}
 	return addrs
+}
+
+// Backup kills all members and returns copies of their data, which Restore puts in the
+// place of what they have by then.
+func (s *EtcdSetup) Backup() (dirs []string, err error) {
+	if err := s.each((*EtcdServer).Kill); err != nil {
+		return nil, err
+	}
+	for _, m := range s.Members {
+		dir, err := m.copied()
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, s.each((*EtcdServer).Restart)
+}
+
+// Restore puts copies back, and starts the members with them when all were ended: one
+// that went on would tell the others what they are to have forgotten.
+func (s *EtcdSetup) Restore(copies []string) error {
+	if err := s.each((*EtcdServer).Kill); err != nil {
+		return err
+	}
+	for i, m := range s.Members {
+		if err := m.replace(copies[i]); err != nil {
+			return err
+		}
+	}
+	return s.each((*EtcdServer).Restart)
+}
+
+// each does the same to all members at once.
+func (s *EtcdSetup) each(do func(*EtcdServer) error) error {
+	errs := make([]error, len(s.Members))
+	var all sync.WaitGroup
+	for i, m := range s.Members {
+		all.Go(func() { errs[i] = do(m) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // Tail is the end of every log.
