@@ -28,17 +28,17 @@ func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
 		return nil, err
 	}
 	parent := e.parent(name)
-	there, err := list(ctx, e.link, parent, false)
+	there, err := e.list(ctx, parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, explain(err, parent)
 	}
-	line, err := e.sort(parent, there.children)
-	if err != nil {
+	if err := e.foreign(parent, there); err != nil {
 		return nil, err
 	}
+	line := there.line
 	all := make([]shown, len(line))
 	errs := make([]error, len(line))
 	each(len(line), func(i int) {

@@ -132,7 +132,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	case watched:
 		there, err = e.listWatched(ctx, c.parent)
 	default:
-		there, err = list(ctx, e.link, c.parent, false)
+		there, err = e.list(ctx, c.parent)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		e.vanished(c)
@@ -143,7 +143,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	}
 	// Nodes of others that appear later do not concern a claim in line: the next
 	// Join says so.
-	line, err := e.sort(c.parent, there.children)
+	line, err := there.line, e.foreign(c.parent, there)
 	i := line.Find(c.node)
 	if i < 0 {
 		if slices.Contains(there.children, c.node) {

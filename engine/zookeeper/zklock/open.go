@@ -93,7 +93,8 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		root: o.Root, layout: layout, acl: zk.WorldACL(zk.PermAll),
 		claims: map[engine.ID]*claim{}, own: map[string]*claim{},
-		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{}, watches: map[watch]struct{}{},
+		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{}, watches: map[watch]bool{},
+		listings: map[string]*listings{}, creating: make(chan struct{}, mostCreated),
 		news: news{looks: map[*claim]struct{}{}, more: make(chan struct{}, 1)},
 	}
 	if o.User != "" && !o.OpenACL {

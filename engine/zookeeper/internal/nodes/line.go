@@ -27,9 +27,15 @@ func (l Layout) Sort(children []string) (line Line, err error) {
 	return line, err
 }
 
-// Find is the place of a node, or -1.
+// Find is the place of a node, or -1. It looks from the end, where a node is that was just
+// made.
 func (l Line) Find(name string) int {
-	return slices.IndexFunc(l, func(n Node) bool { return n.Name == name })
+	for i, n := range slices.Backward(l) {
+		if n.Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // Holders is how many hold. They are the first: a claim is held exactly when the
