@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"leasehold/engine"
+	"leasehold/internal/servers"
 )
 
 // Clients that live see a server that went back to an older copy: they begin anew, and
@@ -17,7 +18,8 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	o.Session = 3 * brief // longer than a server is away
 	a, b := open(t, o), open(t, o)
 	left := a.hold(t, exclusive("left")) // and stands in the copy
-	copied, err := s.Backup()
+	all := servers.Ensemble{Servers: []*servers.ZooKeeperServer{s}}
+	copied, err := all.Backup()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +30,7 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	a.leave1(t, left)
 	held := a.hold(t, exclusive("held"))
 	b.wait(t, exclusive("held"))
-	if err := s.Restore(copied); err != nil {
+	if err := all.Restore(copied); err != nil {
 		t.Fatal(err)
 	}
 	hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && !c.Evicted })
