@@ -179,8 +179,9 @@ func (e *Engine) start(ctx context.Context, o *Options) error {
 	return e.Check(ctx)
 }
 
-// Check looks again at what opening looked at, since servers change while their clients
-// live. It says once that they went back to an older copy of their data.
+// Check implements [engine.Checker]: it looks again at what opening looked at, since
+// servers change while their clients live. It says once that they went back to an older
+// copy of their data.
 func (e *Engine) Check(ctx context.Context) error {
 	there, err := ask(ctx, e.link, func(conn *zk.Conn) (bool, error) {
 		there, _, err := conn.Exists(e.rootPath())
@@ -190,14 +191,14 @@ func (e *Engine) Check(ctx context.Context) error {
 		return explain(err, e.rootPath())
 	}
 	if !there {
-		return fmt.Errorf("zookeeper: there is no node %s: create it (zkCli.sh: create %s), or correct the path of the URL", e.root, e.root)
+		return engine.Refuse("zookeeper: there is no node %s: create it (zkCli.sh: create %s), or correct the path of the URL", e.root, e.root)
 	}
 	s, _ := e.link.current()
 	if e.granted(s) < e.ttl && s.id != 0 {
-		return fmt.Errorf("zookeeper: the servers keep a session for %v now, where it was %v when this client began: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*e.ttl, e.granted(s), e.ttl)
+		return engine.Refuse("zookeeper: the servers keep a session for %v now, where it was %v when this client began: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*e.ttl, e.granted(s), e.ttl)
 	}
 	if back := e.link.tellBack(); back != nil {
-		return fmt.Errorf("zookeeper: %w", back)
+		return engine.Refuse("zookeeper: %w", back)
 	}
 	return nil
 }
