@@ -33,6 +33,7 @@ type deployment struct {
 	fencing bool
 	cannot  map[string]string
 	allowed map[string]time.Duration // by fault: how long two may hold
+	falls   map[string]bool          // by fault: tokens may be lower after it
 	copies  bool                     // olderCopy: of before the locks were taken
 	start   func(s *stage, fault string) world
 }
@@ -53,7 +54,7 @@ func trials(match *regexp.Regexp) (rows []*row) {
 			}
 			rows = append(rows, &row{
 				engine: d.engine, fault: fault, why: d.cannot[fault], start: d.start,
-				allowed: d.allowed[fault], fencing: d.fencing,
+				allowed: d.allowed[fault], fencing: d.fencing, falls: d.falls[fault],
 			})
 		}
 	}
@@ -126,7 +127,9 @@ func deployments() []deployment {
 			start:  redlock,
 		},
 		{
-			engine: "zklock", about: "an ensemble of three; stopped and restarted: all three; failed over: the leader killed", fencing: true,
+			engine: "zklock", about: "an ensemble of three; stopped and restarted: all three; failed over: the leader killed; the copy: of before the locks were taken, after which tokens may be lower", fencing: true, copies: true,
+			allowed: map[string]time.Duration{olderCopy: renewal},
+			falls:   map[string]bool{olderCopy: true},
 			cannot: map[string]string{
 				restartedLost: nothing,
 				clockForward:  "no wall clock is asked when a session ends", clockBack: "no wall clock is asked when a session ends",

@@ -47,6 +47,7 @@ type row struct {
 	start         func(s *stage, f string) world
 	allowed       time.Duration // two may hold for so long, by the engine's guarantee
 	fencing       bool          // tokens must rise
+	falls         bool          // but for this fault, after which the resource refuses who holds next
 	lease         time.Duration // the TTL of both holders' leases; zero: ttl
 
 	next     []time.Duration // from the fault to the next holder, sorted
@@ -327,7 +328,7 @@ func (r *row) wrong() (wrong []string) {
 	if r.untold > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d holders were not told, and others held", r.untold))
 	}
-	if r.idle > 0 {
+	if r.idle > 0 && !r.falls {
 		wrong = append(wrong, fmt.Sprintf("%d of those who held next wrote nothing to the fenced resource: the trial shows nothing of it", r.idle))
 	}
 	if r.fault == holderStopped && r.refused == 0 {
@@ -339,7 +340,7 @@ func (r *row) wrong() (wrong []string) {
 	if r.overlap > r.allowed {
 		wrong = append(wrong, fmt.Sprintf("two held for %v, and %v is the bound", r.overlap, r.allowed))
 	}
-	if r.fencing && r.fell > 0 {
+	if r.fencing && r.fell > 0 && !r.falls {
 		wrong = append(wrong, fmt.Sprintf("%d tokens did not rise", r.fell))
 	}
 	if r.fencing && r.lostSafe != 0 {

@@ -128,6 +128,10 @@ func zookeeper(s *stage, fault string) world {
 			}
 			return leader.Kill()
 		}
+	case olderCopy:
+		copies, err := e.Backup()
+		s.must(err)
+		w.do = func() error { return e.Restore(copies) }
 	}
 	return w
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -280,7 +281,7 @@ func (s *ZooKeeperServer) Restart(forget bool) error {
 		return err
 	}
 	if forget {
-		if err := os.RemoveAll(filepath.Join(s.Dir, "version-2")); err != nil {
+		if err := os.RemoveAll(s.data()); err != nil {
 			return err
 		}
 	}
@@ -289,6 +290,49 @@ func (s *ZooKeeperServer) Restart(forget bool) error {
 	}
 	return s.ready()
 }
+
+// Backup kills all servers and returns copies of their data, which Restore puts in the
+// place of what they have by then.
+func (e *Ensemble) Backup() (dirs []string, err error) {
+	if err := e.each((*ZooKeeperServer).Kill); err != nil {
+		return nil, err
+	}
+	for _, s := range e.Servers {
+		dir := filepath.Join(s.Dir, "backup")
+		if err := os.CopyFS(dir, os.DirFS(s.data())); err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, e.each(func(s *ZooKeeperServer) error { return s.Restart(false) })
+}
+
+// Restore puts copies back, and starts the servers with them when all were ended: one
+// that went on would tell the others what they are to have forgotten.
+func (e *Ensemble) Restore(copies []string) error {
+	if err := e.each((*ZooKeeperServer).Kill); err != nil {
+		return err
+	}
+	for i, s := range e.Servers {
+		if err := errors.Join(os.RemoveAll(s.data()), os.CopyFS(s.data(), os.DirFS(copies[i]))); err != nil {
+			return err
+		}
+	}
+	return e.each(func(s *ZooKeeperServer) error { return s.Restart(false) })
+}
+
+// each does the same to all servers at once.
+func (e *Ensemble) each(do func(*ZooKeeperServer) error) error {
+	errs := make([]error, len(e.Servers))
+	var all sync.WaitGroup
+	for i, s := range e.Servers {
+		all.Go(func() { errs[i] = do(s) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *ZooKeeperServer) data() string { return filepath.Join(s.Dir, "version-2") }
 
 // Leader is the server that leads.
 func (e *Ensemble) Leader() (*ZooKeeperServer, error) {

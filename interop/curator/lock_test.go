@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"leasehold"
 	"leasehold/engine"
 	it "leasehold/interop/internal/interoptest"
@@ -36,6 +38,7 @@ func TestShared(t *testing.T) {
 		{"an increment is lost", func(t *testing.T, r *rig) { counter(t, r, mutexes, Mutex) }},
 		{"an increment is lost among writers", func(t *testing.T, r *rig) { counter(t, r, readWrite, Write) }},
 		{"an increment is lost by hand", func(t *testing.T, r *rig) { counter(t, r, tutorials, Tutorial) }},
+		{"a lock that was copied waits", printed},
 		{"the dead hold for ever", killed}, // last: it kills a process of the rig
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, r) })
@@ -71,6 +74,56 @@ func inLine(t *testing.T, r *rig, layout, kind string) {
 	it.Refused(t, r.client(t, layout), name, leasehold.NoWait)
 	it.Does(t, b, "release", kind, path)
 	r.lined(t, name)
+}
+
+// What tutorials print lets two hold, among its like and beside us, and what docs/migrating.md
+// says of it is so: it enters when the one before it goes before it is watched. Who shares
+// a line with it is let in by its own turn alone. (The lock as it was mended is Tutorial.)
+func printed(t *testing.T, r *rig) {
+	// enters has one of them wait behind a node of somebody who then gives up.
+	enters := func(t *testing.T, path string) {
+		t.Helper()
+		between, err := r.admin.Create(path+"/client", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := r.other.Thread(1).Go("acquire", Copied, path)
+		it.Does(t, r.other.Thread(2), "listed", Copied, path)
+		if err := r.admin.Delete(between, -1); err != nil {
+			t.Fatal(err)
+		}
+		it.Does(t, r.other.Thread(2), "watch", Copied, path)
+		it.Done(t, waits) // it is in, whoever holds
+		if got := it.Does(t, r.other.Thread(2), "isAcquiredInThisProcess", Copied, path); got != "true" {
+			t.Errorf("it believes that it holds: %s", got)
+		}
+	}
+	t.Run("among its like", func(t *testing.T) {
+		path := pathOf(it.NameOf(t))
+		it.Does(t, r.java.Thread(1), "acquire", Copied, path)
+		enters(t, path)
+		if got := it.Does(t, r.java.Thread(2), "isAcquiredInThisProcess", Copied, path); got != "true" {
+			t.Errorf("the holder holds: %s", got)
+		}
+		it.Does(t, r.java.Thread(1), "release", Copied, path)
+		it.Does(t, r.other.Thread(1), "release", Copied, path)
+	})
+	t.Run("beside us", func(t *testing.T) {
+		name := it.NameOf(t)
+		path := pathOf(name)
+		first := it.Got(t, it.Lock(t, r.client(t, tutorials), name))
+		enters(t, path)
+		next := it.Lock(t, r.client(t, tutorials), name)
+		r.lined(t, name, holds, holds, 1) // the second of which does not hold
+		if !first.Valid() {
+			t.Error("our lease ended")
+		}
+		it.Unlocked(t, first)
+		r.lined(t, name, holds, 0)
+		unanswered(t, next)
+		it.Does(t, r.other.Thread(1), "release", Copied, path)
+		it.Unlocked(t, it.Got(t, next))
+	})
 }
 
 func reentryCounts(t *testing.T, r *rig) {

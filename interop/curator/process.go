@@ -54,6 +54,7 @@ const (
 	Write     = "write"     // of an InterProcessReadWriteLock
 	Semaphore = "semaphore" // InterProcessSemaphoreMutex
 	Tutorial  = "tutorial"  // written by hand, in nodes client<10 digits>
+	Copied    = "copied"    // the same as people copy it, which lets two hold
 )
 
 // Options are the choices of one Curator client.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"leasehold/engine"
 )
@@ -95,13 +96,15 @@ const revoke = "__REVOKE__"
 // Curator's own address does.
 func read(data []byte) content {
 	var c content
-	if json.Unmarshal(data, &c) == nil && c.Claim != "" {
+	if json.Unmarshal(data, &c) == nil && c.Claim != "" && c.Owner.Fits() {
 		return c
 	}
-	text := string(data)
 	label := "another program"
-	if text != "" {
-		label += ": " + text[:min(len(text), engine.MaxOwner)]
+	if len(data) > 0 {
+		label += ": " + strings.ToValidUTF8(string(data[:min(len(data), maxShown)]), "\uFFFD")
 	}
-	return content{Owner: engine.Owner{Label: label}, Evicted: text == revoke}
+	return content{Owner: engine.Owner{Label: label}, Evicted: string(data) == revoke}
 }
+
+// maxShown is how many bytes of somebody else's data are shown.
+const maxShown = 256

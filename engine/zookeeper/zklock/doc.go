@@ -17,7 +17,9 @@
 // Nothing outlives its client: there are no detached claims, and the claims of a
 // killed process stay until its session has timed out. Tokens rise as long as the
 // ensemble keeps its data: one that is set up anew, or goes back to a copy, gives
-// out old ones again. With one server there is nobody to take over.
+// out old ones again, which [Engine.Check] says. With one server there is nobody to
+// take over. A server is trusted: what it may send is bounded where that is possible,
+// but one that lies about the lengths within an answer can end the process.
 //
 // # What proves a hold
 //

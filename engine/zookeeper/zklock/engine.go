@@ -34,12 +34,18 @@ type Engine struct {
 	own     map[string]*claim
 	awaited map[string]map[*claim]struct{}
 	lines   map[string]map[*claim]struct{}
-	// Watches that were asked for and have not fired: see listen.
-	watches map[watch]struct{}
-	news    news
+	// Watches that were asked for and have not fired, and whether they were answered: see
+	// listen.
+	watches  map[watch]bool
+	listings map[string]*listings // by parent, while somebody waits for one
+	creating chan struct{}        // room for those that make nodes
+	news     news
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {

@@ -39,13 +39,14 @@ var granting = []string{fmt.Sprint("maxSessionTimeout=", lasting.Milliseconds())
 type wire struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	mu    sync.Mutex
-	dead  bool
-	conns map[*tapped]struct{}
-	lose  bool           // the answer to the next request, and its connection
-	sent  map[int32]int  // requests by operation, without pings
-	most  int            // bytes of the largest packet
-	saw   func(op int32) // called before a request goes out
+	mu       sync.Mutex
+	dead     bool
+	conns    map[*tapped]struct{}
+	lose     bool           // the answer to the next request, and its connection
+	loseNext bool           // the same, of the next multi
+	sent     map[int32]int  // requests by operation, without pings
+	most     int            // bytes of the largest packet
+	saw      func(op int32) // called before a request goes out
 
 	sawPacket func(op int32, packet []byte) // the same
 }
@@ -112,6 +113,18 @@ func (w *wire) loseReply() (lost func() bool) {
 	}
 }
 
+// loseMulti is loseReply of the next multi.
+func (w *wire) loseMulti() (lost func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loseNext = true
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return !w.loseNext
+	}
+}
+
 // before has f called before each request from now on.
 func (w *wire) before(f func(op int32)) {
 	w.mu.Lock()
@@ -163,8 +176,9 @@ func (t *tapped) Write(b []byte) (int, error) {
 		t.wire.sent[op]++
 		t.wire.most = max(t.wire.most, len(b))
 		saw, sawPacket := t.wire.saw, t.wire.sawPacket
-		if t.wire.lose {
+		if t.wire.lose || t.wire.loseNext && op == opMulti {
 			t.wire.lose, t.lost = false, true
+			t.wire.loseNext = t.wire.loseNext && op != opMulti
 		}
 		t.wire.mu.Unlock()
 		if saw != nil {

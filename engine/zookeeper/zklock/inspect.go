@@ -28,17 +28,17 @@ func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
 		return nil, err
 	}
 	parent := e.parent(name)
-	there, err := list(ctx, e.link, parent, false)
+	there, err := e.list(ctx, parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, explain(err, parent)
 	}
-	line, err := e.sort(parent, there.children)
-	if err != nil {
+	if err := e.foreign(parent, there); err != nil {
 		return nil, err
 	}
+	line := there.line
 	all := make([]shown, len(line))
 	errs := make([]error, len(line))
 	each(len(line), func(i int) {
@@ -98,7 +98,9 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	return l, nil
 }
 
-// Lines implements [engine.Engine]. Nodes beside those of names are passed over.
+// Lines implements [engine.Engine]. Nodes beside those of names are passed over, and
+// names that this client may not read or that somebody else uses for something else: of
+// those Line says what is wrong.
 func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
 	return func(yield func(engine.Line, error) bool) {
 		if err := e.usable(ctx); err != nil {
@@ -117,7 +119,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			}
 			l, err := e.Line(ctx, name)
 			switch {
-			case errors.Is(err, nodes.ErrForeign):
+			case errors.Is(err, engine.ErrRefused):
 			case err != nil:
 				yield(engine.Line{}, err)
 				return

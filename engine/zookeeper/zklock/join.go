@@ -96,14 +96,14 @@ func (e *Engine) withdraw(ctx context.Context, c *claim, why error) (engine.Clai
 // refuse looks for a reason to refuse before anything is changed.
 func (e *Engine) refuse(ctx context.Context, r *engine.Request) error {
 	parent := e.parent(r.Name)
-	there, err := list(ctx, e.link, parent, false)
+	there, err := e.list(ctx, parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return explain(err, parent)
 	}
-	line, err := e.sort(parent, there.children)
+	line, err := there.line, e.foreign(parent, there)
 	if err != nil {
 		return err
 	}
@@ -124,16 +124,6 @@ func limits(r *engine.Request, first nodes.Node) error {
 		return &engine.LimitError{Name: r.Name, Have: first.Limit, Want: r.Limit}
 	}
 	return nil
-}
-
-// sort makes a line of what is below the node of a name. What does not belong there
-// would be in line for others, and not for us.
-func (e *Engine) sort(parent string, children []string) (nodes.Line, error) {
-	line, err := e.layout.Sort(children)
-	if err != nil {
-		return line, engine.Refuse("zookeeper: below %s: %w: let everybody who uses this name use one layout (?layout=), or choose another root for these locks", parent, err)
-	}
-	return line, nil
 }
 
 // begin enters a claim and has its node made.
@@ -170,13 +160,12 @@ func (e *Engine) begin(r engine.Request) (*claim, error) {
 // a session in their order. Nothing depends on which of the two goroutines was first.
 // A list that has the node was made after it, and any other is not used.
 func (e *Engine) make(c, old *claim) {
-	first := make(chan listed, 1)
-	e.running.Go(func() {
-		there, _ := list(e.life, e.link, c.parent, false)
-		first <- there
-	})
+	e.creating <- struct{}{} // whoever has room gives it back: at the latest when this engine is closed
+	defer func() { <-e.creating }()
+	first := e.listing(c.parent)
 	node, by, err := e.create(c, old)
-	there := <-first
+	<-first.done
+	there := first.there
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(c.made)
@@ -190,7 +179,7 @@ func (e *Engine) make(c, old *claim) {
 	if by != nil {
 		c.ticket, c.session = uint64(by.Mzxid), by.EphemeralOwner
 	}
-	if slices.Contains(there.children, node) {
+	if there.line.Find(node) >= 0 {
 		c.first = &there
 	}
 	e.own[c.path()] = c
@@ -202,6 +191,10 @@ func (e *Engine) make(c, old *claim) {
 		e.dropLocked(c)
 	}
 }
+
+// mostCreated bounds how many nodes are being made at once: what else is asked for, as a
+// renewal, stands behind no more in the queue of the connection.
+const mostCreated = 256
 
 // rounds bounds how often what a claim's node needs is made anew: the node of the
 // name, which the server removes some time after its last child, and the session's.
@@ -232,7 +225,10 @@ func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 			if old != nil {
 				e.forget(old)
 			}
-			return got[1].String[len(c.parent)+1:], got[0].Stat, nil
+			if by = got[0].Stat; by.EphemeralOwner != s.id {
+				by = nil // somebody else's node, or another session by now: the claim's own says
+			}
+			return got[1].String[len(c.parent)+1:], by, nil
 		}
 		failed := slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
 		switch missing := errors.Is(err, zk.ErrNoNode); {
@@ -358,22 +354,5 @@ func get(ctx context.Context, l *link, path string, watch bool) (got, error) {
 		}
 		data, stat, err := conn.Get(path)
 		return got{data, stat}, err
-	})
-}
-
-// listed is what is below a node as one answer had it.
-type listed struct {
-	children []string
-	stat     *zk.Stat
-}
-
-func list(ctx context.Context, l *link, path string, watch bool) (listed, error) {
-	return ask(ctx, l, func(conn *zk.Conn) (listed, error) {
-		if watch {
-			children, stat, _, err := conn.ChildrenW(path)
-			return listed{children, stat}, err
-		}
-		children, stat, err := conn.Children(path)
-		return listed{children, stat}, err
 	})
 }

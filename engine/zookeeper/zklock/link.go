@@ -1,12 +1,14 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,17 +20,21 @@ import (
 // The client library makes both anew by itself; nothing of ours may hang on its
 // calls, which take no context: see ask.
 type link struct {
-	conn    *zk.Conn
-	life    context.Context // ends when the link is closed
-	servers []string
-	ended   <-chan zk.Event // closed when the library's goroutines have ended
+	conn   *zk.Conn
+	life   context.Context // ends when the link is closed
+	hosts  *hosts
+	dial   dialer
+	ended  <-chan zk.Event // closed when the library's goroutines have ended
+	greets context.Context // ends what connects, and no connection that serves
+	abort  context.CancelFunc
 
 	mu       sync.Mutex
-	greeting session       // what the last server that was reached said
-	session  session       // the current one; zero after it expired
-	up       bool          // a server serves it
-	changed  chan struct{} // closed and replaced with every change
-	failure  error         // why the last attempt to connect failed
+	greeting session          // what the last server that was reached said
+	session  session          // the current one; zero after it expired
+	up       bool             // a server serves it
+	changed  chan struct{}    // closed and replaced with every change
+	failures map[string]error // by server: why it does not serve this client, since one did
+	back     error            // the servers have lost what this client had seen
 }
 
 // session is one session: its number, never used again, and for how long the
@@ -38,42 +44,72 @@ type session struct {
 	timeout time.Duration
 }
 
-// dialTimeout bounds each attempt to reach one server.
-const dialTimeout = time.Second
-
 // connect begins to connect, in the background. heard is told of every event, by
 // one goroutine at a time, and must not block.
 func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, error) {
-	l := &link{life: life, servers: o.Servers, changed: make(chan struct{})}
-	dial := o.Dial
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	l := &link{life: life, dial: o.Dial, hosts: &hosts{}, changed: make(chan struct{}), failures: map[string]error{}}
+	l.greets, l.abort = context.WithCancel(context.Background())
+	if l.dial == nil {
+		l.dial = (&net.Dialer{}).DialContext
 	}
 	if o.TLS != nil {
-		dial = secured(dial, o.TLS)
+		l.dial = secured(l.dial, o.TLS)
 	}
 	conn, ended, err := zk.Connect(o.Servers, o.Session,
-		zk.WithHostProvider(&hosts{}),
+		zk.WithHostProvider(l.hosts),
 		zk.WithLogger(logger{l}), zk.WithLogInfo(false),
+		zk.WithMaxBufferSize(maxAnswer),
 		zk.WithEventCallback(func(ev zk.Event) {
 			l.hear(ev)
 			heard(ev)
 		}),
-		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), timeout)
-			defer cancel()
-			c, err := dial(ctx, network, address)
-			if err != nil {
-				l.set(func() { l.failure = err })
-				return nil, err
-			}
-			return &greeted{Conn: c, link: l, bound: o.Session / 3}, nil
+		zk.WithDialer(func(network, server string, _ time.Duration) (net.Conn, error) {
+			return l.reach(network, server, o.Session/3)
 		}))
 	if err != nil {
+		l.abort()
 		return nil, err
 	}
 	l.conn, l.ended = conn, ended
 	return l, nil
+}
+
+// maxAnswer bounds what a server may have this client read at once: a hundred times what
+// the longest line takes.
+const maxAnswer = 64 << 20
+
+// firstRound is how long a server has to greet while others could be tried, at first; each
+// round that all were tried in vain doubles it.
+const firstRound = 500 * time.Millisecond
+
+// reach connects to one server. One that is stopped accepts connections and says nothing:
+// where there are others it has little time, and the more the longer nobody serves.
+func (l *link) reach(network, server string, most time.Duration) (net.Conn, error) {
+	bound := most
+	if round := l.hosts.round(); l.hosts.Len() > 1 && round < 10 {
+		bound = min(most, firstRound<<round)
+	}
+	until := time.Now().Add(bound)
+	ctx, cancel := context.WithDeadline(l.greets, until)
+	defer cancel()
+	l.set(func() { l.failures[server] = cmp.Or(l.failures[server], errors.New("no connection yet")) })
+	c, err := l.dial(ctx, network, server)
+	if err != nil {
+		l.noteFailure(server, err)
+		return nil, err
+	}
+	l.noteFailure(server, errMute)
+	g := &greeted{Conn: c, link: l, server: server, until: until}
+	g.unabort = context.AfterFunc(l.greets, func() { c.Close() })
+	return g, nil
+}
+
+// noteFailure keeps why a server does not serve this client.
+func (l *link) noteFailure(server string, why error) {
+	if op := (*net.OpError)(nil); errors.As(why, &op) {
+		why = op.Err // without the address
+	}
+	l.set(func() { l.failures[server] = why })
 }
 
 // secured has a dialer speak TLS.
@@ -90,7 +126,7 @@ func secured(dial dialer, config *tls.Config) dialer {
 		c := tls.Client(plain, config)
 		if err := c.HandshakeContext(ctx); err != nil {
 			plain.Close()
-			return nil, fmt.Errorf("TLS with %s: %w", address, err)
+			return nil, untrusted(err)
 		}
 		return c, nil
 	}
@@ -114,7 +150,7 @@ func (l *link) hear(ev zk.Event) {
 	}
 	switch ev.State {
 	case zk.StateHasSession:
-		l.set(func() { l.session, l.up, l.failure = l.greeting, true, nil })
+		l.set(func() { l.session, l.up, l.failures = l.greeting, true, map[string]error{} })
 	case zk.StateExpired:
 		l.set(func() { l.session, l.up = session{}, false })
 	case zk.StateDisconnected:
@@ -132,10 +168,10 @@ func (l *link) current() (s session, up bool) {
 func (l *link) await(ctx context.Context) (session, error) {
 	for {
 		l.mu.Lock()
-		s, up, changed, failure := l.session, l.up, l.changed, l.failure
+		s, up, changed := l.session, l.up, l.changed
 		l.mu.Unlock()
 		if err := ctx.Err(); err != nil {
-			return session{}, l.away(context.Cause(ctx), failure)
+			return session{}, l.away(context.Cause(ctx))
 		}
 		if up {
 			return s, nil
@@ -147,11 +183,18 @@ func (l *link) await(ctx context.Context) (session, error) {
 	}
 }
 
-func (l *link) away(why, failure error) error {
-	if failure == nil {
+// away says of each server why it does not serve this client.
+func (l *link) away(why error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	each := make([]string, 0, len(l.failures))
+	for _, server := range slices.Sorted(maps.Keys(l.failures)) {
+		each = append(each, fmt.Sprintf("%s: %v", server, l.failures[server]))
+	}
+	if len(each) == 0 {
 		return fmt.Errorf("zookeeper: %w", why)
 	}
-	return fmt.Errorf("zookeeper: no server of %s serves this client (the last attempt: %w): %w", strings.Join(l.servers, ","), failure, why)
+	return fmt.Errorf("zookeeper: no server serves this client (%s): %w", strings.Join(each, "; "), why)
 }
 
 // ask makes one request beside its caller, who waits for the answer until ctx ends.
@@ -199,6 +242,7 @@ func unclear(err error) bool {
 // close ends the session and waits for the library's goroutines.
 func (l *link) close() {
 	l.conn.Close() // bounded by itself: a second, two without a server
+	l.abort()
 	late := time.After(closeBound)
 	for {
 		select {
@@ -213,44 +257,6 @@ func (l *link) close() {
 }
 
 const closeBound = 3 * time.Second
-
-// greeted is a connection whose first packet, the server's answer to the request
-// for a session, is looked at as it passes: the library keeps to itself for how long
-// the session was granted, and lets a server that does not answer keep it waiting
-// for many times that.
-type greeted struct {
-	net.Conn
-	link  *link
-	bound time.Duration
-	head  []byte // until complete; owned by the goroutine that connects
-	done  bool
-}
-
-// The packet: length, protocol version, time-out in milliseconds (4 bytes each) and
-// the session's number (8), big-endian; after that its password.
-const greetingLen = 20
-
-func (c *greeted) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if !c.done {
-		if c.head = append(c.head, b[:min(n, greetingLen-len(c.head))]...); len(c.head) == greetingLen {
-			c.done = true
-			s := session{
-				id:      int64(binary.BigEndian.Uint64(c.head[12:])),
-				timeout: time.Duration(int32(binary.BigEndian.Uint32(c.head[8:]))) * time.Millisecond,
-			}
-			c.link.set(func() { c.link.greeting = s })
-		}
-	}
-	return n, err
-}
-
-func (c *greeted) SetReadDeadline(t time.Time) error {
-	if most := time.Now().Add(c.bound); !c.done && t.After(most) {
-		t = most
-	}
-	return c.Conn.SetReadDeadline(t)
-}
 
 // hosts offers the servers in turn, by the names they were given by: a name that
 // moves to another address is looked up again. The library shuffles them once.
@@ -285,13 +291,19 @@ func (h *hosts) Connected() {
 	h.tried = 0
 }
 
-// logger drops what the library logs: who uses an engine hears of it by errors. Its
-// words about a failed attempt are kept for them.
+// round counts how often all servers were tried since one was connected to.
+func (h *hosts) round() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.tried-1, 0) / len(h.servers)
+}
+
+// logger drops what the library logs: who uses an engine hears of it by errors. That a
+// server let nobody in is kept for them.
 type logger struct{ link *link }
 
 func (g logger) Printf(format string, args ...any) {
-	if strings.HasPrefix(format, "authentication failed") || strings.HasPrefix(format, "error in resending") {
-		err := fmt.Errorf(format, args...)
-		g.link.set(func() { g.link.failure = err })
+	if strings.HasPrefix(format, "error in resending") {
+		g.link.noteFailure(g.link.conn.Server(), fmt.Errorf(format, args...))
 	}
 }

@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -131,7 +132,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	case watched:
 		there, err = e.listWatched(ctx, c.parent)
 	default:
-		there, err = list(ctx, e.link, c.parent, false)
+		there, err = e.list(ctx, c.parent)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		e.vanished(c)
@@ -142,9 +143,12 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	}
 	// Nodes of others that appear later do not concern a claim in line: the next
 	// Join says so.
-	line, err := e.sort(c.parent, there.children)
+	line, err := there.line, e.foreign(c.parent, there)
 	i := line.Find(c.node)
 	if i < 0 {
+		if slices.Contains(there.children, c.node) {
+			return err // its number is none
+		}
 		e.vanished(c)
 		return nil
 	}
@@ -170,7 +174,7 @@ func (e *Engine) readLine(ctx context.Context, c *claim, joining bool) error {
 	if c.request.NoWait {
 		return nil // its node goes: nobody would mind a watch, and the library keeps it
 	}
-	return e.waits(ctx, c, line.WaitsFor(i))
+	return e.waits(ctx, c, line.WaitsFor(i), line[i].Counted())
 }
 
 // holds: as of a list, the claim holds. It does from then on: what stands before it
@@ -231,8 +235,11 @@ func (e *Engine) listensLocked(c *claim) {
 	c.unread = c.unread || !e.listens(watch{c.path(), false})
 }
 
-// waits has a claim that waits watch one node, or the line.
-func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
+// waits has a claim that waits watch one node, or the line. A counted one waits for what
+// stands before it to hold or to go, and only the second shows when it begins to watch:
+// what came to hold between the list and the watch has written to its node already. So
+// it lists the line once more behind its watch. All others wait for a node to go.
+func (e *Engine) waits(ctx context.Context, c *claim, node string, counted bool) error {
 	target := c.parent
 	if node != "" {
 		target += "/" + node
@@ -248,8 +255,9 @@ func (e *Engine) waits(ctx context.Context, c *claim, node string) error {
 		e.awaited[target] = map[*claim]struct{}{}
 	}
 	e.awaited[target][c] = struct{}{}
+	// What is listed behind a watch is minded. The line's own watch comes with its list.
+	c.stale = c.stale || counted || node == ""
 	if node == "" {
-		c.stale = true // list it once more, now that its watch would be minded
 		e.mu.Unlock()
 		return nil
 	}

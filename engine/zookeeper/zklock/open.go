@@ -21,7 +21,7 @@ import (
 const DefaultSession = 20 * time.Second
 
 // OpenBound is how long the first connection may take.
-const OpenBound = 10 * time.Second
+const OpenBound = 5 * time.Second
 
 // Options are the choices of [New]; in a URL they are parameters of the same name in
 // lower case, unless said otherwise.
@@ -93,7 +93,8 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		root: o.Root, layout: layout, acl: zk.WorldACL(zk.PermAll),
 		claims: map[engine.ID]*claim{}, own: map[string]*claim{},
-		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{}, watches: map[watch]struct{}{},
+		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{}, watches: map[watch]bool{},
+		listings: map[string]*listings{}, creating: make(chan struct{}, mostCreated),
 		news: news{looks: map[*claim]struct{}{}, more: make(chan struct{}, 1)},
 	}
 	if o.User != "" && !o.OpenACL {
@@ -108,6 +109,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	defer cancel()
 	if err := e.start(ctx, &o); err != nil {
 		e.end()
+		e.link.abort()
 		e.link.close()
 		return nil, err
 	}
@@ -174,6 +176,13 @@ func (e *Engine) start(ctx context.Context, o *Options) error {
 			return fmt.Errorf("zookeeper: the servers do not let user %q in: %w", o.User, err)
 		}
 	}
+	return e.Check(ctx)
+}
+
+// Check implements [engine.Checker]: it looks again at what opening looked at, since
+// servers change while their clients live. It says once that they went back to an older
+// copy of their data.
+func (e *Engine) Check(ctx context.Context) error {
 	there, err := ask(ctx, e.link, func(conn *zk.Conn) (bool, error) {
 		there, _, err := conn.Exists(e.rootPath())
 		return there, err
@@ -182,7 +191,14 @@ func (e *Engine) start(ctx context.Context, o *Options) error {
 		return explain(err, e.rootPath())
 	}
 	if !there {
-		return fmt.Errorf("zookeeper: there is no node %s: create it (zkCli.sh: create %s), or correct the path of the URL", e.root, e.root)
+		return engine.Refuse("zookeeper: there is no node %s: create it (zkCli.sh: create %s), or correct the path of the URL", e.root, e.root)
+	}
+	s, _ := e.link.current()
+	if e.granted(s) < e.ttl && s.id != 0 {
+		return engine.Refuse("zookeeper: the servers keep a session for %v now, where it was %v when this client began: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*e.ttl, e.granted(s), e.ttl)
+	}
+	if back := e.link.tellBack(); back != nil {
+		return engine.Refuse("zookeeper: %w", back)
 	}
 	return nil
 }

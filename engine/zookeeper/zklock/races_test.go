@@ -194,7 +194,7 @@ func (c client) expire(t *testing.T) {
 	before, _ := c.link.current()
 	c.wire.kill()
 	eventually(t, "the session does not end", func() bool {
-		sessions, err := servers.AskZooKeeper(c.link.servers[0], "dump") // those that it keeps, and their nodes
+		sessions, err := servers.AskZooKeeper(c.link.hosts.servers[0], "dump") // those that it keeps, and their nodes
 		return err == nil && strings.Contains(sessions, "ephemeral nodes dump") && !strings.Contains(sessions, fmt.Sprintf("0x%x", uint64(before.id)))
 	})
 	c.wire.revive()

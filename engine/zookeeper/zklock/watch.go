@@ -62,14 +62,20 @@ func (e *Engine) listens(w watch) bool {
 // it counts as fired.
 func (e *Engine) listen(w watch, ask func(watch bool) error) error {
 	e.mu.Lock()
-	there := e.listens(w)
-	e.watches[w] = struct{}{}
+	stands := e.watches[w]
+	if !stands {
+		e.watches[w] = false // there may be one; an answer from behind it is needed
+	}
 	e.mu.Unlock()
-	err := ask(!there)
-	if err != nil && !there {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+	err := ask(!stands)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case stands:
+	case err != nil:
 		e.failedLocked(w, err)
+	case e.listens(w):
+		e.watches[w] = true
 	}
 	return err
 }
@@ -84,7 +90,12 @@ func (e *Engine) getWatched(ctx context.Context, path string) (answer got, err e
 
 func (e *Engine) listWatched(ctx context.Context, path string) (answer listed, err error) {
 	err = e.listen(watch{path, true}, func(watch bool) error {
-		answer, err = list(ctx, e.link, path, watch)
+		if !watch {
+			answer, err = e.list(ctx, path)
+			return err
+		}
+		answer, err = list(ctx, e.link, path, true)
+		answer.line, answer.strays = e.layout.Sort(answer.children)
 		return err
 	})
 	return answer, err

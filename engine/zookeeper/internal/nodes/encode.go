@@ -14,14 +14,16 @@ import (
 // root) in their first byte.
 func Encode(name string) string {
 	var b strings.Builder
-	for i, r := range name {
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
 		if allowed(r) && !(i == 0 && reserved(name)) {
 			b.WriteRune(r)
-			continue
+		} else {
+			for _, c := range []byte(name[i : i+n]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
 		}
-		for _, c := range []byte(name[i : i+utf8.RuneLen(r)]) {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
+		i += n
 	}
 	return b.String()
 }

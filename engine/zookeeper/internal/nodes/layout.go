@@ -103,14 +103,17 @@ type Node struct {
 	Units, Limit int32
 }
 
-// counted: neither all nor one of Max. It can hold when any of several before it go.
-func (n *Node) counted() bool { return !n.full() && !(n.Units == 1 && n.Limit == engine.Max) }
+// Counted: neither all nor one of Max. It can hold when any of several before it go.
+func (n *Node) Counted() bool { return !n.full() && !(n.Units == 1 && n.Limit == engine.Max) }
 func (n *Node) full() bool    { return n.Units == n.Limit }
 
 // Parse reads the name of a node.
 func (l Layout) Parse(name string) (Node, error) {
 	n := Node{Name: name, Units: engine.Max, Limit: engine.Max}
 	head, tail, ok := l.cut(name)
+	if below, minus := strings.CutPrefix(tail, "-"); ok && minus && len(below) == digits {
+		return Node{}, fmt.Errorf("%q is %w: numbers here have run over, past 2^31: remove the node above when nobody is in line", name, ErrForeign)
+	}
 	if !ok || len(tail) != digits {
 		return Node{}, fmt.Errorf("%q is %w", name, ErrForeign)
 	}

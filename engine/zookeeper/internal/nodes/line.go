@@ -27,9 +27,15 @@ func (l Layout) Sort(children []string) (line Line, err error) {
 	return line, err
 }
 
-// Find is the place of a node, or -1.
+// Find is the place of a node, or -1. It looks from the end, where a node is that was just
+// made.
 func (l Line) Find(name string) int {
-	return slices.IndexFunc(l, func(n Node) bool { return n.Name == name })
+	for i, n := range slices.Backward(l) {
+		if n.Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // Holders is how many hold. They are the first: a claim is held exactly when the
@@ -68,7 +74,7 @@ func (l Line) WaitsFor(i int) string {
 	switch {
 	case me.full():
 		return l[i-1].Name
-	case !me.counted():
+	case !me.Counted():
 		for j := i - 1; j >= 0; j-- {
 			if l[j].full() {
 				return l[j].Name
@@ -85,5 +91,5 @@ func (l Line) WaitsFor(i int) string {
 // of i learns that it holds, it must write to its node. That is so at its first
 // look too: the one behind may have looked earlier, and seen i wait.
 func (l Line) Wakes(i int) bool {
-	return i+1 < len(l) && !l[i].full() && l[i+1].counted()
+	return i+1 < len(l) && !l[i].full() && l[i+1].Counted()
 }

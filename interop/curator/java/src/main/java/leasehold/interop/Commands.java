@@ -59,6 +59,12 @@ final class Commands implements Command {
             case "attemptRevoke": // NODE
                 Revoker.attemptRevoke(client, r.argument(2));
                 return "";
+            case "listed": // returns when a copied lock has listed the line, and is held up
+                ((CopiedLock) lock).listed.acquire();
+                return "";
+            case "watch": // lets it go on
+                ((CopiedLock) lock).mayWatch.release();
+                return "";
             case "add": // COUNTER WHICH TIMES
                 return add(lock, r.argument(2), (int) r.number(3), r.number(4));
             case "pairs": // TIMES
@@ -77,11 +83,17 @@ final class Commands implements Command {
         return revocations.computeIfAbsent(path, p -> new Semaphore(0));
     }
 
-    private InterProcessLock lock(String kind, String path) {
-        return locks.computeIfAbsent(kind + " " + path, key -> create(kind, path));
+    private synchronized InterProcessLock lock(String kind, String path) throws Exception {
+        String key = kind + " " + path;
+        InterProcessLock lock = locks.get(key);
+        if (lock == null) {
+            lock = create(kind, path);
+            locks.put(key, lock);
+        }
+        return lock;
     }
 
-    private InterProcessLock create(String kind, String path) {
+    private InterProcessLock create(String kind, String path) throws Exception {
         switch (kind) {
             case "mutex":
                 return new InterProcessMutex(client, path);
@@ -93,6 +105,8 @@ final class Commands implements Command {
                 return new InterProcessSemaphoreMutex(client, path);
             case "tutorial":
                 return new TutorialLock(servers, session, path);
+            case "copied":
+                return new CopiedLock(servers, session, path);
             default:
                 throw new IllegalArgumentException("unknown kind of lock " + kind);
         }

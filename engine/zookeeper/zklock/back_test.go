@@ -1,0 +1,48 @@
+package zklock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// Clients that live see a server that went back to an older copy: they begin anew, and
+// what stood in line, or stands there again, ends with their session.
+func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
+	s := zooKeeper(t)
+	o := on(s)
+	o.Session = 3 * brief // longer than a server is away
+	a, b := open(t, o), open(t, o)
+	left := a.hold(t, exclusive("left")) // and stands in the copy
+	all := servers.Ensemble{Servers: []*servers.ZooKeeperServer{s}}
+	copied, err := all.Backup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := a.notes(t)
+	if got := a.answer(t, left); got.State != engine.Held {
+		t.Fatal(got)
+	}
+	a.leave1(t, left)
+	held := a.hold(t, exclusive("held"))
+	b.wait(t, exclusive("held"))
+	if err := all.Restore(copied); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && !c.Evicted })
+	for _, name := range []string{"held", "left"} {
+		eventually(t, "nobody comes to hold "+name, func() bool {
+			r := exclusive(name)
+			r.NoWait = true
+			c, err := b.Join(within(t), r)
+			return err == nil && c.State == engine.Held
+		})
+	}
+	if err := b.Check(within(t)); !errors.Is(err, errBack) || !strings.Contains(err.Error(), "tokens may be lower") {
+		t.Errorf("the cause is not named: %v", err)
+	}
+}

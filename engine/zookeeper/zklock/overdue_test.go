@@ -1,0 +1,197 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"leasehold/engine"
+)
+
+// What comes late, twice, or after a connection that broke.
+
+func TestAReconnectIsToldOf(t *testing.T) {
+	s := zooKeeper(t)
+	a := open(t, on(s))
+	heard := a.notes(t)
+	a.wire.cut()
+	hear(t, heard, func(c engine.Claim) bool { return c.ID == engine.ID{} })
+}
+
+func TestNothingIsAskedOfABrokenConnection(t *testing.T) {
+	s := zooKeeper(t)
+	a := open(t, on(s))
+	a.wire.kill()
+	eventually(t, "it believes that a server serves it", func() bool {
+		_, up := a.link.current()
+		return !up
+	})
+}
+
+// A server that lags refuses who has seen more, for a moment: that ends no session.
+func TestAServerThatClosesTheConnectionHasNotGoneBack(t *testing.T) {
+	s := zooKeeper(t)
+	var dialled, refused atomic.Int64
+	o := on(s)
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil && dialled.Add(1) == 2 {
+			refused.Add(1)
+			return shut{c}, nil
+		}
+		return c, err
+	}
+	a := open(t, o)
+	held := a.hold(t, exclusive("x"))
+	before, _ := a.link.current()
+	a.wire.cut()
+	if got := a.answer(t, held); got.State != engine.Held {
+		t.Errorf("it is %v", got.State)
+	}
+	if after, _ := a.link.current(); after.id != before.id || refused.Load() != 1 {
+		t.Errorf("session %x became %x, after %d refusals", before.id, after.id, refused.Load())
+	}
+	if err := a.Check(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// shut is a connection on which nothing is answered.
+type shut struct{ net.Conn }
+
+func (shut) Read([]byte) (int, error) { return 0, io.EOF }
+
+// What is replaced is forgotten with the answer of the step that removed it, or when what
+// replaced it is found without one.
+func TestWhatIsReplacedIsForgottenWithoutAnAnswer(t *testing.T) {
+	s := zooKeeper(t)
+	a := open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	r := exclusive("x")
+	r.Replaces = first.ID
+	lost := a.wire.loseMulti()
+	got, err := a.Join(within(t), r)
+	if err != nil || got.State != engine.Held {
+		t.Fatal(got, err)
+	}
+	if !lost() {
+		t.Fatal("no answer was lost")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.claims[first.ID] != nil {
+		t.Error("what was replaced is kept")
+	}
+}
+
+// Who waits may hold unseen: Leave says so, whatever was heard.
+func TestLeaveSaysHowItFoundAWaiter(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	waits := b.wait(t, exclusive("x"))
+	b.mu.Lock()
+	clear(b.awaited) // as if its watch had been lost
+	b.mu.Unlock()
+	a.leave1(t, first)
+	if got := b.leave1(t, waits); got.State != engine.Held {
+		t.Errorf("it was first in line, and Leave found it %v", got.State)
+	}
+}
+
+func TestAHolderIsContendedNoLongerThanSomebodyWaits(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	waits := b.wait(t, exclusive("x"))
+	eventually(t, "it is not contended", func() bool { return a.renew(t, first).Contended })
+	b.leave1(t, waits)
+	if a.renew(t, first).Contended {
+		t.Error("nobody waits any more, and it is contended")
+	}
+}
+
+// A watch that another asked for counts when it was answered: it may come to stand
+// after what was asked for beside it.
+func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
+	e := &Engine{watches: map[watch]bool{}}
+	w := watch{"/x", true}
+	asks := func(want bool, meanwhile func()) {
+		t.Helper()
+		err := e.listen(w, func(watch bool) error {
+			if watch != want {
+				t.Errorf("it asks with a watch: %v, want %v", watch, want)
+			}
+			meanwhile()
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	asks(true, func() { asks(true, func() {}) })
+	asks(false, func() {})
+	e.mu.Lock()
+	e.changedLocked("/x", zk.EventNodeChildrenChanged)
+	e.mu.Unlock()
+	asks(true, func() { // and fires before it is answered
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.changedLocked("/x", zk.EventNodeChildrenChanged)
+	})
+	asks(true, func() {})
+}
+
+func TestCuratorsMarkIsRead(t *testing.T) {
+	if !read([]byte(revoke)).Evicted || read([]byte(revoke+" ")).Evicted {
+		t.Error("a revocation is not read, or another word for one")
+	}
+}
+
+// Who comes to hold writes to its node for whoever waits behind it. Where somebody else
+// wrote first, that was heard instead.
+func TestAWakeUpAfterSomebodyElseWrote(t *testing.T) {
+	s := zooKeeper(t)
+	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
+	conn := peer(t, s)
+	first, second := a.hold(t, want("x", 1, 2)), a.hold(t, want("x", 1, 2))
+	heard := c.notes(t)
+	middle := b.wait(t, want("x", 1, 2))
+	last := c.wait(t, want("x", 1, 2))
+	path := b.claims[middle.ID].path()
+	var struck atomic.Bool
+	b.wire.before(func(op int32) {
+		if op == opSetData && !struck.Swap(true) {
+			if _, err := conn.Set(path, []byte("a tool"), -1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	a.leave1(t, first)
+	eventually(t, "it does not come to hold", func() bool { return b.renew(t, middle).State == engine.Held })
+	if !struck.Load() {
+		t.Fatal("the test struck at nothing")
+	}
+	a.leave1(t, second)
+	hear(t, heard, heldNote(last.ID))
+}
+
+// What was let into the line is not refused later, for what others put there.
+func TestARepeatedJoinIsNotRefusedForWhatCameLater(t *testing.T) {
+	s := zooKeeper(t)
+	a, conn := open(t, on(s)), peer(t, s)
+	r := exclusive("x")
+	held := a.hold(t, r)
+	a.settle(t, held)
+	if _, err := conn.Create("/x/config", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Join(within(t), r); errors.Is(err, engine.ErrRefused) || got.State != engine.Held {
+		t.Errorf("%v, %v", got.State, err)
+	}
+}
