@@ -58,6 +58,17 @@ func Explain(err error, key string) error {
 	return fmt.Errorf("redis: %w", err)
 }
 
+// Beside refuses the key beside a lock, if that is what a script has answered: it
+// holds somebody else's data, or what cannot be ours. The lock is not in it. It is nil
+// for other errors.
+func Beside(err error, lock, key string) error {
+	re, ok := rueidis.IsRedisErr(err)
+	if !ok || !strings.HasPrefix(re.Error(), "BESIDE ") {
+		return nil
+	}
+	return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; who holds the lock is not in it", key, lock, ErrForeign)
+}
+
 // Apart reports whether a batch was refused only because its keys are on the
 // way from one Cluster node to another: one at a time they can be served.
 func Apart(err error) bool {
