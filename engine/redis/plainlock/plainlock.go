@@ -270,14 +270,11 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 			continue
 		}
 		e.claims.Extend(r.ID, r.Want)
-		w, _, _ := e.waiting.Get(r.ID)
-		switch {
-		case c.State == engine.Waiting:
+		if c.State == engine.Waiting {
 			e.waiting.Extend(r.ID, c.TTL)
-		case w.left:
-			e.wire.Later(func(ctx context.Context) { e.Leave(ctx, []engine.Claim{c}) }) // that Leave may never have been sent
-		default:
-			e.waiting.Drop(r.ID)
+		} else if w := e.waiting.Drop(r.ID); w.left && c.State == engine.Held {
+			// Its Leave came back with an error, and may never have been sent.
+			e.wire.Later(func(ctx context.Context) { e.Leave(ctx, []engine.Claim{c}) })
 		}
 		b.out = append(b.out, c)
 	}

@@ -18,6 +18,11 @@ const (
 	Fenced    Kind = "fenced"    // RFencedLock: getFencedLock
 )
 
+// class is how Java programs know that kind.
+func (k Kind) class() string {
+	return map[Kind]string{Lock: "RLock", ReadWrite: "RReadWriteLock", Fenced: "RFencedLock"}[k]
+}
+
 // beside is the prefix of the keys that are ours alone.
 const beside = "leasehold:redisson:"
 
@@ -39,7 +44,7 @@ func (e *Engine) call(name string, args ...string) wire.Call {
 func (e *Engine) joining(name string, args ...string) (wire.Call, error) {
 	tag, together := slots.Tagged(name)
 	if e.kind != Lock && !together && e.wire.Cluster() {
-		return wire.Call{}, engine.Refuse("Redisson has no %s lock of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind, name)
+		return wire.Call{}, engine.Refuse("Redisson has no %s of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind.class(), name)
 	}
 	c := e.call(name, args...)
 	if e.kind == Fenced {

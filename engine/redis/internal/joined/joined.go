@@ -90,11 +90,13 @@ func (m *Map[V]) Extend(id engine.ID, ttl time.Duration) {
 	}
 }
 
-// Drop forgets it.
-func (m *Map[V]) Drop(id engine.ID) {
+// Drop forgets it, and is what was known.
+func (m *Map[V]) Drop(id engine.ID) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	known := m.m[id]
 	delete(m.m, id)
+	return known.value
 }
 
 // Claims are the claims that an engine joined, that are not detached, and that

@@ -58,14 +58,18 @@ func Explain(err error, key string) error {
 	return fmt.Errorf("redis: %w", err)
 }
 
-// Beside refuses the key beside a lock, if that is what a script has answered: it
-// holds somebody else's data, or what cannot be ours. The lock is not in it. It is nil
-// for other errors.
+// Beside is RefuseBeside, if a script has answered that, and nil for other errors.
 func Beside(err error, lock, key string) error {
 	re, ok := rueidis.IsRedisErr(err)
 	if !ok || !strings.HasPrefix(re.Error(), "BESIDE ") {
 		return nil
 	}
+	return RefuseBeside(lock, key)
+}
+
+// RefuseBeside refuses the key beside a lock, which holds somebody else's data, or what
+// cannot be ours.
+func RefuseBeside(lock, key string) error {
 	return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; who holds the lock is not in it", key, lock, ErrForeign)
 }
 
