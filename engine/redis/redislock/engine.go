@@ -139,7 +139,8 @@ func (e *Engine) join(ctx context.Context, ask wire.Call, r *engine.Request) (en
 	case b == "X":
 		return engine.Claim{}, wire.Foreign(key)
 	case b == "T":
-		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
+		return engine.Claim{}, engine.Refuse("the key %q remembers a ticket behind which there is none below %d, or the clock of this Redis is absurd: "+
+			"if the clock is right, delete that key where nobody holds", key, uint64(engine.MaxTicket))
 	case len(b) == 5 && b[0] == 'L':
 		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: int32(u32(b[1:])), Want: r.Limit}
 	case len(b) == 5 && b[0] == 'C':

@@ -46,7 +46,7 @@ func Explain(err error, key string) error {
 	text := re.Error()
 	kind, _, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
 	switch {
-	case strings.Contains(text, "WRONGTYPE"):
+	case strings.Contains(text, "WRONGTYPE"), strings.Contains(text, "FOREIGN"):
 		return Foreign(key)
 	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
 		return engine.Refuse("redis: this user may not do that (%s): the package documentation has the ACL that is needed", text)
