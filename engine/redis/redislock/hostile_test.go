@@ -197,4 +197,3 @@ func FuzzParse(f *testing.F) {
 		(&Engine{prefix: "leasehold:"}).note(x)
 	})
 }
-

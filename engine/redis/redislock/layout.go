@@ -147,7 +147,9 @@ func addPlace(l *line.Line, id string, ticket, deadline, asked uint64, units uin
 }
 
 // micros is so many microseconds, or a hundred years: more would be no time.
-func micros(n uint64) time.Duration { return time.Duration(min(n, 100*365*24*3600*1e6)) * time.Microsecond }
+func micros(n uint64) time.Duration {
+	return time.Duration(min(n, 100*365*24*3600*1e6)) * time.Microsecond
+}
 
 func u32(s string) uint32 { return binary.BigEndian.Uint32([]byte(s[:4])) }
 func u64(s string) uint64 { return binary.BigEndian.Uint64([]byte(s[:8])) }

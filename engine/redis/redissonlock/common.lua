@@ -81,7 +81,7 @@ local function rise()
 	local counted = 0
 	if KIND == 'fenced' then
 		local stands = redis.pcall('GET', KEYS[3]) or '0'
-		if type(stands) == 'table' or not stands:find('^%-?%d+$') or #stands > 16 then return nil, '3' end
+		if type(stands) == 'table' or stands ~= '0' and not stands:find('^%-?[1-9]%d*$') or #stands > 16 then return nil, '3' end
 		counted = tonumber(stands)
 		ticket = math.max(ticket, counted + 1)
 		if ticket > 9007199254740991 then return nil, '3' end

@@ -193,7 +193,7 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		c.Evicted = number == 8
 		return c, nil
 	}
-	c.TTL = time.Duration(number) * time.Millisecond
+	c.TTL = duration(number)
 	more := [2]int64{}
 	for i := range list[3:min(5, len(list))] {
 		if more[i], err = list[3+i].AsInt64(); err != nil {
@@ -241,6 +241,9 @@ func (e *Engine) explain(err error, name string) error {
 func (e *Engine) foreign(name string) error {
 	return engine.Refuse("the key %q %w, and not Redisson's %s: choose another name, or the kind that the Java programs use (?kind=)", name, wire.ErrForeign, e.kind.class())
 }
+
+// duration is so many milliseconds, or thirty years.
+func duration(ms int64) time.Duration { return time.Duration(min(ms, 1e12)) * time.Millisecond }
 
 // millis rounds up: less than was asked for must not be granted.
 func millis(d time.Duration) string {

@@ -31,8 +31,13 @@ func Hostile(t testing.TB, e engine.Engine, name, keys string, ids []engine.ID, 
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := e.Line(Within(t), name)
+	l, err := e.Line(Within(t), name)
 	check("Line", err)
+	for _, c := range l.Claims {
+		if c.TTL < 0 {
+			t.Errorf("a line with a TTL of %v", c.TTL)
+		}
+	}
 	for _, err := range e.Lines(Within(t), "") {
 		if err != nil {
 			t.Errorf("Lines: %v", err)
@@ -47,6 +52,9 @@ func Hostile(t testing.TB, e engine.Engine, name, keys string, ids []engine.ID, 
 			check(what, err)
 			if err == nil && c.State == engine.Gone && !q.NoWait {
 				t.Errorf("%s: it is Gone, and would be asked for again and again", what)
+			}
+			if c.TTL < 0 || c.Look < 0 {
+				t.Errorf("%s: TTL %v, Look %v", what, c.TTL, c.Look)
 			}
 			if err == nil {
 				_, err = e.Leave(Within(t), []engine.Claim{c})
