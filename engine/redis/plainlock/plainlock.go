@@ -17,6 +17,7 @@ import (
 // Engine is one client of a Redis, in the plain layout.
 type Engine struct {
 	wire    *wire.Client
+	evicts  bool // Options.AllowEviction
 	prefix  string
 	scripts scripts
 	claims  joined.Claims
@@ -26,7 +27,10 @@ type Engine struct {
 	closing chan struct{}
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -44,6 +48,9 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	}
 	return g
 }
+
+// Check implements [engine.Checker]: it looks again at what Open has looked at.
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {

@@ -17,6 +17,7 @@ import (
 // Engine is one client of a Redis, in the lines layout.
 type Engine struct {
 	wire     *wire.Client
+	evicts   bool // Options.AllowEviction
 	group    group
 	scripts  scripts
 	prefix   string
@@ -30,7 +31,10 @@ type Engine struct {
 	end    context.CancelFunc
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -52,6 +56,9 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	}
 	return g
 }
+
+// Check implements [engine.Checker]: it looks again at what Open has looked at.
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -23,11 +24,12 @@ import (
 
 // Client is one client of a Redis: a server, Sentinel or Cluster.
 type Client struct {
-	redis rueidis.Client
-	own   bool            // Close closes it
-	life  context.Context // ends at Close
-	end   context.CancelFunc
-	lone  *lone // nil: calls have several connections, or another's
+	redis    rueidis.Client
+	own      bool            // Close closes it
+	life     context.Context // ends at Close
+	end      context.CancelFunc
+	failover atomic.Bool
+	lone     *lone // nil: calls have several connections, or another's
 
 	restarts *restarts // nil: no script is guarded
 
@@ -50,6 +52,7 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 		err   error
 	}
 	c := New(nil)
+	c.failover.Store(t.Failover)
 	o := t.redis
 	if o.ForceSingleClient {
 		c.lone = &lone{}
@@ -85,8 +88,17 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 // one call must be of one slot.
 func (c *Client) Cluster() bool { return c.redis.Mode() == rueidis.ClientModeCluster }
 
-// FailsOver reports whether another server may take the place of this one.
-func (c *Client) FailsOver() bool { return c.redis.Mode() != rueidis.ClientModeStandalone }
+// FailsOver reports whether another server may take the place of this one: by Sentinel
+// or Cluster, behind one address where the server had replicas when the client was
+// opened or would not say, or where the caller says so (see MayFailOver).
+func (c *Client) FailsOver() bool { return c.elected() || c.failover.Load() }
+
+// elected: the library finds the server that has taken the place of another.
+func (c *Client) elected() bool { return c.redis.Mode() != rueidis.ClientModeStandalone }
+
+// MayFailOver notes that another server may take the place of this one, at the same
+// address.
+func (c *Client) MayFailOver() { c.failover.Store(true) }
 
 // longest bounds what the library does for one call. It ends earlier when a
 // connection is found dead; but a Cluster that moves a key around may keep it

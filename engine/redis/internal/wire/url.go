@@ -25,6 +25,9 @@ type Target struct {
 	// AllowEviction: ?allow-eviction, see [Client.Check].
 	AllowEviction bool
 
+	// Failover: ?failover, see [Client.MayFailOver].
+	Failover bool
+
 	redis   rueidis.ClientOption
 	cluster bool
 	params  url.Values
@@ -175,7 +178,7 @@ func (t *Target) form(form, authority, path string, q url.Values) (err error) {
 }
 
 // ours are the parameters that every engine's URL may have.
-var ours = []string{"allow-eviction", "db", "password-file", "ca", "cert", "key", "sentinel-user", "sentinel-password-file"}
+var ours = []string{"allow-eviction", "failover", "db", "password-file", "ca", "cert", "key", "sentinel-user", "sentinel-password-file"}
 
 // parameters sets the options that every form has.
 func (t *Target) parameters(q url.Values, params []string) (err error) {
@@ -191,10 +194,13 @@ func (t *Target) parameters(q url.Values, params []string) (err error) {
 			return err
 		}
 	}
-	if q.Has("allow-eviction") {
-		v := cmp.Or(q.Get("allow-eviction"), "true")
-		if t.AllowEviction, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("allow-eviction=%q is neither true nor false", v)
+	for name, set := range map[string]*bool{"allow-eviction": &t.AllowEviction, "failover": &t.Failover} {
+		if !q.Has(name) {
+			continue
+		}
+		v := cmp.Or(q.Get(name), "true")
+		if *set, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("%s=%q is neither true nor false", name, v)
 		}
 	}
 	return nil
