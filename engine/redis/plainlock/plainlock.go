@@ -11,6 +11,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/engine/redis/internal/wire"
 )
 
@@ -59,6 +60,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	if e.closed.Load() {
 		return engine.Claim{}, engine.ErrClosed
+	}
+	if begins, taken := slots.Side(e.prefix + r.Name); taken {
+		return engine.Claim{}, engine.Refuse("the key %q may be the one beside another name's lock, since it begins with %q: choose another name", e.prefix+r.Name, begins)
 	}
 	g := e.Guarantees()
 	if err := g.Check(&r); err != nil {

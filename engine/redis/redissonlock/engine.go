@@ -110,6 +110,9 @@ func (e *Engine) check(r *engine.Request) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
+	if why, taken := besideAnother(r.Name); taken {
+		return engine.Refuse("the key %q may be one beside another lock, since it has %q: choose another name", r.Name, why)
+	}
 	g := e.Guarantees()
 	if err := g.Check(r); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/internal/certs"
 )
 
@@ -254,9 +255,12 @@ func unreachable(err error) error {
 
 // CheckPrefix refuses what must not begin the keys of an engine.
 func CheckPrefix(prefix string) error {
+	_, side := slots.Side(prefix)
 	switch {
 	case strings.ContainsAny(prefix, "{}"):
 		return fmt.Errorf("the prefix %q contains a brace, which would move its keys to another Cluster slot", prefix)
+	case side:
+		return fmt.Errorf("the prefix %q begins as the keys do that leasehold keeps beside the locks of other names: choose another", prefix)
 	case len(prefix) > 128:
 		return fmt.Errorf("the prefix has %d bytes, more than 128", len(prefix))
 	}
