@@ -12,6 +12,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -70,7 +71,10 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 		}
 	})
 	if err == nil {
-		err = unreachable(d.err)
+		err = d.err
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = t.unreachable(err)
 	}
 	if err != nil {
 		c.end()
