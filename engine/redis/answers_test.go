@@ -34,6 +34,9 @@ func TestWhatAnswersIsNamed(t *testing.T) {
 		"a TLS port without": {"redis://" + r.TLSAddr, "speaks TLS only"},
 		"who hangs up":       {"redis://" + ends, "closed the connection"},
 		"nobody":             {"redis://" + servers.Nobody, "refused"},
+		"a negative array":   {"redis://" + says(t, "*-5\r\n"), "is not a Redis"},
+		"a negative string":  {"redis://" + says(t, "$-5\r\n"), "is not a Redis"},
+		"an endless array":   {"redis://" + says(t, "*99999999999999\r\n") + "?layout=plain", "is not a Redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +64,18 @@ func TestWhatAnswersIsNamed(t *testing.T) {
 		cancel()
 		if _, err := redis.Open(ctx, "redis://"+silent); err == nil || !strings.Contains(err.Error(), "context canceled") {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// says answers whatever it is sent by the same bytes.
+func says(t *testing.T, answer string) string {
+	return listener(t, func(c net.Conn) {
+		for b := make([]byte, 4096); ; {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			io.WriteString(c, answer)
 		}
 	})
 }

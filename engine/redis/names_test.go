@@ -18,7 +18,7 @@ func TestNamesThatAreKeptBesideOthers(t *testing.T) {
 		"leasehold:plain:n{a}", "leasehold:plain:t{a}", "leasehold:redisson:n{a}", "leasehold:redlock:b:a", "leasehold:redlock:w:a", "leasehold:fence:n{a}",
 	}
 	for url, names := range map[string][]string{
-		urlOf("plain", r.Addr): names,
+		urlOf("plain", r.Addr):                             names,
 		and(urlOf("plain", r.Addr), "prefix=leasehold:pl"): {"ain:n{a}"},
 		urlOf("redisson", r.Addr): append(names, "redisson_lock_token:{a}", "redisson_unlock_latch:{a}:x", "redisson_lock_queue:{a}",
 			"redisson_lock_timeout:{a}", "{a}:x:1:rwlock_timeout:1"),

@@ -48,3 +48,5 @@ func TestWhoHoldsIsRenewedFirst(t *testing.T) {
 	r := servers.Redis(t, nil)
 	kit.HeldFirst(t, r)
 }
+
+func TestWaitsAreExtended(t *testing.T) { t.Parallel(); kit.WaitsAreExtended(t, servers.Redis(t, nil)) }

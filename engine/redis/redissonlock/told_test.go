@@ -72,3 +72,8 @@ func TestWhoHoldsIsRenewedFirst(t *testing.T) {
 	t.Parallel()
 	locks.HeldFirst(t, servers.Redis(t, nil))
 }
+
+func TestWaitsAreExtended(t *testing.T) {
+	t.Parallel()
+	locks.WaitsAreExtended(t, servers.Redis(t, nil))
+}

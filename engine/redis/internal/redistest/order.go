@@ -39,3 +39,22 @@ func (k Kit) HeldFirst(t *testing.T, r *servers.RedisServer) {
 		t.Errorf("%d scripts for %d claims", n, len(rs))
 	}
 }
+
+// WaitsAreExtended: a claim that waits, and is renewed, waits beyond what it was born
+// with.
+func (k Kit) WaitsAreExtended(t *testing.T, r *servers.RedisServer) {
+	k.teach(t, r)
+	e, other := k.Opened(t, "redis://"+r.Addr), k.Opened(t, "redis://"+r.Addr)
+	Join(t, other, Exclusive("a"))
+	var c engine.Claim
+	Until(t, "this machine is too busy", func() bool { // to renew it in time
+		q := Exclusive("a")
+		q.WaitTTL = engine.MinTTL
+		c = Renew(t, e, Join(t, e, q), time.Minute)
+		return c.State == engine.Waiting
+	})
+	time.Sleep(2 * engine.MinTTL) // its first deadline passes
+	if c = Renew(t, e, c, time.Minute); c.State != engine.Waiting {
+		t.Errorf("it was renewed for a minute, and is %v", c.State)
+	}
+}

@@ -59,7 +59,14 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 		c.lone = &lone{}
 		c.lone.remember(&o)
 	}
-	d, err := await(ctx, c, func() dialed {
+	d, err := await(ctx, c, func() (d dialed) {
+		// The library believes a length that whatever listens there says. Here its
+		// panic is an answer: nobody has this client yet.
+		defer func() {
+			if p := recover(); p != nil {
+				d = dialed{err: fmt.Errorf("%w: %v", errUnreadable, p)}
+			}
+		}()
 		redis, err := rueidis.NewClient(o)
 		if err != nil && redis != nil {
 			redis.Close()

@@ -235,6 +235,8 @@ func secret(file string) (string, error) {
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
+var errUnreadable = errors.New("its answer cannot be read")
+
 // unreachable says what a failed connection means.
 func (t *Target) unreachable(err error) error {
 	var unknown x509.UnknownAuthorityError
@@ -243,7 +245,7 @@ func (t *Target) unreachable(err error) error {
 	switch {
 	case errors.As(err, &unknown):
 		return fmt.Errorf("its certificate is signed by an authority this machine does not know: name it with ?ca=file: %w", err)
-	case strings.Contains(text, "unknown message type") || strings.Contains(text, "unknown redis message"):
+	case errors.Is(err, errUnreadable), strings.Contains(text, "unknown message type") || strings.Contains(text, "unknown redis message"):
 		return fmt.Errorf("whatever listens there is not a Redis, or speaks TLS only (rediss://): %w", err)
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return fmt.Errorf("it does not speak TLS: use redis:// or its TLS port: %w", err)
