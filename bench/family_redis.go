@@ -65,7 +65,7 @@ func redisFamily() *harness.Family {
 	relay("W3-relay-2", 2, 2*ms, 2*ms, 1000*ms, "2 ms")
 	relay("W3-long-8", 8, 100*ms, 300*ms, 2500*ms, "100 to 300 ms")
 	free := func(id string, procs int) {
-		who := with(blpop)
+		who := append(with(blpop), ourRLock)
 		if procs < 8 {
 			who = single(blpop)
 		}
@@ -78,6 +78,7 @@ func redisFamily() *harness.Family {
 	free("W3-free-8", 8)
 	free("W3-free-2", 2)
 	add(java.handingOver("W3-redisson", []string{rlock, rfairlock, ourRLock, rlockToUs, usToRLock}))
+	add(java.crowd("W3-redisson-8", 8, []string{rlock, ourRLock}))
 
 	for _, n := range []int{8, 100, 500} {
 		add(lineOf("W3", n, "requests", handover))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"leasehold"
@@ -195,6 +196,63 @@ func (j *javaLibrary) handingOver(id string, rows []string) harness.Workload {
 				harness.P50:     harness.Percentile(took, 0.5),
 				harness.P99:     harness.Percentile(took, 0.99),
 				harness.Longest: harness.Percentile(took, 1),
+			}
+			return sample, nil
+		},
+	}
+}
+
+// crowd measures so many processes that lock and unlock one name as fast as they can.
+// Theirs are JVMs; ours are clients of the bench's own process, each on a connection of
+// its own. Who is never served ends the run.
+func (j *javaLibrary) crowd(id string, clients int, rows []string) harness.Workload {
+	const times = 50
+	return harness.Workload{
+		ID: id, Title: fmt.Sprintf("hand-over between %d clients with %s's locks, free", clients, j.library), Main: harness.Rate, SkipQuick: true,
+		Peers:   rows,
+		Columns: []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColMax},
+		How:     fmt.Sprintf("Each locks and unlocks one name %d times, as fast as it can. p50, p99 and the longest are of a pair, with its wait.", times),
+		Measure: func(ctx context.Context, s *harness.Stage, p harness.Peer) (sample harness.Sample, err error) {
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+			defer cancel()
+			kind, _ := j.ends(p.Name)
+			sides := make([]side, clients)
+			for i := range sides {
+				if sides[i], err = j.open(ctx, s.At.Addrs[0], kind); err != nil {
+					return sample, err
+				}
+				defer sides[i].Close()
+			}
+			took := make([][]int64, clients)
+			began := time.Now()
+			failed := make([]error, clients)
+			var all sync.WaitGroup
+			for i, one := range sides {
+				all.Go(func() {
+					for range times {
+						from := time.Now()
+						if _, failed[i] = one.lock(ctx, "bench:0"); failed[i] != nil {
+							return
+						}
+						if _, failed[i] = one.unlock(ctx, "bench:0"); failed[i] != nil {
+							return
+						}
+						took[i] = append(took[i], int64(time.Since(from)))
+					}
+				})
+			}
+			all.Wait()
+			if err := errors.Join(failed...); err != nil {
+				return sample, err
+			}
+			lasted := time.Since(began)
+			every := slices.Concat(took...)
+			slices.Sort(every)
+			sample.Figures = map[string]float64{
+				harness.Rate:    float64(clients*times) / lasted.Seconds(),
+				harness.P50:     harness.Percentile(every, 0.5),
+				harness.P99:     harness.Percentile(every, 0.99),
+				harness.Longest: harness.Percentile(every, 1),
 			}
 			return sample, nil
 		},

@@ -40,6 +40,7 @@
 //	restart-delay=1m         the longest TTL, and how long a restarted server grants
 //	                         nothing unless it syncs every write (lines only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
+//	failover                 another server may take over behind this address: declared
 //	layout=plain             plainlock instead of redislock: share locks with SET NX PX
 //	kind=lock                of redisson: lock, readwrite or fenced
 //	watchdog=30s             of redisson's kind=readwrite: the lockWatchdogTimeout there

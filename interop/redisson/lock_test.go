@@ -35,6 +35,7 @@ func TestShared(t *testing.T) {
 				{"a hold ends before its holder does", watchdogs},
 				{"an increment is lost", counter},
 				{"a busy program of ours starves Java", busy},
+				{"somebody of a crowd is never served", crowded},
 				{"readers and writers meet", readersAndWriters},
 				{"a writer's leaving is forgotten by who is about to sleep", aWakeIsLost},
 				{"a reader's leaving ends the hold of another", readersStay},
@@ -342,6 +343,36 @@ func busy(t *testing.T, r *rig) {
 	stop()
 	for range cap(ended) {
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("ours: %v", err)
+		}
+	}
+}
+
+// crowded: eight clients of ours lock and unlock in a tight loop, and a Java program
+// too. A hold of nobody, which a try that arrives late once made, would stop all of them
+// for a minute.
+func crowded(t *testing.T, r *rig) {
+	const pairs = 25
+	name := it.NameOf(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	defer cancel()
+	ended := make(chan error, 8)
+	for range cap(ended) {
+		c := r.client(t, &leasehold.Options{TTL: time.Minute})
+		go func() {
+			var err error
+			for n := 0; n < pairs && err == nil; n++ {
+				err = c.Do(ctx, name, func(context.Context, *leasehold.Lease) error { return nil })
+			}
+			ended <- err
+		}()
+	}
+	for range 5 {
+		it.Does(t, r.java.Thread(1), "lock", Lock, name)
+		it.Does(t, r.java.Thread(1), "unlock", Lock, name)
+	}
+	for range cap(ended) {
+		if err := <-ended; err != nil {
 			t.Errorf("ours: %v", err)
 		}
 	}

@@ -19,7 +19,8 @@
 // The lock of a name is the key prefix+name. The key beside it begins with
 // leasehold:plain: and goes by itself some two hours after the last hold. A
 // program that sets a key without an expiry holds for ever, here as everywhere: a
-// line then shows a TTL of 0, and Evict with ticket 0, at once, removes the key.
+// line then shows a TTL of 0, and Evict with ticket 0, at once, removes the key. A name
+// whose key begins as the keys beside other locks do is refused.
 //
 // # The least a user needs
 //

@@ -17,7 +17,7 @@ import (
 func (e *Engine) layout() *joined.Layout {
 	return &joined.Layout{
 		Wire: e.wire, Read: e.scripts.read, Evict: e.scripts.evict, View: view, NameOf: e.nameOf,
-		Call: func(name string) wire.Call { return wire.Call{Keys: e.keys(name)} },
+		Call: func(name string) wire.Call { return wire.Call{Keys: e.keys(name)} }, Explain: e.explain,
 	}
 }
 

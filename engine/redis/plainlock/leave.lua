@@ -1,12 +1,15 @@
 -- Gives a plain lock up: compare and delete.
 --
---   KEYS[1]  the lock            ARGV[1]  the claim's ID
---   KEYS[2]  what is beside it
+--   ARGV[1]  the claim's ID
+--   ARGV[2]  1: a try of it may arrive yet
 --
 -- Returns as join.lua does: how it was found, held or gone.
 
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return '3 0 0' end
-redis.call('DEL', KEYS[1])
-local last = redis.call('HMGET', KEYS[2], 'ticket', 'id', 'evicted')
-if last[3] == ARGV[1] then return '3 ' .. last[1] .. ' 8' end
-return '2 ' .. (last[2] == ARGV[1] and last[1] or '0') .. ' 0'
+-- include common.lua
+
+local held = value == ARGV[1]
+if held then redis.call('DEL', lock) end
+if ARGV[2] == '1' then mark(ARGV[1]) end
+if not held then return '3 0 0' end
+if evicted == ARGV[1] then return '3 ' .. ticket .. ' 8' end
+return '2 ' .. (id == ARGV[1] and ticket or '0') .. ' 0'

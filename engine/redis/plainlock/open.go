@@ -21,6 +21,12 @@ type Options struct {
 	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
 	// of locks that are held: ?allow-eviction.
 	AllowEviction bool
+
+	// Failover says that another server may take this one's place behind the same
+	// address, as at many providers, without showing replicas: ?failover. Two may hold
+	// then, and the engine declares it. Where the server shows replicas, or this user
+	// may not ask, it does so by itself.
+	Failover bool
 }
 
 // Open connects to the Redis that a URL names and returns an engine on it. The
@@ -32,7 +38,7 @@ type Options struct {
 // one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return wire.Open(ctx, rawURL, "plainlock", "plain", func(t *wire.Target) (*Options, error) {
-		return &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}, nil
+		return &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}, nil
 	}, start, "prefix")
 }
 
@@ -50,10 +56,13 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	if err := wire.CheckPrefix(o.Prefix); err != nil {
 		return nil, err
 	}
+	if o.Failover {
+		c.MayFailOver()
+	}
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	return &Engine{wire: c, prefix: o.Prefix, scripts: newScripts(), closing: make(chan struct{})}, nil
+	return &Engine{wire: c, evicts: o.AllowEviction, prefix: o.Prefix, scripts: newScripts(), closing: make(chan struct{})}, nil
 }
 
 // keep is for how long the last ticket of a name is remembered after its hold.

@@ -11,21 +11,27 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/engine/redis/internal/wire"
 )
 
 // Engine is one client of a Redis, in the plain layout.
 type Engine struct {
 	wire    *wire.Client
+	evicts  bool // Options.AllowEviction
 	prefix  string
 	scripts scripts
 	claims  joined.Claims
-	waiting joined.Map[engine.Request] // Redis knows nothing of claims that wait
+	waiting joined.Map[waiter] // Redis knows nothing of claims that wait
+	tries   joined.Tries
 	closed  atomic.Bool
 	closing chan struct{}
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -44,6 +50,9 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
+// Check implements [engine.Checker]: it looks again at what Open has looked at.
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
+
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	if err := r.Check(); err != nil {
@@ -51,6 +60,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	if e.closed.Load() {
 		return engine.Claim{}, engine.ErrClosed
+	}
+	if begins, taken := slots.Side(e.prefix + r.Name); taken {
+		return engine.Claim{}, engine.Refuse("the key %q may be the one beside another name's lock, since it begins with %q: choose another name", e.prefix+r.Name, begins)
 	}
 	g := e.Guarantees()
 	if err := g.Check(&r); err != nil {
@@ -63,13 +75,16 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.Detached {
 		e.claims.Add(r.ID, r.Name, r.WaitTTL)
 	}
-	c, err := e.try(ctx, &r, r.WaitTTL)
+	e.tries.Begin(r.ID, r.WaitTTL)
+	call := e.trying(&r, r.WaitTTL)
+	c, err := e.tried(&r, r.WaitTTL, e.wire.Call(ctx, e.scripts.join, call))
 	if err != nil {
 		return c, err
 	}
 	if r.Replaces != (engine.ID{}) {
 		e.waiting.Drop(r.Replaces)
 		e.claims.Drop(r.Replaces)
+		e.tries.Left(r.Replaces)
 	}
 	if c.State == engine.Waiting && r.NoWait {
 		c = engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}
@@ -77,27 +92,43 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	switch c.State {
 	case engine.Waiting:
 		r.Replaces = engine.ID{} // done, whether it was held or waiting
-		e.waiting.Put(r.ID, r, c.TTL)
+		e.waiting.Put(r.ID, waiter{request: r}, c.TTL)
 	case engine.Gone:
 		e.claims.Drop(r.ID)
 	}
 	return c, nil
 }
 
-// try takes the lock if it is free.
-func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) (engine.Claim, error) {
-	keys := e.keys(r.Name)
-	args := []string{r.ID.Secret(), millis(ttl), r.Owner.Text(), ""}
+// waiter is a claim that waits.
+type waiter struct {
+	request engine.Request
+	left    bool // nothing of it is tried any more
+}
+
+// trying is the call that takes the lock if it is free.
+func (e *Engine) trying(r *engine.Request, ttl time.Duration) wire.Call {
+	args := []string{r.ID.Secret(), millis(ttl), r.Owner.Text()}
 	if r.Replaces != (engine.ID{}) {
-		args[3] = r.Replaces.Secret()
+		// A claim that waits may be tried for until this is answered.
+		_, _, waits := e.waiting.Get(r.Replaces)
+		args = append(args, r.Replaces.Secret(), flag(waits || e.tries.Doubt(r.Replaces)))
 	}
-	text, err := e.wire.Call(ctx, e.scripts.join, wire.Call{Keys: keys, Args: args}).ToString()
+	return wire.Call{Keys: e.keys(r.Name), Args: args}
+}
+
+// tried reads what became of a try, and ends it.
+func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (engine.Claim, error) {
+	e.tries.End(r.ID, a.NonRedisError() == nil && a.Unsure == nil)
+	text, err := a.ToString()
 	if err != nil {
-		return engine.Claim{}, wire.Explain(err, keys[0])
+		return engine.Claim{}, e.explain(err, r.Name)
 	}
 	c, err := parse(text)
 	if err != nil {
-		return engine.Claim{}, wire.Explain(err, keys[0])
+		return engine.Claim{}, e.explain(err, r.Name)
+	}
+	if c.State == engine.Unknown {
+		return c, engine.Refuse("the clock of this Redis is absurd: there is no ticket above %d", uint64(engine.MaxTicket))
 	}
 	c.Name, c.ID = r.Name, r.ID
 	if c.State == engine.Waiting {
@@ -110,6 +141,15 @@ func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) 
 		}
 	}
 	return c, nil
+}
+
+// explain is wire.Explain for the keys of a name.
+func (e *Engine) explain(err error, name string) error {
+	keys := e.keys(name)
+	if junk := wire.Beside(err, keys[0], keys[1]); junk != nil {
+		return junk
+	}
+	return wire.Explain(err, keys[0])
 }
 
 // answer reads what became of a claim. Where its key is somebody's data by now
@@ -140,6 +180,13 @@ func parse(text string) (engine.Claim, error) {
 	return c, nil
 }
 
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
 // millis rounds up: less than was asked for must not be granted.
 func millis(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
@@ -150,36 +197,47 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
 	}
-	var first error
-	note := func(err error) {
-		if first == nil {
-			first = err
-		}
-	}
-	out := make([]engine.Claim, 0, len(rs))
-	var held []engine.Renewal
-	var calls []wire.Call
+	b := renewals{e: e, out: make([]engine.Claim, 0, len(rs))}
+	var held, waits []engine.Renewal
 	for _, r := range rs {
 		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
-			note(err)
-			continue
+			b.note(err)
+		} else if w, _, ok := e.waiting.Get(r.ID); ok && !w.left {
+			waits = append(waits, r)
+		} else {
+			held = append(held, r)
 		}
-		if request, live, ok := e.waiting.Get(r.ID); ok {
-			if c, err := e.tryAgain(ctx, r, request, live); err != nil {
-				note(err)
-			} else {
-				out = append(out, c)
-			}
-			continue
-		}
-		held = append(held, r)
-		calls = append(calls, wire.Call{Keys: e.keys(r.Name), Args: []string{r.ID.Secret(), millis(r.Want)}})
+	}
+	b.extend(ctx, held) // first: who holds does not wait for who waits
+	b.extend(ctx, b.tryAgain(ctx, waits))
+	return b.out, b.first
+}
+
+// renewals are what one Renew learns.
+type renewals struct {
+	e     *Engine
+	out   []engine.Claim
+	first error
+}
+
+func (b *renewals) note(err error) {
+	if b.first == nil {
+		b.first = err
+	}
+}
+
+// extend renews claims that do not wait.
+func (b *renewals) extend(ctx context.Context, rs []engine.Renewal) {
+	e := b.e
+	calls := make([]wire.Call, len(rs))
+	for i, r := range rs {
+		calls[i] = wire.Call{Keys: e.keys(r.Name), Args: []string{r.ID.Secret(), millis(r.Want)}}
 	}
 	for i, a := range e.wire.CallMany(ctx, e.scripts.renew, calls) {
-		r := held[i]
+		r := rs[i]
 		c, err := answer(a)
 		if err != nil {
-			note(wire.Explain(err, calls[i].Keys[0]))
+			b.note(e.explain(err, r.Name))
 			continue
 		}
 		c.Name, c.ID = r.Name, r.ID
@@ -188,45 +246,70 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		} else {
 			e.claims.Extend(r.ID, c.TTL)
 		}
-		out = append(out, c)
+		b.out = append(b.out, c)
 	}
-	return out, first
 }
 
-// tryAgain is Renew of a claim that waits.
-func (e *Engine) tryAgain(ctx context.Context, r engine.Renewal, request engine.Request, live bool) (engine.Claim, error) {
-	if !live {
+// tryAgain tries for claims that wait, and returns those that do not wait any more:
+// they were left meanwhile, or hold by another try.
+func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []engine.Renewal) {
+	e := b.e
+	var again []engine.Renewal
+	var requests []engine.Request
+	var calls []wire.Call
+	for _, r := range rs {
+		e.tries.Begin(r.ID, r.Want)
+		w, live, ok := e.waiting.Get(r.ID)
+		if live && !w.left {
+			again, requests, calls = append(again, r), append(requests, w.request), append(calls, e.trying(&w.request, r.Want))
+			continue
+		}
+		e.tries.End(r.ID, true)
+		if !ok || w.left {
+			others = append(others, r)
+			continue
+		}
 		e.waiting.Drop(r.ID)
 		e.claims.Drop(r.ID)
-		return engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone}, nil
+		b.out = append(b.out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
 	}
-	c, err := e.try(ctx, &request, r.Want)
-	if err != nil {
-		return c, err
+	for i, a := range e.wire.CallMany(ctx, e.scripts.join, calls) {
+		r := again[i]
+		c, err := e.tried(&requests[i], r.Want, a)
+		if err != nil {
+			b.note(err)
+			continue
+		}
+		e.claims.Extend(r.ID, r.Want)
+		if c.State == engine.Waiting {
+			e.waiting.Extend(r.ID, c.TTL)
+		} else if w := e.waiting.Drop(r.ID); w.left && c.State == engine.Held {
+			// Its Leave came back with an error, and may never have been sent.
+			e.wire.Later(func(ctx context.Context) { e.Leave(ctx, []engine.Claim{c}) })
+		}
+		b.out = append(b.out, c)
 	}
-	e.claims.Extend(r.ID, r.Want)
-	if c.State == engine.Waiting {
-		e.waiting.Put(r.ID, request, c.TTL)
-	} else {
-		e.waiting.Drop(r.ID)
-	}
-	return c, nil
+	return others
 }
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	call := func(c *engine.Claim) wire.Call { return wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret()}} }
+	call := func(c *engine.Claim) wire.Call {
+		e.waiting.Update(c.ID, func(w *waiter) { w.left = true }) // before the doubt is asked for
+		return wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret(), flag(e.tries.Doubt(c.ID))}}
+	}
 	send := func(calls []wire.Call) []wire.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
 	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a wire.Answer) (engine.Claim, error) {
 		c, err := answer(a)
 		if err != nil {
-			return c, err
+			return c, e.explain(err, asked.Name)
 		}
 		// A claim that waits may have become held by a Renew whose answer was
 		// lost, so Redis is asked first; and if only its second answer came, the
 		// first attempt may have found it held.
 		_, live, _ := e.waiting.Get(asked.ID)
 		e.waiting.Drop(asked.ID)
+		e.tries.Left(asked.ID)
 		if c.State == engine.Gone && live && a.Unsure == nil {
 			c.State = engine.Waiting
 		}

@@ -25,6 +25,7 @@ var (
 
 var kit = redistest.Kit{
 	Name: "plainlock", Open: Open, Kill: func(e engine.Engine) { e.(*Engine).wire.Close() }, Scripts: texts(), Polls: true,
+	Keys: (&Engine{}).keys,
 }
 
 func texts() (all []string) {

@@ -10,8 +10,9 @@ local function below(a, b)
 	return #a < #b or #a == #b and a < b
 end
 
-local mark = redis.call('GET', KEYS[1]) or '0'
-if mark ~= '0' and not string.find(mark, '^[1-9]%d*$') then
+local mark = redis.pcall('GET', KEYS[1]) or '0'
+if type(mark) == 'table' and not string.find(mark.err, 'WRONGTYPE', 1, true) then return mark end
+if type(mark) == 'table' or mark ~= '0' and not string.find(mark, '^[1-9]%d*$') or #mark > 19 then
 	return redis.error_reply('ERR ' .. KEYS[1] .. ' does not hold a token; nothing was written')
 end
 if below(ARGV[1], mark) then

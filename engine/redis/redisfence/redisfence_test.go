@@ -122,6 +122,17 @@ func TestADamagedMarkLetsNobodyIn(t *testing.T) {
 			t.Errorf("%q became %q", junk, got)
 		}
 	}
+	for _, put := range redistest.Wrong[1:] { // of another type
+		args := append([]string{}, put[2:]...)
+		client.Do(t.Context(), client.B().Del().Key(redisfence.MarkKey("k")).Build())
+		if err := client.Do(t.Context(), client.B().Arbitrary(put[0], redisfence.MarkKey("k")).Args(args...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := marks.Do(redistest.Within(t), pass(1805961216000000001, engine.Exclusive), "k", []string{"SET", "k", "written"})
+		if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), redisfence.MarkKey("k")+" does not hold a token") {
+			t.Errorf("%v: %v", put, err)
+		}
+	}
 	if n, err := client.Do(t.Context(), client.B().Exists().Key("k").Build()).AsInt64(); n != 0 || err != nil {
 		t.Errorf("written: %d, %v", n, err)
 	}

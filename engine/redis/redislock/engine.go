@@ -17,6 +17,7 @@ import (
 // Engine is one client of a Redis, in the lines layout.
 type Engine struct {
 	wire     *wire.Client
+	evicts   bool // Options.AllowEviction
 	group    group
 	scripts  scripts
 	prefix   string
@@ -30,7 +31,10 @@ type Engine struct {
 	end    context.CancelFunc
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -52,6 +56,9 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	}
 	return g
 }
+
+// Check implements [engine.Checker]: it looks again at what Open has looked at.
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
@@ -139,7 +146,8 @@ func (e *Engine) join(ctx context.Context, ask wire.Call, r *engine.Request) (en
 	case b == "X":
 		return engine.Claim{}, wire.Foreign(key)
 	case b == "T":
-		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
+		return engine.Claim{}, engine.Refuse("the key %q remembers a ticket behind which there is none below %d, or the clock of this Redis is absurd: "+
+			"if the clock is right, delete that key where nobody holds", key, uint64(engine.MaxTicket))
 	case len(b) == 5 && b[0] == 'L':
 		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: int32(u32(b[1:])), Want: r.Limit}
 	case len(b) == 5 && b[0] == 'C':

@@ -28,6 +28,7 @@ var (
 
 var kit = redistest.Kit{
 	Name: "redislock", Open: Open, Kill: func(e engine.Engine) { e.(*Engine).wire.Close() }, Scripts: texts(),
+	Keys: func(name string) []string { return []string{(&Engine{prefix: "leasehold:"}).key(name)} },
 }
 
 func texts() (all []string) {

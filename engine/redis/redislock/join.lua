@@ -31,6 +31,7 @@ if not m or string.byte(m) == 69 and #m == 17 then
 		ticket = last + 1 -- the clock stepped back, or stands still
 		if ticket > 9007199254740991 then return 'T' end
 	end
+	if expiry > 9007199254740991 then return 'X' end
 	local rearm = expiry < deadline + KEEP / 2
 	if rearm then expiry = deadline + KEEP end
 	redis.call('HSET', key, 'm',
@@ -51,7 +52,7 @@ if string.byte(m) == 81 and #m == 106 and not ARGV[3] then
 	if units == limited and limit == limited and now < soonest and seen <= now and last < now and expiry >= deadline + KEEP / 2
 		and redis.call('HLEN', key) <= 10000 then
 		local two = redis.call('HMGET', key, id, tail)
-		if not two[1] then
+		if not two[1] and two[2] and #two[2] >= 62 and #two[2] >= 62 + string.byte(two[2], 62) then
 			local ahead, wait, none = two[2], string.sub(m, 82, 97), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 			local first = wait == none -- to wait: then the tail is the holder
 			if deadline < soonest then soonest = deadline end
@@ -113,7 +114,7 @@ p = {
 	prev = l.tail, next = NONE, rest = string.sub(ARGV[1], 26), dirty = true,
 }
 if l.tail == NONE then l.first = id else
-	local q = get(l, l.tail)
+	local q = link(l, l.tail)
 	q.next = id
 	change(l, q)
 end
@@ -121,7 +122,7 @@ l.claims[id] = p
 l.tail, l.last, l.limit, l.changed = id, ticket, limit, true
 if l.whole and units ~= limit then
 	l.whole = false
-	if l.first ~= id then change(l, get(l, l.first)) end -- form Q did not say that it holds
+	if l.first ~= id then change(l, link(l, l.first)) end -- form Q did not say that it holds
 end
 if l.wait == NONE then l.wait = id end
 if p.deadline < l.soonest then l.soonest = p.deadline end

@@ -50,8 +50,8 @@ func decode(b string) (c engine.Claim, ok bool) {
 		return c, false
 	}
 	ok = read(b, &c)
-	c.TTL = time.Duration(u64(b[17:])) * time.Microsecond
-	c.Look = time.Duration(u64(b[25:])) * time.Microsecond
+	c.TTL = micros(u64(b[17:]))
+	c.Look = micros(u64(b[25:]))
 	return c, ok
 }
 
@@ -90,6 +90,7 @@ func parseLine(fields map[string]string) (l line.Line, err error) {
 		return l, err
 	}
 	switch {
+	case m == "":
 	case m[0] == 'E' && len(m) == 17:
 		return l, nil
 	case m[0] == 'S' && len(m) > 66:
@@ -136,13 +137,18 @@ func addPlace(l *line.Line, id string, ticket, deadline, asked uint64, units uin
 		return wire.ErrForeign
 	}
 	p := line.Place{
-		Ticket: ticket, Deadline: time.Duration(deadline) * time.Microsecond, Asked: time.Duration(asked) * time.Microsecond, Units: int32(units),
+		Ticket: ticket, Deadline: micros(deadline), Asked: micros(asked), Units: int32(units),
 		Held: flags&1 != 0, Detached: flags&2 != 0, Evicted: flags&4 != 0, Told: flags&8 != 0,
 		Client: rest[1 : 1+int(rest[0])], Owner: rest[1+int(rest[0]):],
 	}
 	copy(p.ID[:], id)
 	l.Places = append(l.Places, p)
 	return nil
+}
+
+// micros is so many microseconds, or a hundred years: more would be no time.
+func micros(n uint64) time.Duration {
+	return time.Duration(min(n, 100*365*24*3600*1e6)) * time.Microsecond
 }
 
 func u32(s string) uint32 { return binary.BigEndian.Uint32([]byte(s[:4])) }

@@ -36,8 +36,9 @@ end
 if string.byte(m) == 81 and #m == 106 and string.sub(m, 66, 81) == id then
 	local nextid, none = string.sub(m, 82, 97), '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 	local soonest, seen = struct.unpack('>I8I8', m, 18)
-	if nextid ~= none and now < soonest and seen <= now then
-		local theirs, limit = redis.call('HGET', key, nextid), string.sub(m, 54, 57)
+	local theirs = nextid ~= none and now < soonest and seen <= now and redis.call('HGET', key, nextid)
+	if theirs and #theirs >= 62 and #theirs >= 62 + string.byte(theirs, 62) then
+		local limit = string.sub(m, 54, 57)
 		local behind = string.sub(theirs, 1, 16)
 		local last = behind == none -- nobody waits any more, so one holder is untold
 		redis.call('HDEL', key, id)

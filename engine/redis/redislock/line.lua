@@ -34,6 +34,26 @@ local HELD, DETACHED, EVICTED, TOLD = 1, 2, 4, 8
 local NONE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local NEVER = 9007199254740991
 
+-- What is stored may be anything: a slip of an operator, another program's data. So
+-- nothing of it is believed that would have a script fail half way, or never end. Before
+-- anything is written it ends by this, and the client says which key it was.
+local function foreign() error('FOREIGN this is no line') end
+
+-- Every step from claim to claim is counted: those of a line that is one are few times
+-- as many as it can have claims.
+local MOST, steps = 10000, 0
+local function step()
+	steps = steps + 1
+	if steps > 10 * MOST then foreign() end
+end
+
+-- A time, or a duration: no sum of them leaves what a double holds.
+local function possible(...)
+	for _, n in ipairs({...}) do
+		if n > NEVER - 4 * KEEP then foreign() end
+	end
+end
+
 -- What m says in forms F and Q, and a claim's field. The scripts' short ways cut
 -- these at fixed places, so their order is chosen for them.
 -- In form Q m also has the front's ticket and flags, as its field has them.
@@ -58,7 +78,9 @@ end
 
 -- A claim from its field.
 local function parse(l, id, raw)
+	if #raw < 62 or #raw < 62 + string.byte(raw, 62) then foreign() end
 	local next, prev, ticket, flags, units, deadline, asked = struct.unpack(FIELD, raw)
+	possible(ticket, deadline, asked)
 	local p = claim(id, next, prev, ticket, flags, units, deadline, asked, string.sub(raw, 62))
 	if l.form == 'Q' then
 		p.held, p.told = id == l.front, id == l.front and l.fronttold
@@ -81,12 +103,14 @@ local function open(key, m)
 	if not m then
 		return l
 	end
-	l.form = string.sub(m, 1, 1)
+	l.form, steps = string.sub(m, 1, 1), 0
 	if l.form == 'E' and #m == 17 then
 		l.last, l.expiry = struct.unpack('>I8I8', m, 2)
-	elseif l.form == 'S' and #m > 66 then
+		possible(l.last, l.expiry)
+	elseif l.form == 'S' and #m > 66 and #m >= 67 + string.byte(m, 67) then
 		local deadline, asked, ticket, flags, units, id
 		l.last, l.expiry, deadline, asked, ticket, flags, units, l.limit, id = struct.unpack('>I8I8I8I8I8BI4I4c16', m, 2)
+		possible(l.last, l.expiry, deadline, asked, ticket)
 		local p = claim(id, NONE, NONE, ticket, flags, units, deadline, asked, string.sub(m, 67))
 		l.claims[id] = p
 		l.first, l.tail, l.soonest, l.seen, l.whole = id, id, deadline, deadline - asked, units == l.limit
@@ -99,6 +123,7 @@ local function open(key, m)
 	elseif (l.form == 'F' or l.form == 'Q') and #m == 106 then
 		local form
 		form, l.last, l.expiry, l.soonest, l.seen, l.tail, l.untold, l.limit, l.sum, l.first, l.wait, l.said = struct.unpack(HEAD, m)
+		possible(l.last, l.expiry, l.seen)
 		l.whole, l.front, l.fronttold = form == 'Q', l.first, l.untold == 0
 	else
 		return nil
@@ -116,6 +141,12 @@ local function get(l, id)
 	return p
 end
 
+-- A claim that the line itself names.
+local function link(l, id)
+	step()
+	return get(l, id) or foreign()
+end
+
 local function change(l, p)
 	p.dirty, l.changed = true, true
 end
@@ -129,12 +160,12 @@ end
 
 local function remove(l, p)
 	if p.prev == NONE then l.first = p.next else
-		local q = get(l, p.prev)
+		local q = link(l, p.prev)
 		q.next = p.next
 		change(l, q)
 	end
 	if p.next == NONE then l.tail = p.prev else
-		local q = get(l, p.next)
+		local q = link(l, p.next)
 		q.prev = p.prev
 		change(l, q)
 	end
@@ -148,6 +179,7 @@ end
 
 local function readall(l)
 	if l.form ~= 'F' and l.form ~= 'Q' then return end
+	if redis.call('HLEN', l.key) > MOST + 1 then foreign() end
 	local all = redis.call('HGETALL', l.key)
 	for i = 1, #all, 2 do
 		local id = all[i]
@@ -164,7 +196,7 @@ local function purge(l, now)
 	readall(l)
 	local id, soonest = l.first, NEVER
 	while id ~= NONE do
-		local p = l.claims[id]
+		local p = link(l, id)
 		id = p.next
 		if p.deadline <= now then
 			remove(l, p)
@@ -204,7 +236,7 @@ local function settle(l, now, subject)
 	purge(l, now)
 	local became = {}
 	while l.wait ~= NONE do
-		local p = get(l, l.wait)
+		local p = link(l, l.wait)
 		if l.sum + p.units > l.limit then break end
 		p.held, p.told = true, false
 		untold(l, p, 1)
@@ -225,7 +257,7 @@ end
 local function tellholders(l)
 	local id = l.first
 	while l.untold > 0 and id ~= NONE do
-		local p = get(l, id)
+		local p = link(l, id)
 		if not p.held then break end
 		if not p.told and not p.evicted then
 			untold(l, p, -1)
@@ -261,7 +293,7 @@ end
 local function look(l, p, now)
 	local ahead, id, sum = {}, l.first, l.sum + p.units
 	while id ~= p.id do
-		local q = get(l, id)
+		local q = link(l, id)
 		ahead[#ahead + 1] = q
 		id = q.next
 	end
@@ -309,7 +341,7 @@ local function store(l, joining)
 				l.rearm = true
 			end
 			if l.first == l.tail then
-				local p = get(l, l.first)
+				local p = link(l, l.first)
 				args[3] = struct.pack('>c1I8I8I8I8I8BI4I4c16', 'S', l.last, l.expiry, p.deadline, p.asked, p.ticket,
 					flagged(p), p.units, l.limit, p.id) .. p.rest
 				l.gone[#l.gone + 1] = p.id
@@ -318,7 +350,9 @@ local function store(l, joining)
 				if front then
 					l.said = struct.pack('>I8B', front.ticket, flagged(front))
 				elseif l.first ~= l.front then
-					l.said = string.sub(redis.call('HGET', l.key, l.first), 33, 41)
+					local stored = redis.call('HGET', l.key, l.first)
+					if not stored or #stored < 62 then foreign() end
+					l.said = string.sub(stored, 33, 41)
 				end
 				args[3] = struct.pack(HEAD, l.whole and 'Q' or 'F', l.last, l.expiry, l.soonest, l.seen, l.tail,
 					l.untold, l.limit, l.sum, l.first, l.wait, l.said)

@@ -38,6 +38,12 @@ type Options struct {
 	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
 	// of locks that are held: ?allow-eviction.
 	AllowEviction bool
+
+	// Failover says that another server may take this one's place behind the same
+	// address, as at many providers, without showing replicas: ?failover. Two may hold
+	// then, and the engine declares it. Where the server shows replicas, or this user
+	// may not ask, it does so by itself.
+	Failover bool
 }
 
 // leastDelay is above how finely a server tells the time since its start.
@@ -52,7 +58,7 @@ const leastDelay = time.Second
 // ([Options.AllowEviction], a replica, one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return wire.Open(ctx, rawURL, "redislock", "lines", func(t *wire.Target) (o *Options, err error) {
-		o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
+		o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}
 		if v := t.Param("replicas"); v != "" {
 			if o.Replicas, err = strconv.Atoi(v); err != nil {
 				return nil, fmt.Errorf("replicas=%q is not a number", v)
@@ -90,6 +96,9 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	if d := opts.RestartDelay; d != 0 && (d < leastDelay || d > engine.MaxTTL) {
 		return nil, fmt.Errorf("the restart-delay %v is outside %v to %v", d, leastDelay, engine.MaxTTL)
 	}
+	if opts.Failover {
+		c.MayFailOver()
+	}
 	if err := c.Check(ctx, opts.AllowEviction); err != nil {
 		return nil, err
 	}
@@ -101,7 +110,7 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		wire: c, scripts: newScripts(opts.RestartDelay > 0), longest: opts.RestartDelay,
+		wire: c, evicts: opts.AllowEviction, scripts: newScripts(opts.RestartDelay > 0), longest: opts.RestartDelay,
 		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
 	}
 	e.life, e.end = context.WithCancel(context.Background())

@@ -15,7 +15,7 @@ local now = t[1] * 1000000 + t[2]
 -- work. Returns nothing if it is not so simple.
 local function alone(key, m, id, want)
 	local expiry, deadline, asked, ticket, flags, units, limit = struct.unpack('>I8I8I8I8BI4I4', m, 10)
-	if deadline <= now or deadline > now + asked or flags >= 4 then return nil end
+	if deadline <= now or deadline > now + asked or flags >= 4 or asked > 140737488355328 then return nil end
 	local later = now + want
 	if later > deadline then
 		if expiry < later + KEEP / 2 then return nil end
@@ -28,31 +28,37 @@ end
 
 -- include line.lua
 
+-- What became of one claim of a line.
+local function one(key, m, id, want)
+	local l = open(key, m)
+	if not l then foreign() end
+	local p = find(l, now, id)
+	if p and not p.evicted then extend(l, p, now, want) end
+	settle(l, now, id)
+	local r = reply(l, now, id)
+	store(l, false)
+	return r
+end
+
 local out = {}
 for i, key in ipairs(KEYS) do
 	local id, want = struct.unpack('>c16I8', ARGV[i])
 	local m = redis.pcall('HGET', key, 'm')
-	local l
-	if m and type(m) ~= 'table' and string.byte(m) == 83 and #m > 66 and string.sub(m, 51, 66) == id then
-		out[i] = alone(key, m, id, want)
-	end
-	if out[i] then
-		-- done
-	elseif type(m) ~= 'table' then
-		l = open(key, m)
-	elseif string.find(m.err, 'WRONGTYPE', 1, true) == nil then
-		return m -- not this key's fault: nothing is known
-	end
-	if out[i] then
-		-- done
-	elseif l then
-		local p = find(l, now, id)
-		if p and not p.evicted then extend(l, p, now, want) end
-		settle(l, now, id)
-		out[i] = reply(l, now, id)
-		store(l, false)
-	else
+	if type(m) == 'table' then
+		if string.find(m.err, 'WRONGTYPE', 1, true) == nil then return m end -- not this key's fault: nothing is known
 		out[i] = say(3, false, false, 0, 0, 0, 0, 0)
+	else
+		if m and string.byte(m) == 83 and #m > 66 and string.sub(m, 51, 66) == id then
+			out[i] = alone(key, m, id, want)
+		end
+		if not out[i] then
+			local done, r = pcall(one, key, m, id, want)
+			if not done then
+				if type(r) ~= 'string' or not string.find(r, 'FOREIGN', 1, true) then error(r, 0) end
+				r = say(3, false, false, 0, 0, 0, 0, 0)
+			end
+			out[i] = r
+		end
 	end
 end
 return table.concat(out)

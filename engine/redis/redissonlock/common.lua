@@ -4,7 +4,8 @@
 --   KEYS[1]  the lock as Redisson keeps it, a hash
 --   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
 --            "ticket asked owner" (asked: the longest lifetime in milliseconds);
---            last: the last ticket; evicted: the holders that were evicted last
+--            last: the last ticket; evicted: the holders that were evicted last;
+--            left: holders that were left while a try of theirs might arrive yet
 --            It may hold something else (answer: BESIDE)
 --   KEYS[3]  for who joins a fenced lock: Redisson's counter
 --   ARGV[1]  what the keys begin with that carry the deadlines of readers
@@ -18,15 +19,17 @@
 
 local lock, side = KEYS[1], KEYS[2]
 
--- Before anything is changed. Read as well by rise.
+-- Before anything is changed. Read as well by rise. What is no number is none of ours.
 local highest = redis.pcall('HGET', side, 'last')
-if type(highest) == 'table' then return redis.error_reply('BESIDE ' .. side) end
+if type(highest) == 'table' then return redis.error_reply('BESIDE ' .. highest.err) end
+highest = highest and highest:find('^%d+$') and #highest <= 16 and tonumber(highest) or 0
 
 -- What we know of a holder of ours; nothing if it is not ours, or we lost it.
 local function record(h)
 	local r = redis.call('HGET', side, h)
 	if not r then return end
 	local ticket, asked, owner = r:match('^(%d+) (%d+) (.*)$')
+	if not ticket or #ticket > 16 or #asked > 12 then return end
 	return ticket, tonumber(asked), owner
 end
 
@@ -48,18 +51,37 @@ local function evict(h)
 	redis.call('HSET', side, 'evicted', table.concat(marks, ' '))
 end
 
+-- Marks a claim that was left while a try of it may arrive yet, for which it is void
+-- then (see Tries in Go); of a name the last 128.
+local function void(h)
+	local marks = redis.call('HGET', side, 'left') or ''
+	redis.pcall('HSET', side, 'left', string.sub(h .. ' ' .. marks, 1, 128 * (#h + 1)))
+	if redis.call('PTTL', side) < KEEP then redis.call('PEXPIRE', side, KEEP) end
+end
+
+local function replaced_is_void() -- of who joins: see lock_join.lua
+	if ARGV[10] == '1' then void(ARGV[8]) end
+end
+
+local function left_before(h)
+	return (redis.call('HGET', side, 'left') or ''):find(h, 1, true) ~= nil
+end
+
 -- The next ticket: it rises over whatever we know of, and where that was lost as
 -- far as the clock does. Of a fenced lock it is Redisson's counter, which so rises
 -- over its loss, and Redisson counts on from there. Else nothing, and why: 1, the clock
--- is absurd; 3, the counter holds no number, or none that leaves room for a ticket.
+-- is absurd; 3, the counter holds no number, or none that leaves room for a ticket;
+-- 4, what is beside the lock leaves none, or is more than there can be.
 local function rise()
 	local t = redis.call('TIME')
-	local ticket = math.max((tonumber(highest) or 0) + 1, t[1] * 1000000 + t[2])
-	if ticket > 9007199254740991 then return nil, '1' end
+	local now = t[1] * 1000000 + t[2]
+	if now > 9007199254740991 then return nil, '1' end
+	local ticket = math.max(highest + 1, now)
+	if ticket > 9007199254740991 or redis.call('HLEN', side) > 20000 then return nil, '4' end
 	local counted = 0
 	if KIND == 'fenced' then
 		local stands = redis.pcall('GET', KEYS[3]) or '0'
-		if type(stands) == 'table' or not stands:find('^%-?%d+$') or #stands > 16 then return nil, '3' end
+		if type(stands) == 'table' or stands ~= '0' and not stands:find('^%-?[1-9]%d*$') or #stands > 16 then return nil, '3' end
 		counted = tonumber(stands)
 		ticket = math.max(ticket, counted + 1)
 		if ticket > 9007199254740991 then return nil, '3' end
@@ -90,7 +112,7 @@ end
 -- Forgets what is known of every holder: the lock is free.
 local function forget()
 	for _, field in ipairs(redis.call('HKEYS', side)) do
-		if field ~= 'last' and field ~= 'evicted' then redis.call('HDEL', side, field) end
+		if field ~= 'last' and field ~= 'evicted' and field ~= 'left' then redis.call('HDEL', side, field) end
 	end
 end
 

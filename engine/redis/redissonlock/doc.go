@@ -30,7 +30,8 @@
 // The name is Redisson's, which is the key: there is no prefix. If the Java programs
 // have a NameMapper, write what it makes of a name. Beside each lock stands a key of
 // ours that begins with leasehold:redisson: and goes by itself some two hours after
-// the last hold: it has the owner, for whoever inspects, and the ticket.
+// the last hold: it has the owner, for whoever inspects, and the ticket. Names that could
+// be one of those keys, or one that Redisson keeps beside its locks, are refused.
 //
 // A claim is a holder of its own: in Redisson's words, each is a thread of its own
 // client, named by the claim's ID. It enters once. Re-entry within a Go program is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,18 +20,23 @@ import (
 // Engine is one client of a Redis, in Redisson's layout.
 type Engine struct {
 	wire    *wire.Client
+	evicts  bool // Options.AllowEviction
 	kind    Kind
 	longest time.Duration // the longest TTL; 0: the package's
 	scripts scripts
 	claims  joined.Claims
 	waiters waiters
+	tries   joined.Tries
 
 	closed atomic.Bool
 	life   context.Context // ends when Close has left the claims
 	end    context.CancelFunc
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -57,6 +61,9 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
+// Check implements [engine.Checker]: it looks again at what Open has looked at.
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
+
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	if err := e.check(&r); err != nil {
@@ -69,7 +76,12 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.NoWait {
 		e.waiters.expect(r, e.channel(r.Name), r.WaitTTL)
 	}
-	c, err := e.try(ctx, &r, r.WaitTTL)
+	call, err := e.trying(&r, r.WaitTTL)
+	var c engine.Claim
+	if err == nil {
+		e.tries.Begin(r.ID, r.WaitTTL)
+		c, err = e.tried(&r, r.WaitTTL, e.wire.Call(ctx, e.scripts.join, call))
+	}
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
 			e.claims.Drop(r.ID)
@@ -80,6 +92,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if r.Replaces != (engine.ID{}) {
 		e.waiters.forget(r.Replaces)
 		e.claims.Drop(r.Replaces)
+		e.tries.Left(r.Replaces)
 	}
 	if c.State == engine.Waiting && r.NoWait {
 		c = engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}
@@ -97,6 +110,9 @@ func (e *Engine) check(r *engine.Request) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
+	if why, taken := besideAnother(r.Name); taken {
+		return engine.Refuse("the key %q may be one beside another lock, since it has %q: choose another name", r.Name, why)
+	}
 	g := e.Guarantees()
 	if err := g.Check(r); err != nil {
 		return err
@@ -108,23 +124,30 @@ func (e *Engine) check(r *engine.Request) error {
 	return nil
 }
 
-// try takes the lock if it is free, and notes whether the claim waits.
-func (e *Engine) try(ctx context.Context, r *engine.Request, ttl time.Duration) (engine.Claim, error) {
-	old := ""
+// trying is the call that takes the lock if it is free.
+func (e *Engine) trying(r *engine.Request, ttl time.Duration) (wire.Call, error) {
+	old, doubt := "", false
 	if r.Replaces != (engine.ID{}) {
 		old = holder(r.Replaces)
+		_, waits := e.waiters.get(r.Replaces) // and may be tried for until this is answered
+		doubt = waits || e.tries.Doubt(r.Replaces)
 	}
-	call, err := e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit))
-	if err != nil {
-		return engine.Claim{}, err
-	}
-	c, err := e.answer(r.Name, r.ID, e.wire.Call(ctx, e.scripts.join, call).RedisResult)
+	return e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit), flag(doubt))
+}
+
+// tried reads what became of a try, ends it, and notes whether the claim waits.
+func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (engine.Claim, error) {
+	e.tries.End(r.ID, a.NonRedisError() == nil && a.Unsure == nil)
+	c, err := e.answer(r.Name, r.ID, a.RedisResult)
 	if err != nil {
 		return c, e.explain(err, r.Name)
 	}
 	c.Units = r.Units
 	if c.State != engine.Waiting {
-		e.waiters.forget(r.ID)
+		if left := e.waiters.forget(r.ID); left && c.State == engine.Held {
+			// Its Leave came back with an error, and may never have been sent.
+			e.wire.Later(func(ctx context.Context) { e.Leave(ctx, []engine.Claim{c}) })
+		}
 		return c, nil
 	}
 	switch left := c.TTL; {
@@ -165,7 +188,9 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	case state == 0 && ticket == 0:
 		return c, e.foreign(name)
 	case state == 0 && ticket == 1:
-		return c, engine.Refuse("the next ticket is above %d: the clock of this Redis is wrong", uint64(engine.MaxTicket))
+		return c, engine.Refuse("the clock of this Redis is absurd: there is no ticket above %d", uint64(engine.MaxTicket))
+	case state == 0 && ticket == 4:
+		return c, errJunk
 	case state == 0 && ticket == 3:
 		tag, _ := slots.Tagged(name)
 		return c, engine.Refuse("Redisson's counter of tokens %q holds no whole number below %d, so no Java program can take the lock %q either: "+
@@ -178,7 +203,7 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		c.Evicted = number == 8
 		return c, nil
 	}
-	c.TTL = time.Duration(number) * time.Millisecond
+	c.TTL = duration(number)
 	more := [2]int64{}
 	for i := range list[3:min(5, len(list))] {
 		if more[i], err = list[3+i].AsInt64(); err != nil {
@@ -205,17 +230,16 @@ func (e *Engine) found(name string, id engine.ID, a wire.Answer) (engine.Claim, 
 	return c, err
 }
 
-// junkBeside: the key beside a lock is somebody's data.
-func junkBeside(err error) bool {
-	re, ok := rueidis.IsRedisErr(err)
-	return ok && strings.Contains(re.Error(), "BESIDE ")
-}
+// errJunk is the answer that the key beside a lock is somebody's data.
+var errJunk = errors.New("BESIDE what is there is not ours")
 
-// explain is wire.Explain for the key of a name.
+// junkBeside: the key beside a lock is somebody's data.
+func junkBeside(err error) bool { return err == errJunk || wire.Beside(err, "", "") != nil }
+
+// explain is wire.Explain for the keys of a name.
 func (e *Engine) explain(err error, name string) error {
 	if junkBeside(err) {
-		return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; Redisson's lock is not in it",
-			slots.Beside(beside, name), name, wire.ErrForeign)
+		return wire.RefuseBeside(name, slots.Beside(beside, name))
 	}
 	if err = wire.Explain(err, name); errors.Is(err, wire.ErrForeign) {
 		return e.foreign(name)
@@ -225,8 +249,11 @@ func (e *Engine) explain(err error, name string) error {
 
 // foreign refuses a key that is no lock of this kind. Nothing of it is touched.
 func (e *Engine) foreign(name string) error {
-	return engine.Refuse("the key %q %w, and no %s lock of Redisson's: choose another name, or the kind that the Java programs use (?kind=)", name, wire.ErrForeign, e.kind)
+	return engine.Refuse("the key %q %w, and not Redisson's %s: choose another name, or the kind that the Java programs use (?kind=)", name, wire.ErrForeign, e.kind.class())
 }
+
+// duration is so many milliseconds, or thirty years.
+func duration(ms int64) time.Duration { return time.Duration(min(ms, 1e12)) * time.Millisecond }
 
 // millis rounds up: less than was asked for must not be granted.
 func millis(d time.Duration) string {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -79,7 +78,7 @@ func (e *Engine) held(name string, m rueidis.RedisMessage) (c engine.Claim, err 
 	ticket, err7 := strconv.ParseUint(text, 10, 64)
 	c = engine.Claim{
 		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
-		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
+		State: engine.Held, Evicted: evicted == 1, TTL: duration(max(left, 1)), // 0: less than one, not none
 	}
 	if left < 0 {
 		c.TTL = 0 // it has no expiry

@@ -2,6 +2,7 @@ package redissonlock
 
 import (
 	"encoding/hex"
+	"strings"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/slots"
@@ -18,11 +19,37 @@ const (
 	Fenced    Kind = "fenced"    // RFencedLock: getFencedLock
 )
 
+// class is how Java programs know that kind.
+func (k Kind) class() string {
+	return map[Kind]string{Lock: "RLock", ReadWrite: "RReadWriteLock", Fenced: "RFencedLock"}[k]
+}
+
 // beside is the prefix of the keys that are ours alone.
 const beside = "leasehold:redisson:"
 
 // counter is the prefix of Redisson's counters of tokens.
 const counter = "redisson_lock_token:"
+
+// redissons are what Redisson's own keys begin with that stand beside its locks.
+var redissons = []string{counter, "redisson_unlock_latch:", "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_rwlock:"}
+
+// readersKey is a part of Redisson's keys with the deadlines of readers.
+const readersKey = ":rwlock_timeout:"
+
+// besideAnother: the lock of that name could be a key that Redisson, or we, keep beside
+// that of another name, and has what tells so. Of Redisson's layout nothing can be put
+// elsewhere.
+func besideAnother(name string) (why string, taken bool) {
+	if side, taken := slots.Side(name); taken {
+		return side, true
+	}
+	for _, begins := range redissons {
+		if strings.HasPrefix(name, begins) {
+			return begins, true
+		}
+	}
+	return readersKey, strings.Contains(name, readersKey)
+}
 
 // call is one use of a script on a name: the keys and first arguments that
 // common.lua names, and then the script's own.
@@ -39,7 +66,7 @@ func (e *Engine) call(name string, args ...string) wire.Call {
 func (e *Engine) joining(name string, args ...string) (wire.Call, error) {
 	tag, together := slots.Tagged(name)
 	if e.kind != Lock && !together && e.wire.Cluster() {
-		return wire.Call{}, engine.Refuse("Redisson has no %s lock of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind, name)
+		return wire.Call{}, engine.Refuse("Redisson has no %s of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind.class(), name)
 	}
 	c := e.call(name, args...)
 	if e.kind == Fenced {

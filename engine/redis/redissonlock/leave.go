@@ -11,7 +11,10 @@ import (
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	call := func(c *engine.Claim) wire.Call { return e.call(c.Name, holder(c.ID)) }
+	call := func(c *engine.Claim) wire.Call {
+		e.waiters.leave(c.ID) // before the doubt is asked for
+		return e.call(c.Name, holder(c.ID), flag(e.tries.Doubt(c.ID)))
+	}
 	send := func(calls []wire.Call) []wire.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
 	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a wire.Answer) (engine.Claim, error) {
 		c, err := e.found(asked.Name, asked.ID, a)
@@ -23,6 +26,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		// attempt may have found it held.
 		w, waited := e.waiters.get(asked.ID)
 		e.waiters.forget(asked.ID)
+		e.tries.Left(asked.ID)
 		if c.State == engine.Gone && waited && w.live() && a.Unsure == nil {
 			c.State = engine.Waiting
 		}

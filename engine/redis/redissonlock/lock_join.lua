@@ -3,6 +3,7 @@
 --   ARGV[5]  the holder that the claim is   ARGV[7]  its owner
 --   ARGV[6]  its lifetime in milliseconds   ARGV[8]  a holder to leave in the same
 --                                                    step, or nothing
+--   ARGV[10] 1: a try of that one may arrive yet
 --
 -- A Join that is sent again must not count as Redisson's re-entry: it would take
 -- two unlocks to free the lock. A claim is a holder of its own and enters once, so
@@ -12,6 +13,7 @@ local h, want = ARGV[5], tonumber(ARGV[6])
 local ok, who = holding()
 if not ok then return {0, '0', 0} end
 
+if left_before(h) then return {3, '0', 0} end
 if who == h then
 	if evicted(h) then return {3, record(h) or '0', 8} end
 	local left, ticket = extended(h, redis.call('PTTL', lock), want)
@@ -20,6 +22,7 @@ if who == h then
 end
 
 if who and who ~= ARGV[8] then
+	replaced_is_void()
 	local left = redis.call('PTTL', lock)
 	local _, asked = record(who)
 	if asked and left > asked then
@@ -33,6 +36,7 @@ if who and wanted() == 1 then -- a turn ends when somebody else waits
 	tell('0')
 	redis.call('DEL', lock)
 	redis.call('HDEL', side, who)
+	replaced_is_void()
 	return {1, '0', -2}
 end
 
@@ -43,4 +47,5 @@ redis.call('DEL', lock)
 redis.call('HSET', lock, h, 1)
 redis.call('PEXPIRE', lock, want)
 note(h, ticket, want, ARGV[7])
+replaced_is_void()
 return {2, ticket, want, wanted()}

@@ -28,6 +28,12 @@ type Options struct {
 	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
 	// of locks that are held: ?allow-eviction.
 	AllowEviction bool
+
+	// Failover says that another server may take this one's place behind the same
+	// address, as at many providers, without showing replicas: ?failover. Two may hold
+	// then, and the engine declares it. Where the server shows replicas, or this user
+	// may not ask, it does so by itself.
+	Failover bool
 }
 
 // defaultWatchdog is Redisson's lockWatchdogTimeout where nobody sets it.
@@ -49,7 +55,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		return nil, errors.New("redissonlock: the URL does not begin with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
 	}
 	return wire.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *wire.Target) (*Options, error) {
-		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction}
+		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction, Failover: t.Failover}
 		if v := t.Param("watchdog"); v != "" {
 			var err error
 			if o.Watchdog, err = time.ParseDuration(v); err != nil {
@@ -93,10 +99,13 @@ func (o *Options) check() error {
 }
 
 func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
+	if o.Failover {
+		c.MayFailOver()
+	}
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	e := &Engine{wire: c, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
+	e := &Engine{wire: c, evicts: o.AllowEviction, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
 	if e.kind == ReadWrite {
 		e.longest = o.Watchdog
 	}

@@ -12,7 +12,7 @@ local function holding()
 	local n = redis.call('HLEN', lock)
 	if n == 0 then return true end
 	if n > 10001 then return false end -- not worth reading
-	local mode, holds = false, {}
+	local mode, holds, entries = false, {}, 0
 	local all = redis.call('HGETALL', lock)
 	for i = 1, #all, 2 do
 		local field, value = all[i], all[i + 1]
@@ -20,11 +20,12 @@ local function holding()
 			mode = value
 		elseif (field:find('^[^:]+:%-?%d+$') or field:find('^[^:]+:%-?%d+:write$')) and value:find('^%d+$') and tonumber(value) <= 10000 then
 			holds[field] = tonumber(value)
+			entries = entries + holds[field]
 		else
 			return false
 		end
 	end
-	if mode ~= 'read' and mode ~= 'write' then return false end
+	if mode ~= 'read' and mode ~= 'write' or entries > 20000 then return false end -- each is looked at
 	return true, mode, holds
 end
 

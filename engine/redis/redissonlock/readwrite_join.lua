@@ -10,6 +10,7 @@ if not ok then return {0, '0', 0} end
 holds = holds or {}
 local nobody = next(holds) == nil -- a mode without holders is held until it expires
 
+if left_before(h) then return {3, '0', 0} end
 if holds[field] then
 	local has = reads and left(h, 1) or redis.call('PTTL', lock)
 	if has ~= -2 then
@@ -30,6 +31,7 @@ if mode and next(holds) == nil and not nobody then
 	redis.call('DEL', lock)
 	if replaced and wanted() == 1 then -- a turn ends when somebody else waits
 		tell(mode == 'write' and '1' or '0')
+		replaced_is_void()
 		return {1, '0', -2}
 	end
 	mode = nil
@@ -45,6 +47,7 @@ if mode and not (mode == 'read' and reads) then
 			has = math.max(ends, 1)
 			redis.call('PEXPIRE', lock, has)
 		end
+		replaced_is_void()
 		return {1, '0', has}
 	end
 	redis.call('DEL', lock)
@@ -60,4 +63,5 @@ redis.call('HSET', lock, 'mode', reads and 'read' or 'write', field, 1)
 if reads then redis.call('SET', timeout(h, 1), 1, 'PX', want) end
 if has ~= -1 and has < want then redis.call('PEXPIRE', lock, want) end
 note(h, ticket, want, ARGV[7])
+replaced_is_void()
 return {2, ticket, want, wanted()}

@@ -18,5 +18,6 @@ if holds[field] then
 	settle(holds, field == h and '0' or '1')
 end
 redis.call('HDEL', side, h)
+if ARGV[6] == '1' then void(h) end
 if marked then return {3, ticket, 8} end
 return {held and 2 or 3, ticket, 0}

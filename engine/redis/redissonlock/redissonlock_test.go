@@ -10,6 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/servers"
 )
@@ -33,7 +34,10 @@ func of(k Kind, name string) redistest.Kit {
 		},
 		Kill:    func(e engine.Engine) { e.(*Engine).wire.Close() },
 		Scripts: texts(k),
-		Stays:   "redisson_lock_token:", // Redisson's counters have no expiry: see the package documentation
+		Keys: func(name string) []string {
+			return []string{name, slots.Beside(beside, name), counter + "{" + name + "}"}
+		},
+		Stays: "redisson_lock_token:", // Redisson's counters have no expiry: see the package documentation
 	}
 }
 

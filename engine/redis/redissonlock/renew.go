@@ -3,7 +3,6 @@ package redissonlock
 import (
 	"context"
 	"errors"
-	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/wire"
@@ -14,67 +13,103 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
 	}
-	var first error
-	note := func(err error) {
-		if first == nil {
-			first = err
-		}
-	}
-	out := make([]engine.Claim, 0, len(rs))
-	var held []engine.Renewal
-	var calls []wire.Call
+	b := renewals{e: e, out: make([]engine.Claim, 0, len(rs))}
+	var held, waits []engine.Renewal
 	for _, r := range rs {
 		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
-			note(err)
+			b.note(err)
 			continue
 		}
 		if e.longest > 0 {
 			r.Want = min(r.Want, e.longest)
 		}
-		w, waits := e.waiters.get(r.ID)
-		switch {
-		case !waits:
+		if w, ok := e.waiters.get(r.ID); ok && !w.left {
+			waits = append(waits, r)
+		} else {
 			held = append(held, r)
-			calls = append(calls, e.call(r.Name, holder(r.ID), millis(r.Want)))
-		case !w.live():
-			e.waiters.forget(r.ID)
-			e.claims.Drop(r.ID)
-			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
-		default:
-			c, err := e.tryAgain(ctx, &w.request, r.Want)
-			if err != nil {
-				note(err)
-				continue
-			}
-			out = append(out, c)
 		}
 	}
+	b.extend(ctx, held) // first: who holds does not wait for who waits
+	b.extend(ctx, b.tryAgain(ctx, waits))
+	return b.out, b.first
+}
+
+// renewals are what one Renew learns.
+type renewals struct {
+	e     *Engine
+	out   []engine.Claim
+	first error
+}
+
+func (b *renewals) note(err error) {
+	if b.first == nil {
+		b.first = err
+	}
+}
+
+// extend renews claims that do not wait.
+func (b *renewals) extend(ctx context.Context, rs []engine.Renewal) {
+	e := b.e
+	calls := make([]wire.Call, len(rs))
+	for i, r := range rs {
+		calls[i] = e.call(r.Name, holder(r.ID), millis(r.Want))
+	}
 	for i, a := range e.wire.CallMany(ctx, e.scripts.renew, calls) {
-		q := held[i]
-		c, err := e.found(q.Name, q.ID, a)
+		r := rs[i]
+		c, err := e.found(r.Name, r.ID, a)
 		if err != nil {
-			note(e.explain(err, q.Name))
+			b.note(e.explain(err, r.Name))
 			continue
 		}
 		if c.State == engine.Gone {
-			e.claims.Drop(q.ID)
+			e.claims.Drop(r.ID)
 		} else {
-			e.claims.Extend(q.ID, c.TTL)
+			e.claims.Extend(r.ID, c.TTL)
 		}
-		out = append(out, c)
+		b.out = append(b.out, c)
 	}
-	return out, first
 }
 
-// tryAgain is a Renew of a claim that waits.
-func (e *Engine) tryAgain(ctx context.Context, r *engine.Request, want time.Duration) (engine.Claim, error) {
-	c, err := e.try(ctx, r, want)
-	if err != nil {
-		return c, err
+// tryAgain tries for claims that wait, and returns those that do not wait any more:
+// they were left meanwhile, or hold by another try.
+func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []engine.Renewal) {
+	e := b.e
+	var again []engine.Renewal
+	var requests []engine.Request
+	var calls []wire.Call
+	for _, r := range rs {
+		e.tries.Begin(r.ID, r.Want)
+		w, ok := e.waiters.get(r.ID)
+		if ok && !w.left && w.live() {
+			call, err := e.trying(&w.request, r.Want)
+			if err == nil {
+				again, requests, calls = append(again, r), append(requests, w.request), append(calls, call)
+				continue
+			}
+			b.note(err)
+		}
+		e.tries.End(r.ID, true)
+		switch {
+		case !ok || w.left:
+			others = append(others, r)
+		case !w.live():
+			e.waiters.forget(r.ID)
+			e.claims.Drop(r.ID)
+			b.out = append(b.out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
+		}
 	}
-	e.claims.Extend(r.ID, want)
-	if c.State == engine.Waiting {
-		e.waiters.extend(r.ID, want)
+	for i, a := range e.wire.CallMany(ctx, e.scripts.join, calls) {
+		r := again[i]
+		c, err := e.tried(&requests[i], r.Want, a)
+		if err != nil {
+			b.note(err)
+			continue
+		}
+		e.claims.Extend(r.ID, r.Want)
+		if c.State == engine.Waiting {
+			e.waiters.extend(r.ID, r.Want)
+		}
+		b.out = append(b.out, c)
 	}
-	return c, nil
+	return others
 }

@@ -15,6 +15,7 @@ type waiter struct {
 	channel string
 	until   time.Duration // its deadline, by boottime
 	refused bool          // a call has said that it waits; before, it may hold at once
+	left    bool          // nothing of it is tried any more
 }
 
 func (w *waiter) live() bool { return w.until > boottime.Now() }
@@ -113,10 +114,22 @@ func (w *waiters) get(id engine.ID) (waiter, bool) {
 	return *known, true
 }
 
-func (w *waiters) forget(id engine.ID) {
+// leave notes that a claim is being left: it is not tried for any more.
+func (w *waiters) leave(id engine.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if known := w.byID[id]; known != nil {
+		known.left = true
+	}
+}
+
+// forget forgets a claim, and reports whether it was being left.
+func (w *waiters) forget(id engine.ID) (left bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byID[id]
 	w.remove(id)
+	return known != nil && known.left
 }
 
 func (w *waiters) remove(id engine.ID) {

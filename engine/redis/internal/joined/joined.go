@@ -30,6 +30,15 @@ type entry[V any] struct {
 
 // Put remembers v. No deadline moves earlier.
 func (m *Map[V]) Put(id engine.ID, v V, ttl time.Duration) {
+	m.change(id, ttl, func(known *V) bool {
+		*known = v
+		return true
+	})
+}
+
+// change has f change what is known, from nothing if nothing is, and forgets it if f
+// says so. No deadline moves earlier.
+func (m *Map[V]) change(id engine.ID, ttl time.Duration, f func(*V) (keep bool)) {
 	now := boottime.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +53,23 @@ func (m *Map[V]) Put(id engine.ID, v V, ttl time.Duration) {
 		}
 		m.sweep = max(1024, 2*len(m.m))
 	}
-	m.m[id] = entry[V]{v, max(m.m[id].until, now+ttl)}
+	known := m.m[id]
+	if !f(&known.value) {
+		delete(m.m, id)
+		return
+	}
+	known.until = max(known.until, now+ttl)
+	m.m[id] = known
+}
+
+// Update has f change what is known, if anything is.
+func (m *Map[V]) Update(id engine.ID, f func(*V)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.m[id]; ok {
+		f(&known.value)
+		m.m[id] = known
+	}
 }
 
 // Get is what was put last, and whether its deadline is ahead.
@@ -65,11 +90,13 @@ func (m *Map[V]) Extend(id engine.ID, ttl time.Duration) {
 	}
 }
 
-// Drop forgets it.
-func (m *Map[V]) Drop(id engine.ID) {
+// Drop forgets it, and is what was known.
+func (m *Map[V]) Drop(id engine.ID) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	known := m.m[id]
 	delete(m.m, id)
+	return known.value
 }
 
 // Claims are the claims that an engine joined, that are not detached, and that

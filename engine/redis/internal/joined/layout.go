@@ -25,6 +25,9 @@ type Layout struct {
 	Call        func(name string) wire.Call
 	View        func(name string, r rueidis.RedisResult) (engine.Line, error)
 
+	// Explain, if not nil, is wire.Explain for the keys of a name.
+	Explain func(err error, name string) error
+
 	// NameOf is the name that a key belongs to, if it belongs to one.
 	NameOf func(key string) (string, bool)
 }
@@ -40,7 +43,14 @@ func (l *Layout) Line(ctx context.Context, name string) (engine.Line, error) {
 
 func (l *Layout) view(name string, c wire.Call, a wire.Answer) (engine.Line, error) {
 	line, err := l.View(name, a.RedisResult)
-	return line, wire.Explain(err, c.Keys[0])
+	return line, l.explain(err, name, c)
+}
+
+func (l *Layout) explain(err error, name string, c wire.Call) error {
+	if l.Explain != nil {
+		return l.Explain(err, name)
+	}
+	return wire.Explain(err, c.Keys[0])
 }
 
 // Lines walks the keys that match a pattern, and are of a kind if that is not
@@ -99,7 +109,7 @@ func (l *Layout) End(ctx context.Context, name string, ticket uint64, now bool, 
 	n, err := a.AsInt64()
 	switch {
 	case err != nil:
-		return wire.Explain(err, c.Keys[0])
+		return l.explain(err, name, c)
 	case n == 1:
 		return nil
 	case n == 0 && a.Unsure != nil:

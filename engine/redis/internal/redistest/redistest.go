@@ -149,7 +149,8 @@ type Kit struct {
 	Kill    func(engine.Engine) // as the death of its process would
 	Scripts []string            // all their texts
 	Polls   bool
-	Stays   string // begins the keys that a layout of others keeps for ever, if any
+	Keys    func(name string) []string // that a name has, or may have
+	Stays   string                     // begins the keys that a layout of others keeps for ever, if any
 }
 
 // Opened opens a URL for the length of a test.
@@ -213,6 +214,33 @@ func (k Kit) Conformance(t *testing.T) {
 		return func() bool { return p.Lost() > 0 }
 	}
 	h.CountKeys = func(t testing.TB) int { return k.Lasting(t, r) }
+	h.RefuseConnections = func(testing.TB) (restore func()) {
+		refuse := func(on bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range proxies {
+				p.Refuse(on)
+			}
+		}
+		refuse(true)
+		return func() { refuse(false) }
+	}
+	h.CountRequests = func(t testing.TB) int { return int(CountCalls(Do(t, r, "INFO", "commandstats").(string))) }
+	if k.Keys != nil {
+		h.Spoil = map[string]func(t testing.TB, name string){}
+		for _, put := range Wrong {
+			h.Spoil[strings.Join(put, " ")] = func(t testing.TB, name string) {
+				for _, key := range k.Keys(name) {
+					args := slices.Clone(put)
+					args[1] = key
+					Do(t, r, "DEL", key)
+					Do(t, r, args...)
+					t.Cleanup(func() { r.Do("DEL", key) })
+				}
+			}
+		}
+		h.Beside = k.Keys
+	}
 	enginetest.Run(t, h)
 }
 

@@ -8,6 +8,20 @@ import (
 	"strings"
 )
 
+// Sides begin the keys beside others, of every package here: see Beside.
+var Sides = []string{"leasehold:plain:", "leasehold:redlock:", "leasehold:redisson:", "leasehold:fence:"}
+
+// Side is which of Sides begins a key that somebody chose. It could be the one beside
+// another's, so no lock may be there.
+func Side(key string) (side string, taken bool) {
+	for _, side := range Sides {
+		if strings.HasPrefix(key, side) {
+			return side, true
+		}
+	}
+	return "", false
+}
+
 // Beside is a key in the slot of a given one, beginning with prefix, which has no
 // brace. Cluster hashes what stands between the first { and the next }, if that is
 // not empty, else the whole key. So, told apart by one letter:

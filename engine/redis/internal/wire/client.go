@@ -12,8 +12,10 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -23,11 +25,12 @@ import (
 
 // Client is one client of a Redis: a server, Sentinel or Cluster.
 type Client struct {
-	redis rueidis.Client
-	own   bool            // Close closes it
-	life  context.Context // ends at Close
-	end   context.CancelFunc
-	lone  *lone // nil: calls have several connections, or another's
+	redis    rueidis.Client
+	own      bool            // Close closes it
+	life     context.Context // ends at Close
+	end      context.CancelFunc
+	failover atomic.Bool
+	lone     *lone // nil: calls have several connections, or another's
 
 	restarts *restarts // nil: no script is guarded
 
@@ -50,12 +53,20 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 		err   error
 	}
 	c := New(nil)
+	c.failover.Store(t.Failover)
 	o := t.redis
 	if o.ForceSingleClient {
 		c.lone = &lone{}
 		c.lone.remember(&o)
 	}
-	d, err := await(ctx, c, func() dialed {
+	d, err := await(ctx, c, func() (d dialed) {
+		// The library believes a length that whatever listens there says. Here its
+		// panic is an answer: nobody has this client yet.
+		defer func() {
+			if p := recover(); p != nil {
+				d = dialed{err: fmt.Errorf("%w: %v", errUnreadable, p)}
+			}
+		}()
 		redis, err := rueidis.NewClient(o)
 		if err != nil && redis != nil {
 			redis.Close()
@@ -67,7 +78,10 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 		}
 	})
 	if err == nil {
-		err = unreachable(d.err)
+		err = d.err
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = t.unreachable(err)
 	}
 	if err != nil {
 		c.end()
@@ -85,8 +99,17 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 // one call must be of one slot.
 func (c *Client) Cluster() bool { return c.redis.Mode() == rueidis.ClientModeCluster }
 
-// FailsOver reports whether another server may take the place of this one.
-func (c *Client) FailsOver() bool { return c.redis.Mode() != rueidis.ClientModeStandalone }
+// FailsOver reports whether another server may take the place of this one: by Sentinel
+// or Cluster, behind one address where the server had replicas when the client was
+// opened or would not say, or where the caller says so (see MayFailOver).
+func (c *Client) FailsOver() bool { return c.elected() || c.failover.Load() }
+
+// elected: the library finds the server that has taken the place of another.
+func (c *Client) elected() bool { return c.redis.Mode() != rueidis.ClientModeStandalone }
+
+// MayFailOver notes that another server may take the place of this one, at the same
+// address.
+func (c *Client) MayFailOver() { c.failover.Store(true) }
 
 // longest bounds what the library does for one call. It ends earlier when a
 // connection is found dead; but a Cluster that moves a key around may keep it
@@ -136,6 +159,16 @@ func (c *Client) spawn(f func()) {
 		return
 	}
 	c.running.Go(f)
+}
+
+// Later runs what no caller waits for, for at most two seconds, and not once the
+// client is closed.
+func (c *Client) Later(f func(context.Context)) {
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(c.life, closeBound)
+		defer cancel()
+		f(ctx)
+	})
 }
 
 // closeBound is how long Close waits for what the library still does for calls

@@ -46,7 +46,7 @@ func Explain(err error, key string) error {
 	text := re.Error()
 	kind, _, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
 	switch {
-	case strings.Contains(text, "WRONGTYPE"):
+	case strings.Contains(text, "WRONGTYPE"), strings.Contains(text, "FOREIGN"):
 		return Foreign(key)
 	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
 		return engine.Refuse("redis: this user may not do that (%s): the package documentation has the ACL that is needed", text)
@@ -56,6 +56,21 @@ func Explain(err error, key string) error {
 		return fmt.Errorf("redis: %s: %w", means[kind], err)
 	}
 	return fmt.Errorf("redis: %w", err)
+}
+
+// Beside is RefuseBeside, if a script has answered that, and nil for other errors.
+func Beside(err error, lock, key string) error {
+	re, ok := rueidis.IsRedisErr(err)
+	if !ok || !strings.HasPrefix(re.Error(), "BESIDE ") {
+		return nil
+	}
+	return RefuseBeside(lock, key)
+}
+
+// RefuseBeside refuses the key beside a lock, which holds somebody else's data, or what
+// cannot be ours.
+func RefuseBeside(lock, key string) error {
+	return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; who holds the lock is not in it", key, lock, ErrForeign)
 }
 
 // Apart reports whether a batch was refused only because its keys are on the

@@ -3,9 +3,13 @@ package wire
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"leasehold/engine"
 )
+
+// openBound is how long Open takes at most, whatever listens there.
+const openBound = 5 * time.Second
 
 // Open connects to what a URL names and starts an engine on it, with the options
 // that the URL has. The URL may have wire's parameters, those given, and a
@@ -25,6 +29,8 @@ func Open[O any, E engine.Engine](
 	if err != nil {
 		return nil, Named(name, fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
+	ctx, cancel := context.WithTimeout(ctx, openBound)
+	defer cancel()
 	c, err := Dial(ctx, t)
 	if err != nil {
 		return nil, Named(name, err)

@@ -207,7 +207,7 @@ func (c *Client) standing(ctx context.Context, key string) (string, error) {
 			return "", ctx.Err()
 		}
 		if run, left, stale = s.known(); stale { // else somebody else has looked meanwhile
-			found, grants, err := c.look(ctx, key)
+			found, grants, err := c.lookAtRun(ctx, key)
 			if err != nil {
 				return "", err
 			}
@@ -244,8 +244,8 @@ func (s *server) over(run string) {
 	}
 }
 
-// look asks the server that has a key which run it is, and since when that grants.
-func (c *Client) look(ctx context.Context, key string) (run string, grants time.Duration, err error) {
+// lookAtRun asks the server that has a key which run it is, and since when that grants.
+func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants time.Duration, err error) {
 	text, err := c.Call(ctx, c.restarts.info, Call{Keys: []string{key}}).ToString()
 	answered := boottime.Now()
 	if err != nil {

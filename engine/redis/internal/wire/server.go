@@ -17,31 +17,67 @@ import (
 
 // Check refuses servers that would lose locks: replicas, nodes of a Cluster asked
 // for themselves, and those that evict keys, unless that is allowed. What this
-// user may not ask is not checked.
+// user may not ask is not checked. Of a single server it notes besides whether another
+// may take its place, for FailsOver: it has replicas, or may not be asked.
 func (c *Client) Check(ctx context.Context, allowEviction bool) error {
+	replicas, err := c.look(ctx, allowEviction)
+	if err == nil && replicas != 0 {
+		c.MayFailOver()
+	}
+	return err
+}
+
+// CheckAgain is Check of a client that was opened: of what the server is by now. That
+// it has replicas is refused where none were to be expected.
+//
+// Errors: one that is [engine.ErrRefused] has seen something that is not as declared.
+func (c *Client) CheckAgain(ctx context.Context, allowEviction bool) error {
+	replicas, err := c.look(ctx, allowEviction)
+	var unfit *unfitError
+	switch {
+	case errors.As(err, &unfit):
+		return engine.Refuse("%w", err)
+	case err == nil && replicas > 0 && !c.FailsOver():
+		return engine.Refuse("this server has %d replicas by now, and one of them may take its place behind this address without what was granted: "+
+			"open it with ?failover, which declares that two may hold then, or take the replicas away", replicas)
+	}
+	return err
+}
+
+// unfitError is of a server that was asked and would lose locks.
+type unfitError struct{ error }
+
+func (e *unfitError) Unwrap() error { return e.error }
+
+// look asks every server. Of a single one it tells how many replicas it has: -1 if this
+// user may not ask.
+func (c *Client) look(ctx context.Context, allowEviction bool) (replicas int, err error) {
 	nodes := map[string]rueidis.Client{"this server": c.redis}
 	if c.Cluster() {
 		nodes = c.redis.Nodes()
 	}
-	asked := 0
+	replicas = -1
 	var last error
 	for addr, node := range nodes {
 		info, err := c.info(ctx, node)
 		if err != nil {
 			if last = Explain(err, ""); !errors.Is(last, engine.ErrRefused) && len(nodes) == 1 {
-				return last
+				return replicas, last
 			}
 			continue
 		}
-		asked++
 		if err := c.suitable(info, allowEviction); err != nil {
-			return fmt.Errorf("%s %w", addr, err)
+			return replicas, &unfitError{fmt.Errorf("%s %w", addr, err)}
 		}
+		if replicas, err = strconv.Atoi(info["connected_slaves"]); err != nil {
+			replicas = -1
+		}
+		last = nil
 	}
-	if asked == 0 && last != nil && !strings.Contains(last.Error(), "NOPERM") && !strings.Contains(last.Error(), "no permissions") {
-		return last
+	if replicas == -1 && last != nil && !strings.Contains(last.Error(), "NOPERM") && !strings.Contains(last.Error(), "no permissions") {
+		return replicas, last
 	}
-	return nil
+	return replicas, nil
 }
 
 // info waits while a server that has just started loads its data.
@@ -73,7 +109,7 @@ func (c *Client) suitable(info map[string]string, allowEviction bool) error {
 	switch {
 	case info["cluster_enabled"] == "1" && !c.Cluster():
 		return errors.New("is part of a Cluster: use redis-cluster:// or a Cluster client")
-	case info["role"] == "slave" && !c.FailsOver():
+	case info["role"] == "slave" && !c.elected():
 		return errors.New("is a replica and takes no writes: name its primary, or use redis-sentinel://")
 	case strings.HasPrefix(policy, "volatile-") || strings.HasPrefix(policy, "allkeys-"):
 		if !allowEviction {

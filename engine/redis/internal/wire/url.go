@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"leasehold/engine/redis/internal/slots"
 	"leasehold/internal/certs"
 )
 
@@ -24,6 +25,9 @@ import (
 type Target struct {
 	// AllowEviction: ?allow-eviction, see [Client.Check].
 	AllowEviction bool
+
+	// Failover: ?failover, see [Client.MayFailOver].
+	Failover bool
 
 	redis   rueidis.ClientOption
 	cluster bool
@@ -175,7 +179,7 @@ func (t *Target) form(form, authority, path string, q url.Values) (err error) {
 }
 
 // ours are the parameters that every engine's URL may have.
-var ours = []string{"allow-eviction", "db", "password-file", "ca", "cert", "key", "sentinel-user", "sentinel-password-file"}
+var ours = []string{"allow-eviction", "failover", "db", "password-file", "ca", "cert", "key", "sentinel-user", "sentinel-password-file"}
 
 // parameters sets the options that every form has.
 func (t *Target) parameters(q url.Values, params []string) (err error) {
@@ -191,10 +195,13 @@ func (t *Target) parameters(q url.Values, params []string) (err error) {
 			return err
 		}
 	}
-	if q.Has("allow-eviction") {
-		v := cmp.Or(q.Get("allow-eviction"), "true")
-		if t.AllowEviction, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("allow-eviction=%q is neither true nor false", v)
+	for name, set := range map[string]*bool{"allow-eviction": &t.AllowEviction, "failover": &t.Failover} {
+		if !q.Has(name) {
+			continue
+		}
+		v := cmp.Or(q.Get(name), "true")
+		if *set, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("%s=%q is neither true nor false", name, v)
 		}
 	}
 	return nil
@@ -228,29 +235,41 @@ func secret(file string) (string, error) {
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
+var errUnreadable = errors.New("its answer cannot be read")
+
 // unreachable says what a failed connection means.
-func unreachable(err error) error {
-	if err == nil {
-		return nil
-	}
+func (t *Target) unreachable(err error) error {
 	var unknown x509.UnknownAuthorityError
-	text := err.Error()
+	var op *net.OpError
+	text, secured := err.Error(), t.redis.TLSConfig != nil
 	switch {
 	case errors.As(err, &unknown):
 		return fmt.Errorf("its certificate is signed by an authority this machine does not know: name it with ?ca=file: %w", err)
-	case strings.Contains(text, "unknown message type") || strings.Contains(text, "unknown redis message"):
-		return fmt.Errorf("whatever listens there is not a Redis: %w", err)
+	case errors.Is(err, errUnreadable), strings.Contains(text, "unknown message type") || strings.Contains(text, "unknown redis message"):
+		return fmt.Errorf("whatever listens there is not a Redis, or speaks TLS only (rediss://): %w", err)
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return fmt.Errorf("it does not speak TLS: use redis:// or its TLS port: %w", err)
+	case errors.As(err, &op) && op.Op == "dial" && !secured:
+		return Explain(err, "") // nobody is there
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
+		if secured {
+			return fmt.Errorf("whatever listens there has shaken no hands in time: it does not speak TLS (use redis:// or its TLS port), or hangs: %w", err)
+		}
+		return fmt.Errorf("whatever listens there has not answered in time: it is not a Redis, or hangs: %w", err)
+	case broken(err):
+		return fmt.Errorf("whatever listens there has closed the connection instead of answering: it is not a Redis, or speaks TLS only (rediss://): %w", err)
 	}
 	return Explain(err, "")
 }
 
 // CheckPrefix refuses what must not begin the keys of an engine.
 func CheckPrefix(prefix string) error {
+	_, side := slots.Side(prefix)
 	switch {
 	case strings.ContainsAny(prefix, "{}"):
 		return fmt.Errorf("the prefix %q contains a brace, which would move its keys to another Cluster slot", prefix)
+	case side:
+		return fmt.Errorf("the prefix %q begins as the keys do that leasehold keeps beside the locks of other names: choose another", prefix)
 	case len(prefix) > 128:
 		return fmt.Errorf("the prefix has %d bytes, more than 128", len(prefix))
 	}
