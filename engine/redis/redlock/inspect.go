@@ -93,7 +93,7 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	case done >= e.majority:
 		return nil
 	case foreign:
-		return fmt.Errorf("another program holds it: only a key without expiry can be removed, and only at once: %w", engine.ErrNoClaim)
+		return fmt.Errorf("%s: %w", e.opts.Layout.unremovable(), engine.ErrNoClaim)
 	}
 	return engine.ErrNoClaim
 }
@@ -174,7 +174,7 @@ func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Cla
 		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
 	}
 	if ticket == 0 {
-		c.Owner = engine.Owner{Label: "another program on this key"}
+		c.Owner = engine.Owner{Label: e.opts.Layout.stranger(value)}
 	}
 	if left < 0 {
 		c.TTL = 0 // it has no expiry
@@ -225,7 +225,7 @@ func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[st
 		return false, err
 	}
 	m.leave(nil) // it is asked for as long as it takes, and owes nothing
-	begins := side + "b:" + e.opts.Prefix
+	begins := e.opts.Layout.beside() + "b:" + e.opts.Prefix
 	for keys, err := range c.Keys(ctx, wire.Literal(begins)+"*", "") {
 		if err != nil {
 			return false, err

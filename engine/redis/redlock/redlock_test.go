@@ -76,19 +76,24 @@ func open(t testing.TB, url string) *Engine {
 
 func teach(t testing.TB, all []*servers.RedisServer) {
 	t.Helper()
-	s := newScripts(true)
-	for _, r := range all {
-		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read} {
-			do(t, r, "SCRIPT", "LOAD", one.Text())
+	for _, l := range []Layout{Redsync, Redisson} {
+		s := newScripts(true, l)
+		for _, r := range all {
+			for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read} {
+				do(t, r, "SCRIPT", "LOAD", one.Text())
+			}
 		}
 	}
 }
 
-// TestConformance runs the suite on five masters that sync every write, with the
+func TestConformance(t *testing.T)         { conforms(t, "redlock", Redsync) }
+func TestConformanceRedisson(t *testing.T) { conforms(t, "redlock-redisson", Redisson) }
+
+// conforms runs the suite on five masters that sync every write, with the
 // delay after a restart in force: whoever kept everything votes at once.
-func TestConformance(t *testing.T) {
+func conforms(t *testing.T, name string, l Layout) {
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
-	const params = "timeout=2s"
+	params := "timeout=2s&layout=" + string(l)
 	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
 	restart := func(t testing.TB) {
 		for _, r := range all {
@@ -101,7 +106,7 @@ func TestConformance(t *testing.T) {
 	restart(t)
 	var mu sync.Mutex
 	proxies := map[engine.Engine][]*servers.Proxy{}
-	h := redistest.Kit{Name: "redlock", Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
+	h := redistest.Kit{Name: name, Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
 		var ps []*servers.Proxy
