@@ -295,7 +295,13 @@ func masterDiesInAHold(t *testing.T, r *redRig) {
 }
 
 func nobodyHolds(t *testing.T, r *redRig) {
-	name, c := it.NameOf(t), r.client(t, longTTL)
+	name := it.NameOf(t)
+	eng := opened(t, r.at)
+	c, err := leasehold.New(eng, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() // what it asked for it cannot leave
 	r.masters[0].Kill()
 	if got := it.Does(t, r.java.Thread(1), "tryLock", Red, name, "0"); got != "false" {
 		t.Errorf("Java got %s", got)

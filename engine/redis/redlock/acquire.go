@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,7 +19,7 @@ import (
 // before, whichever majorities gave them.
 //
 //	1  every master: take the lock if it is free or mine, return the counter c
-//	   S = those that said mine, a majority;  t = 1 + max c
+//	   S = those that said mine, a majority;  t = 1 + max c (see near)
 //	2  of S only: if the owner is me and the counter < t, the counter = t
 //	   granted with t if a majority of S did so
 //
@@ -60,7 +62,8 @@ type try struct {
 	number uint64
 	keys   []string
 	start  time.Duration
-	heard  chan *ballot // room for all
+	heard  chan *ballot  // room for all
+	over   chan struct{} // closed when it has failed
 
 	mu      sync.Mutex
 	told    sync.Cond // a master has answered
@@ -110,16 +113,18 @@ func (t *tally) stamped(majority int) uint64 {
 func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine.Claim, error) {
 	t := &try{
 		e: e, r: r, number: e.tries.Add(1), keys: e.keys(r.Name),
-		start: boottime.Now(), heard: make(chan *ballot, len(e.masters)),
+		start: boottime.Now(), heard: make(chan *ballot, len(e.masters)), over: make(chan struct{}),
 		ballots: make([]*ballot, len(e.masters)), owed: len(e.masters),
 	}
 	t.told.L = &t.mu
 	e.late.add(t)
 	call := t.joining(ttl)
+	timeout := e.opts.timeout(ttl)
 	for i, m := range e.masters {
-		e.spawn(func() { t.ask(i, m, call) })
+		before := m.releases.before(t.keys[0])
+		e.spawn(func() { t.ask(i, m, call, before, timeout) })
 	}
-	timer := time.NewTimer(e.opts.timeout(ttl))
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	ballots, err := t.collect(ctx, timer.C)
 	if err != nil {
@@ -130,7 +135,10 @@ func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine
 	// Where it was to replace a claim and failed, that may have given its place to
 	// this one, which is all that its caller has. It is asked for again, or left.
 	mayReplace := err != nil && r.Replaces != engine.ID{}
-	if c.State != engine.Held && !mayReplace {
+	switch {
+	case c.State == engine.Held:
+		e.complete(t, c)
+	case !mayReplace:
 		t.giveUp()
 	}
 	return c, err
@@ -153,10 +161,15 @@ func (t *try) joining(ttl time.Duration) wire.Call {
 
 // ask has one master vote, however long that takes: who is late must give up what
 // it granted to nobody.
-func (t *try) ask(i int, m *master, call wire.Call) {
+func (t *try) ask(i int, m *master, call wire.Call, before []chan struct{}, patience time.Duration) {
 	b := &ballot{master: i}
-	answers, err := m.vote(t.e.life, t.e.scripts.join, []wire.Call{call})
-	if b.err = err; err == nil {
+	var answers []wire.Answer
+	if t.await(before, patience) {
+		answers, b.err = m.vote(t.e.life, t.e.scripts.join, []wire.Call{call})
+	} else {
+		b.err = errors.New("it has not said yet that it gave up what was left there before")
+	}
+	if b.err == nil {
 		b.sent, b.err = true, explain(b.read(answers[0]), t.keys)
 	}
 	t.answered(b)
@@ -173,7 +186,7 @@ func (b *ballot) read(a wire.Answer) error {
 		return fmt.Errorf("not an answer of ours: %d values", len(v))
 	}
 	b.state = engine.State(v[0])
-	b.left = time.Duration(v[3]) * time.Millisecond
+	b.left = lifetime(v[3])
 	b.clock = time.Duration(v[4])*time.Microsecond - boottime.Now()
 	if b.state == engine.Waiting {
 		b.ours = v[1] == 1
@@ -256,6 +269,12 @@ func (t *tally) lefts() (lefts []time.Duration) {
 func agreed(lefts []time.Duration, majority int) time.Duration {
 	slices.Sort(lefts)
 	return lefts[len(lefts)-majority]
+}
+
+// lifetime is what PTTL says of a key: below 0 is none. Other programs' keys may have
+// one of thousands of years.
+func lifetime(ms int64) time.Duration {
+	return time.Duration(max(-1, min(ms, math.MaxInt64/int64(time.Millisecond)))) * time.Millisecond
 }
 
 // millis rounds up: less than was asked for must not be granted.

@@ -10,13 +10,14 @@
 --
 -- Packed, because writing numbers as text, and finding them in it again, took
 -- more of the server's time than the rest of a script. Numbers are below 2^53, so
--- Lua has them exactly.
+-- Lua has them exactly; no stamp is above the counter, nothing asked above LONGEST.
 
 local FORMAT, MARK, LENGTH = '>c2I8I8I8I8c32c32', 'L1', 98
 local NONE = '--------------------------------'
 
 -- unpacked reads what GET said (false: no such key, or no string). It is nil if the
--- key has somebody else's data, or a counter above which no ticket can be given.
+-- key has somebody else's data, or a counter above which no ticket can be given, or
+-- what no script here writes.
 local function unpacked(key, s)
 	local b = { ticket = 0, stamp = 0, try = 0, asked = 0, id = NONE, evicted = NONE, owner = '' }
 	if not s then
@@ -26,7 +27,7 @@ local function unpacked(key, s)
 	if #s < LENGTH or string.sub(s, 1, 2) ~= MARK then return nil end
 	local _
 	_, b.ticket, b.stamp, b.try, b.asked, b.id, b.evicted = struct.unpack(FORMAT, s)
-	if b.ticket >= 9007199254740991 then return nil end
+	if b.ticket >= 9007199254740991 or b.stamp > b.ticket or b.try > 9007199254740991 or b.asked > LONGEST then return nil end
 	b.owner = string.sub(s, LENGTH + 1)
 	return b
 end

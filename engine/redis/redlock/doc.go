@@ -50,6 +50,11 @@
 // programs have no ticket, and raise none. RedissonRedLock keeps hashes and does
 // not share these locks.
 //
+// A name whose key would begin with leasehold:redlock: is refused. What is at one of
+// these keys and not as leasehold writes it is left alone: that master has no say on
+// the name, and where a majority is such the error names masters and keys. So it is
+// with a counter that is more than a year ahead of the masters' clocks.
+//
 // # The least a user needs
 //
 //	~* &leasehold:redlock:* +eval +evalsha +time +get +mget +set +del +pttl +pexpire +zadd

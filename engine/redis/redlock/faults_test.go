@@ -867,6 +867,7 @@ func TestMastersThatForgetCountWithThoseThatDoNotHaveIt(t *testing.T) {
 		for _, r := range all[c.without:] { // a majority has answered, and soon all
 			until(t, "a master does not take it", func() bool { return valueOf(t, r, name) == first.ID.Secret() })
 		}
+		settled(t, a) // and will not be asked again
 		for _, r := range all[:c.without] {
 			do(t, r, "DEL", name)
 		}

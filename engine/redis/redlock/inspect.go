@@ -64,7 +64,7 @@ func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enoug
 // would never end: with ticket 0 and now it is removed. The holder hears of it
 // when it renews.
 func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
-	if err := engine.CheckName(name); err != nil {
+	if err := e.checkName(name); err != nil {
 		return err
 	}
 	if e.closed.Load() {
@@ -107,7 +107,7 @@ type holder struct {
 // Line implements [engine.Engine]: who has a majority of the masters holds.
 func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	l := engine.Line{Name: name}
-	if err := engine.CheckName(name); err != nil {
+	if err := e.checkName(name); err != nil {
 		return engine.Line{}, err
 	}
 	if e.closed.Load() {
@@ -171,7 +171,7 @@ func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Cla
 	}
 	c = engine.Claim{
 		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
-		State: engine.Held, Evicted: evicted == 1, TTL: time.Duration(max(left, 1)) * time.Millisecond, // 0: less than one, not none
+		State: engine.Held, Evicted: evicted == 1, TTL: lifetime(max(left, 1)), // 0: less than one, not none
 	}
 	if ticket == 0 {
 		c.Owner = engine.Owner{Label: e.opts.Layout.stranger(value)}
@@ -194,7 +194,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 		}
 		seen := map[string]bool{}
 		walked := 0
-		var failed []ballot
+		var said []ballot
 		for i, m := range e.masters {
 			if walked == e.majority {
 				return
@@ -202,7 +202,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			on, err := e.walk(ctx, m, prefix, seen, yield)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				failed = append(failed, ballot{master: i, err: err})
+				said = append(said, ballot{master: i, err: err})
 			case err != nil:
 				yield(engine.Line{}, err)
 				return
@@ -210,10 +210,11 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 				return
 			default:
 				walked++
+				said = append(said, ballot{master: i})
 			}
 		}
 		if walked < e.majority {
-			yield(engine.Line{}, e.unavailable(failed))
+			yield(engine.Line{}, e.unavailable(said))
 		}
 	}
 }
@@ -232,7 +233,7 @@ func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[st
 		}
 		for _, key := range keys {
 			name, ok := strings.CutPrefix(key, begins)
-			if !ok || seen[name] || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
+			if !ok || seen[name] || !strings.HasPrefix(name, prefix) || e.checkName(name) != nil {
 				continue
 			}
 			seen[name] = true

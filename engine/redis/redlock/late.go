@@ -47,15 +47,22 @@ func (t *try) wait(master int) *ballot {
 // not waited for.
 func (t *try) giveUp() {
 	t.e.late.forget(t)
+	close(t.over)
 	var left sync.WaitGroup
-	for i := range t.ballots {
+	for i, m := range t.e.masters {
 		switch b := t.ballot(i); {
 		case b == nil:
-			t.e.spawn(func() { t.leave(t.wait(i)) })
+			answered := m.releases.add(t.keys[0])
+			t.e.spawn(func() {
+				defer answered()
+				t.leave(t.wait(i))
+			})
 		case b.mayStand():
+			answered := m.releases.add(t.keys[0])
 			left.Add(1)
 			t.e.spawn(func() {
 				defer left.Done()
+				defer answered()
 				t.leave(b)
 			})
 		}

@@ -1,8 +1,10 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"leasehold/engine"
@@ -42,7 +44,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	var bad error
 	asked := make([]engine.Claim, 0, len(cs))
 	for _, c := range cs {
-		if err := engine.CheckName(c.Name); err != nil {
+		if err := e.checkName(c.Name); err != nil {
 			bad = err
 			continue
 		}
@@ -52,15 +54,28 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	if len(asked) == 0 {
 		return out, bad
 	}
+	end, err := e.lastTurns(ctx, asked)
+	if err != nil {
+		return out, err
+	}
+	defer end()
 	e.restores.leave(asked)
 	heard, late := make(chan left, len(e.masters)), e.late.of(asked)
 	for i, m := range e.masters {
+		answered := make([]func(), len(asked))
+		for j, c := range asked {
+			answered[j] = m.releases.add(e.opts.Prefix + c.Name)
+		}
 		e.spawn(func() {
 			for _, t := range late {
 				t.wait(i)
 			}
 			m.restored()
-			heard <- e.leaveOn(i, m, asked)
+			x := e.leaveOn(i, m, asked)
+			for _, f := range answered {
+				f()
+			}
+			heard <- x
 		})
 	}
 	all := make([]departure, len(asked))
@@ -115,6 +130,33 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		return out, ctx.Err()
 	}
 	return out, e.unavailable(ballots)
+}
+
+// lastTurns takes the turns of claims that wait, so that no try of one begins while it
+// is left: a Renew that has seen it wait would take the lock for nobody. After end it
+// waits no more, or it is unknown what became of it.
+func (e *Engine) lastTurns(ctx context.Context, cs []engine.Claim) (end func(), err error) {
+	var ids, taken []engine.ID
+	for _, c := range cs {
+		if _, _, waits := e.waiting.Get(c.ID); waits {
+			ids = append(ids, c.ID)
+		}
+	}
+	// In one order, or two calls could wait for each other.
+	slices.SortFunc(ids, func(a, b engine.ID) int { return bytes.Compare(a[:], b[:]) })
+	end = func() {
+		for _, id := range taken {
+			e.turns.end(id)
+		}
+	}
+	for _, id := range slices.Compact(ids) {
+		if err := e.turns.take(ctx, id); err != nil {
+			end()
+			return nil, err
+		}
+		taken = append(taken, id)
+	}
+	return end, nil
 }
 
 // departed: it is known how the claim was found.

@@ -20,6 +20,7 @@ type master struct {
 	patience time.Duration // how long it may owe an answer before it is let alone
 	opened   chan struct{} // closed when client is there
 	again    sync.Mutex    // held while it takes locks again: a claim is left there before or after that
+	releases releases
 
 	mu     sync.Mutex
 	client *wire.Client // nil: it was not reached yet

@@ -16,6 +16,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/boottime"
 )
 
 // Open connects to the masters that a URL names and returns an engine on them:
@@ -32,7 +33,9 @@ import (
 //	restart-delay=off    a restarted master votes at once
 //
 // A minority that cannot be reached is looked for in the background. No error
-// shows a password. ctx bounds the opening only.
+// shows a password. ctx bounds the opening only, which takes five seconds at most.
+// Masters that have no vote yet are no error of it: what is asked of them before
+// they have one fails with the time from which they vote.
 //
 // Errors: a malformed URL, fewer than three masters, a majority that cannot be
 // reached; of any master: that it is no Redis, refuses the password, or is unfit
@@ -130,15 +133,24 @@ func prepare(names []string, o *Options) (*Engine, error) {
 	return e, nil
 }
 
-// grace is how long masters are waited for at the opening once a majority is
-// there.
-const grace = 500 * time.Millisecond
+const (
+	// openBound is how long a majority may take to be there.
+	openBound = 5 * time.Second
 
-// start reaches a majority of the masters at least, and goes on to reach the rest.
-func (e *Engine) start(ctx context.Context, dial func(context.Context, int) (*wire.Client, error)) (err error) {
+	// Once it is there the others have ten times as long as it took, so that the
+	// first lock is on them too, within these bounds. Later they join by themselves.
+	leastGrace, mostGrace = 100 * time.Millisecond, 500 * time.Millisecond
+)
+
+// start reaches a majority of the masters at least, all of them side by side, and
+// goes on to reach the rest. It returns when its context ends, whatever they do.
+func (e *Engine) start(outer context.Context, dial func(context.Context, int) (*wire.Client, error)) (err error) {
+	began := boottime.Now()
+	ctx, cancel := context.WithTimeout(outer, openBound)
+	defer cancel()
 	defer func() {
 		if err != nil {
-			e.close()
+			e.abandon(ctx)
 		}
 	}()
 	type outcome struct {
@@ -157,21 +169,20 @@ func (e *Engine) start(ctx context.Context, dial func(context.Context, int) (*wi
 			})
 		})
 	}
-	up, away := 0, []ballot{}
+	up, said := 0, []ballot{}
 	var enough <-chan time.Time
-	for up+len(away) < len(e.masters) {
+	for len(said) < len(e.masters) {
 		select {
 		case o := <-reached:
 			switch {
 			case o.err == nil:
 				up++
-			case passing(o.err):
-				away = append(away, ballot{master: o.master, err: o.err})
-			default:
-				return fmt.Errorf("redlock: %s: %w", e.masters[o.master].name, o.err)
+			case !passing(o.err):
+				return &refusal{e.masters[o.master].says(o.err), o.err}
 			}
+			said = append(said, ballot{master: o.master, err: o.err})
 			if up >= e.majority && enough == nil {
-				timer := time.NewTimer(grace)
+				timer := time.NewTimer(min(max(10*(boottime.Now()-began), leastGrace), mostGrace))
 				defer timer.Stop()
 				enough = timer.C
 			}
@@ -182,10 +193,28 @@ func (e *Engine) start(ctx context.Context, dial func(context.Context, int) (*wi
 		}
 		break
 	}
-	if up < e.majority {
-		return errors.Join(e.unavailable(away), ctx.Err())
+	switch err := e.unavailable(said); {
+	case up >= e.majority:
+		return nil
+	case outer.Err() != nil:
+		return fmt.Errorf("%w: %w", err, outer.Err())
+	default:
+		return err
 	}
-	return nil
+}
+
+// abandon closes an engine that nobody gets, and waits for that no longer than its
+// opening may take: a master that does not answer is no reason to.
+func (e *Engine) abandon(ctx context.Context) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		e.close()
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
 }
 
 // reach dials one master until it is there, and says how each attempt ended.

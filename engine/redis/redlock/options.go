@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"leasehold/engine"
@@ -74,6 +75,9 @@ func (o *Options) check() (Options, error) {
 	}
 	if err := wire.CheckPrefix(c.Prefix); err != nil {
 		return c, fmt.Errorf("redlock: %w", err)
+	}
+	if strings.HasPrefix(c.Prefix, side) {
+		return c, fmt.Errorf("redlock: the prefix %q begins with %s as the keys beside the locks do: choose another", c.Prefix, side)
 	}
 	return c, nil
 }

@@ -68,6 +68,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if e.closed.Load() {
 		return engine.Claim{}, engine.ErrClosed
 	}
+	if err := e.checkName(r.Name); err != nil {
+		return engine.Claim{}, err
+	}
 	g := e.Guarantees()
 	if err := g.Check(&r); err != nil {
 		return engine.Claim{}, err

@@ -26,7 +26,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	out := make([]engine.Claim, 0, len(rs))
 	var held, waiting []engine.Renewal
 	for _, r := range rs {
-		err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want))
+		err := errors.Join(e.checkName(r.Name), engine.CheckTTL(r.Want))
 		if err == nil && r.Want > e.opts.MaxTTL {
 			err = engine.Refuse("TTL %v is above this engine's %v", r.Want, e.opts.MaxTTL)
 		}

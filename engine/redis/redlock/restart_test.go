@@ -327,14 +327,14 @@ func TestAMajorityThatWasRestartedIsUnavailable(t *testing.T) {
 	var err error
 	until(t, "it never says so of all three", func() bool { // one may still be let alone, since its connection failed
 		_, err = e.Join(within(t), exclusive("a"))
-		return err == nil || strings.Contains(err.Error(), "3 of 5 masters were restarted")
+		return err == nil || strings.Contains(err.Error(), "3 of 5 masters were started too recently")
 	})
 	// Without the protection a second one holds beside the first.
 	off := open(t, urlOf(easy, addrs(all)...))
 	if c, err := redistest.Eventually(t, off.joins(exclusive("held"))); err != nil || c.State != engine.Held {
 		t.Errorf("void: without the protection nothing happens either: %+v %v", c, err)
 	}
-	if err == nil || !strings.Contains(err.Error(), "3 of 5 masters were restarted and do not vote until ") || errors.Is(err, engine.ErrRefused) {
+	if err == nil || !strings.Contains(err.Error(), "3 of 5 masters were started too recently and do not vote until ") || errors.Is(err, engine.ErrRefused) {
 		t.Fatalf("Join: %v", err)
 	}
 	locks, err := leasehold.New(open(t, urlOf("timeout=2s&max-ttl="+restartTTL.String(), addrs(all)...)), &leasehold.Options{TTL: restartTTL})

@@ -106,6 +106,38 @@ func (e *Engine) restore(r *restoration, said []extended, heard <-chan extended)
 	}
 }
 
+// complete has the masters take a claim that was just granted which said that somebody
+// else holds: who is told of a release tries as soon as one master has it, and finds
+// the others about to. The majority that granted is the proof, as with a renewal. It
+// begins before the claim can be left.
+func (e *Engine) complete(t *try, c engine.Claim) {
+	var missing []int
+	for i := range e.masters {
+		if b := t.ballot(i); b == nil || b.otherHolds() {
+			missing = append(missing, i)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	r := e.restores.begin(t.start)
+	r.held = []engine.Claim{c}
+	e.spawn(func() {
+		defer e.restores.end(r)
+		var all sync.WaitGroup
+		defer all.Wait()
+		for _, i := range missing {
+			all.Go(func() {
+				if b := t.wait(i); b.otherHolds() {
+					e.retake(r, &extended{ballot: *b, known: []bool{true}, values: []int64{int64(engine.Gone), 0, 0}})
+				}
+			})
+		}
+	})
+}
+
+func (b *ballot) otherHolds() bool { return b.err == nil && b.state == engine.Waiting }
+
 // retake takes again on one master what it said is gone.
 func (e *Engine) retake(r *restoration, x *extended) {
 	m := e.masters[x.master]

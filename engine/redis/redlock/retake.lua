@@ -18,7 +18,7 @@ local t = redis.call('TIME')
 local now, took = t[1] * 1000000 + t[2], 0
 for i = 1, #KEYS, 2 do
 	local id, ticket, try, till = ARGV[2 * i - 1], tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
-	local left = math.floor((till - now) / 1000)
+	local left = math.min(math.floor((till - now) / 1000), LONGEST) -- the clock may have stepped back
 	local b = unpacked(KEYS[i + 1], redis.call('MGET', KEYS[i + 1])[1])
 	if b and b.evicted ~= id and left > 0 and take(KEYS[i], id, left) then
 		if b.id ~= id then b.id, b.stamp, b.asked, b.owner = id, 0, 0, '' end

@@ -2,10 +2,11 @@ package redlock
 
 import (
 	_ "embed"
-	"strconv"
+	"fmt"
 	"strings"
 	"time"
 
+	"leasehold/engine"
 	"leasehold/engine/redis/internal/wire"
 )
 
@@ -44,7 +45,7 @@ type scripts struct{ join, stamp, renew, retake, leave, evict, read *wire.Script
 // newScripts are those of a master. Guarded: those by which it votes are refused by
 // one that may have forgotten what it granted.
 func newScripts(guarded bool, l Layout) scripts {
-	constants := "local KEEP, NEAR = " + strconv.FormatInt(keep.Milliseconds(), 10) + ", " + strconv.FormatInt(near.Microseconds(), 10) + "\n"
+	constants := fmt.Sprintf("local KEEP, NEAR, LONGEST = %d, %d, %d\n", keep.Milliseconds(), near.Microseconds(), engine.MaxTTL.Milliseconds())
 	script := func(parts ...string) *wire.Script {
 		return wire.NewScript(constants + besideLua + l.lua() + strings.Join(parts, ""))
 	}

@@ -13,26 +13,25 @@ import (
 // have it so.
 func (t *try) stamp(ctx context.Context, all *tally, ttl time.Duration) (uint64, error) {
 	e := t.e
-	ticket := e.clock.now(boottime.Now())
-	var ours []int
-	for _, b := range all.all {
-		if b.err == nil && b.state == engine.Held {
-			ours = append(ours, b.master)
-			ticket = max(ticket, b.counter+1)
+	ours, highest, said := t.near(all)
+	if len(ours) < e.majority {
+		for _, i := range ours {
+			said = append(said, ballot{master: i})
 		}
+		return 0, e.unavailable(said)
 	}
+	ticket := max(e.clock.now(boottime.Now()), highest+1)
 	if ticket > engine.MaxTicket {
 		return 0, engine.Refuse("the next ticket is above %d: the clocks of these masters are wrong", uint64(engine.MaxTicket))
 	}
 	type answer struct {
-		master int
-		yes    bool
-		err    error
+		ballot
+		yes bool
 	}
 	answers := make(chan answer, len(ours))
 	for _, i := range ours {
 		e.spawn(func() {
-			got := answer{master: i}
+			got := answer{ballot: ballot{master: i}}
 			var as []wire.Answer
 			if as, got.err = e.masters[i].vote(e.life, e.scripts.stamp, []wire.Call{{
 				Keys: t.keys[:2], Args: []string{t.r.ID.Secret(), decimal(ticket)},
@@ -47,19 +46,21 @@ func (t *try) stamp(ctx context.Context, all *tally, ttl time.Duration) (uint64,
 	timer := time.NewTimer(e.opts.timeout(ttl))
 	defer timer.Stop()
 	yes, owed := 0, len(ours)
-	var failed []ballot
-	for yes < e.majority && yes+owed >= e.majority {
+	failed := false
+	// After a failure all are heard, so that who is said not to answer does not.
+	for yes < e.majority && owed > 0 && (failed || yes+owed >= e.majority) {
 		select {
 		case a := <-answers:
 			owed--
+			said = append(said, a.ballot)
 			switch {
 			case a.err != nil:
-				failed = append(failed, ballot{master: a.master, err: a.err})
+				failed = true
 			case a.yes:
 				yes++
 			}
 		case <-timer.C:
-			return 0, e.unavailable(failed)
+			return 0, e.unavailable(said)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-e.life.Done():
@@ -69,8 +70,8 @@ func (t *try) stamp(ctx context.Context, all *tally, ttl time.Duration) (uint64,
 	switch {
 	case yes >= e.majority:
 		return ticket, nil
-	case len(failed) > 0:
-		return 0, e.unavailable(failed)
+	case failed:
+		return 0, e.unavailable(said)
 	}
 	return 0, nil
 }

@@ -24,7 +24,8 @@ func explain(err error, keys []string) error {
 }
 
 // unavailable says why no majority could be asked: nothing was learned. An answer
-// that a majority would repeat for ever is refused instead.
+// that a majority would repeat for ever is refused instead. It is told of every
+// master that has answered: of the others it says that they do not.
 func (e *Engine) unavailable(ballots []ballot) error {
 	var silent, refused []string
 	var final error
@@ -42,22 +43,22 @@ func (e *Engine) unavailable(ballots []ballot) error {
 			}
 		case errors.Is(b.err, engine.ErrRefused):
 			final = b.err
-			refused = append(refused, e.masters[b.master].name)
+			refused = append(refused, e.masters[b.master].says(b.err))
 		default:
-			silent = append(silent, fmt.Sprintf("%s: %v", e.masters[b.master].name, b.err))
+			silent = append(silent, e.masters[b.master].says(b.err))
 		}
 	}
 	n := len(e.masters)
 	if len(refused) > n-e.majority {
-		return fmt.Errorf("redlock: %s: %w", strings.Join(refused, ", "), final)
+		return &refusal{strings.Join(refused, "; "), final}
 	}
 	var said []string
 	if none != nil {
-		said = append(said, fmt.Sprintf("%d of %d masters were restarted and do not vote until %s (the longest TTL after their start, since they may have forgotten what they granted)",
+		said = append(said, fmt.Sprintf("%d of %d masters were started too recently and do not vote until %s (max-ttl after their start: a restart may have made them forget what they granted)",
 			votes, n, none.Until.Format("15:04:05")))
 	}
 	if final != nil {
-		said = append(said, fmt.Sprintf("%d of %d refuse (%v)", len(refused), n, final))
+		said = append(said, fmt.Sprintf("%d of %d refuse (%s)", len(refused), n, strings.Join(refused, "; ")))
 	}
 	if quiet := n - votes - answered - len(refused); quiet > 0 {
 		text := fmt.Sprintf("%d of %d masters do not answer in time", quiet, n)
@@ -70,4 +71,26 @@ func (e *Engine) unavailable(ballots []ballot) error {
 		said = append(said, "the masters disagree")
 	}
 	return fmt.Errorf("redlock: %s: %d are needed", strings.Join(said, "; "), e.majority)
+}
+
+// refusal is what a majority refuses, each master with its reason. It is the error of
+// one of them.
+type refusal struct {
+	text string
+	err  error
+}
+
+func (r *refusal) Error() string { return "redlock: " + r.text }
+func (r *refusal) Unwrap() error { return r.err }
+
+// says is what a master said, with its name once: errors of connections have it too.
+func (m *master) says(err error) string {
+	text := err.Error()
+	for _, name := range []string{m.name, m.name + ":6379"} {
+		text = strings.TrimPrefix(text, name+": ")
+	}
+	if strings.Contains(m.name, ":") && strings.Contains(text, m.name) {
+		return text
+	}
+	return m.name + ": " + text
 }

@@ -30,6 +30,11 @@
 // a moment at which a majority has it: what the renewal and the time in that request
 // stand for. No answer to it counts.
 //
+// A client may ask for any other number as well, and so it does where counters are
+// damaged: it passes over those that are far ahead while a majority remains. The world
+// in which any number is asked for has the same properties; that in which a counter
+// is put right instead has not.
+//
 // Two others are here for comparison. In oneRound take counts for a new owner:
 // counter = stamp = max(counter, hint) + 1; the token is the highest stamp, and the
 // masters that gave a lower one are raised to it. In twoRounds take gives nothing,
@@ -133,6 +138,7 @@
 //	proposing, raise looks at the owner only                             11
 //	proposing, a new owner keeps the stamp of the one before              8
 //	proposing, masters forget                                             9
+//	proposing, a counter that is far ahead is put right                  11
 //
 // TestWrongRulesFail prints the schedules. It turned out to be harmless if acks from
 // outside S count, as long as raise looks at the counter; and if a master

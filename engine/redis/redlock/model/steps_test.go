@@ -21,7 +21,7 @@ const (
 type event struct {
 	kind   kind
 	try    uint8
-	master uint8 // or, of begins, the hint
+	master uint8 // or, of begins, the hint; of chooses, the token
 }
 
 // next is every step that can follow w.
@@ -176,19 +176,33 @@ func (s *setup) choose(w world, k int, yield func(event, world)) {
 	if s.count(&w, k, mine) < enough {
 		return
 	}
-	t := &w.tries[k]
+	tokens := []uint8{w.tries[k].token}
 	if s.count(&w, k, acked) < s.majority() {
-		if token := s.rule.token(t.top); token != t.token {
-			t.token = token
-			s.demote(&w, k)
+		tokens[0] = s.rule.token(w.tries[k].top)
+		for token := uint8(1); s.any && token <= s.top; token++ {
+			if token != tokens[0] {
+				tokens = append(tokens, token)
+			}
 		}
 	}
-	if t.token > s.top {
+	for _, token := range tokens {
+		s.ask(w, k, token, yield)
+	}
+}
+
+// ask is the second request for a number.
+func (s *setup) ask(w world, k int, token uint8, yield func(event, world)) {
+	if token > s.top {
 		return
+	}
+	t := &w.tries[k]
+	if token != t.token {
+		t.token = token
+		s.demote(&w, k)
 	}
 	t.phase, t.top = raising, 0
 	s.grant(&w, k)
-	yield(event{chooses, uint8(k), 0}, w)
+	yield(event{chooses, uint8(k), token}, w)
 }
 
 func (s *setup) raiseAt(w world, k, i int, yield func(event, world)) {

@@ -58,6 +58,8 @@ func TestTokensRise(t *testing.T) {
 		{"proposing, lost masters taken again, 2 claims", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, restores: true}},
 		{"proposing, lost masters taken again, one tried again", setup{rule: proposing, masters: 3, ids: []id{1, 2, 1}, top: 3, hints: 2, restores: true, most: 5_000_000}},
 		{"proposing, lost masters taken again, restarts above every number", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, restores: true, forgets: true, ahead: true}},
+		{"proposing, any number is asked for, 2 claims", setup{rule: proposing, masters: 3, ids: []id{1, 2}, top: 3, hints: 2, any: true}},
+		{"proposing, any number is asked for, one tried again", setup{rule: proposing, masters: 3, ids: []id{1, 2, 1}, top: 3, hints: 2, any: true, most: 5_000_000}},
 		{"one round, a raise that was acked refused", setup{rule: oneRound.raising(raiseOwnedBelow), masters: 3, ids: []id{1, 2}, top: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,6 +96,7 @@ func TestWrongRulesFail(t *testing.T) {
 		{"one round: the counter alone", setup{rule: oneRound.raising(raiseAnybodys)}, 10, "A and B are both granted 2"},
 		{"one round: a renewal that takes", setup{rule: oneRound, retaking: true, ids: []id{1, 2, 1}}, 13, "A and B are both granted 1"},
 		{"proposing: taken again without a proof", setup{rule: proposing, restores: true, unproven: true, hints: 2}, 9, "A was lost, another was granted more, and A has a majority again"},
+		{"proposing: a counter that is far ahead is put right", setup{rule: proposing.raising(raiseMending), any: true, hints: 2}, 11, "B began after token 3 was granted, and is granted 1"},
 		{"proposing: the owner alone", setup{rule: proposing.raising(raiseIfOwned), hints: 2}, 11, "A and B are both granted 1"},
 		{"proposing: a new owner keeps the stamp", setup{rule: rule{takeKeeping, next, raiseStamped}, hints: 2}, 8, "A and B are both granted 1"},
 		{"proposing: masters forget", setup{rule: proposing, forgets: true, hints: 2}, 9, "B began after token 1 was granted, and is granted 1"},

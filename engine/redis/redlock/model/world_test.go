@@ -24,6 +24,7 @@ type setup struct {
 	late      bool  // masters that say mine after S was closed are raised, and count
 	believing bool  // every mine is an ack
 	few       bool  // S may be any one master
+	any       bool  // a try asks for any number, not for one above the highest answer only
 	once      bool  // no request is carried out twice
 	forgets   bool  // masters restart and know nothing
 	ahead     bool  // ... but begin above every number there was

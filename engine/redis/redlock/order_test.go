@@ -1,0 +1,165 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/servers"
+)
+
+// standsOn counts the masters on which a lock stands for a claim.
+func standsOn(t *testing.T, all []*servers.RedisServer, c engine.Claim) (n int) {
+	t.Helper()
+	for _, r := range all {
+		if valueOf(t, r, c.Name) == c.ID.Secret() {
+			n++
+		}
+	}
+	return n
+}
+
+// settled waits until nothing is under way for a claim that was granted.
+func settled(t *testing.T, e *Engine) {
+	t.Helper()
+	until(t, "something is under way", func() bool {
+		e.restores.mu.Lock()
+		defer e.restores.mu.Unlock()
+		for _, m := range e.masters {
+			m.mu.Lock()
+			owes := m.owes
+			m.mu.Unlock()
+			if owes > 0 {
+				return false
+			}
+		}
+		return len(e.restores.m) == 0
+	})
+}
+
+// TestAJoinDoesNotOvertakeTheLeaveBeforeIt: a majority has answered to that, and the
+// last master gives the lock up later.
+func TestAJoinDoesNotOvertakeTheLeaveBeforeIt(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf("timeout=10s&restart-delay=off", addrs(all)...))
+	first := join(t, e, long("a"))
+	until(t, "it is not on all", func() bool { return standsOn(t, all, first) == 3 })
+	settled(t, e)
+	m := e.masters[2]
+	m.again.Lock() // the Leave waits for this there
+	if s := leave(t, e, first); s != engine.Held {
+		t.Errorf("left as %v", s)
+	}
+	before := asked(t, all[2])
+	second := join(t, e, long("a"))
+	if second.State != engine.Held || valueOf(t, all[2], "a") != first.ID.Secret() {
+		t.Fatalf("void: the second is %+v", second)
+	}
+	other := join(t, e, long("b"))
+	until(t, "another name waits for that", func() bool { return standsOn(t, all, other) == 3 })
+	if n := asked(t, all[2]) - before; n != 1 {
+		t.Errorf("the last master was asked %d times: for the second before the first was left there", n)
+	}
+	m.again.Unlock()
+	until(t, "the second is not on the last master", func() bool { return standsOn(t, all, second) == 3 })
+}
+
+// TestAHoldStandsOnEveryMasterThatAnswers: one client takes a lock again as soon as it
+// has left it, many times.
+func TestAHoldStandsOnEveryMasterThatAnswers(t *testing.T) {
+	t.Parallel()
+	const pairs = 200
+	all := masters(t, 5, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	leave(t, e, join(t, e, long("a")))
+	fewer, overtaken := 0, 0
+	for range pairs {
+		c := join(t, e, long("a"))
+		if c.State != engine.Held {
+			t.Fatalf("alone with the lock: %+v", c)
+		}
+		settled(t, e)
+		if standsOn(t, all, c) < len(all) {
+			fewer++
+		}
+		for _, r := range all {
+			if do(t, r, "ZCARD", e.keys("a")[2]) != int64(0) { // there it was to wait, for its own client
+				overtaken++
+			}
+		}
+		leave(t, e, c)
+	}
+	if fewer > 0 || overtaken > 0 {
+		t.Errorf("of %d holds %d stand on some of the masters; %d requests overtook the Leave before", pairs, fewer, overtaken)
+	}
+}
+
+// TestAMasterThatWasAboutToBeFreeIsTakenAfterTheGrant: who is told of a release comes
+// there before that.
+func TestAMasterThatWasAboutToBeFreeIsTakenAfterTheGrant(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	do(t, all[2], "SET", "a", "another's")
+	m := e.masters[2]
+	m.again.Lock() // so that it is free before it is asked again
+	c := join(t, e, long("a"))
+	if c.State != engine.Held {
+		t.Fatalf("void: %+v", c)
+	}
+	do(t, all[2], "DEL", "a")
+	m.again.Unlock()
+	until(t, "it is not taken", func() bool { return standsOn(t, all, c) == 3 })
+	if n := counterOf(t, all[2], "a"); n != c.Ticket {
+		t.Errorf("the counter is %d and not the ticket %d", n, c.Ticket)
+	}
+}
+
+// TestNoTryBeginsWhileAClaimIsLeft: a Renew that has seen it wait would take the lock for
+// nobody.
+func TestNoTryBeginsWhileAClaimIsLeft(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	held := join(t, other, long("a"))
+	c := join(t, e, long("a"))
+	settled(t, e)
+	for _, m := range e.masters {
+		m.again.Lock() // no master is told yet that it is left
+	}
+	left := make(chan []engine.Claim, 1)
+	go func() {
+		cs, err := e.Leave(within(t), []engine.Claim{c})
+		if err != nil {
+			t.Errorf("Leave: %v", err)
+		}
+		left <- cs
+	}()
+	until(t, "the Leave does not begin", func() bool { return len(e.masters[0].releases.before("a")) > 0 })
+	renewed := make(chan []engine.Claim, 1)
+	go func() {
+		cs, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: time.Minute}})
+		if err != nil {
+			t.Errorf("Renew: %v", err)
+		}
+		renewed <- cs
+	}()
+	leave(t, other, held)
+	for _, r := range all {
+		until(t, "it is not free", func() bool { return valueOf(t, r, "a") == nil })
+	}
+	for _, m := range e.masters {
+		m.again.Unlock()
+	}
+	if cs := <-left; len(cs) != 1 || cs[0].State != engine.Waiting {
+		t.Errorf("left as %+v", cs)
+	}
+	if cs := <-renewed; len(cs) != 1 || cs[0].State != engine.Gone {
+		t.Errorf("renewed as %+v", cs)
+	}
+	settled(t, e)
+	if n := standsOn(t, all, c); n > 0 {
+		t.Errorf("it stands on %d masters for nobody", n)
+	}
+}

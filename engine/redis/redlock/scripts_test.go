@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/servers"
+)
+
+// at is one master's half, for requests that come late, twice or in another order.
+type at struct {
+	t    *testing.T
+	e    *Engine
+	r    *servers.RedisServer
+	keys []string
+}
+
+func oneMaster(t *testing.T) at {
+	t.Helper()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	return at{t, e, all[0], e.keys("a")}
+}
+
+func (a at) call(s *wire.Script, args ...string) []int64 {
+	a.t.Helper()
+	return a.on(s, a.keys, args...)
+}
+
+func (a at) on(s *wire.Script, keys []string, args ...string) []int64 {
+	a.t.Helper()
+	answer := a.e.masters[0].client.Call(within(a.t), s, wire.Call{Keys: keys, Args: args})
+	if v, err := answer.AsIntSlice(); err == nil {
+		return v
+	}
+	n, err := answer.AsInt64()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return []int64{n}
+}
+
+// join is one request of phase 1.
+func (a at) join(id engine.ID, ttl time.Duration, try uint64, proposal uint64) []int64 {
+	a.t.Helper()
+	return a.call(a.e.scripts.join, id.Secret(), millis(ttl), "", "", decimal(try), decimal(proposal), a.e.channel, "1")
+}
+
+func (a at) stamp(id engine.ID, ticket uint64) int64 {
+	a.t.Helper()
+	return a.on(a.e.scripts.stamp, a.keys[:2], id.Secret(), decimal(ticket))[0]
+}
+
+// giveUp is what a try that failed asks for.
+func (a at) giveUp(id engine.ID, try uint64) {
+	a.t.Helper()
+	a.call(a.e.scripts.leave, id.Secret(), decimal(try), "", "a")
+}
+
+func (a at) evict(ticket uint64, now string) int64 {
+	a.t.Helper()
+	return a.call(a.e.scripts.evict, decimal(ticket), now, "a")[0]
+}
+
+func (a at) value() any { return valueOf(a.t, a.r, "a") }
+
+// TestTheNumberOfATryOnlyRises: an earlier request comes again, late, and then what a
+// try between them gives up. The claim is held by the latest.
+func TestTheNumberOfATryOnlyRises(t *testing.T) {
+	t.Parallel()
+	a, id := oneMaster(t), engine.NewID()
+	a.join(id, time.Minute, 5, 0)
+	a.join(id, time.Minute, 3, 0)
+	if a.giveUp(id, 4); a.value() != id.Secret() {
+		t.Error("an earlier try has taken the lock from a later one")
+	}
+	if a.giveUp(id, 5); a.value() != nil {
+		t.Error("void: what the latest gives up stands")
+	}
+}
+
+// TestARevokedClaimIsNotStamped, nor extended, nor taken again: its second phase comes
+// after it was evicted.
+func TestARevokedClaimIsNotStamped(t *testing.T) {
+	t.Parallel()
+	a, id := oneMaster(t), engine.NewID()
+	a.join(id, time.Minute, 1, 0)
+	if a.stamp(id, 6) != 1 || a.evict(6, "0") != 1 {
+		t.Fatal("void: it is not stamped, or not evicted")
+	}
+	for _, ticket := range []uint64{6, 7} {
+		if a.stamp(id, ticket) != 0 {
+			t.Errorf("stamped with %d", ticket)
+		}
+	}
+	if n := counterOf(t, a.r, "a"); n != 6 {
+		t.Errorf("the counter is %d", n)
+	}
+	if got := a.join(id, time.Minute, 2, 0); engine.State(got[0]) != engine.Gone {
+		t.Errorf("asked for again: %v", got)
+	}
+}
+
+// TestASilentMasterIsAskedForItsPatienceOnly: a further request does not begin that anew.
+func TestASilentMasterIsAskedForItsPatienceOnly(t *testing.T) {
+	m := newMaster("m", time.Hour)
+	m.use(&wire.Client{})
+	for i, want := range []bool{true, true, true, false} { // 0, 25, 50 and 75 minutes after the first
+		if _, err := m.enter(false); (err == nil) != want {
+			t.Errorf("request %d: %v", i+1, err)
+		}
+		m.heard -= 25 * time.Minute
+	}
+	if m.leave(nil); m.owes == 0 {
+		t.Fatal("void: it owes nothing")
+	}
+	if _, err := m.enter(false); err != nil {
+		t.Errorf("it has answered: %v", err)
+	}
+}
