@@ -51,6 +51,7 @@ type ballot struct {
 	counter uint64
 	left    time.Duration // of the lock's expiry; below 0: none
 	ours    bool          // its end will be told
+	theirs  bool          // by another program
 	wanted  bool          // of mine: it is seen that somebody else waits
 	clock   time.Duration // the master's, less boottime
 }
@@ -189,7 +190,7 @@ func (b *ballot) read(a wire.Answer) error {
 	b.left = lifetime(v[3])
 	b.clock = time.Duration(v[4])*time.Microsecond - boottime.Now()
 	if b.state == engine.Waiting {
-		b.ours = v[1] == 1
+		b.ours, b.theirs = v[1] >= 1, v[1] == 2
 	} else {
 		b.stamp, b.counter, b.wanted = uint64(v[1]), uint64(v[2]), v[5] == 1
 	}

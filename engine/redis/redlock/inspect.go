@@ -124,10 +124,14 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 			return false
 		}
 		if answered++; value != "" {
-			h := holders[value]
+			known := value
+			if c.Ticket == 0 {
+				known = e.opts.Layout.same(value)
+			}
+			h := holders[known]
 			if h == nil {
 				h = &holder{claim: c}
-				holders[value] = h
+				holders[known] = h
 			}
 			h.masters++
 			// Where a renewal took it again the owner is not known.

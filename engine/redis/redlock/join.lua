@@ -16,8 +16,9 @@
 --
 -- Returns held (2), its stamp, the counter, the milliseconds granted, the
 -- server's clock in microseconds, and 1 if it is seen that somebody else waits; or
--- waiting (1), whether its end will be told (1) or not (0), 0, the milliseconds that
--- are left (-1: no expiry; -2: its turn is over); or gone (3): evicted.
+-- waiting (1), whether a leasehold holds (1), or another program that will tell of its
+-- end (2) or will not (0), 0, the milliseconds that are left (-1: no expiry; -2: its
+-- turn is over); or gone (3): evicted.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -53,7 +54,7 @@ if value and value ~= ARGV[4] then
 			redis.call('PEXPIRE', KEYS[3], math.max(redis.call('PTTL', KEYS[3]), want))
 		end
 	end
-	return {1, (ours or ANNOUNCED) and 1 or 0, 0, left, now, 0}
+	return {1, ours and 1 or ANNOUNCED and 2 or 0, 0, left, now, 0}
 end
 if value and wanted(KEYS[1], ARGV[9]) == 1 then -- a turn ends when somebody else waits
 	tell(KEYS[1])

@@ -52,13 +52,13 @@ func (l Layout) channel(key string) string {
 // ours is the message by which we tell other programs of a release: see redisson.lua.
 const ours = "00"
 
-// same is what the values of one other program on several masters have in common. A
+// same is what the values of one holder on several masters have in common. A
 // RedissonRedLock has a client for each master, and so as many uuids, but it is one
-// thread: two programs cannot always be told apart by that.
+// thread: two programs cannot always be told apart by that. What has no thread is the
+// ID of a claim.
 func (l Layout) same(value string) string {
-	if l == Redisson {
-		_, value, _ = strings.Cut(value, ":")
-		return "thread " + value
+	if _, thread, ok := strings.Cut(value, ":"); ok && l == Redisson {
+		return "thread " + thread
 	}
 	return value
 }
