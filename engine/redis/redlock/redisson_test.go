@@ -532,3 +532,35 @@ func TestLeastPrivilegeRedisson(t *testing.T) {
 		t.Errorf("who hears no release: %v %v", e, err)
 	}
 }
+
+// TestTransactionsHold: of Redisson's, which put their number behind the thread's.
+func TestTransactionsHold(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	for i, r := range all {
+		do(t, r, "HSET", "a", thread(i)+":0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f", "1")
+	}
+	if c := join(t, e, long("a")); c.State != engine.Waiting {
+		t.Errorf("%+v", c)
+	}
+	if l, err := e.Line(within(t), "a"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("%+v %v", l, err)
+	}
+}
+
+// TestRedissonRestart: a master that has just started may have forgotten, in this
+// layout as in the other.
+func TestRedissonRestart(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf("timeout=2s&layout=redisson", addrs(all)...))
+	if c, err := e.Join(within(t), long("a")); err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "do not vote") {
+		t.Errorf("granted by masters that may have forgotten: %+v %v", c, err)
+	}
+	for _, r := range all {
+		if do(t, r, "EXISTS", "a") != int64(0) {
+			t.Error("it was taken")
+		}
+	}
+}
