@@ -16,7 +16,7 @@ var caught = map[string][]string{
 	// Who holds.
 	"a race lets two hold":                            {"exclusion"},
 	"readers overtake a waiting writer":               {"order"},
-	"grant out of order":                              {"order"},
+	"grant out of order":                              {"order", "a crowd"},
 	"a third reader waits":                            {"shared"},
 	"the sum of units overflows":                      {"units"},
 	"a reused token":                                  {"tokens"},
@@ -46,16 +46,28 @@ var caught = map[string][]string{
 	// Who is told.
 	"a wake-up is lost and there is no floor": {"wake-up"},
 	"who becomes held is not told":            {"wake-up"},
-	"everybody is told of everything":         {"wake-up"},
+	"everybody is told of everything":         {"wake-up", "a crowd"},
 	"a call tells its own claim":              {"wake-up"},
 	"contended and never told":                {"contention"},
 	"Watch ignores its context":               {"life cycle"},
 	// Both kinds of note are missing, so both files must say so.
 	"nobody is ever told": {"wake-up", "contention"},
 
+	// Where much happens at once, or something hostile.
+	"a Renew under way takes what its claim has left": {"no orphans"},
+	"the hundredth Leave of a name is lost":           {"no orphans"},
+	"a refused connection is the answer":              {"a full server"},
+	"a crowd is turned away":                          {"a crowd"},
+	"deep in a crowd the order is lost":               {"a crowd"},
+	"each call reads all who wait":                    {"a crowd"},
+	"junk panics":                                     {"hostile data"},
+	"junk sends a call round in circles":              {"hostile data"},
+	"junk under one name takes the others with it":    {"hostile data"},
+
 	// The rest.
 	"a secret in Line":                          {"inspection"},
 	"names collide by case":                     {"names"},
+	"a name is what is kept beside another":     {"names"},
 	"the oldest of many names is forgotten":     {"many names"},
 	"what a batch could not ask is called gone": {"batches"},
 	"no name is ever forgotten":                 {"leaks"},
@@ -71,6 +83,9 @@ func harness(w *broken.World) enginetest.Harness {
 		Name: "broken", New: w.Engine, Now: w.Now, Sleep: w.Sleep, Patience: patience,
 		Restart: w.Forget, Forget: w.Forget, Kill: w.Kill,
 		LoseReply: w.LoseReply, FailPartial: w.FailPartial, CountKeys: w.Count,
+		Crowd:             20, // some faults read the whole line at every call
+		RefuseConnections: w.RefuseConnections, CountRequests: w.Requests,
+		Spoil: map[string]func(testing.TB, string){"junk": w.Spoil},
 	}
 }
 
@@ -81,6 +96,7 @@ func TestTheUnbrokenEngineFailsNothing(t *testing.T) {
 	defer w.Close()
 	h := harness(w)
 	h.Patience = time.Minute // nothing is missing
+	h.Crowd = 0              // and nothing is slow
 	results, failures := enginetest.Check(t, h)
 	for _, f := range failures {
 		t.Error(f)

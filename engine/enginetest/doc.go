@@ -18,7 +18,8 @@
 //	}
 //
 // Then give it hooks: [Harness.Kill], [Harness.Restart], [Harness.Forget],
-// [Harness.LoseReply], [Harness.FailPartial], [Harness.CountKeys]. What needs
+// [Harness.LoseReply], [Harness.FailPartial], [Harness.CountKeys],
+// [Harness.RefuseConnections], [Harness.Spoil], [Harness.CountRequests]. What needs
 // a hook that is absent is shown as "not exercised".
 //
 // A case is named after the failure it prevents, so a red line reads as what

@@ -66,6 +66,29 @@ type Harness struct {
 	// for lines, not counting those that it will drop by itself within a day.
 	CountKeys func(t testing.TB) int
 
+	// RefuseConnections has the server refuse every new connection, as one does
+	// that has no room for more; those that stand are served. restore ends that,
+	// and may be called twice. The clients of the case are open and have been used.
+	RefuseConnections func(t testing.TB) (restore func())
+
+	// Spoil puts junk where the store keeps a name, in place of or beside what is
+	// there, as a foreign program or a hostile one would: by kind, "a string where a
+	// hash is expected", say. What it wrote goes with t.Cleanup. Calls on that name
+	// may answer with errors from then on, but not with context.DeadlineExceeded.
+	Spoil map[string]func(t testing.TB, name string)
+
+	// Beside are further names that a user could choose and that look like what
+	// the store keeps beside name. The suite knows those of our own engines.
+	Beside func(name string) []string
+
+	// Crowd is how many claims each of three clients waits with for one name.
+	// Default 100, and 10 without order, where each may try whenever one leaves.
+	Crowd int
+
+	// CountRequests is how many requests the store was sent so far, by all
+	// clients, or anything else that grows with the work it is given.
+	CountRequests func(t testing.TB) int
+
 	// Committed is the folder of committed rows, docs/guarantees of the
 	// repository. If given, the row measured must equal the one there.
 	Committed string
@@ -83,6 +106,13 @@ func (h Harness) withDefaults(g engine.Guarantees) Harness {
 	}
 	if h.Patience == 0 {
 		h.Patience = 10 * time.Second
+	}
+	switch {
+	case h.Crowd > 0:
+	case g.Order == engine.OrderNone:
+		h.Crowd = 10
+	default:
+		h.Crowd = 100
 	}
 	return h
 }

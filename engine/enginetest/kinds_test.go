@@ -122,7 +122,7 @@ func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 		"without order": {New: func(testing.TB) engine.Engine { return silent.Engine() }, Polls: true},
 		"that says try": {New: func(testing.TB) engine.Engine { return telling.Engine() }},
 		"without notes": {New: func(testing.TB) engine.Engine {
-			return kinds.Polling{Engine: store.Engine(), Every: 20 * time.Millisecond}
+			return kinds.Polling{Engine: store.Engine(), Every: 5 * time.Millisecond}
 		}, Polls: true},
 		"with sessions": {New: func(testing.TB) engine.Engine { return &session{store.Engine(), all} },
 			Kill: func(_ testing.TB, e engine.Engine) {
@@ -171,7 +171,7 @@ func TestTwoTellingAtOnceAreCaught(t *testing.T) {
 	store := memlock.NewStore(&memlock.Options{Clock: c.Now})
 	_, failures := enginetest.Check(t, enginetest.Harness{
 		Name: "two tell at a time", New: func(testing.TB) engine.Engine { return busy{store.Engine()} },
-		Now: c.Now, Sleep: c.Sleep, Patience: patience,
+		Now: c.Now, Sleep: c.Sleep, Patience: patience, Crowd: 1,
 	})
 	if !slices.ContainsFunc(failures, func(f string) bool { return strings.Contains(f, "by two goroutines at once") }) {
 		t.Errorf("nobody says it: %v", failures)

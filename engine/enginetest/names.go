@@ -69,7 +69,91 @@ func names() promise {
 				b.free(name, fmt.Sprintf("%q was left", name))
 			}
 		}},
+		{"what is kept beside a name is another name", func(t *trial) {
+			a, b, c := t.client(), t.client(), t.client()
+			for k := range t.besides("") {
+				for i, form := range []string{"%s", "%s{B}", "{%s}"} {
+					base := fmt.Sprintf(form, t.name())
+					t.side(a, b, c, base, t.besides(base)[k], (i+k)%2 == 0)
+				}
+			}
+		}},
 	}}
+}
+
+// besides are names as engines build keys beside the one of base.
+func (t *trial) besides(base string) []string {
+	names := []string{
+		"{" + base + "}", base + "{B}", "{" + base + "}:x", base + ":x", base + ":1", "n{" + base + "}", "t" + base,
+		"leasehold:" + base, "leasehold:plain:n{" + base + "}", "leasehold:plain:t" + base,
+		"leasehold:redlock:b:" + base, "leasehold:redlock:w:" + base,
+		"leasehold:redisson:n{" + base + "}", "leasehold:redisson:t" + base,
+		"redisson_lock_token:{" + base + "}", "redisson_lock_queue:{" + base + "}",
+		"{" + base + "}:rwlock_timeout", base + "/leases", base + "/lock-0000000001",
+	}
+	if t.h.Beside != nil {
+		names = append(names, t.h.Beside(base)...)
+	}
+	return names
+}
+
+// side uses two names at once, the one that may be a key beside the other first
+// or second. That one may be refused, as long as base is none the worse.
+func (t *trial) side(a, b, c *client, base, side string, sideFirst bool) {
+	t.Helper()
+	if base == side {
+		return
+	}
+	r := t.exclusive(side)
+	join := func() (engine.Claim, bool) {
+		got, err := c.Join(t.ctx(), r)
+		if err != nil && !errors.Is(err, engine.ErrRefused) {
+			t.Fatalf("beside %q, a Join of %q says %v; want held, or engine.ErrRefused", base, side, err)
+		}
+		return got, err == nil
+	}
+	var other engine.Claim
+	var taken bool
+	if sideFirst {
+		other, taken = join()
+	}
+	first := a.hold(t.exclusive(base))
+	second := b.wait(t.exclusive(base))
+	if !sideFirst {
+		other, taken = join()
+	}
+	why := fmt.Sprintf("%q and %q are used at once", base, side)
+	if taken && other.State == engine.Waiting && t.g.Order == engine.OrderNone {
+		other = c.awaits(other)
+	}
+	if taken && other.State != engine.Held {
+		t.Fatalf("%s, and a Join of the second says %v", why, other.State)
+	}
+	a.is(first, engine.Held, why)
+	b.is(second, engine.Waiting, why)
+	if taken {
+		b.taken(side, why)
+		c.is(other, engine.Held, why)
+	}
+	if l := c.line(base); len(l.Claims) == 0 || l.Claims[0].Ticket != first.Ticket || l.Claims[0].State != engine.Held {
+		t.Fatalf("%s, and the line of the first is %+v", why, l)
+	}
+	if sideFirst && taken {
+		c.leave(other)
+	}
+	a.leave(first)
+	second = b.awaits(second)
+	if !sideFirst && taken {
+		c.is(other, engine.Held, why)
+		c.leave(other)
+	}
+	b.is(second, engine.Held, why)
+	c.taken(base, why)
+	b.leave(second)
+	c.free(base, why)
+	if taken {
+		b.free(side, why)
+	}
 }
 
 // nastyNames are names that a careless encoding lets collide, escape or

@@ -27,6 +27,7 @@ func promises() []promise {
 		contention(), wakeUp(), loss(), leave(), tokens(),
 		idempotence(), cancellation(), noWait(), replaces(), detached(),
 		inspection(), eviction(), limits(), names(), manyNames(), batches(),
+		orphans(), crowded(), refusing(), hostile(),
 		crash(), lifecycle(), leaks(),
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
@@ -25,11 +27,37 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-var errWire = errors.New("the wire was cut")
+var (
+	errWire = errors.New("the wire was cut")
+	errFull = errors.New("the server takes no more connections")
+	errJunk = errors.New("what stands under the name is of another program")
+	errBusy = errors.New("the server is busy")
+)
 
 func (e *Engine) lost() error {
 	if e.lose.Swap(false) {
 		return errWire
+	}
+	return nil
+}
+
+// begin is what comes before every call that names a line, under the lock.
+func (e *Engine) begin(ctx context.Context, name string) error {
+	w := e.w
+	if w.fault.before != nil {
+		w.fault.before(w, name)
+	}
+	w.requests++
+	if w.fault.cost != nil {
+		w.requests += w.fault.cost(e, name)
+	}
+	switch {
+	case w.spoiled[name] && w.fault.junk != nil:
+		return w.fault.junk(e, ctx, name)
+	case w.spoiled[name]:
+		return errJunk
+	case w.busy:
+		return errBusy
 	}
 	return nil
 }
@@ -39,8 +67,8 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	w := e.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fault.before != nil {
-		w.fault.before(w, r.Name)
+	if err := e.begin(ctx, r.Name); err != nil {
+		return engine.Claim{}, err
 	}
 	join := (*Engine).join
 	if w.fault.join != nil {
@@ -61,7 +89,7 @@ func (e *Engine) join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return c, err
 	}
 	p := e.w.pastOf(r.Name)
-	if c.State == engine.Waiting {
+	if c.State == engine.Waiting && len(e.front(r.Name)) <= 8 {
 		p.waits++
 	}
 	if k := e.w.claims[r.ID]; k != nil {
@@ -90,8 +118,17 @@ func (e *Engine) reply(c engine.Claim) engine.Claim {
 // Renew implements [engine.Engine].
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	w := e.w
+	var known map[engine.ID]engine.Request
+	if w.fault.late {
+		known = e.waiting(rs)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.fault.dials && w.full {
+		if w.refused++; w.refused%3 == 0 {
+			return nil, errFull
+		}
+	}
 	cut, failed := e.fail.Swap(nil), error(nil)
 	var out []engine.Claim
 	if cut != nil {
@@ -108,16 +145,34 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	}
 	got, err := e.renewAll(ctx, rs)
 	for i := range got {
+		if r, waited := known[got[i].ID]; waited && got[i].State == engine.Gone && w.claims[r.ID] == nil && len(e.front(r.Name)) == 0 {
+			got[i], _ = e.join(ctx, r)
+		}
 		got[i] = e.reply(got[i])
 	}
 	return append(out, got...), errors.Join(err, failed, e.lost())
 }
 
+// waiting is what a Renew knows when it begins: which of its claims wait. Others
+// may come before it arrives.
+func (e *Engine) waiting(rs []engine.Renewal) map[engine.ID]engine.Request {
+	e.w.mu.Lock()
+	known := map[engine.ID]engine.Request{}
+	for _, r := range rs {
+		if k := e.w.claims[r.ID]; k != nil && !k.held && !k.marked && k.Name == r.Name {
+			known[r.ID] = k.Request
+		}
+	}
+	e.w.mu.Unlock()
+	time.Sleep(100 * time.Microsecond)
+	return known
+}
+
 func (e *Engine) renewAll(ctx context.Context, rs []engine.Renewal) (out []engine.Claim, err error) {
 	f := &e.w.fault
-	if f.before != nil {
-		for _, r := range rs {
-			f.before(e.w, r.Name)
+	for _, r := range rs {
+		if err := e.begin(ctx, r.Name); err != nil {
+			return nil, err
 		}
 	}
 	if f.renew == nil || len(rs) > engine.MaxBatch {
@@ -162,9 +217,9 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 
 func (e *Engine) leaveAll(ctx context.Context, cs []engine.Claim) (out []engine.Claim, err error) {
 	f := &e.w.fault
-	if f.before != nil {
-		for _, c := range cs {
-			f.before(e.w, c.Name)
+	for _, c := range cs {
+		if err := e.begin(ctx, c.Name); err != nil {
+			return nil, err
 		}
 	}
 	if f.leave == nil || len(cs) > engine.MaxBatch {
@@ -235,8 +290,8 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
-	if e.w.fault.before != nil {
-		e.w.fault.before(e.w, name)
+	if err := e.begin(ctx, name); err != nil {
+		return engine.Line{}, err
 	}
 	l, err := e.inner.Load().Line(ctx, e.fold(name))
 	if err == nil {
@@ -257,7 +312,22 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 				return
 			}
 		}
+		if err := e.anyJunk(prefix); err != nil {
+			yield(engine.Line{}, err)
+		}
 	}
+}
+
+// anyJunk is what Lines ends with: after all names that could be read.
+func (e *Engine) anyJunk(prefix string) error {
+	e.w.mu.Lock()
+	defer e.w.mu.Unlock()
+	for name := range e.w.spoiled {
+		if strings.HasPrefix(name, prefix) {
+			return errJunk
+		}
+	}
+	return nil
 }
 
 func (e *Engine) shown(l *engine.Line) {
@@ -271,6 +341,9 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	w := e.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := e.begin(ctx, name); err != nil {
+		return err
+	}
 	if w.fault.evict != nil {
 		return w.fault.evict(e, ctx, name, ticket, now)
 	}

@@ -2,6 +2,7 @@ package broken
 
 import (
 	"context"
+	"slices"
 
 	"leasehold/engine"
 )
@@ -23,16 +24,20 @@ type Fault struct {
 	line    func(e *Engine, l *engine.Line)                      // as inspection shows it
 	fold    func(name string) string
 	restart func(w *World)
+	junk    func(e *Engine, ctx context.Context, name string) error // calls on a spoiled name
+	cost    func(e *Engine, name string) int                        // of each call, in further requests
 
 	deaf     bool // Watch ignores its context
 	immortal bool // a killed client's claims stay
 	guesses  bool // what a batch could not ask is gone
 	hoards   bool // no name is ever forgotten
+	late     bool // a Renew goes by what it knew when it began
+	dials    bool // a refused connection is the answer
 }
 
 // Faults are all of them.
 func Faults() []Fault {
-	return append(append(append(grants(), lifetimes()...), notices()...), others()...)
+	return slices.Concat(grants(), lifetimes(), notices(), strains(), others())
 }
 
 // front is the line of a name as it truly is, and the claims in it.

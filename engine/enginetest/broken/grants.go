@@ -32,7 +32,7 @@ func grants() []Fault {
 					waiting++
 				}
 			}
-			if waiting < 3 || waiting < len(line)-1 || line[0].ID != q.ID {
+			if waiting < 3 || waiting > 8 || waiting < len(line)-1 || line[0].ID != q.ID {
 				return e.leave(ctx, q)
 			}
 			e.aside(q.Name, func() {}, func(ks []*claim) []*claim {

@@ -17,26 +17,8 @@ func others() []Fault {
 				}
 			}
 		}},
-		{Name: "names collide by case", fold: strings.ToLower,
-			join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
-				name := r.Name
-				r.Name = strings.ToLower(name)
-				c, err := e.join(ctx, r)
-				c.Name = name
-				return c, err
-			}, renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
-				name := r.Name
-				r.Name = strings.ToLower(name)
-				c, err := e.renew(ctx, r)
-				c.Name = name
-				return c, err
-			}, leave: func(e *Engine, ctx context.Context, c engine.Claim) (engine.Claim, error) {
-				name := c.Name
-				c.Name = strings.ToLower(name)
-				c, err := e.leave(ctx, c)
-				c.Name = name
-				return c, err
-			}},
+		folded("names collide by case", strings.ToLower),
+		folded("a name is what is kept beside another", func(name string) string { return strings.TrimSuffix(name, "{B}") }),
 		{Name: "the oldest of many names is forgotten", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
 			if e.w.store.Len() > 500 {
 				var oldest *claim
@@ -59,4 +41,28 @@ func others() []Fault {
 			return e.join(ctx, r)
 		}},
 	}
+}
+
+// folded takes names for one that fold to the same.
+func folded(fault string, fold func(string) string) Fault {
+	return Fault{Name: fault, fold: fold,
+		join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
+			name := r.Name
+			r.Name = fold(name)
+			c, err := e.join(ctx, r)
+			c.Name = name
+			return c, err
+		}, renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
+			name := r.Name
+			r.Name = fold(name)
+			c, err := e.renew(ctx, r)
+			c.Name = name
+			return c, err
+		}, leave: func(e *Engine, ctx context.Context, c engine.Claim) (engine.Claim, error) {
+			name := c.Name
+			c.Name = fold(name)
+			c, err := e.leave(ctx, c)
+			c.Name = name
+			return c, err
+		}}
 }

@@ -21,6 +21,12 @@ type World struct {
 	clients []*Engine
 	lines   map[string]*past     // every name that was ever joined
 	claims  map[engine.ID]*claim // those the store may still have
+
+	requests int             // that were sent so far
+	full     bool            // no further connections
+	refused  int             // of them
+	spoiled  map[string]bool // names under which there is junk
+	busy     bool            // with junk, for good
 }
 
 // claim is what the world remembers of a claim, for faults to misuse.
@@ -39,12 +45,13 @@ type claim struct {
 type past struct {
 	ticket uint64        // the last that was shown
 	waits  int           // Joins that had to wait
+	leaves int           // while few were in line
 	veil   time.Duration // until then nobody may learn that it holds
 }
 
 // New is a world with one fault. The zero Fault is none.
 func New(f Fault) *World {
-	w := &World{fault: f, end: make(chan struct{}), lines: map[string]*past{}, claims: map[engine.ID]*claim{}}
+	w := &World{fault: f, end: make(chan struct{}), lines: map[string]*past{}, claims: map[engine.ID]*claim{}, spoiled: map[string]bool{}}
 	w.store = memlock.NewStore(&memlock.Options{Clock: w.Now})
 	return w
 }
@@ -105,6 +112,38 @@ func (w *World) LoseReply(_ testing.TB, e engine.Engine) func() bool {
 // FailPartial lets whatever concerns name fail in the next batch of e.
 func (w *World) FailPartial(_ testing.TB, e engine.Engine, name string) {
 	e.(*Engine).fail.Store(&name)
+}
+
+// RefuseConnections has the world take no further connections. It has no
+// connections, so that makes a difference to a fault alone.
+func (w *World) RefuseConnections(testing.TB) func() {
+	full := func(yes bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.full = yes
+	}
+	full(true)
+	return func() { full(false) }
+}
+
+// Spoil puts junk under a name: who calls gets an error until the case is over.
+func (w *World) Spoil(t testing.TB, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spoiled[name] = true
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.spoiled, name)
+		w.busy = false
+	})
+}
+
+// Requests is how many requests were sent so far.
+func (w *World) Requests(testing.TB) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.requests
 }
 
 // Count is how many names the store remembers.

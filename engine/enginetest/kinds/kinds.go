@@ -81,6 +81,10 @@ type Unordered struct {
 	*memlock.Engine
 	of *Register
 
+	// A try that is under way when its claim leaves would take the name for
+	// nobody: of Renew and Leave there is one at a time.
+	calls sync.Mutex
+
 	mu      sync.Mutex
 	waiting map[engine.ID]engine.Request
 }
@@ -123,6 +127,8 @@ func (u *Unordered) Renew(ctx context.Context, rs []engine.Renewal) (out []engin
 	if len(rs) > engine.MaxBatch {
 		return u.Engine.Renew(ctx, rs)
 	}
+	u.calls.Lock()
+	defer u.calls.Unlock()
 	for _, r := range rs {
 		u.mu.Lock()
 		q, waits := u.waiting[r.ID]
@@ -153,6 +159,7 @@ func (u *Unordered) Renew(ctx context.Context, rs []engine.Renewal) (out []engin
 
 // Leave implements [engine.Engine].
 func (u *Unordered) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	u.calls.Lock()
 	out, err := u.Engine.Leave(ctx, cs)
 	u.mu.Lock()
 	for i := range out {
@@ -162,6 +169,7 @@ func (u *Unordered) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Clai
 		}
 	}
 	u.mu.Unlock()
+	u.calls.Unlock()
 	if u.of.Tells {
 		u.of.free(out)
 	}

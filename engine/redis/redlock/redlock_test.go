@@ -93,8 +93,8 @@ func TestConformanceRedisson(t *testing.T) { conforms(t, "redlock-redisson", Red
 // delay after a restart in force: whoever kept everything votes at once.
 func conforms(t *testing.T, name string, l Layout) {
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
-	params := "timeout=2s&layout=" + string(l)
-	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
+	params := "layout=" + string(l) + "&timeout=10s" // the machine may be busy with others
+	open(t, urlOf(params, addrs(all)...)).Close()    // looks at each run
 	restart := func(t testing.TB) {
 		for _, r := range all {
 			if err := r.Restart(false); err != nil {
@@ -107,6 +107,7 @@ func conforms(t *testing.T, name string, l Layout) {
 	var mu sync.Mutex
 	proxies := map[engine.Engine][]*servers.Proxy{}
 	h := redistest.Kit{Name: name, Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
+	h.Patience = 30 * time.Second // more than a master's time
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
 		var ps []*servers.Proxy

@@ -1,0 +1,131 @@
+package enginetest
+
+import (
+	"sync"
+	"time"
+
+	"leasehold/engine"
+)
+
+func orphans() promise {
+	return promise{"no orphans", "what was given up is never taken again; clients in tight loops are all served, and nothing stands until a TTL", []kase{
+		{"a Renew under way takes what its claim has left", func(t *trial) {
+			t.needsMode(engine.Exclusive)
+			a, b, c := t.client(), t.client(), t.client()
+			for range 25 {
+				var names [16]string // at once, or the three calls hardly ever meet
+				var waits [len(names)]engine.Claim
+				var calls sync.WaitGroup
+				for i := range names {
+					names[i] = t.name()
+					first := a.hold(t.exclusive(names[i]))
+					waits[i] = b.wait(t.exclusive(names[i]))
+					calls.Go(func() { a.gone(first) })
+				}
+				for _, w := range waits {
+					for range 3 { // as many as the core has under way
+						calls.Go(func() { _, _ = b.Renew(t.ctx(), t.renewals(w)) })
+					}
+					calls.Go(func() { b.gone(w) })
+				}
+				calls.Wait()
+				for _, name := range names {
+					c.free(name, "the holder left, and who waited left while its Renew was under way")
+				}
+			}
+		}},
+		{"clients in tight loops stand before a free name", func(t *trial) {
+			t.needsMode(engine.Exclusive)
+			t.loops(8, 25)
+		}},
+	}}
+}
+
+// gone leaves for certain, from any goroutine.
+func (a *client) gone(c engine.Claim) {
+	late := time.Now().Add(a.t.h.Patience)
+	for {
+		if _, err := a.Leave(a.t.ctx(), []engine.Claim{c}); err == nil {
+			return
+		} else if time.Now().After(late) {
+			a.t.Errorf("Leave: %v", err)
+			return
+		}
+	}
+}
+
+// loops lets clients join, hold and leave one name without a pause, as the core
+// does it: a third of their waiting claims are given up at a moment when a Renew
+// may be under way, and a new one takes its place. Each must hold so many times.
+//
+// A claim's TTL is far longer than the Patience, so when nobody has held for that
+// long, and all wait, then only an expiry could end it.
+func (t *trial) loops(clients, turns int) {
+	name := t.name()
+	held := make(chan struct{}, clients*turns)
+	var all sync.WaitGroup
+	ctx := t.Context()
+	stop := make(chan struct{})
+	for i := range clients {
+		a := t.client()
+		all.Go(func() {
+			for n := 0; n < turns; {
+				if a.loop(name, (n+i)%3 == 0, stop) {
+					n++
+					held <- struct{}{}
+				}
+				select {
+				case <-stop:
+					return
+				case <-ctx.Done():
+					return
+				default:
+				}
+			}
+		})
+	}
+	defer all.Wait()
+	defer close(stop)
+	for n := range clients * turns {
+		select {
+		case <-held:
+		case <-time.After(t.h.Patience):
+			t.Fatalf("%d clients take turns at one name; after %d of %d turns nobody held for %v, with claims of %v: only an expiry can go on",
+				clients, n, clients*turns, t.h.Patience, t.long())
+		}
+	}
+}
+
+// loop is one claim of loops, and reports whether it held. It ends no case.
+func (a *client) loop(name string, givesUp bool, stop <-chan struct{}) (held bool) {
+	c, err := a.Join(a.t.ctx(), a.t.exclusive(name))
+	if err != nil {
+		return false
+	}
+	var renews sync.WaitGroup
+	defer renews.Wait()
+	for pause := time.Millisecond; c.State == engine.Waiting; pause = min(2*pause, 50*time.Millisecond) {
+		if givesUp {
+			renews.Go(func() { _, _ = a.Renew(a.t.ctx(), a.t.renewals(c)) })
+			break
+		}
+		a.mu.Lock()
+		more := a.more // taken before asking: a note that comes meanwhile counts
+		a.mu.Unlock()
+		if cs, err := a.Renew(a.t.ctx(), a.t.renewals(c)); err == nil && len(cs) == 1 {
+			c = cs[0]
+		}
+		if c.State != engine.Waiting {
+			break
+		}
+		select {
+		case <-more:
+		case <-time.After(pause):
+		case <-stop:
+			a.gone(c)
+			return false
+		}
+	}
+	a.gone(c)
+	return c.State == engine.Held
+}
