@@ -141,6 +141,7 @@ func conforms(t *testing.T, name string, l Layout) {
 		}
 		return func() bool { return slices.ContainsFunc(ps, func(p *servers.Proxy) bool { return p.Lost() > 0 }) }
 	}
+	h.Spoil = spoils(l, all)
 	h.CountKeys = func(t testing.TB) (n int) {
 		for _, r := range all {
 			n += redistest.Kit{}.Lasting(t, r)
@@ -148,4 +149,32 @@ func conforms(t *testing.T, name string, l Layout) {
 		return n
 	}
 	enginetest.Run(t, h)
+}
+
+// spoils put somebody's data where one of a name's keys is, on all masters.
+func spoils(l Layout, all []*servers.RedisServer) map[string]func(testing.TB, string) {
+	keys := (&Engine{opts: Options{Layout: l}}).keys
+	of := func(key int, put ...string) func(testing.TB, string) {
+		return func(t testing.TB, name string) {
+			k := keys(name)[key]
+			args := slices.Clone(put)
+			args[1] = k
+			for _, r := range all {
+				do(t, r, "DEL", k)
+				do(t, r, args...)
+				t.Cleanup(func() { do(t, r, "DEL", k) })
+			}
+		}
+	}
+	kinds := map[string]func(testing.TB, string){
+		"a list for the lock":      of(0, "RPUSH", "", "v"),
+		"two fields for the lock":  of(0, "HSET", "", "a", "1", "b", "1"),
+		"a string beside the lock": of(1, "SET", "", "v"),
+		"a hash beside the lock":   of(1, "HSET", "", "f", "v"),
+		"a string for who waits":   of(2, "SET", "", "v"),
+	}
+	if l == Redisson {
+		kinds["a string for the lock"] = of(0, "SET", "", "v")
+	}
+	return kinds
 }
