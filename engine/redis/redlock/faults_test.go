@@ -163,7 +163,9 @@ func TestASlowMasterDoesNotSlowTheRest(t *testing.T) {
 func TestALateSuccessIsLeft(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
-	a, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	const ttl = 30 * time.Minute // longer than this test waits
+	url := urlOf(easy+"&max-ttl=30m", addrs(all)...)
+	a, b := open(t, url), open(t, url)
 	held := join(t, a, long("a"))
 	until(t, "the last master does not take it", func() bool { return valueOf(t, all[2], "a") == held.ID.Secret() })
 	do(t, all[2], "DEL", "a")
@@ -171,7 +173,7 @@ func TestALateSuccessIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := long("a")
-	r.NoWait, r.WaitTTL = true, time.Minute
+	r.NoWait, r.WaitTTL = true, ttl
 	if c := join(t, b, r); c.State != engine.Gone {
 		t.Fatalf("refused as %+v", c)
 	}

@@ -94,7 +94,8 @@ func TestConformanceRedisson(t *testing.T) { conforms(t, "redlock-redisson", Red
 func conforms(t *testing.T, name string, l Layout) {
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
 	params := "layout=" + string(l) + "&timeout=10s" // the machine may be busy with others
-	open(t, urlOf(params, addrs(all)...)).Close()    // looks at each run
+
+	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
 	restart := func(t testing.TB) {
 		for _, r := range all {
 			if err := r.Restart(false); err != nil {
@@ -141,40 +142,66 @@ func conforms(t *testing.T, name string, l Layout) {
 		}
 		return func() bool { return slices.ContainsFunc(ps, func(p *servers.Proxy) bool { return p.Lost() > 0 }) }
 	}
-	h.Spoil = spoils(l, all)
 	h.CountKeys = func(t testing.TB) (n int) {
 		for _, r := range all {
 			n += redistest.Kit{}.Lasting(t, r)
 		}
 		return n
 	}
-	enginetest.Run(t, h)
-}
-
-// spoils put somebody's data where one of a name's keys is, on all masters.
-func spoils(l Layout, all []*servers.RedisServer) map[string]func(testing.TB, string) {
+	h.RefuseConnections = func(t testing.TB) func() {
+		var ends []func()
+		for _, r := range all {
+			ends = append(ends, full(t, r))
+		}
+		restore := func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+		t.Cleanup(restore)
+		return restore
+	}
 	keys := (&Engine{opts: Options{Layout: l}}).keys
-	of := func(key int, put ...string) func(testing.TB, string) {
-		return func(t testing.TB, name string) {
-			k := keys(name)[key]
-			args := slices.Clone(put)
-			args[1] = k
-			for _, r := range all {
-				do(t, r, "DEL", k)
-				do(t, r, args...)
-				t.Cleanup(func() { do(t, r, "DEL", k) })
+	h.Beside = func(name string) []string { return append(keys(name)[1:], side+"run", side+name) }
+	h.Spoil = map[string]func(testing.TB, string){}
+	for kind, put := range map[string][]string{
+		"hash": {"HSET", "", "m", ""}, "list": {"RPUSH", "", ""}, "empty string": {"SET", "", ""}, "bytes": {"SET", "", strings.Repeat("\xff", 200)},
+		"line of waiters": {"ZADD", "", "-inf", ""}, "our mark and no more": {"SET", "", "L1" + strings.Repeat("\xff", 96)},
+		"the highest counter": {"SET", "", record(engine.MaxTicket - 1)}, "lock of two threads": {"HSET", "", "a:1", "1", "b:2", "1"},
+	} {
+		for i, place := range []string{"the lock", "what is beside it", "who waits"} {
+			for where, some := range map[string][]*servers.RedisServer{"every master": all, "one master": all[:1]} {
+				h.Spoil["a "+kind+" at "+place+" on "+where] = func(t testing.TB, name string) {
+					put := slices.Clone(put)
+					put[1] = keys(name)[i]
+					for _, r := range some {
+						do(t, r, "DEL", put[1])
+						do(t, r, put...)
+						t.Cleanup(func() { do(t, r, "DEL", put[1]) })
+					}
+				}
 			}
 		}
 	}
-	kinds := map[string]func(testing.TB, string){
-		"a list for the lock":      of(0, "RPUSH", "", "v"),
-		"two fields for the lock":  of(0, "HSET", "", "a", "1", "b", "1"),
-		"a string beside the lock": of(1, "SET", "", "v"),
-		"a hash beside the lock":   of(1, "HSET", "", "f", "v"),
-		"a string for who waits":   of(2, "SET", "", "v"),
+	enginetest.Run(t, h)
+}
+
+// full has a server take no more connections. What it returns, called once or twice,
+// ends that.
+func full(t testing.TB, r *servers.RedisServer) (restore func()) {
+	t.Helper()
+	c, err := servers.DialRedis(r.Socket, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if l == Redisson {
-		kinds["a string for the lock"] = of(0, "SET", "", "v")
+	set := func(most string) {
+		if _, err := c.Do("CONFIG", "SET", "maxclients", most); err != nil {
+			t.Error(err)
+		}
 	}
-	return kinds
+	set("1")
+	return sync.OnceFunc(func() {
+		set("10000")
+		c.Close()
+	})
 }

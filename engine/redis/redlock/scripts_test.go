@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -118,5 +120,102 @@ func TestASilentMasterIsAskedForItsPatienceOnly(t *testing.T) {
 	}
 	if _, err := m.enter(false); err != nil {
 		t.Errorf("it has answered: %v", err)
+	}
+}
+
+// TestNothingShortensALifetime: a request for less comes after one for more.
+func TestNothingShortensALifetime(t *testing.T) {
+	t.Parallel()
+	a, id := oneMaster(t), engine.NewID()
+	stands := func(what string) {
+		t.Helper()
+		if ms := do(t, a.r, "PTTL", "a").(int64); ms < 30_000 {
+			t.Errorf("after %s it stands for %d ms", what, ms)
+		}
+	}
+	a.join(id, time.Minute, 1, 0)
+	a.join(id, time.Second, 2, 0)
+	stands("a Join")
+	a.on(a.e.scripts.renew, a.keys[:2], id.Secret(), "1000")
+	stands("a renewal")
+	// The counter outlives the lock by far, or the next ticket could be lower.
+	if left := time.Duration(do(t, a.r, "PTTL", a.keys[1]).(int64)) * time.Millisecond; left < keep {
+		t.Errorf("the counter stands for %v", left)
+	}
+}
+
+// TestTheMarkOfAnEvictedClaimIsItsOwn: the next one is asked for twice.
+func TestTheMarkOfAnEvictedClaimIsItsOwn(t *testing.T) {
+	t.Parallel()
+	a, first, second := oneMaster(t), engine.NewID(), engine.NewID()
+	a.join(first, time.Minute, 1, 0)
+	if a.stamp(first, 6) != 1 || a.evict(6, "1") != 1 {
+		t.Fatal("void: it is not stamped, or not evicted")
+	}
+	for try := range uint64(2) {
+		if got := a.join(second, time.Minute, try+1, 0); engine.State(got[0]) != engine.Held {
+			t.Errorf("the next: %v", got)
+		}
+	}
+	if a.stamp(second, 7) != 1 {
+		t.Error("the next is not stamped")
+	}
+	if got := a.on(a.e.scripts.renew, a.keys[:2], second.Secret(), "1000"); engine.State(got[0]) != engine.Held {
+		t.Errorf("the next is renewed as %v", got)
+	}
+}
+
+// TestAMasterThatWasAwayAtTheOpeningJoins: later, by itself.
+func TestAMasterThatWasAwayAtTheOpeningJoins(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	if err := all[2].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e := open(t, urlOf(easy, addrs(all)...))
+	if err := all[2].Restart(true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it does not join", func() bool {
+		c := join(t, e, long("a"))
+		settled(t, e)
+		defer leave(t, e, c)
+		return standsOn(t, all, c) == 3
+	})
+}
+
+// TestWatchBeginsAgain: a master's connections are cut, and it says so once more, since
+// what was told meanwhile is lost.
+func TestWatchBeginsAgain(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	p := servers.ProxyTo(t, all[0].Addr)
+	e := open(t, urlOf(easy, p.Addr, all[1].Addr, all[2].Addr))
+	began := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.Watch(ctx, func(c engine.Claim) {
+			if c.Name == "" {
+				began <- struct{}{}
+			}
+		})
+	}()
+	next := func(what string) {
+		t.Helper()
+		select {
+		case <-began:
+		case <-time.After(20 * time.Second):
+			t.Fatal(what)
+		}
+	}
+	for range all {
+		next("it does not begin on each master")
+	}
+	p.Reset()
+	next("it does not begin again")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch: %v", err)
 	}
 }
