@@ -56,7 +56,7 @@ func Schemes() []Scheme {
 			[]string{"redisson", "redissons", "redisson+unix", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
 			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open,
 		},
-		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379", redis.Open},
+		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", redis.Open},
 		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open},
 		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open},
 		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open},

@@ -5,7 +5,8 @@
 //     locks, hand-over by one message. It is the default.
 //   - plainlock shares keys with programs that use SET NX PX.
 //   - redissonlock shares the locks of Java programs that use Redisson.
-//   - redlock holds a lock on a majority of several independent servers.
+//   - redlock holds a lock on a majority of several independent servers, as redsync
+//     or as Redisson's RedissonRedLock does.
 //
 // Each also has an Open of its own, and a New that takes a client of yours
 // (github.com/redis/rueidis). If you know go-redis: Addr is InitAddress with one
@@ -50,8 +51,9 @@
 //	cert=path, key=path      this client's certificate
 //	sentinel-user=name, sentinel-password-file=path
 //
-// and of redlock alone, which has no replicas and layout:
+// and of redlock alone, which has no replicas:
 //
+//	layout=redisson          share locks with RedissonRedLock instead of redsync
 //	timeout=20ms             how long one master is waited for (TTL/200, 5 to 50 ms)
 //	max-ttl=1m               the longest TTL, and how long a restarted master has no vote
 //	restart-delay=off        a restarted master votes at once

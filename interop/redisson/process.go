@@ -56,6 +56,8 @@ const (
 	Read   = "read"  // of a read-write lock
 	Write  = "write" // of a read-write lock
 	Fenced = "fenced"
+	Red    = "red"   // RedissonRedLock, on Options.Masters
+	Multi  = "multi" // RedissonMultiLock, on the same
 )
 
 // Options are the choices of one Redisson client.
@@ -64,6 +66,7 @@ type Options struct {
 	Cluster  bool
 	Sentinel string        // the primary's name: Addrs are Sentinels
 	Watchdog time.Duration // lockWatchdogTimeout; 0: Redisson's default, 30 s
+	Masters  []string      // host:port of those of a RedissonRedLock; one client for each
 	JVM      []string      // flags for java
 }
 
@@ -84,5 +87,9 @@ func (b *Program) Start(ctx context.Context, o Options) (*Process, error) {
 	for _, addr := range addrs {
 		urls = append(urls, "redis://"+addr)
 	}
-	return b.Program.Start(ctx, o.JVM, mode, strings.Join(urls, ","), strconv.FormatInt(o.Watchdog.Milliseconds(), 10))
+	args := []string{mode, strings.Join(urls, ","), strconv.FormatInt(o.Watchdog.Milliseconds(), 10)}
+	for _, addr := range o.Masters {
+		args = append(args, "redis://"+addr)
+	}
+	return b.Program.Start(ctx, o.JVM, args...)
 }

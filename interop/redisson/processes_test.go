@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leasehold"
+	"leasehold/engine/redis"
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/internal/fleet"
 	"leasehold/internal/servers"
@@ -22,7 +23,7 @@ import (
 func copied(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), it.Bound)
 	defer cancel()
-	eng, err := redissonlock.Open(ctx, args[1])
+	eng, err := redis.Open(ctx, args[1])
 	if err != nil {
 		return err
 	}

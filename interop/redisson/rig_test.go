@@ -6,6 +6,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/redis"
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/internal/servers"
 	it "leasehold/interop/internal/interoptest"
@@ -48,7 +49,7 @@ func client(t *testing.T, url string, o *leasehold.Options) *leasehold.Client {
 
 func opened(t *testing.T, url string) engine.Engine {
 	t.Helper()
-	e, err := redissonlock.Open(it.Within(t), url)
+	e, err := redis.Open(it.Within(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}

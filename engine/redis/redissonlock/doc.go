@@ -21,9 +21,8 @@
 //
 // A name that is another kind of lock, or other data, is refused and not touched.
 // RFairLock is not among them: it would exclude, but its queue is its own, and a
-// waiter in it is not told when we leave. RSemaphore and the multiple locks
-// (getMultiLock, RedissonRedLock) are not either; LockAll is what leasehold has for
-// several names.
+// waiter in it is not told when we leave. RSemaphore and getMultiLock are not either;
+// LockAll is what leasehold has for several names. RedissonRedLock is package redlock's.
 //
 // # How names map
 //

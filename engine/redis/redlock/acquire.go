@@ -50,7 +50,9 @@ type ballot struct {
 	stamp   uint64 // of mine: the ticket given here, or 0
 	counter uint64
 	left    time.Duration // of the lock's expiry; below 0: none
-	ours    bool          // who holds is a leasehold
+	ours    bool          // its end will be told
+	theirs  bool          // by another program
+	wanted  bool          // of mine: it is seen that somebody else waits
 	clock   time.Duration // the master's, less boottime
 }
 
@@ -75,6 +77,7 @@ type tally struct {
 	all          []ballot // those that answered, whatever they said
 	mine, others int
 	evicted      int
+	wanted       bool           // one of mine says that somebody else waits
 	stamps       map[uint64]int // how many gave which ticket
 }
 
@@ -84,6 +87,7 @@ func (t *tally) add(b ballot) {
 	case b.err != nil:
 	case b.state == engine.Held:
 		t.mine++
+		t.wanted = t.wanted || b.wanted
 		if b.stamp > 0 {
 			t.stamps[b.stamp]++
 		}
@@ -152,7 +156,7 @@ func (t *try) joining(ttl time.Duration) wire.Call {
 	}
 	return wire.Call{Keys: t.keys, Args: []string{
 		t.r.ID.Secret(), millis(ttl), t.r.Owner.Text(), replaces,
-		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began),
+		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began), t.e.waiting.ears.listening(t.r.Name),
 	}}
 }
 
@@ -179,16 +183,16 @@ func (b *ballot) read(a wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	if len(v) != 5 {
+	if len(v) != 6 {
 		return fmt.Errorf("not an answer of ours: %d values", len(v))
 	}
 	b.state = engine.State(v[0])
 	b.left = lifetime(v[3])
 	b.clock = time.Duration(v[4])*time.Microsecond - boottime.Now()
 	if b.state == engine.Waiting {
-		b.ours = v[1] == 1
+		b.ours, b.theirs = v[1] >= 1, v[1] == 2
 	} else {
-		b.stamp, b.counter = uint64(v[1]), uint64(v[2])
+		b.stamp, b.counter, b.wanted = uint64(v[1]), uint64(v[2]), v[5] == 1
 	}
 	return nil
 }
@@ -240,7 +244,7 @@ func (t *try) decide(ctx context.Context, all *tally, ttl time.Duration) (engine
 		if took := boottime.Now() - t.start; took >= ttl-drift(ttl) {
 			return engine.Claim{}, fmt.Errorf("redlock: it took %v to ask the masters, too much of a TTL of %v", took, ttl)
 		}
-		c.State, c.Ticket, c.TTL = engine.Held, ticket, agreed(all.lefts(), e.majority)
+		c.State, c.Ticket, c.Contended, c.TTL = engine.Held, ticket, all.wanted, agreed(all.lefts(), e.majority)
 		return c, nil
 	case all.mine+all.others < e.majority:
 		return engine.Claim{}, e.unavailable(all.all)

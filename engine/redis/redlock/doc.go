@@ -47,19 +47,49 @@
 // The lock of a name is the key prefix+name, as with package plainlock. The two
 // keys beside it begin with leasehold:redlock: and go by themselves, some two hours
 // after the last hold; leasehold:redlock:run, one a master, stays. Holds of other
-// programs have no ticket, and raise none. RedissonRedLock keeps hashes and does
-// not share these locks.
+// programs have no ticket, and raise none.
 //
 // A name whose key would begin with leasehold:redlock: is refused. What is at one of
 // these keys and not as leasehold writes it is left alone: that master has no say on
 // the name, and where a majority is such the error names masters and keys. So it is
 // with a counter that is more than a year ahead of the masters' clocks.
 //
+// # RedissonRedLock
+//
+// With [Redisson] (?layout=redisson) a lock is what a RedissonRedLock of a Java program
+// makes of it, an RLock on each master: a hash with one field, who holds. Tested with
+// the releases 3.13.2 and 4.7.0. Both sides exclude each other and wake each other by the
+// messages of its channel; who takes all masters as a RedissonMultiLock is excluded as
+// well. There is no prefix: the names are the keys. The majority, the drift, the delay
+// after a restart and all else said here hold between programs with leasehold. Redisson
+// keeps to none but the majority, so beside it less is promised:
+//
+//   - Its holders have no token, so none are promised ([engine.FencingNone]).
+//   - Its programs take a restarted master at once. Where that forgot a hold of ours
+//     which no more than a majority had, they may take the lock beside us. And a program
+//     of theirs renews each master by itself and never counts: if a majority of the
+//     masters forget its hold, be it one after the other, it does not notice, and we may
+//     take the lock beside it. The delay covers what was forgotten of leases (or a
+//     lockWatchdogTimeout) of at most MaxTTL.
+//   - It does not count how long an acquisition took, nor clocks that run apart.
+//
+// Who listens to the channel waits, so a holder is told that it is contended, and its
+// turn ends when it would pass to another caller of its client. Redisson's message is 0;
+// ours is 00, the same number to Redisson, by which no leasehold tries: of these one at
+// a time is told.
+//
 // # The least a user needs
 //
 //	~* &leasehold:redlock:* +eval +evalsha +time +get +mget +set +del +pttl +pexpire +zadd
 //	+zcard +zrem +zpopmin +hmget +hset +scan +publish +subscribe +info +config|get
 //	+ping +hello +auth +select
+//
+// and with [Redisson]
+//
+//	~* &leasehold:redlock:* &redisson_lock__channel:* +eval +evalsha +time +get +mget +set
+//	+del +pttl +pexpire +exists +hlen +hgetall +hmget +hset +zadd +zcard +zrem +zpopmin
+//	+scan +publish +subscribe +unsubscribe +pubsub +info +config|get +ping +hello +auth
+//	+select
 //
 // (+config|get may be left out, then no master is known to sync every write.)
 package redlock

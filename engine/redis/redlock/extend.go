@@ -22,6 +22,7 @@ type extension struct {
 	lefts   []time.Duration // of those that extended it
 	gone    int
 	evicted bool
+	wanted  bool // somebody else waits
 	stamp   uint64
 }
 
@@ -30,6 +31,7 @@ type extended struct {
 	ballot
 	values []int64 // three for each
 	known  []bool
+	wanted map[int]bool // somebody else waits
 }
 
 // extend appends what a majority says of claims that are held.
@@ -71,7 +73,7 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 		c := engine.Claim{Name: rs[i].Name, ID: rs[i].ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
 		switch {
 		case len(x.lefts) >= e.majority:
-			c.State, c.TTL = engine.Held, agreed(x.lefts, e.majority)
+			c.State, c.Contended, c.TTL = engine.Held, x.wanted, agreed(x.lefts, e.majority)
 			e.claims.Extend(c.ID, c.TTL)
 			held[i] = c
 		case x.gone > len(e.masters)-e.majority:
@@ -111,6 +113,7 @@ func (x *extended) add(i int, to *extension) {
 	if engine.State(v[0]) == engine.Held {
 		to.lefts = append(to.lefts, time.Duration(v[2])*time.Millisecond)
 		to.stamp = max(to.stamp, uint64(v[1]))
+		to.wanted = to.wanted || x.wanted[i]
 		return
 	}
 	to.gone++
@@ -127,18 +130,22 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 			c.Keys = append(c.Keys, e.keys(r.Name)[:2]...)
 			c.Args = append(c.Args, r.ID.Secret(), millis(r.Want))
 		}
+		for _, r := range rs[from:min(from+batch, len(rs))] {
+			c.Args = append(c.Args, e.waiting.ears.listening(r.Name))
+		}
 		calls = append(calls, c)
 	}
 	var answers []wire.Answer
 	if answers, x.err = m.vote(e.life, e.scripts.renew, calls); x.err != nil {
 		return x
 	}
+	x.wanted = map[int]bool{}
 	x.values, x.known = make([]int64, 3*len(rs)), make([]bool, len(rs))
 	for j, a := range answers {
 		from := j * batch
 		n := min(batch, len(rs)-from)
 		v, err := a.AsIntSlice()
-		if err == nil && len(v) != 3*n+1 {
+		if err == nil && (len(v) <= 3*n || len(v) > 4*n+1) {
 			err = fmt.Errorf("not an answer of ours: %d values for %d renewals", len(v), n)
 		}
 		if err != nil {
@@ -149,6 +156,9 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 		x.clock = time.Duration(v[3*n])*time.Microsecond - boottime.Now()
 		for k := range n {
 			x.known[from+k] = true
+		}
+		for _, k := range v[3*n+1:] {
+			x.wanted[from+int(k)-1] = true
 		}
 	}
 	return x

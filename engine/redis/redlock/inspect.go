@@ -93,7 +93,7 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	case done >= e.majority:
 		return nil
 	case foreign:
-		return fmt.Errorf("another program holds it: only a key without expiry can be removed, and only at once: %w", engine.ErrNoClaim)
+		return fmt.Errorf("%s: %w", e.opts.Layout.unremovable(), engine.ErrNoClaim)
 	}
 	return engine.ErrNoClaim
 }
@@ -124,10 +124,14 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 			return false
 		}
 		if answered++; value != "" {
-			h := holders[value]
+			known := value
+			if c.Ticket == 0 {
+				known = e.opts.Layout.same(value)
+			}
+			h := holders[known]
 			if h == nil {
 				h = &holder{claim: c}
-				holders[value] = h
+				holders[known] = h
 			}
 			h.masters++
 			// Where a renewal took it again the owner is not known.
@@ -174,7 +178,7 @@ func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Cla
 		State: engine.Held, Evicted: evicted == 1, TTL: lifetime(max(left, 1)), // 0: less than one, not none
 	}
 	if ticket == 0 {
-		c.Owner = engine.Owner{Label: "another program on this key"}
+		c.Owner = engine.Owner{Label: e.opts.Layout.stranger(value)}
 	}
 	if left < 0 {
 		c.TTL = 0 // it has no expiry
@@ -226,7 +230,7 @@ func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[st
 		return false, err
 	}
 	m.leave(nil) // it is asked for as long as it takes, and owes nothing
-	begins := side + "b:" + e.opts.Prefix
+	begins := e.opts.Layout.beside() + "b:" + e.opts.Prefix
 	for keys, err := range c.Keys(ctx, wire.Literal(begins)+"*", "") {
 		if err != nil {
 			return false, err

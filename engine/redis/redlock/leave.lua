@@ -7,14 +7,14 @@
 --
 -- Returns how it was found: held (2), or gone (3) and 1 if it was evicted. A try
 -- that failed gives up nothing that a later one of the same claim relies on, and
--- tells nobody: those who wait are about to try as well, at different times.
+-- tells none of ours: those who wait are about to try as well, at different times.
 --
 -- A claim that is left for good is not noted any more, or the next release would
 -- be announced to it: one that tried at its own time may hold, noted as waiting. If
 -- it is neither noted nor holds while the lock is free, it was told of that, and
 -- tells the next one.
 
-local both = redis.call('MGET', KEYS[1], KEYS[2])
+local both = read(KEYS[1], KEYS[2])
 local id, noted = ARGV[1], 0
 if ARGV[3] ~= '' then noted = redis.pcall('ZREM', KEYS[3], id .. ARGV[3]) end -- an error, if it is somebody's data
 if both[1] ~= id then
@@ -23,9 +23,13 @@ if both[1] ~= id then
 end
 local b = unpacked(KEYS[2], both[2]) or {}
 if ARGV[2] ~= '' then
-	if b.id == id and b.try <= tonumber(ARGV[2]) then redis.call('DEL', KEYS[1]) end
+	if b.id == id and b.try <= tonumber(ARGV[2]) then
+		tell(KEYS[1])
+		redis.call('DEL', KEYS[1])
+	end
 	return {2, 0}
 end
+tell(KEYS[1])
 redis.call('DEL', KEYS[1])
 wake(ARGV[4])
 if b.evicted == id then return {3, 1} end

@@ -27,6 +27,7 @@ import (
 // redis:// (see package leasehold/engine/redis) and the same for every master;
 // besides prefix and allow-eviction there are
 //
+//	layout=redisson      RedissonRedLock's locks, not redsync's
 //	timeout=20ms         how long one master is waited for
 //	max-ttl=1m           the longest TTL, and how long a restarted master has no vote
 //	restart-delay=off    a restarted master votes at once
@@ -80,14 +81,14 @@ func parse(raw string) (o *Options, targets []*wire.Target, names []string, err 
 		who, hosts = authority[:i+1], authority[i+1:]
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		t, err := wire.ParseURL(single+"://"+who+host+"/"+path+"?"+query, "prefix", "timeout", "max-ttl", "restart-delay")
+		t, err := wire.ParseURL(single+"://"+who+host+"/"+path+"?"+query, "prefix", "layout", "timeout", "max-ttl", "restart-delay")
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		targets, names = append(targets, t), append(names, host)
 	}
 	t := targets[0]
-	o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
+	o = &Options{Layout: Layout(t.Param("layout")), Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
 	for name, d := range map[string]*time.Duration{"timeout": &o.Timeout, "max-ttl": &o.MaxTTL} {
 		if v := t.Param(name); v != "" {
 			if *d, err = time.ParseDuration(v); err != nil || *d <= 0 {
@@ -116,9 +117,10 @@ func prepare(names []string, o *Options) (*Engine, error) {
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(!opts.NoRestartDelay),
+		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(!opts.NoRestartDelay, opts.Layout),
 		channel: side + "@" + hex.EncodeToString(id[:]),
 	}
+	e.waiting.ears.open(opts.Layout, len(names))
 	e.life, e.end = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -254,6 +256,9 @@ func (e *Engine) fit(m *master, c *wire.Client) error {
 	}
 	// Scripts would fail half way for a user who may not publish.
 	if err := c.Publish(e.life, e.channel, ""); err != nil {
+		return err
+	}
+	if err := e.audible(c); err != nil {
 		return err
 	}
 	return e.delayRestarts(m, c)

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,10 +12,14 @@ import (
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
-// parameters: see [Open]. Every client of the same locks must agree on Prefix,
-// MaxTTL and NoRestartDelay.
+// parameters: see [Open]. Every client of the same locks must agree on Layout,
+// Prefix, MaxTTL and NoRestartDelay.
 type Options struct {
-	// Prefix begins every key: ?prefix=. Default none; up to 128 bytes, no braces.
+	// Layout is which other programs share the locks: ?layout=. Default [Redsync].
+	Layout Layout
+
+	// Prefix begins every key: ?prefix=. Default none; up to 128 bytes, no
+	// braces. Not with [Redisson], whose names are the keys.
 	Prefix string
 
 	// Timeout is how long one master is waited for: ?timeout=. Default: the
@@ -56,8 +61,13 @@ func (o *Options) check() (Options, error) {
 	if o != nil {
 		c = *o
 	}
+	c.Layout = cmp.Or(c.Layout, Redsync)
 	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
 	switch {
+	case c.Layout != Redsync && c.Layout != Redisson:
+		return c, fmt.Errorf("redlock: the layout %q is unknown: redsync (the default) and redisson are known", c.Layout)
+	case c.Layout == Redisson && c.Prefix != "":
+		return c, errors.New("redlock: Redisson's names are the keys: leave the prefix out")
 	case c.MaxTTL < leastMaxTTL || c.MaxTTL > engine.MaxTTL:
 		return c, fmt.Errorf("redlock: the longest TTL %v is outside %v to %v", c.MaxTTL, leastMaxTTL, engine.MaxTTL)
 	case c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > longestPatience):

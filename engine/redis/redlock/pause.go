@@ -8,8 +8,8 @@ import (
 	"leasehold/internal/boottime"
 )
 
-// Pauses of a claim that waits. One that a leasehold holds is announced when it is
-// free, and these are the floor; other programs announce nothing.
+// Pauses of a claim that waits. One that a leasehold or a program with Redisson holds
+// is announced when it is free, and these are the floor; redsync announces nothing.
 const (
 	leastFloor  = 700 * time.Millisecond
 	floorSpread = 300 * time.Millisecond
@@ -22,10 +22,7 @@ const (
 func (t *try) pause(all *tally) time.Duration {
 	took := boottime.Now() - t.start
 	again := took + rand.N(4*took) // longer than an acquisition takes
-	if all.mine > 0 {
-		return again // several tried at once, and nobody may have it
-	}
-	ours, free := 0, []time.Duration{}
+	ours, theirs, free := 0, 0, []time.Duration{}
 	for _, b := range all.all {
 		if b.err != nil {
 			continue
@@ -33,9 +30,15 @@ func (t *try) pause(all *tally) time.Duration {
 		if b.ours {
 			ours++
 		}
+		if b.theirs {
+			theirs++
+		}
 		if b.left >= 0 {
 			free = append(free, b.left)
 		}
+	}
+	if all.mine > 0 && theirs < t.e.majority {
+		return again // several tried at once, and nobody may have it
 	}
 	look := leastPoll + rand.N(pollSpread)
 	if ours >= t.e.majority {

@@ -23,7 +23,7 @@ type Engine struct {
 	tries    atomic.Uint64
 
 	claims  joined.Claims
-	waiting joined.Map[request]
+	waiting waiting
 	late    lateTries
 	// What a master forgot is taken again after a renewal: see restore.go.
 	restores restorations
@@ -42,7 +42,7 @@ var _ engine.Engine = (*Engine)(nil)
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
-	return engine.Guarantees{
+	g := engine.Guarantees{
 		Order:   engine.OrderNone,
 		Modes:   engine.Exclusive,
 		Fencing: engine.FencingMemory,
@@ -54,6 +54,10 @@ func (e *Engine) Guarantees() engine.Guarantees {
 		Detach:       true,
 		MaxTTL:       e.opts.MaxTTL,
 	}
+	if e.opts.Layout == Redisson {
+		g.Fencing = engine.FencingNone // its holders have no token, and cannot be fenced
+	}
+	return g
 }
 
 // Join implements [engine.Engine].
@@ -87,9 +91,13 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if known, _, ok := e.waiting.Get(r.ID); ok {
 		q.began = known.began
 	}
+	if !r.NoWait {
+		e.waiting.Expect(r.ID, r.Name, r.WaitTTL)
+	}
 	c, err := e.try(ctx, &q, r.WaitTTL)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
+			e.waiting.Drop(r.ID)
 			e.claims.Drop(r.ID)
 		}
 		return engine.Claim{}, err

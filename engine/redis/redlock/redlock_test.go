@@ -76,19 +76,24 @@ func open(t testing.TB, url string) *Engine {
 
 func teach(t testing.TB, all []*servers.RedisServer) {
 	t.Helper()
-	s := newScripts(true)
-	for _, r := range all {
-		for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read} {
-			do(t, r, "SCRIPT", "LOAD", one.Text())
+	for _, l := range []Layout{Redsync, Redisson} {
+		s := newScripts(true, l)
+		for _, r := range all {
+			for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read} {
+				do(t, r, "SCRIPT", "LOAD", one.Text())
+			}
 		}
 	}
 }
 
-// TestConformance runs the suite on five masters that sync every write, with the
+func TestConformance(t *testing.T)         { conforms(t, "redlock", Redsync) }
+func TestConformanceRedisson(t *testing.T) { conforms(t, "redlock-redisson", Redisson) }
+
+// conforms runs the suite on five masters that sync every write, with the
 // delay after a restart in force: whoever kept everything votes at once.
-func TestConformance(t *testing.T) {
+func conforms(t *testing.T, name string, l Layout) {
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
-	const params = "timeout=10s" // the machine may be busy with others
+	params := "layout=" + string(l) + "&timeout=10s" // the machine may be busy with others
 
 	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
 	restart := func(t testing.TB) {
@@ -102,7 +107,7 @@ func TestConformance(t *testing.T) {
 	restart(t)
 	var mu sync.Mutex
 	proxies := map[engine.Engine][]*servers.Proxy{}
-	h := redistest.Kit{Name: "redlock", Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
+	h := redistest.Kit{Name: name, Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
 	h.Patience = 30 * time.Second // more than a master's time
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
@@ -156,18 +161,19 @@ func TestConformance(t *testing.T) {
 		t.Cleanup(restore)
 		return restore
 	}
-	h.Beside = func(name string) []string { return append((&Engine{}).keys(name)[1:], side+"run", side+name) }
+	keys := (&Engine{opts: Options{Layout: l}}).keys
+	h.Beside = func(name string) []string { return append(keys(name)[1:], side+"run", side+name) }
 	h.Spoil = map[string]func(testing.TB, string){}
 	for kind, put := range map[string][]string{
 		"hash": {"HSET", "", "m", ""}, "list": {"RPUSH", "", ""}, "empty string": {"SET", "", ""}, "bytes": {"SET", "", strings.Repeat("\xff", 200)},
 		"line of waiters": {"ZADD", "", "-inf", ""}, "our mark and no more": {"SET", "", "L1" + strings.Repeat("\xff", 96)},
-		"the highest counter": {"SET", "", record(engine.MaxTicket - 1)},
+		"the highest counter": {"SET", "", record(engine.MaxTicket - 1)}, "lock of two threads": {"HSET", "", "a:1", "1", "b:2", "1"},
 	} {
 		for i, place := range []string{"the lock", "what is beside it", "who waits"} {
 			for where, some := range map[string][]*servers.RedisServer{"every master": all, "one master": all[:1]} {
 				h.Spoil["a "+kind+" at "+place+" on "+where] = func(t testing.TB, name string) {
 					put := slices.Clone(put)
-					put[1] = (&Engine{}).keys(name)[i]
+					put[1] = keys(name)[i]
 					for _, r := range some {
 						do(t, r, "DEL", put[1])
 						do(t, r, put...)

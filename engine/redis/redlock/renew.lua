@@ -4,15 +4,17 @@
 --
 -- For each claim:
 --   KEYS     the lock, what is beside it
---   ARGV     the claim's ID, the lifetime wanted in milliseconds
+--   ARGV     the claim's ID, the lifetime wanted in milliseconds; after all of those,
+--            of each: of who listens to the lock's channel, how many are the asker
 --
 -- Returns for each: held (2), its stamp, the milliseconds granted; or gone (3),
--- 0, and 1 if it was evicted. At the end the server's clock in microseconds.
+-- 0, and 1 if it was evicted. Then the server's clock in microseconds; and of which
+-- of the claims, counted from 1, it is seen that somebody else waits.
 
-local out = {}
+local out, contended = {}, {}
 for i = 1, #KEYS, 2 do
 	local lock, id, want = KEYS[i], ARGV[i], tonumber(ARGV[i + 1])
-	local both = redis.call('MGET', lock, KEYS[i + 1]) -- nothing for what is somebody else's data by now
+	local both = read(lock, KEYS[i + 1]) -- nothing for what is somebody else's data by now
 	local b = unpacked(KEYS[i + 1], both[2]) or {}
 	local state, first, second = 3, 0, 0
 	if b.evicted == id then
@@ -27,10 +29,12 @@ for i = 1, #KEYS, 2 do
 		end
 		redis.call('PEXPIRE', lock, left)
 		state, first, second = 2, b.id == id and b.stamp or 0, left
+		if wanted(lock, ARGV[#KEYS + (i + 1) / 2]) == 1 then contended[#contended + 1] = (i + 1) / 2 end
 	end
 	local n = #out
 	out[n + 1], out[n + 2], out[n + 3] = state, first, second
 end
 local t = redis.call('TIME')
 out[#out + 1] = t[1] * 1000000 + t[2]
+for _, k in ipairs(contended) do out[#out + 1] = k end
 return out

@@ -20,7 +20,7 @@ for i = 1, #KEYS, 2 do
 	local id, ticket, try, till = ARGV[2 * i - 1], tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
 	local left = math.min(math.floor((till - now) / 1000), LONGEST) -- the clock may have stepped back
 	local b = unpacked(KEYS[i + 1], redis.call('MGET', KEYS[i + 1])[1])
-	if b and b.evicted ~= id and left > 0 and redis.call('SET', KEYS[i], id, 'PX', left, 'NX') then
+	if b and b.evicted ~= id and left > 0 and take(KEYS[i], id, left) then
 		if b.id ~= id then b.id, b.stamp, b.asked, b.owner = id, 0, 0, '' end
 		if b.ticket < ticket then b.ticket, b.stamp = ticket, ticket end
 		b.try, b.asked = math.max(b.try, try), math.max(b.asked, left)

@@ -44,9 +44,11 @@ type scripts struct{ join, stamp, renew, retake, leave, evict, read *wire.Script
 
 // newScripts are those of a master. Guarded: those by which it votes are refused by
 // one that may have forgotten what it granted.
-func newScripts(guarded bool) scripts {
+func newScripts(guarded bool, l Layout) scripts {
 	constants := fmt.Sprintf("local KEEP, NEAR, LONGEST = %d, %d, %d\n", keep.Milliseconds(), near.Microseconds(), engine.MaxTTL.Milliseconds())
-	script := func(parts ...string) *wire.Script { return wire.NewScript(constants + strings.Join(parts, "")) }
+	script := func(parts ...string) *wire.Script {
+		return wire.NewScript(constants + besideLua + l.lua() + strings.Join(parts, ""))
+	}
 	vote := func(parts ...string) *wire.Script {
 		s := script(parts...)
 		if guarded {
@@ -55,21 +57,22 @@ func newScripts(guarded bool) scripts {
 		return s
 	}
 	return scripts{
-		join:   vote(besideLua, joinLua),
-		stamp:  vote(besideLua, stampLua),
-		renew:  vote(besideLua, renewLua),
-		retake: vote(besideLua, retakeLua),
-		leave:  script(besideLua, wakeLua, leaveLua),
-		evict:  script(besideLua, wakeLua, evictLua),
-		read:   script(besideLua, readLua),
+		join:   vote(wakeLua, joinLua),
+		stamp:  vote(stampLua),
+		renew:  vote(renewLua),
+		retake: vote(retakeLua),
+		leave:  script(wakeLua, leaveLua),
+		evict:  script(wakeLua, evictLua),
+		read:   script(readLua),
 	}
 }
 
 // side begins the keys beside the locks.
 const side = "leasehold:redlock:"
 
-// keys of a name: its lock, as redsync has it; what is beside it; who waits.
+// keys of a name: its lock, as other programs have it; what is beside it; who waits.
 func (e *Engine) keys(name string) []string {
 	key := e.opts.Prefix + name
-	return []string{key, side + "b:" + key, side + "w:" + key}
+	begins := e.opts.Layout.beside()
+	return []string{key, begins + "b:" + key, begins + "w:" + key}
 }

@@ -7,7 +7,7 @@
 --
 -- Returns 1, or 0 if it may not have it.
 
-local both = redis.call('MGET', KEYS[1], KEYS[2])
+local both = read(KEYS[1], KEYS[2])
 local b, ticket = unpacked(KEYS[2], both[2]), tonumber(ARGV[2])
 if not b then return foreign(2) end
 if both[1] ~= ARGV[1] or b.id ~= ARGV[1] or b.evicted == ARGV[1] then return 0 end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/wire"
@@ -24,9 +25,9 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 		}
 	}
 	var all sync.WaitGroup
-	for _, m := range e.masters {
+	for i, m := range e.masters {
 		all.Go(func() {
-			if err := e.watch(ctx, m, tell); errors.Is(err, engine.ErrRefused) {
+			if err := e.watch(ctx, m, e.waiting.ears.more[i], tell); errors.Is(err, engine.ErrRefused) {
 				stop(err)
 			}
 		})
@@ -39,12 +40,12 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 }
 
 // watch listens on one master, for as long as the engine lives.
-func (e *Engine) watch(ctx context.Context, m *master, tell func(engine.Claim)) error {
-	return wire.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, m, tell) })
+func (e *Engine) watch(ctx context.Context, m *master, more <-chan struct{}, tell func(engine.Claim)) error {
+	return wire.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, m, more, tell) })
 }
 
 // subscribe listens on one connection for as long as it lasts.
-func (e *Engine) subscribe(ctx context.Context, m *master, tell func(engine.Claim)) error {
+func (e *Engine) subscribe(ctx context.Context, m *master, more <-chan struct{}, tell func(engine.Claim)) error {
 	select {
 	case <-m.opened:
 	case <-ctx.Done():
@@ -52,8 +53,19 @@ func (e *Engine) subscribe(ctx context.Context, m *master, tell func(engine.Clai
 	case <-e.life.Done():
 		return engine.ErrClosed
 	}
-	s, err := m.client.Listen(ctx, func(string) { tell(engine.Claim{}) }, func(_, message string) {
-		if c, ok := note(message); ok {
+	// Who has asked before a subscription stood may have missed a release.
+	began := func(channel string) {
+		if channel == e.channel {
+			tell(engine.Claim{})
+		}
+		e.released(channel, tell)
+	}
+	s, err := m.client.Listen(ctx, began, func(channel, message string) {
+		if channel != e.channel {
+			if message != ours { // of ours one at a time is told
+				e.released(channel, tell)
+			}
+		} else if c, ok := note(message); ok {
 			tell(c)
 		}
 	})
@@ -64,14 +76,69 @@ func (e *Engine) subscribe(ctx context.Context, m *master, tell func(engine.Clai
 	if err := s.Subscribe(ctx, e.channel); err != nil {
 		return err
 	}
-	select {
-	case err := <-s.Lost():
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.life.Done():
-		return engine.ErrClosed
+	prune := time.NewTicker(linger)
+	defer prune.Stop()
+	for listens := map[string]bool{}; ; {
+		if err := e.tune(ctx, s, listens); err != nil {
+			return err
+		}
+		select {
+		case <-more:
+		case <-prune.C:
+			e.waiting.ears.prune()
+		case err := <-s.Lost():
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.life.Done():
+			return engine.ErrClosed
+		}
 	}
+}
+
+// tune has a connection listen to the channels of the locks that claims wait for.
+func (e *Engine) tune(ctx context.Context, s *wire.Subscription, listens map[string]bool) error {
+	more, less := e.waiting.ears.changes(listens)
+	for _, channel := range more {
+		listens[channel] = true
+	}
+	for _, channel := range less {
+		delete(listens, channel)
+	}
+	if len(less) > 0 {
+		if err := s.Unsubscribe(ctx, less...); err != nil {
+			return err
+		}
+	}
+	if len(more) > 0 {
+		return s.Subscribe(ctx, more...)
+	}
+	return nil
+}
+
+// released tells who waits for a lock that other programs say is free.
+func (e *Engine) released(channel string, tell func(engine.Claim)) {
+	for _, c := range e.waiting.ears.on(channel) {
+		tell(c)
+	}
+}
+
+// audible refuses a user who may not tell other programs of a release, or not hear of
+// theirs: every wait would last until somebody looks.
+func (e *Engine) audible(c *wire.Client) error {
+	channel := e.opts.Layout.channel("leasehold:nobody")
+	if channel == "" {
+		return nil
+	}
+	s, err := c.Listen(e.life, func(string) {}, func(string, string) {})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Subscribe(e.life, channel); err != nil {
+		return err
+	}
+	return c.Publish(e.life, channel, ours)
 }
 
 // note reads what wake.lua tells: a claim that may try.

@@ -1,6 +1,9 @@
 package leasehold.interop;
 
+import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.redisson.RedissonMultiLock;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -9,9 +12,11 @@ import org.redisson.client.codec.StringCodec;
 /** What can be asked of the client. Where a lock is meant, two arguments name it: KIND NAME. */
 final class Commands implements Command {
     private final RedissonClient client;
+    private final List<RedissonClient> masters;
 
-    Commands(RedissonClient client) {
+    Commands(RedissonClient client, List<RedissonClient> masters) {
         this.client = client;
+        this.masters = masters;
     }
 
     @Override
@@ -24,6 +29,9 @@ final class Commands implements Command {
                 } else {
                     lock.lock();
                 }
+                return "";
+            case "lockSeconds": // LEASE
+                lock.lock(r.number(2), TimeUnit.SECONDS);
                 return "";
             case "lockInterruptibly": // [LEASE]
                 if (r.has(2)) {
@@ -76,11 +84,19 @@ final class Commands implements Command {
                 return client.getReadWriteLock(name).readLock();
             case "write":
                 return client.getReadWriteLock(name).writeLock();
+            case "red":
+                return new RedissonRedLock(onMasters(name));
+            case "multi":
+                return new RedissonMultiLock(onMasters(name));
             case "fenced": // since 3.20.1, so it cannot be called by name in an older one
                 return (RLock) RedissonClient.class.getMethod("getFencedLock", String.class).invoke(client, name);
             default:
                 throw new IllegalArgumentException("unknown kind of lock " + kind);
         }
+    }
+
+    private RLock[] onMasters(String name) {
+        return masters.stream().map(master -> master.getLock(name)).toArray(RLock[]::new);
     }
 
     /** Reads a number and writes it back one higher, TIMES times, each under the lock and by nothing else. */

@@ -1,0 +1,565 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redistest"
+	"leasehold/internal/servers"
+)
+
+// What stands on the masters, by the commands that RedissonRedLock comes down to. Live
+// programs with Redisson are in interop/redisson.
+
+const easyRedisson = easy + "&layout=redisson"
+
+// thread is one of a program with Redisson, whose client of the n-th master is this.
+func thread(n int) string { return fmt.Sprintf("b9f7c4bd-7a9f-4f0c-9d4e-2f1b6f3a9c%02x:43", n) }
+
+// enters is Redisson's tryLock on some masters, of which it has none yet.
+func enters(t testing.TB, all []*servers.RedisServer, name string, on ...int) {
+	t.Helper()
+	for _, i := range on {
+		do(t, all[i], "HINCRBY", name, thread(i), "1")
+		do(t, all[i], "PEXPIRE", name, "30000")
+	}
+}
+
+// exits is Redisson's unlock.
+func exits(t testing.TB, all []*servers.RedisServer, name string, on ...int) {
+	t.Helper()
+	for _, i := range on {
+		do(t, all[i], "DEL", name)
+		do(t, all[i], "PUBLISH", "redisson_lock__channel:{"+name+"}", "0")
+	}
+}
+
+// ear hears what is published on a channel of one server, as Redisson's waiters do.
+func hearing(t *testing.T, r *servers.RedisServer, channel string) <-chan string {
+	t.Helper()
+	conn, cancel := redistest.Connect(t, r.Addr).Dedicate()
+	t.Cleanup(cancel)
+	heard, began := make(chan string, 100), make(chan struct{}, 1)
+	conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { heard <- m.Message },
+		OnSubscription: func(rueidis.PubSubSubscription) { began <- struct{}{} },
+	})
+	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	return heard
+}
+
+// told are the messages up to now.
+func told(t *testing.T, r *servers.RedisServer, heard <-chan string, channel string) (all []string) {
+	t.Helper()
+	do(t, r, "PUBLISH", channel, "end")
+	for timeout := time.After(20 * time.Second); ; {
+		select {
+		case m := <-heard:
+			if m == "end" {
+				return all
+			}
+			all = append(all, m)
+		case <-timeout:
+			t.Fatalf("what was published last is not heard; before: %q", all)
+		}
+	}
+}
+
+// listeners waits until so many listen to a channel on each master.
+func listeners(t *testing.T, all []*servers.RedisServer, channel string, n int64) {
+	t.Helper()
+	for _, r := range all {
+		redistest.Until(t, fmt.Sprintf("%d listen", n), func() bool {
+			return do(t, r, "PUBSUB", "NUMSUB", channel).([]any)[1] == n
+		})
+	}
+}
+
+// quiet waits until nothing has been heard for a while: that a subscription stands is
+// a reason to look as well.
+func quiet(heard <-chan engine.Claim) {
+	for {
+		select {
+		case <-heard:
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+}
+
+func fieldOf(id engine.ID) string {
+	h := id.Secret()
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:] + ":1"
+}
+
+// TestAHoldIsAnRLockOnEachMaster: to the letter, since others read and count it.
+func TestAHoldIsAnRLockOnEachMaster(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	for name, channel := range map[string]string{
+		"a": "redisson_lock__channel:{a}", "b{c}d": "redisson_lock__channel:b{c}d", "{": "redisson_lock__channel:{", "}": "redisson_lock__channel:{}}",
+	} {
+		heard := hearing(t, all[2], channel)
+		c := join(t, e, long(name))
+		again := join(t, e, func() engine.Request { r := long(name); r.ID = c.ID; return r }()) // as after a lost answer
+		if c.State != engine.Held || again.State != engine.Held {
+			t.Fatalf("%s: %+v, and again %+v", name, c, again)
+		}
+		for _, r := range all {
+			redistest.Until(t, "it stands on every master", func() bool { return do(t, r, "EXISTS", name) == int64(1) })
+			if h := do(t, r, "HGETALL", name).([]any); len(h) != 2 || h[0] != fieldOf(c.ID) || h[1] != "1" {
+				t.Errorf("%s: the lock is %q", name, h)
+			}
+			if ms := do(t, r, "PTTL", name).(int64); ms < 50_000 || ms > 60_000 {
+				t.Errorf("%s: it has %d ms", name, ms)
+			}
+		}
+		if s := leave(t, e, c); s != engine.Held {
+			t.Errorf("%s: left as %v", name, s)
+		}
+		redistest.Until(t, "it is left", func() bool { return do(t, all[2], "EXISTS", name) == int64(0) })
+		if got := told(t, all[2], heard, channel); len(got) != 1 || got[0] != "00" {
+			t.Errorf("%s: published: %q", name, got)
+		}
+	}
+	if n := redistest.Kit.Lasting(redistest.Kit{}, t, all[0]); n != 0 {
+		t.Errorf("%d keys stay for ever", n)
+	}
+}
+
+// TestTwoOfFiveAreNoMajority, three are: for Redisson, whose threads stand as another
+// client on each master, and for us.
+func TestTwoOfFiveAreNoMajority(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 5, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	line := func(name string) []engine.Claim {
+		l, err := e.Line(within(t), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Claims
+	}
+	enters(t, all, "two", 1, 3)
+	if c := join(t, e, long("two")); c.State != engine.Held {
+		t.Errorf("beside two of five: %+v", c)
+	}
+	if cs := line("two"); len(cs) != 1 || cs[0].Ticket == 0 {
+		t.Errorf("beside two of five: %+v", cs)
+	}
+	for _, i := range []int{1, 3} {
+		if h := do(t, all[i], "HGETALL", "two").([]any); h[0] != thread(i) {
+			t.Errorf("Redisson's lock is %q now", h)
+		}
+	}
+	enters(t, all, "three", 0, 2, 4)
+	enters(t, all, "three", 0) // it has entered again
+	heard := hearing(t, all[1], "redisson_lock__channel:{three}")
+	c := join(t, e, long("three"))
+	if c.State != engine.Waiting || c.Look < leastFloor || c.Look > time.Second {
+		t.Errorf("beside three of five: %+v", c)
+	}
+	for _, i := range []int{1, 3} {
+		redistest.Until(t, "what a try took is given up", func() bool { return do(t, all[i], "EXISTS", "three") == int64(0) })
+	}
+	// Its waiters who found us there sleep until they are told.
+	if got := told(t, all[1], heard, "redisson_lock__channel:{three}"); len(got) != 1 || got[0] != "00" {
+		t.Errorf("told of what a try gave up: %q", got)
+	}
+	for _, i := range []int{0, 2, 4} {
+		if h := do(t, all[i], "HGETALL", "three").([]any); h[0] != thread(i) {
+			t.Errorf("Redisson's lock is %q now", h)
+		}
+	}
+	cs := line("three")
+	if len(cs) != 1 || cs[0].Ticket != 0 || cs[0].TTL < 20*time.Second || !strings.HasPrefix(cs[0].Owner.Label, "Redisson b9f7c4bd-") {
+		t.Errorf("beside three of five: %+v", cs)
+	}
+	exits(t, all, "three", 0)
+	if cs := line("three"); len(cs) != 0 {
+		t.Errorf("two of five hold: %+v", cs)
+	}
+	if c = renew(t, e, c, time.Minute); c.State != engine.Held {
+		t.Errorf("beside two of five: %+v", c)
+	}
+	// Of two threads neither has a majority.
+	do(t, all[0], "HSET", "both", thread(0), "1")
+	do(t, all[1], "HSET", "both", thread(1), "1")
+	do(t, all[2], "HSET", "both", strings.TrimSuffix(thread(2), "43")+"44", "1")
+	if cs := line("both"); len(cs) != 0 {
+		t.Errorf("two threads with two and one of five hold: %+v", cs)
+	}
+}
+
+// TestRedissonsReleaseIsHeard on whichever master it is told, also after connections
+// were lost; and ours is not, since of ours one at a time is told.
+func TestRedissonsReleaseIsHeard(t *testing.T) {
+	t.Parallel()
+	const channel = "redisson_lock__channel:{a}"
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	heard := redistest.Watch(t, e)
+	enters(t, all, "a", 0, 1, 2)
+	waits := join(t, e, long("a"))
+	mine := func(c engine.Claim) bool { return c.ID == waits.ID && c.Name == "a" && c.State == engine.Waiting }
+	redistest.Expect(t, heard, mine) // it has asked before the channel was listened to
+	listeners(t, all, channel, 1)
+	quiet(heard)
+	for _, r := range all {
+		do(t, r, "PUBLISH", channel, "00")
+	}
+	select {
+	case c := <-heard:
+		t.Errorf("a leasehold's release has it try: %+v", c)
+	case <-time.After(200 * time.Millisecond):
+	}
+	for _, r := range all {
+		do(t, r, "PUBLISH", channel, "0")
+		redistest.Expect(t, heard, mine)
+	}
+	for _, r := range all {
+		do(t, r, "CLIENT", "KILL", "TYPE", "pubsub")
+	}
+	listeners(t, all, channel, 1)
+	quiet(heard)
+	exits(t, all, "a", 0, 1, 2)
+	redistest.Expect(t, heard, mine)
+	redistest.Until(t, "it can be had", func() bool {
+		waits = renew(t, e, waits, time.Minute)
+		return waits.State == engine.Held
+	})
+	quiet(heard)
+	do(t, all[0], "PUBLISH", channel, "0")
+	select {
+	case c := <-heard:
+		t.Errorf("who holds is told to try: %+v", c)
+	case <-time.After(200 * time.Millisecond):
+	}
+	listeners(t, all, channel, 0) // some time after the last has waited
+	// Who does not wait listens to nothing.
+	r := long("b")
+	r.NoWait = true
+	enters(t, all, "b", 0, 1, 2)
+	if c := join(t, e, r); c.State != engine.Gone {
+		t.Errorf("%+v", c)
+	}
+	leave(t, e, join(t, e, long("c")))
+	e.waiting.ears.mu.Lock()
+	defer e.waiting.ears.mu.Unlock()
+	if n := len(e.waiting.ears.channels) + len(e.waiting.ears.names); n != 0 {
+		t.Errorf("%d channels and claims are known though nobody waits", n)
+	}
+}
+
+// TestAReleaseBetweenTheAnswerAndTheNote is heard: a claim is known before it asks.
+func TestAReleaseBetweenTheAnswerAndTheNote(t *testing.T) {
+	t.Parallel()
+	var w waiting
+	w.ears.open(Redisson, 1)
+	first, id := engine.NewID(), engine.NewID()
+	w.Put(first, request{Request: engine.Request{Name: "a"}}, time.Minute)
+	w.Expect(id, "a", time.Minute)
+	if cs := w.ears.on("redisson_lock__channel:{a}"); len(cs) != 2 {
+		t.Errorf("known: %+v", cs)
+	}
+	if _, _, waits := w.Get(id); waits {
+		t.Error("it waits, and has not asked")
+	}
+	w.Drop(id)
+	w.Drop(first)
+	if more, less := w.ears.changes(map[string]bool{"redisson_lock__channel:{a}": true}); len(more)+len(less) != 0 {
+		t.Errorf("who waits again and again finds it listened to: %q %q", more, less)
+	}
+	w.Expect(id, "b", time.Nanosecond)
+	time.Sleep(time.Millisecond)
+	w.ears.prune()
+	if cs := w.ears.on("redisson_lock__channel:{b}"); len(cs) != 0 {
+		t.Errorf("past its deadline: %+v", cs)
+	}
+}
+
+// TestWhoListensWaits: a holder is told, and its turn ends when the claim is handed on
+// within its client.
+func TestWhoListensWaits(t *testing.T) {
+	t.Parallel()
+	const channel = "redisson_lock__channel:{a}"
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	redistest.Watch(t, e)
+	hands := func(from engine.Claim) engine.Claim {
+		r := long("a")
+		r.Replaces = from.ID
+		return join(t, e, r)
+	}
+	holds := join(t, e, long("a"))
+	if holds.Contended {
+		t.Error("contended by nobody")
+	}
+	join(t, e, long("a")) // waits, and listens
+	listeners(t, all, channel, 1)
+	if holds = renew(t, e, holds, time.Minute); holds.State != engine.Held || holds.Contended {
+		t.Errorf("contended by its own client: %+v", holds)
+	}
+	if holds = hands(holds); holds.State != engine.Held || holds.Contended {
+		t.Errorf("handed on: %+v", holds)
+	}
+	beside := join(t, e, long("beside"))
+	heard := hearing(t, all[1], channel)
+	cs, err := e.Renew(within(t), []engine.Renewal{{Name: "beside", ID: beside.ID, Want: time.Minute}, {Name: "a", ID: holds.ID, Want: time.Minute}})
+	if err != nil || len(cs) != 2 || cs[0].Contended || cs[0].State != engine.Held || cs[1].State != engine.Held {
+		t.Errorf("renewed: %+v %v", cs, err)
+	}
+	for range 2 { // on the others, too
+		hearing(t, all[0], channel)
+		hearing(t, all[2], channel)
+	}
+	cs, err = e.Renew(within(t), []engine.Renewal{{Name: "beside", ID: beside.ID, Want: time.Minute}, {Name: "a", ID: holds.ID, Want: time.Minute}})
+	if err != nil || len(cs) != 2 || cs[0].Contended || !cs[1].Contended {
+		t.Errorf("somebody listens: %+v %v", cs, err)
+	}
+	same := long("a")
+	same.ID = holds.ID
+	if c := join(t, e, same); c.State != engine.Held || !c.Contended {
+		t.Errorf("somebody listens: %+v", c)
+	}
+	if next := hands(holds); next.State != engine.Waiting || next.Look > 100*time.Millisecond {
+		t.Errorf("handed on though somebody else waits: %+v", next)
+	}
+	for _, r := range all {
+		redistest.Until(t, "it is free", func() bool { return do(t, r, "EXISTS", "a") == int64(0) })
+	}
+	if got := told(t, all[1], heard, channel); len(got) == 0 || got[0] != "00" {
+		t.Errorf("told: %q", got)
+	}
+}
+
+// TestWhatIsNoRLockStays: a master where it is has no say, and where all have it the
+// error names the key.
+func TestWhatIsNoRLockStays(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	for i, put := range [][]string{
+		{"SET", "", "v"},
+		{"RPUSH", "", "v"},
+		{"HSET", "", "f", "v"},
+		{"HSET", "", "f", "1"},
+		{"HSET", "", thread(0), "x"},
+		{"HSET", "", thread(0), "1", thread(1), "1"},
+		{"HSET", "", "mode", "read"},
+	} {
+		name := "n" + strconv.Itoa(i)
+		put[1] = name
+		do(t, all[0], put...)
+		c := join(t, e, long(name))
+		if c.State != engine.Held {
+			t.Errorf("%q on one master: %+v", put, c)
+		}
+		if c = renew(t, e, c, time.Minute); c.State != engine.Held {
+			t.Errorf("%q on one master: renewed as %+v", put, c)
+		}
+		if s := leave(t, e, c); s != engine.Held {
+			t.Errorf("%q on one master: left as %v", put, s)
+		}
+		var before []any
+		for _, r := range all {
+			redistest.Until(t, "it is left", func() bool { return r == all[0] || do(t, r, "EXISTS", name) == int64(0) })
+			if r != all[0] {
+				do(t, r, put...)
+			}
+			before = append(before, do(t, r, "DUMP", name))
+		}
+		if c, err := e.Join(within(t), long(name)); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("%q: Join: %+v %v", put, c, err)
+		}
+		id := engine.NewID()
+		if cs, err := e.Renew(within(t), []engine.Renewal{{Name: name, ID: id, Want: time.Second}}); err != nil || cs[0].State != engine.Gone {
+			t.Errorf("%q: Renew: %v %v", put, cs, err)
+		}
+		if cs, err := e.Leave(within(t), []engine.Claim{{Name: name, ID: id}}); err != nil || cs[0].State != engine.Gone {
+			t.Errorf("%q: Leave: %v %v", put, cs, err)
+		}
+		if err := e.Evict(within(t), name, 0, true); err == nil {
+			t.Errorf("%q: Evict worked", put)
+		}
+		if l, err := e.Line(within(t), name); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%q: Line: %+v %v", put, l, err)
+		}
+		for j, r := range all {
+			if do(t, r, "DUMP", name) != before[j] || do(t, r, "TTL", name) != int64(-1) {
+				t.Errorf("%q was changed", put)
+			}
+		}
+	}
+}
+
+// TestRedissonsHoldIsEndedAtOnce, or not at all: it sees no mark.
+func TestRedissonsHoldIsEndedAtOnce(t *testing.T) {
+	t.Parallel()
+	const channel = "redisson_lock__channel:{a}"
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	main := []string{"b9f7c4bd-7a9f-4f0c-9d4e-2f1b6f3a9c00:1", "b9f7c4bd-7a9f-4f0c-9d4e-2f1b6f3a9c01:1", "c9f7c4bd-7a9f-4f0c-9d4e-2f1b6f3a9c02:1"}
+	for i, r := range all {
+		do(t, r, "HSET", "a", main[i], "1") // the first thread of a program, and no expiry
+	}
+	l, err := e.Line(within(t), "a")
+	if err != nil || len(l.Claims) != 1 || l.Claims[0].TTL != 0 || !strings.HasSuffix(l.Claims[0].Owner.Label, ":1") {
+		t.Errorf("the line: %+v %v", l, err)
+	}
+	if c := join(t, e, long("a")); c.State != engine.Waiting {
+		t.Errorf("a lock without expiry is %v", c.State)
+	}
+	heard := hearing(t, all[0], channel)
+	if err := e.Evict(within(t), "a", 0, false); !errors.Is(err, engine.ErrNoClaim) || !strings.Contains(err.Error(), "at once") {
+		t.Errorf("with a notice: %v", err)
+	}
+	if err := e.Evict(within(t), "a", 7, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("with somebody's ticket: %v", err)
+	}
+	if err := e.Evict(within(t), "a", 0, true); err != nil {
+		t.Error(err)
+	}
+	for _, r := range all {
+		redistest.Until(t, "it is gone", func() bool { return do(t, r, "EXISTS", "a") == int64(0) })
+	}
+	if got := told(t, all[0], heard, channel); len(got) != 1 || got[0] != "00" {
+		t.Errorf("told: %q", got)
+	}
+	mine := join(t, e, long("a"))
+	if err := e.Evict(within(t), "a", mine.Ticket, true); err != nil {
+		t.Error(err)
+	}
+	if got := told(t, all[0], heard, channel); len(got) != 1 || got[0] != "00" {
+		t.Errorf("told of ours: %q", got)
+	}
+	if c := renew(t, e, mine, time.Second); c.State != engine.Gone || !c.Evicted {
+		t.Errorf("after Evict: %+v", c)
+	}
+}
+
+// TestLayoutsShareNothing, and what a layout has not is refused.
+func TestLayoutsShareNothing(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	red, sync := open(t, urlOf(easyRedisson, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	if g := red.Guarantees(); g.Fencing != engine.FencingNone {
+		t.Errorf("tokens that Redisson's holders do not have: %v", g.Fencing)
+	}
+	if sync.Guarantees().Fencing != engine.FencingMemory {
+		t.Error("redsync's layout has lost its tokens")
+	}
+	join(t, red, long("a"))
+	if _, err := sync.Join(within(t), long("a")); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("a name that is an RLock: %v", err)
+	}
+	names := func(e *Engine) (all []string) {
+		for l, err := range e.Lines(within(t), "") {
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, l.Name)
+		}
+		return all
+	}
+	join(t, sync, long("b"))
+	if r, s := names(red), names(sync); len(r) != 1 || r[0] != "a" || len(s) != 1 || s[0] != "b" {
+		t.Errorf("lines: %q %q", r, s)
+	}
+	for params, want := range map[string]string{
+		"layout=redisson&prefix=p:": "leave the prefix out", "layout=curator": "redsync (the default) and redisson",
+	} {
+		if e, err := Open(within(t), urlOf(params, addrs(all)...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v %v", params, e, err)
+		}
+	}
+}
+
+const aclRedisson = "user app on >secret ~* &leasehold:redlock:* &redisson_lock__channel:* +eval +evalsha +time +get +mget +set +del " +
+	"+pttl +pexpire +exists +hlen +hgetall +hmget +hset +zadd +zcard +zrem +zpopmin +scan +publish +subscribe +unsubscribe " +
+	"+pubsub +info +config|get +ping +hello +auth +select"
+
+func TestLeastPrivilegeRedisson(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, &servers.RedisOptions{ACL: []string{aclRedisson}})
+	redistest.Documented(t, aclRedisson[strings.Index(aclRedisson, "~"):])
+	url := strings.Replace(urlOf("timeout=2s&max-ttl=5s&layout=redisson", addrs(all)...), "://", "://app:secret@", 1)
+	a, b := open(t, url), open(t, url)
+	voting(t, a)
+	voting(t, b)
+	heard := redistest.Watch(t, b)
+	first := join(t, a, exclusive("x"))
+	second := join(t, b, exclusive("x"))
+	listeners(t, all, "redisson_lock__channel:{x}", 1)
+	if c := renew(t, a, first, 5*time.Second); !c.Contended {
+		t.Errorf("%+v", c)
+	}
+	leave(t, a, first)
+	redistest.Expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID })
+	renew(t, b, second, 5*time.Second)
+	third := join(t, a, exclusive("y"))
+	if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
+		t.Errorf("Evict: %v", err)
+	}
+	for _, err := range a.Lines(within(t), "") {
+		if err != nil {
+			t.Errorf("Lines: %v", err)
+		}
+	}
+	leave(t, b, second)
+	listeners(t, all, "redisson_lock__channel:{x}", 0)
+	for _, r := range all {
+		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
+			t.Errorf("refused: %v", log)
+		}
+		do(t, r, "ACL", "SETUSER", "deaf", "reset", "on", ">p", "~*", "&leasehold:redlock:*", "+@all")
+	}
+	deaf := strings.Replace(urlOf(easyRedisson, addrs(all)...), "://", "://deaf:p@", 1)
+	if e, err := Open(context.WithoutCancel(within(t)), deaf); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("who hears no release: %v %v", e, err)
+	}
+}
+
+// TestTransactionsHold: of Redisson's, which put their number behind the thread's.
+func TestTransactionsHold(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easyRedisson, addrs(all)...))
+	for i, r := range all {
+		do(t, r, "HSET", "a", thread(i)+":0a1b2c3d-0000-4000-8000-0a1b2c3d4e5f", "1")
+	}
+	if c := join(t, e, long("a")); c.State != engine.Waiting {
+		t.Errorf("%+v", c)
+	}
+	if l, err := e.Line(within(t), "a"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("%+v %v", l, err)
+	}
+}
+
+// TestRedissonRestart: a master that has just started may have forgotten, in this
+// layout as in the other.
+func TestRedissonRestart(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf("timeout=2s&layout=redisson", addrs(all)...))
+	if c, err := e.Join(within(t), long("a")); err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "do not vote") {
+		t.Errorf("granted by masters that may have forgotten: %+v %v", c, err)
+	}
+	for _, r := range all {
+		if do(t, r, "EXISTS", "a") != int64(0) {
+			t.Error("it was taken")
+		}
+	}
+}
