@@ -151,7 +151,7 @@ func TestWhatBrokeIsNotKept(t *testing.T) {
 	}
 	f.mu.Lock()
 	f.fallen[again] = true
-	f.left = 1
+	f.left = 0 // but for the one that the pool is given back
 	f.mu.Unlock()
 	if used(t, p, Renewing) == again {
 		t.Error("a renewal has a connection that fell while nobody used it")
@@ -263,6 +263,20 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		if got := Micros(n); (got < 0) != (n < 0) || got.Abs() < 290*365*24*time.Hour {
 			t.Errorf("%d microseconds are %v", n, got)
 		}
+	}
+}
+
+// rowless is a database whose Join says what cannot be.
+type rowless struct{ Database }
+
+func (rowless) Join(context.Context, *engine.Request) (Joined, error) {
+	return Joined{Claim: engine.Claim{Name: "a", State: engine.Held, Units: -1, Limit: 1}}, nil
+}
+
+func TestAJoinThatCannotBe(t *testing.T) {
+	e := New(rowless{}, 0, 0, Guarantees(false, false))
+	if _, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}); !errors.Is(err, ErrRows) {
+		t.Error(err)
 	}
 }
 
