@@ -107,9 +107,12 @@ func TestSignalsWhileOpening(t *testing.T) {
 					rawURL, called := silent(t, scheme) // of its own: some call twice
 					q := *p
 					q.T, q.env = t, append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
+					y := q.start(args...) // before, and nobody asks this one to end
+					<-called
+					rawURL, called = silent(t, scheme)
+					q.env = append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
 					x := q.start(args...)
 					<-called
-					y := q.start(args...) // nobody asks this one to end
 					x.Process.Signal(sig)
 					if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 || x.err.Len() > 0 {
 						t.Errorf("%s, %v: exit code %d, printed %q and %q", what, sig, code, x.out.String(), x.err.String())
