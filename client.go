@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"leasehold/engine"
@@ -139,7 +140,9 @@ func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 }
 
 // RLock obtains name shared: together with other shared leases, never with an
-// exclusive one. A waiting Lock lets no later RLock pass. Under one's own Lock
+// exclusive one. Where the engine has an order (Guarantees), a waiting Lock lets no
+// later RLock of another process pass, and one of this process that shares a claim
+// at most for a moment (see Options.NoLend). Under one's own Lock
 // it is ErrReentry; with LockOptions.Reentrant it is one more handle of that
 // Lock and keeps readers out as that does: nothing is downgraded, others get in
 // when the last handle has ended.
@@ -238,18 +241,24 @@ func (k *core) close() error {
 	todo := k.outputsLocked(nil)
 	k.unlock()
 
-	errs := []error{
-		eachBatch(todo.renews.asked, func(ctx context.Context, asked []engine.Renewal) error {
+	// Side by side: an engine that does not answer costs the time of one call.
+	var calls sync.WaitGroup
+	errs := make([]error, 2, 3)
+	calls.Go(func() {
+		errs[0] = eachBatch(todo.renews.asked, func(ctx context.Context, asked []engine.Renewal) error {
 			if _, err := k.eng.Renew(ctx, asked); err != nil {
 				return fmt.Errorf("MinHold may end early: %w", err)
 			}
 			return nil
-		}),
-		eachBatch(todo.leaves, func(ctx context.Context, asked []engine.Claim) error {
+		})
+	})
+	calls.Go(func() {
+		errs[1] = eachBatch(todo.leaves, func(ctx context.Context, asked []engine.Claim) error {
 			_, err := k.eng.Leave(ctx, asked)
 			return err
-		}),
-	}
+		})
+	})
+	calls.Wait()
 	k.unlocks.Wait() // bounded by their own releaseBound; they leave what Close did not
 	k.end()
 	errs = append(errs, k.eng.Close())

@@ -106,7 +106,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 			return nil, k.gaveUp(op, w, context.Cause(ctx))
 		}
 	case claims.Held:
-		held := k.heldError(ctx, w)
+		held := k.heldError(ctx, w, time.Second)
 		if held.free && !again {
 			// Nobody to wait for. It may have been a claim that was only kept
 			// (Options.Keep), whose client gave it back when it heard of this
@@ -212,7 +212,7 @@ func (k *core) tooLate(ctx context.Context, w *waiter) error {
 	case silent != nil:
 		err = fmt.Errorf("%w: %w", ErrUnavailable, silent)
 	case timeUp:
-		err = k.heldError(ctx, w)
+		err = k.heldError(ctx, w, sayBound)
 	default:
 		return cause
 	}
@@ -246,10 +246,14 @@ func (k *core) waited(w *waiter) time.Duration {
 	return k.now() - w.began
 }
 
-// heldError says who holds the name.
-func (k *core) heldError(ctx context.Context, w *waiter) *HeldError {
+// sayBound is how much longer than its time a caller stays to learn who holds the
+// name: enough for an engine that answers, and little where it does not.
+const sayBound = 250 * time.Millisecond
+
+// heldError says who holds the name, as far as the engine does within bound.
+func (k *core) heldError(ctx context.Context, w *waiter, bound time.Duration) *HeldError {
 	held := &HeldError{Name: w.Name, Waited: k.waited(w)}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	line, err := k.eng.Line(ctx, w.Name)
 	if err != nil {

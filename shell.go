@@ -60,6 +60,7 @@ type work struct {
 	first  []engine.Claim // to leave, for whoever gave the input
 	leaves []engine.Claim // to leave
 	renews renewals
+	tries  renewals // of what waits, where a Renew of that tries to take it
 }
 
 // carryOutLocked does what the machine asks for since the last time. Calls of
@@ -69,6 +70,9 @@ func (k *core) carryOutLocked(me *waiter) work {
 	todo := k.outputsLocked(me)
 	if len(todo.renews.asked) > 0 {
 		k.spawnLocked(func() { k.renew(todo.renews) })
+	}
+	if len(todo.tries.asked) > 0 {
+		k.spawnLocked(func() { k.renew(todo.tries) })
 	}
 	if len(todo.leaves) > 0 {
 		k.spawnLocked(func() { k.leave(k.life, todo.leaves) })
@@ -86,7 +90,13 @@ func (k *core) outputsLocked(me *waiter) (todo work) {
 		case claims.Join:
 			k.joinLocked(o, me, &todo)
 		case claims.Renew:
-			todo.renews.add(o)
+			// Without order a batch has a try for each claim that waits, and a
+			// held one must not be answered behind those: a call of its own.
+			if k.grants.Order == engine.OrderNone && o.Claim.Phase() == claims.Waiting {
+				todo.tries.add(o)
+			} else {
+				todo.renews.add(o)
+			}
 		case claims.Leave:
 			q := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
 			if o.Lease != nil || o.Caller != nil {

@@ -34,7 +34,9 @@
 // One claim of a circle gives up, and all of its members must agree which without
 // speaking to each other: the youngest that holds something another one waits for.
 // Youngest is the highest ticket, then the greater name, then the greater owner.
-// Tickets of one engine follow its clock or its revisions, across names, so the
+// Of a circle through several engines it is the youngest of those who hold in one
+// what is waited for there and wait in another: only of them it is certain that they
+// see it. Tickets of one engine follow its clock or its revisions, across names, so the
 // youngest is the one that closed the circle, and the first to look since has just
 // begun to wait. Where tickets do not follow time (several engines, a clock that
 // was set back) the choice is as good as another, and still the same for all. The

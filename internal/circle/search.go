@@ -254,25 +254,32 @@ func (s *Search) Circle() []Step {
 
 // victim is the member of the circle that gives up: the youngest of those who hold
 // what another member waits for. One that holds nothing of that kind could leave
-// without breaking anything.
+// without breaking anything. Where the circle goes through several engines it is the
+// youngest of those who hold across: the others need not know of the other engine,
+// and one that cannot see the circle would never give up.
 func (s *Search) victim() (youngest *claim) {
+	across := false // youngest is
 	for c := range s.circle {
-		if (youngest == nil || compare(c, youngest) > 0) && s.keepsOthers(c) {
-			youngest = c
+		keeps, far := s.keepsOthers(c)
+		if keeps && (youngest == nil || far && !across || far == across && compare(c, youngest) > 0) {
+			youngest, across = c, far
 		}
 	}
 	return youngest
 }
 
-func (s *Search) keepsOthers(c *claim) bool {
-	for _, h := range s.held(c) {
+// keepsOthers reports whether another member waits for what c holds, and whether for
+// what it holds elsewhere. That is what c itself says, so it is the same for all who
+// look, however they number their engines.
+func (s *Search) keepsOthers(c *claim) (keeps, elsewhere bool) {
+	for h, named := range s.holds(c) {
 		for _, f := range h.line.claims[h.at+1:] {
 			if s.circle[f] && (f != c || len(s.circle) == 1) && conflict(h, f) {
-				return true
+				keeps, elsewhere = true, elsewhere || named.Elsewhere
 			}
 		}
 	}
-	return false
+	return keeps, elsewhere
 }
 
 // compare is an order of all claims that is the same for everybody: see the package

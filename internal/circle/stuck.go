@@ -1,6 +1,10 @@
 package circle
 
-import "leasehold/engine"
+import (
+	"iter"
+
+	"leasehold/engine"
+)
 
 // conflict: c, ahead of f in its line, can keep f waiting. Shared claims do not
 // keep each other waiting; any permit may be the one that is missing.
@@ -27,16 +31,27 @@ func (s *Search) eachPlace(c *claim, h engine.Hold, f func(Key)) {
 	}
 }
 
-// held is the held claims that c names, as far as they were read. One elsewhere has
-// to be of the same process: tickets are unique in one engine only.
+// holds is the held claims that c names, as far as they were read, with what it says
+// of each. One elsewhere has to be of the same process: tickets are unique in one
+// engine only.
+func (s *Search) holds(c *claim) iter.Seq2[*claim, engine.Hold] {
+	return func(yield func(*claim, engine.Hold) bool) {
+		more := true
+		for _, h := range c.Owner.Holds {
+			s.eachPlace(c, h, func(k Key) {
+				o := s.find(k, h.Ticket)
+				if more && o != nil && o.State == engine.Held && (!h.Elsewhere || o.Owner.Host == c.Owner.Host && o.Owner.PID == c.Owner.PID) {
+					more = yield(o, h)
+				}
+			})
+		}
+	}
+}
+
+// held is holds without what is said of them.
 func (s *Search) held(c *claim) (held []*claim) {
-	for _, h := range c.Owner.Holds {
-		s.eachPlace(c, h, func(k Key) {
-			o := s.find(k, h.Ticket)
-			if o != nil && o.State == engine.Held && (!h.Elsewhere || o.Owner.Host == c.Owner.Host && o.Owner.PID == c.Owner.PID) {
-				held = append(held, o)
-			}
-		})
+	for o := range s.holds(c) {
+		held = append(held, o)
 	}
 	return held
 }

@@ -57,6 +57,7 @@ type Claim struct {
 
 	noWait, noRenew, detached bool
 
+	asked  bool // its Join was sent
 	raised bool // its full TTL was granted while it was held
 	look   bool // a reason to ask was heard after the last call began
 

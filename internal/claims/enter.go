@@ -101,9 +101,13 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.heardHeld
 	switch cl.phase {
 	case Unclear:
-		if q.head == nil {
+		switch {
+		case q.head != nil && !cl.asked: // it is asked for in its time
+		case q.head == nil && !cl.asked:
+			m.forget(cl)
+		case q.head == nil:
 			m.doubt(now, cl)
-		} else {
+		default:
 			// It may have been this caller's goroutine that asked; others still
 			// wait.
 			m.renewNow(now, cl)

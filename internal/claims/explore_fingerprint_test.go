@@ -205,7 +205,7 @@ func (p *printer) aClaim(cl *Claim) {
 	p.time(ct.since)
 	p.num(int(ct.budget))
 	p.num(int(cl.users), int(cl.lends), int(min(cl.retries, 5)), int(cl.inflight), int(cl.phase))
-	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.raised, cl.heardHeld, cl.heardEvicted, cl.look)
+	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.asked, cl.raised, cl.heardHeld, cl.heardEvicted, cl.look)
 	for l := cl.leases; l != nil; l = l.next {
 		p.num(l.Tag.(*actor).index)
 	}
@@ -219,6 +219,7 @@ func (p *printer) aQueue(m *Machine, q *queue) {
 	p.id(q.ghost)
 	p.claim(q.current)
 	p.bools(q.solo, q.err != nil, m.queues[q.key] == q)
+	p.num(int(min(q.gone, 7))) // more make no difference: see backoff
 	p.num(int(q.claims), int(q.key.units), p.w.nameIndex(q.key.name))
 	for c := q.head; c != nil; c = c.next {
 		p.num(c.Tag.(*actor).index)
@@ -304,9 +305,9 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		{Machine{}, []string{"cfg", "closed", "queues", "claims", "agenda", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
 		{Claim{}, []string{"queue", "old", "Owner", "id", "replaces", "ticket", "units", "limit", "trusted", "granted", "proof", "waitTTL",
 			"born", "minHold", "maxHold", "heldAt", "next", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
-			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "raised", "look", "heardHeld", "heardEvicted"}},
+			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "look", "heardHeld", "heardEvicted"}},
 		{contention{}, []string{"heard", "alone", "since", "budget", "yes"}},
-		{queue{}, []string{"key", "head", "tail", "current", "ghost", "err", "claims", "solo"}},
+		{queue{}, []string{"key", "head", "tail", "current", "ghost", "err", "claims", "gone", "solo"}},
 		{Caller{}, []string{"Want", "Lease", "Holds", "Tag", "Ticket", "Silent", "Err", "queue", "prev", "next"}},
 		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "told", "ended", "unlockedAt"}},
 		{hold{}, []string{"count"}},

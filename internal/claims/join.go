@@ -34,10 +34,31 @@ func (m *Machine) join(now time.Duration, q *queue, old *Claim) {
 	q.current, q.err = cl, nil
 	q.claims++
 	m.claims[cl.id] = cl
-	m.emit(Output{Act: Join, Claim: cl, Caller: c})
+	if q.gone > 1 && old == nil {
+		// Something ends what is made, time and again: not as fast as it can.
+		q.err = errGone
+		m.to(cl, Unclear)
+		cl.next = now + m.backoff(q.gone-2)
+		m.schedule(cl)
+	} else {
+		m.ask(cl)
+	}
 	if cl.exclusive() && !q.solo {
 		m.letWriterIn(now, q.key)
 	}
+}
+
+// errGone is why callers wait while the next claim is not asked for yet.
+var errGone = errors.New("what this caller waits with is gone each time the engine is asked: something else writes what it keeps of the name, or it is far too slow")
+
+// ask sends the Join of a claim. The first time it is made for a caller, who may
+// do it himself.
+func (m *Machine) ask(cl *Claim) {
+	o := Output{Act: Join, Claim: cl}
+	if !cl.asked {
+		cl.asked, o.Caller = true, cl.queue.head
+	}
+	m.emit(o)
 }
 
 // letWriterIn: local readers let a local writer through, as they would one of
@@ -122,6 +143,7 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 			m.failClaim(cl, Evicted, nil)
 		}
 		if got.State == engine.Gone && !got.Evicted {
+			q.again(cl)
 			m.forget(cl)
 		} else {
 			m.leaveLater(now, cl)

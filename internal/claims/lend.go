@@ -67,6 +67,7 @@ func (m *Machine) give(now time.Duration, cl *Claim, c *Caller) {
 		cl.lends++
 	}
 	cl.users++
+	cl.queue.gone = 0
 	if from := cl.phase; from != InUse {
 		m.to(cl, InUse)
 		if from != Idle || cl.due > cl.trustedUntil() {

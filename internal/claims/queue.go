@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"math"
 	"time"
 
 	"leasehold/engine"
@@ -67,6 +68,7 @@ type queue struct {
 	ghost      engine.ID // a claim whose Leave was not answered: the next Join replaces it
 	err        error     // what the engine answered instead of an answer to the Join under way
 	claims     int32     // claims that point here
+	gone       uint16    // claims in a row that the engine had no more before anybody held one
 	solo       bool      // one caller's own, not to be found by others
 }
 
@@ -98,6 +100,13 @@ func (q *queue) remove(c *Caller) {
 		q.tail = c.prev
 	}
 	c.queue, c.prev, c.next = nil, nil, nil
+}
+
+// again counts a claim that is gone before anybody held it.
+func (q *queue) again(cl *Claim) {
+	if q.current == cl && !cl.noWait && q.gone < math.MaxUint16 {
+		q.gone++
+	}
 }
 
 // release: cl is not what the callers wait for any more.

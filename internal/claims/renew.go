@@ -111,7 +111,7 @@ func (m *Machine) Tick(now time.Duration) {
 			m.to(cl, Joining)
 			cl.look = false
 			m.schedule(cl)
-			m.emit(Output{Act: Join, Claim: cl})
+			m.ask(cl)
 		case Leaving, Doubtful:
 			m.leaveAgain(now, cl)
 		case InUse, Draining:
@@ -250,6 +250,7 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 		cl.raised = false
 	}
 	cl.learn(now, s, want, got)
+	cl.queue.gone = 0
 	if got.State == engine.Held {
 		if cl.phase == Waiting {
 			m.ready(now, cl)
@@ -287,6 +288,8 @@ func (m *Machine) gone(now time.Duration, cl *Claim, got engine.Claim) {
 	m.endLingering(cl, never, why, nil)
 	if got.Evicted && !cl.phase.used() {
 		m.failClaim(cl, Evicted, nil)
+	} else if !cl.phase.used() {
+		q.again(cl)
 	}
 	q.release(cl)
 	if got.State == engine.Gone && !got.Evicted {
