@@ -113,12 +113,17 @@ func TestAHoldIsAnRLockOnEachMaster(t *testing.T) {
 	} {
 		heard := hearing(t, all[2], channel)
 		c := join(t, e, long(name))
+		for _, r := range all {
+			redistest.Until(t, "it stands on every master", func() bool { return do(t, r, "EXISTS", name) == int64(1) })
+			if ms := do(t, r, "PTTL", name).(int64); ms < 50_000 || ms > 60_000 {
+				t.Errorf("%s: it has %d ms", name, ms)
+			}
+		}
 		again := join(t, e, func() engine.Request { r := long(name); r.ID = c.ID; return r }()) // as after a lost answer
 		if c.State != engine.Held || again.State != engine.Held {
 			t.Fatalf("%s: %+v, and again %+v", name, c, again)
 		}
 		for _, r := range all {
-			redistest.Until(t, "it stands on every master", func() bool { return do(t, r, "EXISTS", name) == int64(1) })
 			if h := do(t, r, "HGETALL", name).([]any); len(h) != 2 || h[0] != fieldOf(c.ID) || h[1] != "1" {
 				t.Errorf("%s: the lock is %q", name, h)
 			}
