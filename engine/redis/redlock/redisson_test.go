@@ -529,11 +529,14 @@ func TestLeastPrivilegeRedisson(t *testing.T) {
 		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
 			t.Errorf("refused: %v", log)
 		}
+		do(t, r, "ACL", "SETUSER", "unheard", "reset", "on", ">p", "~*", "&*", "+@all", "-subscribe")
 		do(t, r, "ACL", "SETUSER", "deaf", "reset", "on", ">p", "~*", "&leasehold:redlock:*", "+@all")
 	}
-	deaf := strings.Replace(urlOf(easyRedisson, addrs(all)...), "://", "://deaf:p@", 1)
-	if e, err := Open(context.WithoutCancel(within(t)), deaf); !errors.Is(err, engine.ErrRefused) {
-		t.Errorf("who hears no release: %v %v", e, err)
+	for _, who := range []string{"deaf", "unheard"} {
+		url := strings.Replace(urlOf(easyRedisson, addrs(all)...), "://", "://"+who+":p@", 1)
+		if e, err := Open(within(t), url); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("who hears no release: %v %v", e, err)
+		}
 	}
 }
 
@@ -566,5 +569,27 @@ func TestRedissonRestart(t *testing.T) {
 		if do(t, r, "EXISTS", "a") != int64(0) {
 			t.Error("it was taken")
 		}
+	}
+}
+
+// TestAClaimIsKnownBeforeItAsks: a release may be told before its answer is here.
+func TestAClaimIsKnownBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	e := open(t, urlOf(easyRedisson, addrs(masters(t, 3, nil))...))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	known := 0
+	for i := range 10 {
+		r := long("a" + strconv.Itoa(i))
+		if _, err := e.Join(ctx, r); err == nil {
+			continue // the answers were faster
+		}
+		if cs := e.waiting.ears.on("redisson_lock__channel:{" + r.Name + "}"); len(cs) != 1 || cs[0].ID != r.ID {
+			t.Errorf("%s: known: %+v", r.Name, cs)
+		}
+		known++
+	}
+	if known == 0 {
+		t.Error("void: every Join was answered")
 	}
 }
