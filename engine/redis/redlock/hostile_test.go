@@ -86,9 +86,13 @@ func TestHostileData(t *testing.T) {
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
 	other := join(t, e, long("other"))
-	for which := range 3 {
+	for round := range 4 {
 		id := engine.NewID()
-		keys := e.keys("a")
+		keys, which := e.keys("a"), min(round, 2)
+		held := round == 3 // and beside the lock
+		if held {
+			which = 1
+		}
 		for _, put := range hostile(keys[which], binaries(id.Secret())) {
 			for _, damaged := range []int{1, 3} {
 				for _, r := range all {
@@ -96,6 +100,9 @@ func TestHostileData(t *testing.T) {
 				}
 				settled(t, e)
 				for _, r := range all[:damaged] {
+					if held {
+						do(t, r, "SET", keys[0], id.Secret(), "PX", "60000")
+					}
 					if _, err := r.Do(put...); err != nil && !strings.Contains(err.Error(), "not a valid float") {
 						t.Fatal(err)
 					}

@@ -139,7 +139,7 @@ const (
 
 	// Once it is there the others have ten times as long as it took, so that the
 	// first lock is on them too, within these bounds. Later they join by themselves.
-	leastGrace, mostGrace = 100 * time.Millisecond, 500 * time.Millisecond
+	leastGrace, mostGrace = 250 * time.Millisecond, 500 * time.Millisecond
 )
 
 // start reaches a majority of the masters at least, all of them side by side, and

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -217,5 +218,27 @@ func TestWatchBeginsAgain(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Watch: %v", err)
+	}
+}
+
+// TestAMasterThatFailedIsAskedAgainSoon: it rests, or each call would dial.
+func TestAMasterThatFailedIsAskedAgainSoon(t *testing.T) {
+	m := newMaster("m", time.Hour)
+	m.use(&wire.Client{})
+	if _, err := m.enter(false); err != nil {
+		t.Fatal(err)
+	}
+	down := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	m.leave(down)
+	if rest := m.rests - m.heard; rest <= 0 || rest > time.Second {
+		t.Errorf("it rests for %v", rest)
+	}
+	m.rests += time.Hour
+	if _, err := m.enter(true); !errors.Is(err, down) {
+		t.Errorf("while it rests: %v", err)
+	}
+	m.rests = 0
+	if _, err := m.enter(false); err != nil {
+		t.Errorf("it has rested: %v", err)
 	}
 }
