@@ -593,3 +593,18 @@ func TestAClaimIsKnownBeforeItAsks(t *testing.T) {
 		t.Error("void: every Join was answered")
 	}
 }
+
+// TestVotesAreGuarded in every layout, and only what votes: a master that was restarted
+// since it was looked at refuses the script itself.
+func TestVotesAreGuarded(t *testing.T) {
+	for _, l := range []Layout{Redsync, Redisson} {
+		with, without := newScripts(true, l), newScripts(false, l)
+		if with.join.Text() == without.join.Text() || with.stamp.Text() == without.stamp.Text() ||
+			with.renew.Text() == without.renew.Text() || with.retake.Text() == without.retake.Text() {
+			t.Errorf("%s: a script that votes is not guarded", l)
+		}
+		if with.leave.Text() != without.leave.Text() {
+			t.Errorf("%s: a restarted master does not give up what it has", l)
+		}
+	}
+}
