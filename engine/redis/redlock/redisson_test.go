@@ -466,6 +466,9 @@ func TestLayoutsShareNothing(t *testing.T) {
 	if sync.Guarantees().Fencing != engine.FencingMemory {
 		t.Error("redsync's layout has lost its tokens")
 	}
+	if red.keys("a")[1] == sync.keys("a")[1] || red.keys("a")[2] == sync.keys("a")[2] {
+		t.Errorf("%q and %q", red.keys("a"), sync.keys("a"))
+	}
 	join(t, red, long("a"))
 	if _, err := sync.Join(within(t), long("a")); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("a name that is an RLock: %v", err)
