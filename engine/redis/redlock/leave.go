@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"leasehold/engine"
@@ -59,7 +60,10 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		return out, err
 	}
 	defer end()
-	e.restores.leave(asked)
+	told := e.restores.leave(asked)
+	var owed sync.WaitGroup
+	owed.Add(len(e.masters))
+	e.spawn(func() { owed.Wait(); told() })
 	heard, late := make(chan left, len(e.masters)), e.late.of(asked)
 	for i, m := range e.masters {
 		answered := make([]func(), len(asked))
@@ -67,6 +71,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 			answered[j] = m.releases.add(e.opts.Prefix + c.Name)
 		}
 		e.spawn(func() {
+			defer owed.Done()
 			for _, t := range late {
 				t.wait(i)
 			}

@@ -163,3 +163,29 @@ func TestNoTryBeginsWhileAClaimIsLeft(t *testing.T) {
 		t.Errorf("it stands on %d masters for nobody", n)
 	}
 }
+
+// TestARenewalDuringALeaveTakesNothingAgain: it may hear of a majority before that is
+// told of the leaving, and of the others after.
+func TestARenewalDuringALeaveTakesNothingAgain(t *testing.T) {
+	var l restorations
+	c := engine.Claim{Name: "a", ID: engine.NewID(), State: engine.Held, Ticket: 1}
+	lost := &extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, 0}}
+	renewed := func() int {
+		r := l.begin(0)
+		defer l.end(r)
+		r.held = []engine.Claim{c}
+		return len(l.standing(r, lost))
+	}
+	if n := renewed(); n != 1 {
+		t.Errorf("%d claims are taken again before", n)
+	}
+	first, second := l.leave([]engine.Claim{c}), l.leave([]engine.Claim{c})
+	first()
+	if n := renewed(); n != 0 {
+		t.Errorf("%d claims are taken again while they are left", n)
+	}
+	second()
+	if n := renewed(); n != 1 || len(l.leaving) != 0 {
+		t.Errorf("%d claims are taken again after; %d are being left", n, len(l.leaving))
+	}
+}

@@ -113,12 +113,17 @@ func TestAHoldIsAnRLockOnEachMaster(t *testing.T) {
 	} {
 		heard := hearing(t, all[2], channel)
 		c := join(t, e, long(name))
+		for _, r := range all {
+			redistest.Until(t, "it stands on every master", func() bool { return do(t, r, "EXISTS", name) == int64(1) })
+			if ms := do(t, r, "PTTL", name).(int64); ms < 50_000 || ms > 60_000 {
+				t.Errorf("%s: it has %d ms", name, ms)
+			}
+		}
 		again := join(t, e, func() engine.Request { r := long(name); r.ID = c.ID; return r }()) // as after a lost answer
 		if c.State != engine.Held || again.State != engine.Held {
 			t.Fatalf("%s: %+v, and again %+v", name, c, again)
 		}
 		for _, r := range all {
-			redistest.Until(t, "it stands on every master", func() bool { return do(t, r, "EXISTS", name) == int64(1) })
 			if h := do(t, r, "HGETALL", name).([]any); len(h) != 2 || h[0] != fieldOf(c.ID) || h[1] != "1" {
 				t.Errorf("%s: the lock is %q", name, h)
 			}
@@ -461,6 +466,9 @@ func TestLayoutsShareNothing(t *testing.T) {
 	if sync.Guarantees().Fencing != engine.FencingMemory {
 		t.Error("redsync's layout has lost its tokens")
 	}
+	if red.keys("a")[1] == sync.keys("a")[1] || red.keys("a")[2] == sync.keys("a")[2] {
+		t.Errorf("%q and %q", red.keys("a"), sync.keys("a"))
+	}
 	join(t, red, long("a"))
 	if _, err := sync.Join(within(t), long("a")); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("a name that is an RLock: %v", err)
@@ -524,11 +532,14 @@ func TestLeastPrivilegeRedisson(t *testing.T) {
 		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
 			t.Errorf("refused: %v", log)
 		}
+		do(t, r, "ACL", "SETUSER", "unheard", "reset", "on", ">p", "~*", "&*", "+@all", "-subscribe")
 		do(t, r, "ACL", "SETUSER", "deaf", "reset", "on", ">p", "~*", "&leasehold:redlock:*", "+@all")
 	}
-	deaf := strings.Replace(urlOf(easyRedisson, addrs(all)...), "://", "://deaf:p@", 1)
-	if e, err := Open(context.WithoutCancel(within(t)), deaf); !errors.Is(err, engine.ErrRefused) {
-		t.Errorf("who hears no release: %v %v", e, err)
+	for _, who := range []string{"deaf", "unheard"} {
+		url := strings.Replace(urlOf(easyRedisson, addrs(all)...), "://", "://"+who+":p@", 1)
+		if e, err := Open(within(t), url); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("who hears no release: %v %v", e, err)
+		}
 	}
 }
 
@@ -560,6 +571,43 @@ func TestRedissonRestart(t *testing.T) {
 	for _, r := range all {
 		if do(t, r, "EXISTS", "a") != int64(0) {
 			t.Error("it was taken")
+		}
+	}
+}
+
+// TestAClaimIsKnownBeforeItAsks: a release may be told before its answer is here.
+func TestAClaimIsKnownBeforeItAsks(t *testing.T) {
+	t.Parallel()
+	e := open(t, urlOf(easyRedisson, addrs(masters(t, 3, nil))...))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	known := 0
+	for i := range 10 {
+		r := long("a" + strconv.Itoa(i))
+		if _, err := e.Join(ctx, r); err == nil {
+			continue // the answers were faster
+		}
+		if cs := e.waiting.ears.on("redisson_lock__channel:{" + r.Name + "}"); len(cs) != 1 || cs[0].ID != r.ID {
+			t.Errorf("%s: known: %+v", r.Name, cs)
+		}
+		known++
+	}
+	if known == 0 {
+		t.Error("void: every Join was answered")
+	}
+}
+
+// TestVotesAreGuarded in every layout, and only what votes: a master that was restarted
+// since it was looked at refuses the script itself.
+func TestVotesAreGuarded(t *testing.T) {
+	for _, l := range []Layout{Redsync, Redisson} {
+		with, without := newScripts(true, l), newScripts(false, l)
+		if with.join.Text() == without.join.Text() || with.stamp.Text() == without.stamp.Text() ||
+			with.renew.Text() == without.renew.Text() || with.retake.Text() == without.retake.Text() {
+			t.Errorf("%s: a script that votes is not guarded", l)
+		}
+		if with.leave.Text() != without.leave.Text() {
+			t.Errorf("%s: a restarted master does not give up what it has", l)
 		}
 	}
 }

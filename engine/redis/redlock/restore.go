@@ -34,8 +34,9 @@ type restoration struct {
 
 // restorations are those that are under way.
 type restorations struct {
-	mu sync.Mutex
-	m  map[*restoration]bool
+	mu      sync.Mutex
+	m       map[*restoration]bool
+	leaving map[engine.ID]int // how many calls are telling masters so
 }
 
 // begin comes before any master is asked to renew. A claim may be left between what
@@ -46,9 +47,12 @@ func (l *restorations) begin(start time.Duration) *restoration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.m == nil {
-		l.m = map[*restoration]bool{}
+		l.m, l.leaving = map[*restoration]bool{}, map[engine.ID]int{}
 	}
 	l.m[r] = true
+	for id := range l.leaving {
+		r.left[id] = true
+	}
 	return r
 }
 
@@ -58,14 +62,29 @@ func (l *restorations) end(r *restoration) {
 	delete(l.m, r)
 }
 
-// leave has nothing taken again for claims that are being left. What was asked of a
-// master by then is answered before that is told of the leaving: see master.restored.
-func (l *restorations) leave(cs []engine.Claim) {
+// leave has nothing taken again for claims that are being left, until end is called:
+// when every master was told. What was asked of a master by then is answered before that
+// is told of the leaving: see master.restored. A renewal that begins meanwhile may find
+// a majority that was not told yet, and then those that were, as if they had forgotten.
+func (l *restorations) leave(cs []engine.Claim) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for r := range l.m {
-		for _, c := range cs {
+	if l.m == nil {
+		l.m, l.leaving = map[*restoration]bool{}, map[engine.ID]int{}
+	}
+	for _, c := range cs {
+		l.leaving[c.ID]++
+		for r := range l.m {
 			r.left[c.ID] = true
+		}
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, c := range cs {
+			if l.leaving[c.ID]--; l.leaving[c.ID] == 0 {
+				delete(l.leaving, c.ID)
+			}
 		}
 	}
 }
