@@ -1,7 +1,9 @@
 package linestore
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,8 +11,16 @@ import (
 )
 
 // mortal is a store whose clients may die.
-type mortal struct{ cell }
+type mortal struct {
+	mu sync.Mutex
+	cell
+}
 
+func (m *mortal) Change(ctx context.Context, name string, change func(*Cell) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cell.Change(ctx, name, change)
+}
 func (*mortal) Dead(string) bool                   { return false }
 func (*mortal) Await(_, _ string, _ time.Duration) {}
 
