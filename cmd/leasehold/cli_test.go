@@ -509,7 +509,7 @@ func TestFewFiles(t *testing.T) {
 	for _, limit := range []int{5, 6, 7, 8, 20, 30} {
 		for _, cmd := range []string{"run a -- true", "run busy -- true", "acquire a", "ls", "show a", "watch", "demo"} {
 			x := p.startCmd(shell(fmt.Sprintf(`ulimit -n %d; exec "$0" %s`, limit, cmd), program))
-			if code := x.wait(t); code != 69 || x.out.Len() > 0 {
+			if code := x.wait(t); code != 69 || x.out.String() != "" {
 				t.Errorf("%s with %d: exit code %d, printed %q", cmd, limit, code, x.out.String())
 			}
 			one(t, x.err.String(), "ulimit -n")

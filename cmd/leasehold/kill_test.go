@@ -342,7 +342,7 @@ func TestEvicted(t *testing.T) {
 		x := p.start("run", "e", "--", "echo", "ran")
 		until(t, "it waits", func() bool { return len(p.line("e").Claims) == 2 })
 		p.must("evict", "e", "--ticket", strconv.FormatUint(p.line("e").Claims[1].Ticket, 10), "--yes")
-		if code := x.wait(t); code != 75 || x.out.Len() > 0 {
+		if code := x.wait(t); code != 75 || x.out.String() != "" {
 			t.Errorf("exit code %d, printed %q", code, x.out.String())
 		}
 		one(t, x.err.String(), "evicted")

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -61,10 +62,30 @@ func newPlace(t *testing.T) *place {
 	return &place{T: t, dir: dir, env: append(os.Environ(), "LEASEHOLD_ENGINE=dir://"+dir)}
 }
 
+// buffer is what a process has printed so far.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) Len() int { return len(b.String()) }
+
 // process is one run of it.
 type process struct {
 	*exec.Cmd
-	out, err bytes.Buffer
+	out, err buffer
 	done     chan struct{}
 	code     int
 }

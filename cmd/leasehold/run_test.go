@@ -370,7 +370,7 @@ func TestSignalsWhileWaiting(t *testing.T) {
 				x := p.start(args...)
 				until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 2 })
 				x.Process.Signal(sig)
-				if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 || x.err.Len() > 0 {
+				if code := x.wait(t); code != 128+int(sig) || x.out.String() != "" || x.err.Len() > 0 {
 					t.Errorf("exit code %d, printed %q and %q", code, x.out.String(), x.err.String())
 				}
 				if n := len(p.line("busy").Claims); n != 1 {

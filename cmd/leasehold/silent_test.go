@@ -82,7 +82,7 @@ func TestNobodySpeaks(t *testing.T) {
 		}
 		for scheme, x := range runs {
 			t.Run(what+" "+scheme, func(t *testing.T) {
-				if code := x.wait(t); code != 69 || x.out.Len() > 0 {
+				if code := x.wait(t); code != 69 || x.out.String() != "" {
 					t.Errorf("exit code %d, printed %q", code, x.out.String())
 				}
 				one(t, x.err.String(), scheme+"://", "no answer within 2s")
@@ -114,7 +114,7 @@ func TestSignalsWhileOpening(t *testing.T) {
 					x := q.start(args...)
 					<-called
 					x.Process.Signal(sig)
-					if code := x.wait(t); code != 128+int(sig) || x.out.Len() > 0 || x.err.Len() > 0 {
+					if code := x.wait(t); code != 128+int(sig) || x.out.String() != "" || x.err.Len() > 0 {
 						t.Errorf("%s, %v: exit code %d, printed %q and %q", what, sig, code, x.out.String(), x.err.String())
 					}
 					select {

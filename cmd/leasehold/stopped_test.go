@@ -39,7 +39,7 @@ func TestStoppedWaiterPassesItsTurn(t *testing.T) {
 				}
 				until(t, "it is stopped", func() bool { pr, ok := look(stopped); return ok && pr.state == "T" })
 				holder.Process.Signal(syscall.SIGTERM)
-				if out := p.must("run", "turn", "--wait", "25s", "--", "echo", "next"); out != "next\n" || x.out.Len() > 0 {
+				if out := p.must("run", "turn", "--wait", "25s", "--", "echo", "next"); out != "next\n" || x.out.String() != "" {
 					t.Errorf("the next one printed %q, the stopped one %q", out, x.out.String())
 				}
 				x.Process.Signal(syscall.SIGCONT)
