@@ -3,8 +3,6 @@ package engines
 import (
 	"context"
 	"errors"
-	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/internal/servers"
 )
 
 // deaf is a scheme whose engine does not look at its context: it opens when go is
@@ -113,7 +112,7 @@ func TestNobodySpeaks(t *testing.T) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				eng, err := Open(ctx, at(name, func(network string) string { return silent(t, network) }))
+				eng, err := Open(ctx, at(name, func(network string) string { return servers.Impostor(t, network, nil) }))
 				if err == nil {
 					eng.Close()
 					t.Fatal("opened")
@@ -124,28 +123,4 @@ func TestNobodySpeaks(t *testing.T) {
 			})
 		}
 	}
-}
-
-// silent is where something accepts connections and never speaks.
-func silent(t *testing.T, network string) string {
-	t.Helper()
-	addr := "127.0.0.1:0"
-	if network == "unix" {
-		addr = filepath.Join(t.TempDir(), "s")
-	}
-	l, err := net.Listen(network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			defer c.Close()
-		}
-	}()
-	return filepath.ToSlash(l.Addr().String())
 }

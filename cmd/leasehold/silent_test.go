@@ -5,12 +5,12 @@ package main
 import (
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"leasehold/engines"
+	"leasehold/internal/servers"
 )
 
 // silent is a URL of that scheme where something accepts connections and never
@@ -18,31 +18,18 @@ import (
 func silent(t *testing.T, scheme string) (rawURL string, called <-chan struct{}) {
 	t.Helper()
 	calls := make(chan struct{}, 1)
-	listen := func(network, addr string) string {
-		l, err := net.Listen(network, addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				defer c.Close()
-				select {
-				case calls <- struct{}{}:
-				default:
-				}
+	listen := func(network string) string {
+		return servers.Impostor(t, network, func(net.Conn) {
+			select {
+			case calls <- struct{}{}:
+			default:
 			}
-		}()
-		return l.Addr().String()
+		})
 	}
-	tcp := func() string { return listen("tcp", "127.0.0.1:0") }
+	tcp := func() string { return listen("tcp") }
 	switch {
 	case strings.HasSuffix(scheme, "unix"):
-		return scheme + "://" + listen("unix", filepath.Join(t.TempDir(), "s")), calls
+		return scheme + "://" + listen("unix"), calls
 	case strings.HasPrefix(scheme, "redlock"):
 		return scheme + "://" + tcp() + "," + tcp() + "," + tcp(), calls
 	case strings.HasSuffix(scheme, "sentinel"):

@@ -82,23 +82,8 @@ func says(t *testing.T, answer string) string {
 
 // listener serves each connection by f, and then closes it.
 func listener(t *testing.T, f func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				f(c)
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return servers.Impostor(t, "tcp", func(c net.Conn) {
+		defer c.Close()
+		f(c)
+	})
 }

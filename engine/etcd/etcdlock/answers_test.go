@@ -19,27 +19,10 @@ import (
 // met first. Of nothing, it says nothing.
 func answering(t testing.TB, says string, met func()) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { c.Close() })
-			met()
-			if says != "" {
-				if _, err := c.Write([]byte(says)); err != nil {
-					return
-				}
-			}
-		}
-	}()
-	return l.Addr().String()
+	return servers.Impostor(t, "tcp", func(c net.Conn) {
+		met()
+		_, _ = c.Write([]byte(says)) // it may have gone
+	})
 }
 
 // What is no etcd is called that, in the time that opening may take.

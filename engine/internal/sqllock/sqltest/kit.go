@@ -116,24 +116,7 @@ func (k Kit) Refused(t *testing.T, url, want string) {
 // protocol, end the opening by its context, or within a bound of ours, and say what they are.
 func (k Kit) WhatIsNoServerIsNamed(t *testing.T, url func(addr string) string, silent, http string) {
 	t.Parallel()
-	listen := func(serve func(net.Conn)) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				t.Cleanup(func() { c.Close() })
-				go serve(c)
-			}
-		}()
-		return l.Addr().String()
-	}
+	listen := func(serve func(net.Conn)) string { return servers.Impostor(t, "tcp", serve) }
 	heard := make(chan struct{}, 100)
 	quiet := url(listen(func(net.Conn) { heard <- struct{}{} }))
 	ctx, cancel := context.WithCancel(t.Context())
