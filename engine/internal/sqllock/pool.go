@@ -2,8 +2,10 @@ package sqllock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -114,7 +116,9 @@ func (p *Pool[C]) connection(ctx context.Context, k Kind) (c C, err error) {
 			p.source.Give(i.conn)
 		default: // another renewal has it: this one goes beside
 		}
-		if c, err = p.source.Take(ctx); err == nil || !p.source.Full(err) {
+		// A server that has no room, or a proxy before it, may also cut a connection
+		// that it has just taken. One that is down refuses it.
+		if c, err = p.source.Take(ctx); err == nil || !p.source.Full(err) && !errors.Is(err, syscall.ECONNRESET) {
 			return c, err
 		}
 		timer := time.NewTimer(pause/2 + rand.N(pause/2))

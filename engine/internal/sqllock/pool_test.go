@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,10 +25,11 @@ type few struct {
 	made    int
 	refused chan struct{}
 	fallen  map[int]bool
+	says    error // to who is refused
 }
 
 func newFew(most int) *few {
-	return &few{left: most, refused: make(chan struct{}, 1000), fallen: map[int]bool{}}
+	return &few{left: most, refused: make(chan struct{}, 1000), fallen: map[int]bool{}, says: errFull}
 }
 
 func (f *few) Take(context.Context) (int, error) {
@@ -38,7 +42,7 @@ func (f *few) Take(context.Context) (int, error) {
 		return c, nil
 	case f.left == 0:
 		f.refused <- struct{}{}
-		return 0, errFull
+		return 0, f.says
 	}
 	f.left--
 	f.made++
@@ -169,7 +173,15 @@ func TestWhatBrokeIsNotKept(t *testing.T) {
 // Who is refused a connection is handed the next that is free: renewals first, and who
 // gives up is told why.
 func TestWhoIsRefusedGetsTheNextThatIsFree(t *testing.T) {
+	t.Run("in words", func(t *testing.T) { refusedGetNext(t, errFull) })
+	t.Run("by a cut", func(t *testing.T) {
+		refusedGetNext(t, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNRESET)})
+	})
+}
+
+func refusedGetNext(t *testing.T, says error) {
 	f := newFew(1)
+	f.says = says
 	p := NewPool[int](f, false)
 	end := under(t, p, Other, nil)
 	order := make(chan Kind, 2)
@@ -187,7 +199,7 @@ func TestWhoIsRefusedGetsTheNextThatIsFree(t *testing.T) {
 	go func() { gaveUp <- p.Do(ctx, Other, func(int) error { return nil }) }()
 	<-f.refused
 	cancel()
-	if err := <-gaveUp; !errors.Is(err, errFull) {
+	if err := <-gaveUp; !errors.Is(err, says) {
 		t.Errorf("who gives up is told %v", err)
 	}
 	time.Sleep(5 * time.Millisecond) // both wait: the first attempt to connect again is after ten at least
