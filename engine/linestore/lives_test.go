@@ -1,6 +1,7 @@
 package linestore_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -383,5 +384,28 @@ func TestARenewalInTheMiddleOfALineAsksAfterSeveralAhead(t *testing.T) {
 	defer w.mu.Unlock()
 	if w.asked[client] == 0 {
 		t.Errorf("nobody asked after the dead one: %v", w.asked)
+	}
+}
+
+// Who was found dead by a request that is refused all the same, and whose going tells
+// nobody anything, is found once and not by every request.
+func TestWhoIsFoundDeadByARefusedRequestIsFoundAgain(t *testing.T) {
+	w := living()
+	a, b, c := w.open(), open(t, w), open(t, w)
+	join(t, a, shared("n"), engine.Held)
+	join(t, b, shared("n"), engine.Held)
+	client := w.of(a).name
+	w.silently(a)
+	r := want("n")
+	r.Units, r.Limit = 1, 3
+	for range 2 {
+		if _, err := c.Join(t.Context(), r); !errors.Is(err, engine.ErrLimit) {
+			t.Fatalf("two limits in one line: %v", err)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.asked[client]; n != 1 {
+		t.Errorf("asked after it %d times; want once", n)
 	}
 }
