@@ -137,3 +137,16 @@ func TestNoTicketIsAboveTheReserve(t *testing.T) {
 		micros = e.cells.reserve.most + 1
 	}
 }
+
+// Where the wall clock began in the past, tickets rise with the time since this boot
+// above what earlier ones have reserved: also over a line that was removed.
+func TestTicketsRiseWithTheTimeOfThisBoot(t *testing.T) {
+	c := openEngine(t, lay(t, mark{boot: [16]byte{9}, number: 9000, synced: true}, mark{boot: [16]byte{1}, number: 2000, synced: true})).cells
+	c.micros = func() uint64 { return 1 }
+	for s := range uint64(3) {
+		c.clock = func() time.Duration { return time.Duration(s) * time.Second }
+		if got, want := c.cell("x").Micros, 2000+s*1_000_000; got != want {
+			t.Errorf("after %d s a new line begins at %d; want %d", s, got, want)
+		}
+	}
+}
