@@ -282,6 +282,28 @@ func TestHandleIsAdoptedOnceAtATime(t *testing.T) {
 	})
 }
 
+// A refusal is the engine's answer: it is not taken for one that does not answer.
+func TestAdoptSaysWhatTheEngineRefused(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := &heard{}
+		c, f := w.client(&Options{Observer: h.observe})
+		handle := detached(t, c)
+		refusal := engine.Refuse("this server is too old")
+		f.set(func(f *faulty) {
+			f.renew = func(context.Context, []engine.Renewal, func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				return nil, refusal
+			}
+		})
+		if _, err := c.Adopt(context.Background(), handle); !errors.Is(err, refusal) || errors.Is(err, ErrUnavailable) {
+			t.Errorf("Adopt says %v", err)
+		}
+		if e := h.of(EventEngineDown); len(e) > 0 {
+			t.Errorf("the Observer is told that the engine is down: %v", e)
+		}
+		f.set(func(f *faulty) { f.renew = nil })
+	})
+}
+
 // TestMinHoldIsNotDetached: a handle does not say until when the name must stay
 // taken, so whoever adopted it could free the name before that.
 func TestMinHoldIsNotDetached(t *testing.T) {

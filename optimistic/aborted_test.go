@@ -30,3 +30,14 @@ func TestATransactionThatHasEndedIsNamed(t *testing.T) {
 		t.Errorf("after %d reads: %v", reads, err)
 	}
 }
+
+// The statement that is refused may as well be the one that writes.
+func TestATransactionThatHasEndedIsNamedByAWrite(t *testing.T) {
+	_, err := optimistic.Update(t.Context(), nil, optimistic.Row[int]{
+		Read:  func(context.Context) (int, error) { return 1, nil },
+		Write: func(context.Context, int, int) (bool, error) { return false, pgState("25P02") },
+	}, func(n int) (int, error) { return n + 1, nil })
+	if err == nil || !strings.Contains(err.Error(), "a transaction of its own") {
+		t.Errorf("it says %v", err)
+	}
+}

@@ -212,3 +212,31 @@ func TestTicketsRiseOverAPowerCut(t *testing.T) {
 		})
 	}
 }
+
+// What earlier boots have reserved is there for every client of this one, not only for
+// the first that reserves for itself.
+func TestTicketsRiseForEveryClientAfterAPowerCut(t *testing.T) {
+	if !disk.Syncs {
+		t.Skip("nothing is promised here")
+	}
+	dir := t.TempDir()
+	in := func(boot byte) *Options {
+		o := quiet()
+		o.boot = func([16]byte) [16]byte { return [16]byte{1, boot} }
+		return o
+	}
+	before := openEngine(t, dir, in(1))
+	old := mustJoin(t, before, exclusive("y"), engine.Held)
+	mustLeave(t, before, old, engine.Held)
+	if err := errors.Join(before.Close(), os.RemoveAll(filepath.Join(dir, "lines")), os.RemoveAll(filepath.Join(dir, "floor"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x", "y"} {
+		o := in(2)
+		o.micros = func() uint64 { return 1_000_000 } // the first second of 1970
+		e := openEngine(t, dir, o)
+		if c := mustJoin(t, e, exclusive(name), engine.Held); c.Ticket <= old.Ticket {
+			t.Errorf("ticket %d of %q follows %d", c.Ticket, name, old.Ticket)
+		}
+	}
+}

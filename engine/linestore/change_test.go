@@ -38,6 +38,33 @@ func TestALeaveThatMayHaveHappenedSaysItFoundNothing(t *testing.T) {
 	drop(t, b, second, engine.Gone)
 }
 
+// Somebody evicts a claim between an attempt to leave it that came to nothing and the
+// one that counts: who leaves must learn that it has lost its lease.
+func TestALeaveThatDidNotHappenDoesNotHideAnEviction(t *testing.T) {
+	w := newWorld()
+	a, b := open(t, w), open(t, w)
+	first := join(t, a, want("n"), engine.Held)
+	w.mu.Lock()
+	held := slices.Clone(w.cells["n"])
+	w.mu.Unlock()
+	if err := b.Evict(t.Context(), "n", first.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	marked := slices.Clone(w.cells["n"])
+	w.cells["n"] = held
+	w.before = func(_ string, try func(kept, unsure bool) error) {
+		w.before = nil
+		_ = try(false, true)
+		w.cells["n"] = marked
+	}
+	w.mu.Unlock()
+	cs, err := a.Leave(t.Context(), []engine.Claim{first})
+	if err != nil || len(cs) != 1 || cs[0].State != engine.Gone || !cs[0].Evicted {
+		t.Fatalf("it was evicted before it left, and Leave says %+v, %v", cs, err)
+	}
+}
+
 func TestAnEvictThatMayHaveHappenedFindsNoClaim(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		w := newWorld()

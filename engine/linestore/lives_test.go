@@ -1,6 +1,7 @@
 package linestore_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -332,5 +333,79 @@ func TestWhoWaitsBehindADetachedClaimOfTheDeadLooksForEver(t *testing.T) {
 	w.looks.Wait()
 	if w.calls > 5 {
 		t.Fatalf("%d changes", w.calls)
+	}
+}
+
+// Whether the client of a detached claim lives changes nothing, so nobody asks.
+func TestAfterTheClientOfADetachedClaimNobodyAsks(t *testing.T) {
+	w := living()
+	a, b := open(t, w), open(t, w)
+	r := want("n")
+	r.Detached = true
+	holds := join(t, a, r, engine.Held)
+	waits := join(t, b, want("n"), engine.Waiting) // tells a that somebody waits, if it lives
+	w.mu.Lock()
+	clear(w.asked)
+	w.mu.Unlock()
+	if _, err := b.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: waits.ID, Want: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Look(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	client := w.of(a).name
+	w.mu.Lock()
+	if n := w.asked[client]; n > 0 {
+		t.Errorf("asked %d times", n)
+	}
+	w.mu.Unlock()
+	drop(t, b, waits, engine.Waiting)
+	drop(t, a, holds, engine.Held)
+}
+
+// Who died in the middle of a line is found by those behind, though the next ahead
+// lives and sleeps: by their renewals.
+func TestARenewalInTheMiddleOfALineAsksAfterSeveralAhead(t *testing.T) {
+	w := living()
+	a, b, c, d := open(t, w), w.open(), open(t, w), open(t, w)
+	join(t, a, want("n"), engine.Held)
+	join(t, b, want("n"), engine.Waiting)
+	join(t, c, want("n"), engine.Waiting)
+	last := join(t, d, want("n"), engine.Waiting)
+	client := w.of(b).name
+	w.silently(b)
+	w.mu.Lock()
+	clear(w.asked)
+	w.mu.Unlock()
+	if _, err := d.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: last.ID, Want: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked[client] == 0 {
+		t.Errorf("nobody asked after the dead one: %v", w.asked)
+	}
+}
+
+// Who was found dead by a request that is refused all the same, and whose going tells
+// nobody anything, is found once and not by every request.
+func TestWhoIsFoundDeadByARefusedRequestIsFoundAgain(t *testing.T) {
+	w := living()
+	a, b, c := w.open(), open(t, w), open(t, w)
+	join(t, a, shared("n"), engine.Held)
+	join(t, b, shared("n"), engine.Held)
+	client := w.of(a).name
+	w.silently(a)
+	r := want("n")
+	r.Units, r.Limit = 1, 3
+	for range 2 {
+		if _, err := c.Join(t.Context(), r); !errors.Is(err, engine.ErrLimit) {
+			t.Fatalf("two limits in one line: %v", err)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.asked[client]; n != 1 {
+		t.Errorf("asked after it %d times; want once", n)
 	}
 }

@@ -134,6 +134,14 @@ func TestCallersMixed(t *testing.T) {
 			t.Errorf("ticket %d, waits: %v", ticket, waits)
 		}
 	})
+	t.Run("who shares a claim has no place of its own in the line", func(t *testing.T) {
+		r := newRig(t, Config{})
+		c := r.enter(exclusive("x"))
+		r.joined(engine.Waiting, 6)
+		if ticket, waits := r.Place(c); waits {
+			t.Errorf("it is taken for who waits with ticket %d, as are all that share it", ticket)
+		}
+	})
 	t.Run("an actor that does not wait takes what is kept, and not what readers use", func(t *testing.T) {
 		r := newRig(t, Config{Keep: time.Hour})
 		outer := r.hold(exclusive("y"), 4)

@@ -38,8 +38,11 @@
 //	   v                                    v v v v v
 //	Doubtful ---> Gone <------------------- Leaving
 //
-// One arrow goes up: a Ready claim that turns out to have been made anew waits
-// again. [Phase] says what each means, and Phase.follows has every arrow.
+// A claim begins as Joining; or as Unclear, before its Join was sent, where those
+// before it were gone each time the engine was asked: then it is asked for after a
+// pause, and forgotten if everybody gives up before that. One arrow goes up: a Ready
+// claim that turns out to have been made anew waits again. [Phase] says what each
+// means, and Phase.follows has every arrow.
 //
 // # Verbs
 //

@@ -583,6 +583,13 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Held, 6, FirstTTL), nil, false)
 		r.take(Deliver)
 	})
+	t.Run("that it was evicted, and then that it is gone", func(t *testing.T) {
+		r, cl := under(t)
+		r.Note(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Evicted: true})
+		r.Note(r.now, r.answer(cl, engine.Gone, 5, 0))
+		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Gone, 5, 0), nil, false)
+		r.wantFail(Evicted)
+	})
 	t.Run("that somebody waits behind it", func(t *testing.T) {
 		r, cl := under(t)
 		s := r.now

@@ -80,6 +80,33 @@ func TestClaimsThatAreGoneAgainAndAgainAreNotAskedForAtFullSpeed(t *testing.T) {
 			r.note(cl, engine.Gone)
 		}
 	})
+	t.Run("a lease in between begins the count anew", func(t *testing.T) {
+		r := newRig(t, Config{})
+		r.enter(exclusive("x"))
+		for range 3 {
+			cl := r.take(Join).Claim
+			r.Joined(r.now, cl, r.now, r.answer(cl, engine.Gone, 0, 0), nil, false)
+			cl = r.joined(engine.Held, 5)
+			r.take(Deliver)
+			r.enter(exclusive("x")) // behind the lease: the queue stays
+			r.note(cl, engine.Gone)
+			r.take(Lose)
+		}
+	})
+	t.Run("the last who waits for one that was not asked for gives up: nothing is left, and nothing to leave", func(t *testing.T) {
+		r := newRig(t, Config{})
+		c := r.enter(exclusive("x"))
+		for range 2 {
+			r.joined(engine.Gone, 0)
+		}
+		r.none(Join)
+		r.GiveUp(r.now, c)
+		if n, _ := r.Len(); n != 0 {
+			t.Errorf("%d claims are left\n%v", n, r.Machine)
+		}
+		r.after(time.Minute)
+		r.none(Leave)
+	})
 	t.Run("of two callers who wait for the next one, one gives up", func(t *testing.T) {
 		r := newRig(t, Config{})
 		first, second := r.enter(exclusive("x")), r.enter(exclusive("x"))

@@ -9,8 +9,9 @@ const (
 	// Joining: its Join is under way. Callers wait for it.
 	Joining Phase = iota + 1
 
-	// Unclear: its Join was not answered. It is asked for again, by the same
-	// ID, at the claim's next.
+	// Unclear: its Join was not answered, or not sent yet (asked) since claims
+	// before it were gone time and again. It is asked for, by the same ID, at the
+	// claim's next.
 	Unclear
 
 	// Cancelled: its Join is under way and nobody waits for it any more. It is

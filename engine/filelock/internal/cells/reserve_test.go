@@ -3,8 +3,10 @@ package cells
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/filelock/internal/disk"
@@ -71,4 +73,80 @@ func TestForeignMarksSayNothing(t *testing.T) {
 		t.Errorf("base %d; want 0", e.cells.reserve.base)
 	}
 	mustLeave(t, e, mustJoin(t, e, exclusive("x"), engine.Held), engine.Held)
+}
+
+// lay makes a directory with these marks.
+func lay(t *testing.T, marks ...mark) (dir string) {
+	t.Helper()
+	if !disk.Syncs {
+		t.Skip("nothing is reserved here")
+	}
+	dir = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "reserve"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range marks {
+		if err := os.WriteFile(filepath.Join(dir, "reserve", m.String()), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Tickets begin above all that any earlier boot has reserved, whichever was the last.
+func TestTheHighestOfEarlierBootsCounts(t *testing.T) {
+	for highest := range byte(3) {
+		marks := []mark{{boot: [16]byte{9}, number: 9000, synced: true}} // the newest, for which a client that knows no boot takes its own
+		for boot := range byte(3) {
+			m := mark{boot: [16]byte{boot}, number: 1000, synced: true}
+			if boot == highest {
+				m.number = 2000
+			}
+			marks = append(marks, m)
+		}
+		if got := openEngine(t, lay(t, marks...)).cells.reserve.base; got != 2000 {
+			t.Errorf("tickets begin above %d; want 2000, of boot %d", got, highest)
+		}
+	}
+}
+
+// Nobody relies on a number whose author was stopped before it was synced.
+func TestWhatIsNotSyncedIsNotReserved(t *testing.T) {
+	c := openEngine(t, lay(t, mark{boot: [16]byte{9}, number: 100 * reserveStep})).cells
+	if err := c.reserveTicket(5); err != nil {
+		t.Fatal(err)
+	}
+	marks, err := c.reserve.marks()
+	if err != nil || !slices.ContainsFunc(marks, func(m mark) bool { return m.synced && m.number >= 5 }) {
+		t.Errorf("ticket 5 may be granted, and what is reserved is %v, %v", marks, err)
+	}
+}
+
+// The first ticket above what is reserved waits for the next reserve.
+func TestNoTicketIsAboveTheReserve(t *testing.T) {
+	e := openEngine(t, lay(t))
+	micros := uint64(1_000_000)
+	e.cells.micros = func() uint64 { return micros }
+	e.cells.clock = func() time.Duration { return time.Second }
+	for range 2 {
+		c := mustJoin(t, e, exclusive("x"), engine.Held)
+		if c.Ticket > e.cells.reserve.most {
+			t.Errorf("ticket %d was granted, and up to %d is reserved", c.Ticket, e.cells.reserve.most)
+		}
+		mustLeave(t, e, c, engine.Held)
+		micros = e.cells.reserve.most + 1
+	}
+}
+
+// Where the wall clock began in the past, tickets rise with the time since this boot
+// above what earlier ones have reserved: also over a line that was removed.
+func TestTicketsRiseWithTheTimeOfThisBoot(t *testing.T) {
+	c := openEngine(t, lay(t, mark{boot: [16]byte{9}, number: 9000, synced: true}, mark{boot: [16]byte{1}, number: 2000, synced: true})).cells
+	c.micros = func() uint64 { return 1 }
+	for s := range uint64(3) {
+		c.clock = func() time.Duration { return time.Duration(s) * time.Second }
+		if got, want := c.cell("x").Micros, 2000+s*1_000_000; got != want {
+			t.Errorf("after %d s a new line begins at %d; want %d", s, got, want)
+		}
+	}
 }
