@@ -85,7 +85,9 @@ func (f *few) idle() int {
 // used makes a call, and is the connection that it had.
 func used(t *testing.T, p *Pool[int], k Kind) (had int) {
 	t.Helper()
-	if err := p.Do(t.Context(), k, func(c int) error { had = c; return nil }); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is never given back is waited for in vain
+	defer cancel()
+	if err := p.Do(ctx, k, func(c int) error { had = c; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return had

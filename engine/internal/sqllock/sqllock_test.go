@@ -95,6 +95,30 @@ func TestCloseGivesUpWhatALostJoinMade(t *testing.T) {
 	}
 }
 
+// longer is a database in which a client is in more lines than one call takes it out of.
+type longer struct {
+	lossy
+	lines []int64
+}
+
+func (d *longer) Depart(context.Context) (n int64, err error) {
+	n, d.lines = d.lines[0], d.lines[1:]
+	return n, nil
+}
+
+// Close goes on until there is no line left that this client is in.
+func TestCloseGivesUpMoreThanOneCallTakes(t *testing.T) {
+	d := &longer{lines: []int64{100, 3, 0}}
+	e := New(d, 0, 0, Guarantees(false, false))
+	r := engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}
+	if _, err := e.Join(t.Context(), r); !errors.Is(err, errLost) {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil || len(d.lines) != 0 {
+		t.Errorf("%d more calls would have been needed, %v", len(d.lines), err)
+	}
+}
+
 // Nothing is asked of a database by an engine that is closed.
 func TestAClosedEngineAsksNothing(t *testing.T) {
 	e := New(database{}, 0, 0, Guarantees(false, false))
