@@ -57,7 +57,7 @@ func (e *Engine) look(ctx context.Context, m *master) error {
 		return why
 	}
 	if err := c.Check(ctx, e.opts.AllowEviction); err != nil {
-		if _, says := rueidis.IsRedisErr(err); says || passing(err) || errors.Is(err, engine.ErrRefused) {
+		if said := (*rueidis.RedisError)(nil); errors.As(err, &said) || passing(err) || errors.Is(err, engine.ErrRefused) {
 			return unseen(err) // it did not answer, or may not be asked
 		}
 		return engine.Refuse("%w", err)

@@ -264,9 +264,10 @@ func (e *Engine) fit(m *master, c *wire.Client) error {
 	return e.delayRestarts(m, c)
 }
 
-// passing: a server that is down or cut off, as opposed to one that is wrong.
+// passing: a server that is down, cut off, or cannot serve now, as opposed to one that
+// is wrong.
 func passing(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) ||
+	return wire.Passing(err) || errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

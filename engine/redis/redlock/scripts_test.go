@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,57 @@ func TestAMasterThatWasAwayAtTheOpeningJoins(t *testing.T) {
 		defer leave(t, e, c)
 		return standsOn(t, all, c) == 3
 	})
+}
+
+// TestAMasterThatIsOnlyBusyAtTheOpeningJoins: it answers that it cannot serve now, which
+// says no more of it than silence does.
+func TestAMasterThatIsOnlyBusyAtTheOpeningJoins(t *testing.T) {
+	t.Parallel()
+	for state, c := range map[string]struct {
+		begin, end func(t *testing.T, r *servers.RedisServer)
+	}{
+		"max number of clients": {
+			func(t *testing.T, r *servers.RedisServer) { do(t, r, "CONFIG", "SET", "maxclients", "1") }, // do is that one
+			func(t *testing.T, r *servers.RedisServer) { do(t, r, "CONFIG", "SET", "maxclients", "1000") },
+		},
+		"BUSY": {
+			func(t *testing.T, r *servers.RedisServer) {
+				do(t, r, "CONFIG", "SET", "lua-time-limit", "1")
+				go func() {
+					if other, err := servers.DialRedis(r.Socket, nil); err == nil {
+						defer other.Close()
+						other.Do("EVAL", "while true do end", "0") // until it is killed
+					}
+				}()
+				until(t, "no script runs", func() bool {
+					_, err := r.Do("PING")
+					return err != nil && strings.Contains(err.Error(), "BUSY")
+				})
+			},
+			func(t *testing.T, r *servers.RedisServer) { do(t, r, "SCRIPT", "KILL") },
+		},
+	} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			all := masters(t, 3, nil)
+			c.begin(t, all[0])
+			_, err := Open(within(t), urlOf(easy, all[0].Addr, all[1].Addr, stuck(t, 1)[0]))
+			if err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), state) {
+				t.Errorf("with one of three: %v", err)
+			}
+			e := open(t, urlOf(easy, addrs(all)...))
+			if err := e.Check(within(t)); errors.Is(err, engine.ErrRefused) {
+				t.Errorf("it is said to be set otherwise than declared: %v", err)
+			}
+			c.end(t, all[0])
+			until(t, "it does not join", func() bool {
+				c := join(t, e, long("a"))
+				settled(t, e)
+				defer leave(t, e, c)
+				return standsOn(t, all, c) == 3
+			})
+		})
+	}
 }
 
 // TestWatchBeginsAgain: a master's connections are cut, and it says so once more, since

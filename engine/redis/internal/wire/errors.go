@@ -26,6 +26,21 @@ var means = map[string]string{
 	"NOREPLICAS": "fewer replicas are linked than it demands",
 }
 
+// Passing reports whether a server answered that it cannot serve now, and may later: it
+// is full, starts, or does something else.
+func Passing(err error) bool {
+	var said *rueidis.RedisError
+	if !errors.As(err, &said) {
+		return false
+	}
+	text := strings.TrimPrefix(said.Error(), "-")
+	switch kind, _, _ := strings.Cut(text, " "); kind {
+	case "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM":
+		return true
+	}
+	return strings.Contains(text, "max number of clients reached")
+}
+
 // Explain turns what Redis answered into what the caller can do about it.
 // Answers that asking again cannot change are refused; everything else is
 // "nothing learned", and the core asks again. Keys may be empty.
