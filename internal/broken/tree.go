@@ -64,7 +64,16 @@ func (t *tree) copyFrom(ctx context.Context, root string) error {
 			return err
 		}
 	}
-	return nil
+	// What `make deps` built is ignored, and tests look for it above them: without it
+	// they would run what else is installed, or skip.
+	deps, err := filepath.Abs(filepath.Join(root, ".deps"))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(deps); err != nil {
+		return nil // nothing was built
+	}
+	return os.Symlink(deps, filepath.Join(t.dir, ".deps"))
 }
 
 // try plants one fault, runs its test and takes the fault out again. The error
@@ -133,7 +142,7 @@ func (t *tree) test(ctx context.Context, f fault, flags ...string) (verdict, err
 		if !ran {
 			return verdict{why: fmt.Sprintf("no test of %s that matches %s was run", f.pkg, f.tests), said: text}, nil
 		}
-		return verdict{why: fmt.Sprintf("%s is green: %s", f.pkg, f.tests)}, nil
+		return verdict{why: fmt.Sprintf("%s is green: %s", f.pkg, f.tests), said: text}, nil
 	}
 	if !ran {
 		return verdict{why: "nothing was run: does it compile?", said: text}, nil

@@ -1,8 +1,10 @@
 package etcdlock
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -136,6 +138,49 @@ func TestWhatStandsIsComparedAfterAReconnect(t *testing.T) {
 	}
 	proxy.Reset()
 	nobody(t, admin)
+}
+
+// A reconnect has what stands compared, before it has the members judged.
+func TestAReconnectHasItCompared(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	proxy := servers.ProxyTo(t, server.Addr)
+	e := &Engine{
+		client: dial(t, clientv3.Config{}, proxy.Addr).Client,
+		judge:  make(chan struct{}, 1), past: past{look: make(chan struct{}, 1)},
+	}
+	answers := func() {
+		if _, err := e.client.Get(within(t), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers()
+	life, end := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	listening.Go(func() { e.reconnects(life) })
+	until(t, "the reconnect is seen", func() bool {
+		proxy.Reset() // again: it may not have listened yet
+		answers()
+		return len(e.judge) == 1
+	})
+	if len(e.past.look) != 1 {
+		t.Error("what stands is not compared")
+	}
+	end()
+	listening.Wait()
+}
+
+// A key is known if a claim has it, with its value.
+func TestWhichKeysAreKnown(t *testing.T) {
+	c := &claim{key: "key", value: "value"}
+	all := table{keyed: map[string]*claim{c.key: c}}
+	for _, kv := range []struct {
+		key, value string
+		known      bool
+	}{{"key", "value", true}, {"key", "another value", false}, {"unknown", "value", false}, {"unknown", "", false}} {
+		if all.knows(kv.key, kv.value) != kv.known {
+			t.Errorf("%q with %q: known is not %v", kv.key, kv.value, kv.known)
+		}
+	}
 }
 
 // The revision of an answer is below what an answer before had: the store went back,

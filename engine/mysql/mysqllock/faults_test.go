@@ -309,22 +309,26 @@ func TestALineIsNotReadFromBeforeTheWait(t *testing.T) {
 	// A wait that the server ended would be begun anew, and read what is there by then.
 	e := openOn(t, sessions(t, url, transaction("isolation")+"='REPEATABLE-READ'", "innodb_lock_wait_timeout=60"))
 	db := connect(t, url)
-	first := join(t, e, exclusive("a"))
+	// The first of a batch reads without a lock, and what the transaction sees from then
+	// on would be from then; the second waits.
+	first, second := join(t, e, exclusive("a")), join(t, e, exclusive("b"))
 	tx := begin(t, db)
-	lock(t, tx, "a")
+	lock(t, tx, "b")
 	renewed := make(chan engine.Claim, 1)
 	ctx := within(t)
 	go func() {
-		cs, err := e.Renew(ctx, []engine.Renewal{{Name: "a", ID: first.ID, Want: time.Second}})
-		if err != nil || len(cs) != 1 {
+		cs, err := e.Renew(ctx, []engine.Renewal{
+			{Name: "a", ID: first.ID, Want: time.Second}, {Name: "b", ID: second.ID, Want: time.Second},
+		})
+		if err != nil || len(cs) != 2 {
 			t.Errorf("Renew: %v, %v", cs, err)
 		}
-		renewed <- append(cs, engine.Claim{})[0]
+		renewed <- append(cs, engine.Claim{}, engine.Claim{})[1]
 	}()
 	until(t, "the Renew does not wait", func() bool { return waiting(t, db) == 1 })
 	for _, sql := range []string{
-		`INSERT INTO @claims SELECT name, ticket + 1, x'01', client, owner, units, deadline, asked, detached, evicted FROM @claims`,
-		`UPDATE @names SET last = last + 1, size = 2`,
+		`INSERT INTO @claims SELECT name, ticket + 1, x'01', client, owner, units, deadline, asked, detached, evicted FROM @claims WHERE name = 'b'`,
+		`UPDATE @names SET last = last + 1, size = 2 WHERE name = 'b'`,
 	} {
 		if _, err := tx.ExecContext(within(t), defaults.in(sql)); err != nil {
 			t.Fatal(err)

@@ -28,9 +28,9 @@ func TestAShortStatementTimeout(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"statement_timeout", "lock_timeout"} {
 		url := database(t)
-		admin := connect(t, url)
+		admin := connect(t, url+"&options=-c%20statement_timeout%3D0%20-c%20lock_timeout%3D0") // of its own
 		leave(t, open(t, url), join(t, open(t, url), exclusive("a")))
-		do(t, admin, `ALTER DATABASE `+get[string](t, admin, `SELECT current_database()`)+` SET `+setting+` = '10ms'`)
+		do(t, admin, `ALTER DATABASE `+get[string](t, admin, `SELECT current_database()`)+` SET `+setting+` = '300ms'`)
 		e := open(t, url)
 		tx, err := admin.Begin(within(t))
 		if err != nil {
@@ -47,17 +47,17 @@ func TestAShortStatementTimeout(t *testing.T) {
 			joined <- err
 		}()
 		until(t, "the Join does not wait", func() bool { return waiting(t, admin) == 1 })
-		time.Sleep(50 * time.Millisecond) // five times what would end it
+		time.Sleep(900 * time.Millisecond) // three times what would end it
 		if err := tx.Rollback(within(t)); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-joined; err != nil {
 			t.Errorf("%s: %v", setting, err)
 		}
-		if _, err := New(within(t), connect(t, url), nil); err == nil || !strings.Contains(err.Error(), "is 10 ms for this user") {
+		if _, err := New(within(t), connect(t, url), nil); err == nil || !strings.Contains(err.Error(), "is 300 ms for this user") {
 			t.Errorf("%s of a caller's pool: %v", setting, err)
 		}
-		refused(t, url+"&"+setting+"=20", "is 20 ms for this user")
+		refused(t, url+"&options=-c%20"+setting+"%3D20", "is 20 ms for this user")
 	}
 }
 
