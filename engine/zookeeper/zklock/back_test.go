@@ -2,8 +2,10 @@ package zklock
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"leasehold/engine"
 	"leasehold/internal/servers"
@@ -44,5 +46,17 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	}
 	if err := b.Check(within(t)); !errors.Is(err, errBack) || !strings.Contains(err.Error(), "tokens may be lower") {
 		t.Errorf("the cause is not named: %v", err)
+	}
+}
+
+// A server that refuses a client without a word is asked for what it has seen itself.
+func TestWhoRefusesIsAskedWhatItHasSeen(t *testing.T) {
+	s := zooKeeper(t)
+	a := open(t, on(s))
+	for seen, want := range map[int64]error{1: errClosed, 1 << 62: errBack} {
+		c := greeted{link: a.link, server: s.Addr, until: time.Now().Add(brief), seen: seen}
+		if err := c.check(io.EOF); !errors.Is(err, want) {
+			t.Errorf("to a client that has seen %#x it is %q, want %q", seen, err, want)
+		}
 	}
 }
