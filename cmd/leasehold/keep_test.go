@@ -244,6 +244,38 @@ func TestSignalEndsTheRestOfMinHold(t *testing.T) {
 	}
 }
 
+// drowsy is a front that somebody has stopped when it is asked the first and the third
+// time.
+type drowsy struct {
+	stubFront
+	asked int
+}
+
+func (f *drowsy) asleep() bool {
+	f.asked++
+	return f.asked == 1 || f.asked == 3
+}
+
+// A job that is stopped again when its turn comes again passes that one as well.
+func TestAWaiterThatIsStoppedAgainPassesAgain(t *testing.T) {
+	var said strings.Builder
+	front := &drowsy{}
+	k := &keeper{app: &app{err: &said}, order: &order{Name: "name"}, front: front}
+	locks, err := leasehold.New(memlock.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	lease, err := k.obtain(t.Context(), locks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Unlock()
+	if n := strings.Count(said.String(), "it goes to the next"); n != 2 || front.asked != 5 {
+		t.Errorf("passed %d times, looked %d times: %s", n, front.asked, said.String())
+	}
+}
+
 func TestLostBeforeTheStart(t *testing.T) {
 	var ran atomic.Bool
 	locks, err := leasehold.New(memlock.New(), nil)
