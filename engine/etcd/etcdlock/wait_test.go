@@ -6,8 +6,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"leasehold/engine"
 	"leasehold/internal/servers"
@@ -180,7 +178,7 @@ func TestNoteGoesThoughARenewFailed(t *testing.T) {
 	for c := hears(t, heard, held); !c.Contended; {
 		c = hears(t, heard, held)
 	}
-	w.fail("Txn", status.Error(codes.Internal, "no answer"))
+	arrive := w.holdBack()
 	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: e.ttl}}); err == nil {
 		t.Fatalf("void: it is answered: %v", cs)
 	}
@@ -190,5 +188,8 @@ func TestNoteGoesThoughARenewFailed(t *testing.T) {
 	r, err := admin.Get(within(t), e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || r.Count != 0 {
 		t.Errorf("%d notes are left, %v", r.Count, err)
+	}
+	if err := arrive(); err != nil {
+		t.Error(err)
 	}
 }
