@@ -163,3 +163,33 @@ func TestNoteOfTheClaimBeforeIsLeft(t *testing.T) {
 		c = hears(t, heard, held)
 	}
 }
+
+// A Renew takes the note of its claim away, so that the next note is news. One that fails
+// has perhaps not done it: the next does.
+func TestNoteGoesThoughARenewFailed(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute})
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	heard := watch(t, e)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	joins(t, other, exclusive("a"), engine.Waiting)
+	for c := hears(t, heard, held); !c.Contended; {
+		c = hears(t, heard, held)
+	}
+	arrive := w.holdBack()
+	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: e.ttl}}); err == nil {
+		t.Fatalf("void: it is answered: %v", cs)
+	}
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("it is %v", got.State)
+	}
+	r, err := admin.Get(within(t), e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || r.Count != 0 {
+		t.Errorf("%d notes are left, %v", r.Count, err)
+	}
+	if err := arrive(); err != nil {
+		t.Error(err)
+	}
+}

@@ -27,6 +27,25 @@ func TestCheck(t *testing.T) {
 	check("SELECT 1", false)
 	check("SET GLOBAL innodb_flush_log_at_trx_commit = 2", true)
 	check("SET GLOBAL innodb_flush_log_at_trx_commit = 1", false)
+	check("SET GLOBAL innodb_flush_log_at_trx_commit = 2", true)
+	// What was opened so declares it, and nothing has changed under that.
+	declares := open(t, s.URL("", ""))
+	if g := declares.Guarantees(); g.Fencing != engine.FencingMemory {
+		t.Errorf("void: it declares %v", g.Fencing)
+	}
+	if err := declares.Check(within(t)); err != nil {
+		t.Errorf("it was opened so: %v", err)
+	}
+	check("SET GLOBAL innodb_flush_log_at_trx_commit = 1", false)
+	e.client.db.SetMaxIdleConns(0) // a connection has the packet that it began with
+	if _, err := s.Query("SET GLOBAL max_allowed_packet = 32768"); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "it is never seen that less fits into a packet", func() bool { return errors.Is(e.Check(within(t)), engine.ErrRefused) })
+	if _, err := s.Query("SET GLOBAL max_allowed_packet = 16777216"); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "it is refused though as much fits as before", func() bool { return e.Check(within(t)) == nil })
 	check("SET GLOBAL read_only = ON", true)
 	check("SET GLOBAL read_only = OFF", false)
 	heard := kit.Watch(t, e)

@@ -62,6 +62,20 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
+// TestALifetimeThatNobodyAskedFor: what is beside a lock says that its claim asked for
+// ages. That is nobody's record, and costs the claim nothing.
+func TestALifetimeThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e := open(t, "redis://"+r.Addr)
+	c := join(t, e, exclusive("a"))
+	do(t, r, "HSET", side+"n{a}", "asked", "9223372036854775807")
+	got, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: time.Minute}})
+	if err != nil || len(got) != 1 || got[0].State != engine.Held || got[0].TTL > time.Minute {
+		t.Errorf("renewed: %+v, %v", got, err)
+	}
+}
+
 // TestTheKeyBesideIsBlamed, and not the lock, which is right.
 func TestTheKeyBesideIsBlamed(t *testing.T) {
 	t.Parallel()

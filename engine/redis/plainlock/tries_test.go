@@ -1,7 +1,38 @@
 package plainlock
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/wire"
+	"leasehold/internal/servers"
+)
 
 func TestATryThatArrivesLateIsVoid(t *testing.T) { t.Parallel(); kit.LateTry(t) }
 func TestALeaveThatWasNotSent(t *testing.T)      { t.Parallel(); kit.LeaveThatWasNotSent(t) }
 func TestEveryoneOfACrowdIsServed(t *testing.T)  { t.Parallel(); kit.Crowded(t, 8, 50) }
+
+// TestOfManyThatWereLeftEachIsVoid: a second claim that is left in doubt takes nothing from
+// the mark of the first, whose try may arrive after both; and of a hundred none is lost.
+func TestOfManyThatWereLeftEachIsVoid(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e := open(t, "redis://"+r.Addr).(*Engine)
+	ids := make([]engine.ID, 100)
+	for i := range ids {
+		ids[i] = engine.NewID()
+		if err := e.wire.Call(within(t), e.scripts.leave, wire.Call{Keys: e.keys("a"), Args: []string{ids[i].Secret(), "1"}}).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, id := range ids {
+		q := exclusive("a")
+		if c, err := e.tried(&q, time.Minute, e.wire.Call(within(t), e.scripts.join, wire.Call{Keys: e.keys("a"), Args: []string{id.Secret(), millis(time.Minute), ""}})); err != nil || c.State != engine.Gone {
+			t.Fatalf("a late try of claim %d of %d is %v, %v", i, len(ids), c.State, err)
+		}
+	}
+	if c := join(t, e, exclusive("a")); c.State != engine.Held {
+		t.Errorf("who comes next is %v", c.State)
+	}
+}

@@ -1,6 +1,9 @@
 package redislock
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -70,6 +73,45 @@ func TestHostileFields(t *testing.T) {
 			change(key, was)
 			hostile(t, r, e, what, key, ids(was))
 		})
+	}
+}
+
+// TestTimesWhoseSumsAreNotExact: each is a number that a double holds, and what would be
+// stored behind it is not. So the line is refused before it is written to.
+func TestTimesWhoseSumsAreNotExact(t *testing.T) {
+	t.Parallel()
+	r := redis(t, nil)
+	e := open(t, "redis://"+r.Addr)
+	key := e.key("a")
+	join(t, e, exclusive("a"))
+	was := fields(t, r, key)["m"]
+	late := string(binary.BigEndian.AppendUint64(nil, 1<<53-2))
+	damaged := was[:17] + late + late + was[33:] // its deadline, and what it asked for
+	do(t, r, "HSET", key, "m", damaged)
+	if c, err := e.Join(within(t), exclusive("a")); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), key) {
+		t.Errorf("who comes next is %v, %v", c.State, err)
+	}
+	if is := fields(t, r, key)["m"]; is != damaged {
+		t.Error("it was written to")
+	}
+}
+
+// TestMoreFieldsThanClaims: a line with more than it can have is not read, for whatever
+// call that has to look at all of it.
+func TestMoreFieldsThanClaims(t *testing.T) {
+	t.Parallel()
+	r := redis(t, nil)
+	e := open(t, "redis://"+r.Addr)
+	key := e.key("a")
+	held := join(t, e, exclusive("a"))
+	join(t, e, exclusive("a"))
+	args := []string{"HSET", key}
+	for i := range engine.MaxLine {
+		args = append(args, fmt.Sprint("another program's ", i), "v")
+	}
+	do(t, r, args...)
+	if err := e.Evict(within(t), "a", held.Ticket, false); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), key) {
+		t.Errorf("Evict: %v", err)
 	}
 }
 
