@@ -170,6 +170,11 @@ func (s *store) open(path string, o *Options) (err error) {
 	return reserve(s.root)
 }
 
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	return e.Engine.Renew(cells.Renewing(ctx), rs)
+}
+
 // Guarantees implements [linestore.Store].
 func (s *store) Guarantees() engine.Guarantees {
 	fencing := engine.FencingMemory

@@ -3,10 +3,13 @@ package filelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"leasehold/engine/linestore"
 
 	"leasehold/engine/filelock/internal/cells"
+	"leasehold/engine/filelock/internal/disk"
 )
 
 func openEngine(t testing.TB, dir string, o *Options) *Engine {
@@ -218,5 +222,53 @@ func TestDefaultDir(t *testing.T) {
 	_, err := defaultDir(func(string) string { return "" }, false, false)
 	if err == nil || !strings.Contains(err.Error(), "--engine") || !strings.Contains(err.Error(), "LEASEHOLD_ENGINE") {
 		t.Errorf("with nothing to go by: %v", err)
+	}
+}
+
+// TestRenewalsDoNotWaitForACrowdThatJoins: as many calls as may work at a time are
+// stuck, and more wait for them; what is held is renewed all the same, also in a name
+// whose record is not open.
+func TestRenewalsDoNotWaitForACrowdThatJoins(t *testing.T) {
+	t.Parallel()
+	stuck, free := make(chan struct{}, 1000), make(chan struct{})
+	var crowd atomic.Bool
+	e := openEngine(t, t.TempDir()+"/locks", &Options{hook: func(step string) {
+		if crowd.Load() && step == "made" { // a record that is being founded
+			stuck <- struct{}{}
+			<-free
+		}
+	}})
+	places := shareOf(disk.Limit()).records
+	ask := func(name string) engine.Request {
+		return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
+	}
+	var rs []engine.Renewal
+	for i := range places + 1 { // more than are kept open
+		c, err := e.Join(t.Context(), ask(fmt.Sprint("held ", i)))
+		if err != nil || c.State != engine.Held {
+			t.Fatal(c, err)
+		}
+		rs = append(rs, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Minute})
+	}
+	crowd.Store(true)
+	var joins sync.WaitGroup
+	defer joins.Wait()
+	defer close(free)
+	for i := range 2 * places {
+		joins.Go(func() { e.Join(context.Background(), ask(fmt.Sprint("crowd ", i))) })
+	}
+	for range places {
+		<-stuck
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	cs, err := e.Renew(ctx, rs)
+	if err != nil || len(cs) != len(rs) {
+		t.Fatalf("%d of %d are renewed: %v", len(cs), len(rs), err)
+	}
+	for _, c := range cs {
+		if c.State != engine.Held {
+			t.Errorf("%+v", c)
+		}
 	}
 }

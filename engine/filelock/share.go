@@ -10,7 +10,7 @@ import (
 // another engine or two, have the rest. Beyond its share it goes on, and opens
 // more often.
 type share struct {
-	records int // idle ones, and as many in use at a time; two descriptors each
+	records int // idle ones, and as many in use at a time, and one that is renewed; two descriptors each
 	lives   lives.Most
 }
 

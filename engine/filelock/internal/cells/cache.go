@@ -39,19 +39,27 @@ func (c *Cells) unhold(r *record) {
 //
 // It comes after the turn: of a name whose lock somebody stopped holds, one
 // call of this engine waits here, and the rest where they bother nobody.
+//
+// Renewals have a place of their own. They come one after the other, and each would
+// wait behind all that join and leave: a crowd of these would cost this client what
+// it holds.
 func (c *Cells) begin(ctx context.Context, r *record) error {
+	places := c.working
+	if renews(ctx) {
+		places = c.renewing
+	}
 	select {
-	case c.working <- struct{}{}:
+	case places <- struct{}{}:
 	default:
 		select {
-		case c.working <- struct{}{}:
+		case places <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r.works = true
+	r.works, r.places = true, places
 	if r.isOpen {
 		c.idles--
 	}
@@ -61,6 +69,7 @@ func (c *Cells) begin(ctx context.Context, r *record) error {
 // end keeps the record open for the next call.
 func (c *Cells) end(r *record) {
 	c.mu.Lock()
+	places := r.places
 	r.works = false
 	if r.isOpen {
 		c.idles++
@@ -68,8 +77,15 @@ func (c *Cells) end(r *record) {
 		r.used = c.uses
 	}
 	c.mu.Unlock()
-	<-c.working
+	<-places
 }
+
+type renewal struct{}
+
+// Renewing says of the changes that are made with ctx that they renew claims.
+func Renewing(ctx context.Context) context.Context { return context.WithValue(ctx, renewal{}, true) }
+
+func renews(ctx context.Context) bool { return ctx.Value(renewal{}) != nil }
 
 // maxSpent is how many names a client leaves for a sweep, that nobody is in line
 // of and whose record it has closed. To found a record costs a hundred times
@@ -88,13 +104,16 @@ type spent struct {
 // open and idle, it closes the half that was used longest ago; and of the names
 // closed so far in which nobody was in line, it removes those beyond maxSpent:
 // a name that is used once costs nothing soon after, and who makes many pays
-// for it. An error leaves them to a sweep; it is one that the caller's own work
+// for it, a renewal excepted. An error leaves them to a sweep; it is one that the caller's own work
 // meets too.
 //
 // It comes before the work and not after it, so that the time it takes is not
 // the time of a claim that was just granted.
 func (c *Cells) makeRoom(ctx context.Context) {
 	c.spend(c.dropIdle(c.most))
+	if renews(ctx) {
+		return
+	}
 	if old := c.takeSpent(maxSpent); len(old) > 0 {
 		_ = c.removeSpent(ctx, old)
 	}

@@ -19,7 +19,7 @@ import (
 // Explain are needed.
 type Options struct {
 	Owner string                   // the client: names what is half made
-	Most  int                      // records open and idle, and as many in use: two descriptors each
+	Most  int                      // records open and idle, and as many in use, and one that is renewed: two descriptors each
 	Boot  func() [16]byte          // the boot of the machine that deadlines are of; zero if not known
 	Clock func() time.Duration     // since that boot
 	Dead  func(client string) bool // whether a client is gone for good
@@ -58,6 +58,7 @@ type Cells struct {
 	made               uint64        // names of what is half made; under mu
 	most               int           // records open and idle, and as many in use
 	working            chan struct{} // has one from each call that may open files
+	renewing           chan struct{} // the same of calls that renew: one at a time
 
 	mu      sync.Mutex
 	records map[string]*record // those in use, and those open
@@ -72,7 +73,7 @@ func Open(root disk.Dir, path string, o *Options) (*Cells, error) {
 	c := &Cells{
 		owner: o.Owner, boot: o.Boot, clock: o.Clock, micros: o.Micros, dead: o.Dead, shed: o.Shed, explain: o.Explain, step: o.Step,
 		idle: cmp.Or(o.Idle, idleTime), patience: cmp.Or(o.Patience, Patience),
-		root: root, path: path, most: o.Most, working: make(chan struct{}, o.Most),
+		root: root, path: path, most: o.Most, working: make(chan struct{}, o.Most), renewing: make(chan struct{}, 1),
 		records: map[string]*record{}, spent: map[string]spent{}, floor: newRecord(root, "", "floor"),
 	}
 	if c.step == nil {

@@ -64,9 +64,10 @@ type record struct {
 	cell   linestore.Cell // what is changed
 
 	// Under Cells.mu.
-	users int    // who hold or wait for the turn
-	works bool   // one of them is between begin and end
-	used  uint64 // when the last of them was done, in uses of the engine
+	users  int           // who hold or wait for the turn
+	works  bool          // one of them is between begin and end
+	places chan struct{} // that one's: working or renewing
+	used   uint64        // when the last of them was done, in uses of the engine
 }
 
 // fileName is the directory of a name: its SHA-256 in lower-case base32. Thus
