@@ -2,9 +2,12 @@ package pglock
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"leasehold/engine"
 	"leasehold/engine/internal/kit"
@@ -95,5 +98,16 @@ func TestRenewalsHaveAConnectionThatNobodyTakes(t *testing.T) {
 	}
 	for _, conn := range conns {
 		conn.Release()
+	}
+}
+
+// A timeout that is set after opening ends calls early: nothing is learned, and the error
+// says what to set.
+func TestATimeoutThatEndsACallIsNamed(t *testing.T) {
+	for _, state := range []string{"57014", "55P03"} {
+		cause := &pgconn.PgError{Code: state}
+		if err := explain(cause); !errors.Is(err, cause) || !strings.Contains(err.Error(), "statement_timeout") || errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s: %v; want one that names statement_timeout, and is no refusal", state, err)
+		}
 	}
 }
