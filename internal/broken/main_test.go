@@ -19,13 +19,17 @@ func tested(t *testing.T, faults map[string]string) string {
 	servers.Need(t, "git")
 	dir := t.TempDir()
 	files := map[string]string{
-		"go.mod":     "module example.com/sum\n\ngo 1.26.0\n",
-		"sum.go":     "package sum\n\n// Sum is a plus b.\nfunc Sum(a, b int) int {\n\treturn a + b\n}\n",
-		".gitignore": "/ignored\n",
-		"ignored":    "",
+		"go.mod":           "module example.com/sum\n\ngo 1.26.0\n",
+		"sum.go":           "package sum\n\n// Sum is a plus b.\nfunc Sum(a, b int) int {\n\treturn a + b\n}\n",
+		".gitignore":       "/ignored\n/.deps\n",
+		"ignored":          "",
+		".deps/bin/server": "",
 		"sum_test.go": `package sum
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 func TestSum(t *testing.T) {
 	if Sum(2, 3) != 5 {
@@ -34,6 +38,15 @@ func TestSum(t *testing.T) {
 }
 
 func TestNothing(t *testing.T) { Sum(2, 3) }
+
+func TestOnAServer(t *testing.T) {
+	if _, err := os.Stat(".deps/bin/server"); err != nil {
+		t.Skip(err)
+	}
+	TestSum(t)
+}
+
+func TestOnAnother(t *testing.T) { t.Skip("it is not built") }
 
 func TestRedAlready(t *testing.T) { t.Fatal("always") }
 
@@ -80,6 +93,8 @@ func TestEachFaultIsJudgedByItself(t *testing.T) {
 		"f-no-such-test":    patch("TestOfAnotherName", from, "return a - b"),
 		"g-hangs":           patch("TestHangs", from, "return a - b"),
 		"h-noticed-as-well": patch("TestSum", from, "return a * b"),
+		"i-on-a-server":     patch("TestOnAServer", from, "return a - b"),
+		"j-skipped":         patch("TestOnAnother", from, "return a - b"),
 	})
 	var out strings.Builder
 	err := run(t.Context(), dir, options{faults: "faults", bound: 5 * time.Second}, &out)
@@ -103,13 +118,15 @@ func TestEachFaultIsJudgedByItself(t *testing.T) {
 		"f-no-such-test":    "no test of example.com/sum that matches TestOfAnotherName was run",
 		"g-hangs":           "(example.com/sum)",
 		"h-noticed-as-well": "(TestSum)",
+		"i-on-a-server":     "(TestOnAServer)",
+		"j-skipped":         "TestOnAnother was skipped",
 	} {
 		noticed := strings.HasPrefix(want, "(")
 		if !strings.Contains(rows[name], want) || strings.HasPrefix(rows[name], "noticed") != noticed {
 			t.Errorf("%s: %q, want %q", name, rows[name], want)
 		}
 	}
-	if !strings.Contains(out.String(), "3 of 8 faults were noticed") {
+	if !strings.Contains(out.String(), "4 of 10 faults were noticed") {
 		t.Error("the sum is wrong")
 	}
 }

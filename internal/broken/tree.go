@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,11 +137,14 @@ func (t *tree) test(ctx context.Context, f fault, flags ...string) (verdict, err
 	if ctx.Err() != nil {
 		return verdict{}, ctx.Err()
 	}
-	failed, ran, text := events(out)
+	failed, skipped, ran, text := events(out)
 	text += said.String()
 	if err == nil {
 		if !ran {
 			return verdict{why: fmt.Sprintf("no test of %s that matches %s was run", f.pkg, f.tests), said: text}, nil
+		}
+		if skipped != "" {
+			return verdict{why: skipped + " was skipped, and nothing red", said: text}, nil
 		}
 		return verdict{why: fmt.Sprintf("%s is green: %s", f.pkg, f.tests), said: text}, nil
 	}
@@ -153,9 +157,9 @@ func (t *tree) test(ctx context.Context, f fault, flags ...string) (verdict, err
 	return verdict{noticed: true, why: failed, said: text}, nil
 }
 
-// events reads what go test -json says: the first test that failed, whether
-// any was run, and the text in between.
-func events(out []byte) (failed string, ran bool, text string) {
+// events reads what go test -json says: the first test that failed, the first that
+// was skipped, whether any was run, and the text in between.
+func events(out []byte) (failed, skipped string, ran bool, text string) {
 	var b strings.Builder
 	for line := range bytes.Lines(out) {
 		var e struct{ Action, Test, Output string }
@@ -168,11 +172,13 @@ func events(out []byte) (failed string, ran bool, text string) {
 			ran = true
 		case "output", "build-output":
 			b.WriteString(e.Output)
+		case "skip":
+			skipped = cmp.Or(skipped, e.Test)
 		case "fail":
 			if failed == "" {
 				failed = e.Test
 			}
 		}
 	}
-	return failed, ran, b.String()
+	return failed, skipped, ran, b.String()
 }

@@ -94,7 +94,7 @@ func TestTicketBelowWhatWasSeen(t *testing.T) {
 	before := joins(t, e, exclusive("before"), engine.Held)
 	e.past.atLeast(1_000_000)
 	if c, err := e.Join(within(t), exclusive("a")); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "backup") {
-		t.Errorf("%v with ticket %d, %v", c.State, c.Ticket, err)
+		t.Fatalf("%v with ticket %d, %v", c.State, c.Ticket, err)
 	}
 	if got := renew(t, e, before); got.State != engine.Held {
 		t.Errorf("a claim of before is %v", got.State)
