@@ -53,6 +53,12 @@ func (c *checking) now(err error) {
 	c.err = err
 }
 
+func (c *checking) hang(until chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hangs = until
+}
+
 func checkingClient(w *world) (*Client, *checking, *heard) {
 	w.t.Helper()
 	h := &heard{}
@@ -76,12 +82,12 @@ func TestSettingsAreLookedAtWhenASubscriptionBeginsAgain(t *testing.T) {
 		}
 		evicts := errors.New("maxmemory-policy is allkeys-lru: locks may be dropped; set noeviction")
 		readOnly := errors.New("the server is read-only: nothing can be granted; promote it")
-		for _, now := range []error{nil, evicts, evicts, readOnly, context.DeadlineExceeded, nil, nil, evicts} {
+		for _, now := range []error{nil, evicts, evicts, readOnly, context.DeadlineExceeded, context.Canceled, nil, nil, evicts} {
 			e.now(now)
 			e.tell(begins)
 			synctest.Wait()
 		}
-		if e.checks != 8 || !e.bounded {
+		if e.checks != 9 || !e.bounded {
 			t.Errorf("%d looks, bounded: %v", e.checks, e.bounded)
 		}
 		var told []error
@@ -114,6 +120,30 @@ func TestSettingsAreLookedAtOneCallAtATime(t *testing.T) {
 		}
 		if n := len(h.of(EventSettings)); n != 1 {
 			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+func TestTheSecondLookAtSettingsIsAloneToo(t *testing.T) {
+	bubble(t, func(w *world) {
+		_, e, _ := checkingClient(w)
+		first, second := make(chan struct{}), make(chan struct{})
+		e.hang(first)
+		e.tell(begins)
+		synctest.Wait()
+		e.tell(begins)
+		e.hang(second) // what began meanwhile has another look
+		close(first)
+		synctest.Wait()
+		e.tell(begins)
+		synctest.Wait()
+		if e.checks != 2 {
+			t.Errorf("%d looks; want the second to be under way alone", e.checks)
+		}
+		close(second)
+		synctest.Wait()
+		if e.checks != 3 || e.most != 1 {
+			t.Errorf("%d looks, %d at once; want 3, one at a time", e.checks, e.most)
 		}
 	})
 }

@@ -222,6 +222,43 @@ func TestDirectoryIsGoneInUse(t *testing.T) {
 	}
 }
 
+// A client that had claims, and whose file cannot be made again, is dead for everybody:
+// to renew what it held would say what others do not see.
+func TestWhoHasNoFileAnyMoreProvesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a := openEngine(t, dir, quiet())
+	held := mustJoin(t, a, exclusive("x"), engine.Held)
+	clients := filepath.Join(dir, "clients")
+	if err := errors.Join(os.Rename(clients, clients+".old"), os.Mkdir(clients, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	now := a.store.clock()
+	a.store.clock = func() time.Duration { return now + linkedTime }
+	_ = renewed(t, a, held) // it is noticed after this one
+	if cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: "x", ID: held.ID, Want: time.Minute}}); err == nil {
+		t.Errorf("others take it for dead, and Renew says %+v", cs)
+	}
+}
+
+// Who had to make a new file is not taken for dead by those who have the old one open.
+func TestWhoMadeANewFileLives(t *testing.T) {
+	dir := t.TempDir()
+	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
+	held := mustJoin(t, a, exclusive("x"), engine.Held)
+	if b.store.Dead(a.store.client) { // and has it open now
+		t.Fatal("it lives")
+	}
+	if err := os.Remove(filepath.Join(dir, "clients", a.store.client)); err != nil {
+		t.Fatal(err)
+	}
+	now := a.store.clock()
+	a.store.clock = func() time.Duration { return now + linkedTime }
+	_ = renewed(t, a, held)
+	if b.store.Dead(a.store.client) {
+		t.Error("it made a new file, and is taken for dead")
+	}
+}
+
 // What stands where a record belongs, and is none, is refused by name.
 func TestWhatCannotGetBetterIsRetried(t *testing.T) {
 	place := func(dir string) string { return filepath.Join(dir, cells.Path("x")) }
