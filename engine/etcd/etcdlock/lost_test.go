@@ -62,6 +62,25 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 	}
 }
 
+// So does the proof that a new session begins with.
+func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, &Options{TTL: time.Minute}) // no beat comes in between
+	e.sessionEnded(e.current().id)
+	var sent time.Duration
+	w.before("LeaseGrant", func() {
+		sent = boottime.Now()
+		time.Sleep(100 * time.Millisecond)
+	})
+	if _, err := e.begin(within(t)); err != nil || sent == 0 {
+		t.Fatal(sent, err)
+	}
+	if now := e.current(); now.asked > sent || now.until > sent+beats*now.beat {
+		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
+	}
+}
+
 // The beat may be far away: a Join finds out first.
 func TestJoinAfterTheSessionEnded(t *testing.T) {
 	server := servers.Etcd(t, nil)
