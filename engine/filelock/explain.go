@@ -28,7 +28,11 @@ func (s *store) explain(name string, err error, join bool) error {
 	case errors.Is(err, cells.ErrDisagree):
 		err = fmt.Errorf("%q in %s: %w: one of them sees a masked /proc or another kernel; give them the machine's own, or a directory each", name, path, err)
 	case disk.IsStranger(err):
-		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(path, cells.Path(name)), err)
+		at := cells.Path(name)
+		if errors.Is(err, cells.ErrFloor) {
+			at = "floor"
+		}
+		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(path, at), err)
 	case disk.IsReadOnly(err):
 		err = fmt.Errorf("cannot write in %s: it must belong to this user and be writable with all that is in it, or use another directory: %w", path, err)
 	case disk.IsFull(err):

@@ -272,3 +272,19 @@ func TestRenewalsDoNotWaitForACrowdThatJoins(t *testing.T) {
 		}
 	}
 }
+
+// TestAStrangerInThePlaceOfTheFloorIsNamed: not the line that was asked for, which
+// nobody should remove.
+func TestAStrangerInThePlaceOfTheFloorIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/locks"
+	e := openEngine(t, dir, quiet())
+	floor := filepath.Join(dir, "floor")
+	if err := errors.Join(os.RemoveAll(floor), os.WriteFile(floor, []byte("junk"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute})
+	if err == nil || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), floor+" is in the place of a record") {
+		t.Errorf("Join: %v", err)
+	}
+}

@@ -53,6 +53,14 @@ func (c *Cells) begin(ctx context.Context, r *record) error {
 	default:
 		select {
 		case places <- struct{}{}:
+		case <-r.hurry:
+			select {
+			case places <- struct{}{}:
+			case c.renewing <- struct{}{}:
+				places = c.renewing
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}

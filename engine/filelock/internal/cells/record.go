@@ -48,7 +48,8 @@ type record struct {
 	file string   // of the directory
 	in   disk.Dir // where the directory is
 
-	turn chan struct{} // capacity 1: in it while somebody of this engine uses the record
+	turn  chan struct{} // capacity 1: in it while somebody of this engine uses the record
+	hurry chan struct{} // a renewal that waits for the turn sends here
 
 	// Between begin and end only; for records outside of the cache, in the turn.
 	isOpen bool
@@ -82,7 +83,7 @@ func fileName(name string) string {
 func Path(name string) string { return filepath.Join("lines", fileName(name)) }
 
 func newRecord(in disk.Dir, name, file string) *record {
-	return &record{name: name, file: file, in: in, turn: make(chan struct{}, 1)}
+	return &record{name: name, file: file, in: in, turn: make(chan struct{}, 1), hurry: make(chan struct{})}
 }
 
 // errReplaced: this file is not the record any more; look again.
@@ -101,11 +102,18 @@ func (r *record) take(ctx context.Context) error {
 		return nil
 	default:
 	}
-	select {
-	case r.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	var hurry chan<- struct{}
+	if renews(ctx) {
+		hurry = r.hurry
+	}
+	for {
+		select {
+		case r.turn <- struct{}{}:
+			return nil
+		case hurry <- struct{}{}: // whoever has the turn waits for a place
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
