@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,6 +71,31 @@ func TestServerThatIsNotThere(t *testing.T) {
 		one(t, x.err.String(), "refused")
 		if text := x.err.String(); strings.Contains(text, "sesame") {
 			t.Errorf("%q: %s", args, text)
+		}
+	}
+}
+
+// What stands in the place of a line is nobody's, and not nobody: why says so, as show
+// does.
+func TestWhyOfForeignData(t *testing.T) {
+	t.Parallel()
+	p, s := redisPlace(t)
+	holder := p.start("run", "n", "--", "sleep", "60")
+	p.held("n")
+	keys, err := s.Do("KEYS", "leasehold:*}:n")
+	if err != nil || len(keys.([]any)) != 1 {
+		t.Fatal(keys, err)
+	}
+	key := keys.([]any)[0].(string)
+	holder.Process.Signal(syscall.SIGTERM)
+	holder.wait(t)
+	if _, err := s.Do("SET", key, "somebody else's"); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"why", "show"} {
+		code, out, stderr := p.leasehold(command, "n")
+		if code == 0 || out != "" || !strings.Contains(stderr, key) {
+			t.Errorf("%s: exit code %d, printed %q: %s; want a refusal that names the key", command, code, out, stderr)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func printable(s string) string {
 // brief leaves out the middle of a sentence that somebody's argument has made endless:
 // what failed stands at its beginning, what to do at its end.
 func brief(s string) string {
-	const most, end = 2200, 1200 // the end of a URL's error lists all schemes
+	const most, end = 2000, 1200 // the end of a URL's error lists all schemes
 	if len(s) <= most {
 		return s
 	}

@@ -28,6 +28,10 @@ time it is printed it may be wrong. A circle is broken by the library itself, or
 				return err
 			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				// Lines leaves out what is none: somebody else's data in its place.
+				if _, err := locks.Line(ctx, args[0]); err != nil {
+					return err
+				}
 				s, err := readSnapshot(ctx, locks)
 				if err != nil {
 					return err

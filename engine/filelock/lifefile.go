@@ -2,7 +2,13 @@
 
 package filelock
 
-import "os"
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"leasehold/engine/filelock/internal/lives"
+)
 
 // LifeFile is one more descriptor of the file whose kernel lock is this
 // client's life. The lock belongs to the open file, not to this process: as
@@ -16,4 +22,13 @@ import "os"
 // or flock with LOCK_UN on any of its descriptors, ends the client for
 // everybody. (If somebody removes it, the client makes a new one: a descriptor
 // of the old one is then worth nothing.) The caller closes it; Close of the engine does not.
-func (e *Engine) LifeFile() (*os.File, error) { return e.store.lives.LifeFile() }
+//
+// Errors: os.ErrClosed after Close; a full disk, on which this client has no file yet.
+func (e *Engine) LifeFile() (*os.File, error) {
+	f, err := e.store.lives.LifeFile()
+	if errors.Is(err, lives.ErrUnborn) {
+		err, _ = noRoom(e.store.root, e.store.path, "one more client", err)
+		err = fmt.Errorf("filelock: %w", err)
+	}
+	return f, err
+}

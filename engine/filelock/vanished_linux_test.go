@@ -366,8 +366,8 @@ func TestAFullDiskCanBeLookedAt(t *testing.T) {
 					t.Errorf("Join of %q: %v; want ENOSPC, %s and %q", name, err, dir, room.says)
 				}
 			}
-			if _, err := e.LifeFile(); err == nil {
-				t.Error("LifeFile of a client without one is no error")
+			if _, err := e.LifeFile(); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), room.says) {
+				t.Errorf("LifeFile of a client without one: %v; want one that names %s and says %q", err, dir, room.says)
 			}
 			mustLeave(t, e, held, engine.Held)
 			if left, _ := os.ReadDir(filepath.Join(dir, "clients")); len(left) > 0 {
