@@ -33,7 +33,7 @@ func TestReadingBeforeLockingIsSeen(t *testing.T) {
 
 func storm(t *testing.T, broken bool) (held int, sorted bool) {
 	const joiners = 64
-	url := database(t) + "&pool_max_conns=64"
+	url := database(t) + "&pool_max_conns=65" // one is for renewals only
 	e := open(t, url)
 	pool := connect(t, url)
 	do(t, pool, `CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE plpgsql AS $$

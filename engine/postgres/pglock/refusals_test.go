@@ -41,9 +41,9 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, asApp, "may not do what is needed")
 	do(t, admin, `GRANT USAGE ON SCHEMA leasehold TO app_refused`)
 	refused(t, asApp, "may not do what is needed")
-	refused(t, url+"&default_transaction_isolation=repeatable%20read", "READ COMMITTED")
-	refused(t, url+"&default_transaction_isolation=serializable", "READ COMMITTED")
-	refused(t, url+"&default_transaction_read_only=on", "let this user's write")
+	refused(t, url+"&options=-c%20default_transaction_isolation%3Drepeatable%5C%20read", "READ COMMITTED")
+	refused(t, url+"&options=-c%20default_transaction_isolation%3Dserializable", "READ COMMITTED")
+	refused(t, url+"&options=-c%20default_transaction_read_only%3Don", "let this user's write")
 }
 
 // Names are bytes, and what is said of them is digits: a database may have any encoding,
@@ -128,7 +128,7 @@ func TestAnOlderServerIsRefused(t *testing.T) {
 	do(t, admin, `CREATE SCHEMA before`)
 	do(t, admin, `CREATE FUNCTION before.current_setting(text) RETURNS text LANGUAGE sql AS
 		$$ SELECT CASE $1 WHEN 'server_version_num' THEN '110022' WHEN 'server_version' THEN '11.22' ELSE pg_catalog.current_setting($1) END $$`)
-	refused(t, url+"&search_path=before,pg_catalog", "PostgreSQL 11.22")
+	refused(t, url+"&options=-c%20search_path%3Dbefore,pg_catalog", "PostgreSQL 11.22")
 }
 
 func TestSeveralHostsMayGrantTwice(t *testing.T) {
@@ -171,8 +171,10 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	e.Close()
 	enginetest.Run(t, enginetest.Harness{
 		Name: "pglock-pgbouncer", Committed: "../../../docs/guarantees", Polls: true,
-		New:  func(t testing.TB) engine.Engine { return open(t, b.URL("")+"&poll") },
-		Kill: func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
+		New: func(t testing.TB) engine.Engine { return open(t, b.URL("")+"&poll") },
+		// Who is not next looks every second, so that a crowd takes a second for each.
+		Crowd: 10,
+		Kill:  func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
 	})
 }
 
