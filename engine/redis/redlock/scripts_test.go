@@ -211,7 +211,10 @@ func TestAMasterThatIsOnlyBusyAtTheOpeningJoins(t *testing.T) {
 					return err != nil && strings.Contains(err.Error(), "BUSY")
 				})
 			},
-			func(t *testing.T, r *servers.RedisServer) { do(t, r, "SCRIPT", "KILL") },
+			func(t *testing.T, r *servers.RedisServer) {
+				do(t, r, "SCRIPT", "KILL") // which is answered before the script has ended
+				until(t, "the script still runs", func() bool { _, err := r.Do("PING"); return err == nil })
+			},
 		},
 	} {
 		t.Run(state, func(t *testing.T) {
