@@ -14,7 +14,6 @@ import (
 	"leasehold/engine"
 
 	"leasehold/engine/filelock/internal/cells"
-	"leasehold/engine/filelock/internal/disk"
 )
 
 // as is the options of a client that sees a file of a container's own in place of
@@ -162,9 +161,6 @@ func TestContainersWithABootOfTheirOwnExcludeEachOther(t *testing.T) {
 // A power cut loses what was not synced, and a board without a battery begins years
 // earlier. Tickets rise all the same.
 func TestTicketsRiseOverAPowerCut(t *testing.T) {
-	if !disk.Syncs {
-		t.Skip("nothing is promised here")
-	}
 	for what, lose := range map[string]func(dir string) error{
 		"everything that is not synced": func(dir string) error {
 			return errors.Join(os.RemoveAll(filepath.Join(dir, "lines")), os.RemoveAll(filepath.Join(dir, "floor")))
@@ -216,9 +212,6 @@ func TestTicketsRiseOverAPowerCut(t *testing.T) {
 // What earlier boots have reserved is there for every client of this one, not only for
 // the first that reserves for itself.
 func TestTicketsRiseForEveryClientAfterAPowerCut(t *testing.T) {
-	if !disk.Syncs {
-		t.Skip("nothing is promised here")
-	}
 	dir := t.TempDir()
 	in := func(boot byte) *Options {
 		o := quiet()
