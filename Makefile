@@ -17,7 +17,7 @@ RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env C
 
 # make test TESTFLAGS='-run Lock -v'
 TESTFLAGS ?=
-# make bench FAMILY=redis
+# make bench SUITE=redis
 FAMILY    ?=
 # make bench BENCHFLAGS='-rounds 9'
 BENCHFLAGS ?=
@@ -108,12 +108,12 @@ broken: ## plant each fault of internal/broken/faults; fail if a test does not s
 	go run ./internal/broken $(BROKENFLAGS)
 
 .PHONY: bench
-bench: ## peers side by side, with bars; FAMILY=redis for one family
-	go run ./bench $(if $(FAMILY),-family $(FAMILY)) $(BENCHFLAGS)
+bench: ## competitors side by side, with targets; SUITE=redis for one suite
+	go run ./bench $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
 
 .PHONY: bench-quick
 bench-quick: ## the same in two minutes
-	go run ./bench -quick $(if $(FAMILY),-family $(FAMILY)) $(BENCHFLAGS)
+	go run ./bench -quick $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
 
 .PHONY: bench-self-test
 bench-self-test: ## show that the benchmark notices what it must

@@ -26,7 +26,7 @@ func BenchmarkUncontended(b *testing.B) {
 }
 
 func BenchmarkKept(b *testing.B) {
-	c := benchClient(b, &Options{Keep: DefaultTTL})
+	c := benchClient(b, &Options{IdleTimeout: DefaultTTL})
 	for b.Loop() {
 		benchPair(b, c)
 	}

@@ -23,9 +23,9 @@ func stop(f *faulty) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	f.line = func(ctx context.Context, _ func() (engine.Line, error)) (engine.Line, error) {
+	f.line = func(ctx context.Context, _ func() (engine.Queue, error)) (engine.Queue, error) {
 		<-ctx.Done()
-		return engine.Line{}, ctx.Err()
+		return engine.Queue{}, ctx.Err()
 	}
 }
 
@@ -75,7 +75,7 @@ func TestCloseOnAStoppedEngineTakesTheTimeOfOneCall(t *testing.T) {
 func TestAHeldClaimIsNotRenewedBehindTries(t *testing.T) {
 	bubble(t, func(w *world) {
 		r := kinds.NewRegister(w.store)
-		r.Look = 100 * time.Millisecond
+		r.PollAfter = 100 * time.Millisecond
 		client := func() (*Client, *faulty) {
 			f := &faulty{Engine: r.Engine()}
 			c, err := New(f, &Options{Clock: w.clock})
@@ -97,7 +97,7 @@ func TestAHeldClaimIsNotRenewedBehindTries(t *testing.T) {
 			async(func() (*Lease, error) { return c.Lock(ctx, fmt.Sprint("waits", i)) })
 		}
 		time.Sleep(2 * time.Second) // all are raised
-		f.tell(begins)              // everything is due at once
+		f.notify(begins)            // everything is due at once
 		time.Sleep(time.Second)
 		synctest.Wait()
 		tries, batch := 0, 0

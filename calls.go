@@ -92,7 +92,7 @@ func (k *core) changed(got engine.Claim) {
 		k.machine.Began(k.now())
 		k.recheckLocked()
 	} else {
-		k.machine.Note(k.now(), got)
+		k.machine.Notified(k.now(), got)
 	}
 	k.carryOutLocked(nil)
 }

@@ -59,9 +59,9 @@ func (c *checking) hang(until chan struct{}) {
 	c.hangs = until
 }
 
-func checkingClient(w *world) (*Client, *checking, *heard) {
+func checkingClient(w *world) (*Client, *checking, *received) {
 	w.t.Helper()
-	h := &heard{}
+	h := &received{}
 	e := &checking{faulty: &faulty{Engine: w.store.Engine()}}
 	c, err := New(e, &Options{Clock: w.clock, Observer: h.observe})
 	if err != nil {
@@ -80,22 +80,22 @@ func TestSettingsAreLookedAtWhenASubscriptionBeginsAgain(t *testing.T) {
 		if e.checks != 0 {
 			t.Errorf("%d looks, though Open has just looked", e.checks)
 		}
-		evicts := errors.New("maxmemory-policy is allkeys-lru: locks may be dropped; set noeviction")
+		revokes := errors.New("maxmemory-policy is allkeys-lru: locks may be dropped; set noeviction")
 		readOnly := errors.New("the server is read-only: nothing can be granted; promote it")
-		for _, now := range []error{nil, evicts, evicts, readOnly, context.DeadlineExceeded, context.Canceled, nil, nil, evicts} {
+		for _, now := range []error{nil, revokes, revokes, readOnly, context.DeadlineExceeded, context.Canceled, nil, nil, revokes} {
 			e.now(now)
-			e.tell(begins)
+			e.notify(begins)
 			synctest.Wait()
 		}
 		if e.checks != 9 || !e.bounded {
 			t.Errorf("%d looks, bounded: %v", e.checks, e.bounded)
 		}
-		var told []error
+		var notified []error
 		for _, ev := range h.of(EventSettings) {
-			told = append(told, ev.Err)
+			notified = append(notified, ev.Err)
 		}
-		if want := []error{evicts, readOnly, nil, evicts}; !slices.Equal(told, want) {
-			t.Errorf("told %v, want %v", told, want)
+		if want := []error{revokes, readOnly, nil, revokes}; !slices.Equal(notified, want) {
+			t.Errorf("told %v, want %v", notified, want)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestSettingsAreLookedAtOneCallAtATime(t *testing.T) {
 		c, e, h := checkingClient(w)
 		e.hangs = make(chan struct{})
 		for range 5 {
-			e.tell(begins)
+			e.notify(begins)
 		}
 		synctest.Wait()
 		if e.checks != 1 {
@@ -129,13 +129,13 @@ func TestTheSecondLookAtSettingsIsAloneToo(t *testing.T) {
 		_, e, _ := checkingClient(w)
 		first, second := make(chan struct{}), make(chan struct{})
 		e.hang(first)
-		e.tell(begins)
+		e.notify(begins)
 		synctest.Wait()
-		e.tell(begins)
+		e.notify(begins)
 		e.hang(second) // what began meanwhile has another look
 		close(first)
 		synctest.Wait()
-		e.tell(begins)
+		e.notify(begins)
 		synctest.Wait()
 		if e.checks != 2 {
 			t.Errorf("%d looks; want the second to be under way alone", e.checks)
@@ -152,7 +152,7 @@ func TestCloseDoesNotWaitForALookAtSettings(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, e, h := checkingClient(w)
 		e.hangs = make(chan struct{})
-		e.tell(begins)
+		e.notify(begins)
 		synctest.Wait()
 		start := time.Now()
 		if err := c.Close(); err != nil {

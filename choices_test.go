@@ -31,7 +31,7 @@ func TestAViewKeepsWhatItWasNotToldToChange(t *testing.T) {
 
 func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 	bubble(t, func(w *world) {
-		for _, o := range []Options{{Keep: -1}, {TTL: time.Nanosecond}, {TTL: 48 * time.Hour}, {TTL: -time.Second}} {
+		for _, o := range []Options{{IdleTimeout: -1}, {TTL: time.Nanosecond}, {TTL: 48 * time.Hour}, {TTL: -time.Second}} {
 			if c, err := New(w.store.Engine(), &o); err == nil {
 				t.Errorf("%+v", o)
 				c.Close()
@@ -69,9 +69,9 @@ func TestATTLThatIsNotGivenIsNoReasonToRefuse(t *testing.T) {
 	})
 }
 
-func TestNoLendMakesEveryLeaseAClaim(t *testing.T) {
+func TestNoLocalHandoffMakesEveryLeaseAClaim(t *testing.T) {
 	bubble(t, func(w *world) {
-		c, f := w.client(&Options{NoLend: true})
+		c, f := w.client(&Options{NoLocalHandoff: true})
 		l := mustLock(t, c, "x")
 		next := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
 		synctest.Wait()
@@ -122,14 +122,14 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAnEvictionThatFailedIsNoEvent(t *testing.T) {
+func TestARevocationThatFailedIsNoEvent(t *testing.T) {
 	bubble(t, func(w *world) {
-		h := &heard{}
+		h := &received{}
 		c, _ := w.client(&Options{Observer: h.observe})
-		if err := c.Evict(context.Background(), "x", 1); !errors.Is(err, engine.ErrNoClaim) {
+		if err := c.Revoke(context.Background(), "x", 1); !errors.Is(err, engine.ErrNoClaim) {
 			t.Error(err)
 		}
-		if e := h.of(EventEvict); len(e) != 0 {
+		if e := h.of(EventRevoke); len(e) != 0 {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -138,7 +138,7 @@ func TestAnEvictionThatFailedIsNoEvent(t *testing.T) {
 func TestCloseGivesUpWhatIsHeldAndKeepsMinHold(t *testing.T) {
 	bubble(t, func(w *world) {
 		ctx := context.Background()
-		c, _ := w.client(&Options{Label: "c", Keep: time.Hour})
+		c, _ := w.client(&Options{Label: "c", IdleTimeout: time.Hour})
 		mustLock(t, c, "held")
 		mustUnlock(t, mustLock(t, c, "kept"))
 		if _, err := c.With(LockOptions{MinHold: time.Minute}).Lock(ctx, "long"); err != nil {
@@ -147,11 +147,11 @@ func TestCloseGivesUpWhatIsHeldAndKeepsMinHold(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		w.wantLine("held", nil, nil)
-		w.wantLine("kept", nil, nil)
+		w.wantQueue("held", nil, nil)
+		w.wantQueue("kept", nil, nil)
 		time.Sleep(time.Minute - time.Second)
-		w.wantLine("long", []string{"c"}, nil)
+		w.wantQueue("long", []string{"c"}, nil)
 		time.Sleep(2 * time.Second)
-		w.wantLine("long", nil, nil)
+		w.wantQueue("long", nil, nil)
 	})
 }

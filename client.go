@@ -51,11 +51,11 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	if err := k.checkTTL(k.opts.TTL); err != nil {
 		return nil, err
 	}
-	if k.opts.Keep < 0 {
-		return nil, fmt.Errorf("leasehold: Options.Keep %v is negative", k.opts.Keep)
+	if k.opts.IdleTimeout < 0 {
+		return nil, fmt.Errorf("leasehold: Options.IdleTimeout %v is negative", k.opts.IdleTimeout)
 	}
 	config := claims.Config{
-		Keep: k.opts.Keep, NoLend: k.opts.NoLend, FailFast: k.opts.FailFast,
+		IdleTimeout: k.opts.IdleTimeout, NoLocalHandoff: k.opts.NoLocalHandoff, FailFast: k.opts.FailFast,
 		Detached: k.grants.Detach, Observed: k.opts.Observer != nil,
 		NewID: engine.NewID, Jitter: jitter,
 	}
@@ -127,14 +127,14 @@ func (c *Client) With(o LockOptions) *Client {
 //
 // Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
 // also with that; ErrReentry, ErrUpgrade; ErrDeadlock (see Options.DeadlockAfter); ErrUnavailable when the engine could
-// not be reached by then; ErrEvicted if somebody evicted the waiting claim; ErrClosed; engine.ErrName,
+// not be reached by then; ErrRevoked if somebody revoked the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
 }
 
 // TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
-// keeps it for a moment (Options.Keep), or is in line for it.
+// keeps it for a moment (Options.IdleTimeout), or is in its queue.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
 }
@@ -142,7 +142,7 @@ func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 // RLock obtains name shared: together with other shared leases, never with an
 // exclusive one. Where the engine has an order (Guarantees), a waiting Lock lets no
 // later RLock of another process pass, and one of this process that shares a claim
-// at most for a moment (see Options.NoLend). Under one's own Lock
+// at most for a moment (see Options.NoLocalHandoff). Under one's own Lock
 // it is ErrReentry; with LockOptions.Reentrant it is one more handle of that
 // Lock and keeps readers out as that does: nothing is downgraded, others get in
 // when the last handle has ended.
@@ -150,19 +150,19 @@ func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, "rlock", name, 1, engine.Max)
 }
 
-// Acquire obtains units of limit: a semaphore. Every user of a name must give
+// Acquire obtains permits of limit: a semaphore. Every user of a name must give
 // the same limit, 1 to engine.Max - 1: engine.Max is that of Lock and RLock. A
 // caller whose context holds permits of the name gets ErrReentry at once; with
-// LockOptions.Reentrant it gets further units, each call its own, unless it
+// LockOptions.Reentrant it gets further permits, each call its own, unless it
 // holds so many already that it would wait for itself.
 //
 // Errors: those of Lock; engine.ErrLimit for the limit engine.Max.
-func (c *Client) Acquire(ctx context.Context, name string, units, limit int32) (*Lease, error) {
+func (c *Client) Acquire(ctx context.Context, name string, permits, limit int32) (*Lease, error) {
 	const op = "acquire"
 	if limit == engine.Max {
 		return nil, wrap(op, name, fmt.Errorf("%w: %d is that of Lock and RLock, call those or give less", engine.ErrLimit, limit))
 	}
-	return c.obtain(ctx, op, name, units, limit)
+	return c.obtain(ctx, op, name, permits, limit)
 }
 
 // Do runs fn under an exclusive lease of name. The context of fn ends with
@@ -185,39 +185,39 @@ func (c *Client) Do(ctx context.Context, name string, fn func(context.Context, *
 	return fn(inner, l)
 }
 
-// Line shows who holds name and who waits, in order. It is for people: by the
+// Queue shows who holds name and who waits, in order. It is for people: by the
 // time it is read it may be wrong.
-func (c *Client) Line(ctx context.Context, name string) (engine.Line, error) {
-	l, err := c.core.eng.Line(ctx, name)
-	return l, wrap("line", name, err)
+func (c *Client) Queue(ctx context.Context, name string) (engine.Queue, error) {
+	l, err := c.core.eng.Queue(ctx, name)
+	return l, wrap("queue", name, err)
 }
 
-// Lines shows every line whose name begins with prefix, in no order.
-func (c *Client) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return c.core.eng.Lines(ctx, prefix)
+// Queues shows every queue whose name begins with prefix, in no order.
+func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return c.core.eng.Queues(ctx, prefix)
 }
 
-// Evict ends the claim with that ticket (as Line shows it). One that waits is
+// Revoke ends the claim with that ticket (as Queue shows it). One that waits is
 // removed. A holder is told and has lost its lease; the name is free when it
 // unlocks or its TTL has passed. Errors: engine.ErrNoClaim, and
 // errors.ErrUnsupported where the engine has no way to tell a holder.
-func (c *Client) Evict(ctx context.Context, name string, ticket uint64) error {
-	return c.evict(ctx, name, ticket, false)
+func (c *Client) Revoke(ctx context.Context, name string, ticket uint64) error {
+	return c.revoke(ctx, name, ticket, false)
 }
 
-// EvictNow is Evict that frees the name at once, also from a holder that has
+// RevokeNow is Revoke that frees the name at once, also from a holder that has
 // not noticed yet: until it does, two may hold the name. Errors:
 // engine.ErrNoClaim.
-func (c *Client) EvictNow(ctx context.Context, name string, ticket uint64) error {
-	return c.evict(ctx, name, ticket, true)
+func (c *Client) RevokeNow(ctx context.Context, name string, ticket uint64) error {
+	return c.revoke(ctx, name, ticket, true)
 }
 
-func (c *Client) evict(ctx context.Context, name string, ticket uint64, now bool) error {
-	err := c.core.eng.Evict(ctx, name, ticket, now)
+func (c *Client) revoke(ctx context.Context, name string, ticket uint64, now bool) error {
+	err := c.core.eng.Revoke(ctx, name, ticket, now)
 	if err == nil && c.core.opts.Observer != nil {
-		c.core.opts.Observer(Event{Kind: EventEvict, Name: name, Token: Token(ticket << engine.LendBits)})
+		c.core.opts.Observer(Event{Kind: EventRevoke, Name: name, Token: Token(ticket << engine.HandoffBits)})
 	}
-	return wrap("evict", name, err)
+	return wrap("revoke", name, err)
 }
 
 // Guarantees says what the engine promises.

@@ -43,21 +43,21 @@ func TestTheContextOfALease(t *testing.T) {
 	})
 	t.Run("ends with the loss, and says why", func(t *testing.T) {
 		bubble(t, func(w *world) {
-			h := &heard{}
+			h := &received{}
 			c, _ := w.client(&Options{Observer: h.observe})
 			l := mustLock(t, c, "x")
 			ctx := l.Context()
-			if err := c.Evict(context.Background(), "x", l.Token().Ticket()); err != nil {
+			if err := c.Revoke(context.Background(), "x", l.Token().Ticket()); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if !errors.Is(context.Cause(ctx), ErrEvicted) {
+			if !errors.Is(context.Cause(ctx), ErrRevoked) {
 				t.Error(context.Cause(ctx))
 			}
-			if e := h.of(EventLost); len(e) != 1 || !errors.Is(e[0].Err, ErrEvicted) {
+			if e := h.of(EventLost); len(e) != 1 || !errors.Is(e[0].Err, ErrRevoked) {
 				t.Errorf("%+v", e)
 			}
-			if err := l.Unlock(); !errors.Is(err, ErrEvicted) {
+			if err := l.Unlock(); !errors.Is(err, ErrRevoked) {
 				t.Error(err)
 			}
 		})
@@ -115,17 +115,17 @@ func TestTheContextOfAll(t *testing.T) {
 				done <- err
 			}()
 			synctest.Wait()
-			line, err := b.Line(ctx, "1")
-			if err != nil || len(line.Claims) != 1 {
-				t.Fatal(line, err)
+			queue, err := b.Queue(ctx, "1")
+			if err != nil || len(queue.Claims) != 1 {
+				t.Fatal(queue, err)
 			}
-			if err := b.Evict(ctx, "1", line.Claims[0].Ticket); err != nil {
+			if err := b.Revoke(ctx, "1", queue.Claims[0].Ticket); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 			select {
 			case err := <-done:
-				if !errors.Is(err, ErrEvicted) {
+				if !errors.Is(err, ErrRevoked) {
 					t.Error(err)
 				}
 			default:
@@ -134,7 +134,7 @@ func TestTheContextOfAll(t *testing.T) {
 				<-done
 			}
 			synctest.Wait()
-			w.wantLine("1", nil, nil)
+			w.wantQueue("1", nil, nil)
 			mustUnlock(t, last)
 		})
 	})
@@ -142,13 +142,13 @@ func TestTheContextOfAll(t *testing.T) {
 		bubble(t, func(w *world) {
 			c, _ := w.client(nil)
 			l := mustLock(t, c, "x")
-			if err := c.Evict(ctx, "x", l.Token().Ticket()); err != nil {
+			if err := c.Revoke(ctx, "x", l.Token().Ticket()); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 			var got error
 			l.onLoss(func(err error) { got = err })
-			if !errors.Is(got, ErrEvicted) {
+			if !errors.Is(got, ErrRevoked) {
 				t.Error(got)
 			}
 			_ = l.Unlock()
@@ -271,7 +271,7 @@ func TestWhatIsHandedOver(t *testing.T) {
 			}
 		})
 	})
-	t.Run("one that was evicted meanwhile is left, and Unlock says so", func(t *testing.T) {
+	t.Run("one that was revoked meanwhile is left, and Unlock says so", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			c, f := w.client(nil)
 			l, err := detached(c).Lock(ctx, "x")
@@ -279,16 +279,16 @@ func TestWhatIsHandedOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.set(func(f *faulty) { f.deaf = true })
-			if err := c.Evict(ctx, "x", l.Token().Ticket()); err != nil {
+			if err := c.Revoke(ctx, "x", l.Token().Ticket()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := l.Detach(); !errors.Is(err, ErrEvicted) {
+			if _, err := l.Detach(); !errors.Is(err, ErrRevoked) {
 				t.Error(err)
 			}
-			if err := l.Unlock(); !errors.Is(err, ErrEvicted) {
+			if err := l.Unlock(); !errors.Is(err, ErrRevoked) {
 				t.Error(err)
 			}
-			w.wantLine("x", nil, nil)
+			w.wantQueue("x", nil, nil)
 		})
 	})
 	t.Run("with the options of who goes on with it", func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestWhatIsHandedOver(t *testing.T) {
 	})
 	t.Run("an engine that does not answer is told, and the call has a bound", func(t *testing.T) {
 		bubble(t, func(w *world) {
-			h := &heard{}
+			h := &received{}
 			c, f := w.client(&Options{Observer: h.observe})
 			l, err := c.With(LockOptions{Detached: true, TTL: time.Second}).Lock(ctx, "x")
 			if err != nil {

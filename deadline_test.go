@@ -58,7 +58,7 @@ func TestADeadlineSaysWhoHoldsTheName(t *testing.T) {
 					}
 					mustUnlock(t, l)
 					synctest.Wait()
-					w.wantLine("x", nil, nil)
+					w.wantQueue("x", nil, nil)
 				})
 			})
 		}

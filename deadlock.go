@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/circle"
+	"leasehold/internal/deadlock"
 )
 
 const (
@@ -19,30 +19,30 @@ const (
 	minDeadlockAfter = 10 * time.Millisecond
 )
 
-// DeadlockError is the ErrDeadlock of one caller: the whole circle.
+// DeadlockError is the ErrDeadlock of one caller: the whole cycle.
 type DeadlockError struct {
-	// Circle is who waits for whom: each for the next one, the last for the first.
+	// Cycle is who waits for whom: each for the next one, the last for the first.
 	// The first is the caller that gets this error.
-	Circle []DeadlockStep
+	Cycle []DeadlockStep
 }
 
-// DeadlockStep is one caller of a circle, who waits for the next one.
+// DeadlockStep is one caller of a cycle, who waits for the next one.
 type DeadlockStep struct {
 	Claim  engine.Claim // with which it waits: Name, Ticket, Owner with Since and Holds
-	Behind uint64       // the ticket, in the line of Claim.Name, of the next one's claim
+	Behind uint64       // the ticket, in the queue of Claim.Name, of the next one's claim
 }
 
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrDeadlock.Error())
-	for i, s := range e.Circle {
+	for i, s := range e.Cycle {
 		sep := ", who waits for"
 		if i == 0 {
 			sep = ": this caller waits for"
 		}
 		who := "this caller"
-		if next := i + 1; next < len(e.Circle) {
-			who = fmt.Sprintf("%q", e.Circle[next].Claim.Owner.String())
+		if next := i + 1; next < len(e.Cycle) {
+			who = fmt.Sprintf("%q", e.Cycle[next].Claim.Owner.String())
 		}
 		fmt.Fprintf(&b, "%s %q with ticket %d", sep, s.Claim.Name, s.Claim.Ticket)
 		if since := s.Claim.Owner.Since; !since.IsZero() {
@@ -57,10 +57,10 @@ func (e *DeadlockError) Error() string {
 // Is makes a DeadlockError an ErrDeadlock.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// lookout looks for deadlocks on behalf of a caller that waits while it holds
-// something: see package circle. It begins when the caller has waited for one
+// detector looks for deadlocks on behalf of a caller that waits while it holds
+// something: see package deadlock. It begins when the caller has waited for one
 // period; before that it costs a timer.
-type lookout struct {
+type detector struct {
 	core  *core
 	w     *waiter      // under core.mu; nil once the caller goes on, which may use it again
 	cores []*core      // with whose engines it reads
@@ -98,7 +98,7 @@ func (k *core) await(ctx context.Context, w *waiter) (v verdict, answered bool) 
 			return v, false
 		case <-due: // once
 			look, cancel := context.WithCancel(context.WithoutCancel(ctx))
-			o := &lookout{core: k, w: w, cores: k.others(w), found: make(chan verdict, 1)}
+			o := &detector{core: k, w: w, cores: k.others(w), found: make(chan verdict, 1)}
 			defer o.end(cancel)
 			found = o.found
 			k.mu.Lock()
@@ -108,7 +108,7 @@ func (k *core) await(ctx context.Context, w *waiter) (v verdict, answered bool) 
 	}
 }
 
-func (o *lookout) end(cancel context.CancelFunc) {
+func (o *detector) end(cancel context.CancelFunc) {
 	cancel()
 	o.core.mu.Lock()
 	o.w = nil
@@ -129,8 +129,8 @@ func (k *core) others(w *waiter) []*core {
 }
 
 // run looks until it has something to say or ctx ends: every two periods, since
-// whoever closes a circle is its youngest claim and looks after one.
-func (o *lookout) run(ctx context.Context) {
+// whoever closes a cycle is its youngest claim and looks after one.
+func (o *detector) run(ctx context.Context) {
 	for period := o.core.opts.DeadlockAfter; ; {
 		if v := o.look(ctx); v != (verdict{}) {
 			o.found <- v // capacity 1, sent once
@@ -156,7 +156,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // look goes through two passes. Between them is a quarter of a period, for those
 // who are about to go on or to give up anyway.
-func (o *lookout) look(ctx context.Context) (v verdict) {
+func (o *detector) look(ctx context.Context) (v verdict) {
 	k := o.core
 	k.mu.Lock()
 	w := o.w
@@ -171,28 +171,28 @@ func (o *lookout) look(ctx context.Context) (v verdict) {
 	if !waits || !holds || v.stale {
 		return v
 	}
-	s := circle.New(len(o.cores), circle.Key{Name: name}, ticket)
-	if !o.pass(ctx, s) || s.Verdict() != circle.Victim || !pause(ctx, k.opts.DeadlockAfter/4) {
+	s := deadlock.New(len(o.cores), deadlock.Key{Name: name}, ticket)
+	if !o.pass(ctx, s) || s.Verdict() != deadlock.Victim || !pause(ctx, k.opts.DeadlockAfter/4) {
 		return v
 	}
-	if s = s.Again(); !o.pass(ctx, s) || s.Verdict() != circle.Victim {
+	if s = s.Again(); !o.pass(ctx, s) || s.Verdict() != deadlock.Victim {
 		return v
 	}
 	v.deadlock = &DeadlockError{}
-	for _, step := range s.Circle() {
-		v.deadlock.Circle = append(v.deadlock.Circle, DeadlockStep(step))
+	for _, step := range s.Cycle() {
+		v.deadlock.Cycle = append(v.deadlock.Cycle, DeadlockStep(step))
 	}
 	return v
 }
 
-// pass reads what s asks for. It reports false if a line could not be read: then
+// pass reads what s asks for. It reports false if a queue could not be read: then
 // nothing is learned; or if s says that the rest need not be.
-func (o *lookout) pass(ctx context.Context, s *circle.Search) bool {
+func (o *detector) pass(ctx context.Context, s *deadlock.Search) bool {
 	ctx, cancel := context.WithTimeout(ctx, releaseBound)
 	defer cancel()
 	for keys := s.Next(); len(keys) > 0; keys = s.Next() {
 		for _, key := range keys {
-			l, err := o.cores[key.Engine].eng.Line(ctx, key.Name)
+			l, err := o.cores[key.Engine].eng.Queue(ctx, key.Name)
 			if err != nil {
 				return false
 			}

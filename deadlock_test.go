@@ -30,9 +30,9 @@ func cross(t *testing.T, a, b *Client) (la, lb *Lease, first, second chan outcom
 	return la, lb, first, second
 }
 
-func TestACircleOfTwoHasOneVictim(t *testing.T) {
+func TestACycleOfTwoHasOneVictim(t *testing.T) {
 	bubble(t, func(w *world) {
-		h := &heard{}
+		h := &received{}
 		a, fa := w.client(&Options{Label: "A", Observer: h.observe})
 		b, _ := w.client(&Options{Label: "B", Observer: h.observe})
 		start := w.clock()
@@ -45,8 +45,8 @@ func TestACircleOfTwoHasOneVictim(t *testing.T) {
 		if !errors.Is(o.err, ErrDeadlock) || !errors.As(o.err, &e) || errors.Is(o.err, ErrHeld) {
 			t.Fatal(o.err)
 		}
-		if len(e.Circle) != 2 {
-			t.Fatalf("%+v", e.Circle)
+		if len(e.Cycle) != 2 {
+			t.Fatalf("%+v", e.Cycle)
 		}
 		for i, want := range []struct {
 			name, label string
@@ -56,7 +56,7 @@ func TestACircleOfTwoHasOneVictim(t *testing.T) {
 			{"a", "B", engine.Hold{Name: "b", Ticket: lb.Token().Ticket()}, la.Token().Ticket()},
 			{"b", "A", engine.Hold{Name: "a", Ticket: la.Token().Ticket()}, lb.Token().Ticket()},
 		} {
-			s := e.Circle[i]
+			s := e.Cycle[i]
 			if s.Claim.Name != want.name || s.Claim.Owner.Label != want.label || !slices.Equal(s.Claim.Owner.Holds, []engine.Hold{want.hold}) ||
 				s.Behind != want.behind || s.Claim.Owner.Since.IsZero() || s.Claim.ID != (engine.ID{}) {
 				t.Errorf("member %d: %+v", i, s)
@@ -76,8 +76,8 @@ func TestACircleOfTwoHasOneVictim(t *testing.T) {
 
 		// Nothing is taken from anybody, and the other goes on waiting.
 		synctest.Wait()
-		w.wantLine("a", []string{"A"}, nil)
-		w.wantLine("b", []string{"B"}, []string{"A"})
+		w.wantQueue("a", []string{"A"}, nil)
+		w.wantQueue("b", []string{"B"}, []string{"A"})
 		if !la.Valid() || !lb.Valid() || len(first) > 0 {
 			t.Error("the deadlock cost somebody a lease")
 		}
@@ -91,9 +91,9 @@ func TestACircleOfTwoHasOneVictim(t *testing.T) {
 	})
 }
 
-// Between the two passes one of the two gives up: there is no circle any more, and
+// Between the two passes one of the two gives up: there is no cycle any more, and
 // nobody is its victim.
-func TestACircleThatOpensByItselfHasNoVictim(t *testing.T) {
+func TestACycleThatOpensByItselfHasNoVictim(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
 		b, _ := w.client(nil)
@@ -117,7 +117,7 @@ func TestACircleThatOpensByItselfHasNoVictim(t *testing.T) {
 	})
 }
 
-func TestACircleWithinOneClientIsFound(t *testing.T) {
+func TestACycleWithinOneClientIsFound(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
 		la, lb, first, second := cross(t, c, c)
@@ -149,16 +149,16 @@ func TestLookingCostsNothingBeforeItIsTime(t *testing.T) {
 		mustUnlock(t, la)
 		mustUnlock(t, (<-long).l)
 		if fa.looks() != 0 || fb.looks() != 0 {
-			t.Errorf("%d and %d lines were read", fa.looks(), fb.looks())
+			t.Errorf("%d and %d queues were read", fa.looks(), fb.looks())
 		}
 
-		// And then: its own line and that of what it holds, every two periods.
+		// And then: its own queue and that of what it holds, every two periods.
 		la, lb = mustLock(t, a, "a"), mustLock(t, b, "b")
 		late := async(func() (*Lease, error) { return a.Lock(la.Context(), "b") })
 		time.Sleep(deadlockAfter * 6)
 		synctest.Wait()
 		if n := fa.looks(); n != 6 {
-			t.Errorf("%d lines were read in three looks at two", n)
+			t.Errorf("%d queues were read in three looks at two", n)
 		}
 		mustUnlock(t, lb)
 		mustUnlock(t, (<-late).l)
@@ -174,10 +174,10 @@ func TestLookingHasAFloor(t *testing.T) {
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
 		start, read := w.clock(), []time.Duration(nil)
 		fa.set(func(f *faulty) {
-			f.line = func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+			f.line = func(ctx context.Context, real func() (engine.Queue, error)) (engine.Queue, error) {
 				if read = append(read, w.clock()-start); len(read) > 2 {
 					<-ctx.Done() // without the floor there would be no end of it
-					return engine.Line{}, ctx.Err()
+					return engine.Queue{}, ctx.Err()
 				}
 				return real()
 			}
@@ -186,7 +186,7 @@ func TestLookingHasAFloor(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
 		if want := []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}; !slices.Equal(read, want) {
-			t.Errorf("lines were read after %v, not %v", read, want)
+			t.Errorf("queues were read after %v, not %v", read, want)
 		}
 		mustUnlock(t, lb)
 		mustUnlock(t, (<-waits).l)
@@ -201,9 +201,9 @@ func TestWhereNobodyLooksNobodyIsAVictim(t *testing.T) {
 				lines := 0
 				client := func() *Client {
 					eng := promising{&faulty{Engine: w.store.Engine()}, func(g *engine.Guarantees) { g.SeesWaiters = o.DeadlockAfter < 0 }}
-					eng.Engine.(*faulty).line = func(context.Context, func() (engine.Line, error)) (engine.Line, error) {
+					eng.Engine.(*faulty).line = func(context.Context, func() (engine.Queue, error)) (engine.Queue, error) {
 						lines++
-						return engine.Line{}, errCut
+						return engine.Queue{}, errCut
 					}
 					c, err := New(eng, &Options{DeadlockAfter: o.DeadlockAfter, Clock: w.clock})
 					if err != nil {
@@ -216,7 +216,7 @@ func TestWhereNobodyLooksNobodyIsAVictim(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if len(first)+len(second) > 0 || lines > 0 {
-					t.Errorf("%d lines were read", lines)
+					t.Errorf("%d queues were read", lines)
 				}
 				go la.Unlock()
 				mustUnlock(t, lb)
@@ -238,8 +238,8 @@ func TestWhereNobodyLooksNobodyIsAVictim(t *testing.T) {
 	})
 }
 
-// A circle through two engines is seen by who has clients of both.
-func TestACircleThroughTwoEnginesIsFound(t *testing.T) {
+// A cycle through two engines is seen by who has clients of both.
+func TestACycleThroughTwoEnginesIsFound(t *testing.T) {
 	bubble(t, func(w *world) {
 		other := memlock.NewStore(&memlock.Options{Clock: w.clock})
 		process := func(label string) (one, two *Client) {
@@ -260,7 +260,7 @@ func TestACircleThroughTwoEnginesIsFound(t *testing.T) {
 		second := async(func() (*Lease, error) { return b1.With(anHour).Lock(lb.Context(), "a") })
 		o := <-second
 		var e *DeadlockError
-		if !errors.As(o.err, &e) || len(e.Circle) != 2 || !e.Circle[0].Claim.Owner.Holds[0].Elsewhere {
+		if !errors.As(o.err, &e) || len(e.Cycle) != 2 || !e.Cycle[0].Claim.Owner.Holds[0].Elsewhere {
 			t.Fatal(o.err)
 		}
 		mustUnlock(t, lb)
@@ -269,9 +269,9 @@ func TestACircleThroughTwoEnginesIsFound(t *testing.T) {
 	})
 }
 
-// The youngest of three has one engine in its context, and sees no circle: one of
+// The youngest of three has one engine in its context, and sees no cycle: one of
 // the two who do gives up.
-func TestTheVictimOfACircleThroughTwoEnginesSeesIt(t *testing.T) {
+func TestTheVictimOfACycleThroughTwoEnginesSeesIt(t *testing.T) {
 	bubble(t, func(w *world) {
 		other := memlock.NewStore(&memlock.Options{Clock: w.clock})
 		process := func(label string) (one, two *Client) {
@@ -310,12 +310,14 @@ func TestTheVictimOfACircleThroughTwoEnginesSeesIt(t *testing.T) {
 	})
 }
 
-// What an engine holds that shows nobody waiting keeps nobody in a circle that could be
+// What an engine holds that shows nobody waiting keeps nobody in a cycle that could be
 // seen: that it does not answer is no reason not to see others.
 func TestAnEngineThatShowsNoWaitersIsNotRead(t *testing.T) {
 	bubble(t, func(w *world) {
 		blind := &faulty{Engine: memlock.NewStore(&memlock.Options{Clock: w.clock}).Engine()}
-		blind.line = func(context.Context, func() (engine.Line, error)) (engine.Line, error) { return engine.Line{}, errCut }
+		blind.line = func(context.Context, func() (engine.Queue, error)) (engine.Queue, error) {
+			return engine.Queue{}, errCut
+		}
 		outer, err := New(promising{blind, func(g *engine.Guarantees) { g.SeesWaiters = false }}, &Options{Clock: w.clock})
 		if err != nil {
 			t.Fatal(err)
@@ -333,7 +335,7 @@ func TestAnEngineThatShowsNoWaitersIsNotRead(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(100 * time.Millisecond)
 		if o := <-async(func() (*Lease, error) { return a.With(LockOptions{Wait: time.Minute}).Lock(la.Context(), "b") }); !errors.Is(o.err, ErrDeadlock) {
-			t.Errorf("%v, and %d lines of an engine were read that shows no waiters", o.err, blind.looks())
+			t.Errorf("%v, and %d queues of an engine were read that shows no waiters", o.err, blind.looks())
 		}
 		mustUnlock(t, la)
 		mustUnlock(t, (<-first).l)
@@ -351,7 +353,7 @@ func TestAHolderOfAnotherClientQueuesForItself(t *testing.T) {
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
 		got := async(func() (*Lease, error) { return b.With(anHour).Lock(la.Context(), "b") })
 		synctest.Wait()
-		w.wantLine("b", []string{"B"}, []string{"B"})
+		w.wantQueue("b", []string{"B"}, []string{"B"})
 		mustUnlock(t, lb)
 		mustUnlock(t, (<-got).l)
 		mustUnlock(t, la)
@@ -402,19 +404,19 @@ func TestALockAllThatIsTheVictimHoldsNothing(t *testing.T) {
 		synctest.Wait()
 		got := async(func() (*Lease, error) { return a.With(anHour).Lock(l.Context(), "a") })
 		synctest.Wait()
-		mustUnlock(t, m) // and closes the circle when it asks for "z"
+		mustUnlock(t, m) // and closes the cycle when it asks for "z"
 		if err := <-all; !errors.Is(err, ErrDeadlock) {
 			t.Fatal(err)
 		}
 		mustUnlock(t, (<-got).l) // what it had it gave up by itself
 		mustUnlock(t, l)
 		synctest.Wait()
-		w.wantLine("m", nil, nil)
+		w.wantQueue("m", nil, nil)
 	})
 }
 
 // Many who hold something wait for one name, and nobody waits for what they hold.
-// Each reads its own line and that of what it holds, not what all behind it hold.
+// Each reads its own queue and that of what it holds, not what all behind it hold.
 func TestManyWhoHoldBehindOneNameReadLittle(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
@@ -438,7 +440,7 @@ func TestManyWhoHoldBehindOneNameReadLittle(t *testing.T) {
 		time.Sleep(deadlockAfter * 2)
 		synctest.Wait()
 		if looks := f.looks(); looks != 2*n {
-			t.Errorf("%d lines were read in %d looks at two", looks, n)
+			t.Errorf("%d queues were read in %d looks at two", looks, n)
 		}
 		mustUnlock(t, top)
 		for _, o := range all {
@@ -451,7 +453,7 @@ func TestManyWhoHoldBehindOneNameReadLittle(t *testing.T) {
 
 // A lease that was lost, by MaxHold here, runs out by itself: who waits for it does not
 // wait for a caller that did not notice.
-func TestALostLeaseIsNoPartOfACircle(t *testing.T) {
+func TestALostLeaseIsNoPartOfACycle(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
 		b, _ := w.client(nil)
@@ -477,7 +479,7 @@ func TestALostLeaseIsNoPartOfACircle(t *testing.T) {
 }
 
 // What a waiting claim says is held may be unlocked by another goroutine, under a
-// context that does not end with the lease, and lent on by its client: nobody is to
+// context that does not end with the lease, and handed off by its client: nobody is to
 // take the waiter for its holder then.
 func TestAHoldThatEndedWhileItsCallerWaitsIsNotCounted(t *testing.T) {
 	t.Run("of the same client", func(t *testing.T) { endedWhileItsCallerWaits(t, false) })
@@ -494,13 +496,13 @@ func endedWhileItsCallerWaits(t *testing.T, another bool) {
 		b, _ := w.client(&Options{Label: "B"})
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
 		inner := async(func() (*Lease, error) { return waits.Lock(context.WithoutCancel(la.Context()), "b") })
-		next := async(func() (*Lease, error) { return a.Lock(context.Background(), "a") }) // is lent the claim
+		next := async(func() (*Lease, error) { return a.Lock(context.Background(), "a") }) // is handed off the claim
 		synctest.Wait()
 		time.Sleep(900 * time.Millisecond)
 		mustUnlock(t, la)
 		ln := (<-next).l
 		if ln.Token().Ticket() != la.Token().Ticket() {
-			t.Fatal("void: the claim was not lent")
+			t.Fatal("void: the claim was not handed off")
 		}
 		// B waits for "a", which is in use, by somebody who waits for nothing.
 		outer := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
@@ -518,15 +520,15 @@ func endedWhileItsCallerWaits(t *testing.T, another bool) {
 }
 
 func TestWhatHappensDuringALook(t *testing.T) {
-	slow := func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+	slow := func(ctx context.Context, real func() (engine.Queue, error)) (engine.Queue, error) {
 		select {
 		case <-time.After(3 * time.Second):
 			return real()
 		case <-ctx.Done():
-			return engine.Line{}, ctx.Err()
+			return engine.Queue{}, ctx.Err()
 		}
 	}
-	setup := func(t *testing.T, w *world, line func(context.Context, func() (engine.Line, error)) (engine.Line, error)) (b *Client, lb *Lease, unlock func()) {
+	setup := func(t *testing.T, w *world, line func(context.Context, func() (engine.Queue, error)) (engine.Queue, error)) (b *Client, lb *Lease, unlock func()) {
 		a, _ := w.client(nil)
 		b, f := w.client(nil)
 		f.set(func(f *faulty) { f.line = line })
@@ -575,9 +577,9 @@ func TestWhatHappensDuringALook(t *testing.T) {
 	t.Run("the engine does not answer", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			n := 0
-			b, lb, unlock := setup(t, w, func(_ context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+			b, lb, unlock := setup(t, w, func(_ context.Context, real func() (engine.Queue, error)) (engine.Queue, error) {
 				n++
-				return engine.Line{}, errCut
+				return engine.Queue{}, errCut
 			})
 			got := async(func() (*Lease, error) { return b.Lock(lb.Context(), "a") })
 			time.Sleep(10 * time.Second)
@@ -592,7 +594,7 @@ func TestWhatHappensDuringALook(t *testing.T) {
 	})
 }
 
-// An engine that does not answer one look is asked again: the circle may have come
+// An engine that does not answer one look is asked again: the cycle may have come
 // since.
 func TestALookThatHangsIsNotTheLast(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -604,10 +606,10 @@ func TestALookThatHangsIsNotTheLast(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		hung := 0
 		f.set(func(f *faulty) {
-			f.line = func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error) {
+			f.line = func(ctx context.Context, real func() (engine.Queue, error)) (engine.Queue, error) {
 				if hung++; hung == 1 {
 					<-ctx.Done()
-					return engine.Line{}, ctx.Err()
+					return engine.Queue{}, ctx.Err()
 				}
 				return real()
 			}
@@ -621,8 +623,8 @@ func TestALookThatHangsIsNotTheLast(t *testing.T) {
 	})
 }
 
-// Readers, a writer and permits in one circle.
-func TestACircleOfAllModesIsFound(t *testing.T) {
+// Readers, a writer and permits in one cycle.
+func TestACycleOfAllModesIsFound(t *testing.T) {
 	bubble(t, func(w *world) {
 		var clients []*Client
 		for range 3 {

@@ -27,12 +27,12 @@ func (h Handle) GoString() string { return h.String() }
 const handlePrefix = "leasehold1."
 
 type handleBody struct {
-	Name  string        `json:"n"`
-	ID    string        `json:"i"`
-	Token Token         `json:"t"`
-	Units int32         `json:"u"`
-	Limit int32         `json:"l"`
-	TTL   time.Duration `json:"d"`
+	Name    string        `json:"n"`
+	ID      string        `json:"i"`
+	Token   Token         `json:"t"`
+	Permits int32         `json:"u"`
+	Limit   int32         `json:"l"`
+	TTL     time.Duration `json:"d"`
 }
 
 // Detach ends the lease here without giving the name up, and returns the
@@ -66,7 +66,7 @@ func (l *Lease) Detach() (Handle, error) {
 		return "", wrap("detach", l.name, err)
 	}
 	cl := l.handle.Claim()
-	body, err := json.Marshal(handleBody{l.name, cl.ID().Secret(), l.token, cl.Units(), cl.Limit(), cl.TTL()})
+	body, err := json.Marshal(handleBody{l.name, cl.ID().Secret(), l.token, cl.Permits(), cl.Limit(), cl.TTL()})
 	k.machine.Detach(k.now(), &l.handle)
 	k.carryOutLocked(nil)
 	l.over = true
@@ -88,8 +88,8 @@ func (l *Lease) Detach() (Handle, error) {
 		return h, wrap("detach", l.name, cause(claims.Unknown, orMissing(err)))
 	case got[i].State != engine.Held:
 		err := ErrLost
-		if got[i].Evicted {
-			err = ErrEvicted
+		if got[i].Revoked {
+			err = ErrRevoked
 			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
 		}
 		k.mu.Lock()
@@ -112,7 +112,7 @@ func orMissing(err error) error {
 // from now on, and Unlock gives the name up. The token is the same. Two
 // processes that adopt one handle both hold it: hand it to one.
 //
-// Errors: ErrLost if its TTL has passed or it was evicted; ErrUnavailable;
+// Errors: ErrLost if its TTL has passed or it was revoked; ErrUnavailable;
 // errors.ErrUnsupported; choices of c that Lock refuses too; a handle that
 // Detach did not make.
 func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
@@ -124,7 +124,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	if !k.grants.Detach {
 		return nil, wrap("adopt", body.Name, fmt.Errorf("%w: this engine has no detached claims", errors.ErrUnsupported))
 	}
-	want, err := c.want(body.Name, body.Units, body.Limit)
+	want, err := c.want(body.Name, body.Permits, body.Limit)
 	if err != nil {
 		return nil, wrap("adopt", body.Name, err)
 	}
@@ -152,7 +152,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		}
 		return nil, wrap("adopt", body.Name, cause(claims.Unavailable, orMissing(err)))
 	}
-	if cl := got[0]; cl.State == engine.Held && (cl.Ticket != body.Token.Ticket() || cl.Units != body.Units || cl.Limit != body.Limit) {
+	if cl := got[0]; cl.State == engine.Held && (cl.Ticket != body.Token.Ticket() || cl.Permits != body.Permits || cl.Limit != body.Limit) {
 		// A lease that is not what its claim is would let others of this process
 		// in, or give the resource a token that nobody was granted.
 		return nil, wrap("adopt", body.Name, ErrHandle)
@@ -214,6 +214,6 @@ func (h Handle) parse() (b handleBody, id engine.ID, err error) {
 	if id, err = engine.ParseID(b.ID); err != nil {
 		return b, id, ErrHandle
 	}
-	r := engine.Request{Name: b.Name, ID: id, Units: b.Units, Limit: b.Limit, WaitTTL: b.TTL}
+	r := engine.Request{Name: b.Name, ID: id, Permits: b.Permits, Limit: b.Limit, WaitTTL: b.TTL}
 	return b, id, r.Check()
 }

@@ -11,7 +11,7 @@
 // # What it promises
 //
 // Nobody owns a distributed lock; they hold it on a lease. A lease is a claim
-// in the line of a name (package engine) that this process proves to hold:
+// in the queue of a name (package engine) that this process proves to hold:
 //
 //	trusted until = start of the last successful Join or Renew
 //	              + granted TTL (at most what was asked for) - 1 % - 7 ms
@@ -24,13 +24,13 @@
 // continued, and on a machine that was suspended.
 //
 //   - First come, first served between processes, where the engine keeps an
-//     order. Callers of one process share claims (lending), bounded while
+//     order. Callers of one process share claims (local handoff), bounded while
 //     another process waits.
 //   - Tokens of exclusive leases of one name only rise, where the engine
 //     declares fencing.
 //   - A live waiter holds within about a second of there being room, whatever
 //     notification was lost; normally at once.
-//   - Callers that hold something and wait for each other in a circle do not wait
+//   - Callers that hold something and wait for each other in a cycle do not wait
 //     for ever, where the engine shows who waits: after about a second the
 //     youngest of them gets [ErrDeadlock], and the others go on.
 //   - Unlock tells the truth: nil, ErrLost, or ErrUnknown.

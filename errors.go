@@ -26,8 +26,8 @@ var (
 	// unless the resource checks tokens.
 	ErrLost = errors.New("lease lost")
 
-	// ErrEvicted is an ErrLost: somebody asked for the name with Evict.
-	ErrEvicted = fmt.Errorf("%w: evicted", ErrLost)
+	// ErrRevoked is an ErrLost: somebody asked for the name with Revoke.
+	ErrRevoked = fmt.Errorf("%w: revoked", ErrLost)
 
 	// ErrMaxHold is an ErrLost: LockOptions.MaxHold has passed.
 	ErrMaxHold = fmt.Errorf("%w: held for MaxHold", ErrLost)
@@ -51,11 +51,11 @@ var (
 	// holds the name shared and asks for it exclusively. Unlock first.
 	ErrUpgrade = fmt.Errorf("%w: it holds it shared, unlock before locking exclusively", ErrReentry)
 
-	// ErrDeadlock: the caller waited while it held something, in a circle of
+	// ErrDeadlock: the caller waited while it held something, in a cycle of
 	// callers each of whom waited for the next one, and it was the youngest.
 	// Nothing was taken from it: the others go on when it unlocks what it holds.
 	// Undo what was begun, unlock, and begin again, best with LockAll or in one
-	// order of names. DeadlockError has the circle.
+	// order of names. DeadlockError has the cycle.
 	ErrDeadlock = errors.New("deadlock")
 
 	// ErrClosed: the Client was closed.
@@ -67,14 +67,14 @@ var (
 )
 
 // HeldError is the ErrHeld of one name: who holds it, as far as a look at the
-// line right after could tell.
+// queue right after could tell.
 type HeldError struct {
 	Name   string
 	Waited time.Duration  // how long this caller waited
 	By     []engine.Claim // the holders; empty if they were gone by then
 	Ahead  int            // how many waited as well
 
-	free bool // nobody was in line by then
+	free bool // nobody was in the queue by then
 }
 
 func (e *HeldError) Error() string {

@@ -18,17 +18,17 @@ import (
 type faulty struct {
 	engine.Engine
 
-	mu     sync.Mutex
-	join   func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error)
-	renew  func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
-	leave  func(ctx context.Context, cs []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
-	line   func(ctx context.Context, real func() (engine.Line, error)) (engine.Line, error)
-	deaf   bool               // notes are lost
-	notes  func(engine.Claim) // what Watch was given
-	joins  []engine.Request
-	renews [][]engine.Renewal
-	leaves [][]engine.Claim
-	lines  []string
+	mu            sync.Mutex
+	join          func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error)
+	renew         func(ctx context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
+	leave         func(ctx context.Context, cs []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error)
+	line          func(ctx context.Context, real func() (engine.Queue, error)) (engine.Queue, error)
+	deaf          bool               // notifications are lost
+	notifications func(engine.Claim) // what Watch was given
+	joins         []engine.Request
+	renews        [][]engine.Renewal
+	leaves        [][]engine.Claim
+	lines         []string
 }
 
 var errCut = errors.New("connection cut")
@@ -69,19 +69,19 @@ func (f *faulty) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	return hook(ctx, cs, real)
 }
 
-func (f *faulty) Line(ctx context.Context, name string) (engine.Line, error) {
+func (f *faulty) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	f.mu.Lock()
 	f.lines = append(f.lines, name)
 	hook := f.line
 	f.mu.Unlock()
-	real := func() (engine.Line, error) { return f.Engine.Line(context.WithoutCancel(ctx), name) }
+	real := func() (engine.Queue, error) { return f.Engine.Queue(context.WithoutCancel(ctx), name) }
 	if hook == nil {
 		return real()
 	}
 	return hook(ctx, real)
 }
 
-// looks is how many lines were read.
+// looks is how many queues were read.
 func (f *faulty) looks() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *faulty) looks() int {
 }
 
 func (f *faulty) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	f.set(func(f *faulty) { f.notes = changed })
+	f.set(func(f *faulty) { f.notifications = changed })
 	return f.Engine.Watch(ctx, func(c engine.Claim) {
 		f.mu.Lock()
 		deaf := f.deaf
@@ -106,16 +106,16 @@ func (f *faulty) set(change func(*faulty)) {
 	change(f)
 }
 
-// tell passes a note on as Watch would: from a goroutine of its own. It returns
+// tell passes a notification on as Watch would: from a goroutine of its own. It returns
 // when it was taken in.
-func (f *faulty) tell(c engine.Claim) {
+func (f *faulty) notify(c engine.Claim) {
 	f.mu.Lock()
-	notes := f.notes
+	notifications := f.notifications
 	f.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		notes(c)
+		notifications(c)
 	}()
 	<-done
 }
@@ -169,12 +169,12 @@ func (w *world) client(o *Options) (*Client, *faulty) {
 	return c, f
 }
 
-// line is who is in line, by label.
+// queue is who is in the queue, by label.
 func (w *world) line(name string) (held, waiting []string) {
 	w.t.Helper()
 	e := w.store.Engine()
 	defer e.Close()
-	l, err := e.Line(context.Background(), name)
+	l, err := e.Queue(context.Background(), name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func (w *world) line(name string) (held, waiting []string) {
 	return held, waiting
 }
 
-func (w *world) wantLine(name string, held, waiting []string) {
+func (w *world) wantQueue(name string, held, waiting []string) {
 	w.t.Helper()
 	h, q := w.line(name)
 	if !slices.Equal(h, held) || !slices.Equal(q, waiting) {

@@ -43,10 +43,10 @@ func TestReenteringFollowsTheContext(t *testing.T) {
 		if outer.Valid() || !inner.Valid() {
 			t.Error("outer still valid, or inner not")
 		}
-		w.wantLine("x", []string{"c"}, nil)
+		w.wantQueue("x", []string{"c"}, nil)
 		mustUnlock(t, reader)
 		mustUnlock(t, inner)
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 		// A context whose lease has ended holds nothing any more.
 		again, err := c.Lock(context.WithoutCancel(inner.Context()), "x")
 		if err != nil || again.Token() <= inner.Token() {
@@ -90,12 +90,12 @@ func TestActorJoinsForItself(t *testing.T) {
 		b := mustLock(t, c, "b")
 		got := async(func() (*Lease, error) { return c.Lock(a.Context(), "b") })
 		synctest.Wait()
-		line, err := c.Line(context.Background(), "b")
-		if err != nil || len(line.Claims) != 2 {
-			t.Fatalf("%+v, %v: the actor is not in the engine's line", line, err)
+		queue, err := c.Queue(context.Background(), "b")
+		if err != nil || len(queue.Claims) != 2 {
+			t.Fatalf("%+v, %v: the actor is not in the engine's queue", queue, err)
 		}
 		want := []engine.Hold{{Name: "a", Ticket: a.Token().Ticket()}}
-		if holds := line.Claims[1].Owner.Holds; !reflect.DeepEqual(holds, want) {
+		if holds := queue.Claims[1].Owner.Holds; !reflect.DeepEqual(holds, want) {
 			t.Errorf("holds %v, want %v", holds, want)
 		}
 		mustUnlock(t, b)
@@ -129,12 +129,12 @@ func TestDo(t *testing.T) {
 		if err := c.Do(context.Background(), "x", func(context.Context, *Lease) error { return boom }); !errors.Is(err, boom) || errors.Is(err, ErrLost) {
 			t.Error(err)
 		}
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 		func() {
 			defer func() { recover() }()
 			c.Do(context.Background(), "x", func(context.Context, *Lease) error { panic("boom") })
 		}()
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		err := c.Do(ctx, "x", func(ctx context.Context, l *Lease) error {
 			cancel(boom)
@@ -186,7 +186,7 @@ func TestHoldOptions(t *testing.T) {
 				t.Error(err)
 			}
 			synctest.Wait()
-			w.wantLine("x", nil, nil)
+			w.wantQueue("x", nil, nil)
 		})
 	})
 	t.Run("NoRenew begins with its full TTL and is never renewed", func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestHoldOptions(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			mustUnlock(t, l)
-			w.wantLine("x", nil, nil)
+			w.wantQueue("x", nil, nil)
 		})
 	})
 }
@@ -286,13 +286,13 @@ func TestDetachAndAdopt(t *testing.T) {
 		}
 		for _, text := range []string{fmt.Sprint(h), fmt.Sprintf("%v %+v %#v %q", h, h, h, h)} {
 			if strings.Contains(text, string(h)) {
-				t.Error("the handle is in a log line")
+				t.Error("the handle is in a log lineine")
 			}
 		}
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
-		w.wantLine("x", []string{"a"}, nil)
+		w.wantQueue("x", []string{"a"}, nil)
 		l2, err := b.Adopt(ctx, h)
 		if err != nil {
 			t.Fatal(err)
@@ -330,14 +330,14 @@ func TestDetachAndAdopt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Evict(ctx, "z", l3.Token().Ticket()); err != nil {
+		if err := b.Revoke(ctx, "z", l3.Token().Ticket()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Adopt(ctx, h3); !errors.Is(err, ErrEvicted) {
+		if _, err := b.Adopt(ctx, h3); !errors.Is(err, ErrRevoked) {
 			t.Error(err)
 		}
-		synctest.Wait() // who adopts an evicted lease frees its room
-		w.wantLine("z", nil, nil)
+		synctest.Wait() // who adopts a revoked lease frees its room
+		w.wantQueue("z", nil, nil)
 		if l3, err = b.With(LockOptions{Detached: true}).Lock(ctx, "z"); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestDetachAndAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustUnlock(t, l4)
-		w.wantLine("z", nil, nil)
+		w.wantQueue("z", nil, nil)
 	})
 }
 
@@ -394,8 +394,8 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		w.wantLine("1", nil, nil)
-		w.wantLine("2", []string{"b"}, nil)
+		w.wantQueue("1", nil, nil)
+		w.wantQueue("2", []string{"b"}, nil)
 		mustUnlock(t, l)
 		_, _, before := fa.calls()
 		all, err := a.LockAll(ctx, "3", "1", "2")
@@ -420,19 +420,19 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 		if all, err = a.LockAll(ctx, "1", "2"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Evict(ctx, "2", all.Tokens()["2"].Ticket()); err != nil {
+		if err := b.Revoke(ctx, "2", all.Tokens()["2"].Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		<-all.Context().Done()
-		if !errors.Is(context.Cause(all.Context()), ErrEvicted) || all.Valid() || all.Remaining() != 0 {
+		if !errors.Is(context.Cause(all.Context()), ErrRevoked) || all.Valid() || all.Remaining() != 0 {
 			t.Error(context.Cause(all.Context()))
 		}
-		if err := all.Unlock(); !errors.Is(err, ErrEvicted) {
+		if err := all.Unlock(); !errors.Is(err, ErrRevoked) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		w.wantLine("1", nil, nil)
-		w.wantLine("2", nil, nil)
+		w.wantQueue("1", nil, nil)
+		w.wantQueue("2", nil, nil)
 		if none, err := a.LockAll(ctx); err != nil || none.Unlock() != nil {
 			t.Error("no names at all")
 		}
@@ -466,8 +466,8 @@ func TestLocker(t *testing.T) {
 			t.Error("unlocked what was not locked")
 		}
 		lk.Lock()
-		line, _ := a.Line(context.Background(), "x")
-		a.EvictNow(context.Background(), "x", line.Claims[0].Ticket)
+		queue, _ := a.Queue(context.Background(), "x")
+		a.RevokeNow(context.Background(), "x", queue.Claims[0].Ticket)
 		synctest.Wait()
 		if err, _ := panics(lk.Unlock).(error); !errors.Is(err, ErrLost) {
 			t.Errorf("unlocking a lost lease: %v", err)
@@ -512,7 +512,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			counts[e.Kind]++
-			if e.Kind == EventLent {
+			if e.Kind == EventHandoff {
 				waited += e.Waited
 			}
 			if e.Kind == EventReleased {
@@ -521,7 +521,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 			logger(e)
 		}})
 		other, _ := w.client(nil)
-		// Held once, lent nine times.
+		// Held once, handed off nine times.
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
@@ -546,14 +546,14 @@ func TestEveryEventIsCounted(t *testing.T) {
 		<-l.Context().Done()
 		l.Unlock()
 		synctest.Wait()
-		// Evicted.
+		// Revoked.
 		l = mustLock(t, other, "z")
-		if err := c.EvictNow(ctx, "z", l.Token().Ticket()); err != nil {
+		if err := c.RevokeNow(ctx, "z", l.Token().Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		want := map[EventKind]int{EventHeld: 2, EventLent: 9, EventReleased: 10, EventGaveUp: 2, EventLost: 1, EventEvict: 1, EventEngineDown: 1, EventEngineUp: 1}
+		want := map[EventKind]int{EventHeld: 2, EventHandoff: 9, EventReleased: 10, EventGaveUp: 2, EventLost: 1, EventRevoke: 1, EventEngineDown: 1, EventEngineUp: 1}
 		for kind, n := range want {
 			if counts[kind] != n {
 				t.Errorf("%v: %d events, want %d", kind, counts[kind], n)

@@ -98,7 +98,7 @@ func TestAWaiterRenewsByWhatItAskedFor(t *testing.T) {
 		fb.set(generous)
 		got := async(func() (*Lease, error) { return b.Lock(context.Background(), "x") })
 		time.Sleep(time.Minute)
-		w.wantLine("x", []string{"a"}, []string{"b"})
+		w.wantQueue("x", []string{"a"}, []string{"b"})
 		mustUnlock(t, l)
 		mustUnlock(t, (<-got).l)
 	})
@@ -125,10 +125,10 @@ func TestMinHoldIsKeptByWhatItAskedFor(t *testing.T) {
 		})
 		mustUnlock(t, l)
 		time.Sleep(49 * time.Hour)
-		w.wantLine("x", []string{"c"}, nil)
+		w.wantQueue("x", []string{"c"}, nil)
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 	})
 }
 
@@ -149,6 +149,6 @@ func TestMinHoldCountsFromTheStartOfTheCall(t *testing.T) {
 		})
 		mustUnlock(t, l)
 		time.Sleep(start + engine.MaxTTL + 500*time.Millisecond - w.clock())
-		w.wantLine("x", []string{"c"}, nil)
+		w.wantQueue("x", []string{"c"}, nil)
 	})
 }

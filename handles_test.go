@@ -68,18 +68,18 @@ func TestForgedHandleIsNotAdopted(t *testing.T) {
 		"a name that is too long":           func(b *handleBody) { b.Name = strings.Repeat("x", engine.MaxName+1) },
 		"no ID":                             func(b *handleBody) { b.ID = "" },
 		"an ID that is none":                func(b *handleBody) { b.ID = engine.ID{}.Secret() },
-		"no units":                          func(b *handleBody) { b.Units = 0 },
-		"units below zero":                  func(b *handleBody) { b.Units = math.MinInt32 },
-		"more units than the limit":         func(b *handleBody) { b.Limit = 1 },
-		"fewer units than the claim has":    func(b *handleBody) { b.Units = 1 },
-		"a limit that is not the name's":    func(b *handleBody) { b.Units, b.Limit = 3, 3 },
+		"no permits":                        func(b *handleBody) { b.Permits = 0 },
+		"permits below zero":                func(b *handleBody) { b.Permits = math.MinInt32 },
+		"more permits than the limit":       func(b *handleBody) { b.Limit = 1 },
+		"fewer permits than the claim has":  func(b *handleBody) { b.Permits = 1 },
+		"a limit that is not the name's":    func(b *handleBody) { b.Permits, b.Limit = 3, 3 },
 		"no TTL":                            func(b *handleBody) { b.TTL = 0 },
 		"a TTL below zero":                  func(b *handleBody) { b.TTL = math.MinInt64 },
 		"a TTL above all":                   func(b *handleBody) { b.TTL = math.MaxInt64 },
 		"a TTL above what the engine gives": func(b *handleBody) { b.TTL = time.Minute + 1 },
 		"no token":                          func(b *handleBody) { b.Token = 0 },
-		"a token that comes later":          func(b *handleBody) { b.Token += 1 << engine.LendBits },
-		"the token of somebody before":      func(b *handleBody) { b.Token -= 1 << engine.LendBits },
+		"a token that comes later":          func(b *handleBody) { b.Token += 1 << engine.HandoffBits },
+		"the token of somebody before":      func(b *handleBody) { b.Token -= 1 << engine.HandoffBits },
 		"the last token":                    func(b *handleBody) { b.Token = math.MaxInt64 },
 		"a token above all":                 func(b *handleBody) { b.Token = math.MaxUint64 },
 	} {
@@ -197,7 +197,7 @@ func TestDetachOfALeaseThatWasReentered(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				mustUnlock(t, l)
-				w.wantLine("x", nil, nil)
+				w.wantQueue("x", nil, nil)
 			})
 		})
 	}
@@ -236,7 +236,7 @@ func TestTTLAboveTheEnginesMost(t *testing.T) {
 		says("TryLock", err)
 		_, err = long.LockAll(ctx, "x", "y")
 		says("LockAll", err)
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 		mustUnlock(t, mustLock(t, c, "x"))
 	})
 }
@@ -270,7 +270,7 @@ func TestHandleIsAdoptedOnceAtATime(t *testing.T) {
 				t.Error("adopted what is adopted")
 			}
 			mustUnlock(t, o.l)
-			w.wantLine("x", nil, nil)
+			w.wantQueue("x", nil, nil)
 			return
 		}
 		mustUnlock(t, l)
@@ -285,7 +285,7 @@ func TestHandleIsAdoptedOnceAtATime(t *testing.T) {
 // A refusal is the engine's answer: it is not taken for one that does not answer.
 func TestAdoptSaysWhatTheEngineRefused(t *testing.T) {
 	bubble(t, func(w *world) {
-		h := &heard{}
+		h := &received{}
 		c, f := w.client(&Options{Observer: h.observe})
 		handle := detached(t, c)
 		refusal := engine.Refuse("this server is too old")

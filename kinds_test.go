@@ -101,7 +101,7 @@ func TestADeadHolderIsNoticedAtTheNextRenewalOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *memlock.Store, clock func() time.Duration) {
 		const ttl = 1650 * time.Millisecond // no multiple of what renewals take
 		dead := s.Engine()
-		r := engine.Request{Name: "n", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: ttl}
+		r := engine.Request{Name: "n", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: ttl}
 		if _, err := dead.Join(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestADeadHolderIsNoticedAtTheNextRenewalOnly(t *testing.T) {
 func TestAGoodMomentToTryIsMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *memlock.Store, clock func() time.Duration) {
 		r := kinds.NewRegister(s)
-		r.Tells = true
+		r.Notifies = true
 		const held = 2500 * time.Millisecond // between two renewals
 		late, renews := handOver(t, held, func() engine.Engine { return r.Engine() }, clock)
 		if late > 10*time.Millisecond {
@@ -152,9 +152,9 @@ func TestAGoodMomentToTryIsMissed(t *testing.T) {
 func TestAnUnorderedEngineThatTellsNobodyIsTriedTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *memlock.Store, clock func() time.Duration) {
 		r := kinds.NewRegister(s)
-		r.Look = 50 * time.Millisecond
+		r.PollAfter = 50 * time.Millisecond
 		late, renews := handOver(t, 2300*time.Millisecond, func() engine.Engine { return r.Engine() }, clock)
-		if late > r.Look+10*time.Millisecond {
+		if late > r.PollAfter+10*time.Millisecond {
 			t.Errorf("held %v after the Unlock", late)
 		}
 		if renews > 52 {

@@ -9,7 +9,7 @@ import (
 	"leasehold/internal/claims"
 )
 
-// Token is a fencing token: ticket << 10 + lend count, below 2^63. Tokens of
+// Token is a fencing token: ticket << 10 + handoff count, below 2^63. Tokens of
 // exclusive leases of one name only rise, where the engine declares Fencing:
 // give them to the resource, and let it refuse any that is below the highest
 // it has seen. It is a decimal string in JSON: readers that use doubles would
@@ -29,9 +29,9 @@ func (t *Token) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Ticket is the place in the line that the token was made from; it identifies
-// the claim to Evict.
-func (t Token) Ticket() uint64 { return uint64(t) >> engine.LendBits }
+// Ticket is the place in the queue that the token was made from; it identifies
+// the claim to Revoke.
+func (t Token) Ticket() uint64 { return uint64(t) >> engine.HandoffBits }
 
 // Lease is a name held for a while. It is renewed by itself until Unlock.
 //
@@ -68,15 +68,15 @@ func (l *Lease) Token() Token { return l.token }
 func (l *Lease) Fencing() engine.Fencing { return l.core.grants.Fencing }
 
 // Mode is what kind of hold it is: engine.Exclusive, engine.Shared, or
-// engine.Units for some permits of a semaphore.
+// engine.Permits for some permits of a semaphore.
 func (l *Lease) Mode() engine.Modes {
 	cl := l.handle.Claim()
-	return engine.ModeOf(cl.Units(), cl.Limit())
+	return engine.ModeOf(cl.Permits(), cl.Limit())
 }
 
 // Context is the lease's life: it carries the values of the context that the
 // lease was asked with, and ends at Unlock, or with the cause ErrLost
-// (ErrEvicted, ErrMaxHold) when the lease is lost, at its trusted-until at the
+// (ErrRevoked, ErrMaxHold) when the lease is lost, at its trusted-until at the
 // latest.
 //
 // Whoever asks under it for a name that it holds would wait for itself, and gets
@@ -148,7 +148,7 @@ func (l *Lease) Contended() <-chan struct{} {
 // number of times, and tells the truth:
 //
 //   - nil: the lease was proven until this call.
-//   - ErrLost (ErrEvicted, ErrMaxHold): it was not.
+//   - ErrLost (ErrRevoked, ErrMaxHold): it was not.
 //   - ErrUnknown: it was, but the engine did not confirm the release; others
 //     may wait until the TTL has passed.
 //
@@ -164,7 +164,7 @@ func (l *Lease) Unlock() error {
 
 // unlockLocked ends leases that were not unlocked before, those that need the
 // engine with one call, and frees mu meanwhile. keep: claims may be kept for a
-// while (Options.Keep).
+// while (Options.IdleTimeout).
 func (k *core) unlockLocked(keep bool, leases ...*Lease) {
 	for _, l := range leases {
 		if l.handle.Ended() {
@@ -248,6 +248,6 @@ func (l *Lease) eventLocked(e Event) {
 		return
 	}
 	cl := l.handle.Claim()
-	e.Name, e.Token, e.Units, e.Limit = l.name, l.token, cl.Units(), cl.Limit()
+	e.Name, e.Token, e.Permits, e.Limit = l.name, l.token, cl.Permits(), cl.Limit()
 	l.core.eventLocked(e)
 }

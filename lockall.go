@@ -24,7 +24,7 @@ type Leases struct {
 
 // LockAll obtains every name exclusively, in the order of their bytes whatever
 // the order given, so that callers of LockAll never wait for each other in a
-// circle. A name given twice counts once. If one cannot be had, what was had is
+// cycle. A name given twice counts once. If one cannot be had, what was had is
 // given up again and the error is that of Lock. LockOptions apply to each name:
 // Wait bounds the waiting for each. At most 1,000 names.
 func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) {
@@ -107,7 +107,7 @@ func (a *Leases) Remaining() (left time.Duration) {
 // for all. The error joins what Lease.Unlock says of each.
 func (a *Leases) Unlock() error { return a.unlock(true) }
 
-// unlock may keep the names (Options.Keep) or not: those of a LockAll that failed
+// unlock may keep the names (Options.IdleTimeout) or not: those of a LockAll that failed
 // are not worth keeping, least of all from the one who holds the missing one.
 func (a *Leases) unlock(keep bool) error {
 	a.cancel(nil)

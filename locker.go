@@ -29,7 +29,7 @@ type locker struct {
 	lease *Lease        // of whose turn it is
 }
 
-// Lock obtains the lease first and the turn then: the lease is lent on as
+// Lock obtains the lease first and the turn then: the lease is handed off as
 // always, and one whose predecessor lost its own waits until that one has
 // unlocked, so that each Unlock ends the lease of its own Lock.
 func (l *locker) Lock() {

@@ -13,21 +13,21 @@ type EventKind uint8
 // The kinds of event. Fields not mentioned are zero, except Name.
 const (
 	EventHeld       EventKind = iota + 1 // a lease began with a claim of its own: Token, Waited
-	EventLent                            // a lease began with a claim this process held already: Token, Waited
+	EventHandoff                         // a lease began with a claim this process held already: Token, Waited
 	EventGaveUp                          // a caller stopped waiting with nothing: Waited, Err
 	EventRenewed                         // a held claim was renewed: Token, Held
 	EventLost                            // a lease ended before Unlock: Token, Held, Err
 	EventReleased                        // Unlock ended a lease that was proven to its end: Token, Held
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
-	EventEvict                           // this client evicted a claim, its own or another's: Token as Line shows its ticket, without lends
+	EventRevoke                          // this client revoked a claim, its own or another's: Token as Queue shows its ticket, without handoffs
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
-	EventStep                            // Options.Trace: Step; Name and Token of the claim where there is one, without lends
-	EventDeadlock                        // a caller is the victim of a circle, and gives up: Waited, Err with the circle
-	EventSettings                        // the engine's server is not set as the engine declares (durability, eviction, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
+	EventStep                            // Options.Trace: Step; Name and Token of the claim where there is one, without handoffs
+	EventDeadlock                        // a caller is the victim of a cycle, and gives up: Waited, Err with the cycle
+	EventSettings                        // the engine's server is not set as the engine declares (durability, revocation, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
 )
 
 func (k EventKind) String() string {
-	names := []string{"held", "lent", "gave up", "renewed", "lost", "released", "engine down", "evict", "engine up", "step", "deadlock", "settings"}
+	names := []string{"held", "handed off", "gave up", "renewed", "lost", "released", "engine down", "revoke", "engine up", "step", "deadlock", "settings"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -36,18 +36,18 @@ func (k EventKind) String() string {
 
 // Event is one thing that happened.
 type Event struct {
-	Kind         EventKind
-	Name         string
-	Token        Token
-	Units, Limit int32
-	Waited       time.Duration // from asking until this event
-	Held         time.Duration // from the lease's begin until this event
-	Step         string        // an input ("in: unlock"), a change of phase ("in use -> releasing") or an output ("out: leave")
-	Err          error
+	Kind           EventKind
+	Name           string
+	Token          Token
+	Permits, Limit int32
+	Waited         time.Duration // from asking until this event
+	Held           time.Duration // from the lease's begin until this event
+	Step           string        // an input ("in: unlock"), a change of phase ("in use -> releasing") or an output ("out: leave")
+	Err            error
 }
 
 // LogTo makes an Options.Observer that writes to a slog.Logger: losses as
-// errors, evictions, deadlocks, an engine that is down and a server that is set
+// errors, revocations, deadlocks, an engine that is down and a server that is set
 // otherwise than declared as warnings, that it is back as information, the rest at level debug.
 func LogTo(log *slog.Logger) func(Event) {
 	return func(e Event) {
@@ -55,7 +55,7 @@ func LogTo(log *slog.Logger) func(Event) {
 		switch e.Kind {
 		case EventLost:
 			level = slog.LevelError
-		case EventEngineDown, EventEvict, EventDeadlock:
+		case EventEngineDown, EventRevoke, EventDeadlock:
 			level = slog.LevelWarn
 		case EventEngineUp:
 			level = slog.LevelInfo

@@ -27,14 +27,14 @@ type waiter struct {
 }
 
 // obtain is every way to a lease. The caller holds what its context says.
-func (c *Client) obtain(ctx context.Context, op, name string, units, limit int32) (*Lease, error) {
+func (c *Client) obtain(ctx context.Context, op, name string, permits, limit int32) (*Lease, error) {
 	outer, _ := ctx.Value(leaseKey{}).(*Lease)
-	return c.obtainUnder(ctx, outer, op, name, units, limit, false)
+	return c.obtainUnder(ctx, outer, op, name, permits, limit, false)
 }
 
 // obtainUnder is obtain for a caller who holds outer, and what that was
 // obtained under. again: it was refused once, by somebody who was gone by then.
-func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, units, limit int32, again bool) (*Lease, error) {
+func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, permits, limit int32, again bool) (*Lease, error) {
 	k := c.core
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
@@ -46,7 +46,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	if err := engine.CheckName(name); err != nil {
 		return nil, wrap(op, name, err)
 	}
-	want, err := c.want(name, units, limit)
+	want, err := c.want(name, permits, limit)
 	if err != nil {
 		return nil, wrap(op, name, err)
 	}
@@ -61,8 +61,8 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
 		w.began = k.now()
 	}
-	if want.NoWait && k.opts.Keep > 0 {
-		k.makeRoom(ctx, w)
+	if want.NoWait && k.opts.IdleTimeout > 0 {
+		k.releaseIdle(ctx, w)
 	}
 
 	k.mu.Lock()
@@ -90,8 +90,8 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 			return nil, k.deadlocked(op, w, v.deadlock)
 		case gaveUp && v.stale:
 			// Others must not take it for a holder: with a new claim, at the end
-			// of the line.
-			return c.obtainUnder(ctx, outer, op, name, units, limit, again)
+			// of the queue.
+			return c.obtainUnder(ctx, outer, op, name, permits, limit, again)
 		case gaveUp:
 			return nil, k.gaveUp(op, w, k.tooLate(ctx, w))
 		}
@@ -109,20 +109,20 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		held := k.heldError(ctx, w, time.Second)
 		if held.free && !again {
 			// Nobody to wait for. It may have been a claim that was only kept
-			// (Options.Keep), whose client gave it back when it heard of this
+			// (Options.IdleTimeout), whose client gave it back when it heard of this
 			// refusal. Once: others may come and go for ever.
-			return c.obtainUnder(ctx, outer, op, name, units, limit, true)
+			return c.obtainUnder(ctx, outer, op, name, permits, limit, true)
 		}
 		return nil, k.gaveUp(op, w, held)
 	}
 	return nil, k.gaveUp(op, w, cause(w.why, w.err))
 }
 
-// makeRoom gives back what this client keeps of the name for nobody, if that
+// releaseIdle gives back what this client keeps of the name for nobody, if that
 // would refuse w, who asks once. It waits for that until ctx ends.
-func (k *core) makeRoom(ctx context.Context, w *waiter) {
+func (k *core) releaseIdle(ctx context.Context, w *waiter) {
 	k.mu.Lock()
-	k.machine.MakeRoom(k.now(), &w.Caller)
+	k.machine.ReleaseIdle(k.now(), &w.Caller)
 	mine := k.carryOutLocked(nil)
 	if len(mine.first) == 0 {
 		k.unlock()
@@ -142,7 +142,7 @@ func (k *core) makeRoom(ctx context.Context, w *waiter) {
 }
 
 // want is what the machine is asked for.
-func (c *Client) want(name string, units, limit int32) (claims.Want, error) {
+func (c *Client) want(name string, permits, limit int32) (claims.Want, error) {
 	k, o := c.core, &c.lock
 	ttl := orDefault(o.TTL, k.opts.TTL)
 	if o.TTL != 0 {
@@ -156,7 +156,7 @@ func (c *Client) want(name string, units, limit int32) (claims.Want, error) {
 	case o.MaxHold > 0 && o.MaxHold < o.MinHold:
 		return claims.Want{}, fmt.Errorf("MaxHold %v ends the lease before MinHold %v has passed: ask for no less", o.MaxHold, o.MinHold)
 	}
-	return claims.Want{Name: name, Units: units, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
+	return claims.Want{Name: name, Permits: permits, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
 		NoWait: o.Wait < 0, NoRenew: o.NoRenew, Detached: o.Detached, Reentrant: o.Reentrant}, nil
 }
 
@@ -183,8 +183,8 @@ func (w *waiter) answerLocked(o *claims.Output) {
 		l := o.Lease.Tag.(*Lease)
 		l.token = Token(o.Lease.Token)
 		kind := EventHeld
-		if o.Lent {
-			kind = EventLent
+		if o.HandedOff {
+			kind = EventHandoff
 		}
 		waited := time.Duration(0)
 		if w.began > 0 {
@@ -231,12 +231,12 @@ func (k *core) gaveUp(op string, w *waiter, err error) error {
 	return err
 }
 
-// deadlocked makes the error of the victim of a circle.
-func (k *core) deadlocked(op string, w *waiter, circle *DeadlockError) error {
+// deadlocked makes the error of the victim of a cycle.
+func (k *core) deadlocked(op string, w *waiter, cycle *DeadlockError) error {
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Waited: k.waited(w), Err: circle})
+		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Waited: k.waited(w), Err: cycle})
 	}
-	return k.gaveUp(op, w, circle)
+	return k.gaveUp(op, w, cycle)
 }
 
 func (k *core) waited(w *waiter) time.Duration {
@@ -255,12 +255,12 @@ func (k *core) heldError(ctx context.Context, w *waiter, bound time.Duration) *H
 	held := &HeldError{Name: w.Name, Waited: k.waited(w)}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
-	line, err := k.eng.Line(ctx, w.Name)
+	queue, err := k.eng.Queue(ctx, w.Name)
 	if err != nil {
 		return held // that somebody holds it is known; who, is not
 	}
-	held.free = len(line.Claims) == 0
-	for _, c := range line.Claims {
+	held.free = len(queue.Claims) == 0
+	for _, c := range queue.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)
 		} else if w.Ticket == 0 || c.Ticket < w.Ticket {

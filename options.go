@@ -24,15 +24,15 @@ type Options struct {
 	// compares). What is left zero does not matter.
 	Require engine.Guarantees
 
-	// Label is shown to whoever inspects the line.
+	// Label is shown to whoever inspects the queue.
 	Label string
 
 	// FailFast: an engine that cannot be reached fails a call at once. By
 	// default Lock asks again until its context or its Wait ends.
 	FailFast bool
 
-	// NoLend turns lending off: every lease is a claim of its own.
-	NoLend bool
+	// NoLocalHandoff turns local handoff off: every lease is a claim of its own.
+	NoLocalHandoff bool
 
 	// Keep ("sticky") keeps a claim this long after its last lease ended,
 	// unless another process wants it. Locking it again then costs no round
@@ -41,13 +41,13 @@ type Options struct {
 	// that was done by the time it looks who holds it. Its next TryLock, or a
 	// Lock, gets the name. The names of a LockAll that failed are not kept.
 	// Default 0: given back at once.
-	Keep time.Duration
+	IdleTimeout time.Duration
 
 	// DeadlockAfter is how long a caller waits, while it holds something, before
-	// it looks whether it waits in a circle: for somebody who waits for what it
-	// holds, directly or not. The youngest claim of a circle gets ErrDeadlock,
-	// about a quarter of this later. It looks again every two times this long.
-	// Looking reads its own line and those of what it holds; where somebody waits for
+	// it looks whether it waits in a cycle: for somebody who waits for what it
+	// holds, directly or not. The youngest claim of a cycle gets ErrDeadlock,
+	// about a quarter of this later. It polls again every two times this long.
+	// Looking reads its own queue and those of what it holds; where somebody waits for
 	// that, one for each name on the way as well, 256 at most. Nothing is read before.
 	// What a caller holds is what its context says (Lease.Context), on whatever Client,
 	// and LockOptions.Holds; until it is answered it is taken to keep that. Where the
@@ -85,12 +85,12 @@ type LockOptions struct {
 	// MinHold keeps the name taken at least this long after it was obtained,
 	// even if Unlock comes earlier and even if the process exits then (where
 	// the engine has detached claims). For jobs that must not run twice
-	// because one machine was fast. Such leases are not lent.
+	// because one machine was fast. Such leases are not handed off.
 	MinHold time.Duration
 
 	// MaxHold ends the lease this long after it was obtained, with the cause
 	// ErrMaxHold, although renewals succeed; no less than MinHold. Such leases are
-	// not lent.
+	// not handed off.
 	MaxHold time.Duration
 
 	// NoRenew: the lease is granted for one TTL and never renewed.
@@ -107,7 +107,7 @@ type LockOptions struct {
 	// stays as it was obtained, whatever TTL, MinHold, MaxHold, NoRenew and
 	// Detached the inner call has. So RLock under one's own Lock stays exclusive
 	// until the last handle has ended, and Lock under one's own RLock is
-	// ErrUpgrade. Acquire takes further units.
+	// ErrUpgrade. Acquire takes further permits.
 	//
 	// Goroutines that share the context of a lease then do NOT exclude each
 	// other. Default: ErrReentry, as Go's own locks are not re-entrant either.
@@ -118,7 +118,7 @@ type LockOptions struct {
 
 	// Holds is what the caller holds besides what its context says: claims of
 	// another process on whose behalf it asks, on this engine. They are shown in
-	// the line, and count where deadlocks are looked for. Such a caller queues for
+	// the queue, and count where deadlocks are looked for. Such a caller queues for
 	// itself.
 	Holds []engine.Hold
 }

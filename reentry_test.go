@@ -71,8 +71,8 @@ func TestAskingForOnesOwnNameFailsAtOnce(t *testing.T) {
 					}
 					mustUnlock(t, l)
 					synctest.Wait()
-					w.wantLine("x", nil, nil)
-					w.wantLine("a", nil, nil)
+					w.wantQueue("x", nil, nil)
+					w.wantQueue("a", nil, nil)
 					mustUnlock(t, mustLock(t, c, "x"))
 				})
 			})
@@ -113,10 +113,10 @@ func TestAPermitOfTheLimitMaxIsRefused(t *testing.T) {
 		l := mustLock(t, c, "x")
 		for _, client := range []*Client{c, reentrant(c)} {
 			for _, ctx := range []context.Context{context.Background(), l.Context()} {
-				for _, units := range []int32{1, 2, engine.Max} {
-					_, err := client.Acquire(ctx, "x", units, engine.Max)
+				for _, permits := range []int32{1, 2, engine.Max} {
+					_, err := client.Acquire(ctx, "x", permits, engine.Max)
 					if !errors.Is(err, engine.ErrLimit) || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "RLock") {
-						t.Fatalf("%d of Max: %v", units, err)
+						t.Fatalf("%d of Max: %v", permits, err)
 					}
 				}
 			}
@@ -125,7 +125,7 @@ func TestAPermitOfTheLimitMaxIsRefused(t *testing.T) {
 			t.Errorf("%d joins", j)
 		}
 		mustUnlock(t, l)
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 		for range 100 { // none of them left anything of a re-entry behind
 			mustUnlock(t, mustLock(t, c, "x"))
 		}
@@ -151,7 +151,7 @@ func TestReentrantPermitsAreEachTheirOwn(t *testing.T) {
 		start := w.clock()
 		_, err = c.Acquire(one.Context(), "s", 2, 4)
 		if !errors.Is(err, ErrReentry) || !strings.Contains(err.Error(), "holds 3 of 4") {
-			t.Errorf("5 units of 4: %v", err)
+			t.Errorf("5 permits of 4: %v", err)
 		}
 		if j, _, _ := f.calls(); j != joins || w.clock() != start {
 			t.Error("it asked or waited")
@@ -163,7 +163,7 @@ func TestReentrantPermitsAreEachTheirOwn(t *testing.T) {
 		}
 		got := async(func() (*Lease, error) { return c.Acquire(one.Context(), "s", 1, 4) })
 		synctest.Wait()
-		w.wantLine("s", []string{"c", "c", "other"}, []string{"c"})
+		w.wantQueue("s", []string{"c", "c", "other"}, []string{"c"})
 		mustUnlock(t, theirs)
 		o := <-got
 		if o.err != nil {
@@ -177,7 +177,7 @@ func TestReentrantPermitsAreEachTheirOwn(t *testing.T) {
 		}
 		mustUnlock(t, one)
 		mustUnlock(t, two)
-		w.wantLine("s", nil, nil)
+		w.wantQueue("s", nil, nil)
 	})
 }
 

@@ -97,7 +97,7 @@ func TestInnerLeaseDoesNotEndMinHold(t *testing.T) {
 		}
 		l1.Unlock()
 		l2.Unlock()
-		w.wantLine("x", []string{"a"}, nil)
+		w.wantQueue("x", []string{"a"}, nil)
 	})
 }
 
@@ -349,10 +349,10 @@ func TestReadersBeforeALocalWriterGetInTogether(t *testing.T) {
 }
 
 // Keep and TryLock: none fails, also not when the token has no room for one more
-// lend.
-func TestKeptClaimIsNotKeptBeyondItsLends(t *testing.T) {
+// hand off.
+func TestKeptClaimIsNotKeptBeyondItsHandoffs(t *testing.T) {
 	bubble(t, func(w *world) {
-		c, _ := w.client(&Options{Keep: time.Minute})
+		c, _ := w.client(&Options{IdleTimeout: time.Minute})
 		for i := range 3000 {
 			l, err := c.TryLock(context.Background(), "x")
 			if err != nil {
@@ -366,7 +366,7 @@ func TestKeptClaimIsNotKeptBeyondItsLends(t *testing.T) {
 // Keep: the TryLock of a caller that holds something takes what is kept idle.
 func TestActorTakesWhatIsKept(t *testing.T) {
 	bubble(t, func(w *world) {
-		c, _ := w.client(&Options{Keep: time.Minute})
+		c, _ := w.client(&Options{IdleTimeout: time.Minute})
 		mustUnlock(t, mustLock(t, c, "a"))
 		b := mustLock(t, c, "b")
 		l, err := c.TryLock(b.Context(), "a")
@@ -404,7 +404,7 @@ func TestLockerEndsNoOtherLease(t *testing.T) {
 	})
 }
 
-// Detach that finds the lease lost: Unlock says so too, and an evicted claim is
+// Detach that finds the lease lost: Unlock says so too, and a revoked claim is
 // left.
 func TestDetachOfALostLeaseSaysSo(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -416,7 +416,7 @@ func TestDetachOfALostLeaseSaysSo(t *testing.T) {
 		}
 		e := w.store.Engine()
 		defer e.Close()
-		if err := e.Evict(context.Background(), "x", l.Token().Ticket(), false); err != nil {
+		if err := e.Revoke(context.Background(), "x", l.Token().Ticket(), false); err != nil {
 			t.Fatal(err)
 		}
 		_, err = l.Detach()
@@ -427,7 +427,7 @@ func TestDetachOfALostLeaseSaysSo(t *testing.T) {
 			t.Errorf("Detach said lost, Unlock says %v", err)
 		}
 		time.Sleep(time.Second)
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 	})
 }
 
@@ -480,7 +480,7 @@ func TestMinHoldMayBeLongerThanADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(40 * time.Hour)
-		w.wantLine("x", []string{"a"}, nil)
+		w.wantQueue("x", []string{"a"}, nil)
 	})
 }
 
@@ -492,7 +492,7 @@ func TestCloseKeepsMinHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
-		w.wantLine("x", []string{"a"}, nil)
+		w.wantQueue("x", []string{"a"}, nil)
 	})
 }
 
@@ -574,7 +574,7 @@ func TestOldErrorDoesNotBlameTheEngine(t *testing.T) {
 	})
 }
 
-// An abandoned claim whose Leave is unclear is replaced by the next Join.
+// An abandoned claim whose Leave is indeterminate is replaced by the next Join.
 func TestGhostOfACancelledWaiterIsReplaced(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
@@ -591,12 +591,12 @@ func TestGhostOfACancelledWaiterIsReplaced(t *testing.T) {
 		r := f.joins[len(f.joins)-1]
 		f.mu.Unlock()
 		if r.Replaces == (engine.ID{}) {
-			t.Error("the next Join does not replace the claim whose Leave is unclear")
+			t.Error("the next Join does not replace the claim whose Leave is indeterminate")
 		}
 		start := w.clock()
 		l.Unlock()
 		o := <-q
-		t.Logf("held %v after the line had room", w.clock()-start)
+		t.Logf("held %v after the queue had room", w.clock()-start)
 		f.set(func(f *faulty) { f.leave = nil })
 		o.l.Unlock()
 	})

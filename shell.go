@@ -107,7 +107,7 @@ func (k *core) outputsLocked(me *waiter) (todo work) {
 		case claims.Deliver, claims.Fail:
 			o.Caller.Tag.(*waiter).answerLocked(o)
 		default:
-			k.tellLocked(o)
+			k.notifyLocked(o)
 		}
 	}
 	clear(outputs) // they would keep what they name from the garbage collector
@@ -127,8 +127,8 @@ func (k *core) joinLocked(o *claims.Output, me *waiter, todo *work) {
 	k.spawnLocked(func() { k.join(k.life, k.now(), cl) })
 }
 
-// tellLocked passes on what happened to a lease, or to the engine.
-func (k *core) tellLocked(o *claims.Output) {
+// notifyLocked passes on what happened to a lease, or to the engine.
+func (k *core) notifyLocked(o *claims.Output) {
 	var l *Lease
 	if o.Lease != nil {
 		l = o.Lease.Tag.(*Lease)
@@ -166,8 +166,8 @@ func cause(why claims.Reason, err error) error {
 		}
 	case claims.Upgrade:
 		c = ErrUpgrade
-	case claims.Evicted:
-		c = ErrEvicted
+	case claims.Revoked:
+		c = ErrRevoked
 	case claims.Unavailable:
 		c = ErrUnavailable
 	case claims.Closed:
@@ -206,7 +206,7 @@ func (k *core) eventLocked(e Event) {
 }
 
 func (k *core) stepLocked(s claims.Step) {
-	k.eventLocked(Event{Kind: EventStep, Name: s.Name, Token: Token(s.Ticket << engine.LendBits), Step: s.Text})
+	k.eventLocked(Event{Kind: EventStep, Name: s.Name, Token: Token(s.Ticket << engine.HandoffBits), Step: s.Text})
 }
 
 // spawnLocked starts a goroutine of this client, unless it is closing: then

@@ -16,18 +16,18 @@ import (
 // events, listening.
 
 // heard is an Observer that keeps what it hears.
-type heard struct {
+type received struct {
 	mu     sync.Mutex
 	events []Event
 }
 
-func (h *heard) observe(e Event) {
+func (h *received) observe(e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 }
 
-func (h *heard) of(kind EventKind) []Event {
+func (h *received) of(kind EventKind) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(h.events), func(e Event) bool { return e.Kind != kind })
@@ -35,7 +35,7 @@ func (h *heard) of(kind EventKind) []Event {
 
 func TestEventsSayHowLongAndWhy(t *testing.T) {
 	bubble(t, func(w *world) {
-		h := &heard{}
+		h := &received{}
 		c, f := w.client(&Options{Observer: h.observe})
 		l := mustLock(t, c, "x")
 		time.Sleep(200 * time.Millisecond)
@@ -62,8 +62,8 @@ func TestEventsSayHowLongAndWhy(t *testing.T) {
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
-		if e := h.of(EventLent); len(e) != 1 || e[0].Waited != time.Second || e[0].Token != o.l.Token() {
-			t.Errorf("lent: %+v", e)
+		if e := h.of(EventHandoff); len(e) != 1 || e[0].Waited != time.Second || e[0].Token != o.l.Token() {
+			t.Errorf("handed off: %+v", e)
 		}
 		if e := h.of(EventReleased); len(e) != 1 || e[0].Held < 14*time.Second {
 			t.Errorf("released: %+v", e)
@@ -91,7 +91,7 @@ func TestACallWhoseContextHasEndedAsksNothing(t *testing.T) {
 
 func TestACancelIsNotBlamedOnTheEngine(t *testing.T) {
 	bubble(t, func(w *world) {
-		h := &heard{}
+		h := &received{}
 		c, f := w.client(&Options{Observer: h.observe})
 		f.set(func(f *faulty) {
 			f.join = func(ctx context.Context, _ engine.Request, _ func() (engine.Claim, error)) (engine.Claim, error) {
@@ -137,21 +137,21 @@ func TestCallsHaveBounds(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(nil)
 		bound := map[string]time.Duration{}
-		note := func(name string, ctx context.Context) {
+		notification := func(name string, ctx context.Context) {
 			at, _ := ctx.Deadline()
 			f.set(func(*faulty) { bound[name] = time.Until(at) })
 		}
 		f.set(func(f *faulty) {
 			f.join = func(ctx context.Context, _ engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
-				note("Join", ctx)
+				notification("Join", ctx)
 				return real()
 			}
 			f.renew = func(ctx context.Context, _ []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
-				note("Renew", ctx)
+				notification("Renew", ctx)
 				return real()
 			}
 			f.leave = func(ctx context.Context, _ []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
-				note("Leave", ctx)
+				notification("Leave", ctx)
 				return real()
 			}
 		})
@@ -189,7 +189,7 @@ func TestACallOfManyMayTakeAsLongAsTheLongestOfThem(t *testing.T) {
 				return real()
 			}
 		})
-		f.tell(engine.Claim{}) // a subscription began: both in one call
+		f.notify(engine.Claim{}) // a subscription began: both in one call
 		synctest.Wait()
 		f.set(func(*faulty) {
 			if len(bounds) != 1 || bounds[0] != DefaultTTL {
@@ -214,7 +214,7 @@ func (u unheard) Watch(context.Context, func(engine.Claim)) error {
 
 func TestASubscriptionThatFailsIsTriedAgainAndTold(t *testing.T) {
 	bubble(t, func(w *world) {
-		h, watches := &heard{}, 0
+		h, watches := &received{}, 0
 		c, err := New(unheard{&faulty{Engine: w.store.Engine()}, &watches}, &Options{Clock: w.clock, Observer: h.observe})
 		if err != nil {
 			t.Fatal(err)
@@ -283,7 +283,7 @@ func TestAClockThatJumpsEndsEveryLease(t *testing.T) {
 			defer mu.Unlock()
 			return real() + jump
 		}
-		h := &heard{}
+		h := &received{}
 		c, _ := w.client(&Options{Observer: h.observe})
 		unlocked, asked, detached, left := mustLock(t, c, "a"), mustLock(t, c, "b"), mustLock(t, c, "c"), mustLock(t, c, "d")
 		outer := unlocked.Context()

@@ -57,7 +57,7 @@ func TestStoppedHolderSeesLossBeforeItsFirstWrite(t *testing.T) {
 	if !ok {
 		t.Fatal("no lease:", held)
 	}
-	// It is at work: each line is a write under a valid lease.
+	// It is at work: each lineine is a write under a valid lease.
 	if got := next(); got != "write" {
 		t.Fatal(got)
 	}
@@ -131,7 +131,7 @@ func stoppedHolder(dir string) {
 	}
 	fmt.Println("held", l.Token())
 	for l.Valid() {
-		// A stop between Valid and this line is what no lock can exclude; it is
+		// A stop between Valid and this queue is what no lock can exclude; it is
 		// a few instructions wide, so the mark tells a late write from that.
 		if _, err := os.Stat(filepath.Join(dir, "taken")); err == nil && l.Valid() {
 			fmt.Println("wrote after somebody else held")

@@ -13,7 +13,7 @@ import (
 	"leasehold/engine"
 )
 
-// chaos is an engine on a bad network: notes are duplicated, delayed and reordered; Joins arrive a second time, late.
+// chaos is an engine on a bad network: notifications are duplicated, delayed and reordered; Joins arrive a second time, late.
 type chaos struct {
 	*faulty
 	s    *storm
@@ -78,9 +78,9 @@ func TestStormOfProcesses(t *testing.T) {
 
 func (s *storm) proc(i int) (*Client, *faulty) {
 	f := &faulty{Engine: s.w.store.Engine()}
-	o := &Options{TTL: 3 * time.Second, Label: fmt.Sprint("client ", i), Keep: time.Duration(i%2) * time.Second, Clock: s.w.clock}
+	o := &Options{TTL: 3 * time.Second, Label: fmt.Sprint("client ", i), IdleTimeout: time.Duration(i%2) * time.Second, Clock: s.w.clock}
 	if i%4 == 3 {
-		o.NoLend = true
+		o.NoLocalHandoff = true
 	}
 	c, err := New(&chaos{faulty: f, s: s, dups: true}, o)
 	if err != nil {
@@ -203,8 +203,8 @@ func (s *storm) processes() {
 			time.Sleep(5 * time.Second)
 			p := procs[s.n(len(procs))]
 			s.weather(p.f)
-			if line, err := procs[0].f.Engine.Line(context.Background(), "a"); err == nil && len(line.Claims) > 0 && s.n(3) == 0 {
-				get(0).Evict(context.Background(), "a", line.Claims[s.n(len(line.Claims))].Ticket)
+			if queue, err := procs[0].f.Engine.Queue(context.Background(), "a"); err == nil && len(queue.Claims) > 0 && s.n(3) == 0 {
+				get(0).Revoke(context.Background(), "a", queue.Claims[s.n(len(queue.Claims))].Ticket)
 			}
 			switch s.n(12) {
 			case 0: // closed in the middle, and a new one
@@ -260,7 +260,7 @@ func (s *storm) processes() {
 	time.Sleep(10 * ttl)
 	synctest.Wait()
 	for _, name := range names {
-		s.w.wantLine(name, nil, nil)
+		s.w.wantQueue(name, nil, nil)
 	}
 	for i, p := range procs {
 		if left := p.c.core.leftovers(); left != "" {

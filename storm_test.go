@@ -44,17 +44,17 @@ func (s *storm) granted(l *Lease) {
 	if !l.Valid() {
 		return // pausing between grant and look is not modelled; a slow engine may do it
 	}
-	units, limit := int64(0), l.handle.Claim().Limit()
+	permits, limit := int64(0), l.handle.Claim().Limit()
 	for _, o := range append(s.held[l.name], l) {
 		if o.Valid() {
-			units += int64(o.handle.Claim().Units())
+			permits += int64(o.handle.Claim().Permits())
 		}
 	}
-	if units > int64(limit) {
-		s.t.Errorf("%q: %d units of trusted leases, limit %d", l.name, units, limit)
+	if permits > int64(limit) {
+		s.t.Errorf("%q: %d permits of trusted leases, limit %d", l.name, permits, limit)
 	}
 	s.held[l.name] = append(s.held[l.name], l)
-	if l.handle.Claim().Units() == limit && limit == engine.Max {
+	if l.handle.Claim().Permits() == limit && limit == engine.Max {
 		if l.token <= s.last[l.name] {
 			s.t.Errorf("%q: token %d after %d", l.name, l.token, s.last[l.name])
 		}
@@ -184,7 +184,7 @@ func (s *storm) run() {
 	var clients []*Client
 	var engines []*faulty
 	for i := range 4 {
-		c, f := s.w.client(&Options{TTL: ttl, Label: fmt.Sprint("client ", i), Keep: time.Duration(i%2) * time.Second})
+		c, f := s.w.client(&Options{TTL: ttl, Label: fmt.Sprint("client ", i), IdleTimeout: time.Duration(i%2) * time.Second})
 		clients, engines = append(clients, c), append(engines, f)
 		s.weather(f)
 	}
@@ -214,8 +214,8 @@ func (s *storm) run() {
 		for time.Now().Before(end) {
 			time.Sleep(5 * time.Second)
 			s.weather(engines[s.n(len(engines))])
-			if line, err := clients[0].Line(context.Background(), "a"); err == nil && len(line.Claims) > 0 && s.n(3) == 0 {
-				clients[0].Evict(context.Background(), "a", line.Claims[s.n(len(line.Claims))].Ticket)
+			if queue, err := clients[0].Queue(context.Background(), "a"); err == nil && len(queue.Claims) > 0 && s.n(3) == 0 {
+				clients[0].Revoke(context.Background(), "a", queue.Claims[s.n(len(queue.Claims))].Ticket)
 			}
 		}
 	})
@@ -245,7 +245,7 @@ func (s *storm) run() {
 	time.Sleep(5 * ttl)
 	synctest.Wait()
 	for _, name := range names {
-		s.w.wantLine(name, nil, nil)
+		s.w.wantQueue(name, nil, nil)
 	}
 	for i, c := range clients {
 		if left := c.core.leftovers(); left != "" {

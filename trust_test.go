@@ -151,13 +151,13 @@ func TestUnlockIsTheTruth(t *testing.T) {
 			if err := l.Unlock(); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrLost) {
 				t.Error(err)
 			}
-			w.wantLine("x", []string{"c"}, nil)
+			w.wantQueue("x", []string{"c"}, nil)
 			f.set(func(f *faulty) { f.leave = nil })
 			time.Sleep(2 * time.Second)
-			w.wantLine("x", nil, nil)
+			w.wantQueue("x", nil, nil)
 		})
 	})
-	t.Run("unknown, then locked again: the new claim replaces the ghost", func(t *testing.T) {
+	t.Run("unknown, then locked again: the new claim replaces the orphan", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			c, f := w.client(&Options{Label: "c"})
 			l := mustLock(t, c, "x")

@@ -41,7 +41,7 @@ func TestTryLockSaysWhyItsContextEnded(t *testing.T) {
 // client keeps is not the caller's to wait for longer than its context lasts.
 func TestTryLockReturnsWhenWhatIsKeptCannotBeGivenBack(t *testing.T) {
 	bubble(t, func(w *world) {
-		c, f := w.client(&Options{Keep: time.Minute})
+		c, f := w.client(&Options{IdleTimeout: time.Minute})
 		l, err := c.RLock(context.Background(), "x")
 		if err != nil {
 			t.Fatal(err)

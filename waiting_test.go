@@ -90,7 +90,7 @@ func TestLostNotificationCostsAtMostASecond(t *testing.T) {
 func TestDeadHolderIsReplacedWhenItsTimeIsUp(t *testing.T) {
 	bubble(t, func(w *world) {
 		dead := w.store.Engine() // joins, and is never heard of again
-		_, err := dead.Join(context.Background(), engine.Request{Name: "x", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: 2 * time.Second})
+		_, err := dead.Join(context.Background(), engine.Request{Name: "x", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,14 +113,14 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			got := async(func() (*Lease, error) { return b.Lock(ctx, "x") })
 			synctest.Wait()
-			w.wantLine("x", []string{"a"}, []string{"b"})
+			w.wantQueue("x", []string{"a"}, []string{"b"})
 			why := errors.New("changed my mind")
 			cancel(why)
 			if o := <-got; !errors.Is(o.err, why) {
 				t.Errorf("error %v, want the cause of the context", o.err)
 			}
 			synctest.Wait()
-			w.wantLine("x", []string{"a"}, nil)
+			w.wantQueue("x", []string{"a"}, nil)
 			mustUnlock(t, l)
 		})
 	})
@@ -140,10 +140,10 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 				t.Error(err)
 			}
 			synctest.Wait()
-			w.wantLine("x", nil, nil)
+			w.wantQueue("x", nil, nil)
 		})
 	})
-	t.Run("and the Leave is lost: a ghost of at most its TTL", func(t *testing.T) {
+	t.Run("and the Leave is lost: an orphan of at most its TTL", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			a, _ := w.client(&Options{Label: "a"})
 			b, f := w.client(&Options{Label: "b"})
@@ -153,11 +153,11 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 			f.set(func(f *faulty) { f.leave = cutLeave })
 			b.Lock(ctx, "x")
 			time.Sleep(claims.FirstTTL)
-			w.wantLine("x", []string{"a"}, nil)
+			w.wantQueue("x", []string{"a"}, nil)
 			mustUnlock(t, l)
 		})
 	})
-	t.Run("a sibling in the same local line goes on waiting", func(t *testing.T) {
+	t.Run("a sibling in the same local queue goes on waiting", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			a, _ := w.client(nil)
 			b, _ := w.client(nil)
@@ -296,12 +296,12 @@ func TestTryLockNeverWaits(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		w.wantLine("x", nil, nil)
+		w.wantQueue("x", nil, nil)
 		fb.set(func(f *faulty) { f.join = nil })
 		if l, err = b.TryLock(context.Background(), "x"); err != nil {
 			t.Fatal(err)
 		}
-		// What a TryLock got is lent like any other.
+		// What a TryLock got is handed off like any other.
 		got := async(func() (*Lease, error) { return b.Lock(context.Background(), "x") })
 		synctest.Wait()
 		mustUnlock(t, l)
@@ -423,8 +423,8 @@ func TestRefusalsAreFinal(t *testing.T) {
 			"513 bytes":        {func() (*Lease, error) { return c.Lock(ctx, string(make([]byte, 513))) }, engine.ErrName},
 			"other limit":      {func() (*Lease, error) { return c.Acquire(ctx, "sem", 1, 4) }, engine.ErrLimit},
 			"lock a semaphore": {func() (*Lease, error) { return c.Lock(ctx, "sem") }, engine.ErrLimit},
-			"no units":         {func() (*Lease, error) { return c.Acquire(ctx, "s", 0, 4) }, engine.ErrRefused},
-			"negative units":   {func() (*Lease, error) { return c.Acquire(ctx, "s", -1, 4) }, engine.ErrRefused},
+			"no permits":       {func() (*Lease, error) { return c.Acquire(ctx, "s", 0, 4) }, engine.ErrRefused},
+			"negative permits": {func() (*Lease, error) { return c.Acquire(ctx, "s", -1, 4) }, engine.ErrRefused},
 			"over the limit":   {func() (*Lease, error) { return c.Acquire(ctx, "s", 5, 4) }, engine.ErrRefused},
 			"no limit":         {func() (*Lease, error) { return c.Acquire(ctx, "s", 1, 0) }, engine.ErrRefused},
 			"negative TTL":     {func() (*Lease, error) { return c.With(LockOptions{TTL: -1}).Lock(ctx, "s") }, engine.ErrRefused},

@@ -33,11 +33,11 @@ func curatorLibrary() *javaLibrary {
 	}
 }
 
-// curators are Curator as peers.
-func curators() []harness.Peer {
-	return []harness.Peer{
+// curators are Curator as competitors.
+func curators() []harness.Competitor {
+	return []harness.Competitor{
 		{Name: mutex, Renews: true, Open: noLoad, Waits: "watches the node before its own",
-			About: "Curator " + curator.Current + ", defaults (a session of 60 s); a warm JVM that is told by lines what to do, and times by its own clock"},
+			About: "Curator " + curator.Current + ", defaults (a session of 60 s); a warm JVM that is told by queues what to do, and times by its own clock"},
 		{Name: mutexToUs, Open: noLoad, About: "a process with InterProcessMutex hands over to one with engine zklock"},
 		{Name: usToMutex, Open: noLoad, About: "a process with engine zklock hands over to one with InterProcessMutex"},
 	}

@@ -32,7 +32,7 @@ type javaLibrary struct {
 }
 
 func noLoad(context.Context, harness.Endpoint) (harness.Locker, error) {
-	return nil, errors.New("this peer is a Java process and takes no load")
+	return nil, errors.New("this competitor is a Java process and takes no load")
 }
 
 // warm starts a process whose locks are compiled: the JVM compiles what has run
@@ -58,7 +58,7 @@ func (j *javaLibrary) pairs(ctx context.Context, p *javaProcess, kind string, ti
 func (j *javaLibrary) alsoJava(w harness.Workload) harness.Workload {
 	measure, count := w.Measure, w.Count
 	w.How += " " + j.library + "'s pairs are made and timed inside its process, after 3,000 that are not counted."
-	w.Measure = func(ctx context.Context, s *harness.Stage, p harness.Peer) (sample harness.Sample, err error) {
+	w.Measure = func(ctx context.Context, s *harness.Stage, p harness.Competitor) (sample harness.Sample, err error) {
 		kind, ok := j.kinds[p.Name]
 		if !ok {
 			return measure(ctx, s, p)
@@ -92,30 +92,30 @@ func (j *javaLibrary) alsoJava(w harness.Workload) harness.Workload {
 		}
 		return sample, nil
 	}
-	w.Count = func(ctx context.Context, s *harness.Stage, p harness.Peer) (sample harness.Sample, err error) {
+	w.Count = func(ctx context.Context, s *harness.Stage, p harness.Competitor) (sample harness.Sample, err error) {
 		kind, ok := j.kinds[p.Name]
 		if !ok {
 			return count(ctx, s, p)
 		}
-		wire, err := s.Counted()
+		traffic, err := s.Counted()
 		if err != nil {
 			return sample, err
 		}
-		defer wire.Close()
-		process, err := j.warm(ctx, wire.At.Addrs[0], kind)
+		defer traffic.Close()
+		process, err := j.warm(ctx, traffic.At.Addrs[0], kind)
 		if err != nil {
 			return sample, err
 		}
 		defer process.Close()
 		const times = 100
-		wire.Forget()
+		traffic.Forget()
 		if _, err := j.pairs(ctx, process, kind, times); err != nil {
 			return sample, err
 		}
-		sample.Wire = map[string]float64{}
+		sample.Traffic = map[string]float64{}
 		total := 0
-		for command, n := range wire.Requests() {
-			sample.Wire[command] = float64(n) / times
+		for command, n := range traffic.Requests() {
+			sample.Traffic[command] = float64(n) / times
 			if command != s.Keepalive {
 				total += n
 			}
@@ -170,10 +170,10 @@ func (o *ourSide) unlock(context.Context, string) (int64, error) {
 func (j *javaLibrary) handingOver(id string, rows []string) harness.Workload {
 	return harness.Workload{
 		ID: id, Title: "hand-over between two processes with " + j.library + "'s locks", Main: harness.P50, Lower: true,
-		Peers:   rows,
-		Columns: []harness.Column{harness.ColP50, harness.ColP99, harness.ColMax},
-		How:     "One process holds, the other has asked 5 ms ago. p50 and p99 are from the call of unlock in the one to the return of lock in the other, each noted by the process itself; leasehold's side is the bench's own process. 100 turns after 200 that are not counted.",
-		Measure: func(ctx context.Context, s *harness.Stage, p harness.Peer) (sample harness.Sample, err error) {
+		Competitors: rows,
+		Columns:     []harness.Column{harness.ColP50, harness.ColP99, harness.ColMax},
+		How:         "One process holds, the other has asked 5 ms ago. p50 and p99 are from the call of unlock in the one to the return of lock in the other, each noted by the process itself; leasehold's side is the bench's own process. 100 turns after 200 that are not counted.",
+		Measure: func(ctx context.Context, s *harness.Stage, p harness.Competitor) (sample harness.Sample, err error) {
 			from, to, err := j.sides(ctx, s.At.Addrs[0], p.Name)
 			if err != nil {
 				return sample, err
@@ -209,10 +209,10 @@ func (j *javaLibrary) crowd(id string, clients int, rows []string) harness.Workl
 	const times = 50
 	return harness.Workload{
 		ID: id, Title: fmt.Sprintf("hand-over between %d clients with %s's locks, free", clients, j.library), Main: harness.Rate, SkipQuick: true,
-		Peers:   rows,
-		Columns: []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColMax},
-		How:     fmt.Sprintf("Each locks and unlocks one name %d times, as fast as it can. p50, p99 and the longest are of a pair, with its wait.", times),
-		Measure: func(ctx context.Context, s *harness.Stage, p harness.Peer) (sample harness.Sample, err error) {
+		Competitors: rows,
+		Columns:     []harness.Column{harness.ColPairs, harness.ColP50, harness.ColP99, harness.ColMax},
+		How:         fmt.Sprintf("Each locks and unlocks one name %d times, as fast as it can. p50, p99 and the longest are of a pair, with its wait.", times),
+		Measure: func(ctx context.Context, s *harness.Stage, p harness.Competitor) (sample harness.Sample, err error) {
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 			defer cancel()
 			kind, _ := j.ends(p.Name)

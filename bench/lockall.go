@@ -20,10 +20,10 @@ const (
 // lockingAll measures LockAll of ten free names against Lock of one, in turns.
 func lockingAll() harness.Workload {
 	return harness.Workload{
-		ID: "lockall", Title: "LockAll of 10 free names", Peers: []string{harness.Us}, Main: harness.P50, Lower: true,
+		ID: "lockall", Title: "LockAll of 10 free names", Competitors: []string{harness.Us}, Main: harness.P50, Lower: true,
 		Columns: []harness.Column{{Key: harness.P50, Head: "LockAll and Unlock, p50", Unit: harness.Nanoseconds}, {Key: oneLock, Head: "Lock and Unlock, p50", Unit: harness.Nanoseconds}, {Key: perLock, Head: "ratio"}},
 		How:     "On filelock, 500 times each in turns, in one process.",
-		Measure: func(ctx context.Context, stage *harness.Stage, _ harness.Peer) (s harness.Sample, err error) {
+		Measure: func(ctx context.Context, stage *harness.Stage, _ harness.Competitor) (s harness.Sample, err error) {
 			eng, err := filelock.New(stage.At.Dir, nil)
 			if err != nil {
 				return s, err

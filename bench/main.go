@@ -1,17 +1,17 @@
-// Command bench drives leasehold and its peers against the same real servers
+// Command bench drives leasehold and its competitors against the same real servers
 // in the same run and prints ratios. See package harness for the method and
 // docs/performance.md for the results.
 //
-//	go run ./bench -family core                 # the core's bars
-//	go run ./bench -family redis -json out.json
-//	go run ./bench -family zookeeper
-//	go run ./bench -family sql
-//	go run ./bench -family mysql
-//	go run ./bench -family all -quick           # everything, roughly
+//	go run ./bench -suite core                 # the core's bars
+//	go run ./bench -suite redis -json out.json
+//	go run ./bench -suite zookeeper
+//	go run ./bench -suite sql
+//	go run ./bench -suite mysql
+//	go run ./bench -suite all -quick           # everything, roughly
 //	go run ./bench -from out.json -write-docs docs/performance.md
 //	go run ./bench -self-test                   # does the harness notice?
 //
-// It exits with 1 if a bar is missed that expected.json does not know, and
+// It exits with 1 if a target is missed that expected.json does not know, and
 // with 2 if it could not measure.
 package main
 
@@ -33,19 +33,19 @@ import (
 //go:embed expected.json
 var expectedJSON []byte
 
-// families is every family there is. Adding one is a file and a line here.
-func families() []*harness.Family {
-	return []*harness.Family{coreFamily(), redisFamily(), zookeeperFamily(), etcdFamily(), sqlFamily(), mysqlFamily()}
+// suites is every suite there is. Adding one is a file and a line here.
+func suites() []*harness.Suite {
+	return []*harness.Suite{coreSuite(), redisSuite(), zookeeperSuite(), etcdSuite(), sqlSuite(), mysqlSuite()}
 }
 
-// find is how a worker process finds the peer it is told to use.
-func find(family, peer string) (harness.Peer, error) {
-	for _, f := range append(families(), selfTestFamily("")) {
-		if f.Name == family {
-			return f.Peer(peer)
+// find is how a worker process finds the competitor it is told to use.
+func find(suite, competitor string) (harness.Competitor, error) {
+	for _, f := range append(suites(), selfTestSuite("")) {
+		if f.Name == suite {
+			return f.Competitor(competitor)
 		}
 	}
-	return harness.Peer{}, fmt.Errorf("no family %q", family)
+	return harness.Competitor{}, fmt.Errorf("no suite %q", suite)
 }
 
 func main() {
@@ -70,24 +70,24 @@ func main() {
 
 // report is what -json writes.
 type report struct {
-	Machine  harness.Machine    `json:"machine"`
-	Quick    bool               `json:"quick"`
-	Rounds   int                `json:"rounds"`
-	Families []*harness.Results `json:"families"`
+	Machine harness.Machine    `json:"machine"`
+	Quick   bool               `json:"quick"`
+	Rounds  int                `json:"rounds"`
+	Suites  []*harness.Results `json:"suites"`
 }
 
 func run(ctx context.Context) (missed bool, err error) {
 	var (
-		family   = flag.String("family", "all", "which engine's peers: "+strings.Join(names(), ", ")+" or all")
-		quick    = flag.Bool("quick", false, "short windows and one round; times are reported but only counts are enforced")
-		rounds   = flag.Int("rounds", 0, "rounds per workload (default 5; 1 with -quick)")
-		only     = flag.String("only", "", "workloads to run, by the beginning of their IDs, separated by commas")
-		onlyPeer = flag.String("peers", "", "peers to run, by name, separated by commas")
-		jsonFile = flag.String("json", "", "write all figures to this `file`")
-		from     = flag.String("from", "", "print the figures of these `files`, which -json wrote, separated by commas, instead of measuring")
-		docs     = flag.String("write-docs", "", "put the tables between the markers of this `file`")
-		readme   = flag.String("write-readme", "", "put the table of ratios between the markers of this `file`, and the plot beside it")
-		selfTest = flag.Bool("self-test", false, "show that the harness notices broken locks, starved processes and miscounted requests")
+		suite          = flag.String("suite", "all", "which engine's competitors: "+strings.Join(names(), ", ")+" or all")
+		quick          = flag.Bool("quick", false, "short windows and one round; times are reported but only counts are enforced")
+		rounds         = flag.Int("rounds", 0, "rounds per workload (default 5; 1 with -quick)")
+		only           = flag.String("only", "", "workloads to run, by the beginning of their IDs, separated by commas")
+		onlyCompetitor = flag.String("competitors", "", "competitors to run, by name, separated by commas")
+		jsonFile       = flag.String("json", "", "write all figures to this `file`")
+		from           = flag.String("from", "", "print the figures of these `files`, which -json wrote, separated by commas, instead of measuring")
+		docs           = flag.String("write-docs", "", "put the tables between the markers of this `file`")
+		readme         = flag.String("write-readme", "", "put the table of ratios between the markers of this `file`, and the plot beside it")
+		selfTest       = flag.Bool("self-test", false, "show that the harness notices broken locks, starved processes and miscounted requests")
 	)
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -99,7 +99,7 @@ func run(ctx context.Context) (missed bool, err error) {
 	if *from != "" {
 		return false, reprint(strings.Split(*from, ","), *docs, *readme)
 	}
-	chosen, err := choose(*family)
+	chosen, err := choose(*suite)
 	if err != nil {
 		return false, err
 	}
@@ -117,8 +117,8 @@ func run(ctx context.Context) (missed bool, err error) {
 	if *only != "" {
 		choice.Only = strings.Split(*only, ",")
 	}
-	if *onlyPeer != "" {
-		choice.Peers = strings.Split(*onlyPeer, ",")
+	if *onlyCompetitor != "" {
+		choice.Competitors = strings.Split(*onlyCompetitor, ",")
 	}
 	all := report{Machine: harness.ThisMachine(), Quick: *quick, Rounds: choice.Rounds}
 	for _, f := range chosen {
@@ -127,7 +127,7 @@ func run(ctx context.Context) (missed bool, err error) {
 			return false, err
 		}
 		f.Judge(r, expected, choice)
-		all.Families = append(all.Families, r)
+		all.Suites = append(all.Suites, r)
 		fmt.Printf("\n## %s\n\n", r.Title)
 		r.Write(os.Stdout, all.Machine)
 		if *docs != "" {
@@ -150,7 +150,7 @@ func run(ctx context.Context) (missed bool, err error) {
 			return false, err
 		}
 	}
-	for _, r := range all.Families {
+	for _, r := range all.Suites {
 		for _, id := range r.Failed() {
 			missed = true
 			fmt.Fprintln(os.Stderr, "bench: bar missed or not measured:", id)
@@ -171,8 +171,8 @@ func reprint(files []string, docs, readme string) error {
 		if err := json.Unmarshal(b, &all); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		for _, r := range all.Families {
-			chosen, err := choose(r.Family)
+		for _, r := range all.Suites {
+			chosen, err := choose(r.Suite)
 			if err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ func reprint(files []string, docs, readme string) error {
 					return err
 				}
 			}
-			together.Families = append(together.Families, r)
+			together.Suites = append(together.Suites, r)
 		}
 	}
 	if readme == "" {
@@ -193,26 +193,26 @@ func reprint(files []string, docs, readme string) error {
 }
 
 func names() (all []string) {
-	for _, f := range families() {
+	for _, f := range suites() {
 		all = append(all, f.Name)
 	}
 	return all
 }
 
-func choose(name string) ([]*harness.Family, error) {
+func choose(name string) ([]*harness.Suite, error) {
 	if name == "all" || name == "" {
-		return families(), nil
+		return suites(), nil
 	}
-	var chosen []*harness.Family
+	var chosen []*harness.Suite
 	for _, word := range strings.Split(name, ",") {
 		found := false
-		for _, f := range families() {
+		for _, f := range suites() {
 			if f.Name == word {
 				chosen, found = append(chosen, f), true
 			}
 		}
 		if !found {
-			return nil, errors.New("no family " + word + ": there are " + strings.Join(names(), ", ") + " and all")
+			return nil, errors.New("no suite " + word + ": there are " + strings.Join(names(), ", ") + " and all")
 		}
 	}
 	return chosen, nil

@@ -29,7 +29,7 @@ func TestBrokenLocksStarvationAndMiscountsAreNoticed(t *testing.T) {
 
 // A slip in a table of names would otherwise show only after minutes.
 func TestFamiliesAreWhole(t *testing.T) {
-	for _, f := range families() {
+	for _, f := range suites() {
 		workloads, bars := map[string]bool{}, map[string]bool{}
 		for _, w := range f.Workloads {
 			if workloads[w.ID] {
@@ -42,18 +42,18 @@ func TestFamiliesAreWhole(t *testing.T) {
 			if !slices.ContainsFunc(w.Columns, func(c harness.Column) bool { return c.Key == w.Main }) {
 				t.Errorf("%s/%s: its main figure %q is no column", f.Name, w.ID, w.Main)
 			}
-			for _, name := range w.Peers {
-				if _, err := f.Peer(name); err != nil {
+			for _, name := range w.Competitors {
+				if _, err := f.Competitor(name); err != nil {
 					t.Errorf("%s/%s: %v", f.Name, w.ID, err)
 				}
 			}
 		}
-		for _, p := range f.Peers {
+		for _, p := range f.Competitors {
 			if p.About == "" {
 				t.Errorf("%s: %s says nothing of itself", f.Name, p.Name)
 			}
 		}
-		for _, b := range f.Bars {
+		for _, b := range f.Targets {
 			if bars[b.ID] {
 				t.Errorf("%s: two bars %s", f.Name, b.ID)
 			}
@@ -68,12 +68,12 @@ func TestExpectedMissesNameBarsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id := range expected {
-		family, bar, _ := strings.Cut(id, "/")
-		found := slices.ContainsFunc(families(), func(f *harness.Family) bool {
-			return f.Name == family && slices.ContainsFunc(f.Bars, func(b harness.Bar) bool { return b.ID == bar })
+		suite, target, _ := strings.Cut(id, "/")
+		found := slices.ContainsFunc(suites(), func(f *harness.Suite) bool {
+			return f.Name == suite && slices.ContainsFunc(f.Targets, func(b harness.Target) bool { return b.ID == target })
 		})
 		if !found {
-			t.Errorf("expected.json: there is no bar %s", id)
+			t.Errorf("expected.json: there is no target %s", id)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"leasehold"
+	"leasehold/bench/competitors"
 	"leasehold/bench/harness"
-	"leasehold/bench/peers"
 	"leasehold/engine"
 	"leasehold/engine/redis/plainlock"
 	"leasehold/engine/redis/redlock"
@@ -25,7 +25,7 @@ import (
 // who locks, the servers, the folder and how often.
 const plainEnv = "LEASEHOLD_BENCH_PLAIN"
 
-// TestPlainLayoutIsSharedLive has two processes of leasehold and two of a peer
+// TestPlainLayoutIsSharedLive has two processes of leasehold and two of a competitor
 // add to one number that nothing but the lock protects. Each side must wait for
 // the other and be waited for; no addition may be lost. redlock shares the keys of
 // redsync on several masters in the same way.
@@ -39,11 +39,11 @@ func TestPlainLayoutIsSharedLive(t *testing.T) {
 	servers.Need(t, "redis-server")
 	const rounds = 40
 	for title, c := range map[string]struct {
-		peer    string
-		masters int
+		competitor string
+		masters    int
 	}{"redsync": {"redsync", 1}, "redislock": {"redislock", 1}, "redsync on five masters": {"redsync", 5}} {
 		t.Run(title, func(t *testing.T) {
-			peer := c.peer
+			competitor := c.competitor
 			var addrs []string
 			for range c.masters {
 				addrs = append(addrs, servers.Redis(t, nil).Addr)
@@ -53,7 +53,7 @@ func TestPlainLayoutIsSharedLive(t *testing.T) {
 			for i := range 4 {
 				who := "leasehold"
 				if i%2 == 1 {
-					who = peer
+					who = competitor
 				}
 				cmd := exec.Command(os.Args[0], "-test.run=^TestPlainLayoutIsSharedLive$", "-test.timeout=100s")
 				cmd.Env = append(os.Environ(), plainEnv+"="+strings.Join([]string{who, strings.Join(addrs, ","), dir, strconv.Itoa(rounds)}, "|"))
@@ -84,14 +84,14 @@ func TestPlainLayoutIsSharedLive(t *testing.T) {
 			holders := strings.Fields(string(order))
 			for i := 1; i < len(holders); i++ {
 				switch {
-				case holders[i-1] == "leasehold" && holders[i] == peer:
+				case holders[i-1] == "leasehold" && holders[i] == competitor:
 					there++
-				case holders[i-1] == peer && holders[i] == "leasehold":
+				case holders[i-1] == competitor && holders[i] == "leasehold":
 					back++
 				}
 			}
 			if there < 2 || back < 2 {
-				t.Errorf("void: %d times from leasehold to %s and %d times back", there, peer, back)
+				t.Errorf("void: %d times from leasehold to %s and %d times back", there, competitor, back)
 			}
 		})
 	}
@@ -172,11 +172,11 @@ func plainLock(ctx context.Context, who string, addrs []string) (locking, func()
 			return l.Unlock, nil
 		}, func() { locks.Close() }, nil
 	}
-	peer := peers.Redsync(redsync5, "", func(addrs []string) []string { return addrs })
+	competitor := competitors.Redsync(redsync5, "", func(addrs []string) []string { return addrs })
 	if who == "redislock" {
-		peer = peers.Redislock()
+		competitor = competitors.Redislock()
 	}
-	l, err := peer.Open(ctx, harness.Endpoint{Addrs: addrs})
+	l, err := competitor.Open(ctx, harness.Endpoint{Addrs: addrs})
 	if err != nil {
 		return nil, nil, err
 	}

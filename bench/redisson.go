@@ -34,10 +34,10 @@ func redissonLibrary() *javaLibrary {
 	}
 }
 
-// redissons are Redisson as peers.
-func redissons() []harness.Peer {
-	about := "Redisson " + redisson.Current + ", defaults (lockWatchdogTimeout 30 s); a warm JVM that is told by lines what to do, and times by its own clock"
-	return []harness.Peer{
+// redissons are Redisson as competitors.
+func redissons() []harness.Competitor {
+	about := "Redisson " + redisson.Current + ", defaults (lockWatchdogTimeout 30 s); a warm JVM that is told by queues what to do, and times by its own clock"
+	return []harness.Competitor{
 		{Name: rlock, Renews: true, Open: noLoad, About: about,
 			Waits: "subscribes and is told of a release, then all who wait ask again; else looks when the holder's lease is over"},
 		{Name: rfairlock, Renews: true, Open: noLoad, About: about,

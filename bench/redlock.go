@@ -3,8 +3,8 @@ package main
 import (
 	"time"
 
+	"leasehold/bench/competitors"
 	"leasehold/bench/harness"
-	"leasehold/bench/peers"
 	"leasehold/internal/servers"
 )
 
@@ -35,20 +35,20 @@ const (
 func oneMaster(addrs []string) []string   { return addrs[:1] }
 func fiveMasters(addrs []string) []string { return addrs[:redisMasters] }
 
-func lastTwoFrom(from int) peers.Pick {
+func lastTwoFrom(from int) competitors.Pick {
 	return func(addrs []string) []string {
 		return append(addrs[:always:always], addrs[from:from+redisMasters-always]...)
 	}
 }
 
-func redlocks() []harness.Peer {
+func redlocks() []harness.Competitor {
 	slow, away := ", two of five masters "+awayBy.String()+" away", ", two of five masters gone"
-	return []harness.Peer{
-		peers.Redlock(ourRedlock, "", fiveMasters),
-		peers.Redlock(ourRedlockNear, ", two of five masters behind a proxy that only forwards", lastTwoFrom(nearFrom)),
-		peers.Redlock(ourRedlockSlow, slow, lastTwoFrom(slowFrom)),
-		peers.Redlock(ourRedlockAway, away, lastTwoFrom(awayFrom)),
-		peers.Redsync(redsync5Slow, slow, lastTwoFrom(slowFrom)),
+	return []harness.Competitor{
+		competitors.Redlock(ourRedlock, "", fiveMasters),
+		competitors.Redlock(ourRedlockNear, ", two of five masters behind a proxy that only forwards", lastTwoFrom(nearFrom)),
+		competitors.Redlock(ourRedlockSlow, slow, lastTwoFrom(slowFrom)),
+		competitors.Redlock(ourRedlockAway, away, lastTwoFrom(awayFrom)),
+		competitors.Redsync(redsync5Slow, slow, lastTwoFrom(slowFrom)),
 	}
 }
 
@@ -79,19 +79,19 @@ func otherWays(masters []string) (addrs []string, close func(), err error) {
 func onMasters(pair []harness.Column) harness.Workload {
 	return harness.Cycling(harness.Workload{
 		ID: "W1-masters", Title: "uncontended, one goroutine, five masters", Columns: pair, Main: harness.P50, Lower: true,
-		Peers: []string{ourRedlock, redsync5, ourRedlockNear, ourRedlockSlow, redsync5Slow, ourRedlockAway},
-		How:   "As W1, on five masters. Two of them are behind a proxy that only forwards (what a proxy costs by itself), behind one that makes everything 20 ms later, or not there.",
+		Competitors: []string{ourRedlock, redsync5, ourRedlockNear, ourRedlockSlow, redsync5Slow, ourRedlockAway},
+		How:         "As W1, on five masters. Two of them are behind a proxy that only forwards (what a proxy costs by itself), behind one that makes everything 20 ms later, or not there.",
 	}, 1, harness.Load{}, 600*time.Millisecond, nil)
 }
 
-// redlockBars are what redlock promises beside redsync on the same masters.
-func redlockBars() []harness.Bar {
+// redlockTargets are what redlock promises beside redsync on the same masters.
+func redlockTargets() []harness.Target {
 	ratio := func(id, ours, theirs string) func(*harness.Results) (harness.Stat, bool) {
 		return func(r *harness.Results) (harness.Stat, bool) {
 			return r.Ratio(id, ours, harness.P50, id, theirs, harness.P50)
 		}
 	}
-	return []harness.Bar{
+	return []harness.Target{
 		{ID: "masters", What: "lock and unlock on five masters, p50", Want: "<= redsync", Most: 1, Of: ratio("W1-masters", ourRedlock, redsync5)},
 		{ID: "masters-slow", What: "the same, two of the five 20 ms away", Want: "<= 1.1 x without the delay", Most: 1.1, Of: ratio("W1-masters", ourRedlockSlow, ourRedlockNear)},
 		{ID: "masters-away", What: "the same, two of the five gone", Want: "<= 1.1 x with all", Most: 1.1, Of: ratio("W1-masters", ourRedlockAway, ourRedlock)},

@@ -10,16 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"leasehold/bench/competitors"
 	"leasehold/bench/harness"
-	"leasehold/bench/peers"
 	"leasehold/internal/servers"
 )
 
-// selfTestFamily is locks that are wrong in ways the harness must see, and one
+// selfTestSuite is locks that are wrong in ways the harness must see, and one
 // that is right.
-func selfTestFamily(dir string) *harness.Family {
-	return &harness.Family{Name: "self-test", Peers: []harness.Peer{
-		peers.Flock(),
+func selfTestSuite(dir string) *harness.Suite {
+	return &harness.Suite{Name: "self-test", Competitors: []harness.Competitor{
+		competitors.Flock(),
 		{Name: "no lock", Open: func(context.Context, harness.Endpoint) (harness.Locker, error) {
 			return lockFunc(func(context.Context, string) (harness.Unlock, error) {
 				return func() error { return nil }, nil
@@ -27,7 +27,7 @@ func selfTestFamily(dir string) *harness.Family {
 		}},
 		{Name: "one too many", Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
 			// Only now and then do two hold at once: one grant in 50 is false.
-			right, err := peers.Flock().Open(context.Background(), at)
+			right, err := competitors.Flock().Open(context.Background(), at)
 			n := 0
 			return lockFunc(func(ctx context.Context, name string) (harness.Unlock, error) {
 				if n++; n%50 == 0 {
@@ -37,7 +37,7 @@ func selfTestFamily(dir string) *harness.Family {
 			}), err
 		}},
 		{Name: "starves", Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
-			right, err := peers.Flock().Open(context.Background(), at)
+			right, err := competitors.Flock().Open(context.Background(), at)
 			return lockFunc(func(ctx context.Context, name string) (harness.Unlock, error) {
 				if at.Actor == 0 {
 					<-ctx.Done()
@@ -56,7 +56,7 @@ func selfTestFamily(dir string) *harness.Family {
 			}), nil
 		}},
 		{Name: "hangs in Unlock", Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
-			right, err := peers.Flock().Open(context.Background(), at)
+			right, err := competitors.Flock().Open(context.Background(), at)
 			n := 0
 			return lockFunc(func(ctx context.Context, name string) (harness.Unlock, error) {
 				unlock, err := right.Lock(ctx, name)
@@ -76,7 +76,7 @@ type lockFunc func(ctx context.Context, name string) (harness.Unlock, error)
 func (f lockFunc) Lock(ctx context.Context, name string) (harness.Unlock, error) { return f(ctx, name) }
 func (lockFunc) Close() error                                                    { return nil }
 
-// openEcho asks a server that answers every line: once to lock, once to unlock,
+// openEcho asks a server that answers every queue: once to lock, once to unlock,
 // and so many times too often in all.
 func openEcho(extra int) func(context.Context, harness.Endpoint) (harness.Locker, error) {
 	return func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
@@ -116,30 +116,30 @@ func selfTests(ctx context.Context) error {
 		return err
 	}
 	defer echo.Close()
-	f := selfTestFamily(dir)
+	f := selfTestSuite(dir)
 	stage := &harness.Stage{
-		Family: f.Name, At: harness.Endpoint{Dir: dir, Addrs: []string{echo.Addr().String()}},
-		Counted: func() (*harness.Wire, error) { return echoWire(echo.Addr().String()) },
+		Suite: f.Name, At: harness.Endpoint{Dir: dir, Addrs: []string{echo.Addr().String()}},
+		Counted: func() (*harness.Traffic, error) { return echoTraffic(echo.Addr().String()) },
 	}
 	contended := harness.Cycling(harness.Workload{}, 4, harness.Load{Names: 1, HoldMin: 50 * time.Microsecond, HoldMax: 200 * time.Microsecond}, 1500*time.Millisecond, nil)
 	alone := harness.Cycling(harness.Workload{}, 1, harness.Load{}, 50*time.Millisecond, nil)
 
 	failed := 0
-	check := func(peer, want string, measure func(context.Context, *harness.Stage, harness.Peer) (harness.Sample, error), ok func(harness.Sample) bool) {
-		p, err := f.Peer(peer)
+	check := func(competitor, want string, measure func(context.Context, *harness.Stage, harness.Competitor) (harness.Sample, error), ok func(harness.Sample) bool) {
+		p, err := f.Competitor(competitor)
 		var s harness.Sample
 		if err == nil {
 			s, err = measure(ctx, stage, p)
 		}
 		verdict := "noticed"
-		if peer == "flock" || peer == "two requests" {
+		if competitor == "flock" || competitor == "two requests" {
 			verdict = "clean  "
 		}
 		if err != nil || !ok(s) {
 			verdict = "FAILED "
 			failed++
 		}
-		fmt.Printf("%s  %-22s %s: faults %v, Jain %.3f, never served %v, requests/pair %v\n", verdict, peer, want,
+		fmt.Printf("%s  %-22s %s: faults %v, Jain %.3f, never served %v, requests/pair %v\n", verdict, competitor, want,
 			s.Faults, s.Figures[harness.Fair], s.Figures[harness.Never], s.Figures[harness.Requests])
 		if err != nil {
 			fmt.Println("        ", err)
@@ -202,12 +202,12 @@ func startEcho() (net.Listener, error) {
 	return l, nil
 }
 
-func echoWire(addr string) (*harness.Wire, error) {
+func echoTraffic(addr string) (*harness.Traffic, error) {
 	p, err := servers.NewProxy(addr)
 	if err != nil {
 		return nil, err
 	}
-	return &harness.Wire{
+	return &harness.Traffic{
 		At: harness.Endpoint{Addrs: []string{p.Addr}}, Requests: p.Commands, Forget: p.Forget,
 		Close: func() { p.Close() },
 	}, nil

@@ -12,16 +12,16 @@ import (
 
 // headline is what README.md shows of an engine.
 type headline struct {
-	family, on string
-	pair       string // the workload of one goroutine, uncontended
-	handover   string // between 8 processes, relayed
-	us         string
-	beside     func(peer string) bool
+	suite, on string
+	pair      string // the workload of one goroutine, uncontended
+	handover  string // between 8 processes, relayed
+	us        string
+	beside    func(competitor string) bool
 }
 
 func headlines() []headline {
-	others := func(peer string) bool { return peer != redsync5 }
-	masters := func(peer string) bool { return peer == redsync5 }
+	others := func(competitor string) bool { return competitor != redsync5 }
+	masters := func(competitor string) bool { return competitor == redsync5 }
 	return []headline{
 		{"redis", "Redis", "W1", "W3-relay-8", harness.Us, others},
 		{"redis", "Redis, five masters", "W1-masters", "W3-relay-8", ourRedlock, masters},
@@ -53,21 +53,21 @@ func summarize(readme string, all report) error {
 	}
 	var table strings.Builder
 	table.WriteString("| on | lock and unlock, nobody else | hand-over between 8 processes |\n|---|---|---|\n")
-	var bars []plots.Bar
+	var bars []plots.Target
 	for _, h := range headlines() {
-		r := all.family(h.family)
+		r := all.suite(h.suite)
 		if r == nil || r.Table(h.pair) == nil || r.Table(h.handover) == nil {
-			return fmt.Errorf("%s was not measured: README.md's table needs %s and %s of family %s", h.on, h.pair, h.handover, h.family)
+			return fmt.Errorf("%s was not measured: README.md's table needs %s and %s of suite %s", h.on, h.pair, h.handover, h.suite)
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", h.on, h.ahead(r, h.pair), h.ahead(r, h.handover))
 		if len(bars) > 0 {
-			bars = append(bars, plots.Bar{})
+			bars = append(bars, plots.Target{})
 		}
 		for _, row := range r.Table(h.handover).Rows {
 			s, ok := row.Figures[harness.P50]
-			if ok && (row.Peer == h.us || h.shows(row)) {
-				bars = append(bars, plots.Bar{
-					Label: h.on + ": " + row.Peer, Value: s.Median / 1e6, Text: harness.Nanoseconds.Format(s.Median), Us: row.Peer == h.us,
+			if ok && (row.Competitor == h.us || h.shows(row)) {
+				bars = append(bars, plots.Target{
+					Label: h.on + ": " + row.Competitor, Value: s.Median / 1e6, Text: harness.Nanoseconds.Format(s.Median), Us: row.Competitor == h.us,
 				})
 			}
 		}
@@ -79,42 +79,42 @@ func summarize(readme string, all report) error {
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return err
 	}
-	return plots.Bars(base, "Hand-over between 8 processes, median", "milliseconds, logarithmic", bars)
+	return plots.Targets(base, "Hand-over between 8 processes, median", "milliseconds, logarithmic", bars)
 }
 
-func (all report) family(name string) *harness.Results {
-	for _, r := range all.Families {
-		if r.Family == name {
+func (all report) suite(name string) *harness.Results {
+	for _, r := range all.Suites {
+		if r.Suite == name {
 			return r
 		}
 	}
 	return nil
 }
 
-// shows: it is a peer of ours, or a floor.
+// shows: it is a competitor of ours, or a baseline.
 func (h headline) shows(row *harness.Row) bool {
-	return !strings.HasPrefix(row.Peer, harness.Us) && h.beside(row.Peer)
+	return !strings.HasPrefix(row.Competitor, harness.Us) && h.beside(row.Competitor)
 }
 
-// ahead says by how much leasehold is ahead of each peer in p50; below 1 it is behind.
-// Where there is no peer it is compared with the floors, in italics.
+// ahead says by how much leasehold is ahead of each competitor in p50; below 1 it is behind.
+// Where there is no competitor it is compared with the baselines, in italics.
 func (h headline) ahead(r *harness.Results, id string) string {
-	var peers, floors []string
+	var competitors, baselines []string
 	for _, row := range r.Table(id).Rows {
 		if !h.shows(row) {
 			continue
 		}
-		ratio, ok := r.Ratio(id, row.Peer, harness.P50, id, h.us, harness.P50)
+		ratio, ok := r.Ratio(id, row.Competitor, harness.P50, id, h.us, harness.P50)
 		switch {
 		case !ok:
-		case row.Floor:
-			floors = append(floors, fmt.Sprintf("*%s* %s", row.Peer, ratio.Short()))
+		case row.Baseline:
+			baselines = append(baselines, fmt.Sprintf("*%s* %s", row.Competitor, ratio.Short()))
 		default:
-			peers = append(peers, fmt.Sprintf("%s %s", row.Peer, ratio.Short()))
+			competitors = append(competitors, fmt.Sprintf("%s %s", row.Competitor, ratio.Short()))
 		}
 	}
-	if len(peers) == 0 {
-		peers = floors
+	if len(competitors) == 0 {
+		competitors = baselines
 	}
-	return strings.Join(peers, ", ")
+	return strings.Join(competitors, ", ")
 }

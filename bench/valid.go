@@ -16,10 +16,10 @@ const allocations = "allocations"
 // validity measures Lease.Valid, which callers ask before every step.
 func validity() harness.Workload {
 	return harness.Workload{
-		ID: "valid", Title: "Lease.Valid", Peers: []string{"leasehold mem"}, Main: harness.P50, Lower: true,
+		ID: "valid", Title: "Lease.Valid", Competitors: []string{"leasehold mem"}, Main: harness.P50, Lower: true,
 		Columns: []harness.Column{{Key: harness.P50, Head: "per call", Unit: harness.Nanoseconds}, {Key: allocations, Head: "allocations per call"}},
 		How:     "A million calls in a row on one lease, mean.",
-		Measure: func(ctx context.Context, _ *harness.Stage, _ harness.Peer) (s harness.Sample, err error) {
+		Measure: func(ctx context.Context, _ *harness.Stage, _ harness.Competitor) (s harness.Sample, err error) {
 			c, err := leasehold.New(memlock.New(), nil)
 			if err != nil {
 				return s, err

@@ -43,8 +43,8 @@ func (r *Request) Check() error {
 		return Refuse("the claim ID is empty")
 	case r.Limit < 1:
 		return Refuse("limit %d is below 1", r.Limit)
-	case r.Units < 1 || r.Units > r.Limit:
-		return Refuse("%d units are outside 1 to the limit %d", r.Units, r.Limit)
+	case r.Permits < 1 || r.Permits > r.Limit:
+		return Refuse("%d permits are outside 1 to the limit %d", r.Permits, r.Limit)
 	case r.NoWait && r.Replaces != ID{}:
 		return Refuse("NoWait and Replaces exclude each other")
 	case r.Replaces == r.ID:
@@ -58,7 +58,7 @@ func (r *Request) Check() error {
 
 // Check refuses a request that needs what g does not declare.
 func (g Guarantees) Check(r *Request) error {
-	need := ModeOf(r.Units, r.Limit)
+	need := ModeOf(r.Permits, r.Limit)
 	switch {
 	case g.Modes&need == 0:
 		return unsupported(fmt.Sprintf("%s claims", need))

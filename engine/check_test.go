@@ -35,19 +35,19 @@ func TestWhatIsNoNameIsRefused(t *testing.T) {
 func TestRequestsThatNoEngineMayAcceptAreRefused(t *testing.T) {
 	id := engine.NewID()
 	for why, change := range map[string]func(*engine.Request){
-		"":                     func(*engine.Request) {},
-		"is empty":             func(r *engine.Request) { r.Name = "" },
-		"claim ID is empty":    func(r *engine.Request) { r.ID = engine.ID{} },
-		"limit 0 is below 1":   func(r *engine.Request) { r.Units, r.Limit = 0, 0 },
-		"0 units are outside":  func(r *engine.Request) { r.Units = 0 },
-		"4 units are outside":  func(r *engine.Request) { r.Units = 4 },
-		"exclude each other":   func(r *engine.Request) { r.NoWait, r.Replaces = true, engine.NewID() },
-		"replace itself":       func(r *engine.Request) { r.Replaces = id },
-		"the owner has":        func(r *engine.Request) { r.Owner.Label = strings.Repeat("x", engine.MaxOwner) },
-		"TTL 99.999999ms is":   func(r *engine.Request) { r.WaitTTL = engine.MinTTL - 1 },
-		"TTL 24h0m0.000000001": func(r *engine.Request) { r.WaitTTL = engine.MaxTTL + 1 },
+		"":                      func(*engine.Request) {},
+		"is empty":              func(r *engine.Request) { r.Name = "" },
+		"claim ID is empty":     func(r *engine.Request) { r.ID = engine.ID{} },
+		"limit 0 is below 1":    func(r *engine.Request) { r.Permits, r.Limit = 0, 0 },
+		"0 permits are outside": func(r *engine.Request) { r.Permits = 0 },
+		"4 permits are outside": func(r *engine.Request) { r.Permits = 4 },
+		"exclude each other":    func(r *engine.Request) { r.NoWait, r.Replaces = true, engine.NewID() },
+		"replace itself":        func(r *engine.Request) { r.Replaces = id },
+		"the owner has":         func(r *engine.Request) { r.Owner.Label = strings.Repeat("x", engine.MaxOwner) },
+		"TTL 99.999999ms is":    func(r *engine.Request) { r.WaitTTL = engine.MinTTL - 1 },
+		"TTL 24h0m0.000000001":  func(r *engine.Request) { r.WaitTTL = engine.MaxTTL + 1 },
 	} {
-		r := engine.Request{Name: "x", ID: id, Units: 3, Limit: 3, WaitTTL: engine.MinTTL}
+		r := engine.Request{Name: "x", ID: id, Permits: 3, Limit: 3, WaitTTL: engine.MinTTL}
 		change(&r)
 		err := r.Check()
 		switch {

@@ -10,15 +10,15 @@ import (
 
 // Bounds that every engine enforces through [Request.Check].
 const (
-	Max       = math.MaxInt32 // units of an exclusive claim, and its limit
-	MaxName   = 512           // bytes of a name
-	MaxOwner  = 1024          // bytes of an owner, as [Owner.Text] writes it
-	MaxLine   = 10_000        // claims in one line
-	MaxBatch  = 10_000        // renewals or claims in one call
-	MinTTL    = 100 * time.Millisecond
-	MaxTTL    = 24 * time.Hour
-	MaxTicket = 1<<53 - 1 // so that ticket << LendBits stays below 2^63
-	LendBits  = 10        // token = ticket << LendBits + lends
+	Max         = math.MaxInt32 // permits of an exclusive claim, and its limit
+	MaxName     = 512           // bytes of a name
+	MaxOwner    = 1024          // bytes of an owner, as [Owner.Text] writes it
+	MaxQueue    = 10_000        // claims in one queue
+	MaxBatch    = 10_000        // renewals or claims in one call
+	MinTTL      = 100 * time.Millisecond
+	MaxTTL      = 24 * time.Hour
+	MaxTicket   = 1<<53 - 1 // so that ticket << HandoffBits stays below 2^63
+	HandoffBits = 10        // token = ticket << HandoffBits + handoffs
 )
 
 // ID names a claim to its owner alone. It is secret: whoever knows it may
@@ -62,9 +62,9 @@ type State uint8
 
 const (
 	Unknown State = iota // nothing learned
-	Waiting              // in line, no room yet
+	Waiting              // in the queue, no room yet
 	Held                 // within the limit
-	Gone                 // left, expired, evicted, refused, or never there
+	Gone                 // left, expired, revoked, refused, or never there
 )
 
 func (s State) String() string {
@@ -81,14 +81,14 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// Request asks for a place in a line.
+// Request asks for a place in a queue.
 type Request struct {
 	Name  string // valid UTF-8, 1 to MaxName bytes, no NUL
 	ID    ID     // chosen by the caller, fresh for every claim
-	Owner Owner  // shown to whoever inspects the line
+	Owner Owner  // shown to whoever inspects the queue
 
-	Units int32 // 1 to Limit
-	Limit int32 // 1 to Max; every claim in a line must agree
+	Permits int32 // 1 to Limit
+	Limit   int32 // 1 to Max; every claim in a queue must agree
 
 	// WaitTTL is the claim's first lifetime, from MinTTL to MaxTTL. An engine
 	// may grant more.
@@ -109,40 +109,40 @@ type Renewal struct {
 	Want time.Duration // lifetime from now on, MinTTL to MaxTTL
 }
 
-// Claim is a place in a line as some call found it.
+// Claim is a place in a queue as some call found it.
 type Claim struct {
 	Name   string
-	ID     ID // empty in a Line
+	ID     ID // empty in a Queue
 	Ticket uint64
-	Owner  Owner // filled in a Line; elsewhere it may be empty
+	Owner  Owner // filled in a Queue; elsewhere it may be empty
 
-	Units, Limit int32
-	State        State
+	Permits, Limit int32
+	State          State
 
 	// Contended: somebody waits behind this claim, or was refused with NoWait
 	// because of it. It means something for held claims only.
 	Contended bool
 
-	// Evicted: the claim was ended by Evict. In a Line, where a marked holder
+	// Revoked: the claim was ended by Revoke. In a Queue, where a marked holder
 	// still stands as Held: its room is not free yet.
-	Evicted bool
+	Revoked bool
 
-	// TTL is what was granted, from the start of the call. In a Line it is what
+	// TTL is what was granted, from the start of the call. In a Queue it is what
 	// is left; 0 there: the hold has no expiry, which only other programs make
 	// (see the plain layout of Redis).
 	TTL time.Duration
 
-	// Look is how long until looking again is worthwhile if nothing is heard.
+	// PollAfter is how long until looking again is worthwhile if nothing is heard.
 	// For the first waiter it is the earliest time at which expiry alone makes
 	// room; a polling engine returns its interval by place. Whoever has advice
 	// looks after a second at the latest. 0: no advice, which should mean that
-	// it is not next or that notes do not get lost; it looks every four seconds.
-	Look time.Duration
+	// it is not next or that notifications do not get lost; it polls every four seconds.
+	PollAfter time.Duration
 }
 
-// Line is one name's line as inspection shows it.
-type Line struct {
+// Queue is one name's queue as inspection shows it.
+type Queue struct {
 	Name   string
-	Limit  int32 // 0 if nobody is in line
+	Limit  int32 // 0 if nobody is in the queue
 	Claims []Claim
 }

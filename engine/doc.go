@@ -1,12 +1,12 @@
 // Package engine is the contract between leasehold and whatever remembers who
 // holds what: a directory, Redis, ZooKeeper, etcd, a database.
 //
-// # The line is the lock
+// # The queue is the lock
 //
-// Every name has one line. A claim is a place in it. Claims join only at the
-// end, with fixed units, and keep their order.
+// Every name has one queue. A claim is a place in it. Claims join only at the
+// end, with fixed permits, and keep their order.
 //
-//	A claim is held exactly when the units of all claims up to and
+//	A claim is held exactly when the permits of all claims up to and
 //	including it sum to at most the limit.
 //
 // That one rule is every primitive: exclusive (Max of Max), shared (1 of Max),
@@ -31,15 +31,15 @@
 //     that nothing was learned of it.
 //  2. Plain values throughout: they can be logged, compared, sent over a wire.
 //     [Claim].TTL is what was granted, counted from the START of the call that
-//     returned it (in a [Line]: what is left). [Claim].Look is advice, see
+//     returned it (in a [Queue]: what is left). [Claim].PollAfter is advice, see
 //     there. No engine waits or polls on its own behalf.
 //  3. Every claim is born with [Request].WaitTTL. Becoming held never extends
 //     a claim. (The core first renews what waits after a third of it, and raises a
 //     held claim to the full TTL soon after, so a short section costs two
-//     calls and a cancelled Join that arrives late leaves a ghost of at most
+//     calls and a cancelled Join that arrives late leaves an orphan of at most
 //     WaitTTL.) Session engines: WaitTTL is the session's.
 //  4. No call moves a deadline earlier: deadline = max(old, now + want). Only
-//     Leave, Evict and expiry end a claim. A repeated Join extends too. Where
+//     Leave, Revoke and expiry end a claim. A repeated Join extends too. Where
 //     the engine's clock steps back, a deadline stays no further ahead than the
 //     longest lifetime that was asked for.
 //  5. Expiry is one-way and decided once. Whatever reports a claim Held has
@@ -51,15 +51,15 @@
 //     makes the claim anew, with a higher ticket: the ticket tells the lives of
 //     one ID apart, and what was reported of a former one is void.
 //  6. Whatever call makes another claim held, or makes a holder contended,
-//     tells that claim's client through Watch: Join, Renew, Leave and Evict
+//     tells that claim's client through Watch: Join, Renew, Leave and Revoke
 //     alike. A Renew that removes nobody tells nobody. No call tells its own
-//     claim what its reply already says. Evict tells the client of the claim
+//     claim what its reply already says. Revoke tells the client of the claim
 //     it ends. Watch may lose, repeat and reorder, and may come before Join
-//     returns; Renew is the floor. changed(Claim{}) means that a subscription
+//     returns; Renew is the high-water mark. changed(Claim{}) means that a subscription
 //     began, or began again: look at every waiting claim. changed is called
 //     from one goroutine at a time, never inside another method than Watch; it
 //     does not block, and calls nothing of the engine. In a Watch claim TTL and
-//     Look mean nothing; Contended counts at once when true, and is false only
+//     PollAfter mean nothing; Contended counts at once when true, and is false only
 //     in a reply.
 //  7. NoWait: held at once, or state Gone with nothing left behind; a refused
 //     one tells each holder at most once between two of its Renews. Replaces:
@@ -67,15 +67,15 @@
 //     is lost exactly when somebody else waits. Detached: the claim outlives
 //     its client and ends by its TTL alone.
 //  8. Leave answers the state in which the claim was found: Held, Waiting, or
-//     Gone if it was absent, expired or marked. Evict removes a waiting claim
+//     Gone if it was absent, expired or marked. Revoke removes a waiting claim
 //     at once; a holder it marks: from then on every call says Gone and
-//     Evicted and nothing extends it, and its room is free when its holder
-//     leaves or its deadline passes. With now its room is free at once, which
+//     Revoked and nothing extends it, and its capacity is free when its holder
+//     leaves or its deadline passes. With now its capacity is free at once, which
 //     may overlap with a holder that has not yet noticed.
 //  9. With order [OrderNone], Renew of a waiting claim tries again, and Watch
 //     means "a good moment to try". What an engine does not declare in
 //     [Guarantees] it refuses with [errors.ErrUnsupported], never half does.
-//     An engine without order that shares a foreign layout may refuse Evict the
+//     An engine without order that shares a foreign layout may refuse Revoke the
 //     same way.
 //
 // # Session engines
@@ -95,9 +95,9 @@
 //   - What says that a session lives, without a commit by the store, proves nothing.
 //   - An ID means something to the client that joined it, and to no other: claims
 //     end with their client, so there are no detached ones. To others it is Gone.
-//   - The line tells of itself when a holder's session ends: Look may be 0. The TTL
-//     in a Line is what a proof grants; nothing is known of what is left.
-//   - A shared holder, and one of several holders of units, may not hear of a
+//   - The queue tells of itself when a holder's session ends: PollAfter may be 0. The TTL
+//     in a Queue is what a proof grants; nothing is known of what is left.
+//   - A shared holder, and one of several holders of permits, may not hear of a
 //     refused NoWait (rule 7).
 //
 // Package enginetest checks these rules against any engine.

@@ -36,7 +36,7 @@ func Refuse(format string, args ...any) error {
 // LimitError is the [ErrLimit] of one name.
 type LimitError struct {
 	Name       string
-	Have, Want int32 // what the line has, what the request wanted
+	Have, Want int32 // what the queue has, what the request wanted
 }
 
 func (e *LimitError) Error() string {

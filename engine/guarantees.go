@@ -17,7 +17,7 @@ type Guarantees struct {
 	Scope        Scope
 	CrashRelease CrashRelease
 	Detach       bool // detached claims
-	SeesWaiters  bool // Line shows who waits, and with their Owner what they hold: deadlocks can be found
+	SeesWaiters  bool // Queue shows who waits, and with their Owner what they hold: deadlocks can be found
 
 	// MinTTL and MaxTTL bound what is granted; the package's own bounds where
 	// zero. Less than MinTTL may be asked for and is raised.
@@ -66,25 +66,25 @@ func (o Order) String() string { return pick(o, "none", "first come, first serve
 type Modes uint8
 
 const (
-	Exclusive Modes = 1 << iota // all units of the limit
+	Exclusive Modes = 1 << iota // all permits of the limit
 	Shared                      // 1 of Max
-	Units                       // n of N
+	Permits                     // n of N
 )
 
 // ModeOf is the kind of a claim: Exclusive if it takes all of the limit.
-func ModeOf(units, limit int32) Modes {
+func ModeOf(permits, limit int32) Modes {
 	switch {
-	case units == limit:
+	case permits == limit:
 		return Exclusive
-	case units == 1 && limit == Max:
+	case permits == 1 && limit == Max:
 		return Shared
 	}
-	return Units
+	return Permits
 }
 
 func (m Modes) String() string {
 	var s []string
-	for i, name := range []string{"exclusive", "shared", "units"} {
+	for i, name := range []string{"exclusive", "shared", "permits"} {
 		if m&(1<<i) != 0 {
 			s = append(s, name)
 		}

@@ -21,7 +21,7 @@ func TestGuaranteesMissingComparesEachPart(t *testing.T) {
 			MinTTL: 2 * time.Second, MaxTTL: time.Second}, nil},
 		{"a wider scope", have, Guarantees{Scope: ScopeCluster}, []string{"scope cluster (it has machine)"}},
 		{"an order", Guarantees{}, Guarantees{Order: FIFO}, []string{"order first come, first served (it has none)"}},
-		{"one mode of two", have, Guarantees{Modes: Shared | Units}, []string{"modes units (it has exclusive, shared)"}},
+		{"one mode of two", have, Guarantees{Modes: Shared | Permits}, []string{"modes permits (it has exclusive, shared)"}},
 		{"fencing that never ends", have, Guarantees{Fencing: FencingAlways}, []string{"fencing always (it has until it forgets)"}},
 		{"no second grant", Guarantees{Failover: FailoverMayDouble}, Guarantees{Failover: FailoverNone},
 			[]string{"failover none (it has may grant twice)"}},

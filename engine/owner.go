@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Owner says who made a claim, for people who inspect a line and for the
+// Owner says who made a claim, for people who inspect a queue and for the
 // search for deadlocks. It is what the owner says of itself: untrusted, and
 // never a reason to grant or expire anything. Escape it before it reaches a
 // terminal.

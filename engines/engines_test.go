@@ -26,7 +26,7 @@ func TestOpensWhatItLists(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer eng.Close()
-			r := engine.Request{Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: engine.MinTTL}
+			r := engine.Request{Name: "a", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: engine.MinTTL}
 			if c, err := eng.Join(t.Context(), r); err != nil || c.State != engine.Held {
 				t.Fatalf("Join: %v, %v", c.State, err)
 			}
@@ -44,7 +44,7 @@ func TestTwoOfOneDirectoryExclude(t *testing.T) {
 		}
 		defer eng.Close()
 		c, err := eng.Join(t.Context(), engine.Request{
-			Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: engine.MaxTTL,
+			Name: "a", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: engine.MaxTTL,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ func TestRedisByURL(t *testing.T) {
 	}
 	defer eng.Close()
 	c, err := eng.Join(t.Context(), engine.Request{
-		Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: engine.MaxTTL,
+		Name: "a", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: engine.MaxTTL,
 	})
 	if err != nil || c.State != engine.Held {
 		t.Fatalf("Join: %v, %v", c.State, err)

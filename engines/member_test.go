@@ -24,19 +24,19 @@ const (
 )
 
 type order struct {
-	ID           int
-	Do           string // hold; wait, under what the order of the same ID holds; storm
-	Name         string
-	Units, Limit int32
-	Seed         uint64 // of a storm
-	Waits        int    // how many contended waits a storm has
+	ID             int
+	Do             string // hold; wait, under what the order of the same ID holds; storm
+	Name           string
+	Permits, Limit int32
+	Seed           uint64 // of a storm
+	Waits          int    // how many contended waits a storm has
 }
 
 type reply struct {
-	ID     int
-	What   string // held, got, deadlock, stormed, or an error
-	Circle int    // members of the circle that was shown
-	Waits  int
+	ID    int
+	What  string // held, got, deadlock, stormed, or an error
+	Cycle int    // members of the cycle that was shown
+	Waits int
 }
 
 // memberTTL is short, so that what a killed or stopped member leaves behind is over
@@ -93,10 +93,10 @@ func beMember(url string) error {
 				mu.Unlock()
 			case "wait":
 				l, err := o.obtain(outer.Context(), locks)
-				var circle *leasehold.DeadlockError
+				var cycle *leasehold.DeadlockError
 				switch {
-				case errors.As(err, &circle):
-					r.What, r.Circle = "deadlock", len(circle.Circle)
+				case errors.As(err, &cycle):
+					r.What, r.Cycle = "deadlock", len(cycle.Cycle)
 				case err != nil:
 					r.What = err.Error()
 				default:
@@ -117,18 +117,18 @@ func beMember(url string) error {
 func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (*leasehold.Lease, error) {
 	switch {
 	case o.Limit != engine.Max:
-		return locks.Acquire(ctx, o.Name, o.Units, o.Limit)
-	case o.Units == 1:
+		return locks.Acquire(ctx, o.Name, o.Permits, o.Limit)
+	case o.Permits == 1:
 		return locks.RLock(ctx, o.Name)
 	}
 	return locks.Lock(ctx, o.Name)
 }
 
 // storm has callers nest locks round rings of names, where there is always one
-// caller too few for a circle: before its first name each takes a permit of the
-// ring's gate, of which there are fewer than a circle has members. It ends when as
+// caller too few for a cycle: before its first name each takes a permit of the
+// ring's gate, of which there are fewer than a cycle has members. It ends when as
 // many waits of holders as ordered have lasted for longer than the period, so that
-// each was looked into. Some give up, so that lines change while they are read.
+// each was looked into. Some give up, so that queues change while they are read.
 func storm(locks *leasehold.Client, period time.Duration, o *order) (what string, waits int) {
 	const rings, callers = 6, 16
 	locks = locks.With(leasehold.LockOptions{TTL: leasehold.DefaultTTL}) // nobody loses a permit here
@@ -173,7 +173,7 @@ func storm(locks *leasehold.Client, period time.Duration, o *order) (what string
 				}
 				hold := time.Duration(rng.IntN(int(period)))
 				if rng.IntN(4) == 0 {
-					hold *= 20 // what is in line stays so for several looks
+					hold *= 20 // what is in the queue stays so for several looks
 				}
 				time.Sleep(hold)
 				for _, l := range slices.Backward(nested) {
@@ -189,14 +189,14 @@ func storm(locks *leasehold.Client, period time.Duration, o *order) (what string
 // round is what one caller takes of a ring of 3 or 4 names, one after the other.
 func round(rng *rand.Rand, ring int) []order {
 	size := 3 + ring/3
-	one, seats := order{Units: engine.Max, Limit: engine.Max}, size
+	one, seats := order{Permits: engine.Max, Limit: engine.Max}, size
 	switch ring % 3 {
 	case 1: // readers, with writers between them that hold nothing else
 		if rng.IntN(4) > 0 {
-			one.Units = 1
+			one.Permits = 1
 		}
-	case 2: // two permits of each name: a circle of as many as the ring has names is no deadlock
-		one.Units, one.Limit, seats = 1, 2, 2*size
+	case 2: // two permits of each name: a cycle of as many as the ring has names is no deadlock
+		one.Permits, one.Limit, seats = 1, 2, 2*size
 	}
 	at := rng.IntN(size)
 	var names []order
@@ -204,8 +204,8 @@ func round(rng *rand.Rand, ring int) []order {
 		one.Name = fmt.Sprintf("ring%d-%d", ring, (at+i)%size)
 		names = append(names, one)
 	}
-	if ring%3 == 1 && one.Units > 1 {
+	if ring%3 == 1 && one.Permits > 1 {
 		return names[:1]
 	}
-	return append([]order{{Name: fmt.Sprintf("gate%d", ring), Units: 1, Limit: int32(seats - 1)}}, names...)
+	return append([]order{{Name: fmt.Sprintf("gate%d", ring), Permits: 1, Limit: int32(seats - 1)}}, names...)
 }

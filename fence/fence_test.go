@@ -37,7 +37,7 @@ func TestTheRule(t *testing.T) {
 			p := fence.Pass{
 				Name:  rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"),
 				Token: leasehold.Token(rapid.Uint64Range(1, 9).Draw(t, "token")),
-				Mode:  rapid.SampledFrom([]engine.Modes{engine.Exclusive, engine.Shared, engine.Units, 0}).Draw(t, "mode"),
+				Mode:  rapid.SampledFrom([]engine.Modes{engine.Exclusive, engine.Shared, engine.Permits, 0}).Draw(t, "mode"),
 			}
 			wrote := false
 			err := marks.Do(t.Context(), p, func() error { wrote = true; return nil })

@@ -58,7 +58,7 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 // have, a token that is 0 or not below 2^63.
 func (p Pass) Valid() error {
 	switch {
-	case p.Mode == engine.Units:
+	case p.Mode == engine.Permits:
 		return fmt.Errorf("fence: %w: %q is held by permits, several holders at once are right, and no order among them means "+
 			"anything to a resource: take Lock or RLock", ErrPass, p.Name)
 	case p.Mode != engine.Exclusive && p.Mode != engine.Shared:

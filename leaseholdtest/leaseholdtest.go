@@ -1,4 +1,4 @@
-// Package leaseholdtest is for the unit tests of programs that use leasehold:
+// Package leaseholdtest is for the permit tests of programs that use leasehold:
 // a Client on an engine in memory, and the ugly hours on request.
 //
 //	locks := leaseholdtest.New(t)
@@ -29,11 +29,11 @@ import (
 type Locks struct {
 	*leasehold.Client
 
-	t      testing.TB
-	faulty *faulty
-	other  *leasehold.Client // somebody else
-	told   *told             // of both
-	losing chan struct{}     // capacity 1: one Lose at a time
+	t        testing.TB
+	faulty   *faulty
+	other    *leasehold.Client // somebody else
+	notified *notified         // of both
+	losing   chan struct{}     // capacity 1: one Lose at a time
 }
 
 // New makes a Client for the length of one test, with default options.
@@ -46,18 +46,18 @@ func NewOptions(t testing.TB, o *leasehold.Options) *Locks {
 	start := time.Now()
 	clock := func() time.Duration { return time.Since(start) + time.Hour }
 	store := memlock.NewStore(&memlock.Options{Clock: clock})
-	told := &told{watching: map[*watched]func(engine.Claim){}, began: make(chan struct{}, 2)}
-	l := &Locks{t: t, told: told, losing: make(chan struct{}, 1)}
-	l.faulty = &faulty{Engine: &watched{store.Engine(), told}}
+	notified := &notified{watching: map[*watched]func(engine.Claim){}, began: make(chan struct{}, 2)}
+	l := &Locks{t: t, notified: notified, losing: make(chan struct{}, 1)}
+	l.faulty = &faulty{Engine: &watched{store.Engine(), notified}}
 	var opts leasehold.Options
 	if o != nil {
 		opts = *o
 	}
 	opts.Clock = clock
 	l.Client = l.client(l.faulty, opts)
-	l.other = l.client(&watched{store.Engine(), told}, leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
+	l.other = l.client(&watched{store.Engine(), notified}, leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
 	for range 2 { // or Lose could be over before its holder can be told
-		<-told.began
+		<-notified.began
 	}
 	return l
 }
@@ -103,7 +103,7 @@ func (l *Locks) Block(name string) (release func()) {
 
 // Lose makes every lease of name, of Client, of Other and of Block, a lost one.
 // When it returns their contexts are cancelled with a cause that is
-// leasehold.ErrLost, and the name is free, or held by who was next in line. It
+// leasehold.ErrLost, and the name is free, or held by who was next in the queue. It
 // fails the test if nobody held the name. Any goroutine may call it; several
 // at once lose one name after the other.
 func (l *Locks) Lose(name string) {
@@ -112,18 +112,18 @@ func (l *Locks) Lose(name string) {
 	defer func() { <-l.losing }()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.Context()), 10*time.Second)
 	defer cancel()
-	line, err := l.other.Line(ctx, name)
+	queue, err := l.other.Queue(ctx, name)
 	if err != nil {
 		l.t.Errorf("leaseholdtest: Lose(%q): %v", name, err)
 		return
 	}
 	held := 0
-	for _, c := range line.Claims {
+	for _, c := range queue.Claims {
 		if c.State != engine.Held {
 			continue
 		}
-		gone := l.told.expect(name, c.Ticket)
-		err := l.other.EvictNow(ctx, name, c.Ticket)
+		gone := l.notified.expect(name, c.Ticket)
+		err := l.other.RevokeNow(ctx, name, c.Ticket)
 		if errors.Is(err, engine.ErrNoClaim) {
 			continue // unlocked since
 		}
@@ -146,11 +146,11 @@ func (l *Locks) Lose(name string) {
 // Held reports whether anybody, of Client, of Other or of Block, holds name.
 func (l *Locks) Held(name string) bool {
 	l.t.Helper()
-	line, err := l.other.Line(context.WithoutCancel(l.t.Context()), name)
+	queue, err := l.other.Queue(context.WithoutCancel(l.t.Context()), name)
 	if err != nil {
 		l.t.Fatalf("leaseholdtest: Held(%q): %v", name, err)
 	}
-	return len(line.Claims) > 0 && line.Claims[0].State == engine.Held
+	return len(queue.Claims) > 0 && queue.Claims[0].State == engine.Held
 }
 
 // FailEngine makes every call to the engine of Client fail with err, as an
@@ -173,7 +173,7 @@ func (e *injectedError) Error() string { return "leaseholdtest: " + e.err.Error(
 func (e *injectedError) Unwrap() error { return e.err }
 
 // told is what the clients have been told by the engine.
-type told struct {
+type notified struct {
 	telling sync.Mutex // a client is told one thing at a time
 
 	mu       sync.Mutex
@@ -187,7 +187,7 @@ type told struct {
 }
 
 // expect returns a channel that is closed when the claim's client was told.
-func (t *told) expect(name string, ticket uint64) <-chan struct{} {
+func (t *notified) expect(name string, ticket uint64) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.name, t.ticket, t.done = name, ticket, make(chan struct{})
@@ -197,7 +197,7 @@ func (t *told) expect(name string, ticket uint64) <-chan struct{} {
 // tell passes on what the engine tells one client. That a claim is gone both are
 // told: one that was detached and adopted is the other's by now, who would hear
 // of it only when it renews.
-func (t *told) tell(changed func(engine.Claim), c engine.Claim) {
+func (t *notified) notify(changed func(engine.Claim), c engine.Claim) {
 	t.telling.Lock()
 	defer t.telling.Unlock()
 	if c.State != engine.Gone {
@@ -213,7 +213,7 @@ func (t *told) tell(changed func(engine.Claim), c engine.Claim) {
 	t.passed(c)
 }
 
-func (t *told) passed(c engine.Claim) {
+func (t *notified) passed(c engine.Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.done != nil && c.State == engine.Gone && c.Name == t.name && c.Ticket == t.ticket {
@@ -225,23 +225,23 @@ func (t *told) passed(c engine.Claim) {
 // watched is an engine that reports what its client has been told.
 type watched struct {
 	engine.Engine
-	told *told
+	notified *notified
 }
 
 func (w *watched) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	w.told.mu.Lock()
-	w.told.watching[w] = changed
-	w.told.mu.Unlock()
+	w.notified.mu.Lock()
+	w.notified.watching[w] = changed
+	w.notified.mu.Unlock()
 	select {
-	case w.told.began <- struct{}{}:
+	case w.notified.began <- struct{}{}:
 	default: // it begins again
 	}
 	defer func() {
-		w.told.mu.Lock()
-		defer w.told.mu.Unlock()
-		delete(w.told.watching, w)
+		w.notified.mu.Lock()
+		defer w.notified.mu.Unlock()
+		delete(w.notified.watching, w)
 	}()
-	return w.Engine.Watch(ctx, func(c engine.Claim) { w.told.tell(changed, c) })
+	return w.Engine.Watch(ctx, func(c engine.Claim) { w.notified.notify(changed, c) })
 }
 
 // faulty is the engine of Client.
@@ -279,23 +279,23 @@ func (f *faulty) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	return f.Engine.Leave(ctx, cs)
 }
 
-func (f *faulty) Line(ctx context.Context, name string) (engine.Line, error) {
+func (f *faulty) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	if err := f.fail(); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
-	return f.Engine.Line(ctx, name)
+	return f.Engine.Queue(ctx, name)
 }
 
-func (f *faulty) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
+func (f *faulty) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
 	if err := f.fail(); err != nil {
-		return func(yield func(engine.Line, error) bool) { yield(engine.Line{}, err) }
+		return func(yield func(engine.Queue, error) bool) { yield(engine.Queue{}, err) }
 	}
-	return f.Engine.Lines(ctx, prefix)
+	return f.Engine.Queues(ctx, prefix)
 }
 
-func (f *faulty) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+func (f *faulty) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := f.fail(); err != nil {
 		return err
 	}
-	return f.Engine.Evict(ctx, name, ticket, now)
+	return f.Engine.Revoke(ctx, name, ticket, now)
 }

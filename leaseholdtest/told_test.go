@@ -8,7 +8,7 @@ import (
 
 // In a bubble, where the clock stands, claims of all names have one ticket.
 func TestTheEndOfAnotherClaimIsNotTheOneThatLoseWaitsFor(t *testing.T) {
-	var w told
+	var w notified
 	done := w.expect("x", 7)
 	isDone := func() bool {
 		select {
@@ -32,5 +32,5 @@ func TestTheEndOfAnotherClaimIsNotTheOneThatLoseWaitsFor(t *testing.T) {
 	if w.passed(gone); !isDone() {
 		t.Fatal("not done when its client was told")
 	}
-	w.passed(gone) // told again: notes may be repeated
+	w.passed(gone) // told again: notifications may be repeated
 }

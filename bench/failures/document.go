@@ -24,11 +24,11 @@ func (r *row) cells() []string {
 	if r.kept > 0 {
 		next = strings.TrimPrefix(next+"; ", "; ") + fmt.Sprintf("%d of %d went on holding", r.kept, r.hit)
 	}
-	told := spread(r.told)
+	notified := spread(r.notified)
 	if r.fault == holderKilled {
-		told = "nobody is left"
-	} else if told == "" {
-		told = "nothing was lost"
+		notified = "nobody is left"
+	} else if notified == "" {
+		notified = "nothing was lost"
 	}
 	tokens := "rose"
 	if r.fell > 0 {
@@ -45,7 +45,7 @@ func (r *row) cells() []string {
 	if r.lost > 0 {
 		unfenced = fmt.Sprintf("lost %d updates", r.lost)
 	}
-	return []string{next, told, seconds(max(0, r.overlap)), seconds(r.allowed), tokens, unfenced, fenced}
+	return []string{next, notified, seconds(max(0, r.overlap)), seconds(r.allowed), tokens, unfenced, fenced}
 }
 
 func seconds(d time.Duration) string {

@@ -39,7 +39,7 @@ type world struct {
 	names        int                    // how many to lock so that some are hit; 0: samples
 }
 
-// row is one line of the document: an engine, a fault and what came of it.
+// row is one queue of the document: an engine, a fault and what came of it.
 type row struct {
 	engine, fault string
 	why           string // not empty: the engine cannot have the fault, and why
@@ -51,7 +51,7 @@ type row struct {
 	lease         time.Duration // the TTL of both holders' leases; zero: ttl
 
 	next     []time.Duration // from the fault to the next holder, sorted
-	told     []time.Duration // from the fault to the old one being told
+	notified []time.Duration // from the fault to the old one being told
 	kept     int             // leases that the fault did not end
 	untold   int             // leases whose holder had not been told when the next one held
 	idle     int             // next holders who wrote nothing
@@ -102,7 +102,7 @@ type observer struct {
 	refused int
 }
 
-func (o *observer) hear(p *process, first bool) {
+func (o *observer) receive(p *process, first bool) {
 	for s := range p.said {
 		o.mu.Lock()
 		h := o.names[s.Name]
@@ -125,7 +125,7 @@ func (o *observer) hear(p *process, first bool) {
 			// Whoever reads what they will write back shows the token at once: else the
 			// old one's write could come between the new one's read and write.
 			o.fence(s, func() {})
-			p.tell(answer{s.Name, [2]int{h.unfenced, h.fenced}})
+			p.notify(answer{s.Name, [2]int{h.unfenced, h.fenced}})
 			h.thinks = h.thinks || first
 		case "writes":
 			h.thinks = h.thinks && !first
@@ -138,7 +138,7 @@ func (o *observer) hear(p *process, first bool) {
 					h.later++
 				}
 			})
-			p.tell(answer{s.Name, [2]int{h.unfenced, h.fenced}})
+			p.notify(answer{s.Name, [2]int{h.unfenced, h.fenced}})
 		}
 		if first && s.Until > h.until {
 			h.until = s.Until
@@ -198,16 +198,16 @@ func (r *row) on(ctx context.Context, s *stage) {
 		o.names[names[i]] = &history{}
 	}
 	first := launch(s, job{URL: w.holder, TTL: cmp.Or(r.lease, ttl), Names: names})
-	go o.hear(first, true)
+	go o.receive(first, true)
 	if !o.await(ctx, bound, o.all(names, func(h *history) bool { return h.first.At != 0 })) {
 		s.Fatalf("nobody held before the fault: %s %s", o.fails, first.errs)
 	}
 	second := launch(s, job{URL: w.next, TTL: cmp.Or(r.lease, ttl), Names: names})
-	go o.hear(second, false)
+	go o.receive(second, false)
 	if !o.await(ctx, bound, func() bool { return o.asks == 2*len(names) }) {
 		s.Fatalf("nobody waited before the fault: %s %s", o.fails, second.errs)
 	}
-	time.Sleep(time.Second + rand.N(ttl/3)) // they stand in line; the fault falls anywhere in a beat
+	time.Sleep(time.Second + rand.N(ttl/3)) // they stand in the queue; the fault falls anywhere in a beat
 
 	hit := names
 	if w.hit != nil {
@@ -275,7 +275,7 @@ func (r *row) on(ctx context.Context, s *stage) {
 		r.count(h, at, clock.Now())
 	}
 	slices.Sort(r.next)
-	slices.Sort(r.told)
+	slices.Sort(r.notified)
 }
 
 // count takes in what was heard of a name that the fault was about.
@@ -299,7 +299,7 @@ func (r *row) count(h *history, at, now int64) {
 		r.untold++
 		h.lost.At = now // it holds to this moment
 	default:
-		r.told = append(r.told, time.Duration(h.lost.At-at))
+		r.notified = append(r.notified, time.Duration(h.lost.At-at))
 	}
 	ended := h.lost.At
 	if r.fault == holderStopped {

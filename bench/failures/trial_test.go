@@ -42,8 +42,8 @@ func TestTheTrialSees(t *testing.T) {
 	t.Run("that a stopped holder writes when it goes on", func(t *testing.T) {
 		t.Parallel()
 		r := one(t, "filelock", holderStopped, ttl)
-		if r.lost == 0 || r.refused == 0 || r.lostSafe != 0 || r.told[0] < outage || r.next[0] > outage || len(r.wrong()) > 0 {
-			t.Errorf("lost %d, refused %d, lost of the fenced %d, told %v, next %v, wrong %v", r.lost, r.refused, r.lostSafe, r.told, r.next, r.wrong())
+		if r.lost == 0 || r.refused == 0 || r.lostSafe != 0 || r.notified[0] < outage || r.next[0] > outage || len(r.wrong()) > 0 {
+			t.Errorf("lost %d, refused %d, lost of the fenced %d, told %v, next %v, wrong %v", r.lost, r.refused, r.lostSafe, r.notified, r.next, r.wrong())
 		}
 	})
 	t.Run("two holders, where the server forgot", func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestDocumentHasEveryTrial(t *testing.T) {
 	rows := trials(regexp.MustCompile(""))
 	for _, r := range rows {
 		if r.why == "" {
-			r.next, r.told, r.hit = []time.Duration{time.Second}, []time.Duration{time.Second}, 1
+			r.next, r.notified, r.hit = []time.Duration{time.Second}, []time.Duration{time.Second}, 1
 		}
 	}
 	page := string(document(rows, time.Minute))

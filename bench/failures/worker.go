@@ -33,7 +33,7 @@ type job struct {
 // or take a half: workers in step would all look at their leases when one is stopped.
 const think = 20 * time.Millisecond
 
-// said is a line of a worker. Times are CLOCK_MONOTONIC in nanoseconds, which all
+// said is a queue of a worker. Times are CLOCK_MONOTONIC in nanoseconds, which all
 // processes of a machine share.
 type said struct {
 	Kind  string // "asks", "holds", "reads", "writes", "lost", "fails"
@@ -130,9 +130,9 @@ func (h *holder) one(ctx context.Context, name string) {
 		h.say(s)
 	}
 	say("holds", [2]int{})
-	told := make(chan struct{})
+	notified := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(notified)
 		<-l.Context().Done()
 		if !h.ending.Load() {
 			h.say(said{Kind: "lost", Name: name, Why: context.Cause(l.Context()).Error()})
@@ -140,7 +140,7 @@ func (h *holder) one(ctx context.Context, name string) {
 	}()
 	defer func() {
 		l.Unlock()
-		<-told
+		<-notified
 	}()
 	for l.Valid() && ctx.Err() == nil {
 		say("reads", [2]int{})
@@ -198,7 +198,7 @@ func launch(s *stage, j job) *process {
 	return p
 }
 
-func (p *process) tell(a answer) {
+func (p *process) notify(a answer) {
 	if text, err := json.Marshal(a); err == nil {
 		fmt.Fprintf(p.in, "%s\n", text) // a worker that was killed hears nothing
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Arena is memory that the bench and its workers share: a mapped file of
-// 64-byte cells, so that no two writers meet in one cache line.
+// 64-byte cells, so that no two writers meet in one cache lineine.
 //
 //	cell 0            from, to, verdict
 //	cells 1 to 128    one per process: grants so far, how many still run
@@ -41,7 +41,7 @@ type Name struct {
 type Progress struct {
 	Grants  atomic.Int64
 	Running atomic.Int64
-	Kept    atomic.Int64 // a Keep load holds all it could get
+	Idle    atomic.Int64 // a Keep load holds all it could get
 	_       [5]int64
 }
 

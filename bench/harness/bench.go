@@ -21,45 +21,45 @@ type Table struct {
 	Rows    []*Row   `json:"rows"`
 }
 
-// Row is one peer's result in a workload.
+// Row is one competitor's result in a workload.
 type Row struct {
-	Peer    string             `json:"peer"`
-	Floor   bool               `json:"floor"`
-	Figures map[string]Stat    `json:"figures"`
-	Faults  map[string]int64   `json:"faults,omitempty"` // of all rounds
-	Cause   string             `json:"cause,omitempty"`  // of the first fault
-	Wire    map[string]float64 `json:"wire,omitempty"`   // requests by command
-	Ahead   *Stat              `json:"leasehold_ahead_by,omitempty"`
+	Competitor string             `json:"competitor"`
+	Baseline   bool               `json:"baseline"`
+	Figures    map[string]Stat    `json:"figures"`
+	Faults     map[string]int64   `json:"faults,omitempty"` // of all rounds
+	Cause      string             `json:"cause,omitempty"`  // of the first fault
+	Traffic    map[string]float64 `json:"wire,omitempty"`   // requests by command
+	Ahead      *Stat              `json:"leasehold_ahead_by,omitempty"`
 
 	rounds map[string][]float64
 }
 
-// Results is what a family measured.
+// Results is what a suite measured.
 type Results struct {
-	Family  string       `json:"family"`
-	Title   string       `json:"title"`
-	Servers []string     `json:"servers"`
-	Rounds  int          `json:"rounds"`
-	Seconds float64      `json:"seconds"`
-	Tables  []*Table     `json:"tables"`
-	Bars    []BarResult  `json:"bars"`
-	Peers   []PeerResult `json:"peers"`
+	Suite       string             `json:"suite"`
+	Title       string             `json:"title"`
+	Servers     []string           `json:"servers"`
+	Rounds      int                `json:"rounds"`
+	Seconds     float64            `json:"seconds"`
+	Tables      []*Table           `json:"tables"`
+	Targets     []TargetResult     `json:"targets"`
+	Competitors []CompetitorResult `json:"competitors"`
 }
 
-// PeerResult says how a peer was used.
-type PeerResult struct {
-	Name  string `json:"name"`
-	Floor bool   `json:"floor"`
-	Waits string `json:"waits,omitempty"`
-	About string `json:"about"`
+// CompetitorResult says how a competitor was used.
+type CompetitorResult struct {
+	Name     string `json:"name"`
+	Baseline bool   `json:"baseline"`
+	Waits    string `json:"waits,omitempty"`
+	About    string `json:"about"`
 }
 
 // Choice narrows a run.
 type Choice struct {
 	Scale
-	Only     []string // workloads, by ID or its beginning
-	Peers    []string // by name
-	Progress io.Writer
+	Only        []string // workloads, by ID or its beginning
+	Competitors []string // by name
+	Progress    io.Writer
 }
 
 func (c Choice) wants(w Workload) bool {
@@ -69,16 +69,16 @@ func (c Choice) wants(w Workload) bool {
 	return slices.ContainsFunc(c.Only, func(s string) bool { return strings.HasPrefix(w.ID, s) })
 }
 
-// Run runs a family: workload by workload, round by round, peer by peer.
-func (f *Family) Run(ctx context.Context, c Choice) (*Results, error) {
+// Run runs a suite: workload by workload, round by round, competitor by competitor.
+func (f *Suite) Run(ctx context.Context, c Choice) (*Results, error) {
 	began := time.Now()
 	stage, err := f.Start(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("family %s: %w", f.Name, err)
+		return nil, fmt.Errorf("suite %s: %w", f.Name, err)
 	}
 	defer stage.Close()
-	stage.Family, stage.Scale = f.Name, c.Scale
-	r := &Results{Family: f.Name, Title: f.Title, Servers: stage.Servers, Rounds: c.Rounds}
+	stage.Suite, stage.Scale = f.Name, c.Scale
+	r := &Results{Suite: f.Name, Title: f.Title, Servers: stage.Servers, Rounds: c.Rounds}
 	f.Describe(r)
 	for _, w := range f.Workloads {
 		if !c.wants(w) {
@@ -96,10 +96,10 @@ func (f *Family) Run(ctx context.Context, c Choice) (*Results, error) {
 
 // Describe adds to results what stands in the code and not in the figures, so
 // that results read from JSON can be printed again.
-func (f *Family) Describe(r *Results) {
-	r.Peers = nil
-	for _, p := range f.Peers {
-		r.Peers = append(r.Peers, PeerResult{p.Name, p.Floor, p.Waits, p.About})
+func (f *Suite) Describe(r *Results) {
+	r.Competitors = nil
+	for _, p := range f.Competitors {
+		r.Competitors = append(r.Competitors, CompetitorResult{p.Name, p.Baseline, p.Waits, p.About})
 	}
 	for _, t := range r.Tables {
 		for _, w := range f.Workloads {
@@ -110,25 +110,25 @@ func (f *Family) Describe(r *Results) {
 	}
 }
 
-func (f *Family) table(ctx context.Context, stage *Stage, c Choice, w Workload, began time.Time) (*Table, error) {
+func (f *Suite) table(ctx context.Context, stage *Stage, c Choice, w Workload, began time.Time) (*Table, error) {
 	t := &Table{ID: w.ID, Title: w.Title, How: w.How, Columns: w.Columns, Main: w.Main, Lower: w.Lower}
-	var peers []Peer
-	for _, name := range w.Peers {
-		p, err := f.Peer(name)
+	var competitors []Competitor
+	for _, name := range w.Competitors {
+		p, err := f.Competitor(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.ID, err)
 		}
-		if len(c.Peers) > 0 && !slices.Contains(c.Peers, name) {
+		if len(c.Competitors) > 0 && !slices.Contains(c.Competitors, name) {
 			continue
 		}
-		peers = append(peers, p)
-		t.Rows = append(t.Rows, &Row{Peer: p.Name, Floor: p.Floor, rounds: map[string][]float64{}, Faults: map[string]int64{}})
+		competitors = append(competitors, p)
+		t.Rows = append(t.Rows, &Row{Competitor: p.Name, Baseline: p.Baseline, rounds: map[string][]float64{}, Faults: map[string]int64{}})
 	}
 	rounds := c.Rounds
 	if w.Once {
 		rounds = 1
 	}
-	step := func(what string, row *Row, p Peer, measure func(context.Context, *Stage, Peer) (Sample, error)) error {
+	step := func(what string, row *Row, p Competitor, measure func(context.Context, *Stage, Competitor) (Sample, error)) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -148,14 +148,14 @@ func (f *Family) table(ctx context.Context, stage *Stage, c Choice, w Workload, 
 		return nil
 	}
 	for round := range rounds {
-		for i, p := range peers {
+		for i, p := range competitors {
 			if err := step(fmt.Sprintf("round %d/%d", round+1, rounds), t.Rows[i], p, w.Measure); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if w.Count != nil {
-		for i, p := range peers {
+		for i, p := range competitors {
 			if err := step("count", t.Rows[i], p, w.Count); err != nil {
 				return nil, err
 			}
@@ -175,8 +175,8 @@ func (s Sample) oneLine(w Workload) string {
 	for name, n := range s.Faults {
 		words = append(words, fmt.Sprintf("%d %s", n, name))
 	}
-	if s.Wire != nil {
-		words = append(words, fmt.Sprint("wire ", commands(s.Wire)))
+	if s.Traffic != nil {
+		words = append(words, fmt.Sprint("wire ", commands(s.Traffic)))
 	}
 	if s.Cause != "" {
 		words = append(words, "("+strings.ReplaceAll(s.Cause, "\n", " | ")+")")
@@ -194,8 +194,8 @@ func (r *Row) add(s Sample) {
 	if r.Cause == "" {
 		r.Cause = s.Cause
 	}
-	if s.Wire != nil {
-		r.Wire = s.Wire
+	if s.Traffic != nil {
+		r.Traffic = s.Traffic
 	}
 }
 
@@ -203,7 +203,7 @@ func (r *Row) add(s Sample) {
 func (t *Table) finish() {
 	var us *Row
 	for _, r := range t.Rows {
-		if r.Peer == Us {
+		if r.Competitor == Us {
 			us = r
 		}
 	}
@@ -214,7 +214,7 @@ func (t *Table) finish() {
 				r.Figures[key] = s
 			}
 		}
-		if us == nil || strings.HasPrefix(r.Peer, Us) {
+		if us == nil || strings.HasPrefix(r.Competitor, Us) {
 			continue // itself, or another form of it
 		}
 		a, b := us.rounds[t.Main], r.rounds[t.Main]
@@ -237,10 +237,10 @@ func (r *Results) Table(id string) *Table {
 	return nil
 }
 
-func (r *Results) row(id, peer string) *Row {
+func (r *Results) row(id, competitor string) *Row {
 	if t := r.Table(id); t != nil {
 		for _, row := range t.Rows {
-			if row.Peer == peer {
+			if row.Competitor == competitor {
 				return row
 			}
 		}
@@ -248,9 +248,9 @@ func (r *Results) row(id, peer string) *Row {
 	return nil
 }
 
-// Figure is a figure of one peer.
-func (r *Results) Figure(id, peer, key string) (Stat, bool) {
-	row := r.row(id, peer)
+// Figure is a figure of one competitor.
+func (r *Results) Figure(id, competitor, key string) (Stat, bool) {
+	row := r.row(id, competitor)
 	if row == nil {
 		return Stat{}, false
 	}
@@ -258,10 +258,10 @@ func (r *Results) Figure(id, peer, key string) (Stat, bool) {
 	return s, ok
 }
 
-// Ratio is one peer's figure by another's, round by round; they may stand in
+// Ratio is one competitor's figure by another's, round by round; they may stand in
 // different workloads.
-func (r *Results) Ratio(id, peer, key, otherID, other, otherKey string) (Stat, bool) {
-	a, b := r.row(id, peer), r.row(otherID, other)
+func (r *Results) Ratio(id, competitor, key, otherID, other, otherKey string) (Stat, bool) {
+	a, b := r.row(id, competitor), r.row(otherID, other)
 	if a == nil || b == nil {
 		return Stat{}, false
 	}
@@ -277,22 +277,22 @@ func (r *Row) of(key string) []float64 {
 	return r.rounds[key]
 }
 
-// Best is the ratio of our figure to that of whichever peer (floors apart) does
+// Best is the ratio of our figure to that of whichever competitor (baselines apart) does
 // best by its median.
 func (r *Results) Best(id, key string, lower bool) (Stat, bool) {
 	t := r.Table(id)
 	if t == nil {
 		return Stat{}, false
 	}
-	best, peer := math.NaN(), ""
+	best, competitor := math.NaN(), ""
 	for _, row := range t.Rows {
 		s, ok := row.Figures[key]
-		if !ok || row.Floor || strings.HasPrefix(row.Peer, Us) {
+		if !ok || row.Baseline || strings.HasPrefix(row.Competitor, Us) {
 			continue
 		}
-		if peer == "" || (s.Median < best) == lower {
-			best, peer = s.Median, row.Peer
+		if competitor == "" || (s.Median < best) == lower {
+			best, competitor = s.Median, row.Competitor
 		}
 	}
-	return r.Ratio(id, Us, key, id, peer, key)
+	return r.Ratio(id, Us, key, id, competitor, key)
 }

@@ -17,14 +17,14 @@ const (
 // Cycling makes a workload of a load that locks and unlocks again and again.
 func Cycling(w Workload, procs int, load Load, window time.Duration, at func(*Endpoint)) Workload {
 	load.Kind = Cycle
-	run := func(s *Stage, p Peer) Run {
-		r := Run{Family: s.Family, Peer: p, At: s.At, Procs: procs, Load: load, Warm: warm + cmp.Or(load.Settle, warmEach)*time.Duration(procs*load.Clients), Window: s.Scale.Window(window)}
+	run := func(s *Stage, p Competitor) Run {
+		r := Run{Suite: s.Suite, Competitor: p, At: s.At, Procs: procs, Load: load, Warm: warm + cmp.Or(load.Settle, warmEach)*time.Duration(procs*load.Clients), Window: s.Scale.Window(window)}
 		if at != nil {
 			at(&r.At)
 		}
 		return r
 	}
-	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+	w.Measure = func(ctx context.Context, s *Stage, p Competitor) (Sample, error) {
 		r := run(s, p)
 		var before, after time.Duration
 		if s.ServerCPU != nil {
@@ -45,7 +45,7 @@ func Cycling(w Workload, procs int, load Load, window time.Duration, at func(*En
 		}
 		return sample, nil
 	}
-	w.Count = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+	w.Count = func(ctx context.Context, s *Stage, p Competitor) (Sample, error) {
 		return s.count(ctx, run(s, p))
 	}
 	return w
@@ -60,25 +60,25 @@ const exactPairs = 100
 // name it counts whole pairs, from before the first to after the last; else
 // what passes during a window, divided by what was granted during it.
 func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
-	wire := &Wire{At: r.At, Requests: func() map[string]int { return nil }, Forget: func() {}, Close: func() {}}
+	traffic := &Traffic{At: r.At, Requests: func() map[string]int { return nil }, Forget: func() {}, Close: func() {}}
 	if s.Counted != nil {
 		var err error
-		if wire, err = s.Counted(); err != nil {
+		if traffic, err = s.Counted(); err != nil {
 			return Sample{}, err
 		}
 	}
-	defer wire.Close()
-	r.At.Addrs, r.At.Count = wire.At.Addrs, true
+	defer traffic.Close()
+	r.At.Addrs, r.At.Count = traffic.At.Addrs, true
 	var total map[string]int
 	exact := r.Load.Names == 0
 	if exact {
 		r.Load.Pairs = exactPairs
 		r.Window = startBound
-		r.Ready = wire.Forget
+		r.Ready = traffic.Forget
 	} else {
-		r.Began = wire.Forget
+		r.Began = traffic.Forget
 	}
-	r.Ended = func() { total = wire.Requests() }
+	r.Ended = func() { total = traffic.Requests() }
 	o, err := Measure(ctx, r)
 	if err != nil {
 		return Sample{}, err
@@ -93,7 +93,7 @@ func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
 	}
 	switch {
 	case s.Counted != nil:
-		sample.Figures[Requests] = sample.wire(total, pairs, s.keepalive(r.Peer))
+		sample.Figures[Requests] = sample.traffic(total, pairs, s.keepalive(r.Competitor))
 	case exact && len(o.Calls) > 0: // no wire: the engine's calls are the requests
 		var n int64
 		for _, calls := range o.Calls {
@@ -104,20 +104,20 @@ func (s *Stage) count(ctx context.Context, r Run) (Sample, error) {
 	return sample, nil
 }
 
-func (s *Stage) keepalive(p Peer) string {
+func (s *Stage) keepalive(p Competitor) string {
 	if p.Name == s.Keepalive {
 		return ""
 	}
 	return s.Keepalive
 }
 
-// wire notes requests by command per unit of something, and returns their sum
+// wire notifications requests by command per unit of something, and returns their sum
 // without one of them.
-func (s *Sample) wire(requests map[string]int, units float64, without string) float64 {
-	s.Wire = map[string]float64{}
+func (s *Sample) traffic(requests map[string]int, units float64, without string) float64 {
+	s.Traffic = map[string]float64{}
 	total := 0
 	for command, n := range requests {
-		s.Wire[command] = float64(n) / units
+		s.Traffic[command] = float64(n) / units
 		if command != without {
 			total += n
 		}

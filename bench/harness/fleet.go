@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Run is one load on one peer.
+// Run is one load on one competitor.
 type Run struct {
-	Family string
-	Peer   Peer
-	At     Endpoint
-	Procs  int
-	Load   Load
-	Warm   time.Duration
-	Window time.Duration
+	Suite      string
+	Competitor Competitor
+	At         Endpoint
+	Procs      int
+	Load       Load
+	Warm       time.Duration
+	Window     time.Duration
 
 	// NoDrain cuts the load off at the end of its window: nobody is expected
 	// to obtain anything.
@@ -77,9 +77,9 @@ func (l Load) names() []string {
 // clients. Dismiss must follow.
 func Launch(ctx context.Context, r Run) (f *Fleet, err error) {
 	names := r.Load.names()
-	if r.Peer.Prepare != nil {
-		if err := r.Peer.Prepare(ctx, r.At, names); err != nil {
-			return nil, fmt.Errorf("%s: prepare: %w", r.Peer.Name, err)
+	if r.Competitor.Prepare != nil {
+		if err := r.Competitor.Prepare(ctx, r.At, names); err != nil {
+			return nil, fmt.Errorf("%s: prepare: %w", r.Competitor.Name, err)
 		}
 	}
 	f = &Fleet{Clock: NewClock()}
@@ -93,13 +93,13 @@ func Launch(ctx context.Context, r Run) (f *Fleet, err error) {
 	}
 	for i := range r.Procs {
 		if err := f.start(Job{
-			Family: r.Family, Peer: r.Peer.Name, Process: i, Processes: r.Procs, Arena: f.Arena.path,
+			Suite: r.Suite, Competitor: r.Competitor.Name, Process: i, Processes: r.Procs, Arena: f.Arena.path,
 			At: r.At, Load: r.Load, Names: names,
 		}); err != nil {
 			return f, err
 		}
 	}
-	return f, f.ready(r.Peer.Name)
+	return f, f.ready(r.Competitor.Name)
 }
 
 func (f *Fleet) start(job Job) error {
@@ -125,7 +125,7 @@ func (f *Fleet) start(job Job) error {
 	return json.NewEncoder(p.in).Encode(job) // Encode ends with the newline
 }
 
-func (f *Fleet) ready(peer string) error {
+func (f *Fleet) ready(competitor string) error {
 	timeout := time.AfterFunc(startBound, func() {
 		for _, p := range f.workers {
 			p.cmd.Process.Kill()
@@ -141,11 +141,11 @@ func (f *Fleet) ready(peer string) error {
 			if err := gob.NewDecoder(p.out).Decode(&r); err != nil {
 				return err
 			}
-			return fmt.Errorf("%s: %s", peer, r.Cause)
+			return fmt.Errorf("%s: %s", competitor, r.Cause)
 		default:
 			p.cmd.Process.Kill()
 			p.cmd.Wait()
-			return fmt.Errorf("%s: a worker ended before it was ready: %v\n%s", peer, err, tail(p.stderr.String()))
+			return fmt.Errorf("%s: a worker ended before it was ready: %v\n%s", competitor, err, tail(p.stderr.String()))
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (f *Fleet) Grants() (grants, running, kept int64) {
 		p := f.Arena.Process(i)
 		grants += p.Grants.Load()
 		running += p.Running.Load()
-		kept += p.Kept.Load()
+		kept += p.Idle.Load()
 	}
 	return grants, running, kept
 }
@@ -204,16 +204,16 @@ func (f *Fleet) Kill(i int) error {
 func (f *Fleet) Drain(bound time.Duration) {
 	end := time.Now().Add(bound)
 	last, _, _ := f.Grants()
-	heard := time.Now()
+	received := time.Now()
 	for {
 		grants, running, _ := f.Grants()
 		if grants != last {
-			last, heard = grants, time.Now()
+			last, received = grants, time.Now()
 		}
 		switch {
 		case running <= 0:
 			return
-		case time.Since(heard) > Silence:
+		case time.Since(received) > Silence:
 			f.Arena.Control().Verdict.Store(stuck)
 			return
 		case time.Now().After(end):
@@ -281,14 +281,14 @@ func Measure(ctx context.Context, r Run) (*Outcome, error) {
 	if r.Ready != nil {
 		r.Ready()
 	}
-	if r.Load.Kind != Keep {
+	if r.Load.Kind != IdleTimeout {
 		f.Window(r.Warm, r.Window)
 	}
 	if err := f.Go(); err != nil {
 		return nil, err
 	}
-	if r.Load.Kind == Keep {
-		if err := f.awaitKept(ctx, r.Procs); err != nil {
+	if r.Load.Kind == IdleTimeout {
+		if err := f.awaitIdle(ctx, r.Procs); err != nil {
 			return nil, err
 		}
 		f.Window(r.Warm, r.Window)
@@ -328,7 +328,7 @@ func Measure(ctx context.Context, r Run) (*Outcome, error) {
 	return o, ctx.Err()
 }
 
-func (f *Fleet) awaitKept(ctx context.Context, procs int) error {
+func (f *Fleet) awaitIdle(ctx context.Context, procs int) error {
 	end := time.Now().Add(startBound)
 	for {
 		grants, _, kept := f.Grants()
@@ -392,9 +392,9 @@ func combine(results []Result) *Outcome {
 
 // check looks for broken exclusion. Workers that did not answer may have
 // incremented what they could not tell of, so the counters prove nothing then.
-func (f *Fleet) check(o *Outcome, l Load, unsure bool) {
+func (f *Fleet) check(o *Outcome, l Load, indeterminate bool) {
 	o.Overlaps = Sweep(o.Holds, l.limit())
-	if unsure {
+	if indeterminate {
 		return
 	}
 	for i, n := range o.Wrote {

@@ -41,9 +41,9 @@ type Kind string
 
 // Kinds of load.
 const (
-	Cycle Kind = "cycle" // lock and unlock, again and again
-	Keep  Kind = "keep"  // lock Pairs names each and hold them to the end
-	Once  Kind = "once"  // lock the name once, note when, hold it to the end
+	Cycle       Kind = "cycle" // lock and unlock, again and again
+	IdleTimeout Kind = "keep"  // lock Pairs names each and hold them to the end
+	Once        Kind = "once"  // lock the name once, record when, hold it to the end
 )
 
 func (l Load) clients() int    { return max(l.Clients, 1) }
@@ -76,7 +76,7 @@ const shareLimit = 1 << 20
 const (
 	// Silence is how long nobody must be granted anything, while somebody
 	// waits, for those who wait to count as stuck. It is four times the
-	// longest pause of any peer that polls.
+	// longest pause of any competitor that polls.
 	Silence = time.Second
 
 	drainBound  = 4 * time.Second  // for a load to drain while it makes progress
@@ -84,18 +84,18 @@ const (
 	startBound  = 60 * time.Second // for workers to be ready
 	answerBound = 20 * time.Second // for workers to answer after the drain
 
-	maxNotes = 1 << 20 // holds and latencies a worker keeps
+	maxNotifications = 1 << 20 // holds and latencies a worker keeps
 )
 
 // Job is what a worker is told.
 type Job struct {
-	Family, Peer string
-	Process      int // 0 to Processes-1
-	Processes    int
-	Arena        string // path
-	At           Endpoint
-	Load         Load
-	Names        []string
+	Suite, Competitor string
+	Process           int // 0 to Processes-1
+	Processes         int
+	Arena             string // path
+	At                Endpoint
+	Load              Load
+	Names             []string
 }
 
 // Result is what a worker answers.

@@ -47,26 +47,26 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%d cores of %s, %s, %s, %s", m.Cores, m.CPU, m.Kernel, m.Go, m.Date)
 }
 
-// Write prints a family's results as Markdown, which is readable as text too.
+// Write prints a suite's results as Markdown, which is readable as text too.
 func (r *Results) Write(w io.Writer, m Machine) {
 	fmt.Fprintf(w, "Measured on %s; %s; %d rounds, %.0f s.\n\n", m, strings.Join(r.Servers, ", "), r.Rounds, r.Seconds)
 	rows := [][]string{{"", "how it was used", "how it waits"}}
-	for _, p := range r.Peers {
+	for _, p := range r.Competitors {
 		waits := p.Waits
 		if waits == "" {
 			waits = "-"
 		}
-		rows = append(rows, []string{styled(p.Name, p.Floor), p.About, waits})
+		rows = append(rows, []string{styled(p.Name, p.Baseline), p.About, waits})
 	}
 	markdown(w, rows)
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "\n### %s: %s\n\n%s\n\n", t.ID, t.Title, t.How)
 		t.write(w)
 	}
-	if len(r.Bars) > 0 {
+	if len(r.Targets) > 0 {
 		fmt.Fprintf(w, "\n### Bars\n\n")
-		rows = [][]string{{"bar", "wanted", "measured (spread)", "verdict"}}
-		for _, b := range r.Bars {
+		rows = [][]string{{"target", "wanted", "measured (spread)", "verdict"}}
+		for _, b := range r.Targets {
 			got := "-"
 			if b.Got != nil {
 				got = fmt.Sprintf("%s (%s to %s)", short(b.Got.Median), short(b.Got.Min), short(b.Got.Max))
@@ -95,7 +95,7 @@ func (t *Table) write(w io.Writer) {
 	}
 	rows := [][]string{head}
 	for _, r := range t.Rows {
-		row := []string{styled(r.Peer, r.Floor)}
+		row := []string{styled(r.Competitor, r.Baseline)}
 		for _, c := range t.Columns {
 			s, ok := r.Figures[c.Key]
 			if !ok {
@@ -118,14 +118,14 @@ func (t *Table) write(w io.Writer) {
 		rows = append(rows, row)
 	}
 	markdown(w, rows)
-	var wire []string
+	var traffic []string
 	for _, r := range t.Rows {
-		if len(r.Wire) > 0 {
-			wire = append(wire, r.Peer+": "+commands(r.Wire))
+		if len(r.Traffic) > 0 {
+			traffic = append(traffic, r.Competitor+": "+commands(r.Traffic))
 		}
 	}
-	if len(wire) > 0 {
-		fmt.Fprintf(w, "\nOn the wire: %s.\n", strings.Join(wire, "; "))
+	if len(traffic) > 0 {
+		fmt.Fprintf(w, "\nOn the wire: %s.\n", strings.Join(traffic, "; "))
 	}
 	for _, r := range t.Rows {
 		if len(r.Faults) == 0 {
@@ -136,7 +136,7 @@ func (t *Table) write(w io.Writer) {
 			faults = append(faults, fmt.Sprintf("%d %s", n, name))
 		}
 		slices.Sort(faults)
-		fmt.Fprintf(w, "\n%s, all rounds together: %s.", r.Peer, strings.Join(faults, ", "))
+		fmt.Fprintf(w, "\n%s, all rounds together: %s.", r.Competitor, strings.Join(faults, ", "))
 		if r.Cause != "" {
 			fmt.Fprintf(w, " First cause: `%s`.", strings.ReplaceAll(r.Cause, "\n", " "))
 		}
@@ -144,27 +144,27 @@ func (t *Table) write(w io.Writer) {
 	}
 }
 
-// styled sets floors in italics and us in bold.
-func styled(peer string, floor bool) string {
+// styled sets baselines in italics and us in bold.
+func styled(competitor string, baseline bool) string {
 	switch {
-	case floor:
-		return "*" + peer + "*"
-	case strings.HasPrefix(peer, Us):
-		return "**" + peer + "**"
+	case baseline:
+		return "*" + competitor + "*"
+	case strings.HasPrefix(competitor, Us):
+		return "**" + competitor + "**"
 	}
-	return peer
+	return competitor
 }
 
 // commands lists requests by command, the most frequent first, without those
 // that are hardly there.
-func commands(wire map[string]float64) string {
-	names := slices.SortedFunc(maps.Keys(wire), func(a, b string) int {
-		return cmp.Or(cmp.Compare(wire[b], wire[a]), cmp.Compare(a, b))
+func commands(traffic map[string]float64) string {
+	names := slices.SortedFunc(maps.Keys(traffic), func(a, b string) int {
+		return cmp.Or(cmp.Compare(traffic[b], traffic[a]), cmp.Compare(a, b))
 	})
 	var words []string
 	for _, name := range names {
-		if wire[name] >= 0.005 {
-			words = append(words, name+" "+short(wire[name]))
+		if traffic[name] >= 0.005 {
+			words = append(words, name+" "+short(traffic[name]))
 		}
 	}
 	return strings.Join(words, ", ")
@@ -202,13 +202,13 @@ func markdown(w io.Writer, rows [][]string) {
 	}
 }
 
-// WriteDocs puts a family's results between its markers in a document.
+// WriteDocs puts a suite's results between its markers in a document.
 func (r *Results) WriteDocs(path string, m Machine) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	begin, end := "<!-- bench:"+r.Family+":begin -->\n", "<!-- bench:"+r.Family+":end -->"
+	begin, end := "<!-- bench:"+r.Suite+":begin -->\n", "<!-- bench:"+r.Suite+":end -->"
 	before, rest, found := strings.Cut(string(old), begin)
 	_, after, found2 := strings.Cut(rest, end)
 	if !found || !found2 {

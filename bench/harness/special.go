@@ -19,14 +19,14 @@ const (
 	Calls     = "calls"
 )
 
-// idleTTL outlasts an Idle load: not every peer renews what it holds.
+// idleTTL outlasts an Idle load: not every competitor renews what it holds.
 const idleTTL = 30 * time.Second
 
 // Idle makes a workload of one holder and many who wait for it: what waiting
 // costs while nothing happens.
 func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 	load := Load{Kind: Cycle, Names: 1, Goroutines: waiters / procs}
-	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+	w.Measure = func(ctx context.Context, s *Stage, p Competitor) (Sample, error) {
 		held := s.At
 		held.TTL = idleTTL
 		holder, err := hold(ctx, s, p, held)
@@ -34,19 +34,19 @@ func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 			return Sample{}, err
 		}
 		defer holder.Dismiss()
-		wire, err := s.Counted()
+		traffic, err := s.Counted()
 		if err != nil {
 			return Sample{}, err
 		}
-		defer wire.Close()
+		defer traffic.Close()
 		at := held
-		at.Addrs = wire.At.Addrs
+		at.Addrs = traffic.At.Addrs
 		var total map[string]int
 		o, err := Measure(ctx, Run{
-			Family: s.Family, Peer: p, At: at, Procs: procs, Load: load, NoDrain: true,
+			Suite: s.Suite, Competitor: p, At: at, Procs: procs, Load: load, NoDrain: true,
 			// The beginning of a wait is no part of its idleness.
 			Warm: 1500 * time.Millisecond, Window: s.Scale.Window(window),
-			Began: wire.Forget, Ended: func() { total = wire.Requests() },
+			Began: traffic.Forget, Ended: func() { total = traffic.Requests() },
 		})
 		if err != nil {
 			return Sample{}, err
@@ -57,7 +57,7 @@ func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 			faults["obtained although held"] = o.Granted
 		}
 		sample := Sample{Faults: faults, Cause: o.Cause}
-		rate := sample.wire(total, o.Window.Seconds(), "")
+		rate := sample.traffic(total, o.Window.Seconds(), "")
 		sample.Figures = map[string]float64{
 			PerSecond: rate,
 			PerProc:   rate / float64(procs),
@@ -69,8 +69,8 @@ func Idle(w Workload, procs, waiters int, window time.Duration) Workload {
 }
 
 // hold starts a process that takes the first name and keeps it.
-func hold(ctx context.Context, s *Stage, p Peer, at Endpoint) (*Fleet, error) {
-	f, err := Launch(ctx, Run{Family: s.Family, Peer: p, At: at, Procs: 1, Load: Load{Kind: Once, Names: 1}})
+func hold(ctx context.Context, s *Stage, p Competitor, at Endpoint) (*Fleet, error) {
+	f, err := Launch(ctx, Run{Suite: s.Suite, Competitor: p, At: at, Procs: 1, Load: Load{Kind: Once, Names: 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (f *Fleet) awaitGrants(ctx context.Context, n int64, bound time.Duration) e
 // Killed makes a workload in which the holder is killed with SIGKILL while
 // another process waits.
 func Killed(w Workload, ttl time.Duration) Workload {
-	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+	w.Measure = func(ctx context.Context, s *Stage, p Competitor) (Sample, error) {
 		at := s.At
 		at.TTL = ttl
 		observer, err := p.Open(ctx, at)
@@ -121,7 +121,7 @@ func Killed(w Workload, ttl time.Duration) Workload {
 			return Sample{}, err
 		}
 		defer holder.Dismiss()
-		waiter, err := Launch(ctx, Run{Family: s.Family, Peer: p, At: at, Procs: 1, Load: Load{Kind: Once, Names: 1}})
+		waiter, err := Launch(ctx, Run{Suite: s.Suite, Competitor: p, At: at, Procs: 1, Load: Load{Kind: Once, Names: 1}})
 		if err != nil {
 			return Sample{}, err
 		}
@@ -164,23 +164,23 @@ func (Workload) name() string { return Load{Names: 1}.names()[0] }
 
 // Keeping makes a workload in which one client holds many locks that it must
 // renew. The window should be a multiple of everybody's renewal interval.
-func Keeping(w Workload, locks int, ttl, window time.Duration) Workload {
-	w.Measure = func(ctx context.Context, s *Stage, p Peer) (Sample, error) {
+func IdleLoad(w Workload, locks int, ttl, window time.Duration) Workload {
+	w.Measure = func(ctx context.Context, s *Stage, p Competitor) (Sample, error) {
 		at := s.At
 		at.TTL, at.Count = ttl, true
 		var total map[string]int
 		run := Run{
-			Family: s.Family, Peer: p, At: at, Procs: 1, Load: Load{Kind: Keep, Pairs: locks},
+			Suite: s.Suite, Competitor: p, At: at, Procs: 1, Load: Load{Kind: IdleTimeout, Pairs: locks},
 			Warm: 500 * time.Millisecond, Window: window,
 		}
 		if s.Counted != nil {
-			wire, err := s.Counted()
+			traffic, err := s.Counted()
 			if err != nil {
 				return Sample{}, err
 			}
-			defer wire.Close()
-			run.At.Addrs = wire.At.Addrs
-			run.Began, run.Ended = wire.Forget, func() { total = wire.Requests() }
+			defer traffic.Close()
+			run.At.Addrs = traffic.At.Addrs
+			run.Began, run.Ended = traffic.Forget, func() { total = traffic.Requests() }
 		}
 		o, err := Measure(ctx, run)
 		if err != nil {
@@ -191,7 +191,7 @@ func Keeping(w Workload, locks int, ttl, window time.Duration) Workload {
 			Share:  float64(o.CPU) / float64(o.Window),
 		}}
 		if s.Counted != nil {
-			rate := sample.wire(total, o.Window.Seconds(), "")
+			rate := sample.traffic(total, o.Window.Seconds(), "")
 			sample.Figures[PerSecond] = rate
 			sample.Figures[PerLease] = rate / float64(locks) * ttl.Seconds()
 		}

@@ -35,7 +35,7 @@ func NewStat(rounds []float64) (s Stat, ok bool) {
 	return s, true
 }
 
-// Ratio compares two peers round by round: what happened to the machine in a
+// Ratio compares two competitors round by round: what happened to the machine in a
 // round happened to both.
 func Ratio(a, b []float64) (Stat, bool) {
 	var r []float64

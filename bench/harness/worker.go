@@ -28,20 +28,20 @@ const (
 )
 
 type worker struct {
-	job     Job
-	peer    Peer
-	clock   *Clock
-	arena   *Arena
-	mine    *Progress
-	control *Control
-	lockers []Locker
-	actors  []*actor
-	phase   atomic.Int32
-	bytes   float64
-	before  map[string]int64 // engine calls before the window
-	after   map[string]int64 // and at its end
-	kept    []kept
-	failed  atomic.Int64
+	job        Job
+	competitor Competitor
+	clock      *Clock
+	arena      *Arena
+	mine       *Progress
+	control    *Control
+	lockers    []Locker
+	actors     []*actor
+	phase      atomic.Int32
+	bytes      float64
+	before     map[string]int64 // engine calls before the window
+	after      map[string]int64 // and at its end
+	kept       []kept
+	failed     atomic.Int64
 }
 
 // actor is one goroutine of a load.
@@ -68,7 +68,7 @@ type actor struct {
 // Work is a worker process's whole life: a job comes in on stdin, "ready" goes
 // out, "go" comes in, the result goes out. When stdin ends, so does the worker:
 // the bench is gone.
-func Work(find func(family, peer string) (Peer, error)) error {
+func Work(find func(suite, competitor string) (Competitor, error)) error {
 	in, out := bufio.NewReader(os.Stdin), os.Stdout
 	line, err := in.ReadBytes('\n')
 	if err != nil {
@@ -78,7 +78,7 @@ func Work(find func(family, peer string) (Peer, error)) error {
 	if err := json.Unmarshal(line, &w.job); err != nil {
 		return err
 	}
-	if w.peer, err = find(w.job.Family, w.job.Peer); err != nil {
+	if w.competitor, err = find(w.job.Suite, w.job.Competitor); err != nil {
 		return err
 	}
 	if w.arena, err = OpenArena(w.job.Arena); err != nil {
@@ -114,7 +114,7 @@ func (w *worker) open(ctx context.Context) error {
 	for c := range l.clients() {
 		at := w.job.At
 		at.Actor = w.job.Process*l.clients() + c
-		locker, err := w.peer.Open(ctx, at)
+		locker, err := w.competitor.Open(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (w *worker) open(ctx context.Context) error {
 func (w *worker) run(ctx context.Context, cancel context.CancelFunc) Result {
 	var running sync.WaitGroup
 	w.mine.Running.Store(int64(len(w.actors)))
-	if w.job.Load.Kind == Keep {
+	if w.job.Load.Kind == IdleTimeout {
 		w.keep(ctx)
 	}
 	for _, a := range w.actors {
@@ -146,7 +146,7 @@ func (w *worker) run(ctx context.Context, cancel context.CancelFunc) Result {
 				a.cycle(ctx)
 			case Once:
 				a.once(ctx)
-			case Keep:
+			case IdleTimeout:
 				w.waitFor(ctx, stopping)
 			}
 		})
@@ -204,7 +204,7 @@ drain:
 	for name, n := range w.before {
 		r.Calls[name] -= n
 	}
-	if w.job.Load.Kind == Keep {
+	if w.job.Load.Kind == IdleTimeout {
 		w.release(&r)
 	}
 	r.Failed = w.failed.Load()
@@ -218,7 +218,7 @@ func (w *worker) time(ended <-chan struct{}) time.Duration {
 		return 0
 	}
 	before := cpuTime()
-	if w.job.Load.Pairs == 0 || w.job.Load.Kind == Keep { // else whole pairs count
+	if w.job.Load.Pairs == 0 || w.job.Load.Kind == IdleTimeout { // else whole pairs count
 		w.before = w.calls()
 	}
 	w.phase.Store(counting)
@@ -269,7 +269,7 @@ func (w *worker) waitFor(ctx context.Context, phase int32) {
 // look is how often a worker looks what it is to do next. While it only keeps
 // locks, looking every millisecond would be most of the CPU that is measured.
 func (w *worker) look() time.Duration {
-	if w.job.Load.Kind == Keep {
+	if w.job.Load.Kind == IdleTimeout {
 		return 50 * time.Millisecond
 	}
 	return time.Millisecond
@@ -348,7 +348,7 @@ func (a *actor) cycle(ctx context.Context) {
 				return
 			}
 			a.gaveUp++
-			a.note(err)
+			a.notification(err)
 			time.Sleep(time.Millisecond) // who is refused at once must not spin
 			continue
 		}
@@ -386,7 +386,7 @@ func (a *actor) cycle(ctx context.Context) {
 		a.pairs++
 		if err != nil {
 			a.errors++
-			a.note(err)
+			a.notification(err)
 		}
 		if window {
 			a.served++
@@ -394,7 +394,7 @@ func (a *actor) cycle(ctx context.Context) {
 				a.changes++
 			}
 		}
-		if !l.Light && len(a.holds) < maxNotes/len(w.actors) {
+		if !l.Light && len(a.holds) < maxNotifications/len(w.actors) {
 			a.holds = append(a.holds, Hold{granted, released, int32(slot), int32(units)})
 			switch {
 			case !window || handover && !changed:
@@ -430,7 +430,7 @@ func (a *actor) once(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			a.gaveUp++
-			a.note(err)
+			a.notification(err)
 		}
 		return
 	}
@@ -440,11 +440,11 @@ func (a *actor) once(ctx context.Context) {
 	a.w.waitFor(ctx, stopping)
 	if err := unlock(); err != nil {
 		a.errors++
-		a.note(err)
+		a.notification(err)
 	}
 }
 
-func (a *actor) note(err error) {
+func (a *actor) notification(err error) {
 	if a.cause == "" {
 		a.cause = err.Error()
 	}

@@ -61,7 +61,7 @@ func Write(base string, width, height vg.Length, make func(Theme) *plot.Plot) er
 			return err
 		}
 		// Arial and Helvetica are as wide; few readers have Liberation.
-		svg := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans, Arial, Helvetica, sans-serif"))
+		svg := bytes.ReplaceAll(b.Bytes(), []byte("font-suite:Liberation Sans"), []byte("font-suite:Liberation Sans, Arial, Helvetica, sans-serif"))
 		if err := os.WriteFile(fmt.Sprintf("%s-%s.svg", base, theme.Name), svg, 0o644); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func Write(base string, width, height vg.Length, make func(Theme) *plot.Plot) er
 }
 
 // Bar is one bar of Bars.
-type Bar struct {
+type Target struct {
 	Label string
 	Value float64
 	Text  string // beside the bar
@@ -79,7 +79,7 @@ type Bar struct {
 
 // Bars draws lying bars on a logarithmic axis, the first on top. An empty Label
 // with no value is a gap.
-func Bars(base, title, axis string, bars []Bar) error {
+func Targets(base, title, axis string, bars []Target) error {
 	height := vg.Length(len(bars))*14 + 70
 	return Write(base, 560, height, func(t Theme) *plot.Plot {
 		p := plot.New()
@@ -99,7 +99,7 @@ func Bars(base, title, axis string, bars []Bar) error {
 
 // lying is the bars: gonum's begin at zero, which no logarithmic axis has.
 type lying struct {
-	bars  []Bar
+	bars  []Target
 	theme Theme
 	font  draw.TextStyle
 }

@@ -13,7 +13,7 @@ import (
 // without the picture's fonts or colours still has them.
 func TestBarsAreDrawnForBothGrounds(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "plot")
-	if err := Bars(base, "a title", "milliseconds", []Bar{{Label: "ours", Value: 0.4, Text: "0.4 ms", Us: true}, {}, {Label: "theirs", Value: 120, Text: "120 ms"}}); err != nil {
+	if err := Targets(base, "a title", "milliseconds", []Target{{Label: "ours", Value: 0.4, Text: "0.4 ms", Us: true}, {}, {Label: "theirs", Value: 120, Text: "120 ms"}}); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string

@@ -66,7 +66,7 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	locks, err := newClient(eng, leasehold.Options{TTL: o.TTL, Label: o.Label, Require: o.Require, NoLend: true, Observer: notice.observe})
+	locks, err := newClient(eng, leasehold.Options{TTL: o.TTL, Label: o.Label, Require: o.Require, NoLocalHandoff: true, Observer: notice.observe})
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (a *app) adopt(cmd *cobra.Command, args []string, do func(*leasehold.Lease)
 		case errors.Is(err, leasehold.ErrHandle):
 			return usageError("this is no handle: pass on unchanged what acquire printed, as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
 		case errors.Is(err, leasehold.ErrLost):
-			return &exitError{codeLost, errors.New("the lease of this handle is lost: released, evicted, or not renewed in time")}
+			return &exitError{codeLost, errors.New("the lease of this handle is lost: released, revoked, or not renewed in time")}
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrUnavailable) {
 			return &exitError{codeUsage, err} // of another kind, or for another engine

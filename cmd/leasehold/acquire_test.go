@@ -131,10 +131,10 @@ func TestHandleForNobody(t *testing.T) {
 	}
 }
 
-func TestEvictedHandle(t *testing.T) {
+func TestRevokedHandle(t *testing.T) {
 	p := newPlace(t)
 	handle := strings.TrimSpace(p.must("acquire", "d"))
-	p.must("evict", "d", "--ticket", fmt.Sprint(p.held("d").Ticket), "--now", "--yes")
+	p.must("revoke", "d", "--ticket", fmt.Sprint(p.held("d").Ticket), "--now", "--yes")
 	if code, _, _ := p.leasehold("renew", handle); code != 76 {
 		t.Errorf("exit code %d", code)
 	}

@@ -73,7 +73,7 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 	flags.StringVar(&a.engine, "engine", "", "engine URL, or @file to read it from (default $LEASEHOLD_ENGINE, else a directory of this machine)")
 	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these, such as cluster,fencing")
 	root.AddCommand(
-		a.runCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.evictCommand(),
+		a.runCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
 		a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
 	)
@@ -107,7 +107,7 @@ func (a *app) engineURL() (string, error) {
 	case err != nil:
 		return "", usageError("reading the engine URL: %w", err)
 	case given == "" || len(text) > maxURL || strings.ContainsAny(given, "\r\n\x00"):
-		return "", usageError("%s does not hold one engine URL on one line", path)
+		return "", usageError("%s does not hold one engine URL on one lineine", path)
 	}
 	return given, nil
 }

@@ -36,7 +36,7 @@ func (c *child) target() int {
 
 func (c *child) signal(sig syscall.Signal) { _ = syscall.Kill(c.target(), sig) }
 
-func (c *child) tell() {
+func (c *child) notify() {
 	c.signal(syscall.SIGTERM)
 	c.signal(syscall.SIGCONT)
 }

@@ -13,6 +13,6 @@ func statusOf(s *os.ProcessState) status { return status{Code: s.ExitCode()} }
 // there is nothing else to pass on.
 func (c *child) signal(syscall.Signal) {}
 
-func (c *child) tell() {}
+func (c *child) notify() {}
 
 func (c *child) kill() { _ = c.process.Kill() }

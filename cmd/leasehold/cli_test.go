@@ -96,9 +96,9 @@ func TestBadInput(t *testing.T) {
 		{"reap by hand", []string{"reap", "3", "4"}, 64, "not by hand"},
 		{"empty engine", []string{"ls", "--engine", ""}, 64, "--engine is empty"},
 		{"empty engine to run", run("a", "--engine="), 64, "--engine is empty"},
-		{"no ticket", []string{"evict", "a"}, 64, "--ticket is needed"},
-		{"ticket that is none", []string{"evict", "a", "--ticket", "x"}, 64, "x"},
-		{"nobody has the ticket", []string{"evict", "a", "--ticket", "7", "--yes"}, 1, "nobody has the ticket 7"},
+		{"no ticket", []string{"revoke", "a"}, 64, "--ticket is needed"},
+		{"ticket that is none", []string{"revoke", "a", "--ticket", "x"}, 64, "x"},
+		{"nobody has the ticket", []string{"revoke", "a", "--ticket", "7", "--yes"}, 1, "nobody has the ticket 7"},
 		{"watch too often", []string{"watch", "--every", "1ms"}, 64, "--every"},
 		{"unknown scheme", run("a", "--engine", "frob://host"), 64, "known are dir"},
 		{"no scheme", []string{"ls", "--engine", "/var/lib"}, 64, "no scheme"},
@@ -270,11 +270,11 @@ func TestLsAndShow(t *testing.T) {
 	}
 }
 
-func TestEvictAsks(t *testing.T) {
+func TestRevokeAsks(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "a", "--label", "x\x1b[0m", "--", "sleep", "60")
 	ticket := fmt.Sprint(p.held("a").Ticket)
-	code, _, stderr := p.leasehold("evict", "a", "--ticket", ticket)
+	code, _, stderr := p.leasehold("revoke", "a", "--ticket", ticket)
 	if code != 64 {
 		t.Errorf("without a terminal: exit code %d", code)
 	}
@@ -284,7 +284,7 @@ func TestEvictAsks(t *testing.T) {
 		answer string
 		code   int
 	}{{"\n", 1}, {"n\n", 1}, {"\x03", 130}, {"y\n", 0}} {
-		cmd := exec.Command(program, "evict", "a", "--ticket", ticket)
+		cmd := exec.Command(program, "revoke", "a", "--ticket", ticket)
 		cmd.Env = p.env
 		tty, err := pty.Start(cmd)
 		if err != nil {
@@ -442,7 +442,7 @@ func TestCompletion(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "stock:42", "--", "sleep", "60")
 	p.held("stock:42")
-	for _, cmd := range []string{"run", "show", "ls", "watch", "evict"} {
+	for _, cmd := range []string{"run", "show", "ls", "watch", "revoke"} {
 		if out := p.must("__complete", cmd, "sto"); !strings.HasPrefix(out, "stock:42\n") {
 			t.Errorf("%s: %q", cmd, out)
 		}

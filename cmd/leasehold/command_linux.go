@@ -21,7 +21,7 @@ import (
 // subreaper too. So nothing escapes kill, not even into a session of its own,
 // and "no child left" means that all of it has ended.
 type group struct {
-	wire   *wire
+	pipe   *pipe
 	reaper int // its pid
 
 	answer               chan *started
@@ -38,7 +38,7 @@ type group struct {
 }
 
 // newGroup starts the reaper, so that it is there when the lease is.
-func newGroup(page *sharedPage) (*group, error) {
+func newGroup(page *sharedDeadline) (*group, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}
@@ -52,7 +52,7 @@ func newGroup(page *sharedPage) (*group, error) {
 		return nil, err
 	}
 	g := &group{
-		wire: ours, answer: make(chan *started, 1),
+		pipe: ours, answer: make(chan *started, 1),
 		ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}),
 		stops: make(chan syscall.Signal, 8),
 	}
@@ -70,9 +70,9 @@ func newGroup(page *sharedPage) (*group, error) {
 
 // attend hears the reaper, and waits for children until there are none.
 func (g *group) attend(reap func(changed func(pid int, ws syscall.WaitStatus))) {
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(received)
 		g.listen()
 	}()
 	reap(func(pid int, ws syscall.WaitStatus) {
@@ -82,7 +82,7 @@ func (g *group) attend(reap func(changed func(pid int, ws syscall.WaitStatus))) 
 	})
 	// How the command ended is known before that nothing is left: a reaper that is
 	// killed right after its last word has ended before that word was read.
-	<-heard
+	<-received
 	close(g.empty)
 }
 
@@ -90,7 +90,7 @@ func (g *group) attend(reap func(changed func(pid int, ws syscall.WaitStatus))) 
 func (g *group) listen() {
 	over := false
 	for {
-		m, _, err := g.wire.receive()
+		m, _, err := g.pipe.receive()
 		switch {
 		case err != nil:
 			if !over {
@@ -117,7 +117,7 @@ func (g *group) listen() {
 // the waiting as well.
 func (g *group) start(o *order, env []string, life *os.File) error {
 	if life != nil {
-		if err := g.wire.send(message{Life: true}, life); err != nil {
+		if err := g.pipe.send(message{Life: true}, life); err != nil {
 			return errOrphaned
 		}
 	}
@@ -129,7 +129,7 @@ func (g *group) start(o *order, env []string, life *os.File) error {
 	if err := gob.NewEncoder(file).Encode(executable{o.Path, o.Command, env}); err != nil {
 		return err
 	}
-	if err := g.wire.send(message{Start: true}, file); err != nil {
+	if err := g.pipe.send(message{Start: true}, file); err != nil {
 		return errOrphaned
 	}
 	select {
@@ -173,12 +173,12 @@ func (g *group) gone() <-chan struct{}          { return g.empty }
 func (g *group) status() status                 { return g.how }
 func (g *group) stopped() <-chan syscall.Signal { return g.stops }
 
-func (g *group) letGo() { g.wire.send(message{LetGo: true}, nil) }
+func (g *group) letGo() { g.pipe.send(message{LetGo: true}, nil) }
 
 // close ends the reaper and waits for that, so that nothing of leasehold is
 // left when "run" has returned; but it waits for none that somebody stopped.
 func (g *group) close() {
-	g.wire.conn.Close()
+	g.pipe.conn.Close()
 	select {
 	case <-g.reaped:
 	case <-time.After(grace):
@@ -205,7 +205,7 @@ func (g *group) echo() bool {
 	return true
 }
 
-func (g *group) tell() {
+func (g *group) notify() {
 	g.signal(syscall.SIGTERM)
 	g.signal(syscall.SIGCONT)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // needFiles is how many descriptors a process of leasehold may need beside
-// those it was started with: the embedded engine with somebody in line uses two
+// those it was started with: the embedded engine with somebody in the queue uses two
 // dozen. With fewer it would fail halfway, or wait for some that never come.
 const needFiles = 32
 

@@ -18,9 +18,9 @@ func (a *app) graphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Draw who holds what and who waits for what",
-		Long: `Print a graph of all lines, for Mermaid or Graphviz: from each name to who holds it,
+		Long: `Print a graph of all queues, for Mermaid or Graphviz: from each name to who holds it,
 and from each caller to the name it waits for. Who holds what it said that it
-holds when it asked is one caller. Those in a circle are marked.`,
+holds when it asked is one caller. Those in a cycle are marked.`,
 		Example: `  leasehold graph --format dot | dot -Tsvg > locks.svg`,
 		Args:    arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,8 +49,8 @@ type graph struct {
 }
 
 type caller struct {
-	text   string
-	circle bool
+	text  string
+	cycle bool
 }
 
 // edge is from a name to its holder, or from a caller to the name it waits for.
@@ -69,7 +69,7 @@ func (s *snapshot) graph() *graph {
 		g.callers = append(g.callers, caller{text: c.Owner.String()})
 		return len(g.callers) - 1
 	}
-	for _, l := range s.lines {
+	for _, l := range s.queues {
 		for _, c := range l.Claims {
 			if c.State != engine.Waiting {
 				continue
@@ -89,10 +89,10 @@ func (s *snapshot) graph() *graph {
 					callers[claimKey{h.Name, h.Ticket}] = at
 				}
 			}
-			g.callers[at].circle = g.callers[at].circle || s.inCircle(c)
+			g.callers[at].cycle = g.callers[at].cycle || s.inCycle(c)
 		}
 	}
-	for i, l := range s.lines {
+	for i, l := range s.queues {
 		g.names = append(g.names, l.Name)
 		for _, c := range l.Claims {
 			k := claimKey{c.Name, c.Ticket}
@@ -109,13 +109,13 @@ func (s *snapshot) graph() *graph {
 
 func writeMermaid(w io.Writer, g *graph) error {
 	var b strings.Builder
-	b.WriteString("flowchart LR\n  classDef circle stroke:#d00,stroke-width:3px\n")
+	b.WriteString("flowchart LR\n  classDef cycle stroke:#d00,stroke-width:3px\n")
 	for i, n := range g.names {
 		fmt.Fprintf(&b, "  n%d[\"%s\"]\n", i, mermaidText(n))
 	}
 	for i, c := range g.callers {
 		mark := ""
-		if c.circle {
+		if c.cycle {
 			mark = ":::circle"
 		}
 		fmt.Fprintf(&b, "  c%d([\"%s\"])%s\n", i, mermaidText(c.text), mark)
@@ -139,7 +139,7 @@ func writeDot(w io.Writer, g *graph) error {
 	}
 	for i, c := range g.callers {
 		mark := ""
-		if c.circle {
+		if c.cycle {
 			mark = ", color=red, penwidth=3"
 		}
 		fmt.Fprintf(&b, "  c%d [label=\"%s\"%s]\n", i, dotText(c.text), mark)

@@ -22,8 +22,8 @@ type guard struct {
 	end     time.Duration // MaxHold: killed then although trusted; 0: never
 	lead    time.Duration // TERM so much earlier than end
 
-	told   bool          // TERM was sent for the present until, or for good
-	killAt time.Duration // something ended the hold: killed then; 0: nothing did
+	notified bool          // TERM was sent for the present until, or for good
+	killAt   time.Duration // something ended the hold: killed then; 0: nothing did
 }
 
 // trust takes in that the lease was good for left at now. It reports whether
@@ -36,7 +36,7 @@ func (g *guard) trust(now, left time.Duration) (news bool) {
 	}
 	g.until, g.granted = until, left
 	if g.killAt == 0 && (g.end == 0 || now < g.end-g.lead) {
-		g.told = false
+		g.notified = false
 	}
 	return true
 }
@@ -48,7 +48,7 @@ const grain = 5 * time.Millisecond
 // killTime is set aside for killing.
 func (g *guard) killTime() time.Duration { return min(g.granted/20, 500*time.Millisecond) }
 
-// lastResort is when the front acts if the keeper has not.
+// lastResort is when the launcher acts if the keeper has not.
 func (g *guard) lastResort() time.Duration { return g.until - g.killTime()/2 }
 
 // finish ends the hold whatever renewals say: KILL after grace, or when trust
@@ -64,27 +64,27 @@ type action uint8
 
 const (
 	nothing action = iota
-	tell           // send TERM
+	notify         // send TERM
 	kill
 )
 
 // next is what to do at now, and when to ask again.
 func (g *guard) next(now time.Duration) (do action, again time.Duration) {
-	killAt, tellAt := g.until-g.killTime(), g.until-g.granted/3
+	killAt, notifyAt := g.until-g.killTime(), g.until-g.granted/3
 	if g.end != 0 {
-		killAt, tellAt = min(killAt, g.end), min(tellAt, g.end-g.lead)
+		killAt, notifyAt = min(killAt, g.end), min(notifyAt, g.end-g.lead)
 	}
 	if g.killAt != 0 {
-		killAt, tellAt = g.killAt, 0
+		killAt, notifyAt = g.killAt, 0
 	}
 	switch {
 	case now >= killAt:
 		return kill, 0
-	case now >= tellAt && !g.told:
-		g.told = true
-		return tell, killAt
-	case g.told:
+	case now >= notifyAt && !g.notified:
+		g.notified = true
+		return notify, killAt
+	case g.notified:
 		return nothing, killAt
 	}
-	return nothing, tellAt
+	return nothing, notifyAt
 }

@@ -28,7 +28,7 @@ func TestGuard(t *testing.T) {
 		{"renewals fail", guard{}, []step{
 			{100 * s, 30 * s, nothing, 120 * s},
 			{110 * s, 20 * s, nothing, 120 * s},
-			{120 * s, 10 * s, tell, 129500 * ms},
+			{120 * s, 10 * s, notify, 129500 * ms},
 			{121 * s, 9 * s, nothing, 129500 * ms}, // told once
 			{129500 * ms, 500 * ms, kill, 0},
 		}},
@@ -38,9 +38,9 @@ func TestGuard(t *testing.T) {
 		}},
 		{"renewed after TERM, and failing again", guard{}, []step{
 			{100 * s, 3 * s, nothing, 102 * s},
-			{102 * s, 1 * s, tell, 102850 * ms},
+			{102 * s, 1 * s, notify, 102850 * ms},
 			{102500 * ms, 3 * s, nothing, 104500 * ms},
-			{104500 * ms, 1 * s, tell, 105350 * ms},
+			{104500 * ms, 1 * s, notify, 105350 * ms},
 			{105350 * ms, 150 * ms, kill, 0},
 		}},
 		{"nobody looked for long", guard{}, []step{
@@ -49,18 +49,18 @@ func TestGuard(t *testing.T) {
 		}},
 		{"two looks at one clock are no renewal", guard{}, []step{
 			{100 * s, 3 * s, nothing, 102 * s},
-			{102 * s, 1001 * ms, tell, 102850 * ms},
+			{102 * s, 1001 * ms, notify, 102850 * ms},
 		}},
 		{"MaxHold", guard{end: 110 * s, lead: 2 * s}, []step{
 			{100 * s, 30 * s, nothing, 108 * s},
 			{107 * s, 30 * s, nothing, 108 * s},
-			{108 * s, 29 * s, tell, 110 * s},
+			{108 * s, 29 * s, notify, 110 * s},
 			{109 * s, 30 * s, nothing, 110 * s}, // a renewal is no reason to be told again
 			{110 * s, 27 * s, kill, 0},
 		}},
 		{"trust ends before MaxHold", guard{end: 110 * s, lead: 2 * s}, []step{
 			{100 * s, 3 * s, nothing, 102 * s},
-			{102 * s, 0, tell, 102850 * ms},
+			{102 * s, 0, notify, 102850 * ms},
 			{102850 * ms, 0, kill, 0},
 		}},
 	} {
@@ -89,7 +89,7 @@ func TestGuardFinish(t *testing.T) {
 	t.Run("grace", func(t *testing.T) {
 		g := fresh()
 		g.finish(101*s, s)
-		if do, again := g.next(101 * s); do != tell || again != 102*s {
+		if do, again := g.next(101 * s); do != notify || again != 102*s {
 			t.Errorf("action %d, again at %v", do, again)
 		}
 		g.trust(101*s, 30*s) // renewals go on, and change nothing
@@ -107,14 +107,14 @@ func TestGuardFinish(t *testing.T) {
 	t.Run("never past trust", func(t *testing.T) {
 		g := fresh()
 		g.finish(101*s, time.Hour)
-		if do, again := g.next(101 * s); do != tell || again != 129500*time.Millisecond {
+		if do, again := g.next(101 * s); do != notify || again != 129500*time.Millisecond {
 			t.Errorf("action %d, again at %v", do, again)
 		}
 	})
-	t.Run("the front after the keeper and before the end", func(t *testing.T) {
+	t.Run("the launcher after the keeper and before the end", func(t *testing.T) {
 		g := fresh()
 		if last := g.lastResort(); last <= g.until-g.killTime() || last >= g.until {
-			t.Errorf("the front acts at %v", last)
+			t.Errorf("the launcher acts at %v", last)
 		}
 	})
 	t.Run("not put off", func(t *testing.T) {

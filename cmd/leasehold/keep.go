@@ -18,17 +18,17 @@ import (
 // when the lease ends. On Linux it is a process of its own.
 type keeper struct {
 	*app
-	order *order
-	front front
-	run   runner
-	life  *os.File // see lifeFile; nil: none
+	order    *order
+	launcher launcher
+	run      runner
+	life     *os.File // see lifeFile; nil: none
 
 	renewed chan struct{} // capacity 1: look at the lease
 }
 
-// front is the process that a person or a script started, as the keeper sees
+// launcher is the process that a person or a script started, as the keeper sees
 // it.
-type front interface {
+type launcher interface {
 	// signals are those that are meant for the command.
 	signals() <-chan syscall.Signal
 	// gone is closed when it has died.
@@ -58,7 +58,7 @@ type command interface {
 	status() status            // once it has exited
 	stopped() <-chan syscall.Signal
 	signal(syscall.Signal) // to the command's group, as a terminal would
-	tell()                 // asks the group to end: TERM, heard even if it is stopped
+	notify()               // asks the group to end: TERM, heard even if it is stopped
 	kill()                 // all of it; returns at once, goes on until gone
 	letGo()                // what still runs goes on when this process has ended
 }
@@ -77,7 +77,7 @@ func (s status) code() int {
 }
 
 var (
-	errFrontGone = errors.New("leasehold was killed")
+	errLauncherGone = errors.New("leasehold was killed")
 
 	// errTooLate: trust had ended when the command was to be started.
 	errTooLate = errors.New("its time was over")
@@ -104,7 +104,7 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	notice := &engineNotice{app: k.app, name: k.order.Name}
 	defer notice.close()
 	locks, err := newClient(eng, leasehold.Options{
-		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLend: true,
+		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLocalHandoff: true,
 		Observer: func(e leasehold.Event) {
 			k.observe(e)
 			notice.observe(e)
@@ -124,7 +124,7 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 	return k.under(locks, lease)
 }
 
-// open opens the engine, unless a signal or the end of the front ends that.
+// open opens the engine, unless a signal or the end of the launcher ends that.
 func (k *keeper) open(ctx context.Context) (engine.Engine, error) {
 	ctx, asked := k.heed(ctx)
 	eng, err := k.openEngine(ctx, k.order)
@@ -137,7 +137,7 @@ func (k *keeper) open(ctx context.Context) (engine.Engine, error) {
 	return eng, err
 }
 
-// heed is ctx until a signal or the end of the front ends it. Nobody else may take a
+// heed is ctx until a signal or the end of the launcher ends it. Nobody else may take a
 // signal until asked was called. That says whether one came: as long as nothing has
 // been started, one that came too late to end anything counts still.
 func (k *keeper) heed(ctx context.Context) (_ context.Context, asked func() error) {
@@ -146,10 +146,10 @@ func (k *keeper) heed(ctx context.Context) (_ context.Context, asked func() erro
 	go func() {
 		defer close(listening)
 		select {
-		case sig := <-k.front.signals():
+		case sig := <-k.launcher.signals():
 			cancel(&signalError{sig})
-		case <-k.front.gone():
-			cancel(errFrontGone)
+		case <-k.launcher.gone():
+			cancel(errLauncherGone)
 		case <-enough:
 		}
 	}()
@@ -172,12 +172,12 @@ func (k *keeper) observe(e leasehold.Event) {
 	}
 }
 
-// obtain waits for the lease, until a signal or the end of the front ends
+// obtain waits for the lease, until a signal or the end of the launcher ends
 // that.
 func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehold.Lease, error) {
 	ctx, asked := k.heed(ctx)
 	lease, err := k.await(ctx, locks)
-	for err == nil && k.front.asleep() {
+	for err == nil && k.launcher.asleep() {
 		lease, err = k.pass(ctx, locks, lease)
 	}
 	if why := asked(); why != nil {
@@ -204,20 +204,20 @@ func (k *keeper) await(ctx context.Context, locks *leasehold.Client) (*leasehold
 }
 
 // pass gives the turn of a job that is stopped to the next, and waits anew once it is
-// continued. Somebody stopped the front while it waited (SIGSTOP: a Ctrl-Z stops this
+// continued. Somebody stopped the launcher while it waited (SIGSTOP: a Ctrl-Z stops this
 // process too, and its claim ends by itself): what would start now is what nobody
 // looks at, and would stop at the first word it asks the terminal for, with the name.
-// A front that is stopped when its command runs is another thing: that goes on.
+// A launcher that is stopped when its command runs is another thing: that goes on.
 func (k *keeper) pass(ctx context.Context, locks *leasehold.Client, lease *leasehold.Lease) (*leasehold.Lease, error) {
 	k.say("%s: its turn came while this job was stopped: it goes to the next, and the job waits anew when it is continued", quoteName(k.order.Name))
 	if k.order.MinHold > 0 {
 		// Nothing ran that others would have to be kept from.
-		_ = locks.EvictNow(ctx, k.order.Name, lease.Token().Ticket())
+		_ = locks.RevokeNow(ctx, k.order.Name, lease.Token().Ticket())
 	}
 	lease.Unlock() // how that went concerns nobody: the lease was never used
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
-	for k.front.asleep() {
+	for k.launcher.asleep() {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
@@ -230,9 +230,9 @@ func (k *keeper) pass(ctx context.Context, locks *leasehold.Client, lease *lease
 // under runs the command under the lease and ends both.
 func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status, error) {
 	obtained := boottime.Now()
-	k.front.running()
+	k.launcher.running()
 	if k.life != nil {
-		k.front.keepAlive(k.life)
+		k.launcher.keepAlive(k.life)
 	}
 	held, err := outerHolds()
 	if err != nil {
@@ -249,7 +249,7 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	now, left := boottime.Now(), lease.Remaining()
 	if left == 0 {
 		why := context.Cause(lease.Context())
-		lease.Unlock() // frees the room of a claim that was evicted
+		lease.Unlock() // frees the room of a claim that was revoked
 		return status{}, k.lostBefore(why)
 	}
 	g.trust(now, left)
@@ -259,7 +259,7 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		return status{}, err
 	}
 	defer wake.stop()
-	k.front.deadline(g.lastResort())
+	k.launcher.deadline(g.lastResort())
 	cmd, err := k.run(k.order, env, k.life)
 	if err != nil {
 		lease.Unlock()
@@ -272,7 +272,7 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		return status{}, notRunnable(k.order.Command[0], err)
 	}
 	why := k.watch(locks, lease, cmd, g, wake)
-	k.front.over() // before giving the lock back, which may take a while
+	k.launcher.over() // before giving the lock back, which may take a while
 	cmd.letGo()
 	end := cmd.status()
 	if !locks.Guarantees().Detach {
@@ -305,13 +305,13 @@ func (e *lostError) Unwrap() error { return e.why }
 
 func (e *lostError) Error() string {
 	switch name := quoteName(e.name); {
-	case errors.Is(e.why, leasehold.ErrEvicted):
-		return name + " was lost: somebody evicted it; the command was ended"
+	case errors.Is(e.why, leasehold.ErrRevoked):
+		return name + " was lost: somebody revoked it; the command was ended"
 	case errors.Is(e.why, leasehold.ErrMaxHold):
 		return name + " was held for --max-hold; the command was ended"
 	case errors.Is(e.why, errNotRenewed):
 		return name + " could not be renewed in time; the command was ended"
-	case errors.Is(e.why, errFrontGone):
+	case errors.Is(e.why, errLauncherGone):
 		return name + ": leasehold was killed; the command was ended"
 	case errors.Is(e.why, errOrphaned):
 		return name + ": " + errOrphaned.Error() + "; the command was ended"
@@ -325,7 +325,7 @@ func (e *lostError) Error() string {
 // ordered; otherwise why it had to end, and then
 // everything it started has ended too.
 func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd command, g *guard, wake *alarm) (why error) {
-	lost, abandoned := lease.Context().Done(), k.front.gone()
+	lost, abandoned := lease.Context().Done(), k.launcher.gone()
 	exited, orphaned := cmd.exited(), cmd.orphaned()
 	var freed chan struct{}
 	ending := func(reason error) {
@@ -336,22 +336,22 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 	for {
 		now := boottime.Now()
 		if left := lease.Remaining(); left > 0 && g.trust(now, left) {
-			k.front.deadline(g.lastResort())
+			k.launcher.deadline(g.lastResort())
 		}
 		do, again := g.next(now)
 		switch do {
-		case tell:
+		case notify:
 			if g.end != 0 && now >= g.end-g.lead {
 				ending(leasehold.ErrMaxHold)
 			}
 			ending(errNotRenewed) // unless a better reason is known
-			cmd.tell()
+			cmd.notify()
 		case kill:
 			ending(context.Cause(lease.Context())) // if that is why, and not news yet
 			ending(errNotRenewed)
-			// Before the kill, not after: the front would act a moment later,
+			// Before the kill, not after: the launcher would act a moment later,
 			// and kill this process too, which still has to say why.
-			k.front.over()
+			k.launcher.over()
 			cmd.kill()
 			<-cmd.gone()
 			return why
@@ -372,8 +372,8 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 		case <-k.renewed:
 		case <-wake.c():
 		case sig := <-cmd.stopped():
-			k.front.stopped(sig)
-		case sig := <-k.front.signals():
+			k.launcher.stopped(sig)
+		case sig := <-k.launcher.signals():
 			cmd.signal(sig)
 		case <-orphaned:
 			// The kernel has killed the command, and the rest must follow.
@@ -382,22 +382,22 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			g.finish(boottime.Now(), 0)
 		case <-abandoned:
 			abandoned = nil
-			ending(errFrontGone)
+			ending(errLauncherGone)
 			g.finish(boottime.Now(), grace)
 		case <-lost:
 			lost = nil
 			cause := context.Cause(lease.Context())
 			ending(cause)
-			if !errors.Is(cause, leasehold.ErrEvicted) {
+			if !errors.Is(cause, leasehold.ErrRevoked) {
 				g.finish(boottime.Now(), 0) // somebody may hold it by now
 				break
 			}
-			// A holder that was evicted politely takes its room until it
+			// A holder that was revoked politely takes its room until it
 			// leaves or its deadline passes, so there is time for TERM. Only
-			// the line can tell it from one that was evicted at once.
+			// the queue can tell it from one that was revoked at once.
 			g.finish(boottime.Now(), k.order.TTL)
 			freed = make(chan struct{})
-			go k.lookForRoom(locks, lease, freed)
+			go k.waitForCapacity(locks, lease, freed)
 		case <-freed:
 			freed = nil
 			g.finish(boottime.Now(), 0)
@@ -405,13 +405,13 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 	}
 }
 
-// lookForRoom closes freed unless the lease's claim still keeps others out.
-func (k *keeper) lookForRoom(locks *leasehold.Client, lease *leasehold.Lease, freed chan<- struct{}) {
+// waitForCapacity closes freed unless the lease's claim still keeps others out.
+func (k *keeper) waitForCapacity(locks *leasehold.Client, lease *leasehold.Lease, freed chan<- struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	l, err := locks.Line(ctx, lease.Name())
+	l, err := locks.Queue(ctx, lease.Name())
 	if err == nil && slices.ContainsFunc(l.Claims, func(c engine.Claim) bool {
-		return c.Ticket == uint64(lease.Token())>>engine.LendBits && c.State == engine.Held
+		return c.Ticket == uint64(lease.Token())>>engine.HandoffBits && c.State == engine.Held
 	}) {
 		return
 	}
@@ -427,7 +427,7 @@ func (k *keeper) linger(lease *leasehold.Lease, until time.Duration, wake *alarm
 		case <-wake.c():
 		case <-lease.Context().Done():
 			return
-		case <-k.front.signals():
+		case <-k.launcher.signals():
 			return
 		}
 	}

@@ -31,21 +31,21 @@ func (d *down) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, 
 	return d.Engine.Renew(ctx, rs)
 }
 
-// stubFront and stubCommand record what the keeper does.
-type stubFront struct {
+// stubLauncher and stubCommand record what the keeper does.
+type stubLauncher struct {
 	sigs chan syscall.Signal
 	dead chan struct{}
 	last atomic.Int64 // deadline
 }
 
-func (f *stubFront) signals() <-chan syscall.Signal { return f.sigs }
-func (f *stubFront) gone() <-chan struct{}          { return f.dead }
-func (f *stubFront) asleep() bool                   { return false }
-func (f *stubFront) running()                       {}
-func (f *stubFront) keepAlive(*os.File)             {}
-func (f *stubFront) deadline(at time.Duration)      { f.last.Store(int64(at)) }
-func (f *stubFront) over()                          {}
-func (f *stubFront) stopped(syscall.Signal)         {}
+func (f *stubLauncher) signals() <-chan syscall.Signal { return f.sigs }
+func (f *stubLauncher) gone() <-chan struct{}          { return f.dead }
+func (f *stubLauncher) asleep() bool                   { return false }
+func (f *stubLauncher) running()                       {}
+func (f *stubLauncher) keepAlive(*os.File)             {}
+func (f *stubLauncher) deadline(at time.Duration)      { f.last.Store(int64(at)) }
+func (f *stubLauncher) over()                          {}
+func (f *stubLauncher) stopped(syscall.Signal)         {}
 
 type stubCommand struct {
 	obeys bool // ends when told
@@ -57,7 +57,7 @@ type stubCommand struct {
 	when []time.Duration
 }
 
-func (c *stubCommand) note(what string) {
+func (c *stubCommand) notification(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.did, c.when = append(c.did, what), append(c.when, boottime.Now())
@@ -70,22 +70,22 @@ func (c *stubCommand) orphaned() <-chan struct{}      { return nil }
 func (c *stubCommand) letGo()                         {}
 func (c *stubCommand) status() status                 { return status{Code: 3} }
 func (c *stubCommand) stopped() <-chan syscall.Signal { return nil }
-func (c *stubCommand) signal(sig syscall.Signal)      { c.note(sig.String()) }
-func (c *stubCommand) kill()                          { c.note("kill"); c.end() }
-func (c *stubCommand) tell() {
-	if c.note("tell"); c.obeys {
+func (c *stubCommand) signal(sig syscall.Signal)      { c.notification(sig.String()) }
+func (c *stubCommand) kill()                          { c.notification("kill"); c.end() }
+func (c *stubCommand) notify() {
+	if c.notification("tell"); c.obeys {
 		c.end()
 	}
 }
 
 // kept is a keeper under which a command runs.
 type kept struct {
-	eng    *down
-	front  *stubFront
-	cmd    *stubCommand
-	locks  *leasehold.Client
-	ticket uint64
-	start  time.Duration
+	eng      *down
+	launcher *stubLauncher
+	cmd      *stubCommand
+	locks    *leasehold.Client
+	ticket   uint64
+	start    time.Duration
 
 	done chan struct{}
 	end  status
@@ -98,17 +98,17 @@ func keepStub(t *testing.T, o order, obeys bool) *kept {
 
 func keepStubOn(t *testing.T, eng engine.Engine, o order, obeys bool) *kept {
 	k := &kept{
-		eng:   &down{Engine: eng},
-		front: &stubFront{sigs: make(chan syscall.Signal, 1), dead: make(chan struct{})},
-		cmd:   &stubCommand{obeys: obeys, ended: make(chan struct{})},
-		done:  make(chan struct{}),
-		start: boottime.Now(),
+		eng:      &down{Engine: eng},
+		launcher: &stubLauncher{sigs: make(chan syscall.Signal, 1), dead: make(chan struct{})},
+		cmd:      &stubCommand{obeys: obeys, ended: make(chan struct{})},
+		done:     make(chan struct{}),
+		start:    boottime.Now(),
 	}
 	o.Name, o.Lost, o.Command = "name", 76, []string{"command"}
-	keeper := &keeper{app: &app{}, order: &o, front: k.front, renewed: make(chan struct{}, 1),
+	keeper := &keeper{app: &app{}, order: &o, launcher: k.launcher, renewed: make(chan struct{}, 1),
 		run: func(*order, []string, *os.File) (command, error) { return k.cmd, nil }}
 	var err error
-	k.locks, err = leasehold.New(k.eng, &leasehold.Options{TTL: o.TTL, NoLend: true, Observer: keeper.observe})
+	k.locks, err = leasehold.New(k.eng, &leasehold.Options{TTL: o.TTL, NoLocalHandoff: true, Observer: keeper.observe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func keepStubOn(t *testing.T, eng engine.Engine, o order, obeys bool) *kept {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.ticket = uint64(lease.Token()) >> engine.LendBits
+	k.ticket = uint64(lease.Token()) >> engine.HandoffBits
 	go func() {
 		defer close(k.done)
 		k.end, k.err = keeper.under(k.locks, lease)
@@ -126,7 +126,7 @@ func keepStubOn(t *testing.T, eng engine.Engine, o order, obeys bool) *kept {
 		<-k.done
 		k.locks.Close()
 	})
-	until(t, "the command is started", func() bool { return k.front.last.Load() != 0 })
+	until(t, "the command is started", func() bool { return k.launcher.last.Load() != 0 })
 	return k
 }
 
@@ -151,12 +151,12 @@ func TestRenewalsFail(t *testing.T) {
 			const ttl = 6 * time.Second // a third of it is longer than the machine may be busy for
 			k := keepStub(t, order{TTL: ttl}, obeys)
 			until(t, "the full TTL was granted", func() bool {
-				return time.Duration(k.front.last.Load())-k.start > ttl*9/10
+				return time.Duration(k.launcher.last.Load())-k.start > ttl*9/10
 			})
 			k.eng.now.Store(true)
 			did, code := k.wait(t)
 			g := guard{granted: ttl}
-			trusted := time.Duration(k.front.last.Load()) + g.killTime()/2
+			trusted := time.Duration(k.launcher.last.Load()) + g.killTime()/2
 			// How late is the machine's business; never early is ours.
 			if early := trusted - ttl/3 - k.cmd.when[0]; early > 0 {
 				t.Errorf("told %v before the last third", early)
@@ -184,8 +184,8 @@ func TestEngineIsDownForAMoment(t *testing.T) {
 	k.eng.now.Store(true)
 	time.Sleep(500 * time.Millisecond)
 	k.eng.now.Store(false)
-	before := time.Duration(k.front.last.Load())
-	until(t, "it is renewed", func() bool { return time.Duration(k.front.last.Load()) > before+time.Second })
+	before := time.Duration(k.launcher.last.Load())
+	until(t, "it is renewed", func() bool { return time.Duration(k.launcher.last.Load()) > before+time.Second })
 	k.cmd.end()
 	if did, code := k.wait(t); len(did) > 0 || code != 3 {
 		t.Errorf("%v, exit code %d", did, code)
@@ -194,7 +194,7 @@ func TestEngineIsDownForAMoment(t *testing.T) {
 
 func TestFrontIsGone(t *testing.T) {
 	k := keepStub(t, order{TTL: 30 * time.Second}, false)
-	close(k.front.dead)
+	close(k.launcher.dead)
 	if did, code := k.wait(t); !slices.Equal(did, []string{"tell", "kill"}) || code != 76 {
 		t.Errorf("%v, exit code %d", did, code)
 	}
@@ -203,12 +203,12 @@ func TestFrontIsGone(t *testing.T) {
 	}
 }
 
-func TestEvictedNowIsKilledAtOnce(t *testing.T) {
+func TestRevokedNowIsKilledAtOnce(t *testing.T) {
 	k := keepStub(t, order{TTL: time.Hour}, false)
-	if err := k.locks.EvictNow(t.Context(), "name", k.ticket); err != nil {
+	if err := k.locks.RevokeNow(t.Context(), "name", k.ticket); err != nil {
 		t.Fatal(err)
 	}
-	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
+	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrRevoked) {
 		t.Errorf("%v, exit code %d, %v", did, code, k.err)
 	}
 }
@@ -231,7 +231,7 @@ func TestSignalEndsTheRestOfMinHold(t *testing.T) {
 		enough := time.After(patience)
 		for over := false; !over; {
 			select {
-			case k.front.sigs <- sig: // one may still be the command's
+			case k.launcher.sigs <- sig: // one may still be the command's
 			case <-k.done:
 				over = true
 			case <-enough:
@@ -244,10 +244,10 @@ func TestSignalEndsTheRestOfMinHold(t *testing.T) {
 	}
 }
 
-// drowsy is a front that somebody has stopped when it is asked the first and the third
+// drowsy is a launcher that somebody has stopped when it is asked the first and the third
 // time.
 type drowsy struct {
-	stubFront
+	stubLauncher
 	asked int
 }
 
@@ -259,8 +259,8 @@ func (f *drowsy) asleep() bool {
 // A job that is stopped again when its turn comes again passes that one as well.
 func TestAWaiterThatIsStoppedAgainPassesAgain(t *testing.T) {
 	var said strings.Builder
-	front := &drowsy{}
-	k := &keeper{app: &app{err: &said}, order: &order{Name: "name"}, front: front}
+	launcher := &drowsy{}
+	k := &keeper{app: &app{err: &said}, order: &order{Name: "name"}, launcher: launcher}
 	locks, err := leasehold.New(memlock.New(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -271,8 +271,8 @@ func TestAWaiterThatIsStoppedAgainPassesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Unlock()
-	if n := strings.Count(said.String(), "it goes to the next"); n != 2 || front.asked != 5 {
-		t.Errorf("passed %d times, looked %d times: %s", n, front.asked, said.String())
+	if n := strings.Count(said.String(), "it goes to the next"); n != 2 || launcher.asked != 5 {
+		t.Errorf("passed %d times, looked %d times: %s", n, launcher.asked, said.String())
 	}
 }
 
@@ -287,27 +287,27 @@ func TestLostBeforeTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := locks.EvictNow(t.Context(), "name", uint64(lease.Token())>>engine.LendBits); err != nil {
+	if err := locks.RevokeNow(t.Context(), "name", uint64(lease.Token())>>engine.HandoffBits); err != nil {
 		t.Fatal(err)
 	}
 	<-lease.Context().Done()
-	k := &keeper{app: &app{}, order: &order{Name: "name", Lost: 76}, front: &stubFront{},
+	k := &keeper{app: &app{}, order: &order{Name: "name", Lost: 76}, launcher: &stubLauncher{},
 		run: func(*order, []string, *os.File) (command, error) { ran.Store(true); return nil, errors.New("started") }}
 	_, err = k.under(locks, lease)
 	var exit *exitError
-	if !errors.As(err, &exit) || exit.code != 76 || !errors.Is(err, leasehold.ErrEvicted) || ran.Load() {
+	if !errors.As(err, &exit) || exit.code != 76 || !errors.Is(err, leasehold.ErrRevoked) || ran.Load() {
 		t.Errorf("%v, started: %v", err, ran.Load())
 	}
 }
 
-func TestEvictedPolitelyHasItsTrust(t *testing.T) {
+func TestRevokedPolitelyHasItsTrust(t *testing.T) {
 	t.Parallel()
 	k := keepStub(t, order{TTL: 6 * time.Second}, false)
-	if err := k.locks.Evict(t.Context(), "name", k.ticket); err != nil {
+	if err := k.locks.Revoke(t.Context(), "name", k.ticket); err != nil {
 		t.Fatal(err)
 	}
 	did, code := k.wait(t)
-	if !slices.Equal(did, []string{"tell", "kill"}) || code != 76 || !errors.Is(k.err, leasehold.ErrEvicted) {
+	if !slices.Equal(did, []string{"tell", "kill"}) || code != 76 || !errors.Is(k.err, leasehold.ErrRevoked) {
 		t.Fatalf("%v, exit code %d, %v", did, code, k.err)
 	}
 	if gap := k.cmd.when[1] - k.cmd.when[0]; gap < time.Second {
@@ -317,7 +317,7 @@ func TestEvictedPolitelyHasItsTrust(t *testing.T) {
 
 func TestSignalsReachTheCommand(t *testing.T) {
 	k := keepStub(t, order{TTL: 30 * time.Second}, false)
-	k.front.sigs <- syscall.SIGHUP
+	k.launcher.sigs <- syscall.SIGHUP
 	until(t, "the command has it", func() bool {
 		k.cmd.mu.Lock()
 		defer k.cmd.mu.Unlock()

@@ -45,30 +45,30 @@ func (a *app) platformCommands() []*cobra.Command {
 	}}
 }
 
-func (a *app) keepFor(cmd *cobra.Command, o *order, w *wire, page *sharedPage) (status, error) {
-	f := &remoteFront{wire: w, pid: os.Getppid(), page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
+func (a *app) keepFor(cmd *cobra.Command, o *order, w *pipe, page *sharedDeadline) (status, error) {
+	f := &remoteLauncher{pipe: w, pid: os.Getppid(), page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
 	f.listen()
 	g, err := newGroup(page)
 	if err != nil {
 		return status{}, err
 	}
 	defer g.close()
-	k := &keeper{app: a, order: o, front: f, run: func(o *order, env []string, life *os.File) (command, error) {
+	k := &keeper{app: a, order: o, launcher: f, run: func(o *order, env []string, life *os.File) (command, error) {
 		return f.start(g, o, env, life)
 	}}
 	return k.keep(cmd.Context())
 }
 
-// remoteFront is the front in the keeper's eyes.
-type remoteFront struct {
-	wire   *wire
-	page   *sharedPage
-	sigs   chan syscall.Signal
-	dead   chan struct{}
-	caught chan os.Signal
-	pid    int                   // of the front
-	told   bool                  // the front knows that the command runs
-	group  atomic.Pointer[group] // once the command is started
+// remoteLauncher is the launcher in the keeper's eyes.
+type remoteLauncher struct {
+	pipe     *pipe
+	page     *sharedDeadline
+	sigs     chan syscall.Signal
+	dead     chan struct{}
+	caught   chan os.Signal
+	pid      int                   // of the launcher
+	notified bool                  // the launcher knows that the command runs
+	group    atomic.Pointer[group] // once the command is started
 }
 
 // start has the command started. Whose a signal to the group is changes before
@@ -77,7 +77,7 @@ type remoteFront struct {
 // would get it twice, and many programs take the second as "at once". The price:
 // a Ctrl-C in the moment until the reaper has forked is nobody's, as that
 // between the fork of a shell and its exec.
-func (f *remoteFront) start(g *group, o *order, env []string, life *os.File) (command, error) {
+func (f *remoteLauncher) start(g *group, o *order, env []string, life *os.File) (command, error) {
 	f.group.Store(g)
 	if err := g.start(o, env, life); err != nil {
 		return nil, err
@@ -92,21 +92,21 @@ var others = []os.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM,
 }
 
-// listen passes on what the front sends, and hears its end. The size of the
+// listen passes on what the launcher sends, and hears its end. The size of the
 // terminal means nothing to a command that does not run yet, and whatever else
 // comes before that ends the waiting.
-func (f *remoteFront) listen() {
+func (f *remoteLauncher) listen() {
 	f.caught = make(chan os.Signal, 16)
 	catch(f.caught, append(slices.Clone(asking), syscall.SIGPIPE)) // nobody may read our words
 	go func() {
 		for sig := range f.caught {
-			f.heard(sig.(syscall.Signal))
+			f.received(sig.(syscall.Signal))
 		}
 	}()
 	go func() {
 		defer close(f.dead)
 		for {
-			m, _, err := f.wire.receive()
+			m, _, err := f.pipe.receive()
 			if err != nil {
 				return
 			}
@@ -123,7 +123,7 @@ func (f *remoteFront) listen() {
 // none of the keeper's business; but a TERM that this process did not send
 // itself was sent to its pid, which is the one that "show" shows, and is meant
 // for the command.
-func (f *remoteFront) heard(sig syscall.Signal) {
+func (f *remoteLauncher) received(sig syscall.Signal) {
 	g := f.group.Load()
 	switch {
 	case g == nil && slices.Contains(asking, os.Signal(sig)):
@@ -134,34 +134,34 @@ func (f *remoteFront) heard(sig syscall.Signal) {
 }
 
 // pass never blocks: who sends more signals than are read has been heard.
-func (f *remoteFront) pass(sig syscall.Signal) {
+func (f *remoteLauncher) pass(sig syscall.Signal) {
 	select {
 	case f.sigs <- sig:
 	default:
 	}
 }
 
-func (f *remoteFront) signals() <-chan syscall.Signal { return f.sigs }
-func (f *remoteFront) gone() <-chan struct{}          { return f.dead }
+func (f *remoteLauncher) signals() <-chan syscall.Signal { return f.sigs }
+func (f *remoteLauncher) gone() <-chan struct{}          { return f.dead }
 
-func (f *remoteFront) asleep() bool {
+func (f *remoteLauncher) asleep() bool {
 	p, ok := look(f.pid)
 	return ok && p.state == "T"
 }
 
 // running: from here on the keeper goes on when the group is stopped. It is
 // not ignored but caught, because what is ignored stays so in the command.
-func (f *remoteFront) running() { catch(f.caught, others) }
+func (f *remoteLauncher) running() { catch(f.caught, others) }
 
-func (f *remoteFront) keepAlive(life *os.File)    { f.wire.send(message{Life: true}, life) }
-func (f *remoteFront) stopped(sig syscall.Signal) { f.wire.send(message{Stopped: sig}, nil) }
+func (f *remoteLauncher) keepAlive(life *os.File)    { f.pipe.send(message{Life: true}, life) }
+func (f *remoteLauncher) stopped(sig syscall.Signal) { f.pipe.send(message{Stopped: sig}, nil) }
 
-func (f *remoteFront) over() { f.page.set(0) }
+func (f *remoteLauncher) over() { f.page.set(0) }
 
-func (f *remoteFront) deadline(at time.Duration) {
+func (f *remoteLauncher) deadline(at time.Duration) {
 	f.page.set(at)
-	if !f.told {
-		f.told = true
-		f.wire.send(message{Running: true}, nil)
+	if !f.notified {
+		f.notified = true
+		f.pipe.send(message{Running: true}, nil)
 	}
 }

@@ -16,11 +16,11 @@ func TestTheLastWordCountsThoughTheReaperIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ours.conn.Close()
-	reaper, err := newWire(theirs)
+	reaper, err := newPipe(theirs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &group{wire: ours, ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{})}
+	g := &group{pipe: ours, ended: make(chan struct{}), orphan: make(chan struct{}), empty: make(chan struct{})}
 	reaped := make(chan struct{})
 	go g.attend(func(func(int, syscall.WaitStatus)) { close(reaped) })
 	<-reaped
@@ -47,13 +47,13 @@ func TestCtrlCIsNotPassedOnToACommandThatGotIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ours.conn.Close()
-	reaper, err := newWire(theirs)
+	reaper, err := newPipe(theirs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reaper.conn.Close()
-	f := &remoteFront{sigs: make(chan syscall.Signal, 16)}
-	g := &group{wire: ours, answer: make(chan *started, 1), ended: make(chan struct{}), orphan: make(chan struct{})}
+	f := &remoteLauncher{sigs: make(chan syscall.Signal, 16)}
+	g := &group{pipe: ours, answer: make(chan *started, 1), ended: make(chan struct{}), orphan: make(chan struct{})}
 	running := make(chan struct{})
 	go func() {
 		defer close(running)
@@ -63,11 +63,11 @@ func TestCtrlCIsNotPassedOnToACommandThatGotIt(t *testing.T) {
 		}
 		file.Close()
 		// It runs, and its group gets a signal, before that is known here.
-		f.heard(syscall.SIGINT)
-		f.heard(syscall.SIGTERM) // this one went to the keeper's pid alone
+		f.received(syscall.SIGINT)
+		f.received(syscall.SIGTERM) // this one went to the keeper's pid alone
 		g.answer <- &started{}
 	}()
-	f.heard(syscall.SIGQUIT) // nobody has got this one but the keeper
+	f.received(syscall.SIGQUIT) // nobody has got this one but the keeper
 	if _, err := f.start(g, &order{Path: "/bin/true"}, os.Environ(), nil); err != nil {
 		t.Fatal(err)
 	}

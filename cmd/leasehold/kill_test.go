@@ -134,9 +134,9 @@ func (p *place) reaper(name string) int {
 	return 0
 }
 
-// nextInLine waits behind the family's claim. The result waits until it holds
+// nextInQueue waits behind the family's claim. The result waits until it holds
 // the name, and reports whoever of the family lives then.
-func (p *place) nextInLine(name string) (check func()) {
+func (p *place) nextInQueue(name string) (check func()) {
 	p.Helper()
 	cmd := exec.Command(program, "run", name, "--wait", "25s", "--", "sh", "-c", whoLives)
 	x := p.startFamilyOf(cmd, p.file("family-"+name))
@@ -156,7 +156,7 @@ func TestKilledLeaseholdEndsEverything(t *testing.T) {
 			p := newPlace(t)
 			x, _ := p.startFamily("killed")
 			keeper := p.held("killed").Owner.PID
-			check := p.nextInLine("killed")
+			check := p.nextInQueue("killed")
 			switch who {
 			case "front":
 				x.Process.Kill()
@@ -195,7 +195,7 @@ func TestAllThatIsCalledLeaseholdAtOnce(t *testing.T) {
 					p, _ = redisPlace(t)
 				}
 				_, members := p.startFamily("all", "--ttl", "10s") // from there on the last half second is for killing
-				check := p.nextInLine("all")
+				check := p.nextInQueue("all")
 				var hit []proc
 				for _, pr := range p.leaseholds("all") {
 					if pr.name != reaperName {
@@ -227,7 +227,7 @@ func TestAllKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, members := p.startFamily("all")
-	check := p.nextInLine("all")
+	check := p.nextInQueue("all")
 	ours := p.leaseholds("all")
 	if len(ours) != 3 {
 		t.Fatalf("a run is %d processes", len(ours))
@@ -243,7 +243,7 @@ func TestAllKilled(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond)
 	if n := len(p.line("all").Claims); n != 2 {
-		t.Errorf("%d in line while grandchildren ran", n)
+		t.Errorf("%d in the queue while grandchildren ran", n)
 	}
 	for _, pid := range members() {
 		syscall.Kill(pid, syscall.SIGKILL)
@@ -251,14 +251,14 @@ func TestAllKilled(t *testing.T) {
 	check()
 }
 
-// A keeper that is stopped cannot end the command. The front must, when trust
+// A keeper that is stopped cannot end the command. The launcher must, when trust
 // ends.
 func TestStoppedKeeper(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	x, _ := p.startFamily("stopped", "--ttl", "10s", "--lost-exit-code", "99")
 	keeper := p.held("stopped").Owner.PID
-	check := p.nextInLine("stopped")
+	check := p.nextInQueue("stopped")
 	start := time.Now()
 	syscall.Kill(keeper, syscall.SIGSTOP)
 	check()
@@ -277,13 +277,13 @@ func TestStoppedReaper(t *testing.T) {
 	p := newPlace(t)
 	x, members := p.startFamily("reaper")
 	syscall.Kill(p.reaper("reaper"), syscall.SIGSTOP)
-	p.must("evict", "reaper", "--ticket", strconv.FormatUint(p.held("reaper").Ticket, 10), "--now", "--yes")
+	p.must("revoke", "reaper", "--ticket", strconv.FormatUint(p.held("reaper").Ticket, 10), "--now", "--yes")
 	if code := x.wait(t); code != 76 || len(members()) > 0 {
 		t.Errorf("exit code %d, %d still run", code, len(members()))
 	}
 }
 
-// A front that is stopped changes nothing: the lease is kept, and lost leases
+// A launcher that is stopped changes nothing: the lease is kept, and lost leases
 // are acted upon.
 func TestStoppedFront(t *testing.T) {
 	t.Parallel()
@@ -295,7 +295,7 @@ func TestStoppedFront(t *testing.T) {
 	if c := p.held("front"); c.Ticket != ticket || len(members()) < 5 {
 		t.Fatalf("lost: %+v", c)
 	}
-	p.must("evict", "front", "--ticket", strconv.FormatUint(ticket, 10), "--now", "--yes")
+	p.must("revoke", "front", "--ticket", strconv.FormatUint(ticket, 10), "--now", "--yes")
 	until(t, "the command has ended", func() bool { return len(members()) == 0 })
 	x.Process.Signal(syscall.SIGCONT)
 	if code := x.wait(t); code != 76 {
@@ -303,17 +303,17 @@ func TestStoppedFront(t *testing.T) {
 	}
 }
 
-func TestEvicted(t *testing.T) {
+func TestRevoked(t *testing.T) {
 	t.Run("now", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
 		x, members := p.startFamily("e")
 		ticket := p.held("e").Ticket
-		p.must("evict", "e", "--ticket", strconv.FormatUint(ticket, 10), "--now", "--yes")
+		p.must("revoke", "e", "--ticket", strconv.FormatUint(ticket, 10), "--now", "--yes")
 		if code := x.wait(t); code != 76 {
 			t.Errorf("exit code %d", code)
 		}
-		one(t, x.err.String(), "e was lost: somebody evicted it")
+		one(t, x.err.String(), "e was lost: somebody revoked it")
 		if left := members(); len(left) > 0 {
 			t.Errorf("these still run: %v", left)
 		}
@@ -325,7 +325,7 @@ func TestEvicted(t *testing.T) {
 		x := p.start("run", "e", "--", "sh", "-c", "trap 'sleep 0.3; echo saved > "+done+"; exit 3' TERM; : > "+ready+"; while :; do sleep 0.05; done")
 		p.exists(ready)
 		ticket := p.held("e").Ticket
-		p.must("evict", "e", "--ticket", strconv.FormatUint(ticket, 10), "--yes")
+		p.must("revoke", "e", "--ticket", strconv.FormatUint(ticket, 10), "--yes")
 		// It may finish, and nobody else holds the name before it has.
 		if out := p.must("run", "e", "--", "cat", done); out != "saved\n" {
 			t.Errorf("held again when %q was saved", out)
@@ -341,11 +341,11 @@ func TestEvicted(t *testing.T) {
 		p.held("e")
 		x := p.start("run", "e", "--", "echo", "ran")
 		until(t, "it waits", func() bool { return len(p.line("e").Claims) == 2 })
-		p.must("evict", "e", "--ticket", strconv.FormatUint(p.line("e").Claims[1].Ticket, 10), "--yes")
+		p.must("revoke", "e", "--ticket", strconv.FormatUint(p.line("e").Claims[1].Ticket, 10), "--yes")
 		if code := x.wait(t); code != 75 || x.out.String() != "" {
 			t.Errorf("exit code %d, printed %q", code, x.out.String())
 		}
-		one(t, x.err.String(), "evicted")
+		one(t, x.err.String(), "revoked")
 	})
 }
 
@@ -358,7 +358,7 @@ func TestNobodyReadsTheWords(t *testing.T) {
 			code := p.file("code")
 			os.Remove(code)
 			p.startCmd(shell(`{ "$0" run words -- sleep 60; echo $? > `+code+`; } `+nobody, program))
-			p.must("evict", "words", "--ticket", strconv.FormatUint(p.held("words").Ticket, 10), "--now", "--yes")
+			p.must("revoke", "words", "--ticket", strconv.FormatUint(p.held("words").Ticket, 10), "--now", "--yes")
 			if got := p.content(code); got != "76" {
 				t.Errorf("exit code %s", got)
 			}
@@ -385,6 +385,6 @@ func TestMaxHold(t *testing.T) {
 	said := x.err.String()
 	one(t, said[strings.LastIndex(said, "leasehold:"):], "m was held for --max-hold")
 	if l := p.line("m"); len(l.Claims) > 0 {
-		t.Errorf("still in line: %+v", l.Claims)
+		t.Errorf("still in the queue: %+v", l.Claims)
 	}
 }

@@ -26,16 +26,16 @@ when it asked.`,
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
-				lines, err := readLines(ctx, locks, strings.Join(args, ""))
+				queues, err := readQueues(ctx, locks, strings.Join(args, ""))
 				if err != nil {
 					return err
 				}
 				if !asJSON {
-					return a.printLines(lines)
+					return a.printQueues(queues)
 				}
-				views := []lineView{}
-				for _, l := range lines {
-					views = append(views, viewLine(l))
+				views := []queueView{}
+				for _, l := range queues {
+					views = append(views, viewQueue(l))
 				}
 				return writeJSON(a.out, views, "  ")
 			})
@@ -45,25 +45,25 @@ when it asked.`,
 	return cmd
 }
 
-// readLines collects and sorts the lines whose names begin with prefix.
-func readLines(ctx context.Context, locks *leasehold.Client, prefix string) (lines []engine.Line, err error) {
-	for l, err := range locks.Lines(ctx, prefix) {
+// readQueues collects and sorts the queues whose names begin with prefix.
+func readQueues(ctx context.Context, locks *leasehold.Client, prefix string) (queues []engine.Queue, err error) {
+	for l, err := range locks.Queues(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, l)
+		queues = append(queues, l)
 	}
-	slices.SortFunc(lines, func(a, b engine.Line) int { return strings.Compare(a.Name, b.Name) })
-	return lines, nil
+	slices.SortFunc(queues, func(a, b engine.Queue) int { return strings.Compare(a.Name, b.Name) })
+	return queues, nil
 }
 
-func (a *app) printLines(lines []engine.Line) error {
-	if len(lines) == 0 {
+func (a *app) printQueues(queues []engine.Queue) error {
+	if len(queues) == 0 {
 		return nil
 	}
 	var owners []engine.Owner
 	rows := [][]string{{"NAME", "MODE", "HELD", "WAITING", "FIRST", "TICKET", "FOR"}}
-	for _, l := range lines {
+	for _, l := range queues {
 		held, waiting := countText(l)
 		first := l.Claims[0]
 		rows = append(rows, []string{
@@ -89,7 +89,7 @@ func (a *app) completeName(cmd *cobra.Command, args []string, prefix string) ([]
 	}
 	defer locks.Close()
 	var names []string
-	for l, err := range locks.Lines(ctx, prefix) {
+	for l, err := range locks.Queues(ctx, prefix) {
 		if err != nil || len(names) == maxCompletions {
 			break
 		}

@@ -3,7 +3,7 @@
 //
 //	leasehold run backup -- ./backup.sh     one at a time, on this machine
 //	leasehold ls                            every name somebody holds or waits for
-//	leasehold show backup                   the line of one name
+//	leasehold show backup                   the queue of one name
 //
 // The engine is named by --engine or LEASEHOLD_ENGINE; by default it is the
 // embedded one, a directory of this machine that needs no server.

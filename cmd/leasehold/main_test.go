@@ -155,9 +155,9 @@ func (p *place) must(args ...string) string {
 }
 
 // line is what show says.
-func (p *place) line(name string) lineView {
+func (p *place) line(name string) queueView {
 	p.Helper()
-	var v lineView
+	var v queueView
 	if err := json.Unmarshal([]byte(p.must("show", name, "--json")), &v); err != nil {
 		p.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func (p *place) content(path string) (text string) {
 // held returns the first claim on name once it is held.
 func (p *place) held(name string) claimView {
 	p.Helper()
-	var v lineView
+	var v queueView
 	until(p, name+" is held", func() bool {
 		v = p.line(name)
 		return len(v.Claims) > 0 && v.Claims[0].State == engine.Held.String()
@@ -195,7 +195,7 @@ func (p *place) held(name string) claimView {
 	return v.Claims[0]
 }
 
-// one requires that text is one sentence on one line that contains each of
+// one requires that text is one sentence on one lineine that contains each of
 // want.
 func one(t testing.TB, text string, want ...string) {
 	t.Helper()

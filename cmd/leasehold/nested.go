@@ -83,7 +83,7 @@ func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
 		return nil, err
 	}
 	defer locks.Close()
-	l, err := locks.Line(ctx, o.Name)
+	l, err := locks.Queue(ctx, o.Name)
 	if err != nil {
 		return nil, fmt.Errorf("whether %s is held by the run above this one cannot be found out: %w", quoteName(o.Name), err)
 	}
@@ -109,12 +109,12 @@ func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
 
 // within reports whether the holder of c may do what the order asks for.
 func (o *order) within(c engine.Claim) bool {
-	units, limit := int32(engine.Max), int32(engine.Max)
+	permits, limit := int32(engine.Max), int32(engine.Max)
 	switch {
 	case o.Shared:
-		units = 1
+		permits = 1
 	case o.Permits > 0:
-		units, limit = o.Permits, o.Of
+		permits, limit = o.Permits, o.Of
 	}
-	return c.Limit == limit && c.Units >= units
+	return c.Limit == limit && c.Permits >= permits
 }

@@ -93,8 +93,8 @@ func TestReentrantEndsWithTheOuterHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.must("evict", "x", "--ticket", strconv.FormatUint(p.held("x").Ticket, 10), "--now", "--yes")
-	if code := x.wait(t); code != 76 || !strings.Contains(x.err.String(), "somebody evicted it") {
+	p.must("revoke", "x", "--ticket", strconv.FormatUint(p.held("x").Ticket, 10), "--now", "--yes")
+	if code := x.wait(t); code != 76 || !strings.Contains(x.err.String(), "somebody revoked it") {
 		t.Errorf("exit code %d: %s", code, x.err.String())
 	}
 	if _, lives := look(inner); lives {

@@ -78,9 +78,9 @@ func (a *app) lock(ctx context.Context, o *order, locks *leasehold.Client) (*lea
 		return o.obtain(ctx, locks)
 	}
 	about, cancel := context.WithCancel(ctx)
-	told := make(chan struct{})
+	notified := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(notified)
 		select {
 		case <-time.After(noticeAfter):
 			a.sayWaiting(about, o.Name, locks)
@@ -89,14 +89,14 @@ func (a *app) lock(ctx context.Context, o *order, locks *leasehold.Client) (*lea
 	}()
 	lease, err := o.obtain(ctx, locks)
 	cancel()
-	<-told
+	<-notified
 	return lease, err
 }
 
 // sayWaiting says who holds and how many wait ahead of this process, as far as
-// one look at the line can tell.
+// one look at the queue can tell.
 func (a *app) sayWaiting(ctx context.Context, name string, locks *leasehold.Client) {
-	l, err := locks.Line(ctx, name)
+	l, err := locks.Queue(ctx, name)
 	if err != nil || len(l.Claims) == 0 {
 		return // an engine that fails is told of elsewhere
 	}
@@ -123,7 +123,7 @@ func (a *app) sayWaiting(ctx context.Context, name string, locks *leasehold.Clie
 
 // place is the index of this process's claim, by what owners say of
 // themselves; -1 if it is not there.
-func (a *app) place(l engine.Line) int {
+func (a *app) place(l engine.Queue) int {
 	host, _ := os.Hostname()
 	return slices.IndexFunc(l.Claims, func(c engine.Claim) bool { return c.Owner.PID == os.Getpid() && c.Owner.Host == host })
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // told is a run whose standard error can be read while it goes on.
-func (p *place) told(name string, args ...string) (x *process, said func() string) {
+func (p *place) notified(name string, args ...string) (x *process, said func() string) {
 	p.Helper()
 	log, err := os.Create(p.file(name + ".err"))
 	if err != nil {
@@ -36,10 +36,10 @@ func (p *place) told(name string, args ...string) (x *process, said func() strin
 func TestEngineGoesDownAndComesBack(t *testing.T) {
 	t.Parallel()
 	p, s := redisPlaceWith(t, &servers.RedisOptions{Durable: true})
-	holder, held := p.told("holder", "run", "r", "--ttl", "15s", "--", "sleep", "60")
+	holder, held := p.notified("holder", "run", "r", "--ttl", "15s", "--", "sleep", "60")
 	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 12 })
-	_, waits := p.told("waiter", "run", "r", "--ttl", "15s", "--", "true")
-	_, acquires := p.told("acquirer", "acquire", "r")
+	_, waits := p.notified("waiter", "run", "r", "--ttl", "15s", "--", "true")
+	_, acquires := p.notified("acquirer", "acquire", "r")
 	until(t, "both wait", func() bool { return len(p.line("r").Claims) == 3 })
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestWaitingAtATerminal(t *testing.T) {
 	ticket := p.held("busy").Ticket
 	p.start("run", "busy", "--", "sleep", "60")
 	until(t, "another waits", func() bool { return len(p.line("busy").Claims) == 2 })
-	_, silent := p.told("silent", "run", "busy", "--wait", "10s", "--", "true") // it is to be there when others come
+	_, silent := p.notified("silent", "run", "busy", "--wait", "10s", "--", "true") // it is to be there when others come
 	until(t, "it waits", func() bool { return len(p.line("busy").Claims) == 3 })
 	for i, cmd := range []string{"run busy -- true", "acquire busy"} {
 		s := p.session()

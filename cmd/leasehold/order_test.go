@@ -41,7 +41,7 @@ func TestWaitedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer locks.Close()
-	k := &keeper{app: &app{err: os.Stderr}, order: o, front: &stubFront{}}
+	k := &keeper{app: &app{err: os.Stderr}, order: o, launcher: &stubLauncher{}}
 	lease, err := k.obtain(t.Context(), locks)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // A key that another program left without expiry: shown as what it is, and
 // removed by nothing but --now.
-func TestKeyWithoutExpiryIsShownAndEvicted(t *testing.T) {
+func TestKeyWithoutExpiryIsShownAndRevoked(t *testing.T) {
 	t.Parallel()
 	p, s := redisPlace(t)
 	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=redis://"+s.Addr+"?layout=plain")
@@ -20,9 +20,9 @@ func TestKeyWithoutExpiryIsShownAndEvicted(t *testing.T) {
 	if out := p.must("show", "stuck"); !strings.Contains(out, "no expiry") || !strings.Contains(out, "another program") {
 		t.Errorf("show: %s", out)
 	}
-	if code, _, text := p.leasehold("evict", "stuck", "--ticket", "0", "--yes"); code == 0 || !strings.Contains(text, "at once") {
-		t.Errorf("evict without --now: exit code %d: %s", code, text)
+	if code, _, text := p.leasehold("revoke", "stuck", "--ticket", "0", "--yes"); code == 0 || !strings.Contains(text, "at once") {
+		t.Errorf("revoke without --now: exit code %d: %s", code, text)
 	}
-	p.must("evict", "stuck", "--ticket", "0", "--now", "--yes")
+	p.must("revoke", "stuck", "--ticket", "0", "--now", "--yes")
 	p.must("run", "stuck", "--nonblock", "--", "true")
 }

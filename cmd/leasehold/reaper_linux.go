@@ -29,8 +29,8 @@ import (
 // As the command's parent it alone is told that it stopped or ended; it says
 // so to the keeper.
 type reaper struct {
-	wire     *wire
-	page     *sharedPage
+	pipe     *pipe
+	page     *sharedDeadline
 	messages chan delivery // closed when the keeper is gone
 
 	life    *os.File      // keeps the claim alive until everything has ended
@@ -68,24 +68,24 @@ func (a *app) reapCommand() *cobra.Command {
 			if err != nil {
 				return byHand
 			}
-			r := &reaper{wire: w, page: page, messages: make(chan delivery, 16)}
+			r := &reaper{pipe: w, page: page, messages: make(chan delivery, 16)}
 			return r.run()
 		},
 	}
 }
 
 // inherited is what a process of a run was started with, by its numbers.
-func inherited(wireFD, pageFD string) (*wire, *sharedPage, error) {
-	w, err1 := strconv.Atoi(wireFD)
-	p, err2 := strconv.Atoi(pageFD)
+func inherited(pipeFD, deadlineFD string) (*pipe, *sharedDeadline, error) {
+	w, err1 := strconv.Atoi(pipeFD)
+	p, err2 := strconv.Atoi(deadlineFD)
 	if err1 != nil || err2 != nil || w < 3 || p < 3 {
 		return nil, nil, errors.New("not the numbers of descriptors")
 	}
-	conn, err := newWire(w)
+	conn, err := newPipe(w)
 	if err != nil {
 		return nil, nil, err
 	}
-	page, err := openSharedPage(p)
+	page, err := openSharedDeadline(p)
 	return conn, page, err
 }
 
@@ -96,7 +96,7 @@ func (r *reaper) run() error {
 		return os.NewSyscallError("prctl", err)
 	}
 	callMyself(reaperName)
-	go r.wire.receiveAll(r.messages)
+	go r.pipe.receiveAll(r.messages)
 	return r.watch()
 }
 
@@ -120,7 +120,7 @@ func (r *reaper) watch() error {
 				r.life = m.file
 			case m.Start:
 				err := r.start(m.file)
-				r.wire.send(message{Started: startedAs(err)}, nil)
+				r.pipe.send(message{Started: startedAs(err)}, nil)
 				if err != nil {
 					return nil
 				}
@@ -184,10 +184,10 @@ func (r *reaper) start(from *os.File) error {
 			switch {
 			case got != pid:
 			case ws.Stopped():
-				r.wire.send(message{Stopped: ws.StopSignal()}, nil)
+				r.pipe.send(message{Stopped: ws.StopSignal()}, nil)
 			default:
 				how := statusOf(ws)
-				r.wire.send(message{Ended: &how}, nil)
+				r.pipe.send(message{Ended: &how}, nil)
 			}
 		})
 		close(r.empty)

@@ -31,8 +31,8 @@ func redisPlaceWith(t *testing.T, o *servers.RedisOptions) (*place, *servers.Red
 func TestServerStopsAnswering(t *testing.T) {
 	t.Parallel()
 	p, s := redisPlace(t)
-	told := p.file("told")
-	script := fmt.Sprintf(`trap 'date +%%s.%%N > %s' TERM; while :; do sleep 0.05; done`, told)
+	notified := p.file("told")
+	script := fmt.Sprintf(`trap 'date +%%s.%%N > %s' TERM; while :; do sleep 0.05; done`, notified)
 	x := p.start("run", "r", "--ttl", "6s", "--", "sh", "-c", script)
 	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 4 })
 	time.Sleep(300 * time.Millisecond) // past the raise, before the next renewal
@@ -46,7 +46,7 @@ func TestServerStopsAnswering(t *testing.T) {
 	if took := time.Since(stopped); took < time.Second || took > 6*time.Second+releaseTime {
 		t.Errorf("it went on for %v", took)
 	}
-	p.content(told)
+	p.content(notified)
 	if err := s.Cont(); err != nil {
 		t.Fatal(err)
 	}

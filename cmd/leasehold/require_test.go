@@ -14,7 +14,7 @@ func TestRequireReadsEveryWord(t *testing.T) {
 		"cluster,machine":               {Scope: engine.ScopeCluster},
 		"machine,cluster":               {Scope: engine.ScopeCluster},
 		"machine":                       {Scope: engine.ScopeMachine},
-		"shared,semaphore":              {Modes: engine.Shared | engine.Units},
+		"shared,semaphore":              {Modes: engine.Shared | engine.Permits},
 		"fifo,detach,waiters":           {Order: engine.FIFO, Detach: true, SeesWaiters: true},
 		"no-double-grant,crash-release": {Failover: engine.FailoverNone, CrashRelease: engine.CrashSession},
 	} {

@@ -56,7 +56,7 @@ of it they are killed with everything they started.
 LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
 it. Asking for NAME again, which would wait for itself, fails at once, or runs
 under that hold with --reentrant. Runs that wait for each other's names in a
-circle are found: the youngest fails, as one that did not obtain its name.
+cycle are found: the youngest fails, as one that did not obtain its name.
 A job that is stopped while it waits (Ctrl-Z) gives its turn to the next, and waits
 anew when it is continued.
 
@@ -204,11 +204,11 @@ func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *lea
 	if errors.As(err, &held) {
 		err = held // who holds it is the whole story
 	}
-	var circle *leasehold.DeadlockError
-	if errors.As(err, &circle) {
-		err = circle
+	var cycle *leasehold.DeadlockError
+	if errors.As(err, &cycle) {
+		err = cycle
 	}
-	if errors.Is(err, leasehold.ErrDeadlock) || errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrEvicted) {
+	if errors.Is(err, leasehold.ErrDeadlock) || errors.Is(err, leasehold.ErrHeld) || errors.Is(err, leasehold.ErrRevoked) {
 		err = &exitError{o.Conflict, err}
 	}
 	return lease, err

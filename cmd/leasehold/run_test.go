@@ -286,7 +286,7 @@ func TestHoldDescendants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.must("evict", "lost", "--ticket", fmt.Sprint(p.held("lost").Ticket), "--now", "--yes")
+		p.must("revoke", "lost", "--ticket", fmt.Sprint(p.held("lost").Ticket), "--now", "--yes")
 		if code := x.wait(t); code != 76 {
 			t.Errorf("exit code %d", code)
 		}
@@ -374,7 +374,7 @@ func TestSignalsWhileWaiting(t *testing.T) {
 					t.Errorf("exit code %d, printed %q and %q", code, x.out.String(), x.err.String())
 				}
 				if n := len(p.line("busy").Claims); n != 1 {
-					t.Errorf("%d claims in line", n)
+					t.Errorf("%d claims in the queue", n)
 				}
 			})
 		}

@@ -16,22 +16,22 @@ func (a *app) showCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show the line of one name: who holds it, who waits",
-		Long: `Show the line of one name, in order: who holds it and who waits. A ticket is
-what "evict" asks for; owners are what they say of themselves, with what they
+		Short: "Show the queue of one name: who holds it, who waits",
+		Long: `Show the queue of one name, in order: who holds it and who waits. A ticket is
+what "revoke" asks for; owners are what they say of themselves, with what they
 held already when they asked, if anything.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
-				l, err := locks.Line(ctx, args[0])
+				l, err := locks.Queue(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				if asJSON {
-					return writeJSON(a.out, viewLine(l), "  ")
+					return writeJSON(a.out, viewQueue(l), "  ")
 				}
-				return printLine(a.out, l, time.Now())
+				return printQueue(a.out, l, time.Now())
 			})
 		},
 	}
@@ -39,7 +39,7 @@ held already when they asked, if anything.`,
 	return cmd
 }
 
-func printLine(w io.Writer, l engine.Line, now time.Time) error {
+func printQueue(w io.Writer, l engine.Queue, now time.Time) error {
 	if len(l.Claims) == 0 {
 		_, err := fmt.Fprintf(w, "%s: nobody holds it\n", quoteName(l.Name))
 		return err

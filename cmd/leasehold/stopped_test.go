@@ -16,7 +16,7 @@ func TestStoppedWaiterPassesItsTurn(t *testing.T) {
 		args []string
 	}{
 		{"Ctrl-Z", syscall.SIGTSTP, nil},
-		{"the front alone", syscall.SIGSTOP, nil},
+		{"the launcher alone", syscall.SIGSTOP, nil},
 		{"with a minimum", syscall.SIGSTOP, []string{"--min-hold", "1h"}},
 		{"with a bound", syscall.SIGSTOP, []string{"--wait", "25s"}},
 	} {
@@ -35,7 +35,7 @@ func TestStoppedWaiterPassesItsTurn(t *testing.T) {
 				x.Process.Signal(c.sig)
 				stopped := x.Process.Pid
 				if c.sig == syscall.SIGTSTP {
-					stopped = keeper // the front, without a terminal, goes on
+					stopped = keeper // the launcher, without a terminal, goes on
 				}
 				until(t, "it is stopped", func() bool { pr, ok := look(stopped); return ok && pr.state == "T" })
 				holder.Process.Signal(syscall.SIGTERM)

@@ -10,9 +10,9 @@ import (
 	"leasehold/engine"
 )
 
-// lineView is a line as --json shows it. Tickets and tokens are strings:
+// queueView is a queue as --json shows it. Tickets and tokens are strings:
 // JavaScript and jq read numbers as doubles and lose the last digits.
-type lineView struct {
+type queueView struct {
 	Name   string      `json:"name"`
 	Limit  int32       `json:"limit,omitempty"`
 	Claims []claimView `json:"claims"`
@@ -23,19 +23,19 @@ type claimView struct {
 	Token     uint64       `json:"token,string"` // its first: ticket << 10
 	State     string       `json:"state"`
 	Mode      string       `json:"mode"`
-	Units     int32        `json:"units"`
+	Permits   int32        `json:"permits"`
 	Owner     engine.Owner `json:"owner"`
 	TTL       float64      `json:"ttl_seconds"` // left; 0: no expiry
 	Contended bool         `json:"contended,omitempty"`
-	Evicted   bool         `json:"evicted,omitempty"`
+	Revoked   bool         `json:"revoked,omitempty"`
 }
 
-func viewLine(l engine.Line) lineView {
-	v := lineView{Name: l.Name, Limit: l.Limit, Claims: []claimView{}}
+func viewQueue(l engine.Queue) queueView {
+	v := queueView{Name: l.Name, Limit: l.Limit, Claims: []claimView{}}
 	for _, c := range l.Claims {
 		v.Claims = append(v.Claims, claimView{
-			Ticket: c.Ticket, Token: c.Ticket << engine.LendBits, State: c.State.String(), Mode: mode(c), Units: c.Units,
-			Owner: c.Owner, TTL: c.TTL.Round(time.Millisecond).Seconds(), Contended: c.Contended, Evicted: c.Evicted,
+			Ticket: c.Ticket, Token: c.Ticket << engine.HandoffBits, State: c.State.String(), Mode: mode(c), Permits: c.Permits,
+			Owner: c.Owner, TTL: c.TTL.Round(time.Millisecond).Seconds(), Contended: c.Contended, Revoked: c.Revoked,
 		})
 	}
 	return v
@@ -44,9 +44,9 @@ func viewLine(l engine.Line) lineView {
 // mode is what kind of claim it is, in the words of the flags.
 func mode(c engine.Claim) string {
 	switch {
-	case c.Limit == engine.Max && c.Units == engine.Max:
+	case c.Limit == engine.Max && c.Permits == engine.Max:
 		return "exclusive"
-	case c.Limit == engine.Max && c.Units == 1:
+	case c.Limit == engine.Max && c.Permits == 1:
 		return "shared"
 	}
 	return "permits"
@@ -57,13 +57,13 @@ func modeText(c engine.Claim) string {
 	if m := mode(c); m != "permits" {
 		return m
 	}
-	return fmt.Sprintf("%d of %d", c.Units, c.Limit)
+	return fmt.Sprintf("%d of %d", c.Permits, c.Limit)
 }
 
 func stateText(c engine.Claim) string {
 	switch {
-	case c.Evicted:
-		return "held, evicted"
+	case c.Revoked:
+		return "held, revoked"
 	case c.State == engine.Held && c.Contended:
 		return "held, wanted"
 	}
@@ -86,7 +86,7 @@ func sinceText(since, now time.Time) string {
 	return max(0, now.Sub(since)).Round(time.Second).String()
 }
 
-func countText(c engine.Line) (held, waiting int) {
+func countText(c engine.Queue) (held, waiting int) {
 	for _, c := range c.Claims {
 		if c.State == engine.Held {
 			held++
@@ -98,7 +98,7 @@ func countText(c engine.Line) (held, waiting int) {
 }
 
 // firstOwner is who stands in front, in a few words.
-func firstOwner(l engine.Line) string {
+func firstOwner(l engine.Queue) string {
 	if len(l.Claims) == 0 {
 		return ""
 	}

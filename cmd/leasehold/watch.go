@@ -24,7 +24,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Short: "Follow who holds and who waits",
 		Long: `Follow who holds and who waits, for all names or those that begin with PREFIX,
 until interrupted or until nobody reads what it writes. On a terminal the list is drawn anew; elsewhere one line is
-written per change. It looks every so often (--every): what comes and goes in
+written per change. It polls every so often (--every): what comes and goes in
 between is not seen.`,
 		Args:              arguments(0, 1, "one prefix"),
 		ValidArgsFunction: a.completeName,
@@ -69,7 +69,7 @@ type watcher struct {
 	locks  *leasehold.Client
 	prefix string
 	every  time.Duration
-	show   func([]engine.Line, time.Time) error
+	show   func([]engine.Queue, time.Time) error
 
 	deserted <-chan struct{} // closed when nobody reads any more; nil: unknown
 }
@@ -80,7 +80,7 @@ func (w *watcher) run(ctx context.Context) error {
 	defer tick.Stop()
 	down := false
 	for {
-		lines, err := readLines(ctx, w.locks, w.prefix)
+		queues, err := readQueues(ctx, w.locks, w.prefix)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -92,7 +92,7 @@ func (w *watcher) run(ctx context.Context) error {
 				down = false
 				w.say("the engine answers again")
 			}
-			if err := w.show(lines, time.Now()); err != nil {
+			if err := w.show(queues, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -106,19 +106,19 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// draw shows the lines on a terminal, each time from the top: every row is
+// draw shows the queues on a terminal, each time from the top: every row is
 // cleared as it is written, the rest of the screen after the last, so that
 // nothing flickers.
-func (w *watcher) draw(screen *os.File) func([]engine.Line, time.Time) error {
-	return func(lines []engine.Line, now time.Time) error {
+func (w *watcher) draw(screen *os.File) func([]engine.Queue, time.Time) error {
+	return func(queues []engine.Queue, now time.Time) error {
 		width, height, err := term.GetSize(int(screen.Fd()))
 		if err != nil || width < 1 || height < 2 {
 			width, height = 80, 24
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "%s  %d names with prefix %q  (Ctrl-C ends)\n\n", now.Format(time.TimeOnly), len(lines), w.prefix)
-		for _, l := range lines {
-			if err := printLine(&b, l, now); err != nil {
+		fmt.Fprintf(&b, "%s  %d names with prefix %q  (Ctrl-C ends)\n\n", now.Format(time.TimeOnly), len(queues), w.prefix)
+		for _, l := range queues {
+			if err := printQueue(&b, l, now); err != nil {
 				return err
 			}
 			b.WriteString("\n")
@@ -139,11 +139,11 @@ func (w *watcher) draw(screen *os.File) func([]engine.Line, time.Time) error {
 	}
 }
 
-// change is one thing that happened in a line between two looks.
+// change is one thing that happened in a queue between two looks.
 type change struct {
 	At    time.Time `json:"at"`
 	Name  string    `json:"name"`
-	What  string    `json:"what"` // waits, holds, evicted, left
+	What  string    `json:"what"` // waits, holds, revoked, left
 	Claim claimView `json:"claim"`
 	owner string
 }
@@ -154,22 +154,22 @@ func (c change) text() string {
 }
 
 // changes compares each look with the one before.
-func (w *watcher) changes(tell func(change) error) func([]engine.Line, time.Time) error {
+func (w *watcher) changes(notify func(change) error) func([]engine.Queue, time.Time) error {
 	type key struct {
 		name   string
 		ticket uint64
 	}
 	before := map[key]change{}
-	return func(lines []engine.Line, now time.Time) error {
+	return func(queues []engine.Queue, now time.Time) error {
 		seen := map[key]bool{}
-		for _, l := range lines {
-			for i, v := range viewLine(l).Claims {
+		for _, l := range queues {
+			for i, v := range viewQueue(l).Claims {
 				k := key{l.Name, v.Ticket}
 				seen[k] = true
 				what := "waits"
 				switch {
-				case v.Evicted:
-					what = "evicted"
+				case v.Revoked:
+					what = "revoked"
 				case v.State == engine.Held.String():
 					what = "holds"
 				}
@@ -178,7 +178,7 @@ func (w *watcher) changes(tell func(change) error) func([]engine.Line, time.Time
 				}
 				c := change{now, l.Name, what, v, l.Claims[i].Owner.String()}
 				before[k] = c
-				if err := tell(c); err != nil {
+				if err := notify(c); err != nil {
 					return err
 				}
 			}
@@ -187,7 +187,7 @@ func (w *watcher) changes(tell func(change) error) func([]engine.Line, time.Time
 			if !seen[k] {
 				delete(before, k)
 				c.At, c.What = now, "left"
-				if err := tell(c); err != nil {
+				if err := notify(c); err != nil {
 					return err
 				}
 			}

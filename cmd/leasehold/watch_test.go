@@ -9,16 +9,16 @@ import (
 )
 
 // What has not changed since the last look is not told again, and who left leaves once.
-func TestChangesAreToldOnce(t *testing.T) {
-	var told []string
+func TestChangesAreNotifiedOnce(t *testing.T) {
+	var notified []string
 	see := (&watcher{}).changes(func(c change) error {
-		told = append(told, c.What)
+		notified = append(notified, c.What)
 		return nil
 	})
 	held := engine.Claim{Name: "a", Ticket: 1, State: engine.Held}
 	waits := engine.Claim{Name: "a", Ticket: 2, State: engine.Waiting}
-	granted, evicted := waits, held
-	granted.State, evicted.Evicted = engine.Held, true
+	granted, revoked := waits, held
+	granted.State, revoked.Revoked = engine.Held, true
 	for _, look := range []struct {
 		claims []engine.Claim
 		want   []string
@@ -26,19 +26,19 @@ func TestChangesAreToldOnce(t *testing.T) {
 		{[]engine.Claim{held}, []string{"holds"}},
 		{[]engine.Claim{held}, nil},
 		{[]engine.Claim{held, waits}, []string{"waits"}},
-		{[]engine.Claim{evicted, waits}, []string{"evicted"}},
+		{[]engine.Claim{revoked, waits}, []string{"revoked"}},
 		{[]engine.Claim{granted}, []string{"holds", "left"}},
 		{[]engine.Claim{granted}, nil},
 		{nil, []string{"left"}},
 		{nil, nil},
 		{[]engine.Claim{held}, []string{"holds"}},
 	} {
-		told = nil
-		if err := see([]engine.Line{{Name: "a", Claims: look.claims}}, time.Now()); err != nil {
+		notified = nil
+		if err := see([]engine.Queue{{Name: "a", Claims: look.claims}}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(told, look.want) {
-			t.Errorf("told %q, want %q", told, look.want)
+		if !slices.Equal(notified, look.want) {
+			t.Errorf("told %q, want %q", notified, look.want)
 		}
 	}
 }

@@ -17,10 +17,10 @@ func (a *app) whyCommand() *cobra.Command {
 		Use:   "why NAME",
 		Short: "Say why NAME is not free: who holds it, what that one waits for, and so on",
 		Long: `Follow NAME to who holds it, from there to what that one waits for, and so on, to
-those who wait for nothing, or back: then it says "a circle". What a caller holds
-is what it said when it asked. Every line is read, one after the other: by the
-time it is printed it may be wrong. A circle is broken by the library itself, or by
-"evict" of a claim that waits.`,
+those who wait for nothing, or back: then it says "a cycle". What a caller holds
+is what it said when it asked. Every queue is read, one after the other: by the
+time it is printed it may be wrong. A cycle is broken by the library itself, or by
+"revoke" of a claim that waits.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -28,8 +28,8 @@ time it is printed it may be wrong. A circle is broken by the library itself, or
 				return err
 			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
-				// Lines leaves out what is none: somebody else's data in its place.
-				if _, err := locks.Line(ctx, args[0]); err != nil {
+				// Queues leaves out what is none: somebody else's data in its place.
+				if _, err := locks.Queue(ctx, args[0]); err != nil {
 					return err
 				}
 				s, err := readSnapshot(ctx, locks)
@@ -42,12 +42,12 @@ time it is printed it may be wrong. A circle is broken by the library itself, or
 	}
 }
 
-// printWhy prints the tree of holders and what they wait for, each line of it once.
+// printWhy prints the tree of holders and what they wait for, each lineine of it once.
 func (s *snapshot) printWhy(w io.Writer, name string) error {
 	var b strings.Builder
 	seen := map[string]bool{}
-	var tell func(name string, depth int)
-	tell = func(name string, depth int) {
+	var notify func(name string, depth int)
+	notify = func(name string, depth int) {
 		indent := strings.Repeat("  ", depth)
 		l := s.byName[name]
 		if len(l.Claims) == 0 {
@@ -69,18 +69,18 @@ func (s *snapshot) printWhy(w io.Writer, name string) error {
 			for _, v := range waits {
 				fmt.Fprintf(&b, "%s  who waits for %s (ticket %d)", indent, quoteName(v.Name), v.Ticket)
 				switch {
-				case s.inCircle(v) && seen[v.Name]:
-					b.WriteString(": a circle\n")
+				case s.inCycle(v) && seen[v.Name]:
+					b.WriteString(": a cycle\n")
 				case seen[v.Name]:
 					b.WriteString(": see above\n")
 				default:
 					b.WriteString("\n")
-					tell(v.Name, depth+1)
+					notify(v.Name, depth+1)
 				}
 			}
 		}
 	}
-	tell(name, 0)
+	notify(name, 0)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -26,7 +26,7 @@ func (p *place) nest(outer, inner string) *process {
 
 // Two runs that nest in opposite order would wait for ever: one of them fails, and
 // says why.
-func TestRunsInACircle(t *testing.T) {
+func TestRunsInACycle(t *testing.T) {
 	p := newPlace(t)
 	x, y := p.nest("a", "b"), p.nest("b", "a")
 	codes := []int{x.wait(t), y.wait(t)}
@@ -37,7 +37,7 @@ func TestRunsInACircle(t *testing.T) {
 	one(t, said, "deadlock: this caller waits for", "(wants ", "unlock what you hold")
 }
 
-// The circle stays for as long as the test looks: these callers do not look.
+// The cycle stays for as long as the test looks: these callers do not look.
 func TestWhyAndGraph(t *testing.T) {
 	p := newPlace(t)
 	p.start("run", "b", "--", "sleep", "60")
@@ -79,19 +79,19 @@ func TestWhyAndGraph(t *testing.T) {
 	one(t, said, "neither mermaid nor dot")
 }
 
-func crossed() []engine.Line {
+func crossed() []engine.Queue {
 	claim := func(name, label string, ticket uint64, state engine.State, holds ...engine.Hold) engine.Claim {
-		return engine.Claim{Name: name, Ticket: ticket, Units: engine.Max, Limit: engine.Max, State: state, TTL: time.Second,
+		return engine.Claim{Name: name, Ticket: ticket, Permits: engine.Max, Limit: engine.Max, State: state, TTL: time.Second,
 			Owner: engine.Owner{Host: "h", PID: int(ticket), Label: label, Holds: holds}}
 	}
-	return []engine.Line{
+	return []engine.Queue{
 		{Name: "a", Claims: []engine.Claim{claim("a", "A", 1, engine.Held), claim("a", "B", 4, engine.Waiting, engine.Hold{Name: "b", Ticket: 2})}},
 		{Name: "b", Claims: []engine.Claim{claim("b", "B", 2, engine.Held), claim("b", "A", 3, engine.Waiting, engine.Hold{Name: "a", Ticket: 1}, engine.Hold{Name: "a", Ticket: 1})}},
 		{Name: "c\"\x1b", Claims: []engine.Claim{claim("c\"\x1b", "C", 5, engine.Held), claim("c\"\x1b", "D", 6, engine.Waiting)}},
 	}
 }
 
-func TestWhySaysCircle(t *testing.T) {
+func TestWhySaysCycle(t *testing.T) {
 	var b strings.Builder
 	if err := newSnapshot(crossed()).printWhy(&b, "a"); err != nil {
 		t.Fatal(err)
@@ -99,14 +99,14 @@ func TestWhySaysCircle(t *testing.T) {
 	want := `a is held by h pid 1 (A) (exclusive, ticket 1)
   who waits for b (ticket 3)
   b is held by h pid 2 (B) (exclusive, ticket 2)
-    who waits for a (ticket 4): a circle
+    who waits for a (ticket 4): a cycle
 `
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
 	}
 }
 
-func TestGraphsShowTheCircle(t *testing.T) {
+func TestGraphsShowTheCycle(t *testing.T) {
 	g := newSnapshot(crossed()).graph()
 	if len(g.callers) != 4 || len(g.edges) != 6 {
 		t.Fatalf("%+v", g)

@@ -16,15 +16,15 @@ import (
 // message is what the processes of a run tell each other. One field is set.
 // The encoding is gob, because paths, labels and URLs need not be UTF-8.
 type message struct {
-	Order   *order         // front to keeper, first
-	Signal  syscall.Signal // front to keeper: for the command
-	Running bool           // keeper to front: the command runs under a lease
+	Order   *order         // launcher to keeper, first
+	Signal  syscall.Signal // launcher to keeper: for the command
+	Running bool           // keeper to launcher: the command runs under a lease
 	Life    bool           // keeper to both others: the life file comes with it
 	Start   bool           // keeper to reaper: a file with the program comes with it
 	Started *started       // reaper to keeper: whether it could be started
 	LetGo   bool           // keeper to reaper: what is left may go on
-	Stopped syscall.Signal // reaper to keeper to front: the command was stopped
-	Ended   *status        // reaper to keeper: the command has; keeper to front, last: all is said and done
+	Stopped syscall.Signal // reaper to keeper to launcher: the command was stopped
+	Ended   *status        // reaper to keeper: the command has; keeper to launcher, last: all is said and done
 }
 
 // delivery is a message with the descriptor that came with it.
@@ -39,18 +39,18 @@ const maxMessage = 64 << 10
 // wire is one end of the socket between two of them. It keeps the boundaries of
 // messages, carries a descriptor, and ends when the other process does,
 // however it does.
-type wire struct {
+type pipe struct {
 	conn *net.UnixConn
 	mu   sync.Mutex // of sending
 }
 
 // newWires is both ends; theirs is a plain descriptor, to be inherited.
-func newWires() (ours *wire, theirs int, err error) {
+func newWires() (ours *pipe, theirs int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, -1, os.NewSyscallError("socketpair", err)
 	}
-	ours, err = newWire(fds[0])
+	ours, err = newPipe(fds[0])
 	if err != nil {
 		unix.Close(fds[1])
 		return nil, -1, err
@@ -58,8 +58,8 @@ func newWires() (ours *wire, theirs int, err error) {
 	return ours, fds[1], nil
 }
 
-// newWire takes fd over.
-func newWire(fd int) (*wire, error) {
+// newPipe takes fd over.
+func newPipe(fd int) (*pipe, error) {
 	f := os.NewFile(uintptr(fd), "wire")
 	if f == nil {
 		return nil, fmt.Errorf("descriptor %d is not open", fd)
@@ -74,12 +74,12 @@ func newWire(fd int) (*wire, error) {
 		conn.Close()
 		return nil, fmt.Errorf("descriptor %d is not a Unix socket", fd)
 	}
-	return &wire{conn: uc}, nil
+	return &pipe{conn: uc}, nil
 }
 
 // send sends m with the descriptor of f, if any. Failing means that the other
 // end is gone, which whoever receives hears too.
-func (w *wire) send(m message, f *os.File) error {
+func (w *pipe) send(m message, f *os.File) error {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(m); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (w *wire) send(m message, f *os.File) error {
 }
 
 // receive waits for a message. The file is the descriptor that came with it.
-func (w *wire) receive() (m message, f *os.File, err error) {
+func (w *pipe) receive() (m message, f *os.File, err error) {
 	text := make([]byte, maxMessage)
 	oob := make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := w.conn.ReadMsgUnix(text, oob)
@@ -138,7 +138,7 @@ func (w *wire) receive() (m message, f *os.File, err error) {
 }
 
 // receiveAll passes everything on until the other end is gone.
-func (w *wire) receiveAll(to chan<- delivery) {
+func (w *pipe) receiveAll(to chan<- delivery) {
 	defer close(to)
 	for {
 		m, f, err := w.receive()

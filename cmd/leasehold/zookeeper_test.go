@@ -40,9 +40,9 @@ func TestZooKeeper(t *testing.T) {
 		t.Error("ls shows nothing")
 	}
 	ticket := strconv.FormatUint(p.held("z").Ticket, 10)
-	p.must("evict", "z", "--ticket", ticket, "--yes")
+	p.must("revoke", "z", "--ticket", ticket, "--yes")
 	if code := x.wait(t); code != 76 {
-		t.Errorf("evicted, and exit code %d: %s", code, x.err.String())
+		t.Errorf("revoked, and exit code %d: %s", code, x.err.String())
 	}
 	p.must("run", "z", "--wait", "30s", "--require", "cluster,fencing,no-double-grant", "--", "true")
 }

@@ -45,7 +45,7 @@ func Bench(b *testing.B, h Harness) {
 			if h.Polls {
 				c.awaits(next)
 			} else {
-				c.told(next, engine.Held, "the claim became held")
+				c.notified(next, engine.Held, "the claim became held")
 			}
 			c.drop()
 			a, c, held = c, a, next
@@ -76,5 +76,5 @@ func Bench(b *testing.B, h Harness) {
 func (a *client) drop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.notes = a.notes[:0]
+	a.notifications = a.notifications[:0]
 }

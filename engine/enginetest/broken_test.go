@@ -18,7 +18,7 @@ var caught = map[string][]string{
 	"readers overtake a waiting writer":               {"order"},
 	"grant out of order":                              {"order", "a crowd"},
 	"a third reader waits":                            {"shared"},
-	"the sum of units overflows":                      {"units"},
+	"the sum of permits overflows":                    {"permits"},
 	"a reused token":                                  {"tokens"},
 	"tokens start again after a restart":              {"tokens"},
 	"a second Join of one ID stands behind the first": {"idempotence"},
@@ -30,27 +30,27 @@ var caught = map[string][]string{
 
 	// How long.
 	"a shorter Renew shortens":                        {"renewal"},
-	"Renew forgets units and limit":                   {"renewal"},
+	"Renew forgets permits and limit":                 {"renewal"},
 	"an expired claim is revived":                     {"expiry is one-way"},
 	"an expired claim is passed over and not removed": {"expiry is one-way"},
 	"held from a plain read of a clock that is ahead": {"expiry"},
 	"becoming held extends":                           {"expiry"},
-	"a cancelled Join is a ghost":                     {"cancellation"},
+	"a cancelled Join is an orphan":                   {"cancellation"},
 	"Leave ends another's claim":                      {"loss"},
 	"Leave lies about what it found":                  {"leave"},
 	"a detached claim ends with its client":           {"detached"},
-	"Evict does not check the ticket":                 {"eviction"},
-	"a marked claim is extended":                      {"eviction"},
+	"Revoke does not check the ticket":                {"revocation"},
+	"a marked claim is extended":                      {"revocation"},
 	"a dead client holds on":                          {"crash"},
 
 	// Who is told.
-	"a wake-up is lost and there is no floor": {"wake-up"},
-	"who becomes held is not told":            {"wake-up"},
-	"everybody is told of everything":         {"wake-up", "a crowd"},
-	"a call tells its own claim":              {"wake-up"},
-	"contended and never told":                {"contention"},
-	"Watch ignores its context":               {"life cycle"},
-	// Both kinds of note are missing, so both files must say so.
+	"a wake-up is lost and there is no high-water mark": {"wake-up"},
+	"who becomes held is not told":                      {"wake-up"},
+	"everybody is told of everything":                   {"wake-up", "a crowd"},
+	"a call tells its own claim":                        {"wake-up"},
+	"contended and never told":                          {"contention"},
+	"Watch ignores its context":                         {"life cycle"},
+	// Both kinds of notification are missing, so both files must say so.
 	"nobody is ever told": {"wake-up", "contention"},
 
 	// Where much happens at once, or something hostile.
@@ -61,11 +61,11 @@ var caught = map[string][]string{
 	"deep in a crowd the order is lost":               {"a crowd"},
 	"each call reads all who wait":                    {"a crowd"},
 	"junk panics":                                     {"hostile data"},
-	"junk sends a call round in circles":              {"hostile data"},
+	"junk sends a call round in cycles":               {"hostile data"},
 	"junk under one name takes the others with it":    {"hostile data"},
 
 	// The rest.
-	"a secret in Line":                          {"inspection"},
+	"a secret in Queue":                         {"inspection"},
 	"names collide by case":                     {"names"},
 	"a name is what is kept beside another":     {"names"},
 	"the oldest of many names is forgotten":     {"many names"},
@@ -74,8 +74,8 @@ var caught = map[string][]string{
 	"every Join leaves a goroutine":             {"leaks"},
 }
 
-// Patience is what a broken engine's missing note costs, and what an innocent
-// one has to come up with a note on a busy machine.
+// Patience is what a broken engine's missing notification costs, and what an innocent
+// one has to come up with a notification on a busy machine.
 const patience = 2 * time.Second
 
 func harness(w *broken.World) enginetest.Harness {
@@ -83,7 +83,7 @@ func harness(w *broken.World) enginetest.Harness {
 		Name: "broken", New: w.Engine, Now: w.Now, Sleep: w.Sleep, Patience: patience,
 		Restart: w.Forget, Forget: w.Forget, Kill: w.Kill,
 		LoseReply: w.LoseReply, FailPartial: w.FailPartial, CountKeys: w.Count,
-		Crowd:             20, // some faults read the whole line at every call
+		Crowd:             20, // some faults read the whole queue at every call
 		RefuseConnections: w.RefuseConnections, CountRequests: w.Requests,
 		Spoil: map[string]func(testing.TB, string){"junk": w.Spoil},
 	}

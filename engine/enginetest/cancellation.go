@@ -9,8 +9,8 @@ import (
 )
 
 func cancellation() promise {
-	return promise{"cancellation", "a cancelled Join and a Leave leave nothing; a late Join leaves a ghost of one WaitTTL", []kase{
-		{"a Join on an ended context leaves a ghost", func(t *trial) {
+	return promise{"cancellation", "a cancelled Join and a Leave leave nothing; a late Join leaves an orphan of one WaitTTL", []kase{
+		{"a Join on an ended context leaves an orphan", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -21,7 +21,7 @@ func cancellation() promise {
 			a.leave(engine.Claim{Name: name, ID: r.ID})
 			b.free(name, "the cancelled claim was left")
 		}},
-		{"a Join cancelled on its way leaves a ghost", func(t *trial) {
+		{"a Join cancelled on its way leaves an orphan", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			for range 30 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(2*time.Millisecond))))
@@ -32,7 +32,7 @@ func cancellation() promise {
 				second := b.join(t.exclusive(name))
 				if second.State == engine.Waiting {
 					// The Join was on the wire and has arrived after its Leave:
-					// a ghost, which the deadline it was born with ends.
+					// an orphan, which the deadline it was born with ends.
 					t.h.Sleep(2 * r.WaitTTL)
 					second = b.awaits(second)
 				}
@@ -43,9 +43,9 @@ func cancellation() promise {
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.brief(t.exclusive(name))
 			a.leave(engine.Claim{Name: name, ID: r.ID})
-			ghost := a.join(r)
+			orphan := a.join(r)
 			second := b.join(t.exclusive(name))
-			t.lapse(a, ghost)
+			t.lapse(a, orphan)
 			b.awaits(second)
 		}},
 		{"a waiting claim that is cancelled holds up who is behind", func(t *trial) {

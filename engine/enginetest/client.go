@@ -18,9 +18,9 @@ type client struct {
 
 	telling atomic.Bool // changed runs
 
-	mu    sync.Mutex
-	notes []engine.Claim
-	more  chan struct{} // closed and replaced when a note arrives
+	mu            sync.Mutex
+	notifications []engine.Claim
+	more          chan struct{} // closed and replaced when a notification arrives
 }
 
 // client makes one more client and waits until its Watch has begun.
@@ -32,7 +32,7 @@ func (t *trial) client() *client {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = a.Watch(ctx, a.hear)
+		_ = a.Watch(ctx, a.receive)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -45,30 +45,30 @@ func (t *trial) client() *client {
 			t.Error("Watch goes on after its context ended and the engine was closed")
 		}
 	})
-	if !a.hears(func(c engine.Claim) bool { return c.Name == "" && c.ID == engine.ID{} }) {
+	if !a.receives(func(c engine.Claim) bool { return c.Name == "" && c.ID == engine.ID{} }) {
 		t.Fatal("Watch did not say changed(Claim{}) when it began")
 	}
 	return a
 }
 
-func (a *client) hear(c engine.Claim) {
+func (a *client) receive(c engine.Claim) {
 	if a.telling.Swap(true) {
 		a.t.Error("changed is called by two goroutines at once")
 	}
 	defer a.telling.Store(false)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.notes = append(a.notes, c)
+	a.notifications = append(a.notifications, c)
 	close(a.more)
 	a.more = make(chan struct{})
 }
 
-// hears waits for a note, one that came before included.
-func (a *client) hears(match func(engine.Claim) bool) bool {
+// hears waits for a notification, one that came before included.
+func (a *client) receives(match func(engine.Claim) bool) bool {
 	late := time.After(a.t.h.Patience)
 	for {
 		a.mu.Lock()
-		found, more := slices.ContainsFunc(a.notes, match), a.more
+		found, more := slices.ContainsFunc(a.notifications, match), a.more
 		a.mu.Unlock()
 		if found {
 			return true
@@ -82,31 +82,31 @@ func (a *client) hears(match func(engine.Claim) bool) bool {
 }
 
 // heard is what has been heard of a claim so far.
-func (a *client) heard(id engine.ID) []engine.Claim {
+func (a *client) received(id engine.ID) []engine.Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(a.notes), func(c engine.Claim) bool { return c.ID != id })
+	return slices.DeleteFunc(slices.Clone(a.notifications), func(c engine.Claim) bool { return c.ID != id })
 }
 
-// told waits for a note of that claim in that state, or fails.
-func (a *client) told(c engine.Claim, s engine.State, why string) {
+// told waits for a notification of that claim in that state, or fails.
+func (a *client) notified(c engine.Claim, s engine.State, why string) {
 	a.t.Helper()
-	if !a.hears(func(n engine.Claim) bool { return n.ID == c.ID && n.Name == c.Name && n.State == s }) {
-		a.t.Fatalf("%s, but Watch did not say %v; it said %v", why, s, a.heard(c.ID))
+	if !a.receives(func(n engine.Claim) bool { return n.ID == c.ID && n.Name == c.Name && n.State == s }) {
+		a.t.Fatalf("%s, but Watch did not say %v; it said %v", why, s, a.received(c.ID))
 	}
 }
 
-// toldContended waits for the notice that somebody waits behind c.
-func (a *client) toldContended(c engine.Claim, why string) {
+// notifiedContended waits for the notice that somebody waits behind c.
+func (a *client) notifiedContended(c engine.Claim, why string) {
 	a.t.Helper()
-	if !a.hears(func(n engine.Claim) bool { return n.ID == c.ID && n.Name == c.Name && n.Contended }) {
-		a.t.Fatalf("%s, but Watch did not say that the claim is contended; it said %v", why, a.heard(c.ID))
+	if !a.receives(func(n engine.Claim) bool { return n.ID == c.ID && n.Name == c.Name && n.Contended }) {
+		a.t.Fatalf("%s, but Watch did not say that the claim is contended; it said %v", why, a.received(c.ID))
 	}
 }
 
 // flush waits until whatever was sent to this client before has most likely
-// arrived: it makes two notes of other names, one of each kind, and waits for
-// either. Notes may be reordered, so this can overlook an unwanted note, but
+// arrived: it makes two notifications of other names, one of each kind, and waits for
+// either. Notifications may be reordered, so this can overlook an unwanted notification, but
 // never blames an innocent engine. If neither comes that is not its business.
 func (a *client) flush(by *client) {
 	a.t.Helper()
@@ -116,7 +116,7 @@ func (a *client) flush(by *client) {
 	before := by.join(a.t.exclusive(theirs))
 	waiting := a.join(a.t.exclusive(theirs))
 	by.leave(before)
-	a.hears(func(n engine.Claim) bool {
+	a.receives(func(n engine.Claim) bool {
 		return n.ID == held.ID && n.Contended || n.ID == waiting.ID && n.State == engine.Held
 	})
 	a.leave(held)
@@ -153,7 +153,7 @@ func (a *client) hold(r engine.Request) engine.Claim {
 		return a.awaits(c)
 	}
 	if c.State != engine.Held {
-		a.t.Fatalf("Join with room in the line: %v, want held", c.State)
+		a.t.Fatalf("Join with room in the queue: %v, want held", c.State)
 	}
 	return c
 }
@@ -229,8 +229,8 @@ func (a *client) is(c engine.Claim, want engine.State, why string) engine.Claim 
 	return got
 }
 
-// awaits renews a waiting claim until it is held: the floor under every lost
-// note, and the way things go where there is no order.
+// awaits renews a waiting claim until it is held: the high-water mark under every lost
+// notification, and the way things go where there is no order.
 func (a *client) awaits(c engine.Claim) engine.Claim {
 	a.t.Helper()
 	got, ok := a.eventually(c)
@@ -245,7 +245,7 @@ func (a *client) eventually(c engine.Claim) (got engine.Claim, held bool) {
 	late := time.Now().Add(a.t.h.Patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		a.mu.Lock()
-		more := a.more // taken before asking: a note that comes meanwhile counts
+		more := a.more // taken before asking: a notification that comes meanwhile counts
 		a.mu.Unlock()
 		cs, err := a.Renew(a.t.ctx(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: a.t.long()}})
 		if err == nil && len(cs) == 1 {
@@ -274,11 +274,11 @@ func (a *client) leave(c engine.Claim) engine.Claim {
 	return got[0]
 }
 
-func (a *client) line(name string) engine.Line {
+func (a *client) line(name string) engine.Queue {
 	a.t.Helper()
-	l, err := a.Line(a.t.ctx(), name)
+	l, err := a.Queue(a.t.ctx(), name)
 	if err != nil {
-		a.t.Fatalf("Line: %v", err)
+		a.t.Fatalf("Queue: %v", err)
 	}
 	return l
 }

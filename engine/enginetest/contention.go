@@ -9,7 +9,7 @@ func contention() promise {
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			if first.Contended || a.is(first, engine.Held, "alone").Contended {
-				t.Fatal("alone in line, a claim is said to be contended")
+				t.Fatal("alone in the queue, a claim is said to be contended")
 			}
 			second := b.wait(t.exclusive(name))
 			if !a.is(first, engine.Held, "another waits").Contended {
@@ -32,39 +32,39 @@ func contention() promise {
 		}},
 		{"the holder is not told of who joins behind it", func(t *trial) {
 			t.needsWaiters()
-			t.needsNotes()
+			t.needsNotifications()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			b.wait(t.exclusive(name))
-			a.toldContended(first, "another claim joined behind")
+			a.notifiedContended(first, "another claim joined behind")
 			c.wait(t.exclusive(name))
 			a.flush(b)
-			if n := a.contendedNotes(first); n > 1 {
+			if n := a.contendedNotifications(first); n > 1 {
 				t.Fatalf("the holder was told %d times that it is contended", n)
 			}
 		}},
 		{"only one of several holders is told", func(t *trial) {
 			t.needsWaiters()
-			t.needsNotes()
+			t.needsNotifications()
 			t.needsMode(engine.Exclusive | engine.Shared)
 			a, b, w, name := t.client(), t.client(), t.client(), t.name()
 			first, second := a.hold(t.reader(name)), b.hold(t.reader(name))
 			w.wait(t.exclusive(name))
-			a.toldContended(first, "a writer joined behind two readers")
-			b.toldContended(second, "a writer joined behind two readers")
+			a.notifiedContended(first, "a writer joined behind two readers")
+			b.notifiedContended(second, "a writer joined behind two readers")
 		}},
 		{"refused claims tell a holder never, or again and again", func(t *trial) {
 			t.needsWaiters()
-			t.needsNotes()
+			t.needsNotifications()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			for round := 1; round <= 2; round++ {
 				for range 3 {
 					b.try(t.exclusive(name))
 				}
-				a.toldContended(first, "a claim that does not wait was refused")
+				a.notifiedContended(first, "a claim that does not wait was refused")
 				a.flush(b)
-				if n := a.contendedNotes(first); n > round {
+				if n := a.contendedNotifications(first); n > round {
 					t.Fatalf("%d claims were refused, with %d Renews of the holder between them, and it was told %d times", 3*round, round-1, n)
 				}
 				a.is(first, engine.Held, "nothing ended it")
@@ -73,9 +73,9 @@ func contention() promise {
 	}}
 }
 
-func (a *client) contendedNotes(c engine.Claim) (n int) {
-	for _, note := range a.heard(c.ID) {
-		if note.Contended {
+func (a *client) contendedNotifications(c engine.Claim) (n int) {
+	for _, notification := range a.received(c.ID) {
+		if notification.Contended {
 			n++
 		}
 	}

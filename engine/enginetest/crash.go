@@ -24,7 +24,7 @@ func crash() promise {
 			t.die(a, first)
 			b.awaits(second)
 		}},
-		{"a dead client keeps a place in line", func(t *trial) {
+		{"a dead client keeps a place in the queue", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := b.hold(t.exclusive(name))
@@ -51,7 +51,7 @@ func crash() promise {
 			default:
 				t.Fatalf("the server started again, and a held claim is %v", got.State)
 			}
-			// Notes must come again as well.
+			// Notifications must come again as well.
 			first = a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
 			a.leave(first)

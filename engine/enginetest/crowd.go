@@ -21,7 +21,7 @@ func crowded() promise {
 				t.notExercised("CountRequests")
 			}
 			t.needsFIFO()
-			t.needsNotes()
+			t.needsNotifications()
 			whole := true
 			cost := func(each int) int {
 				before := t.h.CountRequests(t.TB)
@@ -30,7 +30,7 @@ func crowded() promise {
 			}
 			cost(3) // what is done once is paid for
 			few, many := cost(t.h.Crowd/4), cost(t.h.Crowd)
-			// Four times as many; half as much again is left to chance. Where a note
+			// Four times as many; half as much again is left to chance. Where a notification
 			// was lost there is nothing to compare, and that is another promise.
 			if whole && many > 6*few {
 				t.Fatalf("%d waiters cost %d requests, four times as many cost %d", 3*(t.h.Crowd/4), few, many)
@@ -40,13 +40,13 @@ func crowded() promise {
 }
 
 // gather has three clients wait for one name with so many claims each, until
-// all have held. Without floor they rely on notes and on what the engine advises;
+// all have held. Without floor they rely on notifications and on what the engine advises;
 // it reports whether that was enough.
-func (t *trial) gather(each int, floor bool) bool {
+func (t *trial) gather(each int, highWater bool) bool {
 	name := t.name()
 	door := t.client()
 	first := door.hold(t.exclusive(name))
-	crowd := &crowd{t: t, floor: floor}
+	crowd := &crowd{t: t, highWater: highWater}
 	var joined, all sync.WaitGroup
 	joined.Add(3)
 	for range 3 {
@@ -74,8 +74,8 @@ type place struct {
 
 // crowd is what all its clients know.
 type crowd struct {
-	t     *trial
-	floor bool
+	t         *trial
+	highWater bool
 
 	mu     sync.Mutex
 	wrong  []string
@@ -107,11 +107,11 @@ func (w *crowd) stand(a *client, name string, each int, joined *sync.WaitGroup) 
 	joined.Wait()
 	for read := 0; len(waiting) > 0 && !w.stuck(len(waiting)); {
 		a.mu.Lock()
-		notes, more := slices.Clone(a.notes[read:]), a.more
+		notifications, more := slices.Clone(a.notifications[read:]), a.more
 		a.mu.Unlock()
-		read += len(notes)
+		read += len(notifications)
 		next, now := time.Now().Add(time.Second), time.Now()
-		for _, n := range notes {
+		for _, n := range notifications {
 			if p, mine := waiting[n.ID]; mine && (n.State == engine.Held || n.State == engine.Waiting) {
 				waiting[n.ID] = place{p.ticket, now}
 			}
@@ -125,9 +125,9 @@ func (w *crowd) stand(a *client, name string, each int, joined *sync.WaitGroup) 
 			due = append(due, engine.Claim{Name: name, ID: id})
 		}
 		if len(due) > 0 {
-			told := slices.ContainsFunc(notes, func(n engine.Claim) bool { return n.State != engine.Gone })
-			if held := w.renew(a, waiting, due, pause); held && !told {
-				pause = 20 * time.Millisecond // notes get lost
+			notified := slices.ContainsFunc(notifications, func(n engine.Claim) bool { return n.State != engine.Gone })
+			if held := w.renew(a, waiting, due, pause); held && !notified {
+				pause = 20 * time.Millisecond // notifications get lost
 			}
 			continue
 		}
@@ -145,9 +145,9 @@ func (w *crowd) stand(a *client, name string, each int, joined *sync.WaitGroup) 
 // does it.
 func (w *crowd) later(c engine.Claim, pause time.Duration) time.Time {
 	switch {
-	case c.Look > 0:
-		return time.Now().Add(min(c.Look, time.Second))
-	case !w.floor:
+	case c.PollAfter > 0:
+		return time.Now().Add(min(c.PollAfter, time.Second))
+	case !w.highWater:
 		return time.Now().Add(time.Hour)
 	}
 	return time.Now().Add(pause)
@@ -184,7 +184,7 @@ func (w *crowd) renew(a *client, waiting map[engine.ID]place, cs []engine.Claim,
 	return held
 }
 
-// turn notes who holds.
+// turn records who holds.
 func (w *crowd) turn(ticket uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +201,7 @@ func (w *crowd) stuck(waiting int) bool {
 	defer w.mu.Unlock()
 	if !w.idle && !w.turned.IsZero() && time.Since(w.turned) > w.t.h.Patience {
 		w.idle = true
-		if w.floor {
+		if w.highWater {
 			w.wrong = append(w.wrong, fmt.Sprintf("nobody held for %v, and one client has %d that wait", w.t.h.Patience, waiting))
 		}
 	}

@@ -33,7 +33,7 @@
 //   - refused: Guarantees does not declare it, and asking for it was refused
 //     with errors.ErrUnsupported, which is what was tested.
 //   - not declared: Guarantees does not declare it, and there is no request to
-//     refuse (Order none, Fencing none, no notes).
+//     refuse (Order none, Fencing none, no notifications).
 //   - not exercised: the harness has no hook for it. Nothing is known.
 //
 // # Real servers and slow machines

@@ -11,7 +11,7 @@ import (
 )
 
 func exclusion() promise {
-	return promise{"exclusion", "units of held claims never exceed the limit", []kase{
+	return promise{"exclusion", "permits of held claims never exceed the limit", []kase{
 		{"a second client holds as well", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -31,7 +31,7 @@ func exclusion() promise {
 			t.crowd(func(name string) engine.Request { return t.exclusive(name) }, 1)
 		}},
 		{"too many hold under contention", func(t *trial) {
-			t.needsMode(engine.Units)
+			t.needsMode(engine.Permits)
 			t.crowd(func(name string) engine.Request { return t.want(name, 1, 3) }, 3)
 		}},
 	}}
@@ -44,7 +44,7 @@ func (t *trial) crowd(want func(string) engine.Request, most int32) {
 	var mu sync.Mutex
 	var wrong []string
 	var longest time.Duration // from a Join to the Leave
-	note := func(format string, args ...any) {
+	notification := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
 		wrong = append(wrong, fmt.Sprintf(format, args...))
@@ -55,7 +55,7 @@ func (t *trial) crowd(want func(string) engine.Request, most int32) {
 		clients.Go(func() {
 			for range 10 {
 				start := t.h.Now()
-				ok := a.turn(want(name), &inside, most, note)
+				ok := a.turn(want(name), &inside, most, notification)
 				mu.Lock()
 				longest = max(longest, t.h.Now()-start)
 				mu.Unlock()

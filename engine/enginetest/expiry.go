@@ -72,8 +72,8 @@ func expiry() promise {
 			first := a.hold(t.brief(t.exclusive(name)))
 			second := b.wait(t.exclusive(name))
 			most := t.h.Now() - start + first.TTL
-			if second.Look <= 0 || second.Look > most {
-				t.Fatalf("Look of the first waiter is %v, the claim before it ends within %v", second.Look, most)
+			if second.PollAfter <= 0 || second.PollAfter > most {
+				t.Fatalf("Look of the first waiter is %v, the claim before it ends within %v", second.PollAfter, most)
 			}
 		}},
 	}}

@@ -37,9 +37,9 @@ type Harness struct {
 	// It is never waited for when all is well.
 	Patience time.Duration
 
-	// Polls: the engine sends no notes (it has nothing to send them with).
+	// Polls: the engine sends no notifications (it has nothing to send them with).
 	// Then Look of every waiting claim must be positive and at most Patience,
-	// and the promises about notes are shown as not declared.
+	// and the promises about notifications are shown as not declared.
 	Polls bool
 
 	// Restart ends the server as a crash would and starts it again on the
@@ -63,7 +63,7 @@ type Harness struct {
 	FailPartial func(t testing.TB, e engine.Engine, name string)
 
 	// CountKeys is how many records (keys, files, rows, entries) the store has
-	// for lines, not counting those that it will drop by itself within a day.
+	// for queues, not counting those that it will drop by itself within a day.
 	CountKeys func(t testing.TB) int
 
 	// RefuseConnections has the server refuse every new connection, as one does

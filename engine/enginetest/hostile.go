@@ -53,13 +53,13 @@ func (t *trial) spoil(a, b *client, kind, before string) {
 	}{
 		{"Renew of who held", func(ctx context.Context) error { _, err := a.Renew(ctx, t.renewals(claims[0])); return err }},
 		{"Renew of who waited", func(ctx context.Context) error { _, err := b.Renew(ctx, t.renewals(claims[1])); return err }},
-		{"Line", func(ctx context.Context) error { _, err := a.Line(ctx, name); return err }},
+		{"Line", func(ctx context.Context) error { _, err := a.Queue(ctx, name); return err }},
 		{"Join", func(ctx context.Context) error { _, err := a.Join(ctx, t.exclusive(name)); return err }},
 		{"Join without waiting", func(ctx context.Context) error { _, err := b.Join(ctx, noWait); return err }},
-		{"Join of one unit", func(ctx context.Context) error { _, err := b.Join(ctx, t.reader(name)); return err }},
+		{"Join of one permit", func(ctx context.Context) error { _, err := b.Join(ctx, t.reader(name)); return err }},
 		{"Join that replaces", func(ctx context.Context) error { _, err := a.Join(ctx, replaces); return err }},
-		{"Evict", func(ctx context.Context) error { return b.Evict(ctx, name, max(1, claims[1].Ticket), false) }},
-		{"Evict at once", func(ctx context.Context) error { return b.Evict(ctx, name, max(1, claims[0].Ticket), true) }},
+		{"Evict", func(ctx context.Context) error { return b.Revoke(ctx, name, max(1, claims[1].Ticket), false) }},
+		{"Revoke at once", func(ctx context.Context) error { return b.Revoke(ctx, name, max(1, claims[0].Ticket), true) }},
 		{"Leave of who waited", func(ctx context.Context) error { _, err := b.Leave(ctx, claims[1:]); return err }},
 		{"Leave of who held", func(ctx context.Context) error { _, err := a.Leave(ctx, claims[:1]); return err }},
 	} {
@@ -68,7 +68,7 @@ func (t *trial) spoil(a, b *client, kind, before string) {
 	}
 	_ = t.answers("Lines", kind, before, func(ctx context.Context) error {
 		shown, failed := false, error(nil)
-		for l, err := range b.Lines(ctx, prefix) {
+		for l, err := range b.Queues(ctx, prefix) {
 			if err != nil {
 				failed = err
 				break
@@ -76,7 +76,7 @@ func (t *trial) spoil(a, b *client, kind, before string) {
 			shown = shown || l.Name == sound
 		}
 		if !shown && failed == nil {
-			t.Errorf("Lines of a prefix with a spoiled name (%s) leaves a sound one out, without an error", kind)
+			t.Errorf("Queues of a prefix with a spoiled name (%s) leaves a sound one out, without an error", kind)
 		}
 		return failed
 	})

@@ -17,7 +17,7 @@ func idempotence() promise {
 				t.Fatalf("Join said held, ticket %d; repeated it says %v, ticket %d", first.Ticket, again.State, again.Ticket)
 			}
 			if l := a.line(name); len(l.Claims) != 1 {
-				t.Fatalf("one claim joined twice, the line has %d", len(l.Claims))
+				t.Fatalf("one claim joined twice, the queue has %d", len(l.Claims))
 			}
 			a.leave(first)
 			a.free(name, "the only claim left")

@@ -10,15 +10,15 @@ import (
 )
 
 func inspection() promise {
-	return promise{"inspection", "Line and Lines show who holds and who waits, and no secret", []kase{
-		{"a line nobody is in is an error", func(t *trial) {
+	return promise{"inspection", "Queue and Queues show who holds and who waits, and no secret", []kase{
+		{"a queue nobody is in is an error", func(t *trial) {
 			a, name := t.client(), t.name()
 			l := a.line(name)
 			if l.Name != name || l.Limit != 0 || len(l.Claims) != 0 {
-				t.Fatalf("the line of a name nobody claims is %+v", l)
+				t.Fatalf("the queue of a name nobody claims is %+v", l)
 			}
 		}},
-		{"the line shows something else than the claims", func(t *trial) {
+		{"the queue shows something else than the claims", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.exclusive(name)
 			r.Owner = engine.Owner{
@@ -32,11 +32,11 @@ func inspection() promise {
 			}
 			l := b.line(name)
 			if l.Name != name || l.Limit != engine.Max || len(l.Claims) != len(want) {
-				t.Fatalf("%d claims are in line, Line shows %+v", len(want), l)
+				t.Fatalf("%d claims are in the queue, Queue shows %+v", len(want), l)
 			}
 			for i, c := range l.Claims {
 				w := want[i]
-				if c.Name != name || c.Ticket != w.Ticket || c.Units != engine.Max || c.Limit != engine.Max || c.State != w.State {
+				if c.Name != name || c.Ticket != w.Ticket || c.Permits != engine.Max || c.Limit != engine.Max || c.State != w.State {
 					t.Fatalf("place %d is %+v, joined as %+v", i, c, w)
 				}
 				if c.TTL <= 0 || c.TTL > w.TTL+time.Second {
@@ -54,9 +54,9 @@ func inspection() promise {
 			secrets := []engine.Claim{a.hold(t.exclusive(name)), b.join(t.exclusive(name))}
 			l := b.line(name)
 			shown := fmt.Sprintf("%#v", l) + t.json(l)
-			for l, err := range b.Lines(t.ctx(), name) {
+			for l, err := range b.Queues(t.ctx(), name) {
 				if err != nil {
-					t.Fatalf("Lines: %v", err)
+					t.Fatalf("Queues: %v", err)
 				}
 				shown += fmt.Sprintf("%#v", l) + t.json(l)
 			}
@@ -69,7 +69,7 @@ func inspection() promise {
 			}
 			for _, c := range l.Claims {
 				if c.ID != (engine.ID{}) {
-					t.Fatal("Line leaves a claim's ID in")
+					t.Fatal("Queue leaves a claim's ID in")
 				}
 			}
 		}},
@@ -94,10 +94,10 @@ func inspection() promise {
 			t.lapse(a, first)
 			l := b.line(name)
 			if len(l.Claims) != 1 || l.Claims[0].Ticket != second.Ticket || l.Claims[0].Owner.Label != "second" {
-				t.Fatalf("the first of two claims has expired, and the line is %+v", l.Claims)
+				t.Fatalf("the first of two claims has expired, and the queue is %+v", l.Claims)
 			}
 		}},
-		{"Lines misses a name, or shows another", func(t *trial) {
+		{"Queues misses a name, or shows another", func(t *trial) {
 			a, prefix := t.client(), t.name()
 			want := map[string]bool{prefix: true, prefix + "/a": true, prefix + "/b": true, prefix + "*": true}
 			for name := range want {
@@ -113,14 +113,14 @@ func inspection() promise {
 			t.lines(a, prefix+"*", map[string]bool{prefix + "*": true}) // a prefix is no pattern
 			t.lines(a, prefix+"?", nil)
 		}},
-		{"stopping Lines half-way hangs", func(t *trial) {
+		{"stopping Queues half-way hangs", func(t *trial) {
 			a, prefix := t.client(), t.name()
 			for i := range 3 {
 				a.hold(t.exclusive(fmt.Sprint(prefix, i)))
 			}
-			for _, err := range a.Lines(t.ctx(), prefix) {
+			for _, err := range a.Queues(t.ctx(), prefix) {
 				if err != nil {
-					t.Fatalf("Lines: %v", err)
+					t.Fatalf("Queues: %v", err)
 				}
 				break
 			}
@@ -129,25 +129,25 @@ func inspection() promise {
 	}}
 }
 
-// lines checks that Lines of a prefix shows each of those names once.
+// queues checks that Queues of a prefix shows each of those names once.
 func (t *trial) lines(a *client, prefix string, want map[string]bool) {
 	t.Helper()
 	seen := map[string]bool{}
-	for l, err := range a.Lines(t.ctx(), prefix) {
+	for l, err := range a.Queues(t.ctx(), prefix) {
 		switch {
 		case err != nil:
-			t.Fatalf("Lines: %v", err)
+			t.Fatalf("Queues: %v", err)
 		case !want[l.Name]:
-			t.Fatalf("Lines with the prefix %q shows %q", prefix, l.Name)
+			t.Fatalf("Queues with the prefix %q shows %q", prefix, l.Name)
 		case seen[l.Name]:
-			t.Fatalf("Lines shows %q twice", l.Name)
+			t.Fatalf("Queues shows %q twice", l.Name)
 		case len(l.Claims) != 1 || l.Claims[0].State != engine.Held:
-			t.Fatalf("Lines shows %+v, want one holder", l)
+			t.Fatalf("Queues shows %+v, want one holder", l)
 		}
 		seen[l.Name] = true
 	}
 	if len(seen) != len(want) {
-		t.Fatalf("Lines with the prefix %q shows %d of %d names", prefix, len(seen), len(want))
+		t.Fatalf("Queues with the prefix %q shows %d of %d names", prefix, len(seen), len(want))
 	}
 }
 

@@ -78,9 +78,9 @@ func (e *session) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim,
 	return e.Engine.Leave(ctx, cs)
 }
 
-func (e *session) Line(ctx context.Context, name string) (engine.Line, error) {
+func (e *session) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	e.of.bury()
-	l, err := e.Engine.Line(ctx, name)
+	l, err := e.Engine.Queue(ctx, name)
 	for i := range l.Claims {
 		l.Claims[i] = trusted(l.Claims[i])
 	}
@@ -116,12 +116,12 @@ func TestAnInnocentKindOfEngineIsBlamed(t *testing.T) {
 	c := &clock{}
 	store := memlock.NewStore(&memlock.Options{Clock: c.Now})
 	silent, telling := kinds.NewRegister(store), kinds.NewRegister(store)
-	silent.Look, telling.Tells = 10*time.Millisecond, true
+	silent.PollAfter, telling.Notifies = 10*time.Millisecond, true
 	all := &sessions{store: store, clock: c, dying: map[*session]time.Duration{}}
 	for name, h := range map[string]enginetest.Harness{
 		"without order": {New: func(testing.TB) engine.Engine { return silent.Engine() }, Polls: true},
 		"that says try": {New: func(testing.TB) engine.Engine { return telling.Engine() }},
-		"without notes": {New: func(testing.TB) engine.Engine {
+		"without notifications": {New: func(testing.TB) engine.Engine {
 			return kinds.Polling{Engine: store.Engine(), Every: 5 * time.Millisecond}
 		}, Polls: true},
 		"with sessions": {New: func(testing.TB) engine.Engine { return &session{store.Engine(), all} },

@@ -49,7 +49,7 @@ func leaks() promise {
 				first := a.hold(t.exclusive(name))
 				second := b.join(t.exclusive(name))
 				b.try(t.exclusive(name))
-				_, _ = b.Evict(t.ctx(), name, 0, true), b.line(name)
+				_, _ = b.Revoke(t.ctx(), name, 0, true), b.line(name)
 				a.leave(first)
 				b.awaits(second)
 				b.leave(second)

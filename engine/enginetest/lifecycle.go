@@ -18,14 +18,14 @@ func lifecycle() promise {
 			for what, call := range map[string]func() error{
 				"Renew": func() error { _, err := a.Renew(ctx, t.renewals(c)); return err },
 				"Leave": func() error { _, err := a.Leave(ctx, []engine.Claim{c}); return err },
-				"Line":  func() error { _, err := a.Line(ctx, c.Name); return err },
+				"Line":  func() error { _, err := a.Queue(ctx, c.Name); return err },
 				"Lines": func() error {
-					for _, err := range a.Lines(ctx, c.Name) {
+					for _, err := range a.Queues(ctx, c.Name) {
 						return err
 					}
 					return nil
 				},
-				"Evict": func() error { return a.Evict(ctx, c.Name, c.Ticket, false) },
+				"Evict": func() error { return a.Revoke(ctx, c.Name, c.Ticket, false) },
 			} {
 				if err := call(); err == nil {
 					t.Errorf("%s on an ended context reports no error", what)
@@ -94,7 +94,7 @@ func lifecycle() promise {
 			if g != t.g {
 				t.Errorf("one client promises %+v, another %+v", t.g, g)
 			}
-			if g.Modes&(engine.Exclusive|engine.Shared|engine.Units) == 0 {
+			if g.Modes&(engine.Exclusive|engine.Shared|engine.Permits) == 0 {
 				t.Error("no mode is declared")
 			}
 			if g.MaxTTL != 0 && g.MaxTTL < g.MinTTL || g.MinTTL < 0 || g.MinTTL > engine.MaxTTL || g.MaxTTL > engine.MaxTTL {

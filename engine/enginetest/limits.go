@@ -11,8 +11,8 @@ import (
 func limits() promise {
 	return promise{"limits", "disagreement and absurd requests are refused, with the figures, and change nothing", []kase{
 		{"a disagreeing limit is accepted", func(t *trial) {
-			if t.g.Modes&engine.Units == 0 {
-				t.mustRefuse(t.want(t.name(), 1, 3), "claims of some units")
+			if t.g.Modes&engine.Permits == 0 {
+				t.mustRefuse(t.want(t.name(), 1, 3), "claims of some permits")
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.want(name, 1, 3))
@@ -30,7 +30,7 @@ func limits() promise {
 				}
 			}
 			if l := b.line(name); len(l.Claims) != 1 || l.Limit != 3 {
-				t.Fatalf("refused claims changed the line: %+v", l)
+				t.Fatalf("refused claims changed the queue: %+v", l)
 			}
 			a.is(first, engine.Held, "others were refused")
 			second := b.hold(t.want(name, 2, 3))
@@ -42,20 +42,20 @@ func limits() promise {
 			a, name := t.client(), t.name()
 			id := engine.NewID()
 			for what, change := range map[string]func(*engine.Request){
-				"no ID":                  func(r *engine.Request) { r.ID = engine.ID{} },
-				"no units":               func(r *engine.Request) { r.Units = 0 },
-				"negative units":         func(r *engine.Request) { r.Units = -1 },
-				"no limit":               func(r *engine.Request) { r.Limit, r.Units = 0, 0 },
-				"negative limit":         func(r *engine.Request) { r.Limit, r.Units = -3, -3 },
-				"more units than limit":  func(r *engine.Request) { r.Limit = r.Units - 1 },
-				"no TTL":                 func(r *engine.Request) { r.WaitTTL = 0 },
-				"negative TTL":           func(r *engine.Request) { r.WaitTTL = -time.Second },
-				"a TTL of a nanosecond":  func(r *engine.Request) { r.WaitTTL = 1 },
-				"a TTL of a year":        func(r *engine.Request) { r.WaitTTL = 365 * 24 * time.Hour },
-				"the longest TTL":        func(r *engine.Request) { r.WaitTTL = 1<<63 - 1 },
-				"NoWait and Replaces":    func(r *engine.Request) { r.NoWait, r.Replaces = true, id },
-				"replacing itself":       func(r *engine.Request) { r.Replaces = r.ID },
-				"an owner without bound": func(r *engine.Request) { r.Owner.Label = strings.Repeat("x", 2*engine.MaxOwner) },
+				"no ID":                   func(r *engine.Request) { r.ID = engine.ID{} },
+				"no permits":              func(r *engine.Request) { r.Permits = 0 },
+				"negative permits":        func(r *engine.Request) { r.Permits = -1 },
+				"no limit":                func(r *engine.Request) { r.Limit, r.Permits = 0, 0 },
+				"negative limit":          func(r *engine.Request) { r.Limit, r.Permits = -3, -3 },
+				"more permits than limit": func(r *engine.Request) { r.Limit = r.Permits - 1 },
+				"no TTL":                  func(r *engine.Request) { r.WaitTTL = 0 },
+				"negative TTL":            func(r *engine.Request) { r.WaitTTL = -time.Second },
+				"a TTL of a nanosecond":   func(r *engine.Request) { r.WaitTTL = 1 },
+				"a TTL of a year":         func(r *engine.Request) { r.WaitTTL = 365 * 24 * time.Hour },
+				"the longest TTL":         func(r *engine.Request) { r.WaitTTL = 1<<63 - 1 },
+				"NoWait and Replaces":     func(r *engine.Request) { r.NoWait, r.Replaces = true, id },
+				"replacing itself":        func(r *engine.Request) { r.Replaces = r.ID },
+				"an owner without bound":  func(r *engine.Request) { r.Owner.Label = strings.Repeat("x", 2*engine.MaxOwner) },
 			} {
 				r := t.exclusive(name)
 				change(&r)
@@ -64,7 +64,7 @@ func limits() promise {
 				}
 			}
 			if l := a.line(name); len(l.Claims) != 0 {
-				t.Fatalf("refused claims are in line: %+v", l)
+				t.Fatalf("refused claims are in the queue: %+v", l)
 			}
 		}},
 		{"an absurd renewal is accepted", func(t *trial) {

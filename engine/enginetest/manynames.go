@@ -34,14 +34,14 @@ func manyNames() promise {
 				b.taken(held[i].Name, fmt.Sprintf("name %d of %d is held", i, many))
 			}
 			n := 0
-			for _, err := range b.Lines(t.ctx(), prefix+"/") {
+			for _, err := range b.Queues(t.ctx(), prefix+"/") {
 				if err != nil {
-					t.Fatalf("Lines: %v", err)
+					t.Fatalf("Queues: %v", err)
 				}
 				n++
 			}
 			if n != many {
-				t.Fatalf("Lines shows %d of %d names", n, many)
+				t.Fatalf("Queues shows %d of %d names", n, many)
 			}
 			left, err := a.Leave(t.ctx(), held)
 			if err != nil || len(left) != many {

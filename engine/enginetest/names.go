@@ -24,11 +24,11 @@ func names() promise {
 				if c, err := a.Join(t.ctx(), t.exclusive(name)); !errors.Is(err, engine.ErrName) || !errors.Is(err, engine.ErrRefused) {
 					t.Errorf("Join of %s says %v, %v; want engine.ErrName", what, c.State, err)
 				}
-				if _, err := a.Line(t.ctx(), name); !errors.Is(err, engine.ErrName) {
-					t.Errorf("Line of %s says %v; want engine.ErrName", what, err)
+				if _, err := a.Queue(t.ctx(), name); !errors.Is(err, engine.ErrName) {
+					t.Errorf("Queue of %s says %v; want engine.ErrName", what, err)
 				}
-				if err := a.Evict(t.ctx(), name, 1, true); !errors.Is(err, engine.ErrName) {
-					t.Errorf("Evict of %s says %v; want engine.ErrName", what, err)
+				if err := a.Revoke(t.ctx(), name, 1, true); !errors.Is(err, engine.ErrName) {
+					t.Errorf("Revoke of %s says %v; want engine.ErrName", what, err)
 				}
 			}
 		}},
@@ -48,20 +48,20 @@ func names() promise {
 				}
 				l := b.line(name)
 				if l.Name != name || len(l.Claims) != 1 || l.Claims[0].Name != name || l.Claims[0].Ticket != c.Ticket {
-					t.Fatalf("the line of %q is %+v", name, l)
+					t.Fatalf("the queue of %q is %+v", name, l)
 				}
 				b.taken(name, fmt.Sprintf("%q is held", name))
 			}
 			seen := map[string]int{}
-			for l, err := range b.Lines(t.ctx(), "") {
+			for l, err := range b.Queues(t.ctx(), "") {
 				if err != nil {
-					t.Fatalf("Lines: %v", err)
+					t.Fatalf("Queues: %v", err)
 				}
 				seen[l.Name]++
 			}
 			for name, c := range held {
 				if seen[name] != 1 {
-					t.Fatalf("Lines shows %q %d times", name, seen[name])
+					t.Fatalf("Queues shows %q %d times", name, seen[name])
 				}
 				a.leave(c)
 			}
@@ -136,7 +136,7 @@ func (t *trial) side(a, b, c *client, base, side string, sideFirst bool) {
 		c.is(other, engine.Held, why)
 	}
 	if l := c.line(base); len(l.Claims) == 0 || l.Claims[0].Ticket != first.Ticket || l.Claims[0].State != engine.Held {
-		t.Fatalf("%s, and the line of the first is %+v", why, l)
+		t.Fatalf("%s, and the queue of the first is %+v", why, l)
 	}
 	if sideFirst && taken {
 		c.leave(other)

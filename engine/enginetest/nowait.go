@@ -11,7 +11,7 @@ func noWait() promise {
 			c := a.hold(r)
 			a.is(c, engine.Held, "nothing ended it")
 		}},
-		{"a refused claim stays in line", func(t *trial) {
+		{"a refused claim stays in the queue", func(t *trial) {
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			r := t.exclusive(name)
@@ -21,7 +21,7 @@ func noWait() promise {
 				t.Fatalf("a claim that does not wait is %v behind a holder", refused.State)
 			}
 			if l := a.line(name); len(l.Claims) != 1 {
-				t.Fatalf("the line has %d claims, want the holder's alone", len(l.Claims))
+				t.Fatalf("the queue has %d claims, want the holder's alone", len(l.Claims))
 			}
 			b.is(refused, engine.Gone, "it was refused")
 			a.leave(first)

@@ -38,7 +38,7 @@ func order() promise {
 			b.leave(writer)
 			c.awaits(late)
 		}},
-		{"the line is not in the order of arrival", func(t *trial) {
+		{"the queue is not in the order of arrival", func(t *trial) {
 			t.needsFIFO()
 			t.needsWaiters()
 			a, b, name := t.client(), t.client(), t.name()
@@ -52,7 +52,7 @@ func order() promise {
 			}
 			got := b.line(name).Claims
 			if len(got) != len(want) {
-				t.Fatalf("%d claims are in line, want %d", len(got), len(want))
+				t.Fatalf("%d claims are in the queue, want %d", len(got), len(want))
 			}
 			for i, c := range got {
 				if c.Ticket != want[i] {

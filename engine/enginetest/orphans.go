@@ -110,7 +110,7 @@ func (a *client) loop(name string, givesUp bool, stop <-chan struct{}) (held boo
 			break
 		}
 		a.mu.Lock()
-		more := a.more // taken before asking: a note that comes meanwhile counts
+		more := a.more // taken before asking: a notification that comes meanwhile counts
 		a.mu.Unlock()
 		if cs, err := a.Renew(a.t.ctx(), a.t.renewals(c)); err == nil && len(cs) == 1 {
 			c = cs[0]

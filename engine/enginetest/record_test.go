@@ -77,7 +77,7 @@ func (r *recorder) run(fn func()) {
 	}
 }
 
-func (r *recorder) note(failed bool, text string) {
+func (r *recorder) notification(failed bool, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = r.failed || failed
@@ -87,11 +87,11 @@ func (r *recorder) note(failed bool, text string) {
 func (r *recorder) Helper()                      {}
 func (r *recorder) Name() string                 { return r.name }
 func (r *recorder) Context() context.Context     { return r.ctx }
-func (r *recorder) Log(args ...any)              { r.note(false, fmt.Sprint(args...)) }
-func (r *recorder) Logf(f string, args ...any)   { r.note(false, fmt.Sprintf(f, args...)) }
-func (r *recorder) Error(args ...any)            { r.note(true, fmt.Sprint(args...)) }
-func (r *recorder) Errorf(f string, args ...any) { r.note(true, fmt.Sprintf(f, args...)) }
-func (r *recorder) Fail()                        { r.note(true, "failed") }
+func (r *recorder) Log(args ...any)              { r.notification(false, fmt.Sprint(args...)) }
+func (r *recorder) Logf(f string, args ...any)   { r.notification(false, fmt.Sprintf(f, args...)) }
+func (r *recorder) Error(args ...any)            { r.notification(true, fmt.Sprint(args...)) }
+func (r *recorder) Errorf(f string, args ...any) { r.notification(true, fmt.Sprintf(f, args...)) }
+func (r *recorder) Fail()                        { r.notification(true, "failed") }
 func (r *recorder) FailNow()                     { r.Fail(); runtime.Goexit() }
 func (r *recorder) Fatal(args ...any)            { r.Error(args...); runtime.Goexit() }
 func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); runtime.Goexit() }

@@ -4,11 +4,11 @@ import "leasehold/engine"
 
 func renewal() promise {
 	return promise{"renewal", "no call moves a deadline earlier, and Renew says what the claim is", []kase{
-		{"Renew answers without units or limit", func(t *trial) {
+		{"Renew answers without permits or limit", func(t *trial) {
 			// Whoever adopts a claim compares them with what the handle says.
 			a := t.client()
 			c := a.hold(t.exclusive(t.name()))
-			if got := a.renew(c, t.long()); got.Units != c.Units || got.Limit != c.Limit {
+			if got := a.renew(c, t.long()); got.Permits != c.Permits || got.Limit != c.Limit {
 				t.Fatalf("Join says %v, Renew of the same claim %v", c, got)
 			}
 		}},

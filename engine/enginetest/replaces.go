@@ -48,7 +48,7 @@ func replaces() promise {
 		}},
 		{"a refused Join costs the claim it would replace", func(t *trial) {
 			t.needsFIFO()
-			t.needsMode(engine.Units)
+			t.needsMode(engine.Permits)
 			a, b, name := t.client(), t.client(), t.name()
 			mine, other := a.hold(t.want(name, 1, 3)), b.hold(t.want(name, 1, 3))
 			r := t.want(name, 1, 4)

@@ -22,11 +22,11 @@ type kase struct {
 // promises is the suite, in the order of the table.
 func promises() []promise {
 	return []promise{
-		exclusion(), order(), shared(), units(),
+		exclusion(), order(), shared(), permits(),
 		expiry(), renewal(), oneWay(),
 		contention(), wakeUp(), loss(), leave(), tokens(),
 		idempotence(), cancellation(), noWait(), replaces(), detached(),
-		inspection(), eviction(), limits(), names(), manyNames(), batches(),
+		inspection(), revocation(), limits(), names(), manyNames(), batches(),
 		orphans(), crowded(), refusing(), hostile(),
 		crash(), lifecycle(), leaks(),
 	}

@@ -41,20 +41,20 @@ func tokens() promise {
 		}},
 		{"an expired claim that joins once more keeps its ticket", func(t *trial) {
 			// The core tells by the ticket that a repeated Join made the claim
-			// anew, and that what it heard of its former life is void.
+			// anew, and that what it heard of its former incarnation is void.
 			s := t.newTickets()
 			a := t.client()
 			r := t.brief(t.exclusive(s.name))
 			ask := t.lapse(a, s.take(a, r))
 			s.take(ask, r)
 		}},
-		{"tickets fall after eviction", func(t *trial) {
+		{"tickets fall after revocation", func(t *trial) {
 			s := t.newTickets()
 			t.needsFIFO()
 			a, b := t.client(), t.client()
 			c := s.next(a)
-			if err := b.Evict(t.ctx(), s.name, c.Ticket, true); err != nil {
-				t.Fatalf("Evict: %v", err)
+			if err := b.Revoke(t.ctx(), s.name, c.Ticket, true); err != nil {
+				t.Fatalf("Revoke: %v", err)
 			}
 			s.next(b)
 		}},

@@ -81,10 +81,10 @@ func (t *trial) needsWaiters() {
 	}
 }
 
-func (t *trial) needsNotes() {
+func (t *trial) needsNotifications() {
 	t.Helper()
 	if t.h.Polls {
-		t.notDeclared("the engine sends no notes: waiters look again after Look")
+		t.notDeclared("the engine sends no notifications: waiters look again after Look")
 	}
 }
 
@@ -126,9 +126,9 @@ func (t *trial) clip(d time.Duration) time.Duration {
 func (t *trial) exclusive(name string) engine.Request { return t.want(name, engine.Max, engine.Max) }
 func (t *trial) reader(name string) engine.Request    { return t.want(name, 1, engine.Max) }
 
-func (t *trial) want(name string, units, limit int32) engine.Request {
+func (t *trial) want(name string, permits, limit int32) engine.Request {
 	return engine.Request{
-		Name: name, ID: engine.NewID(), Units: units, Limit: limit, WaitTTL: t.long(),
+		Name: name, ID: engine.NewID(), Permits: permits, Limit: limit, WaitTTL: t.long(),
 		Owner: engine.Owner{Host: "suite", PID: os.Getpid(), Label: "enginetest"},
 	}
 }

@@ -3,38 +3,38 @@ package enginetest
 import "leasehold/engine"
 
 func wakeUp() promise {
-	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the floor", []kase{
-		{"Renew does not say held after a lost note", func(t *trial) {
+	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the high-water mark", []kase{
+		{"Renew does not say held after a lost notification", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
-			if t.h.Polls && (second.Look <= 0 || second.Look > t.h.Patience) {
-				t.Fatalf("the engine sends no notes, and Look of a waiting claim is %v", second.Look)
+			if t.h.Polls && (second.PollAfter <= 0 || second.PollAfter > t.h.Patience) {
+				t.Fatalf("the engine sends no notifications, and Look of a waiting claim is %v", second.PollAfter)
 			}
 			a.leave(first)
 			b.awaits(second)
 		}},
 		{"Leave of the holder tells nobody, or the wrong one", func(t *trial) {
-			t.needsNotes()
+			t.needsNotifications()
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
 			third := c.wait(t.exclusive(name))
 			a.leave(first)
-			b.told(second, engine.Held, "the claim became held")
+			b.notified(second, engine.Held, "the claim became held")
 			c.flush(a)
-			if n := c.heard(third.ID); len(n) > 0 {
+			if n := c.received(third.ID); len(n) > 0 {
 				t.Fatalf("a claim that still waits was told %v", n)
 			}
-			for _, n := range b.heard(second.ID) {
+			for _, n := range b.received(second.ID) {
 				if n.Ticket != second.Ticket {
-					t.Fatalf("the note has ticket %d, the claim %d", n.Ticket, second.Ticket)
+					t.Fatalf("the notification has ticket %d, the claim %d", n.Ticket, second.Ticket)
 				}
 			}
 		}},
 		{"only one of several who become held is told", func(t *trial) {
-			t.needsNotes()
+			t.needsNotifications()
 			t.needsFIFO()
 			light, heavy := t.weights()
 			w, a, b, v, c, name := t.client(), t.client(), t.client(), t.client(), t.client(), t.name()
@@ -42,11 +42,11 @@ func wakeUp() promise {
 			first, second := a.wait(light(name)), b.wait(light(name))
 			next, last := v.wait(heavy(name)), c.wait(light(name))
 			w.leave(writer)
-			a.told(first, engine.Held, "two claims became held")
-			b.told(second, engine.Held, "two claims became held")
+			a.notified(first, engine.Held, "two claims became held")
+			b.notified(second, engine.Held, "two claims became held")
 			for who, claim := range map[*client]engine.Claim{v: next, c: last} {
 				who.flush(w)
-				if n := who.heard(claim.ID); len(n) > 0 {
+				if n := who.received(claim.ID); len(n) > 0 {
 					t.Fatalf("a claim that still waits was told %v", n)
 				}
 			}
@@ -60,7 +60,7 @@ func wakeUp() promise {
 			late := c.wait(light(name))
 			b.leave(writer)
 			if !t.h.Polls {
-				c.told(late, engine.Held, "the heavy claim before it left, and there is room beside the holder")
+				c.notified(late, engine.Held, "the heavy claim before it left, and there is room beside the holder")
 			}
 			c.awaits(late)
 		}},
@@ -73,34 +73,34 @@ func wakeUp() promise {
 		{"Leave that removes an expired holder tells nobody", func(t *trial) {
 			t.afterLapse(func(c *client, third engine.Claim) { c.leave(third) })
 		}},
-		{"a claim that Evict lets hold is not told", func(t *trial) {
-			t.needsNotes()
+		{"a claim that Revoke lets hold is not told", func(t *trial) {
+			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
-			if err := b.Evict(t.ctx(), name, first.Ticket, true); err != nil {
-				t.Fatalf("Evict: %v", err)
+			if err := b.Revoke(t.ctx(), name, first.Ticket, true); err != nil {
+				t.Fatalf("Revoke: %v", err)
 			}
-			b.told(second, engine.Held, "the holder was evicted at once")
+			b.notified(second, engine.Held, "the holder was revoked at once")
 		}},
-		{"an evicted claim is not told", func(t *trial) {
-			t.needsNotes()
+		{"a revoked claim is not told", func(t *trial) {
+			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
-			if err := a.Evict(t.ctx(), name, second.Ticket, false); err != nil {
-				t.Fatalf("Evict of a waiting claim: %v", err)
+			if err := a.Revoke(t.ctx(), name, second.Ticket, false); err != nil {
+				t.Fatalf("Revoke of a waiting claim: %v", err)
 			}
-			b.told(second, engine.Gone, "the waiting claim was evicted")
-			if err := b.Evict(t.ctx(), name, first.Ticket, false); err != nil {
-				t.Fatalf("Evict of a held claim: %v", err)
+			b.notified(second, engine.Gone, "the waiting claim was revoked")
+			if err := b.Revoke(t.ctx(), name, first.Ticket, false); err != nil {
+				t.Fatalf("Revoke of a held claim: %v", err)
 			}
-			a.told(first, engine.Gone, "the held claim was evicted")
+			a.notified(first, engine.Gone, "the held claim was revoked")
 		}},
 		{"a call tells its own claim what its reply says", func(t *trial) {
-			t.needsNotes()
+			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -109,35 +109,35 @@ func wakeUp() promise {
 			second := a.hold(t.exclusive(name))
 			a.flush(b)
 			for _, c := range []engine.Claim{first, second} {
-				if n := a.heard(c.ID); len(n) > 0 {
+				if n := a.received(c.ID); len(n) > 0 {
 					t.Fatalf("a claim was told what the reply to its own call said: %v", n)
 				}
 			}
 		}},
 		{"Renew that removes nobody tells somebody", func(t *trial) {
-			t.needsNotes()
+			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
 			if t.g.SeesWaiters {
-				// A note of another name may overtake this one, where they come from
+				// A notification of another name may overtake this one, where they come from
 				// two servers: then it would look like one of Renew's.
 				// That it comes at all is another promise.
-				a.hears(func(n engine.Claim) bool { return n.ID == first.ID && n.Contended })
+				a.receives(func(n engine.Claim) bool { return n.ID == first.ID && n.Contended })
 			}
 			a.flush(b)
-			before := len(a.heard(first.ID))
+			before := len(a.received(first.ID))
 			for range 3 {
 				b.renew(second, t.long())
 				a.renew(first, t.long())
 			}
 			a.flush(b)
 			b.flush(a)
-			if n := a.heard(first.ID); len(n) > before {
+			if n := a.received(first.ID); len(n) > before {
 				t.Fatalf("a Renew that removed nobody told the holder %v", n[before:])
 			}
-			if n := b.heard(second.ID); len(n) > 0 {
+			if n := b.received(second.ID); len(n) > 0 {
 				t.Fatalf("a Renew that removed nobody told who waits %v", n)
 			}
 		}},
@@ -147,7 +147,7 @@ func wakeUp() promise {
 // afterLapse: the holder's deadline passes and nobody notices, until another
 // client's call does, which is then the one that must tell the first waiter.
 func (t *trial) afterLapse(call func(c *client, third engine.Claim)) {
-	t.needsNotes()
+	t.needsNotifications()
 	t.needsFIFO()
 	a, b, c, name := t.client(), t.client(), t.client(), t.name()
 	first := a.hold(t.brief(t.exclusive(name)))
@@ -155,15 +155,15 @@ func (t *trial) afterLapse(call func(c *client, third engine.Claim)) {
 	third := c.wait(t.exclusive(name))
 	t.lapse(a, first)
 	call(c, third)
-	b.told(second, engine.Held, "another client's call removed the expired claim before it")
+	b.notified(second, engine.Held, "another client's call removed the expired claim before it")
 }
 
 // weights are requests of which two light ones fit together, and none fits
-// beside a heavy one: by units where the engine has them, else by readers and
+// beside a heavy one: by permits where the engine has them, else by readers and
 // writers.
 func (t *trial) weights() (light, heavy func(name string) engine.Request) {
 	t.Helper()
-	if t.g.Modes&engine.Units != 0 {
+	if t.g.Modes&engine.Permits != 0 {
 		return func(name string) engine.Request { return t.want(name, 1, 3) },
 			func(name string) engine.Request { return t.want(name, 3, 3) }
 	}

@@ -24,7 +24,7 @@ func BenchmarkUncontended(b *testing.B) {
 	owner := engine.Owner{Host: "some.host.example", PID: os.Getpid(), Label: "nightly report", Since: time.Now()}
 	b.ReportAllocs()
 	for b.Loop() {
-		r := engine.Request{Name: "stock:42", ID: engine.NewID(), Owner: owner, Units: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
+		r := engine.Request{Name: "stock:42", ID: engine.NewID(), Owner: owner, Permits: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
 		c, err := e.Join(ctx, r)
 		if err != nil || c.State != engine.Held {
 			b.Fatal(c, err)
@@ -52,8 +52,8 @@ func BenchmarkFlockFloor(b *testing.B) {
 	}
 }
 
-// BenchmarkInLongLine is Join and Leave at the end of a line of 100.
-func BenchmarkInLongLine(b *testing.B) {
+// BenchmarkInLongQueue is Join and Leave at the end of a queue of 100.
+func BenchmarkInLongQueue(b *testing.B) {
 	e := openEngine(b, b.TempDir(), nil)
 	for range 100 {
 		if _, err := e.Join(b.Context(), exclusive("x")); err != nil {

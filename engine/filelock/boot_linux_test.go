@@ -13,7 +13,7 @@ import (
 
 	"leasehold/engine"
 
-	"leasehold/engine/filelock/internal/cells"
+	"leasehold/engine/filelock/internal/records"
 )
 
 // as is the options of a client that sees a file of a container's own in place of
@@ -75,13 +75,13 @@ func TestLivingClientsThatDisagreeAreRefused(t *testing.T) {
 	a, b := openEngine(t, dir, as([16]byte{1})), openEngine(t, dir, as([16]byte{2}))
 	held := mustJoin(t, a, exclusive("x"), engine.Held)
 	_, err := b.Join(t.Context(), exclusive("x"))
-	if !errors.Is(err, engine.ErrRefused) || !errors.Is(err, cells.ErrDisagree) || !strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, engine.ErrRefused) || !errors.Is(err, records.ErrDisagree) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("Join: %v; want a refusal that says where and why", err)
 	}
-	if _, err := b.Line(t.Context(), "x"); !errors.Is(err, cells.ErrDisagree) {
-		t.Errorf("Line: %v", err)
+	if _, err := b.Queue(t.Context(), "x"); !errors.Is(err, records.ErrDisagree) {
+		t.Errorf("Queue: %v", err)
 	}
-	if _, err := b.store.cells.Sweep(t.Context(), ""); err != nil {
+	if _, err := b.store.records.Sweep(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
 	if got := renewed(t, a, held); got != engine.Held {
@@ -114,7 +114,7 @@ func TestALaterClockIsAnotherBootOrADisagreement(t *testing.T) {
 	now := a.store.clock
 	a.store.clock = func() time.Duration { return now() + time.Hour }
 	first := mustJoin(t, a, exclusive("x"), engine.Held)
-	if _, err := b.Join(t.Context(), exclusive("x")); !errors.Is(err, cells.ErrDisagree) {
+	if _, err := b.Join(t.Context(), exclusive("x")); !errors.Is(err, records.ErrDisagree) {
 		t.Errorf("Join beside a holder that lives: %v", err)
 	}
 	a.store.lives.Die() // as with its machine
@@ -149,11 +149,11 @@ func TestContainersWithABootOfTheirOwnExcludeEachOther(t *testing.T) {
 		t.Fatalf("the third, outside, is %v", c.State)
 	}
 	a.signal(unix.SIGKILL)
-	if n := b.note(); n.Claim.ID != second || n.Claim.State != engine.Held {
+	if n := b.notification(); n.Claim.ID != second || n.Claim.State != engine.Held {
 		t.Errorf("the second was told %+v", n.Claim)
 	}
 	b.signal(unix.SIGKILL)
-	if n := host.note(); n.Claim.ID != third || n.Claim.State != engine.Held {
+	if n := host.notification(); n.Claim.ID != third || n.Claim.State != engine.Held {
 		t.Errorf("the third was told %+v", n.Claim)
 	}
 }

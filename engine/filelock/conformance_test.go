@@ -13,8 +13,8 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 
-	"leasehold/engine/filelock/internal/cells"
-	"leasehold/engine/filelock/internal/lives"
+	"leasehold/engine/filelock/internal/liveness"
+	"leasehold/engine/filelock/internal/records"
 )
 
 func TestConformance(t *testing.T) {
@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 		Name:      "filelock",
 		Committed: "../../docs/guarantees",
 		New:       w.client,
-		Polls:     !lives.Wakes,
+		Polls:     !liveness.Wakes,
 		Restart:   func(testing.TB) { w.reboot() },
 		Forget:    w.forget,
 		Kill:      func(_ testing.TB, e engine.Engine) { e.(*client).die() },
@@ -62,7 +62,7 @@ func (w *world) client(t testing.TB) engine.Engine {
 // reboot has everything that was stored be of another boot.
 func (w *world) reboot() { w.boots.Add(1) }
 
-// forget leaves every record zero bytes long, the floor included.
+// forget leaves every record zero bytes long, the high-water mark included.
 func (w *world) forget(t testing.TB) {
 	for _, dir := range []string{"lines/*/*", "floor/*"} {
 		files, _ := filepath.Glob(filepath.Join(w.dir, dir))
@@ -94,7 +94,7 @@ func (w *world) spoils() map[string]func(testing.TB, string) {
 		"a symbolic link": func(record string) error { return errors.Join(os.RemoveAll(record), os.Symlink("/nowhere", record)) },
 	} {
 		spoils[kind] = func(t testing.TB, name string) {
-			record := filepath.Join(w.dir, cells.Path(name))
+			record := filepath.Join(w.dir, records.Path(name))
 			t.Cleanup(func() { _ = os.RemoveAll(record) })
 			if err := errors.Join(os.MkdirAll(record, 0o700), put(record)); err != nil {
 				t.Error(err)
@@ -113,7 +113,7 @@ func (w *world) count(t testing.TB) int {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if _, err := e.store.cells.Sweep(t.Context(), ""); err != nil {
+	if _, err := e.store.records.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Join(w.dir, "lines"))

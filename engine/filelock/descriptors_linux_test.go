@@ -253,7 +253,7 @@ func TestCloseLeaksADescriptor(t *testing.T) {
 	waits := mustJoin(t, b, exclusive("x"), engine.Waiting)
 	mustLeave(t, a, c, engine.Held)
 	mustLeave(t, b, waits, engine.Held)
-	for i := range 300 { // more than are kept, and a floor
+	for i := range 300 { // more than are kept, and a high-water mark
 		mustLeave(t, a, mustJoin(t, a, exclusive(fmt.Sprint(i)), engine.Held), engine.Held)
 	}
 	held := mustJoin(t, a, exclusive("y"), engine.Held)

@@ -14,9 +14,9 @@ var errNoDir = errors.New("no directory for locks: HOME is not set; say where wi
 // DefaultDir is the directory that all processes of this user agree on if they
 // are given none. The first of these that applies:
 //
-//  1. $STATE_DIRECTORY, as systemd sets it for a unit with StateDirectory=;
+//  1. $STATE_DIRECTORY, as systemd sets it for a permit with StateDirectory=;
 //     of several directories the first. (With StateDirectory=leasehold that is
-//     /var/lib/leasehold for system units: the same as 3.)
+//     /var/lib/leasehold for system permits: the same as 3.)
 //  2. $XDG_STATE_HOME/leasehold
 //  3. /var/lib/leasehold, if the user is root
 //  4. ~/.local/state/leasehold; on Windows %LocalAppData%\leasehold

@@ -25,7 +25,7 @@
 // belongs to one user and is closed to all others. Those who held in what was
 // deleted, or moved away and made again, learn it when they renew; a client whose own file was deleted makes a new one
 // within a tenth of a second of its next call. After a crash of the machine all
-// lines are empty, since all their clients are: they are never synced. Only a
+// queues are empty, since all their clients are: they are never synced. Only a
 // reserve of tickets is, once an hour, on Linux. A client to which the kernel's identity
 // is masked, as in systemd-nspawn and LXC, cannot tell a power cut from none: it
 // declares that tokens rise until the directory forgets and the wall clock has
@@ -37,28 +37,28 @@
 // dead.
 //
 // On macOS and FreeBSD, and on Windows, exclusion, order and crash release are
-// the same, but clients do not wake each other: the core looks every ten
-// milliseconds for who is next, and less often for others (Claim.Look). There
+// the same, but clients do not wake each other: the core polls every ten
+// milliseconds for who is next, and less often for others (Claim.PollAfter). There
 // are no detached claims there. On Windows a record goes only when no process
 // has it open any more, and the directory is not checked for who may write in
 // it: leave it where only its user may.
 //
 // # How
 //
-//	lines/<hash>/<number>   one line: two checksummed slots       internal/cells
-//	floor/<number>          tickets of lines that were removed    internal/cells
-//	reserve/<boot>.<number> tickets that may be granted, synced   internal/cells
-//	new/                    records about to be founded           internal/cells
+//	queues/<hash>/<number>   one queue: two checksummed slots       internal/records
+//	floor/<number>          tickets of queues that were removed    internal/records
+//	reserve/<boot>.<number> tickets that may be granted, synced   internal/records
+//	new/                    records about to be founded           internal/records
 //	clients/<client>        its lock is that client's life        internal/lives
-//	clients/<client>.d      socket: notes for that client         internal/lives
+//	clients/<client>.d      socket: notifications for that client         internal/lives
 //	clients/<client>.s      socket: ends with that client         internal/lives
 //
-// There are two rooms. Package cells keeps lines in files: a change takes the
-// kernel lock, reads, has the line changed, writes the slot that is not the
+// There are two rooms. Package records keeps queues in files: a change takes the
+// kernel lock, reads, has the queue changed, writes the slot that is not the
 // newest, looks whether the file is still the record, and unlocks. That is five
 // system calls; the argument why it can be interrupted anywhere is there, at type
-// record. Package lives knows which clients are alive, takes notes to them and
-// hears when one ends. What is done with a line, and who is told, is package
+// record. Package lives knows which clients are alive, takes notifications to them and
+// hears when one ends. What is done with a queue, and who is told, is package
 // linestore's; what differs from system to system is in internal/disk. What is
 // left is here: the directory, the clock, how much is kept open, and what an error
 // means for who has to act on it.

@@ -37,7 +37,7 @@ func excludeRole(args []string) error {
 		}
 	})
 	for {
-		r := engine.Request{Name: "one", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max,
+		r := engine.Request{Name: "one", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max,
 			WaitTTL: time.Minute, NoWait: rnd.IntN(4) == 0}
 		c, err := e.Join(ctx, r)
 		if err != nil {
@@ -197,13 +197,13 @@ func TestKilledHolderIsReplacedAtOnce(t *testing.T) {
 	defer next.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	notes := make(chan engine.Claim, 64)
+	notifications := make(chan engine.Claim, 64)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = next.Watch(ctx, func(c engine.Claim) { notes <- c })
+		_ = next.Watch(ctx, func(c engine.Claim) { notifications <- c })
 	}()
-	<-notes // it has begun
+	<-notifications // it has begun
 	var took []time.Duration
 	for round := range 9 {
 		name := fmt.Sprintf("name %d", round)
@@ -214,7 +214,7 @@ func TestKilledHolderIsReplacedAtOnce(t *testing.T) {
 		}
 		var ids []engine.ID
 		for range 3 {
-			r := engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
+			r := engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 			if c, err := next.Join(ctx, r); err != nil || c.State != engine.Waiting {
 				t.Fatal(c, err)
 			}
@@ -222,11 +222,11 @@ func TestKilledHolderIsReplacedAtOnce(t *testing.T) {
 		}
 		begin := time.Now()
 		victim.signal(unix.SIGKILL)
-		for told := false; !told; {
+		for notified := false; !notified; {
 			select {
-			case c := <-notes:
-				if told = c.Name == name; told && (c.ID != ids[0] || c.State != engine.Held) {
-					t.Fatalf("told was not the first in line but number %d: %+v", slices.Index(ids, c.ID), c)
+			case c := <-notifications:
+				if notified = c.Name == name; notified && (c.ID != ids[0] || c.State != engine.Held) {
+					t.Fatalf("told was not the first in the queue but number %d: %+v", slices.Index(ids, c.ID), c)
 				}
 			case <-time.After(patient):
 				t.Fatal("nobody was told that the holder is dead")

@@ -10,8 +10,8 @@ import (
 
 	"leasehold/engine"
 
-	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/filelock/internal/records"
 )
 
 // explain says what to do about an error of the file system, for a person. An
@@ -25,11 +25,11 @@ func (s *store) explain(name string, err error, join bool) error {
 		return err
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%s, or a part of it, was removed or moved while in use: begin again, with a new engine: %w", path, err)
-	case errors.Is(err, cells.ErrDisagree):
+	case errors.Is(err, records.ErrDisagree):
 		err = fmt.Errorf("%q in %s: %w: one of them sees a masked /proc or another kernel; give them the machine's own, or a directory each", name, path, err)
 	case disk.IsStranger(err):
-		at := cells.Path(name)
-		if errors.Is(err, cells.ErrFloor) {
+		at := records.Path(name)
+		if errors.Is(err, records.ErrHighWater) {
 			at = "floor"
 		}
 		err = fmt.Errorf("%s is in the place of a record and is none: remove it: %w", filepath.Join(path, at), err)

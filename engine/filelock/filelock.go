@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/linestore"
+	"leasehold/engine/queuestore"
 
-	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/disk"
-	"leasehold/engine/filelock/internal/lives"
+	"leasehold/engine/filelock/internal/liveness"
+	"leasehold/engine/filelock/internal/records"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.
@@ -36,13 +36,13 @@ type Options struct {
 // Engine is one client of a directory. Several may use it at the same time, in
 // one process or many.
 type Engine struct {
-	*linestore.Engine
+	*queuestore.Engine
 	store *store
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// store is the directory as one client sees it: lines, and who is alive.
+// store is the directory as one client sees it: queues, and who is alive.
 type store struct {
 	client        string
 	path          string // of root, for people
@@ -50,20 +50,20 @@ type store struct {
 	clock         func() time.Duration // of deadlines
 	knowsBoot     bool                 // what the kernel says of itself is not masked
 	step          func(string)
-	cells         *cells.Cells
-	lives         *lives.Lives
+	records       *records.Records
+	lives         *liveness.Liveness
 
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // goroutines
 }
 
-var _ linestore.Lives = (*store)(nil)
+var _ queuestore.Lives = (*store)(nil)
 
 // New opens the directory dir, made with mode 0700 if it is not there, as one
 // more client. The directory must belong to this user, must not be a symbolic
 // link or writable by others, and must be on a local file system; and this
 // process must be able to open some twenty files. Errors say which of these
-// fails; they are final. On a full disk lines can be looked at, and Join says so
+// fails; they are final. On a full disk queues can be looked at, and Join says so
 // until there is room.
 func New(dir string, o *Options) (*Engine, error) {
 	if o == nil {
@@ -84,15 +84,15 @@ func New(dir string, o *Options) (*Engine, error) {
 		return nil, fmt.Errorf("filelock: %w", err)
 	}
 	poll := pollEvery
-	if lives.Wakes {
+	if liveness.Wakes {
 		poll = 0
 	}
-	e := &Engine{linestore.New(s.client, s, &linestore.Options{Poll: poll}), s}
+	e := &Engine{queuestore.New(s.client, s, &queuestore.Options{Poll: poll}), s}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
-	s.lives.Listen(e.Post, e.PostAll, func(name string) { _ = e.Look(ctx, name) }) // its error is one of the next Renew too
+	s.lives.Listen(e.Post, e.PostAll, func(name string) { _ = e.PollAfter(ctx, name) }) // its error is one of the next Renew too
 	if o.hook == nil {
-		s.tasks.Go(func() { s.cells.SweepLoop(ctx, s.lives.Sweep) })
+		s.tasks.Go(func() { s.records.SweepLoop(ctx, s.lives.Sweep) })
 	}
 	return e, nil
 }
@@ -132,12 +132,12 @@ func (s *store) open(path string, o *Options) (err error) {
 			return err
 		}
 	}
-	s.path, s.client, s.clock, s.step = path, linestore.NewClient(), clock, func(string) {}
+	s.path, s.client, s.clock, s.step = path, queuestore.NewClient(), clock, func(string) {}
 	if o.hook != nil {
 		s.step = o.hook
 	}
 	most := shareOf(disk.Limit())
-	if s.cells, err = cells.Open(s.root, path, &cells.Options{
+	if s.records, err = records.Open(s.root, path, &records.Options{
 		Owner: s.client,
 		Most:  most.records,
 		Boot: func() [16]byte {
@@ -158,12 +158,12 @@ func (s *store) open(path string, o *Options) (err error) {
 	}); err != nil {
 		return err
 	}
-	undo = append(undo, func() { s.cells.Close(context.Background()) })
+	undo = append(undo, func() { s.records.Close(context.Background()) })
 	if s.clients, err = s.root.MakeSub("clients"); err != nil {
 		return pathError(path, "clients", err)
 	}
 	undo = append(undo, s.clients.Close)
-	if s.lives, err = lives.New(filepath.Join(path, "clients"), s.clients, s.client, clock, most.lives); err != nil {
+	if s.lives, err = liveness.New(filepath.Join(path, "clients"), s.clients, s.client, clock, most.lives); err != nil {
 		return err
 	}
 	undo = append(undo, s.lives.Close)
@@ -172,7 +172,7 @@ func (s *store) open(path string, o *Options) (err error) {
 
 // Renew implements [engine.Engine].
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	return e.Engine.Renew(cells.Renewing(ctx), rs)
+	return e.Engine.Renew(records.Renewing(ctx), rs)
 }
 
 // Guarantees implements [linestore.Store].
@@ -191,16 +191,16 @@ func (s *store) Guarantees() engine.Guarantees {
 }
 
 // Change implements [linestore.Store].
-func (s *store) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
+func (s *store) Change(ctx context.Context, name string, change func(*queuestore.Record) error) error {
 	if err := s.lives.IsAlive(); err != nil {
-		joins := s.cells.Joins(name, change)
-		if joins || !errors.Is(err, lives.ErrUnborn) {
+		joins := s.records.Joins(name, change)
+		if joins || !errors.Is(err, liveness.ErrUnborn) {
 			return s.explain(name, err, joins)
 		}
 		// An unborn client has no claims that others could take for a dead one's:
 		// it may give back what was detached, say.
 	}
-	now, err := s.cells.Change(ctx, name, change)
+	now, err := s.records.Change(ctx, name, change)
 	if err == nil {
 		s.lives.StayAlive(now)
 		s.step("sending")
@@ -209,17 +209,19 @@ func (s *store) Change(ctx context.Context, name string, change func(*linestore.
 }
 
 // Read implements [linestore.Store].
-func (s *store) Read(_ context.Context, name string) (linestore.Cell, error) {
-	return s.cells.Read(name)
+func (s *store) Read(_ context.Context, name string) (queuestore.Record, error) {
+	return s.records.Read(name)
 }
 
-// Cells implements [linestore.Store].
-func (s *store) Cells(ctx context.Context, prefix, after string) ([]linestore.Cell, string, error) {
-	return s.cells.List(ctx, prefix, after)
+// Records implements [linestore.Store].
+func (s *store) Records(ctx context.Context, prefix, after string) ([]queuestore.Record, string, error) {
+	return s.records.List(ctx, prefix, after)
 }
 
 // Tell implements [linestore.Store].
-func (s *store) Tell(client string, note engine.Claim) { s.lives.Tell(client, &note) }
+func (s *store) Notify(client string, notification engine.Claim) {
+	s.lives.Notify(client, &notification)
+}
 
 // Dead implements [linestore.Lives].
 func (s *store) Dead(client string) bool { return s.lives.Dead(client) }
@@ -239,7 +241,7 @@ func (s *store) Close() error {
 	s.lives.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	s.cells.Close(ctx)
+	s.records.Close(ctx)
 	s.clients.Close()
 	s.root.Close()
 	return nil

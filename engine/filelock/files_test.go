@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
-	"leasehold/engine/linestore"
+	"leasehold/engine/internal/testutil"
+	"leasehold/engine/queuestore"
 
-	"leasehold/engine/filelock/internal/cells"
 	"leasehold/engine/filelock/internal/disk"
+	"leasehold/engine/filelock/internal/records"
 )
 
 func openEngine(t testing.TB, dir string, o *Options) *Engine {
@@ -49,28 +49,28 @@ func rebooted() *Options {
 	return o
 }
 
-var mustJoin, mustLeave = kit.Joins, kit.Leaves
+var mustJoin, mustLeave = testutil.Joins, testutil.Leaves
 
-func exclusive(name string) engine.Request { return kit.Lasting(name, time.Minute) }
+func exclusive(name string) engine.Request { return testutil.Lasting(name, time.Minute) }
 
 // recordFile is the path of the one number a name's record has.
 func recordFile(t testing.TB, dir, name string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, cells.Path(name), "*"))
+	files, err := filepath.Glob(filepath.Join(dir, records.Path(name), "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files of %q: %v %v", name, files, err)
 	}
 	return files[0]
 }
 
-// After a crash of the machine whatever stands in the files is an empty line.
+// After a crash of the machine whatever stands in the files is an empty queue.
 func TestOtherBoot(t *testing.T) {
 	dir := t.TempDir()
 	before, after := openEngine(t, dir, nil), openEngine(t, dir, rebooted())
 	r := exclusive("x")
 	r.Detached, r.WaitTTL = true, time.Hour
 	old := mustJoin(t, before, r, engine.Held)
-	if l, err := after.Line(t.Context(), "x"); err != nil || len(l.Claims) > 0 {
+	if l, err := after.Queue(t.Context(), "x"); err != nil || len(l.Claims) > 0 {
 		t.Errorf("a claim of another boot is shown: %+v %v", l, err)
 	}
 	c := mustJoin(t, after, exclusive("x"), engine.Held)
@@ -86,8 +86,8 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	before := openEngine(t, dir, quiet())
 	mustLeave(t, before, mustJoin(t, before, exclusive("x"), engine.Held), engine.Held)
 	ahead := uint64(time.Now().AddDate(1, 0, 0).UnixMicro())
-	if _, err := before.store.cells.Change(t.Context(), "x", func(c *linestore.Cell) error {
-		c.Line.Last = ahead
+	if _, err := before.store.records.Change(t.Context(), "x", func(c *queuestore.Record) error {
+		c.Queue.Last = ahead
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestTicketsOfAnotherBootCount(t *testing.T) {
 	}
 	// The floor carries it over the end of the record, for every name.
 	mustLeave(t, after, c, engine.Held)
-	if _, err := after.store.cells.Sweep(t.Context(), ""); err != nil {
+	if _, err := after.store.records.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := os.ReadDir(filepath.Join(dir, "lines")); len(files) > 0 {
@@ -119,7 +119,7 @@ func TestNastyNames(t *testing.T) {
 	names := []string{
 		"a", "A", "ä", "Ä", "a\u0308", "a ", " a", "a.", ".", "..", "../a", "a/..", "a/b", `a\b`, "/", "//", "%2f", "%2F",
 		"{a}", "a\n", "\n", "a\r", "\t", "\x7f", "\x01", "*", "?", "[a]", "~", "$HOME", "-rf", "a:b", "con", "NUL", "lines", "floor", "1",
-		"ß", "SS", "ſ", "s", "K", "k", "\u212a", "\u200b", "\ufeff", "🔒", filepath.Base(cells.Path("a")),
+		"ß", "SS", "ſ", "s", "K", "k", "\u212a", "\u200b", "\ufeff", "🔒", filepath.Base(records.Path("a")),
 		strings.Repeat("x", engine.MaxName), strings.Repeat("ü", engine.MaxName/2), strings.Repeat("../", 170),
 	}
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func TestNastyNames(t *testing.T) {
 		mustJoin(t, b, r, engine.Gone)
 	}
 	var got []string
-	for l, err := range b.Lines(t.Context(), "") {
+	for l, err := range b.Queues(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestNastyNames(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(names)
 	if !slices.Equal(got, names) {
-		t.Errorf("Lines shows %d names, %d are held:\n%q\n%q", len(got), len(names), got, names)
+		t.Errorf("Queues shows %d names, %d are held:\n%q\n%q", len(got), len(names), got, names)
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(dir)); len(entries) != 1 {
 		t.Errorf("something was written outside of the directory: %v", entries)
@@ -160,7 +160,7 @@ func TestOwnersAreShown(t *testing.T) {
 	r.Owner = owner
 	first := mustJoin(t, a, r, engine.Held)
 	mustJoin(t, a, exclusive("x"), engine.Waiting)
-	l, err := b.Line(t.Context(), "x")
+	l, err := b.Queue(t.Context(), "x")
 	if err != nil || len(l.Claims) != 2 {
 		t.Fatal(l, err)
 	}
@@ -171,7 +171,7 @@ func TestOwnersAreShown(t *testing.T) {
 		t.Errorf("an owner that said nothing is shown as %s", got.Text())
 	}
 	if l.Claims[0].ID != (engine.ID{}) {
-		t.Error("Line shows a claim's ID")
+		t.Error("Queue shows a claim's ID")
 	}
 	mustLeave(t, a, first, engine.Held)
 }
@@ -240,7 +240,7 @@ func TestRenewalsDoNotWaitForACrowdThatJoins(t *testing.T) {
 	}})
 	places := shareOf(disk.Limit()).records
 	ask := func(name string) engine.Request {
-		return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
+		return engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 	}
 	var rs []engine.Renewal
 	for i := range places + 1 { // more than are kept open
@@ -273,18 +273,18 @@ func TestRenewalsDoNotWaitForACrowdThatJoins(t *testing.T) {
 	}
 }
 
-// TestAStrangerInThePlaceOfTheFloorIsNamed: not the line that was asked for, which
+// TestAStrangerInThePlaceOfTheFloorIsNamed: not the queue that was asked for, which
 // nobody should remove.
 func TestAStrangerInThePlaceOfTheFloorIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/locks"
 	e := openEngine(t, dir, quiet())
-	floor := filepath.Join(dir, "floor")
-	if err := errors.Join(os.RemoveAll(floor), os.WriteFile(floor, []byte("junk"), 0o600)); err != nil {
+	highWater := filepath.Join(dir, "floor")
+	if err := errors.Join(os.RemoveAll(highWater), os.WriteFile(highWater, []byte("junk"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute})
-	if err == nil || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), floor+" is in the place of a record") {
+	_, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute})
+	if err == nil || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), highWater+" is in the place of a record") {
 		t.Errorf("Join: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func TestAskingForANameMakesIt(t *testing.T) {
 	if cs, err := e.Leave(t.Context(), []engine.Claim{{Name: "b", ID: id}}); err != nil || cs[0].State != engine.Gone {
 		t.Error(cs, err)
 	}
-	if err := e.Evict(t.Context(), "c", 1, false); err != engine.ErrNoClaim {
+	if err := e.Revoke(t.Context(), "c", 1, false); err != engine.ErrNoClaim {
 		t.Error(err)
 	}
 	if n := recordsIn(t, dir); n != 0 {

@@ -64,7 +64,7 @@ func takeTurns(dir string, rounds int, say func(begin, end time.Duration)) error
 		}
 	})
 	for range rounds {
-		r := engine.Request{Name: "ball", ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
+		r := engine.Request{Name: "ball", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 		c, err := e.Join(ctx, r)
 		if err != nil {
 			return err
@@ -160,17 +160,17 @@ func BenchmarkHandover(b *testing.B) {
 		dir := b.TempDir()
 		ours := handovers(b, "handover", filepath.Join(dir, "state"), rounds, 2, 1)
 		flock := handovers(b, "flock", filepath.Join(dir, "flock"), rounds, 2, 1)
-		p50, floor := ours[len(ours)/2], flock[len(flock)/2]
+		p50, highWater := ours[len(ours)/2], flock[len(flock)/2]
 		b.ReportMetric(float64(p50)/1e3, "µs-p50")
 		b.ReportMetric(float64(ours[len(ours)*99/100])/1e3, "µs-p99")
-		b.ReportMetric(float64(floor)/1e3, "flock-µs-p50")
-		b.ReportMetric(float64(p50)/float64(floor), "x-flock")
+		b.ReportMetric(float64(highWater)/1e3, "flock-µs-p50")
+		b.ReportMetric(float64(p50)/float64(highWater), "x-flock")
 	}
 }
 
-// BenchmarkLongLine compares the hand-over in a line of 104 clients in 8
-// processes with that in a line of 2.
-func BenchmarkLongLine(b *testing.B) {
+// BenchmarkLongQueue compares the hand-over in a queue of 104 clients in 8
+// processes with that in a queue of 2.
+func BenchmarkLongQueue(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()
 		short := handovers(b, "handover", filepath.Join(dir, "short"), 1000, 2, 1)

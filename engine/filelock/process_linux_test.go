@@ -88,11 +88,11 @@ type order struct {
 
 // answer is what it says: to an order, or by itself when Watch says something.
 type answer struct {
-	Claim engine.Claim
-	ID    string
-	Err   string
-	Note  bool
-	At    time.Duration // CLOCK_MONOTONIC, the same in all processes
+	Claim        engine.Claim
+	ID           string
+	Err          string
+	Notification bool
+	At           time.Duration // CLOCK_MONOTONIC, the same in all processes
 }
 
 func monotonic() time.Duration {
@@ -130,7 +130,7 @@ func clientRole(args []string) error {
 	}
 	defer e.Close()
 	ctx := context.Background()
-	go e.Watch(ctx, func(c engine.Claim) { say(answer{Claim: c, Note: true}) })
+	go e.Watch(ctx, func(c engine.Claim) { say(answer{Claim: c, Notification: true}) })
 	in := json.NewDecoder(os.Stdin)
 	for {
 		var o order
@@ -145,7 +145,7 @@ func clientRole(args []string) error {
 		switch o.Do {
 		case "join", "try":
 			c, err = e.Join(ctx, engine.Request{
-				Name: o.Name, ID: id, Units: engine.Max, Limit: engine.Max, WaitTTL: o.TTL, NoWait: o.Do == "try",
+				Name: o.Name, ID: id, Permits: engine.Max, Limit: engine.Max, WaitTTL: o.TTL, NoWait: o.Do == "try",
 				Owner: engine.Owner{Host: "test", PID: os.Getpid(), Label: "client" + o.Label},
 			})
 		case "renew", "leave":
@@ -159,7 +159,7 @@ func clientRole(args []string) error {
 				c = cs[0]
 			}
 		case "sweep":
-			if _, err = e.store.cells.Sweep(ctx, ""); err == nil {
+			if _, err = e.store.records.Sweep(ctx, ""); err == nil {
 				err = e.store.lives.Sweep(ctx)
 			}
 		}
@@ -189,12 +189,12 @@ func (f slowFile) WriteAt(b []byte, off int64) error {
 
 // remote is a client process as a test sees it.
 type remote struct {
-	t     testing.TB
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	out   io.Reader
-	reply chan answer
-	notes chan answer
+	t             testing.TB
+	cmd           *exec.Cmd
+	in            io.WriteCloser
+	out           io.Reader
+	reply         chan answer
+	notifications chan answer
 }
 
 func newRemote(t testing.TB, dir string) *remote {
@@ -207,25 +207,25 @@ func newRemote(t testing.TB, dir string) *remote {
 // begin waits until the process watches.
 func (r *remote) begin(t testing.TB) *remote {
 	t.Helper()
-	r.t, r.reply, r.notes = t, make(chan answer, 16), make(chan answer, 1024)
+	r.t, r.reply, r.notifications = t, make(chan answer, 16), make(chan answer, 1024)
 	go func() {
 		defer close(r.reply)
-		defer close(r.notes)
+		defer close(r.notifications)
 		for lines := bufio.NewScanner(r.out); lines.Scan(); {
 			var a answer
 			if json.Unmarshal(lines.Bytes(), &a) != nil {
 				continue
 			}
 			a.Claim.ID, _ = engine.ParseID(a.ID)
-			if a.Note {
-				r.notes <- a
+			if a.Notification {
+				r.notifications <- a
 			} else {
 				r.reply <- a
 			}
 		}
 	}()
-	if a := r.note(); a.Claim.Name != "" { // its Watch has begun
-		t.Fatalf("first note %+v", a)
+	if a := r.notification(); a.Claim.Name != "" { // its Watch has begun
+		t.Fatalf("first notification %+v", a)
 	}
 	return r
 }
@@ -257,16 +257,16 @@ func (r *remote) answer() answer {
 	panic("not reached")
 }
 
-func (r *remote) note() answer {
+func (r *remote) notification() answer {
 	r.t.Helper()
 	select {
-	case a, ok := <-r.notes:
+	case a, ok := <-r.notifications:
 		if !ok {
 			r.t.Fatal("the client process ended")
 		}
 		return a
 	case <-time.After(patient):
-		r.t.Fatal("no note from the client process")
+		r.t.Fatal("no notification from the client process")
 	}
 	panic("not reached")
 }

@@ -2,7 +2,7 @@ package filelock
 
 import (
 	"leasehold/engine/filelock/internal/disk"
-	"leasehold/engine/filelock/internal/lives"
+	"leasehold/engine/filelock/internal/liveness"
 )
 
 // share is how much an engine keeps open at most: together a quarter of the
@@ -11,17 +11,17 @@ import (
 // more often.
 type share struct {
 	records int // idle ones, and as many in use at a time, and one that is renewed; two descriptors each
-	lives   lives.Most
+	lives   liveness.Most
 }
 
 // shareOf divides the limit of the process.
 func shareOf(limit uint64) share {
 	const least, most = 4, 256 // descriptors of one kind
 	n := max(least, int(min(limit/16, most)))
-	return share{records: n / 4, lives: lives.Most{Peers: n / 2, Monitors: n, Listeners: n}}
+	return share{records: n / 4, lives: liveness.Most{Peers: n / 2, Monitors: n, Listeners: n}}
 }
 
-// spare is what a call needs beyond what is kept: a record and the floor, or a
+// spare is what a call needs beyond what is kept: a record and the high-water mark, or a
 // record that is being founded, and a client whose life is asked for.
 const spare = 6
 

@@ -16,7 +16,7 @@ import (
 
 	"leasehold/engine"
 
-	"leasehold/engine/filelock/internal/cells"
+	"leasehold/engine/filelock/internal/records"
 )
 
 // brief is the patience of these tests, others how long a call of others may
@@ -68,7 +68,7 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 	default:
 		s.leave(s.b, s.held(s.b, s.join(s.b)))
 	}
-	var first, second engine.Claim // who is in line before
+	var first, second engine.Claim // who is in the queue before
 	if arg == "behind a holder" {
 		first = s.held(s.b, s.join(s.b))
 	}
@@ -86,7 +86,7 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 	if took := time.Since(begin); took > others {
 		t.Errorf("Join took %v while another process was %s", took, step)
 	}
-	if _, told := s.told.Load(second.ID); told && s.state(s.b, second) != engine.Held {
+	if _, notified := s.notified.Load(second.ID); notified && s.state(s.b, second) != engine.Held {
 		t.Error("a claim that waits was told that it holds")
 	}
 	if !kill {
@@ -131,14 +131,14 @@ func victimTest(t *testing.T, do, step string, kill bool) {
 
 // scene is one name, a victim, and two clients that nothing happens to.
 type scene struct {
-	t       *testing.T
-	dir     string
-	name    string
-	victim  *remote
-	b, c    *Engine
-	options *Options
-	last    uint64   // the highest ticket that held
-	told    sync.Map // IDs that b was told hold
+	t        *testing.T
+	dir      string
+	name     string
+	victim   *remote
+	b, c     *Engine
+	options  *Options
+	last     uint64   // the highest ticket that held
+	notified sync.Map // IDs that b was told hold
 }
 
 func newScene(t *testing.T, o *Options) *scene {
@@ -153,7 +153,7 @@ func newScene(t *testing.T, o *Options) *scene {
 		defer close(ended)
 		_ = s.b.Watch(t.Context(), func(c engine.Claim) {
 			if c.State == engine.Held {
-				s.told.Store(c.ID, true)
+				s.notified.Store(c.ID, true)
 			}
 		})
 	}()
@@ -179,7 +179,7 @@ func (s *scene) out(kill bool) {
 func (s *scene) join(e *Engine) engine.Claim {
 	s.t.Helper()
 	c, err := e.Join(context.Background(), engine.Request{
-		Name: s.name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute,
+		Name: s.name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -202,7 +202,7 @@ func (s *scene) held(e *Engine, c engine.Claim) engine.Claim {
 	s.t.Helper()
 	for begin := time.Now(); c.State == engine.Waiting; c.State = s.state(e, c) {
 		if time.Since(begin) > others {
-			l, _ := e.Line(context.Background(), s.name)
+			l, _ := e.Queue(context.Background(), s.name)
 			s.t.Fatalf("a claim that nobody is ahead of waits: %+v", l)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -231,17 +231,17 @@ func (s *scene) again(c engine.Claim, id engine.ID, verb string) engine.Claim {
 	return s.victim.do("renew", s.name, id)
 }
 
-// nobody checks that the line is empty and that nothing was left on the way.
+// nobody checks that the queue is empty and that nothing was left on the way.
 func (s *scene) nobody() {
 	s.t.Helper()
-	l, err := s.b.Line(context.Background(), s.name)
+	l, err := s.b.Queue(context.Background(), s.name)
 	if err != nil || len(l.Claims) > 0 {
-		s.t.Errorf("in the end the line has %+v, %v", l.Claims, err)
+		s.t.Errorf("in the end the queue has %+v, %v", l.Claims, err)
 	}
 	s.victim.signal(unix.SIGKILL)
 	_, _ = s.victim.cmd.Process.Wait()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // they sweep by themselves as well, and one keeps the other out
-		_, err = s.b.store.cells.Sweep(context.Background(), "~") // after all records: only what was not founded
+		_, err = s.b.store.records.Sweep(context.Background(), "~") // after all records: only what was not founded
 		if err := errors.Join(err, s.b.store.lives.Sweep(context.Background())); err != nil {
 			s.t.Error(err)
 		}
@@ -301,7 +301,7 @@ func TestStoppedReplacer(t *testing.T) {
 					s.victim.do("leave", s.name, id2)
 				}
 				if c := stuck.do("renew", s.name, id); c.State != engine.Held {
-					t.Errorf("the last in line is %v", c.State)
+					t.Errorf("the last in the queue is %v", c.State)
 				}
 				stuck.do("leave", s.name, id)
 				stuck.signal(unix.SIGKILL)
@@ -323,7 +323,7 @@ func (s *scene) sweptClean() {
 	}
 	defer e.Close()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it sweeps by itself as well, and one keeps the other out
-		if _, err := e.store.cells.Sweep(context.Background(), ""); err != nil {
+		if _, err := e.store.records.Sweep(context.Background(), ""); err != nil {
 			s.t.Error(err)
 		}
 		left, _ := os.ReadDir(filepath.Join(s.dir, "lines"))
@@ -341,11 +341,11 @@ func (s *scene) sweptClean() {
 // held by one that is stopped.
 func addNumber(t *testing.T, dir, name string) {
 	t.Helper()
-	numbers, err := filepath.Glob(filepath.Join(dir, cells.Path(name), "*"))
+	numbers, err := filepath.Glob(filepath.Join(dir, records.Path(name), "*"))
 	if err != nil || len(numbers) == 0 {
 		t.Fatal(numbers, err)
 	}
-	next := filepath.Join(dir, cells.Path(name), fmt.Sprint(len(numbers)+1)) // none was removed
+	next := filepath.Join(dir, records.Path(name), fmt.Sprint(len(numbers)+1)) // none was removed
 	f, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func TestSweepSparesTheStopped(t *testing.T) {
 			}
 			s.leave(s.b, first)
 			e := openEngine(t, s.dir, &Options{patience: brief, idle: 1, hook: func(string) {}})
-			if _, err := e.store.cells.Sweep(t.Context(), ""); err != nil {
+			if _, err := e.store.records.Sweep(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 			s.victim.signal(unix.SIGCONT)
@@ -445,7 +445,7 @@ func TestReplacedNumbersGo(t *testing.T) {
 		addNumber(t, dir, "x")
 	}
 	mustJoin(t, b, exclusive("x"), engine.Waiting)
-	if _, err := b.store.cells.Sweep(t.Context(), ""); err != nil {
+	if _, err := b.store.records.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if path := recordFile(t, dir, "x"); filepath.Base(path) != "4" {
@@ -470,7 +470,7 @@ func TestPatience(t *testing.T) {
 	if c := s.join(e); c.State != engine.Held {
 		t.Errorf("the claim is %v", c.State)
 	}
-	if took := time.Since(begin); took < cells.Patience || took > cells.Patience+others {
+	if took := time.Since(begin); took < records.Patience || took > records.Patience+others {
 		t.Errorf("a stopped process was waited for for %v", took)
 	}
 }

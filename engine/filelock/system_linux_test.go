@@ -125,7 +125,7 @@ func TestLongPath(t *testing.T) {
 		t.Fatalf("the second is %v", c.State)
 	}
 	a.do("leave", "x", first)
-	if n := b.note(); n.Claim.ID != second || n.Claim.State != engine.Held {
+	if n := b.notification(); n.Claim.ID != second || n.Claim.State != engine.Held {
 		t.Errorf("told was %+v", n.Claim)
 	}
 }
@@ -162,18 +162,18 @@ func TestDiskFull(t *testing.T) {
 		r := exclusive("known")
 		r.Owner.Label = strings.Repeat("x", 900)
 		if _, err = b.Join(t.Context(), r); err == nil && in > 100 {
-			t.Fatal("a line grew without room")
+			t.Fatal("a queue grew without room")
 		}
 		if err != nil {
 			break
 		}
 	}
 	if !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("a longer line on a full disk: %v", err)
+		t.Errorf("a longer queue on a full disk: %v", err)
 	}
-	l, err := b.Line(t.Context(), "known")
+	l, err := b.Queue(t.Context(), "known")
 	if err != nil || len(l.Claims) != in || l.Claims[0].Ticket != first.Ticket {
-		t.Errorf("after a Join that failed %d claims are in line, not %d: %v", len(l.Claims), in, err)
+		t.Errorf("after a Join that failed %d claims are in the queue, not %d: %v", len(l.Claims), in, err)
 	}
 	mustLeave(t, a, first, engine.Held)
 	if left, err := os.ReadDir(filepath.Join(dir, "new")); err != nil || len(left) > 0 {
@@ -189,7 +189,7 @@ func TestDiskFull(t *testing.T) {
 	mustJoin(t, a, exclusive("new"), engine.Held)
 }
 
-// A receiver that is stopped gets more notes than fit. None blocks its sender,
+// A receiver that is stopped gets more notifications than fit. None blocks its sender,
 // and when it continues it looks at everything.
 func TestQueueFull(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/unix/max_dgram_qlen")
@@ -216,10 +216,10 @@ func TestQueueFull(t *testing.T) {
 		mustLeave(t, b, c, engine.Held)
 	}
 	slow.signal(unix.SIGCONT)
-	for told := 0; told < len(waiting); told++ {
-		n := slow.note()
+	for notified := 0; notified < len(waiting); notified++ {
+		n := slow.notification()
 		if n.Claim.Name == "" {
-			t.Logf("after %d notes it was told to look at everything", told)
+			t.Logf("after %d notifications it was told to look at everything", notified)
 			return
 		}
 	}
@@ -234,12 +234,12 @@ func TestDeathBeforeTelling(t *testing.T) {
 	a.do("join", "x", first)
 	b.do("join", "x", second)
 	a.order(order{Do: "leave", Name: "x", ID: first.Secret(), At: "sending", Kill: true})
-	if n := b.note(); n.Claim.ID != second || n.Claim.State != engine.Held {
+	if n := b.notification(); n.Claim.ID != second || n.Claim.State != engine.Held {
 		t.Errorf("told was %+v", n.Claim)
 	}
 }
 
-// Deaths in the middle of a line, of one after the other, leave no gap in who
+// Deaths in the middle of a queue, of one after the other, leave no gap in who
 // listens to whom.
 func TestEveryDeathIsHeard(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
@@ -260,21 +260,21 @@ func TestEveryDeathIsHeard(t *testing.T) {
 		procs[i].signal(unix.SIGKILL)
 		_, _ = procs[i].cmd.Process.Wait()
 	}
-	if n := procs[3].note(); n.Claim.ID != ids[3] || n.Claim.State != engine.Held {
+	if n := procs[3].notification(); n.Claim.ID != ids[3] || n.Claim.State != engine.Held {
 		t.Errorf("told was %+v", n.Claim)
 	}
 	procs[3].signal(unix.SIGKILL)
-	if n := procs[4].note(); n.Claim.ID != ids[4] || n.Claim.State != engine.Held {
+	if n := procs[4].notification(); n.Claim.ID != ids[4] || n.Claim.State != engine.Held {
 		t.Errorf("told was %+v", n.Claim)
 	}
 }
 
-// Permits: the first in line hears of the death of every holder, also of those
+// Permits: the first in the queue hears of the death of every holder, also of those
 // that came to hold after it joined.
 func TestEveryHolderIsHeard(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	permit := func(e *Engine, units int32) engine.Claim {
-		r := engine.Request{Name: "x", ID: engine.NewID(), Units: units, Limit: 2, WaitTTL: time.Minute}
+	permit := func(e *Engine, permits int32) engine.Claim {
+		r := engine.Request{Name: "x", ID: engine.NewID(), Permits: permits, Limit: 2, WaitTTL: time.Minute}
 		c, err := e.Join(context.Background(), r)
 		if err != nil {
 			t.Fatal(err)
@@ -282,7 +282,7 @@ func TestEveryHolderIsHeard(t *testing.T) {
 		return c
 	}
 	// a and b hold; c waits, d waits behind it. b leaves, c holds, and now d
-	// is the first in line and has to hear of a, whom it never met.
+	// is the first in the queue and has to hear of a, whom it never met.
 	a, b, c, d := &client{Engine: openEngine(t, dir, nil)}, openEngine(t, dir, nil), openEngine(t, dir, nil), openEngine(t, dir, nil)
 	defer a.Close()
 	permit(a.Engine, 1)
@@ -290,25 +290,25 @@ func TestEveryHolderIsHeard(t *testing.T) {
 	permit(c, 1)
 	listenedFor(t, a.store.client, 1) // by c
 	last := permit(d, 1)
-	notes := make(chan engine.Claim, 64)
+	notifications := make(chan engine.Claim, 64)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = d.Watch(ctx, func(c engine.Claim) { notes <- c })
+		_ = d.Watch(ctx, func(c engine.Claim) { notifications <- c })
 	}()
-	<-notes
+	<-notifications
 	mustLeave(t, b, second, engine.Held)
 	listenedFor(t, a.store.client, 2) // d is told to look, and connects to a
 	a.die()
 	select {
-	case got := <-notes:
+	case got := <-notifications:
 		if got.ID != last.ID || got.State != engine.Held {
 			t.Errorf("told was %+v", got)
 		}
 	case <-time.After(patient):
-		t.Error("the first in line was not told that a holder died")
+		t.Error("the first in the queue was not told that a holder died")
 	}
 	cancel()
 	<-ended
@@ -366,7 +366,7 @@ func TestChildDoesNotInherit(t *testing.T) {
 	mustJoin(t, b, exclusive("x"), engine.Held)
 }
 
-// What dead clients leave is swept: their files, and the lines they were in.
+// What dead clients leave is swept: their files, and the queues they were in.
 func TestDeadClientsAreSwept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	for range 3 {
@@ -376,7 +376,7 @@ func TestDeadClientsAreSwept(t *testing.T) {
 		_, _ = p.cmd.Process.Wait()
 	}
 	e := openEngine(t, dir, &Options{idle: 1, hook: func(string) {}})
-	if _, err := e.store.cells.Sweep(t.Context(), ""); err != nil {
+	if _, err := e.store.records.Sweep(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.store.lives.Sweep(t.Context()); err != nil {

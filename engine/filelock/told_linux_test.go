@@ -23,32 +23,32 @@ func TestADeadHolderThatWasToldRefuses(t *testing.T) {
 			if refused == "a TryLock" {
 				r.NoWait = true
 			} else {
-				r.Units, r.Limit = 1, 3
+				r.Permits, r.Limit = 1, 3
 			}
 			mustJoin(t, b, r, engine.Held)
 		})
 	}
 }
 
-// What Watch hears of an eviction by another client says that it was one.
-func TestAnEvictionIsNotSaidToBeOne(t *testing.T) {
+// What Watch hears of a revocation by another client says that it was one.
+func TestARevocationIsNotSaidToBeOne(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
-	notes, ended := make(chan engine.Claim, 64), make(chan struct{})
+	notifications, ended := make(chan engine.Claim, 64), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = a.Watch(ctx, func(c engine.Claim) { notes <- c })
+		_ = a.Watch(ctx, func(c engine.Claim) { notifications <- c })
 	}()
 	defer func() { cancel(); <-ended }()
-	<-notes
+	<-notifications
 	c := mustJoin(t, a, exclusive("x"), engine.Held)
-	if err := b.Evict(t.Context(), "x", c.Ticket, false); err != nil {
+	if err := b.Revoke(t.Context(), "x", c.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case got := <-notes:
-		if got.ID != c.ID || got.State != engine.Gone || !got.Evicted {
+	case got := <-notifications:
+		if got.ID != c.ID || got.State != engine.Gone || !got.Revoked {
 			t.Errorf("told was %+v", got)
 		}
 	case <-time.After(patient):

@@ -17,7 +17,7 @@ import (
 
 	"leasehold/engine"
 
-	"leasehold/engine/filelock/internal/cells"
+	"leasehold/engine/filelock/internal/records"
 )
 
 func renewed(t *testing.T, e *Engine, c engine.Claim) engine.State {
@@ -37,24 +37,24 @@ const linkedTime = 100 * time.Millisecond
 // meanwhile must not join what is removed.
 func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 	for what, remove := range map[string]func(dir, name string) error{
-		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, cells.Path(name))) },
-		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, cells.Path(name), "1")) },
-		"all lines":  func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines")) },
+		"the record": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, records.Path(name))) },
+		"its number": func(dir, name string) error { return os.Remove(filepath.Join(dir, records.Path(name), "1")) },
+		"all queues": func(dir, name string) error { return os.RemoveAll(filepath.Join(dir, "lines")) },
 		"all of it":  func(dir, name string) error { return os.RemoveAll(dir) },
 		"and another in its place": func(dir, name string) error {
-			path := filepath.Join(dir, cells.Path(name))
+			path := filepath.Join(dir, records.Path(name))
 			was, err := os.ReadFile(filepath.Join(path, "1"))
 			return errors.Join(err, os.RemoveAll(path), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "1"), was[:100], 0o600))
 		},
 		"moved away": func(dir, name string) error {
-			path := filepath.Join(dir, cells.Path(name))
+			path := filepath.Join(dir, records.Path(name))
 			return os.Rename(path, path+".old")
 		},
 		"removed, and a backup has hard links": func(dir, name string) error {
-			path := filepath.Join(dir, cells.Path(name))
+			path := filepath.Join(dir, records.Path(name))
 			return errors.Join(os.Link(filepath.Join(path, "1"), filepath.Join(dir, "backup")), os.RemoveAll(path))
 		},
-		"all lines moved, and others in their place": func(dir, name string) error {
+		"all queues moved, and others in their place": func(dir, name string) error {
 			path := filepath.Join(dir, "lines")
 			return errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o700))
 		},
@@ -62,7 +62,7 @@ func TestRecordIsRemovedUnderItsHolder(t *testing.T) {
 			return errors.Join(os.Rename(dir, dir+".old"), os.MkdirAll(filepath.Join(dir, "lines"), 0o700))
 		},
 		"and a symbolic link": func(dir, name string) error {
-			path := filepath.Join(dir, cells.Path(name))
+			path := filepath.Join(dir, records.Path(name))
 			return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere", path))
 		},
 	} {
@@ -105,7 +105,7 @@ func TestRemovedRecordServesOn(t *testing.T) {
 	a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 	c := mustJoin(t, a, exclusive("x"), engine.Held)
 	mustLeave(t, a, c, engine.Held)
-	if err := os.RemoveAll(filepath.Join(dir, cells.Path("x"))); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, records.Path("x"))); err != nil {
 		t.Fatal(err)
 	}
 	now := a.store.clock()
@@ -145,20 +145,20 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 				t.Fatal(err)
 			}
 			// It is told, it is listened for, and nobody takes it for dead.
-			told := make(chan engine.Claim, 64)
+			notified := make(chan engine.Claim, 64)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_ = a.Watch(ctx, func(c engine.Claim) { told <- c })
+				_ = a.Watch(ctx, func(c engine.Claim) { notified <- c })
 			}()
 			defer func() { cancel(); <-ended }()
 			mustLeave(t, b, held, engine.Held)
-			for all, heard := false, false; !heard || !all; {
+			for all, received := false, false; !received || !all; {
 				select {
-				case c := <-told:
+				case c := <-notified:
 					all = all || c.Name == "" // what was sent to its old sockets is lost
-					if heard = heard || c.ID == again.ID; c.ID == again.ID && c.State != engine.Held {
+					if received = received || c.ID == again.ID; c.ID == again.ID && c.State != engine.Held {
 						t.Fatalf("told was %v", c.State)
 					}
 				case <-time.After(patient):
@@ -261,7 +261,7 @@ func TestWhoMadeANewFileLives(t *testing.T) {
 
 // What stands where a record belongs, and is none, is refused by name.
 func TestWhatCannotGetBetterIsRetried(t *testing.T) {
-	place := func(dir string) string { return filepath.Join(dir, cells.Path("x")) }
+	place := func(dir string) string { return filepath.Join(dir, records.Path("x")) }
 	for what, put := range map[string]func(path string) error{
 		"a symbolic link":            func(path string) error { return os.Symlink("/tmp", path) },
 		"a dangling symbolic link":   func(path string) error { return os.Symlink("/nowhere", path) },
@@ -285,19 +285,19 @@ func TestWhatCannotGetBetterIsRetried(t *testing.T) {
 			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), place(dir)) || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("Join: %v", err)
 			}
-			// Nobody is in line there: that is no secret, and no error.
+			// Nobody is in the queue there: that is no secret, and no error.
 			id := engine.NewID()
 			if cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: "x", ID: id, Want: time.Minute}}); err != nil || cs[0].State != engine.Gone {
 				t.Errorf("Renew: %v, %v", cs, err)
 			}
 			mustLeave(t, a, engine.Claim{Name: "x", ID: id}, engine.Gone)
-			if l, err := a.Line(t.Context(), "x"); err != nil || len(l.Claims) > 0 {
-				t.Errorf("Line: %v, %v", l, err)
+			if l, err := a.Queue(t.Context(), "x"); err != nil || len(l.Claims) > 0 {
+				t.Errorf("Queue: %v, %v", l, err)
 			}
 			mustJoin(t, a, exclusive("y"), engine.Held)
-			for l, err := range a.Lines(t.Context(), "") {
+			for l, err := range a.Queues(t.Context(), "") {
 				if err != nil || l.Name != "y" {
-					t.Errorf("Lines: %v, %v", l, err)
+					t.Errorf("Queues: %v, %v", l, err)
 				}
 			}
 			if err := os.RemoveAll(place(dir)); err != nil {
@@ -330,7 +330,7 @@ func TestNoInodes(t *testing.T) {
 	}
 }
 
-// On a full disk one looks: New, Line and Lines need no room. Join says what is
+// On a full disk one looks: New, Queue and Queues need no room. Join says what is
 // missing, where, and what to do; it leaves nothing behind, and works when there is
 // room. What was detached is given back.
 func TestAFullDiskCanBeLookedAt(t *testing.T) {
@@ -353,12 +353,12 @@ func TestAFullDiskCanBeLookedAt(t *testing.T) {
 				}
 			}
 			e := openEngine(t, dir, quiet())
-			if l, err := e.Line(t.Context(), "held"); err != nil || len(l.Claims) != 1 {
-				t.Errorf("Line: %+v, %v; want the claim that holds", l, err)
+			if l, err := e.Queue(t.Context(), "held"); err != nil || len(l.Claims) != 1 {
+				t.Errorf("Queue: %+v, %v; want the claim that holds", l, err)
 			}
-			for l, err := range e.Lines(t.Context(), "") {
+			for l, err := range e.Queues(t.Context(), "") {
 				if err != nil || l.Name != "held" {
-					t.Errorf("Lines: %+v, %v; want %q", l, err, "held")
+					t.Errorf("Queues: %+v, %v; want %q", l, err, "held")
 				}
 			}
 			for _, name := range []string{"held", "new"} {
@@ -410,7 +410,7 @@ func barredRole(args []string) error {
 	if _, err := e.Renew(ctx, []engine.Renewal{{Name: "known", ID: c.ID, Want: time.Minute}}); err != nil {
 		return err
 	}
-	if err := os.Chmod(filepath.Join(dir, cells.Path("known"), "1"), 0); err != nil {
+	if err := os.Chmod(filepath.Join(dir, records.Path("known"), "1"), 0); err != nil {
 		return err
 	}
 	e2, err := New(dir, nil)

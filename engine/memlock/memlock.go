@@ -1,5 +1,5 @@
 // Package memlock is the engine of one process, and the twin that tests use in
-// place of a server: a map of lines, under package linestore.
+// place of a server: a map of queues, under package linestore.
 //
 // It promises what its [Store] can: exclusion, order, every mode, tokens that
 // rise as long as the Store lives. Nothing leaves the process, so nothing
@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/line"
-	"leasehold/engine/linestore"
+	"leasehold/engine/queue"
+	"leasehold/engine/queuestore"
 	"leasehold/internal/boottime"
 )
 
@@ -33,19 +33,19 @@ type Options struct {
 type Store struct {
 	clock func() time.Duration
 
-	mu      sync.Mutex
-	lines   map[string]*entry
-	sweep   []*entry // the same entries, in any order, to be walked in steps
-	next    int      // where the walk goes on
-	floor   uint64   // no ticket of a line that was forgotten is above it
-	clients map[string]*Engine
-	cell    linestore.Cell // of the change under way: there is one at a time
+	mu        sync.Mutex
+	lines     map[string]*entry
+	sweep     []*entry // the same entries, in any order, to be walked in steps
+	next      int      // where the walk goes on
+	highWater uint64   // no ticket of a queue that was forgotten is above it
+	clients   map[string]*Engine
+	record    queuestore.Record // of the change under way: there is one at a time
 }
 
 type entry struct {
-	name string
-	line line.Line
-	at   int // its index in Store.sweep
+	name  string
+	queue queue.Queue
+	at    int // its index in Store.sweep
 }
 
 // NewStore makes an empty store.
@@ -57,7 +57,7 @@ func NewStore(o *Options) *Store {
 	return s
 }
 
-// Len is how many names the store remembers: those somebody is in line for,
+// Len is how many names the store remembers: those somebody is in the queue of,
 // and those whose claims all expired and that no update has come across yet.
 func (s *Store) Len() int {
 	s.mu.Lock()
@@ -66,15 +66,15 @@ func (s *Store) Len() int {
 }
 
 // Engine is one client of a Store.
-type Engine = linestore.Engine
+type Engine = queuestore.Engine
 
 // New is an engine on a store of its own.
 func New() *Engine { return NewStore(nil).Engine() }
 
 // Engine makes one more client of the store.
 func (s *Store) Engine() *Engine {
-	name := linestore.NewClient()
-	e := linestore.New(name, &client{s, name}, &linestore.Options{Walk: true})
+	name := queuestore.NewClient()
+	e := queuestore.New(name, &client{s, name}, &queuestore.Options{Walk: true})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients[name] = e
@@ -87,7 +87,7 @@ type client struct {
 	name string
 }
 
-var _ linestore.Store = (*client)(nil)
+var _ queuestore.Store = (*client)(nil)
 
 // Guarantees implements [linestore.Store].
 func (c *client) Guarantees() engine.Guarantees {
@@ -102,61 +102,61 @@ func (c *client) Guarantees() engine.Guarantees {
 
 // Change implements [linestore.Store]. The mutex is what makes it one step.
 // Nothing here waits, so the context was looked at already.
-func (c *client) Change(_ context.Context, name string, change func(*linestore.Cell) error) error {
+func (c *client) Change(_ context.Context, name string, change func(*queuestore.Record) error) error {
 	s := c.Store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.lines[name]
 	if n == nil {
-		n = &entry{name: name, line: line.Line{Last: s.floor}, at: len(s.sweep)}
+		n = &entry{name: name, queue: queue.Queue{Last: s.highWater}, at: len(s.sweep)}
 		s.lines[name] = n
 		s.sweep = append(s.sweep, n)
 	}
 	now := s.clock()
-	s.cell = linestore.Cell{Name: name, Line: n.line, Now: now, Micros: uint64(time.Now().UnixMicro())}
-	err := change(&s.cell)
-	n.line = s.cell.Line
+	s.record = queuestore.Record{Name: name, Queue: n.queue, Now: now, Micros: uint64(time.Now().UnixMicro())}
+	err := change(&s.record)
+	n.queue = s.record.Queue
 	s.tidy(now, n)
 	s.step(now)
 	return err
 }
 
 // Read implements [linestore.Store].
-func (c *client) Read(_ context.Context, name string) (linestore.Cell, error) {
+func (c *client) Read(_ context.Context, name string) (queuestore.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.copyOf(name), nil
 }
 
-// Cells implements [linestore.Store].
-func (c *client) Cells(_ context.Context, prefix, _ string) (cells []linestore.Cell, next string, err error) {
+// Records implements [linestore.Store].
+func (c *client) Records(_ context.Context, prefix, _ string) (records []queuestore.Record, next string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(c.lines)) {
 		if strings.HasPrefix(name, prefix) {
-			cells = append(cells, c.copyOf(name))
+			records = append(records, c.copyOf(name))
 		}
 	}
-	return cells, "", nil
+	return records, "", nil
 }
 
-func (s *Store) copyOf(name string) linestore.Cell {
-	cell := linestore.Cell{Name: name}
+func (s *Store) copyOf(name string) queuestore.Record {
+	record := queuestore.Record{Name: name}
 	if n := s.lines[name]; n != nil {
-		cell.Line = n.line
-		cell.Line.Places = slices.Clone(cell.Line.Places)
+		record.Queue = n.queue
+		record.Queue.Places = slices.Clone(record.Queue.Places)
 	}
-	cell.Now = s.clock()
-	return cell
+	record.Now = s.clock()
+	return record
 }
 
 // Tell implements [linestore.Store].
-func (c *client) Tell(to string, note engine.Claim) {
+func (c *client) Notify(to string, notification engine.Claim) {
 	c.mu.Lock()
 	e := c.clients[to]
 	c.mu.Unlock()
 	if e != nil {
-		e.Post(note)
+		e.Post(notification)
 	}
 }
 
@@ -168,10 +168,10 @@ func (c *client) Close() error {
 	return nil
 }
 
-// step looks at the next two lines of the walk and forgets those in which
+// step looks at the next two queues of the walk and forgets those in which
 // every claim has expired: nobody may ever touch them again, and nobody is
-// left to be told. An update adds one line at most and two are looked at, so
-// the walk gains on the store, whose size stays within a factor of the lines
+// left to be told. An update adds one queue at most and two are looked at, so
+// the walk gains on the store, whose size stays within a factor of the queues
 // in use, at a bounded price for each update.
 func (s *Store) step(now time.Duration) {
 	for range min(2, len(s.sweep)) {
@@ -179,18 +179,18 @@ func (s *Store) step(now time.Duration) {
 			s.next = 0
 		}
 		n := s.sweep[s.next]
-		s.next++ // forgetting n moves a line there that was not looked at, until the next round
+		s.next++ // forgetting n moves a queue there that was not looked at, until the next round
 		s.tidy(now, n)
 	}
 }
 
-// tidy forgets a line nobody is in. The floor keeps the tickets of forgotten
+// tidy forgets a queue nobody is in. The floor keeps the tickets of forgotten
 // names rising.
 func (s *Store) tidy(now time.Duration, n *entry) {
-	if !n.line.Empty(now) {
+	if !n.queue.Empty(now) {
 		return
 	}
-	s.floor = max(s.floor, n.line.Last)
+	s.highWater = max(s.highWater, n.queue.Last)
 	delete(s.lines, n.name)
 	last := len(s.sweep) - 1
 	s.sweep[n.at] = s.sweep[last]

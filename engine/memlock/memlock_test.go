@@ -21,7 +21,7 @@ func store() (*memlock.Store, func(time.Duration)) {
 }
 
 func want(name string, ttl time.Duration) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: ttl}
+	return engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: ttl}
 }
 
 func join(t *testing.T, e *memlock.Engine, r engine.Request, state engine.State) engine.Claim {
@@ -41,7 +41,7 @@ func open(t *testing.T, s *memlock.Store) *memlock.Engine {
 
 // Invariant 10: a name that nobody touches again costs nothing, after a number
 // of other updates that is bounded by the size of the store.
-func TestLinesThatOnlyExpiredAreKept(t *testing.T) {
+func TestQueuesThatOnlyExpiredAreKept(t *testing.T) {
 	s, pass := store()
 	e := open(t, s)
 	const many = 1000
@@ -99,9 +99,9 @@ func TestTheStoreGrowsWithFreshNames(t *testing.T) {
 	}
 }
 
-// A client that does not watch must not make others' notes pile up, and learns
+// A client that does not watch must not make others' notifications pile up, and learns
 // that it missed some.
-func TestNotesOfADeafClientPileUp(t *testing.T) {
+func TestNotificationsOfADeafClientPileUp(t *testing.T) {
 	s, _ := store()
 	deaf, other := open(t, s), open(t, s)
 	const many = 3000
@@ -115,21 +115,21 @@ func TestNotesOfADeafClientPileUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var looks, notes int
+	var looks, notifications int
 	err := deaf.Watch(ctx, func(c engine.Claim) {
 		if c.Name == "" {
 			looks++
 			return
 		}
-		if notes++; notes == 1024 {
+		if notifications++; notifications == 1024 {
 			cancel()
 		}
-		if notes > 1024 {
-			t.Error("more notes were kept than the bound")
+		if notifications > 1024 {
+			t.Error("more notifications were kept than the bound")
 		}
 	})
 	if !errors.Is(err, context.Canceled) || looks != 2 {
-		t.Fatalf("Watch ended with %v after %d times saying look at everything; want one for its begin and one for the lost notes", err, looks)
+		t.Fatalf("Watch ended with %v after %d times saying look at everything; want one for its begin and one for the lost notifications", err, looks)
 	}
 }
 
@@ -152,9 +152,9 @@ func TestAnOwnerIsLostOrMixedUp(t *testing.T) {
 			t.Fatalf("claim %d was found %v, %v", i, got, err)
 		}
 	}
-	l, err := e.Line(t.Context(), "n")
+	l, err := e.Queue(t.Context(), "n")
 	if err != nil || len(l.Claims) != 10 {
-		t.Fatalf("the line has %d claims, %v", len(l.Claims), err)
+		t.Fatalf("the queue has %d claims, %v", len(l.Claims), err)
 	}
 	for i, c := range l.Claims {
 		if c.Owner.Label != fmt.Sprint(490+i) {
@@ -175,11 +175,11 @@ func TestAClosedEngineAnswers(t *testing.T) {
 			return err
 		},
 		"Leave": func() error { _, err := e.Leave(t.Context(), []engine.Claim{c}); return err },
-		"Evict": func() error { return e.Evict(t.Context(), "n", c.Ticket, true) },
-		"Line":  func() error { _, err := e.Line(t.Context(), "n"); return err },
+		"Evict": func() error { return e.Revoke(t.Context(), "n", c.Ticket, true) },
+		"Line":  func() error { _, err := e.Queue(t.Context(), "n"); return err },
 		"Watch": func() error { return e.Watch(t.Context(), func(engine.Claim) {}) },
 		"Lines": func() error {
-			for _, err := range e.Lines(t.Context(), "") {
+			for _, err := range e.Queues(t.Context(), "") {
 				return err
 			}
 			return nil
@@ -200,20 +200,20 @@ func TestItDoesNotWorkInABubble(t *testing.T) {
 		s := memlock.NewStore(&memlock.Options{Clock: func() time.Duration { return time.Since(start) }})
 		a, b := s.Engine(), s.Engine()
 		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan engine.Claim, 8)
+		notified := make(chan engine.Claim, 8)
 		done := make(chan error, 1)
-		go func() { done <- b.Watch(ctx, func(c engine.Claim) { told <- c }) }()
-		<-told // it began
+		go func() { done <- b.Watch(ctx, func(c engine.Claim) { notified <- c }) }()
+		<-notified // it began
 		first := join(t, a, want("n", time.Minute), engine.Held)
 		second := join(t, b, want("n", time.Hour), engine.Waiting)
-		if second.Look != time.Minute {
-			t.Errorf("Look of the first waiter is %v, the holder ends in a minute", second.Look)
+		if second.PollAfter != time.Minute {
+			t.Errorf("Look of the first waiter is %v, the holder ends in a minute", second.PollAfter)
 		}
 		time.Sleep(time.Minute)
 		if _, err := a.Renew(ctx, []engine.Renewal{{Name: "n", ID: first.ID, Want: time.Minute}}); err != nil {
 			t.Error(err)
 		}
-		if c := <-told; c.ID != second.ID || c.State != engine.Held {
+		if c := <-notified; c.ID != second.ID || c.State != engine.Held {
 			t.Errorf("told %v", c)
 		}
 		cancel()
@@ -222,7 +222,7 @@ func TestItDoesNotWorkInABubble(t *testing.T) {
 	})
 }
 
-func TestTwoStoresShareALine(t *testing.T) {
+func TestTwoStoresShareAQueue(t *testing.T) {
 	a, b := memlock.New(), memlock.New()
 	defer a.Close()
 	defer b.Close()
@@ -239,14 +239,14 @@ func TestCloseTellsNobody(t *testing.T) {
 	_ = a.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	told := false
+	notified := false
 	_ = b.Watch(ctx, func(c engine.Claim) {
 		if c.ID == second.ID && c.State == engine.Held {
-			told = true
+			notified = true
 			cancel()
 		}
 	})
-	if !told {
+	if !notified {
 		t.Fatal("the holder's client was closed, and who waited was not told")
 	}
 }

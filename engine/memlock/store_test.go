@@ -13,14 +13,14 @@ func TestTicketsFallOverAForgottenNameWhenTheClockWasSetBack(t *testing.T) {
 	s := NewStore(&Options{Clock: func() time.Duration { return 0 }})
 	e := s.Engine()
 	defer e.Close()
-	low, err := e.Join(t.Context(), engine.Request{Name: "low", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Hour})
+	low, err := e.Join(t.Context(), engine.Request{Name: "low", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const ahead = engine.MaxTicket / 2 // as if the clock had been there
-	s.floor = ahead
+	s.highWater = ahead
 	for want := uint64(ahead + 1); want < ahead+5; want++ {
-		r := engine.Request{Name: "n", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Hour}
+		r := engine.Request{Name: "n", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Hour}
 		c, err := e.Join(t.Context(), r)
 		if err != nil || c.Ticket != want {
 			t.Fatalf("ticket %d, %v; want %d", c.Ticket, err, want)
@@ -33,24 +33,24 @@ func TestTicketsFallOverAForgottenNameWhenTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// What was read is the reader's own: Line looks at it when the mutex of the
+// What was read is the reader's own: Queue looks at it when the mutex of the
 // store protects it no more.
 func TestACellThatWasReadChanges(t *testing.T) {
 	s := NewStore(nil)
 	e := s.Engine()
 	defer e.Close()
-	c, err := e.Join(t.Context(), engine.Request{Name: "n", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Hour})
+	c, err := e.Join(t.Context(), engine.Request{Name: "n", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell, err := (&client{Store: s}).Read(t.Context(), "n")
+	record, err := (&client{Store: s}).Read(t.Context(), "n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Leave(t.Context(), []engine.Claim{c}); err != nil {
 		t.Fatal(err)
 	}
-	if got := cell.Line.Places[0].ID; got != c.ID {
+	if got := record.Queue.Places[0].ID; got != c.ID {
 		t.Fatalf("after a Leave, what was read before it has the claim %v, want %v", got, c.ID)
 	}
 }
@@ -62,6 +62,6 @@ func TestClosedClientsPileUp(t *testing.T) {
 		_ = e.Close()
 	}
 	if len(s.clients) > 0 || len(s.lines) > 0 || len(s.sweep) > 0 {
-		t.Fatalf("%d clients, %d lines", len(s.clients), len(s.lines))
+		t.Fatalf("%d clients, %d queues", len(s.clients), len(s.lines))
 	}
 }

@@ -1,7 +1,7 @@
 // Package redis opens the engines that keep locks in Redis or Valkey, from Redis
 // 6.2 on: one server, Sentinel, or Cluster.
 //
-//   - redislock keeps lines: first come, first served, shared and counted
+//   - queuelock keeps queues: first come, first served, shared and counted
 //     locks, hand-over by one message. It is the default.
 //   - plainlock shares keys with programs that use SET NX PX.
 //   - redissonlock shares the locks of Java programs that use Redisson.
@@ -37,12 +37,12 @@
 //
 //	prefix=leasehold:        begins every key and channel (plain: none by default;
 //	                         not redisson, whose names are the keys)
-//	replicas=n               believe a hold only when n replicas have it (WAIT; lines only)
+//	replicas=n               believe a hold only when n replicas have it (WAIT; queues only)
 //	restart-delay=1m         the longest TTL, and how long a restarted server grants
-//	                         nothing unless it syncs every write (lines only)
+//	                         nothing unless it syncs every write (queues only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
 //	failover                 another server may take over behind this address: declared
-//	layout=plain             plainlock instead of redislock: share locks with SET NX PX
+//	layout=plain             plainlock instead of queuelock: share locks with SET NX PX
 //	kind=lock                of redisson: lock, readwrite or fenced
 //	watchdog=30s             of redisson's kind=readwrite: the lockWatchdogTimeout there
 //	db=n                     database number
@@ -67,7 +67,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/plainlock"
-	"leasehold/engine/redis/redislock"
+	"leasehold/engine/redis/queuelock"
 	"leasehold/engine/redis/redissonlock"
 	"leasehold/engine/redis/redlock"
 )
@@ -86,10 +86,10 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	params, _ := url.ParseQuery(query) // what cannot be read the engine refuses
 	switch params.Get("layout") {
 	case "", "lines":
-		return redislock.Open(ctx, rawURL)
+		return queuelock.Open(ctx, rawURL)
 	case "plain":
 		return plainlock.Open(ctx, rawURL)
 	default:
-		return nil, fmt.Errorf("redis: %w: the layout is unknown: lines (the default) and plain are known", engine.ErrURL)
+		return nil, fmt.Errorf("redis: %w: the layout is unknown: queues (the default) and plain are known", engine.ErrURL)
 	}
 }

@@ -22,13 +22,13 @@ import (
 	"go.etcd.io/bbolt"
 
 	"leasehold/engine"
-	"leasehold/engine/linestore"
+	"leasehold/engine/queuestore"
 )
 
 var (
 	lines = []byte("lines") // bucket: name to line
 	meta  = []byte("meta")  // bucket: what follows
-	floor = []byte("floor") // no ticket of a line that was removed is above it
+	floor = []byte("floor") // no ticket of a queue that was removed is above it
 	clock = []byte("clock") // the time, as of the last change
 )
 
@@ -39,7 +39,7 @@ type DB struct {
 	base   time.Duration // the clock when it was opened
 
 	mu      sync.Mutex
-	clients map[string]*linestore.Engine
+	clients map[string]*queuestore.Engine
 	swept   []byte // the last name the sweep looked at
 }
 
@@ -50,7 +50,7 @@ func Open(path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bboltlock: %s (no other process may have it open): %w", path, err)
 	}
-	d := &DB{file: file, opened: time.Now(), clients: map[string]*linestore.Engine{}}
+	d := &DB{file: file, opened: time.Now(), clients: map[string]*queuestore.Engine{}}
 	err = file.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(lines)
 		if err == nil {
@@ -70,16 +70,16 @@ func Open(path string) (*DB, error) {
 func (d *DB) Close() error { return d.file.Close() }
 
 // Engine makes one more client.
-func (d *DB) Engine() *linestore.Engine {
-	name := linestore.NewClient()
-	e := linestore.New(name, client{d, name}, nil)
+func (d *DB) Engine() *queuestore.Engine {
+	name := queuestore.NewClient()
+	e := queuestore.New(name, client{d, name}, nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clients[name] = e
 	return e
 }
 
-func (d *DB) engineOf(client string) *linestore.Engine {
+func (d *DB) engineOf(client string) *queuestore.Engine {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.clients[client]
@@ -91,7 +91,7 @@ type client struct {
 	name string
 }
 
-var _ linestore.Lives = client{}
+var _ queuestore.Lives = client{}
 
 func (c client) Guarantees() engine.Guarantees {
 	return engine.Guarantees{
@@ -105,48 +105,48 @@ func (c client) Guarantees() engine.Guarantees {
 
 // Change is one transaction: bbolt runs one at a time, and has it on the disk
 // before it returns.
-func (c client) Change(ctx context.Context, name string, change func(*linestore.Cell) error) error {
+func (c client) Change(ctx context.Context, name string, change func(*queuestore.Record) error) error {
 	return c.file.Update(func(tx *bbolt.Tx) error {
 		if err := ctx.Err(); err != nil {
 			return err // it may have waited for others
 		}
-		cell, err := c.load(tx, []byte(name))
+		record, err := c.load(tx, []byte(name))
 		if err != nil {
 			return err
 		}
-		if err := change(&cell); err != nil {
+		if err := change(&record); err != nil {
 			return err
 		}
-		if err := put(tx, clock, uint64(cell.Now)); err != nil {
+		if err := put(tx, clock, uint64(record.Now)); err != nil {
 			return err
 		}
-		if err := save(tx, &cell); err != nil {
+		if err := save(tx, &record); err != nil {
 			return err
 		}
 		return c.sweep(tx)
 	})
 }
 
-func (d *DB) load(tx *bbolt.Tx, name []byte) (linestore.Cell, error) {
-	cell := linestore.Cell{Name: string(name), Now: d.base + time.Since(d.opened), Micros: uint64(time.Now().UnixMicro())}
+func (d *DB) load(tx *bbolt.Tx, name []byte) (queuestore.Record, error) {
+	record := queuestore.Record{Name: string(name), Now: d.base + time.Since(d.opened), Micros: uint64(time.Now().UnixMicro())}
 	stored := tx.Bucket(lines).Get(name)
 	if stored == nil {
-		cell.Line.Last = number(tx, floor)
-		return cell, nil
+		record.Queue.Last = number(tx, floor)
+		return record, nil
 	}
-	return cell, cell.Line.UnmarshalBinary(stored)
+	return record, record.Queue.UnmarshalBinary(stored)
 }
 
-func save(tx *bbolt.Tx, cell *linestore.Cell) error {
-	name := []byte(cell.Name)
-	if !cell.Line.Empty(cell.Now) {
-		b, err := cell.Line.AppendBinary(nil)
+func save(tx *bbolt.Tx, record *queuestore.Record) error {
+	name := []byte(record.Name)
+	if !record.Queue.Empty(record.Now) {
+		b, err := record.Queue.AppendBinary(nil)
 		if err != nil {
 			return err
 		}
 		return tx.Bucket(lines).Put(name, b)
 	}
-	if err := put(tx, floor, max(number(tx, floor), cell.Line.Last)); err != nil {
+	if err := put(tx, floor, max(number(tx, floor), record.Queue.Last)); err != nil {
 		return err
 	}
 	return tx.Bucket(lines).Delete(name)
@@ -165,12 +165,12 @@ func (d *DB) sweep(tx *bbolt.Tx) error {
 		if name == nil {
 			return nil
 		}
-		cell, err := d.load(tx, d.swept)
+		record, err := d.load(tx, d.swept)
 		if err != nil {
 			return err
 		}
-		if cell.Line.Empty(cell.Now) {
-			if err := save(tx, &cell); err != nil {
+		if record.Queue.Empty(record.Now) {
+			if err := save(tx, &record); err != nil {
 				return err
 			}
 		}
@@ -178,15 +178,15 @@ func (d *DB) sweep(tx *bbolt.Tx) error {
 	return nil
 }
 
-func (c client) Read(_ context.Context, name string) (cell linestore.Cell, err error) {
+func (c client) Read(_ context.Context, name string) (record queuestore.Record, err error) {
 	err = c.file.View(func(tx *bbolt.Tx) error {
-		cell, err = c.load(tx, []byte(name))
+		record, err = c.load(tx, []byte(name))
 		return err
 	})
-	return cell, err
+	return record, err
 }
 
-func (c client) Cells(_ context.Context, prefix, after string) (cells []linestore.Cell, next string, err error) {
+func (c client) Records(_ context.Context, prefix, after string) (records []queuestore.Record, next string, err error) {
 	const page = 1000
 	err = c.file.View(func(tx *bbolt.Tx) error {
 		at := tx.Bucket(lines).Cursor()
@@ -194,23 +194,23 @@ func (c client) Cells(_ context.Context, prefix, after string) (cells []linestor
 			if string(name) == after {
 				continue
 			}
-			cell, err := c.load(tx, name)
+			record, err := c.load(tx, name)
 			if err != nil {
 				return err
 			}
-			if cells = append(cells, cell); len(cells) == page {
-				next = cell.Name
+			if records = append(records, record); len(records) == page {
+				next = record.Name
 				return nil
 			}
 		}
 		return nil
 	})
-	return cells, next, err
+	return records, next, err
 }
 
-func (c client) Tell(client string, note engine.Claim) {
+func (c client) Notify(client string, notification engine.Claim) {
 	if e := c.engineOf(client); e != nil {
-		e.Post(note)
+		e.Post(notification)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/engine/linestore"
+	"leasehold/engine/queuestore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,10 +63,10 @@ func TestConformance(t *testing.T) {
 }
 
 func want(name string) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
+	return engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute}
 }
 
-func join(t *testing.T, e *linestore.Engine, r engine.Request, state engine.State) engine.Claim {
+func join(t *testing.T, e *queuestore.Engine, r engine.Request, state engine.State) engine.Claim {
 	t.Helper()
 	c, err := e.Join(t.Context(), r)
 	if err != nil || c.State != state {
@@ -107,7 +107,7 @@ func TestAfterARestart(t *testing.T) {
 		t.Errorf("ticket %d follows %d of a claim whose process has ended", c.Ticket, first.Ticket)
 	}
 	if c := join(t, e, want("gone"), engine.Held); c.Ticket <= gone.Ticket {
-		t.Errorf("ticket %d follows %d of a line that was removed", c.Ticket, gone.Ticket)
+		t.Errorf("ticket %d follows %d of a queue that was removed", c.Ticket, gone.Ticket)
 	}
 	join(t, e, want("detached"), engine.Waiting)
 	cs, err := e.Renew(t.Context(), []engine.Renewal{{Name: "detached", ID: kept.ID, Want: time.Second}})
@@ -118,7 +118,7 @@ func TestAfterARestart(t *testing.T) {
 
 // The wall clock was set back, which lets tickets fall where nothing else keeps
 // them.
-func TestTicketsFallOverARemovedLineWhenTheClockWasSetBack(t *testing.T) {
+func TestTicketsFallOverARemovedQueueWhenTheClockWasSetBack(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "locks.db"))
 	defer func() { _ = d.Close() }()
 	e := d.Engine()
@@ -138,7 +138,7 @@ func TestTicketsFallOverARemovedLineWhenTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-func TestLinesThatOnlyExpiredAreKept(t *testing.T) {
+func TestQueuesThatOnlyExpiredAreKept(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "locks.db"))
 	defer func() { _ = d.Close() }()
 	e := d.Engine()

@@ -140,7 +140,7 @@ func TestRequestsWithoutAProperToken(t *testing.T) {
 // TestPermitsAreNotSent: a server could not know that the token is one of permits.
 func TestPermitsAreNotSent(t *testing.T) {
 	s := shop(t, func(p fence.Pass) { t.Errorf("let in: %v", p) })
-	_, err := put(t, s, "/stock/42", fence.Pass{Name: "stock:42", Token: 1, Mode: engine.Units})
+	_, err := put(t, s, "/stock/42", fence.Pass{Name: "stock:42", Token: 1, Mode: engine.Permits})
 	if !errors.Is(err, fence.ErrPass) {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestTheTransportKeepsItsContract(t *testing.T) {
 	var sent []string
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Values(fencehttp.Token) }))
 	defer s.Close()
-	for _, mode := range []engine.Modes{engine.Exclusive, engine.Units} {
+	for _, mode := range []engine.Modes{engine.Exclusive, engine.Permits} {
 		b := &body{Reader: strings.NewReader("5")}
 		req, err := http.NewRequestWithContext(fence.NewContext(t.Context(), fence.Pass{Name: "n", Token: 7, Mode: mode}), "PUT", s.URL, b)
 		if err != nil {

@@ -55,7 +55,7 @@ func TestAsInMemory(t *testing.T) {
 			names := []string{"n", "N", "n ", "ñ", "日本", long('x'), long('y')}
 			for range 300 {
 				p := pass(way+names[dice.IntN(len(names)-2)], leasehold.Token(1805961216000000001+dice.Uint64N(12)),
-					[]engine.Modes{engine.Exclusive, engine.Shared, engine.Units}[dice.IntN(3)])
+					[]engine.Modes{engine.Exclusive, engine.Shared, engine.Permits}[dice.IntN(3)])
 				if dice.IntN(8) == 0 {
 					p.Name = names[len(names)-1-dice.IntN(2)]
 				}

@@ -9,9 +9,9 @@
 // writes it, under three lines that say what it is for.
 //
 //	# fault: a renewal moves the deadline earlier
-//	# package: leasehold/engine/line
+//	# package: leasehold/engine/queue
 //	# test: TestLine.*
-//	diff --git a/engine/line/line.go b/engine/line/line.go
+//	diff --git a/engine/queue/line.go b/engine/queue/line.go
 //	...
 //
 // It fails if a fault goes unnoticed, no longer applies or does not compile,

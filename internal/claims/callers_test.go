@@ -41,20 +41,20 @@ func TestCallersMixed(t *testing.T) {
 		t.Run(name+", asked for without waiting, gets nothing of another's, and shares nothing", func(t *testing.T) {
 			w := nowait
 			change(&w)
-			r := newRig(t, Config{Detached: true, Keep: time.Hour})
+			r := newRig(t, Config{Detached: true, IdleTimeout: time.Hour})
 			l := r.hold(exclusive("x"), 5)
 			r.Unlock(r.now, l, true)
 			r.enter(w)
 			r.none(Deliver) // not what is kept
 			r.joined(engine.Gone, 0)
 			r.wantFail(Held)
-			r = newRig(t, Config{Detached: true, Keep: time.Hour})
+			r = newRig(t, Config{Detached: true, IdleTimeout: time.Hour})
 			l = r.hold(w, 5)
 			r.enter(exclusive("x"))
 			r.take(Join)
 			r.Unlock(r.now, l, true)
 			r.none(Deliver)
-			if l.Claim().Phase() == Kept {
+			if l.Claim().Phase() == Idle {
 				t.Error("it is kept")
 			}
 		})
@@ -74,7 +74,7 @@ func TestCallersMixed(t *testing.T) {
 				t.Error(name)
 			}
 		}
-		r = newRig(t, Config{NoLend: true})
+		r = newRig(t, Config{NoLocalHandoff: true})
 		r.hold(exclusive("x"), 5)
 		if r.EnterBehind(&Caller{Want: exclusive("x"), Lease: new(Lease)}) {
 			t.Error("NoLend")
@@ -108,7 +108,7 @@ func TestCallersMixed(t *testing.T) {
 		r.enter(exclusive("x"), outer)
 		r.none(Fail)
 		if _, waits := r.Place(r.take(Join).Caller); waits {
-			t.Error("it waits in line before the engine said so")
+			t.Error("it waits in the queue before the engine said so")
 		}
 		want := []engine.Hold{{Name: "x", Ticket: 4, Elsewhere: true}}
 		if holds := outer.Holds(r.Machine, 8); !slices.Equal(holds, want) {
@@ -134,7 +134,7 @@ func TestCallersMixed(t *testing.T) {
 			t.Errorf("ticket %d, waits: %v", ticket, waits)
 		}
 	})
-	t.Run("who shares a claim has no place of its own in the line", func(t *testing.T) {
+	t.Run("who shares a claim has no place of its own in the queue", func(t *testing.T) {
 		r := newRig(t, Config{})
 		c := r.enter(exclusive("x"))
 		r.joined(engine.Waiting, 6)
@@ -143,7 +143,7 @@ func TestCallersMixed(t *testing.T) {
 		}
 	})
 	t.Run("an actor that does not wait takes what is kept, and not what readers use", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		outer := r.hold(exclusive("y"), 4)
 		l := r.hold(shared("x"), 5)
 		w := shared("x")
@@ -163,8 +163,8 @@ func TestCallersMixed(t *testing.T) {
 		r.enter(exclusive("x"))
 		r.take(Join)
 	})
-	t.Run("NoLend shares nothing that was got without waiting", func(t *testing.T) {
-		r := newRig(t, Config{NoLend: true})
+	t.Run("NoLocalHandoff shares nothing that was got without waiting", func(t *testing.T) {
+		r := newRig(t, Config{NoLocalHandoff: true})
 		r.hold(nowait, 5)
 		r.enter(exclusive("x"))
 		r.take(Join)
@@ -180,13 +180,13 @@ func TestCallersMixed(t *testing.T) {
 		r.Joined(r.now, second, r.now, r.answer(second, engine.Waiting, 6, FirstTTL), nil, false)
 		r.Unlock(r.now, l, true)
 		r.left(engine.Held)
-		r.note(second, engine.Held)
+		r.notified(second, engine.Held)
 		if l := r.take(Deliver).Lease; l.Claim() != second {
 			t.Error("of another claim")
 		}
 	})
-	t.Run("NoLend keeps nothing, since nobody could have it", func(t *testing.T) {
-		r := newRig(t, Config{NoLend: true, Keep: time.Hour})
+	t.Run("NoLocalHandoff keeps nothing, since nobody could have it", func(t *testing.T) {
+		r := newRig(t, Config{NoLocalHandoff: true, IdleTimeout: time.Hour})
 		l := r.hold(nowait, 5)
 		r.Unlock(r.now, l, true)
 		r.phase(l, Releasing)
@@ -194,11 +194,11 @@ func TestCallersMixed(t *testing.T) {
 	t.Run("what a reader got without waiting does not take the place of what readers use", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
-		r.note(l.Claim(), engine.Held, contended)
-		r.now += LendTime
+		r.notified(l.Claim(), engine.Held, contended)
+		r.now += HandoffTime
 		w := shared("x")
 		w.NoWait = true
-		for range LendBudget + 1 {
+		for range HandoffBudget + 1 {
 			r.enter(w)
 			if r.count(Join) > 0 {
 				break
@@ -207,7 +207,7 @@ func TestCallersMixed(t *testing.T) {
 		}
 		r.joined(engine.Held, 6)
 		r.take(Deliver)
-		if l.Claim().queue.current != l.Claim() {
+		if l.Claim().callers.current != l.Claim() {
 			t.Error("it does")
 		}
 	})
@@ -231,7 +231,7 @@ func TestCallersMixed(t *testing.T) {
 		r.wantEmpty()
 	})
 	t.Run("one that does not wait is not given what is no longer proven", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
 		r.now = l.Ends() // paused
@@ -246,21 +246,21 @@ func TestCallersMixed(t *testing.T) {
 		r.none(Fail)
 		r.take(Join)
 	})
-	t.Run("one that does not wait is lent nothing whose end is in sight", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+	t.Run("one that does not wait is handed nothing whose end is in sight", func(t *testing.T) {
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
 		r.now = l.Ends() - ms
 		r.enter(nowait)
 		r.none(Deliver)
 	})
-	t.Run("one that does not wait is lent no more than the others are", func(t *testing.T) {
+	t.Run("one that does not wait is handed no more than the others are", func(t *testing.T) {
 		w := shared("x")
 		w.NoWait = true
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
-		r.note(l.Claim(), engine.Held, contended)
-		for range LendBudget {
+		r.notified(l.Claim(), engine.Held, contended)
+		for range HandoffBudget {
 			r.enter(w)
 			r.take(Deliver)
 		}
@@ -268,7 +268,7 @@ func TestCallersMixed(t *testing.T) {
 		r.none(Deliver)
 		r.take(Join)
 	})
-	t.Run("one bounded try does not replace a ghost", func(t *testing.T) {
+	t.Run("one bounded try does not replace an orphan", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(nowait, 5)
 		r.Unlock(r.now, l, true)
@@ -312,8 +312,8 @@ func TestCallersMixed(t *testing.T) {
 		r.take(Deliver)
 	})
 	t.Run("permits are each caller's own", func(t *testing.T) {
-		permit := Want{Name: "x", Units: 1, Limit: 3, TTL: ttl}
-		r := newRig(t, Config{Keep: time.Hour})
+		permit := Want{Name: "x", Permits: 1, Limit: 3, TTL: ttl}
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(permit, 5)
 		r.enter(permit)
 		r.joined(engine.Held, 6)
@@ -325,10 +325,10 @@ func TestCallersMixed(t *testing.T) {
 		c := r.enter(permit, l)
 		r.joined(engine.Held, 7)
 		inner := r.take(Deliver).Lease
-		permit.Units = 2 // with the two it has it would wait for itself
+		permit.Permits = 2 // with the two it has it would wait for itself
 		r.enter(permit, inner)
 		r.wantFail(Own)
-		permit.Units = 1 // the third of three
+		permit.Permits = 1 // the third of three
 		r.enter(permit, inner)
 		r.none(Fail)
 		r.take(Join)
@@ -347,51 +347,51 @@ func TestCallersMixed(t *testing.T) {
 }
 
 func TestMakingRoom(t *testing.T) {
-	kept := func(t *testing.T, w Want) (*rig, *Lease) {
-		r := newRig(t, Config{Keep: time.Hour})
+	idle := func(t *testing.T, w Want) (*rig, *Lease) {
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(w, 5)
 		r.Unlock(r.now, l, true)
-		r.phase(l, Kept)
+		r.phase(l, Idle)
 		return r, l
 	}
 	nowait := func(w Want) Want { w.NoWait = true; return w }
-	for name, c := range map[string]struct{ kept, asks Want }{
+	for name, c := range map[string]struct{ idle, asks Want }{
 		"a reader": {exclusive("x"), nowait(shared("x"))},
 		"a writer": {shared("x"), nowait(exclusive("x"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, l := kept(t, c.kept)
+			r, l := idle(t, c.idle)
 			caller := &Caller{Want: c.asks, Lease: new(Lease)}
-			r.MakeRoom(r.now, caller)
+			r.ReleaseIdle(r.now, caller)
 			o := r.take(Leave)
 			if o.Claim != l.Claim() || o.Caller != caller {
 				t.Error("another, or for another")
 			}
 			r.Left(r.now, []engine.Claim{{Name: "x", ID: o.Claim.ID()}}, []engine.Claim{r.answer(o.Claim, engine.Held, 5, 0)}, nil)
-			r.enter(c.kept) // it is not what others wait for any more
+			r.enter(c.idle) // it is not what others wait for any more
 			r.take(Join)
 		})
 	}
 	t.Run("not while it is given back", func(t *testing.T) {
-		r, _ := kept(t, shared("x"))
-		r.MakeRoom(r.now, &Caller{Want: nowait(exclusive("x")), Lease: new(Lease)})
+		r, _ := idle(t, shared("x"))
+		r.ReleaseIdle(r.now, &Caller{Want: nowait(exclusive("x")), Lease: new(Lease)})
 		r.enter(shared("x"))
 		r.take(Join)
 	})
 	t.Run("not of what the caller could have", func(t *testing.T) {
-		r, l := kept(t, exclusive("x"))
-		r.MakeRoom(r.now, &Caller{Want: nowait(exclusive("x")), Lease: new(Lease)})
+		r, l := idle(t, exclusive("x"))
+		r.ReleaseIdle(r.now, &Caller{Want: nowait(exclusive("x")), Lease: new(Lease)})
 		r.none(Leave)
-		r.phase(l, Kept)
-		r, l = kept(t, shared("x"))
-		r.MakeRoom(r.now, &Caller{Want: nowait(shared("x")), Lease: new(Lease)})
+		r.phase(l, Idle)
+		r, l = idle(t, shared("x"))
+		r.ReleaseIdle(r.now, &Caller{Want: nowait(shared("x")), Lease: new(Lease)})
 		r.none(Leave)
-		r.phase(l, Kept)
+		r.phase(l, Idle)
 	})
 	t.Run("not of what is in use", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(shared("x"), 5)
-		r.MakeRoom(r.now, &Caller{Want: nowait(exclusive("x")), Lease: new(Lease)})
+		r.ReleaseIdle(r.now, &Caller{Want: nowait(exclusive("x")), Lease: new(Lease)})
 		r.none(Leave)
 		r.phase(l, InUse)
 	})
@@ -431,7 +431,7 @@ func TestGivingUp(t *testing.T) {
 		r := newRig(t, Config{})
 		c := r.enter(exclusive("x"))
 		cl := r.take(Join).Claim
-		r.Note(r.now, r.answer(cl, engine.Held, 5, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 5, 0))
 		r.GiveUp(r.now, c)
 		if c.Silent {
 			t.Error("silent")
@@ -472,7 +472,7 @@ func TestGivingUp(t *testing.T) {
 		if cl.Phase() != Waiting {
 			t.Error("the claim was given up with it")
 		}
-		r.note(cl, engine.Held)
+		r.notified(cl, engine.Held)
 		r.take(Deliver)
 		if r.GiveUp(r.now, second) {
 			t.Error("twice")
@@ -489,13 +489,13 @@ func TestGivingUp(t *testing.T) {
 		r.left(engine.Held)
 		r.wantEmpty()
 	})
-	t.Run("the last while what was lent to it is proven anew", func(t *testing.T) {
+	t.Run("the last while what was handed off to it is proven anew", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
 		c := r.enter(exclusive("x"))
 		r.now = l.Ends() - ms
 		r.Unlock(r.now, l, true)
-		r.phase(l, Idle)
+		r.phase(l, Proving)
 		r.GiveUp(r.now, c)
 		r.after(0)
 		r.left(engine.Held)

@@ -13,7 +13,7 @@ import (
 
 func TestWhatARenewalAsksFor(t *testing.T) {
 	waiting := func(c *engine.Claim) { c.State = engine.Waiting }
-	t.Run("a place in line is raised beyond what it was born with, and not to the full TTL", func(t *testing.T) {
+	t.Run("a place in the queue is raised beyond what it was born with, and not to the full TTL", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		r.joined(engine.Waiting, 5)
@@ -101,13 +101,13 @@ func TestWhatARenewalAsksFor(t *testing.T) {
 			t.Errorf("for %v within %v", o.Want, o.Bound)
 		}
 	})
-	t.Run("who is next looks at a third of what it was born with", func(t *testing.T) {
+	t.Run("who is next polls at a third of what it was born with", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		r.joined(engine.Waiting, 5)
 		for range 10 {
 			r.after(FirstTTL / 3)
-			r.renewed(waiting, func(c *engine.Claim) { c.Look = time.Minute })
+			r.renewed(waiting, func(c *engine.Claim) { c.PollAfter = time.Minute })
 			r.none(Renew)
 		}
 	})
@@ -157,9 +157,9 @@ func TestWhenARenewalIsDue(t *testing.T) {
 		r.proven(o, s, r.answer(l.Claim(), engine.Held, 5, ttl))
 		due(r, ttl/3-500*ms)
 	})
-	t.Run("what is due within a quarter of a beat shares a call", func(t *testing.T) {
-		const beat = ttl / 3
-		for later, want := range map[time.Duration]int{RaiseAfter: 2, beat / 4: 2, beat/4 + ms: 1, beat - ms: 1} {
+	t.Run("what is due within a quarter of a renewal interval shares a call", func(t *testing.T) {
+		const renewalInterval = ttl / 3
+		for later, want := range map[time.Duration]int{RaiseAfter: 2, renewalInterval / 4: 2, renewalInterval/4 + ms: 1, renewalInterval - ms: 1} {
 			r := newRig(t, Config{})
 			raised(r)
 			first, _ := r.Due()
@@ -209,7 +209,7 @@ func TestWhenARenewalIsDue(t *testing.T) {
 		}
 	})
 	t.Run("an engine that is down for long is asked once in a look", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := raised(r)
 		r.Unlock(r.now, l, true)
 		for end := r.now + 5*ttl; r.now < end; {
@@ -335,7 +335,7 @@ func TestWhenARenewalIsDue(t *testing.T) {
 		cl := r.joined(engine.Waiting, 5)
 		r.after(FirstTTL / 3)
 		o := r.take(Renew)
-		r.note(cl, engine.Waiting) // a good moment to try
+		r.notified(cl, engine.Waiting) // a good moment to try
 		r.unproven(o, r.now)
 		due(r, 0)
 	})
@@ -414,7 +414,7 @@ func TestWhenARenewalIsDue(t *testing.T) {
 		r.enter(exclusive("y"))
 		cl := r.joined(engine.Waiting, 6)
 		r.Close(r.now)
-		r.Note(r.now, r.answer(cl, engine.Held, 6, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 6, 0))
 		r.none(Deliver)
 		if n := r.count(Leave); n != 2 {
 			t.Errorf("%d Leaves", n)
@@ -478,7 +478,7 @@ func TestWhenItIsAskedWhetherOthersWait(t *testing.T) {
 		}
 	})
 	t.Run("soon while it is kept", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(exclusive("x"), 5)
 		r.after(RaiseAfter)
 		r.renewed()

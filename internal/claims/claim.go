@@ -10,20 +10,20 @@ import (
 	"leasehold/engine"
 )
 
-// Claim is one place in the engine's line as this client knows it. There may be
+// Claim is one place in the engine's queue as this client knows it. There may be
 // many thousands: fields of one size stand together, so that none is lost to
 // padding.
 type Claim struct {
-	queue *queue
-	old   *Claim // Joining, Unclear, Cancelled: what its Join replaces
+	callers *callers
+	old     *Claim // Joining, Indeterminate, Cancelled: what its Join replaces
 
 	// Owner is what others are to see of it. The machine does not look at it,
 	// and drops it when the Join is answered.
 	Owner *engine.Owner
 
-	id, replaces engine.ID
-	ticket       uint64
-	units, limit int32
+	id, replaces   engine.ID
+	ticket         uint64
+	permits, limit int32
 
 	// trusted until = start of the last successful Join or Renew + granted TTL
 	// - margin. In one life of the claim (see reborn) it never moves earlier.
@@ -39,8 +39,8 @@ type Claim struct {
 	heldAt  time.Duration // Ready: since when; used: when its first lease began
 
 	next  time.Duration // when it is renewed, joined or left again
-	until time.Duration // Kept, Lingering, Leaving, Doubtful: when the phase ends by itself
-	due   time.Duration // by the agenda
+	until time.Duration // Idle, Lingering, Leaving, Abandoned: when the phase ends by itself
+	due   time.Duration // by the timers
 
 	contention contention
 
@@ -48,9 +48,9 @@ type Claim struct {
 	serial uint64 // in the order of making
 	waiter *Lease // Releasing, Lingering: whose Unlock waits for the answer
 
-	index    int32 // in the agenda, -1: not there
+	index    int32 // in the timers, -1: not there
 	users    int32 // of leases, re-entered ones counted once
-	lends    uint16
+	handoffs uint16
 	retries  uint16
 	inflight uint8 // Renews under way
 	phase    Phase
@@ -59,23 +59,23 @@ type Claim struct {
 
 	asked  bool // its Join was sent
 	raised bool // its full TTL was granted while it was held
-	look   bool // a reason to ask was heard after the last call began
+	poll   bool // a reason to ask was heard after the last call began
 
-	// What notes said while the Join was under way; they count once it is
+	// What notifications said while the Join was under way; they count once it is
 	// answered.
-	heardHeld    bool // "you hold", of the life that ticket names
-	heardEvicted bool
+	receivedHeld    bool // "you hold", of the life that ticket names
+	receivedRevoked bool
 }
 
 // contention is what is known of whether somebody waits behind a held claim.
 // "Nobody" is believed only from a reply that began after the last time it was
 // said that somebody does.
 type contention struct {
-	heard  time.Duration // when "somebody" was last said
-	alone  time.Duration // start of the reply that said "nobody"
-	since  time.Duration // begin of the time that LendTime bounds
-	budget int32         // leases that may still be lent; notCounted: not since yet
-	yes    bool
+	received time.Duration // when "somebody" was last said
+	alone    time.Duration // start of the reply that said "nobody"
+	since    time.Duration // begin of the time that HandoffTime bounds
+	budget   int32         // leases that may still be handed off; notCounted: not since yet
+	yes      bool
 }
 
 const notCounted = -1
@@ -86,16 +86,16 @@ func margin(ttl time.Duration) time.Duration { return ttl/100 + 7*time.Milliseco
 
 // ID, Name and the rest are what its Join, Renew and Leave say.
 func (cl *Claim) ID() engine.ID      { return cl.id }
-func (cl *Claim) Name() string       { return cl.queue.key.name }
+func (cl *Claim) Name() string       { return cl.callers.key.name }
 func (cl *Claim) Ticket() uint64     { return cl.ticket }
-func (cl *Claim) Units() int32       { return cl.units }
+func (cl *Claim) Permits() int32     { return cl.permits }
 func (cl *Claim) Limit() int32       { return cl.limit }
-func (cl *Claim) TTL() time.Duration { return cl.queue.key.ttl } // the full one, of its leases
+func (cl *Claim) TTL() time.Duration { return cl.callers.key.ttl } // the full one, of its leases
 func (cl *Claim) Phase() Phase       { return cl.phase }
 
 // Request is what its Join asks for.
 func (cl *Claim) Request() engine.Request {
-	r := engine.Request{Name: cl.Name(), ID: cl.id, Units: cl.units, Limit: cl.limit,
+	r := engine.Request{Name: cl.Name(), ID: cl.id, Permits: cl.permits, Limit: cl.limit,
 		WaitTTL: cl.waitTTL, NoWait: cl.noWait, Detached: cl.detached, Replaces: cl.replaces}
 	if cl.Owner != nil {
 		r.Owner = *cl.Owner
@@ -103,12 +103,12 @@ func (cl *Claim) Request() engine.Request {
 	return r
 }
 
-func (cl *Claim) exclusive() bool { return cl.units == cl.limit }
+func (cl *Claim) exclusive() bool { return cl.permits == cl.limit }
 
 func (cl *Claim) trustedUntil() time.Duration { return time.Duration(cl.trusted.Load()) }
 
 // ends is when a lease of it ends unless renewed. It needs no mutex: heldAt and
-// maxHold are constant once a lease with MaxHold, which is never lent, exists.
+// maxHold are constant once a lease with MaxHold, which is never handed off, exists.
 func (cl *Claim) ends() time.Duration {
 	if cl.maxHold > 0 {
 		return min(cl.trustedUntil(), cl.heldAt+cl.maxHold)
@@ -139,12 +139,12 @@ func (cl *Claim) want(now time.Duration) time.Duration {
 		return cl.waitTTL // asked early, by a new subscription: no reason to raise it
 	}
 	// More than it was born with, so that an engine's pause does not reorder
-	// the line (rule 3 of package engine).
+	// the queue (rule 3 of package engine).
 	return min(cl.TTL(), 4*cl.waitTTL)
 }
 
 // learn takes in a reply that began at s, asked for want, and proves that the
-// claim is in line. An engine whose clock was stepped may grant more than was
+// claim is in the queue. An engine whose clock was stepped may grant more than was
 // asked for: that is not believed.
 func (cl *Claim) learn(now, s, want time.Duration, got engine.Claim) {
 	cl.reborn(got.Ticket)
@@ -161,8 +161,8 @@ func (cl *Claim) learn(now, s, want time.Duration, got engine.Claim) {
 	case got.Contended:
 		// At some moment between s and now, perhaps only now: with calls that
 		// overlap, one that began later may have been answered before.
-		c.yes, c.heard = true, now
-	case s > c.heard:
+		c.yes, c.received = true, now
+	case s > c.received:
 		// Nobody waited at some moment after s, which is after the last time
 		// somebody was said to wait. An older reply must not unsay that.
 		c.yes, c.budget, c.alone = false, notCounted, s
@@ -171,16 +171,16 @@ func (cl *Claim) learn(now, s, want time.Duration, got engine.Claim) {
 
 // reborn takes in the ticket of a report. A Join that was asked for again and
 // again may find that its first arrival expired meanwhile, and make the claim
-// anew: what was heard of its former life, "you hold" above all, is then void.
+// anew: what was heard of its former incarnation, "you hold" above all, is then void.
 // The ticket tells lives apart, since it only rises.
 func (cl *Claim) reborn(ticket uint64) {
 	if ticket > cl.ticket {
-		cl.ticket, cl.heardHeld = ticket, false
+		cl.ticket, cl.receivedHeld = ticket, false
 		cl.trusted.Store(0)
 	}
 }
 
-// stale reports whether a report with that ticket is of a former life.
+// stale reports whether a report with that ticket is of a former incarnation.
 func (cl *Claim) stale(ticket uint64) bool { return ticket != 0 && ticket < cl.ticket }
 
 func (cl *Claim) add(l *Lease) {
@@ -228,14 +228,14 @@ func (m *Machine) forget(cl *Claim) {
 		return
 	}
 	m.to(cl, Gone)
-	m.agenda.remove(cl)
+	m.timers.remove(cl)
 	delete(m.claims, cl.id)
-	q := cl.queue
+	q := cl.callers
 	q.release(cl)
-	if q.ghost == cl.id {
-		q.ghost = engine.ID{}
+	if q.orphan == cl.id {
+		q.orphan = engine.ID{}
 	}
-	if q.claims--; q.claims == 0 && q.head == nil && m.queues[q.key] == q {
-		delete(m.queues, q.key)
+	if q.claims--; q.claims == 0 && q.head == nil && m.callersOf[q.key] == q {
+		delete(m.callersOf, q.key)
 	}
 }

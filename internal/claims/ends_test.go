@@ -29,20 +29,20 @@ func TestEndsOfLeases(t *testing.T) {
 		l := r.hold(exclusive("x"), 5)
 		r.enter(reentrant(exclusive("x")), l)
 		inner := r.take(Deliver).Lease
-		r.note(l.Claim(), engine.Gone, evicted)
+		r.notified(l.Claim(), engine.Gone, revoked)
 		r.take(Lose)
 		r.take(Lose)
 		r.enter(reentrant(exclusive("x")), l) // nor is it entered again
-		r.wantFail(Evicted)
+		r.wantFail(Revoked)
 		r.Unlock(r.now, inner, true)
-		r.wantEnd(Evicted)
+		r.wantEnd(Revoked)
 		r.none(Leave) // the outer holder may be at work
 		r.after(time.Second)
 		r.none(Leave)
 		r.Unlock(r.now, l, true)
-		r.wantEnd(Evicted)
+		r.wantEnd(Revoked)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 	t.Run("readers of a claim that is lost: it is left with the last", func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestEndsOfLeases(t *testing.T) {
 		l := r.hold(shared("x"), 5)
 		r.enter(shared("x"))
 		second := r.take(Deliver).Lease
-		r.note(l.Claim(), engine.Gone, evicted)
+		r.notified(l.Claim(), engine.Gone, revoked)
 		if n := r.count(Lose); n != 2 {
 			t.Errorf("%d leases lost", n)
 		}
@@ -116,7 +116,7 @@ func TestEndsOfLeases(t *testing.T) {
 		r.take(Lose)
 		r.phase(l, Lost)
 	})
-	t.Run("an answer of a former life loses nothing", func(t *testing.T) {
+	t.Run("an answer of a former incarnation loses nothing", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
 		r.after(RaiseAfter)
@@ -219,14 +219,14 @@ func TestEndsOfLeases(t *testing.T) {
 			then func(*rig, *Lease)
 			want Phase
 		}{
-			"nobody waits":            {true, func(*rig, *Lease) {}, Kept},
+			"nobody waits":            {true, func(*rig, *Lease) {}, Idle},
 			"the caller says not":     {false, func(*rig, *Lease) {}, Releasing},
-			"another process waits":   {true, func(r *rig, l *Lease) { r.note(l.Claim(), engine.Held, contended) }, Releasing},
-			"it has no lend left":     {true, func(r *rig, l *Lease) { l.Claim().lends = 1<<engine.LendBits - 1 }, Releasing},
-			"it has one lend left":    {true, func(r *rig, l *Lease) { l.Claim().lends = 1<<engine.LendBits - 2 }, Kept},
-			"others wait for another": {true, func(r *rig, l *Lease) { l.Claim().queue.current = nil }, Releasing},
+			"another process waits":   {true, func(r *rig, l *Lease) { r.notified(l.Claim(), engine.Held, contended) }, Releasing},
+			"it has no handoff left":  {true, func(r *rig, l *Lease) { l.Claim().handoffs = 1<<engine.HandoffBits - 1 }, Releasing},
+			"it has one handoff left": {true, func(r *rig, l *Lease) { l.Claim().handoffs = 1<<engine.HandoffBits - 2 }, Idle},
+			"others wait for another": {true, func(r *rig, l *Lease) { l.Claim().callers.current = nil }, Releasing},
 		} {
-			r := newRig(t, Config{Keep: time.Minute})
+			r := newRig(t, Config{IdleTimeout: time.Minute})
 			l := r.hold(exclusive("x"), 5)
 			c.then(r, l)
 			r.Unlock(r.now, l, c.keep)
@@ -236,13 +236,13 @@ func TestEndsOfLeases(t *testing.T) {
 		}
 	})
 	t.Run("an actor's claim is not kept, since no other finds it", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Minute})
+		r := newRig(t, Config{IdleTimeout: time.Minute})
 		l := r.hold(exclusive("x"), 5, r.hold(exclusive("y"), 4))
 		r.Unlock(r.now, l, true)
 		r.phase(l, Releasing)
 	})
 	t.Run("what is kept is kept for Keep, from Unlock on", func(t *testing.T) {
-		r := newRig(t, Config{Keep: 10 * time.Second})
+		r := newRig(t, Config{IdleTimeout: 10 * time.Second})
 		l := r.hold(exclusive("x"), 5)
 		for range 20 {
 			r.after(time.Second)
@@ -262,22 +262,22 @@ func TestEndsOfLeases(t *testing.T) {
 		r.take(Leave)
 	})
 	t.Run("a writer here ends what readers keep, and lets in those who came before it", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(shared("x"), 5)
 		r.Unlock(r.now, l, true)
 		r.enter(exclusive("x"))
 		r.take(Join)
 		r.phase(l, Leaving)
 
-		r = newRig(t, Config{Keep: time.Hour})
+		r = newRig(t, Config{IdleTimeout: time.Hour})
 		l = r.hold(shared("x"), 5)
 		r.Unlock(r.now, l, true)
-		r.after(FirstTTL / 2) // proven anew before it is lent
+		r.after(FirstTTL / 2) // proven anew before it is handed off
 		r.enter(shared("x"))
 		r.none(Deliver)
 		r.enter(exclusive("x"))
 		r.take(Join)
-		r.phase(l, Idle)
+		r.phase(l, Proving)
 		r.renewed()
 		r.take(Deliver)
 	})
@@ -288,7 +288,7 @@ func TestEndsOfLeases(t *testing.T) {
 		r.enter(exclusive("x"), outer)
 		r.take(Join)
 		r.phase(l, InUse)
-		r.note(l.Claim(), engine.Held, contended) // the engine says so
+		r.notified(l.Claim(), engine.Held, contended) // the engine says so
 		if !l.Contended() {
 			t.Error("not told")
 		}
@@ -383,22 +383,22 @@ func TestEndsOfLeases(t *testing.T) {
 		r.joined(engine.Held, 5)
 		r.take(Deliver)
 	})
-	t.Run("an evicted waiter does not stop the next, and is left", func(t *testing.T) {
+	t.Run("a revoked waiter does not stop the next, and is left", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		cl := r.take(Join).Claim
 		got := r.answer(cl, engine.Gone, 5, 0)
-		got.Evicted = true
+		got.Revoked = true
 		r.Joined(r.now, cl, r.now, got, nil, false)
-		r.wantFail(Evicted)
+		r.wantFail(Revoked)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 }
 
-func TestLentOn(t *testing.T) {
-	note := func(r *rig, l *Lease) { r.note(l.Claim(), engine.Held, contended) }
+func TestHandedOn(t *testing.T) {
+	notified := func(r *rig, l *Lease) { r.notified(l.Claim(), engine.Held, contended) }
 	t.Run("the claim keeps its age", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
@@ -407,8 +407,8 @@ func TestLentOn(t *testing.T) {
 		r.now += time.Second
 		r.Unlock(r.now, l, true)
 		o := r.take(Deliver)
-		if !o.Lent || o.Lease.HeldAt != r.now || l.Claim().heldAt != begin {
-			t.Errorf("lent %v, the lease since %v, the claim since %v", o.Lent, o.Lease.HeldAt, l.Claim().heldAt)
+		if !o.HandedOff || o.Lease.HeldAt != r.now || l.Claim().heldAt != begin {
+			t.Errorf("handed off %v, the lease since %v, the claim since %v", o.HandedOff, o.Lease.HeldAt, l.Claim().heldAt)
 		}
 	})
 	t.Run("a claim's age is from its first lease", func(t *testing.T) {
@@ -445,8 +445,8 @@ func TestLentOn(t *testing.T) {
 	t.Run("readers who may not have it wait behind those who do", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
-		note(r, l)
-		for range LendBudget {
+		notified(r, l)
+		for range HandoffBudget {
 			r.enter(shared("x"))
 			r.take(Deliver)
 		}
@@ -461,7 +461,7 @@ func TestLentOn(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
 		r.now += Believe
-		for range LendBudget {
+		for range HandoffBudget {
 			r.enter(shared("x"))
 			r.take(Deliver)
 		}
@@ -469,21 +469,21 @@ func TestLentOn(t *testing.T) {
 		r.none(Deliver)
 		r.phase(l, Draining)
 	})
-	t.Run("LendTime ends with its last moment", func(t *testing.T) {
+	t.Run("HandoffTime ends with its last moment", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
-		note(r, l)
+		notified(r, l)
 		r.enter(shared("x"))
 		r.take(Deliver)
-		r.now += LendTime
+		r.now += HandoffTime
 		r.enter(shared("x"))
 		r.none(Deliver)
 	})
 	t.Run("the budget begins anew when others wait anew", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
-		note(r, l)
-		for range LendBudget {
+		notified(r, l)
+		for range HandoffBudget {
 			r.enter(shared("x"))
 			r.take(Deliver)
 		}
@@ -491,11 +491,11 @@ func TestLentOn(t *testing.T) {
 		r.after(RaiseAfter)
 		r.renewed() // nobody waits any more
 		r.now += ms
-		note(r, l)
+		notified(r, l)
 		r.enter(shared("x"))
 		r.take(Deliver)
 	})
-	t.Run("a note of long ago does not take back a later one", func(t *testing.T) {
+	t.Run("a notification of long ago does not take back a later one", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
 		r.after(RaiseAfter)
@@ -539,7 +539,7 @@ func TestLentOn(t *testing.T) {
 		got := r.answer(cl, engine.Held, 5, FirstTTL)
 		got.Contended = true
 		r.Joined(r.now, cl, r.now, got, nil, false)
-		for range LendBudget + 1 {
+		for range HandoffBudget + 1 {
 			r.take(Deliver)
 			r.enter(shared("x"))
 		}
@@ -549,7 +549,7 @@ func TestLentOn(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(shared("x"), 5)
 		r.now += 500 * ms
-		note(r, l)
+		notified(r, l)
 		n := 0
 		for ; n < 100; n++ {
 			r.enter(shared("x"))
@@ -558,13 +558,13 @@ func TestLentOn(t *testing.T) {
 			}
 			r.take(Deliver)
 		}
-		if n != LendBudget {
-			t.Errorf("%d leases, want %d", n, LendBudget)
+		if n != HandoffBudget {
+			t.Errorf("%d leases, want %d", n, HandoffBudget)
 		}
 	})
 }
 
-func TestNotesBeforeTheAnswer(t *testing.T) {
+func TestNotificationsBeforeTheAnswer(t *testing.T) {
 	under := func(t *testing.T) (*rig, *Claim) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
@@ -572,29 +572,29 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 	}
 	t.Run("that it is held", func(t *testing.T) {
 		r, cl := under(t)
-		r.Note(r.now, r.answer(cl, engine.Held, 5, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 5, 0))
 		r.none(Deliver) // nothing is proven yet
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
 		r.take(Deliver)
 	})
-	t.Run("that it is gone, which only an eviction makes final", func(t *testing.T) {
+	t.Run("that it is gone, which only a revocation makes final", func(t *testing.T) {
 		r, cl := under(t)
-		r.Note(r.now, r.answer(cl, engine.Gone, 5, 0))
+		r.Notified(r.now, r.answer(cl, engine.Gone, 5, 0))
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Held, 6, FirstTTL), nil, false)
 		r.take(Deliver)
 	})
-	t.Run("that it was evicted, and then that it is gone", func(t *testing.T) {
+	t.Run("that it was revoked, and then that it is gone", func(t *testing.T) {
 		r, cl := under(t)
-		r.Note(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Evicted: true})
-		r.Note(r.now, r.answer(cl, engine.Gone, 5, 0))
+		r.Notified(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Revoked: true})
+		r.Notified(r.now, r.answer(cl, engine.Gone, 5, 0))
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Gone, 5, 0), nil, false)
-		r.wantFail(Evicted)
+		r.wantFail(Revoked)
 	})
 	t.Run("that somebody waits behind it", func(t *testing.T) {
 		r, cl := under(t)
 		s := r.now
 		r.now += ms
-		r.Note(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Held, Contended: true})
+		r.Notified(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Held, Contended: true})
 		r.Joined(r.now, cl, s, r.answer(cl, engine.Held, 5, FirstTTL), nil, false)
 		if l := r.take(Deliver).Lease; !l.Contended() {
 			t.Error("forgotten")
@@ -602,7 +602,7 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 	})
 	t.Run("that it is a good moment to try", func(t *testing.T) {
 		r, cl := under(t)
-		r.Note(r.now, r.answer(cl, engine.Waiting, 5, 0))
+		r.Notified(r.now, r.answer(cl, engine.Waiting, 5, 0))
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
 		r.after(0)
 		r.take(Renew)
@@ -619,11 +619,11 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 	t.Run("what a waiter hears of who waits outlives an answer while it waits", func(t *testing.T) {
 		r, cl := under(t)
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
-		r.note(cl, engine.Waiting, contended)
+		r.notified(cl, engine.Waiting, contended)
 		r.now += ms
 		r.Tick(r.now)
 		r.renewed(func(c *engine.Claim) { c.State = engine.Waiting })
-		r.note(cl, engine.Held)
+		r.notified(cl, engine.Held)
 		if l := r.take(Deliver).Lease; !l.Contended() {
 			t.Error("forgotten")
 		}
@@ -631,7 +631,7 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 	t.Run("a place that becomes held is renewed soon, in full", func(t *testing.T) {
 		r, cl := under(t)
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
-		r.note(cl, engine.Held)
+		r.notified(cl, engine.Held)
 		r.after(RaiseAfter)
 		if o := r.take(Renew); o.Want != ttl {
 			t.Errorf("for %v", o.Want)
@@ -648,8 +648,8 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
-		r.note(l.Claim(), engine.Gone)
-		r.note(l.Claim(), engine.Held, contended)
+		r.notified(l.Claim(), engine.Gone)
+		r.notified(l.Claim(), engine.Held, contended)
 		r.phase(l, Releasing)
 		r.none(Lose)
 		r.left(engine.Held)
@@ -659,7 +659,7 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 		r, cl := under(t)
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
 		r.after(FirstTTL / 3)
-		r.renewed(func(c *engine.Claim) { c.State, c.Look = engine.Waiting, 20*ms })
+		r.renewed(func(c *engine.Claim) { c.State, c.PollAfter = engine.Waiting, 20*ms })
 		if due, _ := r.Due(); due != r.now+21*ms {
 			t.Errorf("looked at in %v", due-r.now)
 		}
@@ -667,7 +667,7 @@ func TestNotesBeforeTheAnswer(t *testing.T) {
 }
 
 func TestAdopting(t *testing.T) {
-	const token = 7<<engine.LendBits | 3
+	const token = 7<<engine.HandoffBits | 3
 	adopt := func(r *rig, w Want, change ...func(*engine.Claim)) {
 		got := engine.Claim{Name: "x", ID: engine.ID{1}, Ticket: 7, State: engine.Held, TTL: ttl}
 		for _, f := range change {
@@ -713,12 +713,12 @@ func TestAdopting(t *testing.T) {
 		r.wantFail(Expired)
 		r.wantEmpty()
 	})
-	t.Run("what was evicted is left", func(t *testing.T) {
+	t.Run("what was revoked is left", func(t *testing.T) {
 		r := newRig(t, Config{})
-		adopt(r, exclusive("x"), evicted)
-		r.wantFail(Evicted)
+		adopt(r, exclusive("x"), revoked)
+		r.wantFail(Revoked)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 	t.Run("what is not proven any more is left", func(t *testing.T) {
@@ -787,12 +787,12 @@ func TestLeavingAgain(t *testing.T) {
 		cl := r.take(Join).Claim
 		r.Joined(r.now, cl, r.now, engine.Claim{}, errCut, false)
 		r.GiveUp(r.now, c)
-		if cl.Phase() != Doubtful {
+		if cl.Phase() != Abandoned {
 			t.Fatal(cl.Phase())
 		}
 		r.after(0)
 		r.left(engine.Gone) // it may be on its way
-		if cl.Phase() != Doubtful {
+		if cl.Phase() != Abandoned {
 			t.Errorf("%v", cl.Phase())
 		}
 		r.enter(exclusive("x"))
@@ -802,7 +802,7 @@ func TestLeavingAgain(t *testing.T) {
 		}
 		r.Joined(r.now, next, r.now, r.answer(next, engine.Held, 6, FirstTTL), nil, false)
 		r.take(Deliver)
-		if cl.Phase() != Doubtful {
+		if cl.Phase() != Abandoned {
 			t.Error("it may still be on its way")
 		}
 		r.after(time.Second)
@@ -822,7 +822,7 @@ func TestLeavingAgain(t *testing.T) {
 		r.Joined(r.now, cl, r.now, engine.Claim{}, errCut, false)
 		r.GiveUp(r.now, c)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 	t.Run("a waiter whose Leave was not answered is replaced", func(t *testing.T) {
@@ -837,7 +837,7 @@ func TestLeavingAgain(t *testing.T) {
 			t.Error("it is not")
 		}
 	})
-	t.Run("a ghost is replaced once", func(t *testing.T) {
+	t.Run("an orphan is replaced once", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
@@ -860,7 +860,7 @@ func TestLeavingAgain(t *testing.T) {
 		}
 		cl := r.take(Join).Claim
 		r.Joined(r.now, cl, r.now, engine.Claim{}, context.Canceled, true)
-		r.GiveUp(r.now, cl.queue.head)
+		r.GiveUp(r.now, cl.callers.head)
 		r.after(0)
 		r.left(engine.Unknown)
 		if due, _ := r.Due(); due != r.now+50*ms {
@@ -871,11 +871,11 @@ func TestLeavingAgain(t *testing.T) {
 
 func TestClosing(t *testing.T) {
 	t.Run("everybody is told, and every claim is left", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		held := r.hold(exclusive("held"), 1)
 		r.enter(exclusive("held"))
-		kept := r.hold(exclusive("kept"), 2)
-		r.Unlock(r.now, kept, true)
+		idle := r.hold(exclusive("kept"), 2)
+		r.Unlock(r.now, idle, true)
 		r.wantEnd(OK)
 		r.enter(exclusive("waits"))
 		r.joined(engine.Waiting, 3)
@@ -904,7 +904,7 @@ func TestClosing(t *testing.T) {
 		}
 	})
 	t.Run("who asks for itself is told too", func(t *testing.T) {
-		r := newRig(t, Config{NoLend: true})
+		r := newRig(t, Config{NoLocalHandoff: true})
 		r.enter(exclusive("x"))
 		r.joined(engine.Waiting, 5)
 		r.Close(r.now)

@@ -13,9 +13,9 @@ import (
 // nothing then. It needs no time: reading the clock is the larger half of what
 // a hand-over inside a process costs.
 func (m *Machine) EnterBehind(c *Caller) bool {
-	q := m.queues[key{c.Name, c.Units, c.Limit, c.TTL}]
+	q := m.callersOf[key{c.Name, c.Permits, c.Limit, c.TTL}]
 	if m.closed || q == nil || q.current == nil || q.current.phase != InUse || !q.current.exclusive() ||
-		c.NoWait || c.Lease.Outer != nil || len(c.Holds) > 0 || m.cfg.NoLend || !c.lendable() {
+		c.NoWait || c.Lease.Outer != nil || len(c.Holds) > 0 || m.cfg.NoLocalHandoff || !c.mayHandOff() {
 		return false
 	}
 	m.traceInput(m.at, "enter", c.Name, 0)
@@ -23,9 +23,9 @@ func (m *Machine) EnterBehind(c *Caller) bool {
 	return true
 }
 
-func (m *Machine) enterBehind(q *queue, c *Caller) {
+func (m *Machine) enterBehind(q *callers, c *Caller) {
 	q.push(c)
-	m.tellContended(q.current)
+	m.notifyContended(q.current)
 	m.listen(q.current)
 }
 
@@ -40,21 +40,21 @@ func (m *Machine) Enter(now time.Duration, c *Caller) {
 	if m.reenter(now, c) {
 		return
 	}
-	k := key{c.Name, c.Units, c.Limit, c.TTL}
-	q := m.queues[k]
+	k := key{c.Name, c.Permits, c.Limit, c.TTL}
+	q := m.callersOf[k]
 	// What a caller wants for itself, or holds already, keeps it out of the
 	// shared queue: a holder that queued behind a local claim could wait for a
-	// sibling that waits for it, unseen by anybody who looks at the lines.
-	special := m.cfg.NoLend || !c.lendable()
+	// sibling that waits for it, unseen by anybody who looks at the queues.
+	special := m.cfg.NoLocalHandoff || !c.mayHandOff()
 	own := special || m.holds(c)
 	if c.NoWait && !special && q != nil && q.head == nil && m.tryLocal(now, c, q, own) {
 		return
 	}
 	if own || c.NoWait {
-		q = &queue{key: k, solo: true}
+		q = &callers{key: k, solo: true}
 	} else if q == nil {
-		q = &queue{key: k}
-		m.queues[k] = q
+		q = &callers{key: k}
+		m.callersOf[k] = q
 	}
 	if cl := q.current; cl != nil && cl.phase == InUse && cl.exclusive() {
 		m.enterBehind(q, c)
@@ -66,17 +66,17 @@ func (m *Machine) Enter(now time.Duration, c *Caller) {
 
 // tryLocal answers a caller that does not wait by what this process holds, if
 // it can; nobody queues for that.
-func (m *Machine) tryLocal(now time.Duration, c *Caller, q *queue, actor bool) bool {
+func (m *Machine) tryLocal(now time.Duration, c *Caller, q *callers, actor bool) bool {
 	cl := q.current
 	switch {
 	case cl == nil || !cl.proven(now):
 	case cl.phase == InUse && cl.exclusive():
 		// Certainly held, by us: no need to ask.
-		m.tellContended(cl)
+		m.notifyContended(cl)
 		m.fail(c, Held, nil)
 		return true
 	case cl.phase == InUse && actor:
-	case cl.fresh(now) && m.mayLend(now, cl):
+	case cl.fresh(now) && m.allowsHandoff(now, cl):
 		// Also to an actor if it is idle: that is no queueing.
 		m.give(now, cl, c)
 		return true
@@ -87,7 +87,7 @@ func (m *Machine) tryLocal(now time.Duration, c *Caller, q *queue, actor bool) b
 // GiveUp takes a caller out of its queue. It reports false if the caller was
 // answered already.
 func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
-	q := c.queue
+	q := c.callers
 	if q == nil {
 		return false
 	}
@@ -98,15 +98,15 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	if cl == nil {
 		return true
 	}
-	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.heardHeld
+	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.receivedHeld
 	switch cl.phase {
-	case Unclear:
+	case Indeterminate:
 		switch {
 		case q.head != nil && !cl.asked: // it is asked for in its time
 		case q.head == nil && !cl.asked:
 			m.forget(cl)
 		case q.head == nil:
-			m.doubt(now, cl)
+			m.abandon(now, cl)
 		default:
 			// It may have been this caller's goroutine that asked; others still
 			// wait.
@@ -117,7 +117,7 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 			q.current = nil
 			m.to(cl, Cancelled)
 		}
-	case Waiting, Ready, Idle:
+	case Waiting, Ready, Proving:
 		if q.head == nil {
 			m.leaveLater(now, cl)
 		}
@@ -125,20 +125,20 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	return true
 }
 
-// MakeRoom comes before the Enter of a caller who does not wait: what this
+// ReleaseIdle comes before the Enter of a caller who does not wait: what this
 // process keeps of the name for nobody in the other mode, shared or exclusive,
 // would refuse it. Its Leave has c as its Caller, and is to be over before c
 // enters.
-func (m *Machine) MakeRoom(now time.Duration, c *Caller) {
+func (m *Machine) ReleaseIdle(now time.Duration, c *Caller) {
 	if m.closed || !c.lockLike() {
 		return
 	}
 	k := key{c.Name, 1, c.Limit, c.TTL}
-	if c.Units == 1 {
-		k.units = engine.Max
+	if c.Permits == 1 {
+		k.permits = engine.Max
 	}
-	q := m.queues[k]
-	if q == nil || q.current == nil || q.current.phase != Kept {
+	q := m.callersOf[k]
+	if q == nil || q.current == nil || q.current.phase != Idle {
 		return
 	}
 	cl := q.current
@@ -151,7 +151,7 @@ func (m *Machine) MakeRoom(now time.Duration, c *Caller) {
 
 // advance moves a queue on as far as it can: whenever a caller came or its
 // claim changed. answered says that the engine just proved the claim.
-func (m *Machine) advance(now time.Duration, q *queue, answered bool) {
+func (m *Machine) advance(now time.Duration, q *callers, answered bool) {
 	if q.head == nil || m.closed {
 		return
 	}
@@ -161,7 +161,7 @@ func (m *Machine) advance(now time.Duration, q *queue, answered bool) {
 		return
 	}
 	switch cl.phase {
-	case Ready, Idle, Kept:
+	case Ready, Proving, Idle:
 	case InUse:
 		if cl.exclusive() {
 			return // its Unlock goes on from here
@@ -172,15 +172,15 @@ func (m *Machine) advance(now time.Duration, q *queue, answered bool) {
 	// A claim just proven is delivered however little is left of it: with a
 	// slow engine there may never be more.
 	if !cl.proven(now) || cl.needsRaise() || !answered && !cl.fresh(now) {
-		if cl.phase == Kept {
-			m.to(cl, Idle)
+		if cl.phase == Idle {
+			m.to(cl, Proving)
 		}
 		if cl.inflight == 0 {
 			m.renewNow(now, cl)
 		}
 		return // its answer goes on
 	}
-	m.lend(now, q, cl)
+	m.handOff(now, q, cl)
 }
 
 // holds reports whether a caller holds anything, of this machine or another: then
@@ -194,10 +194,10 @@ func (m *Machine) holds(c *Caller) bool {
 	return len(c.Holds) > 0
 }
 
-// Place is the ticket with which a caller waits in the engine's line, by itself.
+// Place is the ticket with which a caller waits in the engine's queue, by itself.
 // false: it does not, or not yet.
 func (m *Machine) Place(c *Caller) (ticket uint64, waits bool) {
-	if q := c.queue; q != nil && q.solo && q.current != nil && q.current.phase == Waiting {
+	if q := c.callers; q != nil && q.solo && q.current != nil && q.current.phase == Waiting {
 		return q.current.ticket, true
 	}
 	return 0, false
@@ -219,22 +219,22 @@ func (m *Machine) reenter(now time.Duration, c *Caller) bool {
 			m.fail(c, o.lost, errors.New("unlock it before asking again"))
 		case cl.limit != c.Limit:
 			m.fail(c, Own, &engine.LimitError{Name: c.Name, Have: cl.limit, Want: c.Limit})
-		case c.lockLike() && c.Units > cl.units:
+		case c.lockLike() && c.Permits > cl.permits:
 			m.fail(c, Upgrade, nil)
 		case !c.Reentrant:
 			m.fail(c, Own, nil)
 		case c.lockLike():
 			m.open(now, cl, c.Lease, o.hold)
 			c.Lease.Token = o.Token
-			m.emit(Output{Act: Deliver, Caller: c, Lease: c.Lease, Lent: true})
+			m.emit(Output{Act: Deliver, Caller: c, Lease: c.Lease, HandedOff: true})
 		default:
-			permits += cl.units // a claim of its own each: no sum exceeds the limit
+			permits += cl.permits // a claim of its own each: no sum exceeds the limit
 			continue
 		}
 		return true
 	}
-	if permits > 0 && permits > c.Limit-c.Units {
-		m.fail(c, Own, fmt.Errorf("it holds %d of %d and asks for %d", permits, c.Limit, c.Units))
+	if permits > 0 && permits > c.Limit-c.Permits {
+		m.fail(c, Own, fmt.Errorf("it holds %d of %d and asks for %d", permits, c.Limit, c.Permits))
 		return true
 	}
 	return false

@@ -9,16 +9,16 @@ import (
 )
 
 // What must be so in every state of a world, and of every output. The engine's
-// lines and the world's clock are the truth; what a machine believes of itself
+// queues and the world's clock are the truth; what a machine believes of itself
 // is never asked for it.
 
-// turns is how often a claim was lent while its client had to know that
+// turns is how often a claim was handed off while its client had to know that
 // somebody of another client waits behind it.
 type turns struct {
 	claim, waiter engine.ID
-	told          bool
-	lent          int
-	first         time.Duration // lent
+	notified      bool
+	handedOff     int
+	first         time.Duration // handed off
 }
 
 // behind is the first claim of another client that waits behind a claim.
@@ -36,20 +36,20 @@ func (w *world) behind(name string, id engine.ID) (waiter engine.ID, since time.
 }
 
 // told takes in that a client is told what became of a claim.
-func (c *client) told(got engine.Claim) {
+func (c *client) notified(got engine.Claim) {
 	if got.State != engine.Held || !got.Contended {
 		return
 	}
 	if waiter, _ := c.w.behind(got.Name, got.ID); waiter != (engine.ID{}) {
-		c.w.turnsOf(got.Name, got.ID, waiter).told = true
+		c.w.turnsOf(got.Name, got.ID, waiter).notified = true
 	}
-	c.w.fate(got.ID).told = c.w.now
+	c.w.fate(got.ID).notified = c.w.now
 }
 
 // checkUntold: an answer that nobody waits, asked for after it was last said
 // that somebody does, is believed.
 func (c *client) checkUntold(q *call, got engine.Claim) {
-	if cl := c.machine.claims[got.ID]; cl != nil && cl.phase.wanted() && got.State == engine.Held && !got.Contended && q.s > c.w.fate(got.ID).told && cl.contention.yes {
+	if cl := c.machine.claims[got.ID]; cl != nil && cl.phase.wanted() && got.State == engine.Held && !got.Contended && q.s > c.w.fate(got.ID).notified && cl.contention.yes {
 		c.w.fail("%s was said to be alone, and is contended", title(got.ID))
 	}
 }
@@ -62,25 +62,25 @@ func (w *world) turnsOf(name string, claim, waiter engine.ID) *turns {
 	return t
 }
 
-// lent: invariant 7. Lending is bounded from when the holder was told that
+// handed off: invariant 7. Local handoff is bounded from when the holder was told that
 // somebody waits, and in any case a second after that one joined.
-func (w *world) lent(name string, claim engine.ID) {
+func (w *world) handedOff(name string, claim engine.ID) {
 	waiter, since := w.behind(name, claim)
 	if waiter == (engine.ID{}) {
 		return
 	}
 	t := w.turnsOf(name, claim, waiter)
-	if !t.told && w.now < since+Believe {
+	if !t.notified && w.now < since+Believe {
 		return
 	}
-	if t.lent++; t.lent == 1 {
+	if t.handedOff++; t.handedOff == 1 {
 		t.first = w.now
 	}
-	if t.lent > LendBudget {
-		w.fail("%s was lent %d times while %s waits behind it", title(claim), t.lent, title(waiter))
+	if t.handedOff > HandoffBudget {
+		w.fail("%s was handed off %d times while %s waits behind it", title(claim), t.handedOff, title(waiter))
 	}
-	if w.now >= t.first+LendTime {
-		w.fail("%s was lent for %v while %s waits behind it", title(claim), w.now-t.first, title(waiter))
+	if w.now >= t.first+HandoffTime {
+		w.fail("%s was handed off for %v while %s waits behind it", title(claim), w.now-t.first, title(waiter))
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *client) checkOutput(o *Output) {
 			w.fail("%v loses a lease that it does not hold", a)
 		}
 		p := w.place(o.Lease.claim.Name(), o.Lease.claim.id)
-		if o.Reason == Expired && w.now < o.Lease.Ends() && p != nil && p.Held && p.Ticket == o.Lease.claim.ticket && !p.Evicted {
+		if o.Reason == Expired && w.now < o.Lease.Ends() && p != nil && p.Held && p.Ticket == o.Lease.claim.ticket && !p.Revoked {
 			w.fail("%v loses a lease that is proven until %v, and that the engine still has", a, o.Lease.Ends()-start)
 		}
 	case End:
@@ -155,7 +155,7 @@ func (c *client) checkOutput(o *Output) {
 			w.fail("%v's Unlock says that all is well, and its hold was not proven to the end", a)
 		case o.Reason == OK && a.lost, a.lost && o.Lease.lost != o.Reason:
 			w.fail("%v lost its lease, and its Unlock says %v", a, o.Reason)
-		case a.proven && o.Reason != OK && o.Reason != Unknown && !(o.Reason == Evicted && w.setup.evicts > 0) && !short:
+		case a.proven && o.Reason != OK && o.Reason != Unknown && !(o.Reason == Revoked && w.setup.revokes > 0) && !short:
 			w.fail("%v's hold was proven to the end, and its Unlock says %v", a, o.Reason)
 		}
 	}
@@ -164,11 +164,11 @@ func (c *client) checkOutput(o *Output) {
 // checkReplaces: who asks for a place where a claim of this client may still
 // stand, since its Leave was not answered, takes that one's.
 func (c *client) checkReplaces(by *Caller, r *engine.Request) {
-	if by == nil || by.queue == nil || by.queue.solo || r.Replaces != (engine.ID{}) {
+	if by == nil || by.callers == nil || by.callers.solo || r.Replaces != (engine.ID{}) {
 		return
 	}
 	for _, cl := range c.machine.claims {
-		if cl.queue == by.queue && cl.phase == Leaving && c.w.fate(cl.id).unclear && c.w.place(r.Name, cl.id) != nil {
+		if cl.callers == by.callers && cl.phase == Leaving && c.w.fate(cl.id).indeterminate && c.w.place(r.Name, cl.id) != nil {
 			c.w.fail("%s does not replace %s, whose Leave was not answered", title(r.ID), title(cl.id))
 		}
 	}
@@ -198,18 +198,18 @@ func (c *client) checkDeliver(o *Output) {
 	if cl.exclusive() {
 		if l.Token <= w.tokens[n] {
 			w.fail("%v is delivered the token %d:%d after %d:%d", a,
-				l.Token>>engine.LendBits, l.Token&(1<<engine.LendBits-1), w.tokens[n]>>engine.LendBits, w.tokens[n]&(1<<engine.LendBits-1))
+				l.Token>>engine.HandoffBits, l.Token&(1<<engine.HandoffBits-1), w.tokens[n]>>engine.HandoffBits, w.tokens[n]&(1<<engine.HandoffBits-1))
 		}
 		w.tokens[n] = l.Token
 	}
-	if a.Units > cl.units {
-		w.fail("%v asked for %d units and is delivered %d", a, a.Units, cl.units)
+	if a.Permits > cl.permits {
+		w.fail("%v asked for %d permits and is delivered %d", a, a.Permits, cl.permits)
 	}
 	if want := a.MaxHold; want != cl.maxHold || a.NoRenew != cl.noRenew || a.MinHold != cl.minHold || a.Detached && !cl.detached {
 		w.fail("%v is delivered a claim with somebody else's options", a)
 	}
-	if o.Lent {
-		w.lent(cl.Name(), cl.id)
+	if o.HandedOff {
+		w.handedOff(cl.Name(), cl.id)
 	}
 }
 
@@ -224,8 +224,8 @@ func (c *client) checkFail(o *Output) {
 		ok = a.NoWait
 	case Own, Upgrade:
 		ok = a.inside > 0
-	case Evicted:
-		ok = w.setup.evicts > 0
+	case Revoked:
+		ok = w.setup.revokes > 0
 	case Refused:
 		ok = refused(o.Err)
 	case Unavailable:
@@ -260,9 +260,9 @@ func (w *world) check() {
 		c.checkLeases()
 		if !c.closed { // Close has given all up
 			c.checkTrust()
-			c.checkAgenda()
+			c.checkTimers()
 			c.checkQueues()
-			c.checkGhosts()
+			c.checkOrphans()
 			c.checkWakeUps()
 		}
 	}
@@ -284,13 +284,13 @@ func (w *world) checkExclusion() {
 				}
 				limit = int64(l.claim.limit)
 				if c.counts(a) {
-					sum += int64(l.claim.units)
+					sum += int64(l.claim.permits)
 					who = append(who, a.String())
 				}
 			}
 		}
 		if sum > limit {
-			w.fail("%s hold %q at once, line %v", strings.Join(who, " and "), name, len(w.lines[i].Places))
+			w.fail("%s hold %q at once, queue %v", strings.Join(who, " and "), name, len(w.queues[i].Places))
 		}
 	}
 }
@@ -327,25 +327,25 @@ func (c *client) checkTrust() {
 	}
 }
 
-// checkGhosts: invariant 5. What stands in a line for a client is known to it,
+// checkOrphans: invariant 5. What stands in a queue for a client is known to it,
 // unless its Join came later than anybody could wait for.
-func (c *client) checkGhosts() {
+func (c *client) checkOrphans() {
 	w := c.w
 	for i, name := range w.names {
-		for _, p := range w.lines[i].Places {
+		for _, p := range w.queues[i].Places {
 			if p.ID[0] != byte(c.index+1) || p.Detached || p.Deadline <= w.now || c.machine.claims[p.ID] != nil {
 				continue
 			}
 			f := w.fate(p.ID)
-			if f.repeated || slices.Contains(c.gaveUp, p.ID) && f.joined > f.doubt {
+			if f.repeated || slices.Contains(c.gaveUp, p.ID) && f.joined > f.abandon {
 				continue
 			}
-			w.fail("%s stands in the line of %q, and its client has forgotten it", title(p.ID), name)
+			w.fail("%s stands in the queue of %q, and its client has forgotten it", title(p.ID), name)
 		}
 	}
 }
 
-// checkWakeUps: where no note is lost, nobody learns only from a renewal that
+// checkWakeUps: where no notification is lost, nobody learns only from a renewal that
 // it holds: not if the subscription began meanwhile either.
 func (c *client) checkWakeUps() {
 	if !c.subscribed || c.paused {
@@ -354,7 +354,7 @@ func (c *client) checkWakeUps() {
 	for _, cl := range c.machine.claims {
 		p := c.w.place(cl.Name(), cl.id)
 		if cl.phase != Waiting || p == nil || !p.Held || cl.inflight > 0 || cl.due <= c.w.now || c.w.fate(cl.id).unheard ||
-			slices.ContainsFunc(c.notes, func(n note) bool { return n.begin || n.claim.ID == cl.id }) {
+			slices.ContainsFunc(c.notifications, func(n notified) bool { return n.begin || n.claim.ID == cl.id }) {
 			continue
 		}
 		c.w.fail("%s became held, and %v does not look", title(cl.id), c)
@@ -367,7 +367,7 @@ func (c *client) checkLeases() {
 	for _, a := range c.actors {
 		switch a.state {
 		case waits:
-			if a.caller.queue == nil && !a.mayQuit {
+			if a.caller.callers == nil && !a.mayQuit {
 				w.fail("%v waits, and is in no queue", a)
 			}
 		case holds:
@@ -395,33 +395,33 @@ func (c *client) checkLeases() {
 		if users > int(cl.users) {
 			w.fail("%s has %d users and %d leases", title(cl.id), cl.users, users)
 		}
-		if cl.phase == Kept && cl.contention.yes {
+		if cl.phase == Idle && cl.contention.yes {
 			w.fail("%s is kept for nobody while somebody waits", title(cl.id))
 		}
 	}
 }
 
-// checkAgenda: the heap is one, and whatever has a time is found by it.
-func (c *client) checkAgenda() {
+// checkTimers: the heap is one, and whatever has a time is found by it.
+func (c *client) checkTimers() {
 	w, m := c.w, c.machine
-	for i, cl := range m.agenda {
+	for i, cl := range m.timers {
 		if int(cl.index) != i || m.claims[cl.id] != cl {
-			w.fail("%s stands in the agenda, and does not know it", title(cl.id))
+			w.fail("%s stands in the timers, and does not know it", title(cl.id))
 		}
-		if i > 0 && m.agenda.Less(i, (i-1)/2) {
-			w.fail("the agenda is out of order")
+		if i > 0 && m.timers.Less(i, (i-1)/2) {
+			w.fail("the timers is out of order")
 		}
 	}
 	for _, cl := range m.claims {
 		had, due := cl.index >= 0, cl.due
 		m.schedule(cl)
 		if cl.index >= 0 && (!had || cl.due < due) {
-			w.fail("%s is %v and due at %v, and the agenda does not say so", title(cl.id), cl.phase, cl.due-start)
+			w.fail("%s is %v and due at %v, and the timers does not say so", title(cl.id), cl.phase, cl.due-start)
 		}
 		if had {
-			m.agenda.set(cl, due)
+			m.timers.set(cl, due)
 		} else {
-			m.agenda.remove(cl)
+			m.timers.remove(cl)
 		}
 	}
 }
@@ -429,14 +429,14 @@ func (c *client) checkAgenda() {
 // checkQueues: whoever waits, waits for something that goes on.
 func (c *client) checkQueues() {
 	w, m := c.w, c.machine
-	for k, q := range m.queues {
+	for k, q := range m.callersOf {
 		if q.key != k || q.solo {
 			w.fail("a queue stands under another's key")
 		}
 	}
-	count := map[*queue]int{}
+	count := map[*callers]int{}
 	for _, cl := range m.claims {
-		count[cl.queue]++
+		count[cl.callers]++
 		renews := 0
 		for _, q := range c.calls {
 			if q.act != Renew {
@@ -454,24 +454,24 @@ func (c *client) checkQueues() {
 		if renews > attempts+1 {
 			w.fail("%s has %d renewals under way", title(cl.id), renews)
 		}
-		if cl.phase.givenUp() && cl.queue.current == cl {
+		if cl.phase.givenUp() && cl.callers.current == cl {
 			w.fail("%s is %v, and callers wait for it", title(cl.id), cl.phase)
 		}
 	}
 	for _, a := range c.actors {
-		if a.state != waits || a.caller.queue == nil {
+		if a.state != waits || a.caller.callers == nil {
 			continue
 		}
-		q := a.caller.queue
+		q := a.caller.callers
 		switch cl := q.current; {
 		case cl == nil:
 			w.fail("%v waits for nothing", a)
-		case cl.queue != q || m.claims[cl.id] != cl:
+		case cl.callers != q || m.claims[cl.id] != cl:
 			w.fail("%v waits for a claim of others", a)
-		case cl.index < 0 && cl.phase != Joining && !(cl.phase == Unclear && cl.next == never):
+		case cl.index < 0 && cl.phase != Joining && !(cl.phase == Indeterminate && cl.next == never):
 			w.fail("%v waits for %s, which is %v and not due", a, title(cl.id), cl.phase)
 		}
-		if !q.solo && m.queues[q.key] != q {
+		if !q.solo && m.callersOf[q.key] != q {
 			w.fail("%v waits in a queue that nobody finds", a)
 		}
 	}

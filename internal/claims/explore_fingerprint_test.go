@@ -18,11 +18,11 @@ import (
 type fingerprint [16]byte
 
 type printer struct {
-	w      *world
-	buf    []byte
-	ids    []engine.ID
-	claims []*Claim // of the client that is written
-	queues []*queue
+	w         *world
+	buf       []byte
+	ids       []engine.ID
+	claims    []*Claim // of the client that is written
+	callersOf []*callers
 }
 
 // old is a time so long ago that it makes no difference how long.
@@ -30,19 +30,19 @@ const old = -30 * time.Second
 
 func (w *world) fingerprint(p *printer) fingerprint {
 	p.w, p.buf, p.ids = w, p.buf[:0], p.ids[:0]
-	p.num(w.faults, w.quits, w.evicts)
+	p.num(w.faults, w.quits, w.revokes)
 	for _, c := range w.clients {
 		p.client(c)
 	}
-	for i := range w.lines {
-		l := &w.lines[i]
-		p.num(len(l.Places), int(l.Limit), int(l.Last-w.tokens[i]>>engine.LendBits), int(w.tokens[i]&(1<<engine.LendBits-1)))
+	for i := range w.queues {
+		l := &w.queues[i]
+		p.num(len(l.Places), int(l.Limit), int(l.Last-w.tokens[i]>>engine.HandoffBits), int(w.tokens[i]&(1<<engine.HandoffBits-1)))
 		for _, pl := range l.Places {
 			p.id(pl.ID)
-			p.num(int(l.Last-pl.Ticket), int(pl.Units))
+			p.num(int(l.Last-pl.Ticket), int(pl.Permits))
 			p.time(pl.Deadline)
 			p.holds(engine.ParseOwner(pl.Owner))
-			p.bools(pl.Held, pl.Detached, pl.Evicted, pl.Told, w.fate(pl.ID).unheard)
+			p.bools(pl.Held, pl.Detached, pl.Revoked, pl.Notified, w.fate(pl.ID).unheard)
 			if !pl.Held {
 				p.time(max(w.fate(pl.ID).joined, w.now-Believe))
 			}
@@ -51,9 +51,9 @@ func (w *world) fingerprint(p *printer) fingerprint {
 		if t := &w.turns[i]; t.waiter != (engine.ID{}) {
 			if waiter, _ := w.behind(w.names[i], t.claim); waiter == t.waiter {
 				p.id(t.claim)
-				p.bools(t.told)
-				if p.num(t.lent); t.lent > 0 {
-					p.time(max(t.first, w.now-LendTime))
+				p.bools(t.notified)
+				if p.num(t.handedOff); t.handedOff > 0 {
+					p.time(max(t.first, w.now-HandoffTime))
 				}
 			}
 		}
@@ -118,15 +118,15 @@ func (p *printer) claim(cl *Claim) {
 	p.num(slices.Index(p.claims, cl))
 }
 
-func (p *printer) queue(q *queue) {
+func (p *printer) callers(q *callers) {
 	if q == nil {
 		p.num(-1)
 		return
 	}
-	i := slices.Index(p.queues, q)
+	i := slices.Index(p.callersOf, q)
 	if i < 0 {
-		i = len(p.queues)
-		p.queues = append(p.queues, q)
+		i = len(p.callersOf)
+		p.callersOf = append(p.callersOf, q)
 	}
 	p.num(i)
 }
@@ -156,32 +156,32 @@ func (p *printer) set(n int, write func(int)) {
 
 func (p *printer) client(c *client) {
 	m := c.machine
-	p.claims, p.queues = p.claims[:0], p.queues[:0]
+	p.claims, p.callersOf = p.claims[:0], p.callersOf[:0]
 	for _, cl := range m.claims {
 		p.claims = append(p.claims, cl)
 	}
 	slices.SortFunc(p.claims, func(a, b *Claim) int { return int(a.serial) - int(b.serial) })
 	p.bools(c.subscribed, c.paused, c.closed, m.closed, m.down)
-	p.num(int(m.firstTTL), len(m.queues), len(p.claims))
+	p.num(int(m.firstTTL), len(m.callersOf), len(p.claims))
 	for _, cl := range p.claims {
 		p.aClaim(cl)
 	}
 	for _, a := range c.actors {
 		p.actor(a)
 	}
-	for i := 0; i < len(p.queues); i++ {
-		p.aQueue(m, p.queues[i])
+	for i := 0; i < len(p.callersOf); i++ {
+		p.aQueue(m, p.callersOf[i])
 	}
 	p.set(len(c.calls), func(i int) { p.call(c.calls[i]) })
-	p.set(len(c.notes), func(i int) {
-		n := &c.notes[i]
+	p.set(len(c.notifications), func(i int) {
+		n := &c.notifications[i]
 		p.bools(n.begin, n.late)
 		p.reply(n.claim)
 	})
 }
 
 func (p *printer) aClaim(cl *Claim) {
-	p.queue(cl.queue)
+	p.callers(cl.callers)
 	p.claim(cl.old)
 	p.id(cl.id)
 	p.id(cl.replaces)
@@ -190,22 +190,22 @@ func (p *printer) aClaim(cl *Claim) {
 	p.time(cl.proof)
 	p.time(cl.born)
 	p.time(cl.heldAt)
-	p.num(int(cl.units), int(cl.granted), int(cl.waitTTL), int(cl.minHold), int(cl.maxHold))
+	p.num(int(cl.permits), int(cl.granted), int(cl.waitTTL), int(cl.minHold), int(cl.maxHold))
 	if p.num(int(cl.index)); cl.index >= 0 {
 		p.time(cl.due)
 	}
 	p.time(cl.next)
 	switch cl.phase {
-	case Kept, Lingering, Leaving, Doubtful:
+	case Idle, Lingering, Leaving, Abandoned:
 		p.time(cl.until)
 	}
 	ct := &cl.contention
-	p.time(ct.heard)
+	p.time(ct.received)
 	p.time(ct.alone)
 	p.time(ct.since)
 	p.num(int(ct.budget))
-	p.num(int(cl.users), int(cl.lends), int(min(cl.retries, 5)), int(cl.inflight), int(cl.phase))
-	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.asked, cl.raised, cl.heardHeld, cl.heardEvicted, cl.look)
+	p.num(int(cl.users), int(cl.handoffs), int(min(cl.retries, 5)), int(cl.inflight), int(cl.phase))
+	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.asked, cl.raised, cl.receivedHeld, cl.receivedRevoked, cl.poll)
 	for l := cl.leases; l != nil; l = l.next {
 		p.num(l.Tag.(*actor).index)
 	}
@@ -215,12 +215,12 @@ func (p *printer) aClaim(cl *Claim) {
 	}
 }
 
-func (p *printer) aQueue(m *Machine, q *queue) {
-	p.id(q.ghost)
+func (p *printer) aQueue(m *Machine, q *callers) {
+	p.id(q.orphan)
 	p.claim(q.current)
-	p.bools(q.solo, q.err != nil, m.queues[q.key] == q)
+	p.bools(q.solo, q.err != nil, m.callersOf[q.key] == q)
 	p.num(int(min(q.gone, 7))) // more make no difference: see backoff
-	p.num(int(q.claims), int(q.key.units), p.w.nameIndex(q.key.name))
+	p.num(int(q.claims), int(q.key.permits), p.w.nameIndex(q.key.name))
 	for c := q.head; c != nil; c = c.next {
 		p.num(c.Tag.(*actor).index)
 	}
@@ -230,13 +230,13 @@ func (p *printer) actor(a *actor) {
 	p.num(int(a.state), a.rounds)
 	switch a.state {
 	case comes, waits:
-		p.queue(a.caller.queue)
+		p.callers(a.caller.callers)
 		p.bools(a.mayQuit)
 		if o := a.lease.Outer; o != nil {
 			p.num(int(o.hold.count))
 			p.bools(o.ended)
 		}
-		p.lookout(a.lookout)
+		p.detector(a.detector)
 	case holds, unlocks:
 		l := a.lease
 		p.claim(l.claim)
@@ -246,9 +246,9 @@ func (p *printer) actor(a *actor) {
 			p.time(l.claim.trustedUntil())
 			p.time(l.claim.heldAt)
 		}
-		p.ticket(l.claim.Name(), l.Token>>engine.LendBits)
-		p.num(int(l.Token&(1<<engine.LendBits-1)), int(l.hold.count), int(l.lost))
-		p.bools(l.hold == &l.own, l.told, l.ended, l.Over(), a.lost, a.proven, a.past)
+		p.ticket(l.claim.Name(), l.Token>>engine.HandoffBits)
+		p.num(int(l.Token&(1<<engine.HandoffBits-1)), int(l.hold.count), int(l.lost))
+		p.bools(l.hold == &l.own, l.notified, l.ended, l.Over(), a.lost, a.proven, a.past)
 	}
 }
 
@@ -257,8 +257,8 @@ func (p *printer) reply(got engine.Claim) {
 		return
 	}
 	p.id(got.ID)
-	p.num(int(got.State), int(got.TTL), int(got.Look))
-	p.bools(got.Contended, got.Evicted)
+	p.num(int(got.State), int(got.TTL), int(got.PollAfter))
+	p.bools(got.Contended, got.Revoked)
 	p.ticket(got.Name, got.Ticket)
 }
 
@@ -272,7 +272,7 @@ func (p *printer) call(q *call) {
 		p.id(q.request.Replaces)
 		p.holds(q.request.Owner)
 		p.num(int(q.request.WaitTTL))
-		p.time(max(p.w.fate(q.request.ID).doubt, p.w.now))
+		p.time(max(p.w.fate(q.request.ID).abandon, p.w.now))
 	}
 	if q.maker != nil {
 		p.num(q.maker.Tag.(*actor).index)
@@ -302,14 +302,14 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{Machine{}, []string{"cfg", "closed", "queues", "claims", "agenda", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
-		{Claim{}, []string{"queue", "old", "Owner", "id", "replaces", "ticket", "units", "limit", "trusted", "granted", "proof", "waitTTL",
+		{Machine{}, []string{"cfg", "closed", "callersOf", "claims", "timers", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
+		{Claim{}, []string{"callers", "old", "Owner", "id", "replaces", "ticket", "permits", "limit", "trusted", "granted", "proof", "waitTTL",
 			"born", "minHold", "maxHold", "heldAt", "next", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
-			"lends", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "look", "heardHeld", "heardEvicted"}},
-		{contention{}, []string{"heard", "alone", "since", "budget", "yes"}},
-		{queue{}, []string{"key", "head", "tail", "current", "ghost", "err", "claims", "gone", "solo"}},
-		{Caller{}, []string{"Want", "Lease", "Holds", "Tag", "Ticket", "Silent", "Err", "queue", "prev", "next"}},
-		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "told", "ended", "unlockedAt"}},
+			"handoffs", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "poll", "receivedHeld", "receivedRevoked"}},
+		{contention{}, []string{"received", "alone", "since", "budget", "yes"}},
+		{callers{}, []string{"key", "head", "tail", "current", "orphan", "err", "claims", "gone", "solo"}},
+		{Caller{}, []string{"Want", "Lease", "Holds", "Tag", "Ticket", "Silent", "Err", "callers", "prev", "next"}},
+		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "notified", "ended", "unlockedAt"}},
 		{hold{}, []string{"count"}},
 	} {
 		typ := reflect.TypeOf(is.of)

@@ -23,7 +23,7 @@ const stormSteps = 400 // of one schedule
 // storm is the world of a seed: three clients of three callers, two names, and
 // any options.
 func storm(r *rand.Rand) *setup {
-	s := &setup{name: "storm", faults: 8, kinds: anyFault, quits: 4, evicts: 1,
+	s := &setup{name: "storm", faults: 8, kinds: anyFault, quits: 4, revokes: 1,
 		closes: r.IntN(4) == 0, subscribing: r.IntN(2) == 0}
 	for range 3 {
 		var c clientSetup
@@ -31,9 +31,9 @@ func storm(r *rand.Rand) *setup {
 			c.callers = append(c.callers, anyCaller(r, i))
 		}
 		if r.IntN(3) == 0 {
-			c.config.Keep = 2 * time.Second
+			c.config.IdleTimeout = 2 * time.Second
 		}
-		c.config.NoLend = r.IntN(6) == 0
+		c.config.NoLocalHandoff = r.IntN(6) == 0
 		c.config.FailFast = r.IntN(6) == 0
 		c.config.Detached = r.IntN(2) == 0
 		s.clients = append(s.clients, c)
@@ -73,7 +73,7 @@ func anyCaller(r *rand.Rand, i int) callerSetup {
 func (o op) fault() bool {
 	switch o {
 	case opQuit, opCancelLost, opCancelStray, opCancelArrived, opFailLost, opFailStray, opFailArrived, opTwice, opRefuse, opSlow,
-		opLose, opLate, opRepeat, opInterrupt, opPause, opClose, opEvict:
+		opLose, opLate, opRepeat, opInterrupt, opPause, opClose, opRevoke:
 		return true
 	}
 	return false

@@ -21,7 +21,7 @@ const (
 	opCancelArrived // its Join has arrived
 	opUnlock
 	opDetach
-	opLook // at a lease whose time is up: Lease.Valid
+	opPoll // at a lease whose time is up: Lease.Valid
 	opArrive
 	opAnswer
 	opFailLost  // an error is reported of a call that did not arrive
@@ -34,7 +34,7 @@ const (
 	opTimeOutStray
 	opTimeOutArrived
 	opStray
-	opHear
+	opNotify
 	opLose
 	opLate
 	opRepeat
@@ -44,10 +44,10 @@ const (
 	opResume
 	opTick
 	opClose
-	opEvict
+	opRevoke
 	opAdvance
 	opChurn // callers take turns
-	opRead  // a line, by who looks for deadlocks
+	opRead  // a queue, by who looks for deadlocks
 )
 
 // step is one step: what happens to the i-th of what it is about, in a client.
@@ -65,15 +65,15 @@ func (w *world) steps(to []step) []step {
 		add := func(o op, i int) { to = append(to, step{o, uint8(ci), uint8(i)}) }
 		w.stepsOfCallers(c, add)
 		w.stepsOfCalls(c, add)
-		w.stepsOfNotes(c, add)
+		w.stepsOfNotifications(c, add)
 		w.stepsOfProcess(c, add)
 	}
 	for i := range w.strays {
 		to = append(to, step{opStray, 0, uint8(i)})
 	}
 	for i := range w.names {
-		if w.evicts > 0 && len(w.lines[i].Places) > 0 {
-			to = append(to, step{opEvict, 0, uint8(i)})
+		if w.revokes > 0 && len(w.queues[i].Places) > 0 {
+			to = append(to, step{opRevoke, 0, uint8(i)})
 		}
 	}
 	if w.next() != never && w.idle() {
@@ -97,7 +97,7 @@ func (w *world) stepsOfCallers(c *client, add func(op, int)) {
 			if a.mayQuit || w.quits > 0 && !slices.ContainsFunc(c.calls, func(q *call) bool { return q.maker == a.caller }) {
 				add(opQuit, i)
 			}
-			if c.mayLook(a) {
+			if c.mayPoll(a) {
 				add(opRead, i)
 			}
 		case holds:
@@ -107,7 +107,7 @@ func (w *world) stepsOfCallers(c *client, add func(op, int)) {
 				}
 			}
 			if !a.lease.Over() && w.now >= a.lease.Ends() {
-				add(opLook, i)
+				add(opPoll, i)
 			}
 			add(opUnlock, i)
 			if c.mayChurn(a) {
@@ -190,24 +190,24 @@ func (w *world) stepsOfCalls(c *client, add func(op, int)) {
 	}
 }
 
-func (w *world) stepsOfNotes(c *client, add func(op, int)) {
+func (w *world) stepsOfNotifications(c *client, add func(op, int)) {
 	if c.paused {
 		return
 	}
 	fault := func(k faultKind) bool { return w.faults > 0 && w.setup.kinds&k != 0 }
-	for i := range c.notes {
-		n := &c.notes[i]
-		add(opHear, i)
+	for i := range c.notifications {
+		n := &c.notifications[i]
+		add(opNotify, i)
 		if n.begin {
 			continue
 		}
-		if fault(loseNote) {
+		if fault(loseNotification) {
 			add(opLose, i)
 		}
-		if !n.late && fault(lateNote) {
+		if !n.late && fault(lateNotification) {
 			add(opLate, i)
 		}
-		if fault(repeatNote) {
+		if fault(repeatNotification) {
 			add(opRepeat, i)
 		}
 	}
@@ -250,7 +250,7 @@ func (w *world) idle() bool {
 				return false
 			}
 		}
-		for _, n := range c.notes {
+		for _, n := range c.notifications {
 			if !n.late {
 				return false
 			}
@@ -272,8 +272,8 @@ func (w *world) next() time.Duration {
 			t = u
 		}
 	}
-	for i := range w.lines {
-		for _, p := range w.lines[i].Places {
+	for i := range w.queues {
+		for _, p := range w.queues[i].Places {
 			at(p.Deadline)
 		}
 	}
@@ -285,10 +285,10 @@ func (w *world) next() time.Duration {
 			if cl.phase.wanted() {
 				at(cl.trustedUntil())
 			}
-			if cl.phase.open() && cl.queue.head != nil {
+			if cl.phase.open() && cl.callers.head != nil {
 				at(cl.contention.alone + Believe)
 				if cl.contention.budget >= 0 {
-					at(cl.contention.since + LendTime)
+					at(cl.contention.since + HandoffTime)
 				}
 			}
 		}
@@ -334,7 +334,7 @@ func (w *world) take(s step) {
 		a.state = away
 		c.machine.Detach(w.now, a.lease)
 		c.carryOut(nil)
-	case opLook:
+	case opPoll:
 		a := c.actors[i]
 		c.machine.Expire(w.now, a.lease)
 		c.carryOut(nil)
@@ -372,29 +372,29 @@ func (w *world) take(s step) {
 		w.strays = slices.Delete(w.strays, i, i+1)
 		w.unheard(q)
 		w.arrive(q)
-	case opHear, opRepeat:
-		n := c.notes[i]
-		if s.op == opHear {
-			c.notes = slices.Delete(c.notes, i, i+1)
+	case opNotify, opRepeat:
+		n := c.notifications[i]
+		if s.op == opNotify {
+			c.notifications = slices.Delete(c.notifications, i, i+1)
 		} else {
 			w.faults--
-			c.notes[i].late = true
+			c.notifications[i].late = true
 		}
-		c.hear(n)
+		c.receive(n)
 	case opLose:
 		w.faults--
-		w.fate(c.notes[i].claim.ID).unheard = true
-		c.notes = slices.Delete(c.notes, i, i+1)
+		w.fate(c.notifications[i].claim.ID).unheard = true
+		c.notifications = slices.Delete(c.notifications, i, i+1)
 	case opLate:
 		w.faults--
-		c.notes[i].late = true
+		c.notifications[i].late = true
 	case opInterrupt:
 		w.faults--
-		c.notes = nil
+		c.notifications = nil
 		c.subscribed = false
 	case opSubscribe:
 		c.subscribed = true
-		c.notes = append(c.notes, note{begin: true})
+		c.notifications = append(c.notifications, notified{begin: true})
 	case opPause:
 		w.faults--
 		c.paused = true
@@ -404,8 +404,8 @@ func (w *world) take(s step) {
 		c.tick()
 	case opClose:
 		c.close()
-	case opEvict:
-		w.evict(i)
+	case opRevoke:
+		w.revoke(i)
 	case opAdvance:
 		w.now = w.next()
 		for _, c := range w.clients {
@@ -421,7 +421,7 @@ func (w *world) take(s step) {
 	case opChurn:
 		c.churn(c.actors[i])
 	case opRead:
-		c.look(c.actors[i])
+		c.poll(c.actors[i])
 	}
 	if w.say != nil {
 		for n, s := range w.said {
@@ -442,18 +442,18 @@ func (w *world) straggle(q *call) {
 	w.strays = append(w.strays, &o)
 }
 
-func (c *client) hear(n note) {
+func (c *client) receive(n notified) {
 	if n.begin {
 		c.machine.Began(c.w.now)
 	} else {
-		c.told(n.claim)
-		c.machine.Note(c.w.now, n.claim)
+		c.notified(n.claim)
+		c.machine.Notified(c.w.now, n.claim)
 	}
 	c.carryOut(nil)
 }
 
 func (c *client) close() {
-	c.closed, c.notes = true, nil
+	c.closed, c.notifications = true, nil
 	c.machine.Close(c.w.now)
 	c.carryOut(nil)
 	for _, a := range c.actors {
@@ -463,26 +463,26 @@ func (c *client) close() {
 	}
 }
 
-// evict ends the first claim of a line.
-func (w *world) evict(i int) {
-	w.evicts--
-	l := &w.lines[i]
+// revoke ends the first claim of a queue.
+func (w *world) revoke(i int) {
+	w.revokes--
+	l := &w.queues[i]
 	p := l.Places[0]
-	notes, err := l.Evict(w.now, w.names[i], p.Ticket, false)
+	notifications, err := l.Revoke(w.now, w.names[i], p.Ticket, false)
 	if err != nil && p.Deadline > w.now {
-		w.fail("evict: %v", err)
+		w.fail("revoke: %v", err)
 	}
-	w.send(notes)
+	w.send(notifications)
 }
 
 func (c *client) mayChurn(a *actor) bool {
 	return a.churns && !a.lease.Over() && c.w.now < a.lease.Ends() && a.caller.Lease.claim.phase == InUse
 }
 
-// churn has callers of one process take turns for as long as its claim is lent:
-// as many steps as one, or the bound of lending would never be reached.
+// churn has callers of one process take turns for as long as its claim is handed off:
+// as many steps as one, or the bound of local handoff would never be reached.
 func (c *client) churn(a *actor) {
-	for n := 0; a.state == holds && n < LendBudget+2; n++ {
+	for n := 0; a.state == holds && n < HandoffBudget+2; n++ {
 		next := &actor{callerSetup: a.callerSetup, client: c, index: a.index}
 		next.rounds++ // each enters once
 		c.actors[a.index] = next
@@ -514,7 +514,7 @@ func (w *world) describe(s step) string {
 		return at + fmt.Sprintf("%v unlocks", c.actors[i])
 	case opDetach:
 		return at + fmt.Sprintf("%v detaches", c.actors[i])
-	case opLook:
+	case opPoll:
 		return at + fmt.Sprintf("%v looks at its lease", c.actors[i])
 	case opArrive:
 		return at + fmt.Sprintf("%v: %v arrives", c, c.calls[i])
@@ -534,9 +534,9 @@ func (w *world) describe(s step) string {
 		return at + fmt.Sprintf("%v: %v times out: %s", c, c.calls[i], how)
 	case opStray:
 		return at + fmt.Sprintf("%v arrives, late", w.strays[i])
-	case opHear, opLose, opLate, opRepeat:
-		how := map[op]string{opHear: "hears", opLose: "does not hear", opLate: "will hear late", opRepeat: "hears, and will again,"}[s.op]
-		return at + fmt.Sprintf("%v %s %v", c, how, c.notes[i])
+	case opNotify, opLose, opLate, opRepeat:
+		how := map[op]string{opNotify: "hears", opLose: "does not hear", opLate: "will hear late", opRepeat: "hears, and will again,"}[s.op]
+		return at + fmt.Sprintf("%v %s %v", c, how, c.notifications[i])
 	case opSubscribe:
 		return at + fmt.Sprintf("%v's subscription begins", c)
 	case opInterrupt:
@@ -549,19 +549,19 @@ func (w *world) describe(s step) string {
 		return at + fmt.Sprintf("%v: tick", c)
 	case opClose:
 		return at + fmt.Sprintf("%v closes", c)
-	case opEvict:
-		return at + fmt.Sprintf("the first claim of %q is evicted", w.names[i])
+	case opRevoke:
+		return at + fmt.Sprintf("the first claim of %q is revoked", w.names[i])
 	case opAdvance:
 		return at + fmt.Sprintf("time passes: %v", w.next()-w.now)
 	case opChurn:
 		return at + fmt.Sprintf("callers of %v take turns", c)
 	case opRead:
-		return at + fmt.Sprintf("%v looks for deadlocks, and reads a line", c.actors[i])
+		return at + fmt.Sprintf("%v looks for deadlocks, and reads a queue", c.actors[i])
 	}
 	return at + "?"
 }
 
-func (n note) String() string {
+func (n notified) String() string {
 	if n.begin {
 		return "that its subscription began"
 	}
@@ -569,8 +569,8 @@ func (n note) String() string {
 	if n.claim.Contended {
 		s += ", contended"
 	}
-	if n.claim.Evicted {
-		s += ", evicted"
+	if n.claim.Revoked {
+		s += ", revoked"
 	}
 	return s
 }
@@ -578,11 +578,11 @@ func (n note) String() string {
 func (a *actor) describe() string {
 	s := " for " + a.Name
 	switch {
-	case a.Units == a.Limit:
+	case a.Permits == a.Limit:
 	case a.Limit == engine.Max:
 		s += ", shared"
 	default:
-		s += fmt.Sprintf(", %d of %d", a.Units, a.Limit)
+		s += fmt.Sprintf(", %d of %d", a.Permits, a.Limit)
 	}
 	for _, o := range []struct {
 		is   bool

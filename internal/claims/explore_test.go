@@ -11,7 +11,7 @@ import (
 // The exploration: every order of everything that can happen, in small worlds.
 //
 // It goes breadth first, so what it finds wrong it finds by a shortest
-// schedule, and prints that, one step a line. States are known by their
+// schedule, and prints that, one step a queue. States are known by their
 // fingerprints and not kept: a state is reached again by taking its steps from
 // the beginning. That is three fifths of the time that a search takes (with
 // schedules of 10 to 15 steps), which is the most that copying states could save;
@@ -109,8 +109,8 @@ func (s *search) run(limit int) (c counts, wrong []step) {
 	return c, nil
 }
 
-// tell is a schedule as a text, one step a line, with what was wrong at its end.
-func tell(s *setup, schedule []step) string {
+// tell is a schedule as a text, one step a queue, with what was wrong at its end.
+func notify(s *setup, schedule []step) string {
 	for _, how := range append([]manner{none}, manners...) {
 		w := newWorld(s)
 		var b strings.Builder
@@ -141,7 +141,7 @@ func TestExplore(t *testing.T) {
 			}
 			found, wrong := (&search{setup: s}).run(limit)
 			if wrong != nil {
-				t.Fatalf("%d steps lead to what must not be: %s", len(wrong), tell(s, wrong))
+				t.Fatalf("%d steps lead to what must not be: %s", len(wrong), notify(s, wrong))
 			}
 			all := "more are left"
 			if found.all {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/line"
+	"leasehold/engine/queue"
 )
 
 // A world is what a machine lives in: several clients, each a Machine with the
-// callers of one process, one line.Line for each name as their engine, a clock,
+// callers of one process, one queue.Queue for each name as their engine, a clock,
 // and everything that is under way between them. It moves only by steps
 // (explore_steps_test.go), and a step is all that chance decides, so that a
 // world is the same whenever the same steps are taken.
@@ -23,12 +23,12 @@ type setup struct {
 	name    string
 	clients []clientSetup
 
-	faults int       // how many faults one schedule may have
-	kinds  faultKind // and which
-	quits  int       // how often a caller gives up
-	evicts int       // how often somebody evicts a claim
+	faults  int       // how many faults one schedule may have
+	kinds   faultKind // and which
+	quits   int       // how often a caller gives up
+	revokes int       // how often somebody revokes a claim
 
-	circles     bool // who waits while it holds something looks for deadlocks
+	cycles      bool // who waits while it holds something looks for deadlocks
 	closes      bool // clients may close
 	subscribing bool // clients begin without a subscription
 
@@ -57,9 +57,9 @@ const (
 	straggle                          // an error is reported, and it arrives later, or once more
 	slow                              // a call takes as long as it may
 	refuse                            // a Join is refused
-	loseNote
-	lateNote
-	repeatNote
+	loseNotification
+	lateNotification
+	repeatNotification
 	pause     // a process stops, and finds its deadlines late
 	interrupt // a subscription breaks and begins again
 
@@ -76,14 +76,14 @@ type world struct {
 
 	now     time.Duration
 	names   []string
-	lines   []line.Line
+	queues  []queue.Queue
 	tokens  []uint64 // the highest of an exclusive lease of each name
 	turns   []turns
 	fates   map[engine.ID]*fate
 	clients []*client
 	strays  []*call // requests whose answer nobody waits for
 
-	faults, quits, evicts int
+	faults, quits, revokes int
 
 	broken string       // the first thing that is wrong
 	say    func(string) // unless nil, is told every step
@@ -92,12 +92,12 @@ type world struct {
 }
 
 type client struct {
-	w       *world
-	index   int
-	machine *Machine
-	actors  []*actor
-	calls   []*call
-	notes   []note
+	w             *world
+	index         int
+	machine       *Machine
+	actors        []*actor
+	calls         []*call
+	notifications []notified
 
 	subscribed bool
 	paused     bool
@@ -117,8 +117,8 @@ type actor struct {
 	lease   *Lease
 	mayQuit bool // its context ended, which its Join said already: it gives up
 
-	lookout *lookout      // a look for deadlocks under way
-	looked  time.Duration // when the last one ended
+	detector *detector     // a look for deadlocks under way
+	looked   time.Duration // when the last one ended
 
 	past   bool // the time of its lease was up: it must not go on
 	lost   bool // Lose was said
@@ -129,7 +129,7 @@ type actorState uint8
 
 const (
 	away  actorState = iota
-	comes            // its Enter waits for a Leave: see MakeRoom
+	comes            // its Enter waits for a Leave: see ReleaseIdle
 	waits
 	holds
 	unlocks
@@ -154,8 +154,8 @@ type call struct {
 	err      error
 }
 
-// note is one report on the way to a client; begin: that a subscription began.
-type note struct {
+// notification is one report on the way to a client; begin: that a subscription began.
+type notified struct {
 	claim engine.Claim
 	begin bool
 	late  bool // time may pass meanwhile
@@ -166,7 +166,7 @@ type note struct {
 const start = 1000 * time.Hour
 
 func newWorld(s *setup) *world {
-	w := &world{setup: s, fates: map[engine.ID]*fate{}, now: start, faults: s.faults, quits: s.quits, evicts: s.evicts}
+	w := &world{setup: s, fates: map[engine.ID]*fate{}, now: start, faults: s.faults, quits: s.quits, revokes: s.revokes}
 	for i := range s.clients {
 		cs := &s.clients[i]
 		c := &client{w: w, index: i, subscribed: !s.subscribing}
@@ -180,7 +180,7 @@ func newWorld(s *setup) *world {
 		}
 		w.clients = append(w.clients, c)
 	}
-	w.lines = make([]line.Line, len(w.names))
+	w.queues = make([]queue.Queue, len(w.names))
 	w.tokens = make([]uint64, len(w.names))
 	w.turns = make([]turns, len(w.names))
 	return w
@@ -195,10 +195,10 @@ func (w *world) nameIndex(name string) int {
 	return i
 }
 
-func (w *world) line(name string) *line.Line { return &w.lines[w.nameIndex(name)] }
+func (w *world) line(name string) *queue.Queue { return &w.queues[w.nameIndex(name)] }
 
 // place is where a claim stands in the engine, nil if it does not.
-func (w *world) place(name string, id engine.ID) *line.Place {
+func (w *world) place(name string, id engine.ID) *queue.Place {
 	l := w.line(name)
 	for i := range l.Places {
 		if p := &l.Places[i]; p.ID == id && p.Deadline > w.now {
@@ -210,11 +210,11 @@ func (w *world) place(name string, id engine.ID) *line.Place {
 
 // fate is what the world remembers of one claim.
 type fate struct {
-	ticket  uint64
-	joined  time.Duration // when it came into the line, in the life of that ticket
-	doubt   time.Duration // until when a Join that was not answered has to be reckoned with
-	told    time.Duration // when its client was told last that somebody waits behind it
-	unclear bool          // a Leave of it was not answered
+	ticket        uint64
+	joined        time.Duration // when it came into the queue, in the life of that ticket
+	abandon       time.Duration // until when a Join that was not answered has to be reckoned with
+	notified      time.Duration // when its client was told last that somebody waits behind it
+	indeterminate bool          // a Leave of it was not answered
 
 	arrived  bool // its Join did
 	repeated bool // and made it anew when it arrived once more
@@ -236,7 +236,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *world) notified(format string, args ...any) {
 	if w.say != nil {
 		w.said = append(w.said, fmt.Sprintf(format, args...))
 	}
@@ -278,7 +278,7 @@ func (w *world) arrive(c *call) {
 	client := string(rune('A' + c.client))
 	switch c.act {
 	case Join:
-		got, notes, err := w.line(c.request.Name).Join(w.now, 0, client, c.request)
+		got, notifications, err := w.line(c.request.Name).Join(w.now, 0, client, c.request)
 		c.got, c.err = []engine.Claim{got}, err
 		if f := w.fate(c.request.ID); err == nil {
 			if got.State != engine.Gone && f.ticket != got.Ticket {
@@ -286,34 +286,34 @@ func (w *world) arrive(c *call) {
 			}
 			f.arrived = true
 		}
-		w.note("%v", got.State)
-		w.send(notes)
+		w.notified("%v", got.State)
+		w.send(notifications)
 	case Renew:
 		for _, r := range c.asked {
-			got, notes := w.line(r.Name).Renew(w.now, r)
+			got, notifications := w.line(r.Name).Renew(w.now, r)
 			c.got = append(c.got, got)
-			w.note("%v", got.State)
-			w.send(notes)
+			w.notified("%v", got.State)
+			w.send(notifications)
 		}
 	case Leave:
 		for _, l := range c.left {
-			got, notes := w.line(l.Name).Leave(w.now, l.Name, l.ID)
+			got, notifications := w.line(l.Name).Leave(w.now, l.Name, l.ID)
 			c.got = append(c.got, got)
-			w.note("found %v", got.State)
-			w.send(notes)
+			w.notified("found %v", got.State)
+			w.send(notifications)
 		}
 	}
 }
 
-func (w *world) send(notes []line.Note) {
-	for _, n := range notes {
+func (w *world) send(notifications []queue.Notification) {
+	for _, n := range notifications {
 		c := w.clients[n.Client[0]-'A']
 		if !c.subscribed || c.closed {
-			w.note("%v is not told", c)
+			w.notified("%v is not told", c)
 			continue
 		}
-		w.note("%v is told", c)
-		c.notes = append(c.notes, note{claim: n.Claim})
+		w.notified("%v is told", c)
+		c.notifications = append(c.notifications, notified{claim: n.Claim})
 	}
 }
 
@@ -333,15 +333,15 @@ func (c *client) answer(q *call, err error) {
 		switch {
 		case err == nil:
 			one = got[0]
-			f.doubt = 0
-			c.told(one)
+			f.abandon = 0
+			c.notified(one)
 		case !refused(err):
-			f.doubt = now + 2*q.request.WaitTTL
+			f.abandon = now + 2*q.request.WaitTTL
 		}
 		m.Joined(now, q.claim, q.s, one, err, cancelled)
 	case Renew:
 		for _, o := range got {
-			c.told(o)
+			c.notified(o)
 		}
 		m.Renewed(now, q.s, q.asked, got, err)
 		for _, o := range got {
@@ -354,9 +354,9 @@ func (c *client) answer(q *call, err error) {
 		}
 		for i, l := range q.left {
 			f := c.w.fate(l.ID)
-			f.unclear = err != nil
-			if err == nil && (got[i].State != engine.Gone || got[i].Evicted) {
-				f.doubt = 0
+			f.indeterminate = err != nil
+			if err == nil && (got[i].State != engine.Gone || got[i].Revoked) {
+				f.abandon = 0
 			}
 		}
 		m.Left(now, q.left, got, err)
@@ -367,7 +367,7 @@ func (c *client) answer(q *call, err error) {
 	}
 }
 
-// unheard: what the engine said of a call, or in a note, was lost.
+// unheard: what the engine said of a call, or in a notification, was lost.
 func (w *world) unheard(q *call) {
 	if q.act == Join {
 		w.fate(q.request.ID).unheard = true
@@ -392,7 +392,7 @@ func (c *client) carryOut(me *Caller) {
 		c.checkOutput(&o)
 		switch o.Act {
 		case Join:
-			if w.setup.circles && o.Caller != nil {
+			if w.setup.cycles && o.Caller != nil {
 				o.Claim.Owner = &engine.Owner{Holds: o.Caller.Lease.Outer.Holds(c.machine, 1)}
 			}
 			q := &call{act: Join, client: c.index, claim: o.Claim, request: o.Claim.Request(), s: w.now, bound: w.now + o.Claim.waitTTL}
@@ -409,7 +409,7 @@ func (c *client) carryOut(me *Caller) {
 			if renew.bound = max(renew.bound, w.now+o.Bound); c.closed {
 				renew.bound = w.now + leaveBound // Close bounds all its calls alike
 			}
-			w.note("%v %s for %v", o.Act, title(o.Claim.ID()), o.Want)
+			w.notified("%v %s for %v", o.Act, title(o.Claim.ID()), o.Want)
 		case Leave:
 			claim := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
 			if o.Lease != nil || o.Caller != nil {
@@ -428,22 +428,22 @@ func (c *client) carryOut(me *Caller) {
 			leave.left = append(leave.left, claim)
 		case Deliver:
 			a := o.Caller.Tag.(*actor)
-			a.state, a.mayQuit, a.lost, a.past, a.lookout = holds, false, false, false, nil
-			w.note("%v holds %s", a, title(a.lease.claim.ID()))
+			a.state, a.mayQuit, a.lost, a.past, a.detector = holds, false, false, false, nil
+			w.notified("%v holds %s", a, title(a.lease.claim.ID()))
 		case Fail:
 			a := o.Caller.Tag.(*actor)
-			a.state, a.mayQuit, a.lookout = away, false, nil
-			w.note("%v fails: %v", a, o.Reason)
+			a.state, a.mayQuit, a.detector = away, false, nil
+			w.notified("%v fails: %v", a, o.Reason)
 		case Lose:
 			a := o.Lease.Tag.(*actor)
 			a.lost = true
-			w.note("%v loses: %v", a, o.Reason)
+			w.notified("%v loses: %v", a, o.Reason)
 		case End:
 			a := o.Lease.Tag.(*actor)
 			a.state = away
-			w.note("%v unlocked: %v", a, o.Reason)
+			w.notified("%v unlocked: %v", a, o.Reason)
 		case Contend:
-			w.note("%v is contended", o.Lease.Tag)
+			w.notified("%v is contended", o.Lease.Tag)
 		}
 	}
 }
@@ -456,9 +456,9 @@ func (c *client) begin(q *call) {
 	c.w.calls++
 	switch q.act {
 	case Join:
-		c.w.note("join %s", title(q.request.ID))
+		c.w.notified("join %s", title(q.request.ID))
 	case Leave:
-		c.w.note("leave")
+		c.w.notified("leave")
 	}
 }
 
@@ -471,7 +471,7 @@ func (c *client) enter(a *actor) {
 	}
 	a.caller = &Caller{Want: a.Want, Lease: a.lease, Tag: a}
 	if a.NoWait {
-		c.machine.MakeRoom(c.w.now, a.caller)
+		c.machine.ReleaseIdle(c.w.now, a.caller)
 		c.carryOut(nil)
 	}
 	if a.state == away {
@@ -491,7 +491,7 @@ func (c *client) quit(a *actor) {
 	if !c.machine.GiveUp(c.w.now, a.caller) {
 		c.w.fail("%v waits, and GiveUp says that it was answered", a)
 	}
-	a.state, a.mayQuit, a.lookout = away, false, nil
+	a.state, a.mayQuit, a.detector = away, false, nil
 	c.carryOut(nil)
 }
 

@@ -40,9 +40,9 @@ func worlds() []*setup {
 			seen: 40_000, tests: 10,
 		},
 		{
-			name:    "notes go wrong",
+			name:    "notifications go wrong",
 			clients: clients(of(lock("x")), of(again(lock("x")))),
-			faults:  2, kinds: loseNote | lateNote | repeatNote | interrupt,
+			faults:  2, kinds: loseNotification | lateNotification | repeatNotification | interrupt,
 			seen: 40_000, tests: 10,
 		},
 		{
@@ -60,7 +60,7 @@ func worlds() []*setup {
 		{
 			name:    "many take turns",
 			clients: clients(of(turning(lock("x"))), of(lock("x"))),
-			faults:  1, kinds: slow | pause | loseNote | refuse | loseAnswer,
+			faults:  1, kinds: slow | pause | loseNotification | refuse | loseAnswer,
 			seen: 40_000, tests: 10,
 		},
 		{
@@ -86,21 +86,21 @@ func worlds() []*setup {
 			seen: 40_000, tests: 10,
 		},
 		{
-			name:    "kept",
-			clients: keeping(2*time.Second, clients(of(again(lock("x"))), of(lock("x")))),
+			name:    "idle",
+			clients: idling(2*time.Second, clients(of(again(lock("x"))), of(lock("x")))),
 			faults:  1, kinds: anyFault,
 			seen: 40_000, tests: 10,
 		},
 		{
 			name:    "kept, and tried in the other mode",
-			clients: keeping(2*time.Second, clients(of(again(share("x")), noWait(lock("x"))), of(share("x")))),
+			clients: idling(2*time.Second, clients(of(again(share("x")), noWait(lock("x"))), of(share("x")))),
 			faults:  1, kinds: slow | loseAnswer | straggle,
 			seen: 40_000, tests: 10,
 		},
 		{
-			name:    "evicted",
+			name:    "revoked",
 			clients: clients(of(again(lock("x"))), of(lock("x"))),
-			evicts:  1, faults: 1, kinds: loseAnswer | loseNote | slow,
+			revokes: 1, faults: 1, kinds: loseAnswer | loseNotification | slow,
 			seen: 40_000, tests: 10,
 		},
 		{
@@ -118,19 +118,19 @@ func worlds() []*setup {
 		},
 		{
 			name:    "two wait for each other",
-			clients: circles(lock),
-			circles: true, seen: 20_000, tests: 10,
+			clients: cycles(lock),
+			cycles:  true, seen: 20_000, tests: 10,
 		},
 		{
 			name:    "two wait for each other, and calls go wrong",
-			clients: circles(lock),
-			circles: true, faults: 1, kinds: loseAnswer | straggle | slow | pause | loseNote, quits: 1,
+			clients: cycles(lock),
+			cycles:  true, faults: 1, kinds: loseAnswer | straggle | slow | pause | loseNotification, quits: 1,
 			seen: 20_000, tests: 10,
 		},
 		{
 			name:    "two readers wait to write what the other reads",
-			clients: circles(share),
-			circles: true, seen: 20_000, tests: 10,
+			clients: cycles(share),
+			cycles:  true, seen: 20_000, tests: 10,
 		},
 		{
 			name:    "permits",
@@ -158,18 +158,18 @@ func clients(cs ...clientSetup) []clientSetup { return cs }
 func of(callers ...callerSetup) clientSetup { return clientSetup{callers: callers} }
 
 func lock(name string) callerSetup {
-	return callerSetup{rounds: 1, Want: Want{Name: name, Units: engine.Max, Limit: engine.Max, TTL: 10 * time.Second}}
+	return callerSetup{rounds: 1, Want: Want{Name: name, Permits: engine.Max, Limit: engine.Max, TTL: 10 * time.Second}}
 }
 
 func share(name string) callerSetup {
 	c := lock(name)
-	c.Units = 1
+	c.Permits = 1
 	return c
 }
 
-func permits(units, limit int32) callerSetup {
+func permits(permits, limit int32) callerSetup {
 	c := lock("x")
-	c.Units, c.Limit = units, limit
+	c.Permits, c.Limit = permits, limit
 	return c
 }
 
@@ -184,9 +184,9 @@ func minHold(d time.Duration, c callerSetup) callerSetup { c.MinHold = d; return
 func maxHold(d time.Duration, c callerSetup) callerSetup { c.MaxHold = d; return c }
 func inside(i int, c callerSetup) callerSetup            { c.inside = i; return c }
 
-func keeping(d time.Duration, cs []clientSetup) []clientSetup {
+func idling(d time.Duration, cs []clientSetup) []clientSetup {
 	for i := range cs {
-		cs[i].config.Keep = d
+		cs[i].config.IdleTimeout = d
 	}
 	return cs
 }
@@ -199,6 +199,6 @@ func detaching(cs []clientSetup) []clientSetup {
 }
 
 func odd(cs []clientSetup) []clientSetup {
-	cs[0].config.FailFast, cs[1].config.NoLend = true, true
+	cs[0].config.FailFast, cs[1].config.NoLocalHandoff = true, true
 	return cs
 }

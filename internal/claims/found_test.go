@@ -20,10 +20,10 @@ func TestFound(t *testing.T) {
 		r.Renewed(r.now, r.now, []engine.Renewal{{Name: "x", ID: o.Claim.ID(), Want: o.Want}}, []engine.Claim{got}, nil)
 	}
 
-	t.Run("a renewal answered while it waited loses the lease that a note gave at that very moment", func(t *testing.T) {
+	t.Run("a renewal answered while it waited loses the lease that a notification gave at that very moment", func(t *testing.T) {
 		r := newRig(t, Config{})
 		o := waits(r)
-		r.Note(r.now, r.answer(o.Claim, engine.Held, 1, 0))
+		r.Notified(r.now, r.answer(o.Claim, engine.Held, 1, 0))
 		l := r.take(Deliver).Lease
 		renewed(r, o, r.answer(o.Claim, engine.Waiting, 1, o.Want))
 		r.none(Lose)
@@ -45,8 +45,8 @@ func TestFound(t *testing.T) {
 		if cl.Phase() != Waiting {
 			t.Errorf("phase %v", cl.Phase())
 		}
-		r.Note(r.now, r.answer(cl, engine.Held, 3, 0))
-		if l := r.take(Deliver).Lease; l.Token != 3<<engine.LendBits {
+		r.Notified(r.now, r.answer(cl, engine.Held, 3, 0))
+		if l := r.take(Deliver).Lease; l.Token != 3<<engine.HandoffBits {
 			t.Errorf("token %d", l.Token)
 		}
 	})
@@ -65,19 +65,19 @@ func TestFound(t *testing.T) {
 		renewed(r, second, r.answer(cl, engine.Held, 1, second.Want))
 		r.enter(exclusive("x"))
 		r.Unlock(r.now, l, true)
-		if n := cl.contention.budget; n != LendBudget-1 {
-			t.Errorf("%d lends are left, want %d", n, LendBudget-1)
+		if n := cl.contention.budget; n != HandoffBudget-1 {
+			t.Errorf("%d hands off are left, want %d", n, HandoffBudget-1)
 		}
 	})
 
-	t.Run("a note that a kept claim is evicted and contended gives it up twice", func(t *testing.T) {
+	t.Run("a notification that a kept claim is revoked and contended gives it up twice", func(t *testing.T) {
 		var steps []string
-		r := newRig(t, Config{Keep: time.Minute, Trace: func(s Step) { steps = append(steps, s.Text) }})
+		r := newRig(t, Config{IdleTimeout: time.Minute, Trace: func(s Step) { steps = append(steps, s.Text) }})
 		l := r.hold(exclusive("x"), 1)
 		r.Unlock(r.now, l, true)
 		got := r.answer(l.Claim(), engine.Gone, 1, 0)
-		got.Contended, got.Evicted = true, true
-		r.Note(r.now, got)
+		got.Contended, got.Revoked = true, true
+		r.Notified(r.now, got)
 		r.phase(l, Leaving)
 		for _, s := range steps {
 			if s == "leaving -> leaving" {

@@ -19,7 +19,7 @@ func TestClaimsThatAreGoneAgainAndAgainAreNotAskedForAtFullSpeed(t *testing.T) {
 		},
 		"each is told gone while it waits": func(r *rig, cl *Claim) {
 			r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
-			r.note(cl, engine.Gone)
+			r.notified(cl, engine.Gone)
 		},
 		"each holds, too briefly to prove it": func(r *rig, cl *Claim) {
 			r.Joined(r.now, cl, r.now-ms, r.answer(cl, engine.Held, 5, ms), nil, false)
@@ -77,7 +77,7 @@ func TestClaimsThatAreGoneAgainAndAgainAreNotAskedForAtFullSpeed(t *testing.T) {
 			r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 5, FirstTTL), nil, false)
 			r.after(FirstTTL / 3)
 			r.proven(r.take(Renew), r.now, r.answer(cl, engine.Waiting, 5, FirstTTL))
-			r.note(cl, engine.Gone)
+			r.notified(cl, engine.Gone)
 		}
 	})
 	t.Run("a lease in between begins the count anew", func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestClaimsThatAreGoneAgainAndAgainAreNotAskedForAtFullSpeed(t *testing.T) {
 			cl = r.joined(engine.Held, 5)
 			r.take(Deliver)
 			r.enter(exclusive("x")) // behind the lease: the queue stays
-			r.note(cl, engine.Gone)
+			r.notified(cl, engine.Gone)
 			r.take(Lose)
 		}
 	})

@@ -13,11 +13,11 @@ func refused(err error) bool { return errors.Is(err, engine.ErrRefused) }
 // join makes the claim that a queue waits for next. With old it takes old's
 // place in one step (Replaces); otherwise that of a claim whose Leave was never
 // answered.
-func (m *Machine) join(now time.Duration, q *queue, old *Claim) {
+func (m *Machine) join(now time.Duration, q *callers, old *Claim) {
 	c := q.head
 	m.serial++
 	cl := &Claim{
-		queue: q, old: old, id: m.cfg.NewID(), serial: m.serial, units: q.key.units, limit: q.key.limit,
+		callers: q, old: old, id: m.cfg.NewID(), serial: m.serial, permits: q.key.permits, limit: q.key.limit,
 		waitTTL: min(m.firstTTL, q.key.ttl), minHold: c.MinHold, maxHold: c.MaxHold,
 		noWait: c.NoWait, noRenew: c.NoRenew, detached: c.Detached || c.MinHold > 0 && m.cfg.Detached,
 		index: -1, phase: Joining,
@@ -29,7 +29,7 @@ func (m *Machine) join(now time.Duration, q *queue, old *Claim) {
 		m.to(old, Replaced)
 		m.schedule(old)
 	} else if !cl.noWait {
-		cl.replaces = q.ghost
+		cl.replaces = q.orphan
 	}
 	q.current, q.err = cl, nil
 	q.claims++
@@ -37,7 +37,7 @@ func (m *Machine) join(now time.Duration, q *queue, old *Claim) {
 	if q.gone > 1 && old == nil {
 		// Something ends what is made, time and again: not as fast as it can.
 		q.err = errGone
-		m.to(cl, Unclear)
+		m.to(cl, Indeterminate)
 		cl.next = now + m.backoff(q.gone-2)
 		m.schedule(cl)
 	} else {
@@ -56,24 +56,24 @@ var errGone = errors.New("what this caller waits with is gone each time the engi
 func (m *Machine) ask(cl *Claim) {
 	o := Output{Act: Join, Claim: cl}
 	if !cl.asked {
-		cl.asked, o.Caller = true, cl.queue.head
+		cl.asked, o.Caller = true, cl.callers.head
 	}
 	m.emit(o)
 }
 
 // letWriterIn: local readers let a local writer through, as they would one of
 // another process; no need to hear it from the engine. Those who wait for their
-// claim to be proven came before the writer, and are lent it first.
+// claim to be proven came before the writer, and are handed it first.
 func (m *Machine) letWriterIn(now time.Duration, k key) {
-	k.units = 1
-	readers := m.queues[k]
+	k.permits = 1
+	readers := m.callersOf[k]
 	if readers == nil || readers.current == nil || readers.head != nil {
 		return
 	}
 	switch cl := readers.current; cl.phase {
 	case InUse:
 		m.drain(cl)
-	case Kept:
+	case Idle:
 		m.leaveLater(now, cl)
 	}
 }
@@ -95,21 +95,21 @@ func (m *Machine) Joined(now time.Duration, cl *Claim, s time.Duration, got engi
 		m.leaveOld(now, cl)
 		m.forget(cl)
 	case err != nil:
-		m.unclear(now, cl, err, cancelled)
+		m.indeterminate(now, cl, err, cancelled)
 	default:
 		m.inLine(now, cl, s, got)
 	}
 }
 
 // unclear: the Join may or may not have arrived.
-func (m *Machine) unclear(now time.Duration, cl *Claim, err error, cancelled bool) {
+func (m *Machine) indeterminate(now time.Duration, cl *Claim, err error, cancelled bool) {
 	if cl.phase == Cancelled || cl.noWait || m.cfg.FailFast && !cancelled {
 		m.failClaim(cl, Unavailable, err)
-		m.doubt(now, cl)
+		m.abandon(now, cl)
 		return
 	}
-	q := cl.queue
-	m.to(cl, Unclear)
+	q := cl.callers
+	m.to(cl, Indeterminate)
 	if cancelled {
 		// Whose goroutine asked has had enough and is about to give up, which
 		// gives the claim up too or has it asked for again. Asking now, for
@@ -129,20 +129,20 @@ func (m *Machine) unclear(now time.Duration, cl *Claim, err error, cancelled boo
 	m.schedule(cl)
 }
 
-// inLine: the engine answered what became of the claim.
+// inQueue: the engine answered what became of the claim.
 func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engine.Claim) {
-	q := cl.queue
+	q := cl.callers
 	q.err = nil
 	m.replaced(cl)
 	cl.Owner, cl.born = nil, s
-	if cl.phase == Cancelled || cl.heardEvicted || got.State == engine.Gone {
+	if cl.phase == Cancelled || cl.receivedRevoked || got.State == engine.Gone {
 		switch {
 		case cl.noWait:
 			m.failClaim(cl, Held, nil)
-		case cl.heardEvicted || got.Evicted:
-			m.failClaim(cl, Evicted, nil)
+		case cl.receivedRevoked || got.Revoked:
+			m.failClaim(cl, Revoked, nil)
 		}
-		if got.State == engine.Gone && !got.Evicted {
+		if got.State == engine.Gone && !got.Revoked {
 			q.again(cl)
 			m.forget(cl)
 		} else {
@@ -152,7 +152,7 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 		return
 	}
 	cl.learn(now, s, cl.waitTTL, got)
-	if got.State == engine.Held || cl.heardHeld {
+	if got.State == engine.Held || cl.receivedHeld {
 		m.ready(now, cl)
 		cl.raised = cl.granted >= cl.TTL()
 	} else {
@@ -161,9 +161,9 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 	if now-s < m.firstTTL/8 {
 		m.firstTTL = max(FirstTTL, m.firstTTL/2) // as fast as ever again
 	}
-	m.pace(now, cl, s, got.Look)
+	m.pace(now, cl, s, got.PollAfter)
 	if cl.noWait && cl.proven(now) && m.share(cl) {
-		q = cl.queue
+		q = cl.callers
 	}
 	if cl.contention.yes {
 		m.contend(now, cl)
@@ -178,33 +178,33 @@ func (m *Machine) replaced(cl *Claim) {
 		cl.old = nil
 		return
 	}
-	// The Join of a doubtful ghost may still arrive: it goes on being left.
-	if ghost := m.claims[cl.replaces]; ghost != nil && ghost.phase == Leaving {
-		m.forget(ghost)
+	// The Join of a doubtful orphan may still arrive: it goes on being left.
+	if orphan := m.claims[cl.replaces]; orphan != nil && orphan.phase == Leaving {
+		m.forget(orphan)
 	}
-	if cl.replaces == cl.queue.ghost {
-		cl.queue.ghost = engine.ID{}
+	if cl.replaces == cl.callers.orphan {
+		cl.callers.orphan = engine.ID{}
 	}
 }
 
 // share lets local callers have what one that does not wait got for itself, and
 // reports whether it did.
 func (m *Machine) share(cl *Claim) bool {
-	solo := cl.queue
+	solo := cl.callers
 	c := solo.head
-	if m.cfg.NoLend || c == nil || !c.lendable() || m.holds(c) {
+	if m.cfg.NoLocalHandoff || c == nil || !c.mayHandOff() || m.holds(c) {
 		return false
 	}
-	q := m.queues[solo.key]
+	q := m.callersOf[solo.key]
 	if q == nil {
-		q = &queue{key: solo.key}
-		m.queues[solo.key] = q
+		q = &callers{key: solo.key}
+		m.callersOf[solo.key] = q
 	} else if q.current != nil || q.head != nil {
 		return false
 	}
 	solo.remove(c)
 	q.push(c)
-	solo.current, q.current, cl.queue = nil, cl, q
+	solo.current, q.current, cl.callers = nil, cl, q
 	solo.claims--
 	q.claims++
 	return true

@@ -14,7 +14,7 @@ type Lease struct {
 	Outer *Lease // the innermost lease of the context it was asked with
 	Tag   any    // the shell's
 
-	Token  uint64 // ticket << engine.LendBits + lends
+	Token  uint64 // ticket << engine.HandoffBits + handoffs
 	HeldAt time.Duration
 
 	machine    *Machine
@@ -25,7 +25,7 @@ type Lease struct {
 
 	over       atomic.Bool // lost or unlocked: read without the shell's mutex
 	lost       Reason      // why it was lost; OK: it was not
-	told       bool        // that somebody waits
+	notified   bool        // that somebody waits
 	ended      bool        // unlocked or detached
 	unlockedAt time.Duration
 }
@@ -52,7 +52,7 @@ func (l *Lease) Ended() bool { return l.ended }
 // another.
 func (l *Lease) Contended() bool {
 	cl := l.claim
-	return l.told || cl.contention.yes || cl.queue.current == cl && cl.queue.head != nil
+	return l.notified || cl.contention.yes || cl.callers.current == cl && cl.callers.head != nil
 }
 
 // Holds is what a caller with that lease in its context holds, innermost first, at
@@ -70,7 +70,7 @@ func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
 		var h engine.Hold
 		switch {
 		case o.machine != m && !o.Over(): // read under another mutex: what does not change while it is open
-			h = engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.LendBits, Elsewhere: true}
+			h = engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.HandoffBits, Elsewhere: true}
 		case o.machine == m && o.hold.count > 0 && o.claim.phase != Lost && o.claim.ticket != 0: // a lost one runs out by itself
 			h = engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket}
 		default:
@@ -92,7 +92,7 @@ func (m *Machine) open(now time.Duration, cl *Claim, l *Lease, h *hold) {
 
 // Unlock ends a lease for its caller. It is answered by one End, now or when
 // the engine has answered. Not twice for one lease (see Ended). The claim may be
-// kept for a while (Config.Keep) if keep says so.
+// kept for a while (Config.IdleTimeout) if keep says so.
 func (m *Machine) Unlock(now time.Duration, l *Lease, keep bool) {
 	cl := l.claim
 	m.traceInput(now, "unlock", cl.Name(), cl.ticket)
@@ -123,7 +123,7 @@ func (m *Machine) end(l *Lease, why Reason, err error) {
 // released goes on after the hold of l ended. It reports whether the End of l
 // waits for the engine.
 func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bool {
-	q := cl.queue
+	q := cl.callers
 	switch {
 	case m.closed:
 		return false // Close gave it up
@@ -142,12 +142,12 @@ func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bo
 		m.linger(now, cl, l)
 		return true
 	case q.current == cl && q.head != nil:
-		m.to(cl, Idle)
+		m.to(cl, Proving)
 		m.advance(now, q, false)
 		return false
-	case keep && q.current == cl && !q.solo && m.cfg.Keep > 0 && !cl.contention.yes && !cl.lastLend():
-		m.to(cl, Kept)
-		cl.until = now + m.cfg.Keep
+	case keep && q.current == cl && !q.solo && m.cfg.IdleTimeout > 0 && !cl.contention.yes && !cl.lastHandoff():
+		m.to(cl, Idle)
+		cl.until = now + m.cfg.IdleTimeout
 		m.listen(cl)
 		m.schedule(cl)
 		return false
@@ -166,7 +166,7 @@ func (m *Machine) linger(now time.Duration, cl *Claim, l *Lease) {
 	m.to(cl, Lingering)
 	cl.until = cl.heldAt + cl.minHold
 	cl.waiter = l
-	cl.queue.release(cl)
+	cl.callers.release(cl)
 	m.renew(now, cl)
 }
 
@@ -190,8 +190,8 @@ func (m *Machine) lose(now time.Duration, cl *Claim, why Reason) {
 	m.to(cl, Lost)
 	m.loseLeases(cl, why)
 	m.schedule(cl)
-	cl.queue.release(cl)
-	m.advance(now, cl.queue, false)
+	cl.callers.release(cl)
+	m.advance(now, cl.callers, false)
 }
 
 func (m *Machine) loseLeases(cl *Claim, why Reason) {
@@ -223,7 +223,7 @@ func (l *Lease) Detachable() (detached, reentered bool) {
 // for ttl got an answer; l is the lease that will have that token. It is
 // answered by Deliver to c, or Fail.
 func (m *Machine) Adopt(now, s time.Duration, c *Caller, id engine.ID, token uint64, got engine.Claim) {
-	m.traceInput(now, "adopt", c.Name, token>>engine.LendBits)
+	m.traceInput(now, "adopt", c.Name, token>>engine.HandoffBits)
 	switch {
 	case m.closed:
 		m.fail(c, Closed, nil)
@@ -231,24 +231,24 @@ func (m *Machine) Adopt(now, s time.Duration, c *Caller, id engine.ID, token uin
 	case m.claims[id] != nil:
 		m.fail(c, Own, nil) // adopted already
 		return
-	case got.State != engine.Held && !got.Evicted:
+	case got.State != engine.Held && !got.Revoked:
 		m.fail(c, Expired, nil)
 		return
 	}
-	q := &queue{key: key{c.Name, c.Units, c.Limit, c.TTL}, solo: true, claims: 1}
-	cl := &Claim{queue: q, id: id, units: c.Units, limit: c.Limit, waitTTL: min(FirstTTL, c.TTL), detached: true, serial: m.serial + 1,
+	q := &callers{key: key{c.Name, c.Permits, c.Limit, c.TTL}, solo: true, claims: 1}
+	cl := &Claim{callers: q, id: id, permits: c.Permits, limit: c.Limit, waitTTL: min(FirstTTL, c.TTL), detached: true, serial: m.serial + 1,
 		minHold: c.MinHold, maxHold: c.MaxHold, noRenew: c.NoRenew, index: -1, born: s, phase: Ready, raised: true}
 	m.serial++
 	cl.contention.budget = notCounted
 	m.claims[id] = cl
 	q.current = cl
 	cl.learn(now, s, c.TTL, got)
-	cl.ticket, cl.lends = token>>engine.LendBits, uint16(token&(1<<engine.LendBits-1))
+	cl.ticket, cl.handoffs = token>>engine.HandoffBits, uint16(token&(1<<engine.HandoffBits-1))
 	switch {
-	case got.Evicted:
+	case got.Revoked:
 		// Its holder was to leave it, and that is now this client.
 		m.leaveLater(now, cl)
-		m.fail(c, Evicted, nil)
+		m.fail(c, Revoked, nil)
 	case !cl.proven(now):
 		m.leaveLater(now, cl)
 		m.fail(c, Expired, nil)

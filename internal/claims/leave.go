@@ -14,13 +14,13 @@ func (m *Machine) leaveLater(now time.Duration, cl *Claim) {
 }
 
 // doubt gives up a claim whose Join may still arrive.
-func (m *Machine) doubt(now time.Duration, cl *Claim) {
-	m.leaveFrom(now, cl, Doubtful, 2*cl.waitTTL) // later it is not worth a request any more
+func (m *Machine) abandon(now time.Duration, cl *Claim) {
+	m.leaveFrom(now, cl, Abandoned, 2*cl.waitTTL) // later it is not worth a request any more
 }
 
 func (m *Machine) leaveFrom(now time.Duration, cl *Claim, p Phase, most time.Duration) {
 	m.leaveOld(now, cl)
-	cl.queue.release(cl)
+	cl.callers.release(cl)
 	m.to(cl, p)
 	cl.retries, cl.next, cl.until = 0, now, now+most
 	m.schedule(cl)
@@ -67,20 +67,20 @@ func (m *Machine) left(now time.Duration, cl *Claim, found engine.Claim, err err
 	l := cl.waiter
 	cl.waiter = nil
 	switch {
-	case cl.phase == Doubtful && (found.State == engine.Unknown || found.State == engine.Gone && !found.Evicted):
+	case cl.phase == Abandoned && (found.State == engine.Unknown || found.State == engine.Gone && !found.Revoked):
 		// The Join that was given up may be behind the Leave, on another
 		// connection, and nobody would renew or leave what it makes: the name
 		// would be taken for its waitTTL. So it is left again.
-		cl.queue.ghost = cl.id
+		cl.callers.orphan = cl.id
 	case found.State != engine.Unknown:
 		m.forget(cl)
 	case cl.phase == Releasing && !m.closed:
-		cl.queue.ghost = cl.id
+		cl.callers.orphan = cl.id
 		m.leaveLater(now, cl)
 		cl.next += m.backoff(0)
 		m.schedule(cl)
 	case cl.phase == Leaving:
-		cl.queue.ghost = cl.id // the next Join replaces it
+		cl.callers.orphan = cl.id // the next Join replaces it
 	}
 	if l == nil {
 		return
@@ -90,8 +90,8 @@ func (m *Machine) left(now time.Duration, cl *Claim, found engine.Claim, err err
 		m.end(l, Unknown, orMissing(err))
 	case found.State == engine.Held:
 		m.end(l, OK, nil)
-	case found.Evicted:
-		m.end(l, Evicted, nil)
+	case found.Revoked:
+		m.end(l, Revoked, nil)
 	default:
 		m.end(l, Expired, errors.New("the engine had no such claim any more"))
 	}
@@ -107,7 +107,7 @@ func (m *Machine) Close(now time.Duration) {
 	}
 	m.closed = true
 	for _, cl := range m.inOrder() {
-		m.agenda.remove(cl) // nothing is due any more
+		m.timers.remove(cl) // nothing is due any more
 		m.failClaim(cl, Closed, nil)
 		m.expire(now, cl)
 		if left := cl.minHold - (now - cl.heldAt); left > 0 && cl.phase == InUse {
@@ -126,7 +126,7 @@ func (m *Machine) Close(now time.Duration) {
 			m.emit(Output{Act: Leave, Claim: cl})
 		}
 	}
-	for _, q := range m.queues {
+	for _, q := range m.callersOf {
 		m.failAll(q, Closed, nil)
 	}
 }

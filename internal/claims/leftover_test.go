@@ -25,7 +25,7 @@ func TestLeavesAreRepeatedWhileThereMayBeSomethingToLeave(t *testing.T) {
 		r.after(FirstTTL)
 		r.wantEmpty()
 	})
-	t.Run("one that was granted its MinHold, longer than its TTL, and was evicted", func(t *testing.T) {
+	t.Run("one that was granted its MinHold, longer than its TTL, and was revoked", func(t *testing.T) {
 		r := newRig(t, Config{Detached: true})
 		w := exclusive("x")
 		w.MinHold = 10 * ttl
@@ -33,7 +33,7 @@ func TestLeavesAreRepeatedWhileThereMayBeSomethingToLeave(t *testing.T) {
 		r.Unlock(r.now, l, false)
 		cl := r.renewed()
 		r.wantEnd(OK)
-		r.note(cl, engine.Gone, evicted)
+		r.notified(cl, engine.Gone, revoked)
 		r.after(5 * ttl)
 		r.outs = nil
 		r.after(2 * time.Second)

@@ -15,10 +15,10 @@ const (
 	// shorter than that costs Join and Leave and nothing in between.
 	RaiseAfter = 200 * time.Millisecond
 
-	// LendBudget and LendTime bound how many leases a claim is lent for while
+	// HandoffBudget and HandoffTime bound how many leases a claim is handed off for while
 	// another process waits, whichever ends first.
-	LendBudget = 32
-	LendTime   = 10 * time.Millisecond
+	HandoffBudget = 32
+	HandoffTime   = 10 * time.Millisecond
 
 	// Believe is how long "nobody waits behind you" is believed without being
 	// said again, and Listen how often it is asked while that matters.
@@ -44,11 +44,11 @@ const (
 
 // Config is what a Machine needs to know of its client. It is constant.
 type Config struct {
-	Keep     time.Duration // how long a claim nobody uses is kept; 0: not
-	NoLend   bool          // every lease is a claim of its own
-	FailFast bool          // an engine that does not answer fails its callers at once
-	Detached bool          // the engine has detached claims
-	Observed bool          // Extend is wanted
+	IdleTimeout    time.Duration // how long a claim nobody uses is kept; 0: not
+	NoLocalHandoff bool          // every lease is a claim of its own
+	FailFast       bool          // an engine that does not answer fails its callers at once
+	Detached       bool          // the engine has detached claims
+	Observed       bool          // Extend is wanted
 
 	// NewID draws the ID of a claim, and Jitter a part of d by chance, from 0
 	// to d. They are the only things that are not the same in two machines
@@ -66,10 +66,10 @@ type Config struct {
 type Machine struct {
 	cfg Config
 
-	closed bool
-	queues map[key]*queue
-	claims map[engine.ID]*Claim
-	agenda agenda
+	closed    bool
+	callersOf map[key]*callers
+	claims    map[engine.ID]*Claim
+	timers    timers
 
 	firstTTL time.Duration // what the next claim is born with
 	down     bool          // the engine did not answer last
@@ -83,10 +83,10 @@ type Machine struct {
 // New is a machine without claims.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg:      cfg,
-		queues:   map[key]*queue{},
-		claims:   map[engine.ID]*Claim{},
-		firstTTL: FirstTTL,
+		cfg:       cfg,
+		callersOf: map[key]*callers{},
+		claims:    map[engine.ID]*Claim{},
+		firstTTL:  FirstTTL,
 	}
 }
 
@@ -116,7 +116,7 @@ func (a Act) String() string { return actNames[a] }
 type Output struct {
 	Act         Act
 	Reason      Reason
-	Lent        bool
+	HandedOff   bool
 	Claim       *Claim
 	Caller      *Caller
 	Lease       *Lease
@@ -132,7 +132,7 @@ const (
 	Held               // somebody else holds the name, and the caller does not wait
 	Own                // the caller's own context holds the name
 	Upgrade            // the caller's own context holds too much of the name for that
-	Evicted            // somebody ended the claim
+	Revoked            // somebody ended the claim
 	Refused            // by the engine, for good: Err
 	Unavailable        // the engine did not answer: Err
 	Closed             // the machine is closed
@@ -141,7 +141,7 @@ const (
 	Unknown            // the engine did not confirm the release: Err
 )
 
-var reasonNames = [...]string{"ok", "held", "own", "upgrade", "evicted", "refused", "unavailable", "closed", "expired", "max hold", "unknown"}
+var reasonNames = [...]string{"ok", "held", "own", "upgrade", "revoked", "refused", "unavailable", "closed", "expired", "max hold", "unknown"}
 
 func (r Reason) String() string { return reasonNames[r] }
 
@@ -158,15 +158,15 @@ func (m *Machine) Outputs() []Output {
 
 // Due is when Tick wants to be called next; false: not before another input.
 func (m *Machine) Due() (time.Duration, bool) {
-	if len(m.agenda) == 0 {
+	if len(m.timers) == 0 {
 		return 0, false
 	}
-	return m.agenda[0].due, true
+	return m.timers[0].due, true
 }
 
 // Len is how many claims there are, those being given up included, and how many
 // names and modes callers share.
-func (m *Machine) Len() (claims, queues int) { return len(m.claims), len(m.queues) }
+func (m *Machine) Len() (claims, callersOf int) { return len(m.claims), len(m.callersOf) }
 
 // Has reports whether there is a claim of that ID, those being given up included.
 func (m *Machine) Has(id engine.ID) bool { return m.claims[id] != nil }

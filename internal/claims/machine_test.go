@@ -108,9 +108,9 @@ func TestTrust(t *testing.T) {
 		s := r.now
 		r.now += time.Second
 		c := &Caller{Want: exclusive("x"), Lease: new(Lease)}
-		r.Adopt(r.now, s, c, engine.ID{1}, 7<<engine.LendBits, engine.Claim{Name: "x", ID: engine.ID{1}, Ticket: 7, State: engine.Held, TTL: ttl})
+		r.Adopt(r.now, s, c, engine.ID{1}, 7<<engine.HandoffBits, engine.Claim{Name: "x", ID: engine.ID{1}, Ticket: 7, State: engine.Held, TTL: ttl})
 		l := r.take(Deliver).Lease
-		if want := s + ttl - margin(ttl); l.Ends() != want || l.Token != 7<<engine.LendBits {
+		if want := s + ttl - margin(ttl); l.Ends() != want || l.Token != 7<<engine.HandoffBits {
 			t.Errorf("ends at %v with token %d, want %v", l.Ends(), l.Token, want)
 		}
 	})
@@ -124,15 +124,15 @@ func TestTrust(t *testing.T) {
 		}
 		r.phase(l, Lost)
 	})
-	t.Run("a report of a former life is void", func(t *testing.T) {
+	t.Run("a report of a former incarnation is void", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		cl := r.take(Join).Claim
-		r.Note(r.now, r.answer(cl, engine.Held, 7, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 7, 0))
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Waiting, 9, FirstTTL), nil, false)
-		r.Note(r.now, r.answer(cl, engine.Held, 7, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 7, 0))
 		r.none(Deliver)
-		r.Note(r.now, r.answer(cl, engine.Held, 9, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 9, 0))
 		r.take(Deliver)
 	})
 }
@@ -147,9 +147,9 @@ func TestUnlockTellsTheTruth(t *testing.T) {
 		"held":                  {engine.Held, func(*engine.Claim) {}, OK},
 		"gone":                  {engine.Gone, func(*engine.Claim) {}, Expired},
 		"waiting: made anew":    {engine.Waiting, func(*engine.Claim) {}, Expired},
-		"evicted":               {engine.Gone, evicted, Evicted},
+		"revoked":               {engine.Gone, revoked, Revoked},
 		"the answer was lost":   {engine.Unknown, func(*engine.Claim) {}, Unknown},
-		"evicted though it was": {engine.Held, evicted, Evicted},
+		"revoked though it was": {engine.Held, revoked, Revoked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{})
@@ -176,7 +176,7 @@ func TestGhostIsReplaced(t *testing.T) {
 	r.enter(exclusive("x"))
 	cl := r.take(Join).Claim
 	if got := cl.Request().Replaces; got != l.Claim().ID() {
-		t.Fatalf("replaces %x, want the ghost", got)
+		t.Fatalf("replaces %x, want the orphan", got)
 	}
 	r.Joined(r.now, cl, r.now, r.answer(cl, engine.Held, 2, FirstTTL), nil, false)
 	r.phase(l, Gone)
@@ -184,7 +184,7 @@ func TestGhostIsReplaced(t *testing.T) {
 	r.none(Leave)
 }
 
-func TestLending(t *testing.T) {
+func TestLocalHandoff(t *testing.T) {
 	// turns has callers take turns until a new claim is asked for, and says how
 	// many there were.
 	turns := func(r *rig, l *Lease, most int) (int, *Lease) {
@@ -205,11 +205,11 @@ func TestLending(t *testing.T) {
 		}
 		return most, l
 	}
-	t.Run("tokens rise beyond 1,024 lends", func(t *testing.T) {
+	t.Run("tokens rise beyond 1,024 hands off", func(t *testing.T) {
 		r := newRig(t, Config{})
 		n, l := turns(r, r.hold(exclusive("x"), 5), 2000)
-		if n != 1<<engine.LendBits {
-			t.Errorf("%d lends", n)
+		if n != 1<<engine.HandoffBits {
+			t.Errorf("%d hands off", n)
 		}
 		if old := r.take(Join).Claim; old.Request().Replaces != l.Claim().ID() {
 			t.Error("the next claim does not replace the last")
@@ -218,25 +218,25 @@ func TestLending(t *testing.T) {
 	t.Run("it is bounded while another process waits", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
-		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
-		if n, _ := turns(r, l, 100); n != LendBudget+1 {
-			t.Errorf("%d turns, want %d", n, LendBudget+1)
+		r.Notified(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
+		if n, _ := turns(r, l, 100); n != HandoffBudget+1 {
+			t.Errorf("%d turns, want %d", n, HandoffBudget+1)
 		}
 	})
 	t.Run("in time as well", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
-		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
+		r.Notified(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
 		_, l = turns(r, l, 2)
-		r.now += LendTime
+		r.now += HandoffTime
 		if n, _ := turns(r, l, 2); n != 1 {
-			t.Errorf("%d turns after %v", n, LendTime)
+			t.Errorf("%d turns after %v", n, HandoffTime)
 		}
 	})
 	t.Run("the bound ends with the waiting", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
-		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
+		r.Notified(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
 		_, l = turns(r, l, 20)
 		r.now += ms
 		r.after(RaiseAfter)
@@ -252,10 +252,10 @@ func TestLending(t *testing.T) {
 		o := r.take(Renew)
 		s := r.now
 		r.now += ms
-		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
+		r.Notified(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
 		r.Renewed(r.now, s, []engine.Renewal{{Name: "x", ID: l.Claim().ID(), Want: o.Want}}, []engine.Claim{r.answer(l.Claim(), engine.Held, 5, o.Want)}, nil)
-		if n, _ := turns(r, l, 100); n != LendBudget+1 {
-			t.Errorf("%d turns, want %d", n, LendBudget+1)
+		if n, _ := turns(r, l, 100); n != HandoffBudget+1 {
+			t.Errorf("%d turns, want %d", n, HandoffBudget+1)
 		}
 	})
 	t.Run("who waits here makes the engine be asked whether others do", func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestLending(t *testing.T) {
 		l := r.hold(exclusive("x"), 5)
 		r.enter(exclusive("x"))
 		r.now = l.Ends() - ms
-		r.Unlock(r.now, l, true) // too late to lend it on unproven
+		r.Unlock(r.now, l, true) // too late to hand it off on unproven
 		r.after(0)
 		r.renewed(func(c *engine.Claim) { c.TTL = 10 * ms })
 		l = r.take(Deliver).Lease
@@ -305,7 +305,7 @@ func TestLending(t *testing.T) {
 		for _, w := range []Want{
 			{MaxHold: time.Minute}, {MinHold: time.Millisecond}, {NoRenew: true}, {Detached: true},
 		} {
-			w.Name, w.Units, w.Limit, w.TTL = "x", engine.Max, engine.Max, ttl
+			w.Name, w.Permits, w.Limit, w.TTL = "x", engine.Max, engine.Max, ttl
 			r := newRig(t, Config{Detached: true})
 			l := r.hold(w, 5)
 			r.enter(exclusive("x"))
@@ -324,7 +324,7 @@ func TestLending(t *testing.T) {
 		}
 	})
 	t.Run("NoLend", func(t *testing.T) {
-		r := newRig(t, Config{NoLend: true})
+		r := newRig(t, Config{NoLocalHandoff: true})
 		l := r.hold(exclusive("x"), 5)
 		r.enter(exclusive("x"))
 		r.take(Join)
@@ -416,10 +416,10 @@ func TestHolds(t *testing.T) {
 		r = newRig(t, Config{})
 		l = r.hold(w, 5)
 		r.Unlock(r.now, l, true)
-		r.renewed(evicted)
-		r.wantEnd(Evicted)
+		r.renewed(revoked)
+		r.wantEnd(Revoked)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 	t.Run("MinHold with an engine that does not answer", func(t *testing.T) {
@@ -460,25 +460,25 @@ func TestHolds(t *testing.T) {
 		}
 	})
 	t.Run("Keep saves the calls until somebody else wants it", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Minute})
+		r := newRig(t, Config{IdleTimeout: time.Minute})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
 		r.wantEnd(OK)
 		r.none(Leave)
-		r.phase(l, Kept)
+		r.phase(l, Idle)
 		r.enter(exclusive("x"))
 		l2 := r.take(Deliver).Lease
 		if l2.Token != l.Token+1 {
 			t.Errorf("token %d after %d", l2.Token, l.Token)
 		}
 		r.Unlock(r.now, l2, true)
-		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
+		r.Notified(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Held, Contended: true})
 		r.after(0)
 		r.left(engine.Held)
 		r.wantEmpty()
 	})
 	t.Run("Keep ends", func(t *testing.T) {
-		r := newRig(t, Config{Keep: 100 * ms})
+		r := newRig(t, Config{IdleTimeout: 100 * ms})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
 		r.after(100 * ms)
@@ -487,45 +487,45 @@ func TestHolds(t *testing.T) {
 	})
 }
 
-func TestEvictedClaims(t *testing.T) {
+func TestRevokedClaims(t *testing.T) {
 	t.Run("a holder is told why, and its room is given back", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
-		r.Note(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Gone, Evicted: true})
-		if o := r.take(Lose); o.Reason != Evicted {
+		r.Notified(r.now, engine.Claim{Name: "x", ID: l.Claim().ID(), Ticket: 5, State: engine.Gone, Revoked: true})
+		if o := r.take(Lose); o.Reason != Revoked {
 			t.Error(o.Reason)
 		}
 		r.none(Leave) // its holder may be at work
 		r.Unlock(r.now, l, true)
-		r.wantEnd(Evicted)
+		r.wantEnd(Revoked)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 	t.Run("one that waits", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		cl := r.joined(engine.Waiting, 5)
-		r.Note(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Evicted: true})
-		r.wantFail(Evicted)
+		r.Notified(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Revoked: true})
+		r.wantFail(Revoked)
 	})
 	for name, learn := range map[string]func(r *rig, cl *Claim, state func(*engine.Claim)){
-		"told":                 func(r *rig, cl *Claim, state func(*engine.Claim)) { r.note(cl, engine.Gone, state) },
+		"told":                 func(r *rig, cl *Claim, state func(*engine.Claim)) { r.notified(cl, engine.Gone, state) },
 		"found by its renewal": func(r *rig, _ *Claim, state func(*engine.Claim)) { r.after(0); r.renewed(state) },
 	} {
-		// idle is a claim that is proven anew before the next caller is lent it.
+		// idle is a claim that is proven anew before the next caller is handed it.
 		idle := func(t *testing.T) (*rig, *Lease) {
 			r := newRig(t, Config{})
 			l := r.hold(exclusive("x"), 5)
 			r.enter(exclusive("x"))
 			r.now = l.Ends() - time.Second // no renewal was answered
 			r.Unlock(r.now, l, true)
-			r.phase(l, Idle)
+			r.phase(l, Proving)
 			r.wantEnd(OK)
 			return r, l
 		}
 		goesOn := func(r *rig) {
-			r.none(Fail) // it was not this caller who was evicted
+			r.none(Fail) // it was not this caller who was revoked
 			r.joined(engine.Held, 6)
 			next := r.take(Deliver).Lease
 			r.Unlock(r.now, next, true)
@@ -534,10 +534,10 @@ func TestEvictedClaims(t *testing.T) {
 		}
 		t.Run("an idle one gives its room back, and its next caller goes on, "+name, func(t *testing.T) {
 			r, l := idle(t)
-			learn(r, l.Claim(), evicted)
+			learn(r, l.Claim(), revoked)
 			r.phase(l, Leaving)
 			r.after(0)
-			r.left(engine.Gone, evicted)
+			r.left(engine.Gone, revoked)
 			goesOn(r)
 			r.wantEmpty()
 		})
@@ -554,11 +554,11 @@ func TestEvictedClaims(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		cl := r.take(Join).Claim
-		r.Note(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Evicted: true})
+		r.Notified(r.now, engine.Claim{Name: "x", ID: cl.ID(), Ticket: 5, State: engine.Gone, Revoked: true})
 		r.Joined(r.now, cl, r.now, r.answer(cl, engine.Held, 5, FirstTTL), nil, false)
-		r.wantFail(Evicted)
+		r.wantFail(Revoked)
 		r.after(0)
-		r.left(engine.Gone, evicted)
+		r.left(engine.Gone, revoked)
 		r.wantEmpty()
 	})
 }
@@ -568,7 +568,7 @@ func TestReplacing(t *testing.T) {
 	replacing := func(t *testing.T) (*rig, *Lease, *Claim) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
-		l.Claim().lends = 1<<engine.LendBits - 1
+		l.Claim().handoffs = 1<<engine.HandoffBits - 1
 		r.enter(exclusive("x"))
 		r.Unlock(r.now, l, true)
 		cl := r.take(Join).Claim
@@ -598,7 +598,7 @@ func TestReplacing(t *testing.T) {
 	})
 	t.Run("one that was given up leaves both", func(t *testing.T) {
 		r, l, cl := replacing(t)
-		c := cl.queue.head
+		c := cl.callers.head
 		r.GiveUp(r.now, c)
 		r.phase(l, Replaced)
 		r.Joined(r.now, cl, r.now, engine.Claim{}, context.DeadlineExceeded, true)
@@ -612,7 +612,7 @@ func TestReplacing(t *testing.T) {
 
 func TestReentering(t *testing.T) {
 	reentrant := func(w Want) Want { w.Reentrant = true; return w }
-	permit := Want{Name: "x", Units: 1, Limit: 3, TTL: ttl}
+	permit := Want{Name: "x", Permits: 1, Limit: 3, TTL: ttl}
 	for name, c := range map[string]struct {
 		held, asks Want
 		want       Reason
@@ -625,7 +625,7 @@ func TestReentering(t *testing.T) {
 		"shared under exclusive":       {exclusive("x"), reentrant(shared("x")), OK, false},
 		"no upgrade":                   {shared("x"), reentrant(exclusive("x")), Upgrade, false},
 		"a permit takes its own":       {permit, reentrant(permit), OK, true},
-		"permits that could never fit": {permit, reentrant(Want{Name: "x", Units: 3, Limit: 3, TTL: ttl}), Own, false},
+		"permits that could never fit": {permit, reentrant(Want{Name: "x", Permits: 3, Limit: 3, TTL: ttl}), Own, false},
 		"another limit":                {permit, reentrant(exclusive("x")), Own, false},
 		"another name":                 {exclusive("y"), exclusive("x"), OK, true},
 	} {
@@ -699,7 +699,7 @@ func TestWakeUps(t *testing.T) {
 		r.take(Renew)
 		r.take(Renew)
 	})
-	t.Run("a lost note costs a third of the first TTL at most", func(t *testing.T) {
+	t.Run("a lost notification costs a third of the first TTL at most", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		r.joined(engine.Waiting, 5)
@@ -712,7 +712,7 @@ func TestWakeUps(t *testing.T) {
 		r.enter(exclusive("x"))
 		cl := r.take(Join).Claim
 		got := r.answer(cl, engine.Waiting, 5, FirstTTL)
-		got.Look = 20 * ms
+		got.PollAfter = 20 * ms
 		r.Joined(r.now, cl, r.now, got, nil, false)
 		r.after(21 * ms)
 		r.take(Renew)
@@ -721,7 +721,7 @@ func TestWakeUps(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(exclusive("x"))
 		cl := r.joined(engine.Waiting, 5)
-		r.Note(r.now, r.answer(cl, engine.Waiting, 5, 0))
+		r.Notified(r.now, r.answer(cl, engine.Waiting, 5, 0))
 		r.after(0)
 		r.take(Renew)
 	})
@@ -749,7 +749,7 @@ func TestWakeUps(t *testing.T) {
 	})
 }
 
-func TestWatchThatIsRefusedIsTold(t *testing.T) {
+func TestWatchThatIsRefusedIsNotified(t *testing.T) {
 	r := newRig(t, Config{})
 	r.Answered(r.now, engine.Refuse("no permission to subscribe"))
 	r.take(Down)

@@ -9,16 +9,16 @@ const (
 	// Joining: its Join is under way. Callers wait for it.
 	Joining Phase = iota + 1
 
-	// Unclear: its Join was not answered, or not sent yet (asked) since claims
+	// Indeterminate: its Join was not answered, or not sent yet (asked) since claims
 	// before it were gone time and again. It is asked for, by the same ID, at the
 	// claim's next.
-	Unclear
+	Indeterminate
 
 	// Cancelled: its Join is under way and nobody waits for it any more. It is
 	// left when the answer has come; a Leave sent now could overtake the Join.
 	Cancelled
 
-	// Waiting: in line, with no room yet.
+	// Waiting: in the queue, with no room yet.
 	Waiting
 
 	// Ready: the engine holds it for this client and no lease was made of it
@@ -32,12 +32,12 @@ const (
 	// since somebody waits behind it. It is given up with the last.
 	Draining
 
-	// Idle: held, its last lease has ended, and callers of this process wait
+	// Proving: held, its last lease has ended, and callers of this process wait
 	// until it is proven anew.
-	Idle
+	Proving
 
-	// Kept: held for nobody, until its until (Config.Keep).
-	Kept
+	// Idle: held for nobody, until its until (Config.IdleTimeout).
+	Idle
 
 	// Lingering: held for nobody, until its until (Want.MinHold).
 	Lingering
@@ -57,17 +57,17 @@ const (
 	// until, when the claim has certainly expired.
 	Leaving
 
-	// Doubtful: given up before its Join was answered. The Join may still
+	// Abandoned: given up before its Join was answered. The Join may still
 	// arrive behind the Leave, so that is repeated until its until also where
 	// the engine has no such claim.
-	Doubtful
+	Abandoned
 
 	// Gone: forgotten.
 	Gone
 )
 
-var phaseNames = [...]string{"none", "joining", "unclear", "cancelled", "waiting", "ready", "in use", "draining",
-	"idle", "kept", "lingering", "lost", "replaced", "releasing", "leaving", "doubtful", "gone"}
+var phaseNames = [...]string{"none", "joining", "indeterminate", "cancelled", "waiting", "ready", "in use", "draining",
+	"proving", "idle", "lingering", "lost", "replaced", "releasing", "leaving", "abandoned", "gone"}
 
 func (p Phase) String() string {
 	if int(p) < len(phaseNames) {
@@ -91,23 +91,23 @@ func (s phases) has(p Phase) bool { return s&(1<<p) != 0 }
 func (p Phase) follows() phases {
 	switch p {
 	case Joining:
-		return set(Unclear, Cancelled, Waiting, Ready, Doubtful, Leaving, Gone)
-	case Unclear:
-		return set(Joining, Doubtful, Gone)
+		return set(Indeterminate, Cancelled, Waiting, Ready, Abandoned, Leaving, Gone)
+	case Indeterminate:
+		return set(Joining, Abandoned, Gone)
 	case Cancelled:
-		return set(Leaving, Doubtful, Gone)
+		return set(Leaving, Abandoned, Gone)
 	case Waiting:
 		return set(Ready, Leaving, Gone)
 	case Ready:
 		return set(Waiting, InUse, Leaving, Gone) // Waiting: made anew
 	case InUse:
-		return set(Draining, Idle, Kept, Lingering, Releasing, Leaving, Lost, Gone)
+		return set(Draining, Proving, Idle, Lingering, Releasing, Leaving, Lost, Gone)
 	case Draining:
 		return set(Releasing, Leaving, Lost, Gone)
-	case Idle:
+	case Proving:
 		return set(InUse, Replaced, Leaving, Gone)
-	case Kept:
-		return set(InUse, Idle, Replaced, Releasing, Leaving, Gone)
+	case Idle:
+		return set(InUse, Proving, Replaced, Releasing, Leaving, Gone)
 	case Lingering:
 		return set(Leaving, Gone)
 	case Lost:
@@ -116,7 +116,7 @@ func (p Phase) follows() phases {
 		return set(Leaving, Gone)
 	case Releasing:
 		return set(Leaving, Gone)
-	case Leaving, Doubtful:
+	case Leaving, Abandoned:
 		return set(Gone)
 	}
 	return 0
@@ -125,7 +125,7 @@ func (p Phase) follows() phases {
 // What is true of several phases has one name here.
 
 // unanswered: the engine has not said yet that there is such a claim.
-func (p Phase) unanswered() bool { return p == Joining || p == Unclear || p == Cancelled }
+func (p Phase) unanswered() bool { return p == Joining || p == Indeterminate || p == Cancelled }
 
 // wanted: renewed, and reports of it mean something.
 func (p Phase) wanted() bool { return p >= Waiting && p <= Lingering }

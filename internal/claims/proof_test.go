@@ -71,8 +71,8 @@ func TestProof(t *testing.T) {
 		}
 		r.take(Deliver)
 	})
-	t.Run("what is kept is lent with its end in sight", func(t *testing.T) {
-		r := newRig(t, Config{Keep: time.Hour})
+	t.Run("what is kept is handed off with its end in sight", func(t *testing.T) {
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(exclusive("x"), 5)
 		r.after(RaiseAfter)
 		r.renewed()
@@ -86,19 +86,19 @@ func TestProof(t *testing.T) {
 			t.Errorf("ends at %v", l.Ends())
 		}
 	})
-	t.Run("what is left of the last holder's time is lent", func(t *testing.T) {
+	t.Run("what is left of the last holder's time is handed off", func(t *testing.T) {
 		r := newRig(t, Config{})
 		l := r.hold(exclusive("x"), 5)
 		r.enter(exclusive("x"))
 		r.now = l.Ends() - time.Second // no renewal was answered
 		r.Unlock(r.now, l, true)
 		r.none(Deliver)
-		r.phase(l, Idle)
+		r.phase(l, Proving)
 		r.after(0)
 		r.renewed()
 		r.take(Deliver)
 	})
-	t.Run("what was proven in a former life is believed", func(t *testing.T) {
+	t.Run("what was proven in a former incarnation is believed", func(t *testing.T) {
 		r := newRig(t, Config{})
 		cl := wait(r, exclusive("x"))
 		r.after(FirstTTL / 3)
@@ -106,36 +106,36 @@ func TestProof(t *testing.T) {
 		r.after(4 * FirstTTL / 3)
 		o := r.take(Renew)
 		r.proven(o, r.now, r.answer(cl, engine.Waiting, 9, 2*time.Second))
-		r.Note(r.now, r.answer(cl, engine.Held, 9, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 9, 0))
 		if l := r.take(Deliver).Lease; l.Ends() != r.now+2*time.Second-margin(2*time.Second) {
 			t.Errorf("ends at %v from now", l.Ends()-r.now)
 		}
 	})
-	t.Run("a note of a new life goes by the proof of the old one", func(t *testing.T) {
+	t.Run("a notification of a new incarnation goes by the proof of the old one", func(t *testing.T) {
 		r := newRig(t, Config{})
 		cl := wait(r, exclusive("x"))
-		r.Note(r.now, r.answer(cl, engine.Held, 9, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 9, 0))
 		r.none(Deliver)
 		r.after(0)
 		r.renewed()
-		if l := r.take(Deliver).Lease; l.Token != 9<<engine.LendBits {
+		if l := r.take(Deliver).Lease; l.Token != 9<<engine.HandoffBits {
 			t.Errorf("token %d", l.Token)
 		}
 	})
-	t.Run("an answer from before the note takes back what was not delivered yet", func(t *testing.T) {
+	t.Run("an answer from before the notification takes back what was not delivered yet", func(t *testing.T) {
 		r := newRig(t, Config{})
 		cl := wait(r, norenew)
 		r.after(FirstTTL / 3)
 		o, s := r.take(Renew), r.now
 		r.now += ms
-		r.note(cl, engine.Held) // its full TTL is still to be asked for
+		r.notified(cl, engine.Held) // its full TTL is still to be asked for
 		r.none(Deliver)
 		r.proven(o, s, r.answer(cl, engine.Waiting, 5, o.Want))
 		if cl.Phase() != Ready {
 			t.Errorf("%v", cl.Phase())
 		}
 	})
-	t.Run("what is made anew goes on with the TTL of its former life", func(t *testing.T) {
+	t.Run("what is made anew goes on with the TTL of its former incarnation", func(t *testing.T) {
 		r := newRig(t, Config{})
 		r.enter(norenew)
 		cl := r.take(Join).Claim
@@ -149,7 +149,7 @@ func TestProof(t *testing.T) {
 		r.after(0)
 		o = r.take(Renew)
 		r.proven(o, r.now, r.answer(cl, engine.Waiting, 9, time.Second))
-		r.Note(r.now, r.answer(cl, engine.Held, 9, 0))
+		r.Notified(r.now, r.answer(cl, engine.Held, 9, 0))
 		r.none(Deliver)
 	})
 	t.Run("a lease ends a moment late", func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestProof(t *testing.T) {
 				r.renewed(func(c *engine.Claim) { c.State = engine.Waiting })
 			}
 		}
-		r.note(cl, engine.Held)
+		r.notified(cl, engine.Held)
 		l := r.take(Deliver).Lease
 		r.after(RaiseAfter)
 		r.renewed()
@@ -218,9 +218,9 @@ func TestProof(t *testing.T) {
 		r.take(Deliver)
 		r.none(Renew)
 	})
-	t.Run("a lease lent with a raised claim is watched too late", func(t *testing.T) {
-		// The agenda has the claim at its next renewal; its end may come first.
-		r := newRig(t, Config{Keep: time.Hour})
+	t.Run("a lease handed off with a raised claim is watched too late", func(t *testing.T) {
+		// The timers has the claim at its next renewal; its end may come first.
+		r := newRig(t, Config{IdleTimeout: time.Hour})
 		l := r.hold(exclusive("x"), 5)
 		r.Unlock(r.now, l, true)
 		r.enter(exclusive("x"))

@@ -14,7 +14,7 @@ import (
 const never time.Duration = math.MaxInt64
 
 // pace decides when a claim that was just answered is looked at next.
-func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
+func (m *Machine) pace(now time.Duration, cl *Claim, s, poll time.Duration) {
 	switch {
 	case cl.phase == Lingering:
 		cl.next = never
@@ -27,18 +27,18 @@ func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
 		cl.next = now
 	case cl.phase != Waiting && !cl.raised:
 		cl.next = now + min(RaiseAfter, cl.waitTTL/3)
-	case cl.look:
+	case cl.poll:
 		cl.next = now
 	case cl.phase == Waiting:
 		// Without advice it is not next, and there may be hundreds of its kind.
 		cl.next = s + cl.granted/3
-		if look > 0 {
+		if poll > 0 {
 			// Just after, since at the very moment nothing has expired yet.
-			cl.next = min(s+cl.waitTTL/3, now+look+time.Millisecond)
+			cl.next = min(s+cl.waitTTL/3, now+poll+time.Millisecond)
 		}
 	default:
 		cl.next = s + cl.granted/3
-		if cl.queue.head != nil || cl.phase == Kept {
+		if cl.callers.head != nil || cl.phase == Idle {
 			cl.next = min(cl.next, s+Listen)
 		}
 	}
@@ -47,7 +47,7 @@ func (m *Machine) pace(now time.Duration, cl *Claim, s, look time.Duration) {
 }
 
 // listen has a claim that others of this process wait for, or that is kept for
-// nobody, renewed so often that a lost note does not let one process lend or
+// nobody, renewed so often that a lost notification does not let one process hand off or
 // keep it for long while another waits.
 func (m *Machine) listen(cl *Claim) {
 	if at := cl.proof + Listen; at < cl.next {
@@ -62,26 +62,26 @@ func (m *Machine) schedule(cl *Claim) {
 	due := never
 	switch cl.phase {
 	case Joining, Cancelled, Lost, Replaced, Releasing: // an answer, or Unlock, goes on
-	case Unclear, Waiting, Ready, Idle, Leaving, Doubtful:
+	case Indeterminate, Waiting, Ready, Proving, Leaving, Abandoned:
 		due = cl.next
 	case InUse, Draining:
 		if due = cl.ends(); !cl.noRenew {
 			due = min(due, cl.next)
 		}
-	case Kept, Lingering:
+	case Idle, Lingering:
 		due = min(cl.next, cl.until)
 	}
 	if m.closed {
 		due = never
 	}
-	m.agenda.set(cl, due)
+	m.timers.set(cl, due)
 }
 
 // renewNow has a claim renewed, or its Join tried again, as soon as possible. The
 // answer of a call that is under way may be older than the reason to ask: it
 // does not count as having looked (see pace).
 func (m *Machine) renewNow(now time.Duration, cl *Claim) {
-	cl.next, cl.look = now, true
+	cl.next, cl.poll = now, true
 	m.schedule(cl)
 }
 
@@ -100,32 +100,32 @@ func (m *Machine) RenewAll(now time.Duration) {
 // that no output is longer than MaxTick by far.
 func (m *Machine) Tick(now time.Duration) {
 	m.traceInput(now, "tick", "", 0)
-	for n := 0; n < MaxTick && len(m.agenda) > 0; n++ {
-		cl := m.agenda[0]
+	for n := 0; n < MaxTick && len(m.timers) > 0; n++ {
+		cl := m.timers[0]
 		// Nothing is done early for itself, only beside what is due.
 		if cl.due > now && !(n > 0 && cl.due == cl.next && cl.due <= now+cl.early()) {
 			return
 		}
 		switch cl.phase {
-		case Unclear:
+		case Indeterminate:
 			m.to(cl, Joining)
-			cl.look = false
+			cl.poll = false
 			m.schedule(cl)
 			m.ask(cl)
-		case Leaving, Doubtful:
+		case Leaving, Abandoned:
 			m.leaveAgain(now, cl)
 		case InUse, Draining:
 			if m.expire(now, cl); cl.phase != Lost {
 				m.renew(now, cl)
 			}
-		case Kept, Lingering:
+		case Idle, Lingering:
 			if now < cl.until {
 				m.renew(now, cl)
 				break
 			}
 			m.endLingering(cl, never, OK, nil) // kept to the end, whatever was answered
 			m.leaveLater(now, cl)
-		default: // Waiting, Ready, Idle
+		default: // Waiting, Ready, Proving
 			m.renew(now, cl)
 		}
 	}
@@ -133,9 +133,9 @@ func (m *Machine) Tick(now time.Duration) {
 
 // early is how much sooner than planned a claim is renewed so that many share
 // one call: a quarter of its wait, so that the leases of a client, whenever they
-// were obtained, make four calls a beat, or full ones.
+// were obtained, make four calls a renewal interval, or full ones.
 func (cl *Claim) early() time.Duration {
-	if !cl.raised || !(cl.phase.open() || cl.phase == Ready || cl.phase == Idle || cl.phase == Kept) {
+	if !cl.raised || !(cl.phase.open() || cl.phase == Ready || cl.phase == Proving || cl.phase == Idle) {
 		return 0
 	}
 	// Always less than the third of a TTL until the next attempt, or Tick would
@@ -156,7 +156,7 @@ func (m *Machine) renew(now time.Duration, cl *Claim) {
 	m.schedule(cl)
 	if cl.inflight < attempts || cl.waiter != nil {
 		cl.inflight++
-		cl.look = false
+		cl.poll = false
 		bound := min(want, max(cl.granted, cl.waitTTL))
 		if cl.waiter != nil {
 			bound = min(bound, ReleaseBound) // its failure ends the Unlock that waits for it
@@ -239,7 +239,7 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 	anew := got.Ticket > cl.ticket || got.State == engine.Waiting && s > cl.heldAt
 	if got.State == engine.Gone || cl.phase.used() && anew {
 		// A claim that was made anew is not the one the lease was made of. (An
-		// answer that it waits may be older than the note that it holds, unless
+		// answer that it waits may be older than the notification that it holds, unless
 		// the call began after that.)
 		m.gone(now, cl, got)
 		return
@@ -250,14 +250,14 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 		cl.raised = false
 	}
 	cl.learn(now, s, want, got)
-	cl.queue.gone = 0
+	cl.callers.gone = 0
 	if got.State == engine.Held {
 		if cl.phase == Waiting {
 			m.ready(now, cl)
 		}
 		cl.raised = cl.raised || want >= cl.TTL()
 	}
-	m.pace(now, cl, s, got.Look)
+	m.pace(now, cl, s, got.PollAfter)
 	m.endLingering(cl, s, OK, nil)
 	if cl.contention.yes {
 		m.contend(now, cl)
@@ -267,32 +267,32 @@ func (m *Machine) renewed(now time.Duration, cl *Claim, s, want time.Duration, g
 			m.emit(Output{Act: Extend, Lease: l})
 		}
 	}
-	m.advance(now, cl.queue, true)
+	m.advance(now, cl.callers, true)
 }
 
 // gone: the engine does not have the claim any more, at least not in the life
 // that this client knows.
 func (m *Machine) gone(now time.Duration, cl *Claim, got engine.Claim) {
 	why := Expired
-	if got.Evicted {
-		why = Evicted
+	if got.Revoked {
+		why = Revoked
 	}
 	if cl.phase.open() {
 		m.lose(now, cl, why)
 		return
 	}
-	q := cl.queue
-	if kept := min(now, cl.trustedUntil()) >= cl.until; cl.phase == Lingering && why == Expired && kept {
+	q := cl.callers
+	if idle := min(now, cl.trustedUntil()) >= cl.until; cl.phase == Lingering && why == Expired && idle {
 		why = OK // it expired after its MinHold, and this was heard late
 	}
 	m.endLingering(cl, never, why, nil)
-	if got.Evicted && !cl.phase.used() {
-		m.failClaim(cl, Evicted, nil)
+	if got.Revoked && !cl.phase.used() {
+		m.failClaim(cl, Revoked, nil)
 	} else if !cl.phase.used() {
 		q.again(cl)
 	}
 	q.release(cl)
-	if got.State == engine.Gone && !got.Evicted {
+	if got.State == engine.Gone && !got.Revoked {
 		m.forget(cl)
 	} else {
 		m.leaveLater(now, cl) // marked or made anew: it takes its room until it is left

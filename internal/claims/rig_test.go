@@ -105,13 +105,13 @@ func (r *rig) unproven(o Output, s time.Duration) {
 	r.Renewed(r.now, s, []engine.Renewal{{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want}}, nil, errCut)
 }
 
-// note is what the engine tells of a claim.
-func (r *rig) note(cl *Claim, state engine.State, change ...func(*engine.Claim)) {
+// notification is what the engine tells of a claim.
+func (r *rig) notified(cl *Claim, state engine.State, change ...func(*engine.Claim)) {
 	got := r.answer(cl, state, cl.Ticket(), 0)
 	for _, f := range change {
 		f(&got)
 	}
-	r.Note(r.now, got)
+	r.Notified(r.now, got)
 }
 
 func (r *rig) acts() (s []string) {
@@ -122,10 +122,10 @@ func (r *rig) acts() (s []string) {
 }
 
 func exclusive(name string) Want {
-	return Want{Name: name, Units: engine.Max, Limit: engine.Max, TTL: ttl}
+	return Want{Name: name, Permits: engine.Max, Limit: engine.Max, TTL: ttl}
 }
 
-func shared(name string) Want { return Want{Name: name, Units: 1, Limit: engine.Max, TTL: ttl} }
+func shared(name string) Want { return Want{Name: name, Permits: 1, Limit: engine.Max, TTL: ttl} }
 
 // enter is a caller with what it asks for, under outer.
 func (r *rig) enter(w Want, outer ...*Lease) *Caller {
@@ -188,7 +188,7 @@ func (r *rig) left(state engine.State, change ...func(*engine.Claim)) {
 
 func contended(c *engine.Claim) { c.Contended = true }
 
-func evicted(c *engine.Claim) { c.State, c.Evicted = engine.Gone, true }
+func revoked(c *engine.Claim) { c.State, c.Revoked = engine.Gone, true }
 
 // hold is a lease of a claim of its own.
 func (r *rig) hold(w Want, ticket uint64, outer ...*Lease) *Lease {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// String is every claim in a line, in the order of making, for people.
+// String is every claim in a queue, in the order of making, for people.
 func (m *Machine) String() string {
 	var b strings.Builder
 	for _, cl := range m.inOrder() {
@@ -15,12 +15,12 @@ func (m *Machine) String() string {
 			due = fmt.Sprint("due ", cl.due)
 		}
 		fmt.Fprintf(&b, "%q ticket %d %v, %d users, trusted until %v, %s, callers wait: %v\n",
-			cl.Name(), cl.ticket, cl.phase, cl.users, cl.trustedUntil(), due, cl.queue.current == cl && cl.queue.head != nil)
+			cl.Name(), cl.ticket, cl.phase, cl.users, cl.trustedUntil(), due, cl.callers.current == cl && cl.callers.head != nil)
 	}
 	return b.String()
 }
 
-// Step is one line of a machine's history: an input, a claim's change of phase,
+// Step is one queue of a machine's history: an input, a claim's change of phase,
 // or an output.
 type Step struct {
 	At     time.Duration // of the input that it belongs to

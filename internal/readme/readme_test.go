@@ -119,7 +119,7 @@ func work(context.Context, leasehold.Token) error { return nil }
 				continue
 			}
 			n++
-			program += fmt.Sprintf("\nfunc _(ctx context.Context, eng engine.Engine, locks, plain, lines *leasehold.Client, db *sql.DB) error {\n//line %s:%d\n%sreturn nil\n}\n",
+			program += fmt.Sprintf("\nfunc _(ctx context.Context, eng engine.Engine, locks, plain, queues *leasehold.Client, db *sql.DB) error {\n//line %s:%d\n%sreturn nil\n}\n",
 				name, b.line+1, b.text)
 		}
 		if n == 0 {

@@ -33,7 +33,7 @@ func TestSharedWhileTheLeaderIsKilled(t *testing.T) {
 
 	inLine := func(t *testing.T, n int) {
 		t.Helper()
-		it.Until(t, "the claims in line", func() bool {
+		it.Until(t, "the claims in the queue", func() bool {
 			children, _, err := admin.Children(pathOf(it.NameOf(t)))
 			return err == nil && len(children) == n
 		})

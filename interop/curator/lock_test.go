@@ -21,8 +21,8 @@ func TestShared(t *testing.T) {
 	}{
 		{"somebody is let past another", func(t *testing.T, r *rig) { inLine(t, r, mutexes, Mutex) }},
 		{"somebody is let past another by hand", func(t *testing.T, r *rig) { inLine(t, r, tutorials, Tutorial) }},
-		{"a release is told to nobody", func(t *testing.T, r *rig) { releasesAreTold(t, r, mutexes, Mutex) }},
-		{"a release is told to nobody by hand", func(t *testing.T, r *rig) { releasesAreTold(t, r, tutorials, Tutorial) }},
+		{"a release is told to nobody", func(t *testing.T, r *rig) { releasesAreNotified(t, r, mutexes, Mutex) }},
+		{"a release is told to nobody by hand", func(t *testing.T, r *rig) { releasesAreNotified(t, r, tutorials, Tutorial) }},
 		{"one release ends a re-entered hold", reentryCounts},
 		{"who gave up waiting still waits", func(t *testing.T, r *rig) { givingUp(t, r, mutexes, Mutex) }},
 		{"who gave up waiting still waits by hand", func(t *testing.T, r *rig) { givingUp(t, r, tutorials, Tutorial) }},
@@ -251,11 +251,11 @@ func strangersCannotRelease(t *testing.T, r *rig) {
 	t.Run("Java what we took by force", func(t *testing.T) {
 		name := it.NameOf(t)
 		it.Does(t, a, "acquire", Mutex, pathOf(name))
-		line, err := c.Line(it.Within(t), name)
+		line, err := c.Queue(it.Within(t), name)
 		if err != nil || len(line.Claims) != 1 {
 			t.Fatalf("%+v %v", line, err)
 		}
-		if err := c.EvictNow(it.Within(t), name, line.Claims[0].Ticket); err != nil {
+		if err := c.RevokeNow(it.Within(t), name, line.Claims[0].Ticket); err != nil {
 			t.Fatal(err)
 		}
 		l := it.Got(t, it.Lock(t, c, name))
@@ -300,11 +300,11 @@ func revoked(t *testing.T, r *rig) {
 		it.Does(t, a, "acquire", Mutex, pathOf(name))
 		waits := it.Lock(t, c, name)
 		r.lined(t, name, holds, 0)
-		line, err := c.Line(it.Within(t), name)
+		line, err := c.Queue(it.Within(t), name)
 		if err != nil || len(line.Claims) != 2 {
 			t.Fatalf("%+v %v", line, err)
 		}
-		if err := c.Evict(it.Within(t), name, line.Claims[0].Ticket); err != nil {
+		if err := c.Revoke(it.Within(t), name, line.Claims[0].Ticket); err != nil {
 			t.Fatal(err)
 		}
 		it.Does(t, b, "revoked", Mutex, pathOf(name))
@@ -325,7 +325,7 @@ func revoked(t *testing.T, r *rig) {
 	})
 }
 
-// Each side sees who is in line, in order.
+// Each side sees who is in the queue, in order.
 func seen(t *testing.T, r *rig) {
 	name := it.NameOf(t)
 	a := r.java.Thread(1)
@@ -339,7 +339,7 @@ func seen(t *testing.T, r *rig) {
 	if got := it.Does(t, a, "getParticipantNodes", Mutex, pathOf(name)); got != strings.Join(want, ",") {
 		t.Errorf("Java sees %s instead of %v", got, want)
 	}
-	line, err := c.Line(it.Within(t), name)
+	line, err := c.Queue(it.Within(t), name)
 	if err != nil || len(line.Claims) != 2 {
 		t.Fatalf("%+v %v", line, err)
 	}

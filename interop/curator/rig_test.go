@@ -179,17 +179,17 @@ func (r *rig) lined(t *testing.T, name string, waitsFor ...int) []node {
 		if len(line) != len(waitsFor) {
 			return false
 		}
-		told := make([][]string, len(line))
+		notified := make([][]string, len(line))
 		for i, before := range waitsFor {
 			if before != holds {
-				told[before] = append(told[before], line[i].session)
+				notified[before] = append(notified[before], line[i].session)
 			}
 		}
 		for i, n := range line {
 			others := slices.DeleteFunc(n.watchers, func(s string) bool { return s == n.session })
 			slices.Sort(others)
-			slices.Sort(told[i])
-			if !slices.Equal(others, told[i]) {
+			slices.Sort(notified[i])
+			if !slices.Equal(others, notified[i]) {
 				return false
 			}
 		}
@@ -202,7 +202,7 @@ func (r *rig) lined(t *testing.T, name string, waitsFor ...int) []node {
 // holder's going: neither client takes a watch back.
 func (r *rig) remain(t *testing.T, name string, n int) {
 	t.Helper()
-	it.Until(t, fmt.Sprintf("%d in line", n), func() bool { return len(r.line(t, name)) == n })
+	it.Until(t, fmt.Sprintf("%d in the queue", n), func() bool { return len(r.line(t, name)) == n })
 }
 
 // unanswered says that calls which wait have not ended.

@@ -24,7 +24,7 @@ func TestShared(t *testing.T) {
 				name string
 				test func(*testing.T, *rig)
 			}{
-				{"a release is told to nobody", func(t *testing.T, r *rig) { releasesAreTold(t, &r.site, r.java.Thread(1), r.program.Release) }},
+				{"a release is told to nobody", func(t *testing.T, r *rig) { releasesAreNotified(t, &r.site, r.java.Thread(1), r.program.Release) }},
 				{"hand-over takes a poll", handOverIsPrompt},
 				{"one unlock ends a re-entered hold", reentryCounts},
 				{"a lease that ended still excludes", leaseEnds},
@@ -251,7 +251,7 @@ func strangersCannotUnlock(t *testing.T, r *rig) {
 	t.Run("Java what we took by force", func(t *testing.T) {
 		name := it.NameOf(t)
 		it.Does(t, a, "lock", Lock, name)
-		if err := c.EvictNow(it.Within(t), name, 0); err != nil {
+		if err := c.RevokeNow(it.Within(t), name, 0); err != nil {
 			t.Fatal(err)
 		}
 		l := locked(t, c, name)
@@ -263,7 +263,7 @@ func strangersCannotUnlock(t *testing.T, r *rig) {
 }
 
 func interrupted(t *testing.T, r *rig) {
-	e := hears(t, opened(t, r.url(redissonlock.Lock)))
+	e := receives(t, opened(t, r.url(redissonlock.Lock)))
 	a := r.java.Thread(1)
 	name := it.NameOf(t)
 	it.Does(t, a, "lock", Lock, name)
@@ -292,7 +292,7 @@ func noExpiry(t *testing.T, r *rig) {
 	if ttl := r.do(t, "PTTL", name); ttl != int64(-1) {
 		t.Errorf("the lock was given an expiry: %v", ttl)
 	}
-	line, err := c.Line(it.Within(t), name)
+	line, err := c.Queue(it.Within(t), name)
 	if err != nil || len(line.Claims) != 1 || line.Claims[0].State != engine.Held || line.Claims[0].TTL != 0 {
 		t.Errorf("shown as %+v: %v", line, err)
 	}

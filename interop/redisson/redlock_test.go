@@ -36,8 +36,8 @@ func TestRedLock(t *testing.T) {
 				test func(*testing.T, *redRig)
 			}{
 				{"both hold", redExcludes},
-				{"Java is not told", javaIsTold},
-				{"we are not told", weAreTold},
+				{"Java is not told", javaIsNotified},
+				{"we are not told", weAreNotified},
 				{"a busy program of ours starves Java", redBusy},
 				{"an increment is lost", func(t *testing.T, r *redRig) { redCounter(t, r, 100) }},
 				{"who has the multiple lock of all masters is overlooked", multiLock},
@@ -121,9 +121,9 @@ func redExcludes(t *testing.T, r *redRig) {
 	}
 }
 
-// javaIsTold: a thread that waits for so long sleeps on each master for a fifth of it,
+// javaIsNotified: a thread that waits for so long sleeps on each master for a fifth of it,
 // or until what it found there expires, unless it is told.
-func javaIsTold(t *testing.T, r *redRig) {
+func javaIsNotified(t *testing.T, r *redRig) {
 	e := opened(t, r.at)
 	for range 5 {
 		h := &hearing{Engine: e}
@@ -146,21 +146,21 @@ func javaIsTold(t *testing.T, r *redRig) {
 	}
 }
 
-// weAreTold uses an engine, which does nothing by itself.
-func weAreTold(t *testing.T, r *redRig) {
-	h := hears(t, opened(t, r.at))
+// weAreNotified uses an engine, which does nothing by itself.
+func weAreNotified(t *testing.T, r *redRig) {
+	h := receives(t, opened(t, r.at))
 	a := r.java.Thread(1)
 	for i := range 3 {
 		name := it.NameOf(t) + strconv.Itoa(i)
 		it.Does(t, a, "lock", Red, name)
 		waits := h.join(t, name)
-		if waits.State != engine.Waiting || waits.Look < 500*time.Millisecond {
-			t.Fatalf("ours is %v, and looks after %v", waits.State, waits.Look)
+		if waits.State != engine.Waiting || waits.PollAfter < 500*time.Millisecond {
+			t.Fatalf("ours is %v, and looks after %v", waits.State, waits.PollAfter)
 		}
 		r.listening(t, channelOf(name), int64(len(r.masters)))
 		h.quiet(t)
 		it.Does(t, a, "unlock", Red, name)
-		h.hear(t, waits.ID)
+		h.receive(t, waits.ID)
 		it.Until(t, "it can be had", func() bool {
 			cs, err := h.Renew(it.Within(t), []engine.Renewal{{Name: name, ID: waits.ID, Want: longTTL}})
 			return err == nil && len(cs) == 1 && cs[0].State == engine.Held

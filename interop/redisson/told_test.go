@@ -12,10 +12,10 @@ import (
 	it "leasehold/interop/internal/interoptest"
 )
 
-// releasesAreTold is about nobody having to look. So it uses engines, which do
-// nothing by themselves, and counts requests: the client of ours looks every second
+// releasesAreNotified is about nobody having to look. So it uses engines, which do
+// nothing by themselves, and counts requests: the client of ours polls every second
 // in any case, and Redisson's when the holder's lease is over.
-func releasesAreTold(t *testing.T, s *site, java *Thread, release string) {
+func releasesAreNotified(t *testing.T, s *site, java *Thread, release string) {
 	for _, k := range []struct {
 		kind    redissonlock.Kind
 		java    string
@@ -29,7 +29,7 @@ func releasesAreTold(t *testing.T, s *site, java *Thread, release string) {
 			continue // it has none
 		}
 		t.Run(k.java, func(t *testing.T) {
-			e := hears(t, opened(t, s.url(k.kind)))
+			e := receives(t, opened(t, s.url(k.kind)))
 			for _, suffix := range []string{"", "1", "2", "{3}4"} { // of several shards
 				name := it.NameOf(t) + suffix
 				// From here on the node of that name knows all scripts. Asking whether
@@ -38,25 +38,25 @@ func releasesAreTold(t *testing.T, s *site, java *Thread, release string) {
 				it.Does(t, java, "unlock", k.java, name)
 				e.leave(t, e.join(t, name))
 
-				e.toldByJava(t, s, java, k.java, name, k.channel(name))
-				e.toldByUs(t, s, java, k.java, name)
+				e.notifiedByJava(t, s, java, k.java, name, k.channel(name))
+				e.notifiedByUs(t, s, java, k.java, name)
 			}
 		})
 	}
 }
 
-func (e *hearing) toldByJava(t *testing.T, s *site, java *Thread, kind, name, channel string) {
+func (e *hearing) notifiedByJava(t *testing.T, s *site, java *Thread, kind, name, channel string) {
 	t.Helper()
 	it.Does(t, java, "lock", kind, name)
 	waits := e.join(t, name)
-	if waits.State != engine.Waiting || waits.Look < 10*time.Second {
-		t.Fatalf("%s: ours is %v, and looks after %v", name, waits.State, waits.Look)
+	if waits.State != engine.Waiting || waits.PollAfter < 10*time.Second {
+		t.Fatalf("%s: ours is %v, and looks after %v", name, waits.State, waits.PollAfter)
 	}
 	s.listening(t, channel, 1)
 	e.quiet(t)
 	before := s.scripts(t)
 	it.Does(t, java, "unlock", kind, name)
-	e.hear(t, waits.ID)
+	e.receive(t, waits.ID)
 	if n := s.scripts(t) - before; n != 1 {
 		t.Errorf("%s: %d scripts ran; Java's unlock is one", name, n)
 	}
@@ -67,7 +67,7 @@ func (e *hearing) toldByJava(t *testing.T, s *site, java *Thread, kind, name, ch
 	e.leave(t, cs[0])
 }
 
-func (e *hearing) toldByUs(t *testing.T, s *site, java *Thread, kind, name string) {
+func (e *hearing) notifiedByUs(t *testing.T, s *site, java *Thread, kind, name string) {
 	t.Helper()
 	holds := e.join(t, name)
 	if holds.State != engine.Held {
@@ -99,16 +99,16 @@ const longTTL = 20 * time.Second
 // hearing is an engine whose Watch runs.
 type hearing struct {
 	engine.Engine
-	heard chan engine.Claim
+	received chan engine.Claim
 }
 
-func hears(t *testing.T, e engine.Engine) *hearing {
+func receives(t *testing.T, e engine.Engine) *hearing {
 	h := &hearing{e, make(chan engine.Claim, 1000)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		e.Watch(ctx, func(c engine.Claim) { h.heard <- c })
+		e.Watch(ctx, func(c engine.Claim) { h.received <- c })
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return h
@@ -121,7 +121,7 @@ func (e *hearing) join(t *testing.T, name string) engine.Claim {
 
 func (e *hearing) joinFor(t *testing.T, name string, ttl time.Duration) engine.Claim {
 	t.Helper()
-	c, err := e.Join(it.Within(t), engine.Request{Name: name, ID: engine.NewID(), Units: engine.Max, Limit: engine.Max, WaitTTL: ttl})
+	c, err := e.Join(it.Within(t), engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (e *hearing) quiet(t *testing.T) {
 	t.Helper()
 	for {
 		select {
-		case <-e.heard:
+		case <-e.received:
 		case <-time.After(50 * time.Millisecond):
 			return
 		}
@@ -149,11 +149,11 @@ func (e *hearing) quiet(t *testing.T) {
 }
 
 // hear waits for a reason to look at a claim.
-func (e *hearing) hear(t *testing.T, id engine.ID) {
+func (e *hearing) receive(t *testing.T, id engine.ID) {
 	t.Helper()
 	for timeout := time.After(it.Bound); ; {
 		select {
-		case c := <-e.heard:
+		case c := <-e.received:
 			if c.ID == id {
 				return
 			}
@@ -164,7 +164,7 @@ func (e *hearing) hear(t *testing.T, id engine.ID) {
 }
 
 // Redisson may listen on a replica there, which hears what its primary publishes.
-func TestReleasesAreToldBehindSentinel(t *testing.T) {
+func TestReleasesAreNotifiedBehindSentinel(t *testing.T) {
 	sentinel := servers.Sentinel(t, nil)
 	primary, err := sentinel.Primary()
 	if err != nil {
@@ -174,20 +174,20 @@ func TestReleasesAreToldBehindSentinel(t *testing.T) {
 	for _, release := range []string{Current, Old} {
 		t.Run(release, func(t *testing.T) {
 			java := started(t, built(t, release), Options{Addrs: sentinel.Addrs(), Sentinel: sentinel.Master})
-			releasesAreTold(t, s, java.Thread(1), release)
+			releasesAreNotified(t, s, java.Thread(1), release)
 		})
 	}
 }
 
 // On a Cluster the old release publishes to all nodes, and the current one to the
 // node of the name alone.
-func TestReleasesAreToldOnCluster(t *testing.T) {
+func TestReleasesAreNotifiedOnCluster(t *testing.T) {
 	cluster := servers.RedisCluster(t, nil)
 	s := &site{nodes: cluster.Nodes, at: "redisson-cluster://" + cluster.Addrs()[0] + "," + cluster.Addrs()[1]}
 	for _, release := range []string{Current, Old} {
 		t.Run(release, func(t *testing.T) {
 			java := started(t, built(t, release), Options{Addrs: cluster.Addrs()[:3], Cluster: true})
-			releasesAreTold(t, s, java.Thread(1), release)
+			releasesAreNotified(t, s, java.Thread(1), release)
 		})
 	}
 }

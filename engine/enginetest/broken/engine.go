@@ -41,7 +41,7 @@ func (e *Engine) lost() error {
 	return nil
 }
 
-// begin is what comes before every call that names a line, under the lock.
+// begin is what comes before every call that names a queue, under the lock.
 func (e *Engine) begin(ctx context.Context, name string) error {
 	w := e.w
 	if w.fault.before != nil {
@@ -265,18 +265,18 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	for {
 		err := e.inner.Load().Watch(ctx, func(c engine.Claim) {
 			w.mu.Lock()
-			tell := true
+			notify := true
 			if w.fault.alias != nil {
 				c = w.fault.alias(e, c)
 			}
-			if w.fault.note != nil && c.Name != "" {
-				c, tell = w.fault.note(e, c)
+			if w.fault.notification != nil && c.Name != "" {
+				c, notify = w.fault.notification(e, c)
 			}
-			if k := w.claims[c.ID]; k != nil && tell && c.State == engine.Held {
+			if k := w.claims[c.ID]; k != nil && notify && c.State == engine.Held {
 				k.held = true
 			}
 			w.mu.Unlock()
-			if tell {
+			if notify {
 				one(c)
 			}
 		})
@@ -286,14 +286,14 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	}
 }
 
-// Line implements [engine.Engine].
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+// Queue implements [engine.Engine].
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
 	if err := e.begin(ctx, name); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
-	l, err := e.inner.Load().Line(ctx, e.fold(name))
+	l, err := e.inner.Load().Queue(ctx, e.fold(name))
 	if err == nil {
 		l.Name = name
 		e.shown(&l)
@@ -301,10 +301,10 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	return l, err
 }
 
-// Lines implements [engine.Engine].
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
-		for l, err := range e.inner.Load().Lines(ctx, prefix) {
+// Queues implements [engine.Engine].
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
+		for l, err := range e.inner.Load().Queues(ctx, prefix) {
 			e.w.mu.Lock()
 			e.shown(&l)
 			e.w.mu.Unlock()
@@ -313,12 +313,12 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			}
 		}
 		if err := e.anyJunk(prefix); err != nil {
-			yield(engine.Line{}, err)
+			yield(engine.Queue{}, err)
 		}
 	}
 }
 
-// anyJunk is what Lines ends with: after all names that could be read.
+// anyJunk is what Lnes ends with: after all names that could be read.
 func (e *Engine) anyJunk(prefix string) error {
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
@@ -330,31 +330,31 @@ func (e *Engine) anyJunk(prefix string) error {
 	return nil
 }
 
-func (e *Engine) shown(l *engine.Line) {
+func (e *Engine) shown(l *engine.Queue) {
 	if e.w.fault.line != nil {
 		e.w.fault.line(e, l)
 	}
 }
 
-// Evict implements [engine.Engine].
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+// Revoke implements [engine.Engine].
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	w := e.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := e.begin(ctx, name); err != nil {
 		return err
 	}
-	if w.fault.evict != nil {
-		return w.fault.evict(e, ctx, name, ticket, now)
+	if w.fault.revoke != nil {
+		return w.fault.revoke(e, ctx, name, ticket, now)
 	}
-	return e.evict(ctx, name, ticket, now)
+	return e.revoke(ctx, name, ticket, now)
 }
 
-func (e *Engine) evict(ctx context.Context, name string, ticket uint64, now bool) error {
+func (e *Engine) revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if k := e.w.byTicket(name, ticket); k != nil {
 		k.marked = true
 	}
-	return e.inner.Load().Evict(ctx, e.fold(name), ticket, now)
+	return e.inner.Load().Revoke(ctx, e.fold(name), ticket, now)
 }
 
 func (e *Engine) fold(name string) string {

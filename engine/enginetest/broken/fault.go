@@ -12,20 +12,20 @@ import (
 type Fault struct {
 	Name string // what an issue about it would be called
 
-	before func(w *World, name string) // every call that names a line
+	before func(w *World, name string) // every call that names a queue
 	join   func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error)
 	renew  func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error)
 	leave  func(e *Engine, ctx context.Context, c engine.Claim) (engine.Claim, error)
-	evict  func(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error
+	revoke func(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error
 
-	reply   func(e *Engine, c engine.Claim) engine.Claim         // of Join and Renew
-	alias   func(e *Engine, c engine.Claim) engine.Claim         // of these, Leave and Watch
-	note    func(e *Engine, c engine.Claim) (engine.Claim, bool) // of Watch; false: not told
-	line    func(e *Engine, l *engine.Line)                      // as inspection shows it
-	fold    func(name string) string
-	restart func(w *World)
-	junk    func(e *Engine, ctx context.Context, name string) error // calls on a spoiled name
-	cost    func(e *Engine, name string) int                        // of each call, in further requests
+	reply        func(e *Engine, c engine.Claim) engine.Claim         // of Join and Renew
+	alias        func(e *Engine, c engine.Claim) engine.Claim         // of these, Leave and Watch
+	notification func(e *Engine, c engine.Claim) (engine.Claim, bool) // of Watch; false: not told
+	line         func(e *Engine, l *engine.Queue)                     // as inspection shows it
+	fold         func(name string) string
+	restart      func(w *World)
+	junk         func(e *Engine, ctx context.Context, name string) error // calls on a spoiled name
+	cost         func(e *Engine, name string) int                        // of each call, in further requests
 
 	deaf     bool // Watch ignores its context
 	immortal bool // a killed client's claims stay
@@ -40,9 +40,9 @@ func Faults() []Fault {
 	return slices.Concat(grants(), lifetimes(), notices(), strains(), others())
 }
 
-// front is the line of a name as it truly is, and the claims in it.
+// front is the queue of a name as it truly is, and the claims in it.
 func (e *Engine) front(name string) []engine.Claim {
-	l, err := e.inner.Load().Line(context.Background(), name)
+	l, err := e.inner.Load().Queue(context.Background(), name)
 	if err != nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (e *Engine) front(name string) []engine.Claim {
 	return l.Claims
 }
 
-// stands reports whether the store has that claim in line.
+// stands reports whether the store has that claim in the queue.
 func (e *Engine) stands(name string, id engine.ID) bool {
 	for _, c := range e.front(name) {
 		if c.ID == id {
@@ -64,7 +64,7 @@ func (e *Engine) stands(name string, id engine.ID) bool {
 	return false
 }
 
-// aside takes the waiting claims of a line out, from the back so that none
+// aside takes the waiting claims of a queue out, from the back so that none
 // becomes held meanwhile, lets step happen, and puts them back in the order
 // that back gives. Their owners notice nothing but new tickets.
 func (e *Engine) aside(name string, step func(), back func([]*claim) []*claim) {

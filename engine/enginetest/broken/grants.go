@@ -18,7 +18,7 @@ func grants() []Fault {
 		}},
 		{Name: "readers overtake a waiting writer", join: func(e *Engine, ctx context.Context, r engine.Request) (c engine.Claim, err error) {
 			line := e.front(r.Name)
-			if r.Units != 1 || r.Limit != engine.Max || r.NoWait || len(line) < 2 || line[0].Units != 1 || e.w.claims[r.ID] != nil {
+			if r.Permits != 1 || r.Limit != engine.Max || r.NoWait || len(line) < 2 || line[0].Permits != 1 || e.w.claims[r.ID] != nil {
 				return e.join(ctx, r)
 			}
 			e.aside(r.Name, func() { c, err = e.join(ctx, r) }, asTheyWere)
@@ -28,7 +28,7 @@ func grants() []Fault {
 			// Of three or more who wait for a name alone, the last is next.
 			line, waiting := e.front(q.Name), 0
 			for _, x := range line {
-				if x.State == engine.Waiting && x.Units == engine.Max {
+				if x.State == engine.Waiting && x.Permits == engine.Max {
 					waiting++
 				}
 			}
@@ -42,19 +42,19 @@ func grants() []Fault {
 			return e.leave(ctx, q)
 		}},
 		{Name: "a third reader waits", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
-			if line := e.front(r.Name); r.Units == 1 && r.Limit == engine.Max && len(line) >= 2 && line[1].State == engine.Held {
-				r.Units = engine.Max
+			if line := e.front(r.Name); r.Permits == 1 && r.Limit == engine.Max && len(line) >= 2 && line[1].State == engine.Held {
+				r.Permits = engine.Max
 			}
 			return e.join(ctx, r)
 		}},
-		{Name: "the sum of units overflows", reply: func(e *Engine, c engine.Claim) engine.Claim {
-			if c.State == engine.Waiting && c.Units == engine.Max-1 {
+		{Name: "the sum of permits overflows", reply: func(e *Engine, c engine.Claim) engine.Claim {
+			if c.State == engine.Waiting && c.Permits == engine.Max-1 {
 				c.State = engine.Held
 			}
 			return c
 		}},
 		{Name: "a reused token", alias: func(e *Engine, c engine.Claim) engine.Claim {
-			// Who finds the line empty gets the ticket of the last claim again.
+			// Who finds the queue empty gets the ticket of the last claim again.
 			k := e.w.claims[c.ID]
 			if k == nil {
 				return c
@@ -68,7 +68,7 @@ func grants() []Fault {
 			}
 			c.Ticket = k.shown
 			return c
-		}, line: showTickets, evict: evictShown},
+		}, line: showTickets, revoke: revokeShown},
 		{Name: "tokens start again after a restart", alias: func(e *Engine, c engine.Claim) engine.Claim {
 			k := e.w.claims[c.ID]
 			if k == nil {
@@ -81,7 +81,7 @@ func grants() []Fault {
 			}
 			c.Ticket = k.shown
 			return c
-		}, line: showTickets, evict: evictShown, restart: func(w *World) { clear(w.lines) }},
+		}, line: showTickets, revoke: revokeShown, restart: func(w *World) { clear(w.lines) }},
 		{Name: "a second Join of one ID stands behind the first", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
 			if k := e.w.claims[r.ID]; k == nil || k.marked || !e.stands(r.Name, r.ID) {
 				return e.join(ctx, r)
@@ -130,7 +130,7 @@ func grants() []Fault {
 		{Name: "a disagreeing limit is taken", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
 			if line := e.front(r.Name); len(line) > 0 && r.Limit > 0 {
 				r.Limit = line[0].Limit
-				r.Units = min(r.Units, r.Limit)
+				r.Permits = min(r.Permits, r.Limit)
 			}
 			return e.join(ctx, r)
 		}},
@@ -138,7 +138,7 @@ func grants() []Fault {
 }
 
 // showTickets makes inspection agree with the replies.
-func showTickets(e *Engine, l *engine.Line) {
+func showTickets(e *Engine, l *engine.Queue) {
 	for i, c := range l.Claims {
 		if k := e.w.byTicket(l.Name, c.Ticket); k != nil {
 			l.Claims[i].Ticket = k.shown
@@ -146,11 +146,11 @@ func showTickets(e *Engine, l *engine.Line) {
 	}
 }
 
-func evictShown(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error {
+func revokeShown(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error {
 	for _, k := range e.w.claims {
 		if k.Name == name && k.shown == ticket {
-			return e.evict(ctx, name, k.ticket, now)
+			return e.revoke(ctx, name, k.ticket, now)
 		}
 	}
-	return e.evict(ctx, name, 0, now)
+	return e.revoke(ctx, name, 0, now)
 }

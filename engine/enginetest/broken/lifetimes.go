@@ -10,9 +10,9 @@ import (
 // lifetimes are faults of when a claim ends, and for whom.
 func lifetimes() []Fault {
 	return []Fault{
-		{Name: "Renew forgets units and limit", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
+		{Name: "Renew forgets permits and limit", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
 			c, err := e.renew(ctx, r)
-			c.Units, c.Limit = 0, 0
+			c.Permits, c.Limit = 0, 0
 			return c, err
 		}},
 		{Name: "a shorter Renew shortens", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
@@ -55,7 +55,7 @@ func lifetimes() []Fault {
 					c.State = engine.Held
 					return c
 				}
-				if ahead.Evicted || ahead.TTL > 50*time.Millisecond {
+				if ahead.Revoked || ahead.TTL > 50*time.Millisecond {
 					return c
 				}
 			}
@@ -74,7 +74,7 @@ func lifetimes() []Fault {
 			}
 			return got, err
 		}},
-		{Name: "a cancelled Join is a ghost", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
+		{Name: "a cancelled Join is an orphan", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
 			if ctx.Err() == nil {
 				return e.join(ctx, r)
 			}
@@ -106,15 +106,15 @@ func lifetimes() []Fault {
 			r.Detached = false
 			return e.join(ctx, r)
 		}},
-		{Name: "Evict does not check the ticket", evict: func(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error {
+		{Name: "Revoke does not check the ticket", revoke: func(e *Engine, ctx context.Context, name string, ticket uint64, now bool) error {
 			if line := e.front(name); len(line) > 0 && e.w.byTicket(name, ticket) == nil && ctx.Err() == nil {
 				ticket = line[0].Ticket
 			}
-			return e.evict(ctx, name, ticket, now)
+			return e.revoke(ctx, name, ticket, now)
 		}},
 		{Name: "a marked claim is extended", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
 			c, err := e.renew(ctx, r)
-			if c.Evicted {
+			if c.Revoked {
 				e.w.pastOf(r.Name).veil = e.w.Now() + r.Want
 			}
 			return c, err

@@ -9,7 +9,7 @@ import (
 // notices are faults of who is told what.
 func notices() []Fault {
 	return []Fault{
-		{Name: "a wake-up is lost and there is no floor", leave: func(e *Engine, ctx context.Context, q engine.Claim) (engine.Claim, error) {
+		{Name: "a wake-up is lost and there is no high-water mark", leave: func(e *Engine, ctx context.Context, q engine.Claim) (engine.Claim, error) {
 			// A waiting claim leaves, which lets those behind it hold: nobody
 			// sees it, and their Renew goes by what was written down.
 			before := map[engine.ID]engine.State{}
@@ -30,16 +30,16 @@ func notices() []Fault {
 				c.State = engine.Waiting
 			}
 			return c
-		}, note: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
+		}, notification: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
 			k := e.w.claims[c.ID]
 			return c, k == nil || !k.stuck
 		}},
-		{Name: "nobody is ever told", note: func(_ *Engine, c engine.Claim) (engine.Claim, bool) { return c, false }},
-		{Name: "who becomes held is not told", note: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
+		{Name: "nobody is ever told", notification: func(_ *Engine, c engine.Claim) (engine.Claim, bool) { return c, false }},
+		{Name: "who becomes held is not told", notification: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
 			k := e.w.claims[c.ID]
 			return c, c.State != engine.Held || k != nil && k.held
 		}},
-		{Name: "everybody is told of everything", note: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
+		{Name: "everybody is told of everything", notification: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
 			// A herd: whoever waits is woken, to look for himself.
 			if k := e.w.claims[c.ID]; c.State != engine.Held || k == nil || k.held {
 				return c, true
@@ -54,7 +54,7 @@ func notices() []Fault {
 		{Name: "contended and never told", reply: func(_ *Engine, c engine.Claim) engine.Claim {
 			c.Contended = false
 			return c
-		}, note: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
+		}, notification: func(e *Engine, c engine.Claim) (engine.Claim, bool) {
 			if k := e.w.claims[c.ID]; k != nil && k.held && c.State == engine.Held {
 				return c, false
 			}

@@ -10,7 +10,7 @@ import (
 // others are faults of names, inspection, batches and what is left behind.
 func others() []Fault {
 	return []Fault{
-		{Name: "a secret in Line", line: func(e *Engine, l *engine.Line) {
+		{Name: "a secret in Queue", line: func(e *Engine, l *engine.Queue) {
 			for i, c := range l.Claims {
 				if k := e.w.byTicket(l.Name, c.Ticket); k != nil && c.State == engine.Waiting {
 					l.Claims[i].Owner.Label = k.ID.Secret()

@@ -37,7 +37,7 @@ func strains() []Fault {
 		{Name: "junk panics", junk: func(*Engine, context.Context, string) error {
 			panic("runtime error: index out of range")
 		}},
-		{Name: "junk sends a call round in circles", junk: func(_ *Engine, ctx context.Context, _ string) error {
+		{Name: "junk sends a call round in cycles", junk: func(_ *Engine, ctx context.Context, _ string) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}},

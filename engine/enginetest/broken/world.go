@@ -36,8 +36,8 @@ type claim struct {
 	ticket uint64        // as memlock gave it
 	shown  uint64        // as the fault reports it
 	end    time.Duration // a deadline of the fault's own; 0: none
-	held   bool          // a reply or a note has said so
-	marked bool          // evicted
+	held   bool          // a reply or a notification has said so
+	marked bool          // revoked
 	stuck  bool          // held, and nobody may learn it
 }
 
@@ -45,7 +45,7 @@ type claim struct {
 type past struct {
 	ticket uint64        // the last that was shown
 	waits  int           // Joins that had to wait
-	leaves int           // while few were in line
+	leaves int           // while few were in the queue
 	veil   time.Duration // until then nobody may learn that it holds
 }
 

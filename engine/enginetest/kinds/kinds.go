@@ -13,7 +13,7 @@ import (
 	"leasehold/engine/memlock"
 )
 
-// Polling is an engine that sends no notes: it says when to look again.
+// Polling is an engine that sends no notifications: it says when to look again.
 type Polling struct {
 	*memlock.Engine
 	Every time.Duration
@@ -22,21 +22,21 @@ type Polling struct {
 // Join implements [engine.Engine].
 func (p Polling) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	c, err := p.Engine.Join(ctx, r)
-	return p.look(c), err
+	return p.pollAfter(c), err
 }
 
 // Renew implements [engine.Engine].
 func (p Polling) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	cs, err := p.Engine.Renew(ctx, rs)
 	for i := range cs {
-		cs[i] = p.look(cs[i])
+		cs[i] = p.pollAfter(cs[i])
 	}
 	return cs, err
 }
 
-func (p Polling) look(c engine.Claim) engine.Claim {
+func (p Polling) pollAfter(c engine.Claim) engine.Claim {
 	if c.State == engine.Waiting {
-		c.Look = p.Every
+		c.PollAfter = p.Every
 	}
 	return c
 }
@@ -53,10 +53,10 @@ func (p Polling) Watch(ctx context.Context, changed func(engine.Claim)) error {
 // Register is a store without order: it remembers holders only, and a Renew of
 // a claim that waits tries again.
 type Register struct {
-	// Look is the advice to who waits. Tells: when a holder leaves, everybody
+	// PollAfter is the advice to who waits. Tells: when a holder leaves, everybody
 	// who waits is told that it is a good moment to try.
-	Look  time.Duration
-	Tells bool
+	PollAfter time.Duration
+	Notifies  bool
 
 	store *memlock.Store
 
@@ -111,14 +111,14 @@ func (u *Unordered) Join(ctx context.Context, r engine.Request) (engine.Claim, e
 	patient := !r.NoWait
 	r.NoWait, r.Replaces = true, engine.ID{}
 	c, err := u.Engine.Join(ctx, r)
-	c.Contended, c.Look = false, 0
-	if err != nil || c.State != engine.Gone || c.Evicted || !patient {
+	c.Contended, c.PollAfter = false, 0
+	if err != nil || c.State != engine.Gone || c.Revoked || !patient {
 		return c, err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.waiting[r.ID] = r
-	c.State, c.TTL, c.Look = engine.Waiting, r.WaitTTL, u.of.Look
+	c.State, c.TTL, c.PollAfter = engine.Waiting, r.WaitTTL, u.of.PollAfter
 	return c, nil
 }
 
@@ -170,7 +170,7 @@ func (u *Unordered) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Clai
 	}
 	u.mu.Unlock()
 	u.calls.Unlock()
-	if u.of.Tells {
+	if u.of.Notifies {
 		u.of.free(out)
 	}
 	return out, err
@@ -195,7 +195,7 @@ func (u *Unordered) try(name string) {
 	defer u.mu.Unlock()
 	for id, q := range u.waiting {
 		if q.Name == name {
-			u.Post(engine.Claim{Name: name, ID: id, Units: q.Units, Limit: q.Limit, State: engine.Waiting})
+			u.Post(engine.Claim{Name: name, ID: id, Permits: q.Permits, Limit: q.Limit, State: engine.Waiting})
 		}
 	}
 }

@@ -93,7 +93,7 @@ func busy(err error) bool {
 // unclear reports whether a request that failed may have been carried out, or may be
 // yet. What etcd refused was not; where it says that it is not available it may have
 // begun.
-func unclear(err error) bool {
+func indeterminate(err error) bool {
 	var said rpctypes.EtcdError
 	var kept notSent
 	return err != nil && !errors.As(err, &kept) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)

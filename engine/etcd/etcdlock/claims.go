@@ -18,25 +18,25 @@ type claim struct {
 	key      string // no other claim's, as long as this one is known
 	slot     int    // in key
 	value    string // of key
-	units    int32
+	permits  int32
 	limit    int32
 	detached bool
 
 	// Under the table's mutex.
-	ticket   uint64           // 0: its Join was not answered
-	floor    uint64           // its ticket is above: see past
-	lease    clientv3.LeaseID // that its key hangs on; of a detached one, its own
-	state    engine.State
-	evicted  bool
-	told     bool    // its holder heard that somebody waits; its note is in etcd
-	early    string  // a note that came before the answer to its Join
-	blockers []place // Waiting: see order.Blockers. Nil: too many to look at one by one
-	attended context.CancelFunc
-	doubt    bool // a Join of it was not answered, and may arrive yet
-	left     bool // given up, and to be tidied up
+	ticket        uint64           // 0: its Join was not answered
+	highWater     uint64           // its ticket is above: see past
+	lease         clientv3.LeaseID // that its key hangs on; of a detached one, its own
+	state         engine.State
+	revoked       bool
+	notified      bool    // its holder heard that somebody waits; its notification is in etcd
+	early         string  // a notification that came before the answer to its Join
+	blockers      []place // Waiting: see order.Blockers. Nil: too many to look at one by one
+	attended      context.CancelFunc
+	indeterminate bool // a Join of it was not answered, and may arrive yet
+	left          bool // given up, and to be tidied up
 }
 
-// table is what this client has in line.
+// table is what this client has in the queue.
 type table struct {
 	mu      sync.Mutex
 	known   map[engine.ID]*claim
@@ -46,15 +46,15 @@ type table struct {
 	tidying bool              // somebody does
 }
 
-// expect notes a claim that is about to join: what is heard of it must find it.
-func (t *table) expect(k keys, client string, r *engine.Request, floor uint64) *claim {
+// expect records a claim that is about to join: what is heard of it must find it.
+func (t *table) expect(k keys, client string, r *engine.Request, highWater uint64) *claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.known[r.ID]
 	if c == nil {
 		c = &claim{
 			name: r.Name, id: r.ID, value: value(r.ID, r.Owner.Text()),
-			units: r.Units, limit: r.Limit, detached: r.Detached, floor: floor,
+			permits: r.Permits, limit: r.Limit, detached: r.Detached, highWater: highWater,
 		}
 		s := t.slots[c.alike()]
 		if s == nil {
@@ -62,7 +62,7 @@ func (t *table) expect(k keys, client string, r *engine.Request, floor uint64) *
 			t.slots[c.alike()] = s
 		}
 		c.slot = s.take()
-		c.key = k.claim(r.Name, r.Limit, r.Units, client, c.slot)
+		c.key = k.claim(r.Name, r.Limit, r.Permits, client, c.slot)
 		t.known[r.ID], t.keyed[c.key] = c, c
 	}
 	return c
@@ -92,7 +92,7 @@ func (t *table) crowded(c *claim) bool {
 }
 
 // alike is the same for claims whose keys differ in their slots alone.
-func (c *claim) alike() string { return fmt.Sprint(c.limit, " ", c.units, " ", c.name) }
+func (c *claim) alike() string { return fmt.Sprint(c.limit, " ", c.permits, " ", c.name) }
 
 // slots are numbers from zero on, each used by one claim at a time.
 type slots struct {
@@ -133,10 +133,10 @@ func (t *table) forget(id engine.ID) {
 }
 
 // doubtful: a Join of the claim was not answered.
-func (t *table) doubtful(c *claim) {
+func (t *table) indeterminate(c *claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.doubt = true
+	c.indeterminate = true
 }
 
 // unattend ends the goroutine that waits for the claim's turn.
@@ -147,29 +147,29 @@ func (c *claim) unattend() {
 	}
 }
 
-// settle takes in a line in which the claim may stand, and returns what it is
-// there, and whether it became held. Lines may be read in one order and arrive
+// promote takes in a queue in which the claim may stand, and returns what it is
+// there, and whether it became held. Queues may be read in one order and arrive
 // in another: what is known to be held stays so, which is true of every claim.
-func (t *table) settle(c *claim, l line) (now engine.Claim, became bool) {
+func (t *table) promote(c *claim, l line) (now engine.Claim, became bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := l.at(c, c.ticket)
-	now = engine.Claim{Name: c.name, ID: c.id, State: engine.Gone, Evicted: c.evicted}
-	if i < 0 || l.places[i].ticket <= c.floor { // what has its key then is from before it: see past
+	now = engine.Claim{Name: c.name, ID: c.id, State: engine.Gone, Revoked: c.revoked}
+	if i < 0 || l.places[i].ticket <= c.highWater { // what has its key then is from before it: see past
 		c.state = engine.Gone
 		c.unattend()
 		return now, false
 	}
 	p := &l.places[i]
-	now.Ticket, now.Units, now.Limit = p.ticket, p.units, p.limit
+	now.Ticket, now.Permits, now.Limit = p.ticket, p.permits, p.limit
 	c.lease = p.lease
-	if p.evicted {
-		c.evicted, c.state, now.Evicted = true, engine.Gone, true
+	if p.revoked {
+		c.revoked, c.state, now.Revoked = true, engine.Gone, true
 		c.unattend()
 		return now, false
 	}
 	if c.ticket != p.ticket { // its first life, or the next: see rule 5 of package engine
-		c.ticket, c.floor, c.state, c.evicted, now.Evicted = p.ticket, p.ticket-1, engine.Waiting, false, false
+		c.ticket, c.highWater, c.state, c.revoked, now.Revoked = p.ticket, p.ticket-1, engine.Waiting, false, false
 	}
 	if i < l.held || c.state == engine.Held {
 		became = c.state != engine.Held

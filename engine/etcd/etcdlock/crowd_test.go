@@ -32,7 +32,7 @@ func comes(t testing.TB, e *Engine, name string, many int) []engine.Claim {
 }
 
 // A crowd on one name: few requests are under way at once, each caller sends one,
-// and what is read is no multiple of the line for each of them.
+// and what is read is no multiple of the queue for each of them.
 func TestCrowdOfOneClient(t *testing.T) {
 	const callers = 600
 	server := servers.Etcd(t, nil)
@@ -56,7 +56,7 @@ func TestCrowdOfOneClient(t *testing.T) {
 	}
 }
 
-// Long lines are left as cheaply: who waits behind one that stands does not read it.
+// Long queues are left as cheaply: who waits behind one that stands does not read it.
 func TestCrowdLeaves(t *testing.T) {
 	const many = 300
 	server := servers.Etcd(t, nil)
@@ -81,7 +81,7 @@ func TestCrowdLeaves(t *testing.T) {
 	nobody(t, w)
 }
 
-// Many clients with a crowd each: all come in line, and an unrelated name keeps its
+// Many clients with a crowd each: all come in the queue, and an unrelated name keeps its
 // lease.
 func TestCrowdsOfManyClients(t *testing.T) {
 	const clients, each = 5, 60
@@ -98,9 +98,9 @@ func TestCrowdsOfManyClients(t *testing.T) {
 	if got := renew(t, unrelated, held); got.State != engine.Held {
 		t.Errorf("the unrelated claim is %v", got.State)
 	}
-	l, err := unrelated.Line(within(t), "a")
+	l, err := unrelated.Queue(within(t), "a")
 	if err != nil || len(l.Claims) != clients*each {
-		t.Errorf("%d are in line, %v", len(l.Claims), err)
+		t.Errorf("%d are in the queue, %v", len(l.Claims), err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestWhoLeavesGoesFirst(t *testing.T) {
 		g.add(&member{call: call{name: "a", leaves: i == 2}})
 	}
 	if next := g.take(); len(next) != 1 || !next[0].leaves {
-		t.Errorf("the first of a line's calls is %+v", next)
+		t.Errorf("the first of a queue's calls is %+v", next)
 	}
 	if g.leaving != 0 || len(g.gathering) != 2 {
 		t.Errorf("%d of %d leave", g.leaving, len(g.gathering))

@@ -1,11 +1,11 @@
-// Package etcdlock keeps lines in etcd, from 3.5.28 and 3.6.9 on.
+// Package etcdlock keeps queues in etcd, from 3.5.28 and 3.6.9 on.
 //
 // Claims are served first come, first served between all processes. A claim is a
 // key, and its place is the key's create revision: that is its ticket, which only
 // rises. Who waits watches the one key that must go before it can hold, and no
 // other waiter hears of that.
 //
-//	leasehold/line/jobs\x00...        create revision
+//	leasehold/queue/jobs\x00...        create revision
 //	  writer A   41  holds
 //	  writer B   42  watches A
 //	  reader C   45  watches B
@@ -41,7 +41,7 @@
 //
 // What it cannot promise:
 //
-//   - A backup that is put back takes the line with it as it was then. Holders
+//   - A backup that is put back takes the queue with it as it was then. Holders
 //     of since then are told at their next renewal, a third of the TTL away at
 //     most, and until then two may hold. Keys that come back of claims that had left
 //     are deleted by their client. Restore with etcdutl's --bump-revision and
@@ -51,7 +51,7 @@
 //     because neither a crash nor a restart does that, only an operator.
 //   - Whoever may write below the prefix may delete the key of a holder. It is
 //     told at its next renewal.
-//   - A full etcd (NOSPACE) takes no new claims. Those in line are renewed, told
+//   - A full etcd (NOSPACE) takes no new claims. Those in the queue are renewed, told
 //     and left.
 //
 // Older servers are refused: a leader that had been replaced could end leases that
@@ -70,8 +70,8 @@
 //
 // A lock and unlock that nobody contends are two requests, of which the callers of
 // one process share some when they are many. A hand-over is five, however many wait,
-// and what a renewal asks does not depend on the length of the line for who waits. A
-// Join reads the keys of the line it joins, some hundred bytes for each claim in it; in
+// and what a renewal asks does not depend on the length of the queue for who waits. A
+// Join reads the keys of the queue it joins, some hundred bytes for each claim in it; in
 // a crowd of one client many Joins share a reading, and few are under way at once.
 // A client is one keep-alive for each sixth of its etcd lease, whatever it holds; a
 // renewal reads the keys of a hundred claims with each request.
@@ -81,8 +81,8 @@
 //
 // # Keys
 //
-// Everything is below the prefix, "leasehold/" unless it is set: line/ has the
-// claims, note/ what clients tell each other, void/ a key for each client that ever
+// Everything is below the prefix, "leasehold/" unless it is set: queue/ has the
+// claims, notification/ what clients tell each other, void/ a key for each client that ever
 // gave up a Join which had not been answered, for as long as the client lives: with
 // it etcd refuses that Join, should it arrive yet. Whoever may read there can read
 // claim IDs, and with them end claims: give the prefix to nobody else. Nothing is left

@@ -49,7 +49,7 @@ type Engine struct {
 	mu      sync.Mutex
 	session session
 	unfit   error              // why its members are not safe to lock with
-	hearing context.CancelFunc // of the subscription to notes that runs
+	hearing context.CancelFunc // of the subscription to notifications that runs
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -60,7 +60,7 @@ const closeTime = 2 * time.Second
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
 	return engine.Guarantees{
-		Order: engine.FIFO, Modes: engine.Exclusive | engine.Shared | engine.Units,
+		Order: engine.FIFO, Modes: engine.Exclusive | engine.Shared | engine.Permits,
 		Fencing: engine.FencingAlways, Failover: engine.FailoverConsensus, Scope: engine.ScopeCluster,
 		CrashRelease: engine.CrashSession, Detach: true, SeesWaiters: true,
 		MinTTL: e.ttl, MaxTTL: e.ttl,
@@ -80,11 +80,11 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	defer e.leave()
-	if err := errors.Join(e.table.room(), e.fit()); err != nil {
+	if err := errors.Join(e.table.capacity(), e.fit()); err != nil {
 		return engine.Claim{}, err
 	}
 	start := boottime.Now()
-	c := e.table.expect(e.keys, e.name, &r, e.past.floor())
+	c := e.table.expect(e.keys, e.name, &r, e.past.highWater())
 	j, err := e.join(ctx, c, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
@@ -94,12 +94,12 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	if j.refused {
 		e.forgo(ctx, c)
-		e.begun(func(ctx context.Context) { e.tellHolders(ctx, j.line) })
-		return engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}, nil
+		e.begun(func(ctx context.Context) { e.notifyHolders(ctx, j.queue) })
+		return engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}, nil
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	if p := j.line.places[j.at]; !p.evicted {
+	if p := j.queue.places[j.at]; !p.revoked {
 		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
 			return engine.Claim{}, explain(err)
 		}
@@ -107,20 +107,20 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if r.Replaces != (engine.ID{}) {
 		e.drop(r.Replaces)
 	}
-	got, _ := e.table.settle(c, j.line)
-	e.hearEarly(c)
+	got, _ := e.table.promote(c, j.queue)
+	e.receiveEarly(c)
 	if got.State != engine.Gone {
 		got.TTL = e.ttl
 	}
 	if got.State == engine.Waiting {
-		e.attend(c, j.line, j.at, j.revision)
+		e.attend(c, j.queue, j.at, j.revision)
 	}
 	return got, nil
 }
 
 // joined is what a Join found.
 type joined struct {
-	line     line
+	queue    line
 	at       int // where the claim is in it
 	revision int64
 	refused  bool // NoWait, and there was no room
@@ -131,7 +131,7 @@ const maxTries = 100
 
 // join takes a place in one transaction. It is sent again where that can tell
 // more: with a new session if the old one was gone, and for a claim that does not
-// wait if the line was not as it looked.
+// wait if the queue was not as it looked.
 func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined, error) {
 	seen := int64(0) // NoWait: there was room at this revision
 	for range maxTries {
@@ -144,8 +144,8 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		op := e.joining(c, r, lease, s.void, seen, crowded)
 		var answer answer
 		err = e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
-			if answer = e.commit(ctx, call{name: r.Name, op: op, patience: patience}); unclear(answer.err) {
-				e.table.doubtful(c)
+			if answer = e.commit(ctx, call{name: r.Name, op: op, patience: patience}); indeterminate(answer.err) {
+				e.table.indeterminate(c)
 			}
 			return answer.err
 		})
@@ -160,17 +160,17 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return e.joined(ctx, c, answer, crowded)
 		}
 		now := e.refusal(c, answer)
-		j := joined{line: now.line, at: now.line.find(c), revision: answer.revision}
+		j := joined{queue: now.queue, at: now.queue.find(c), revision: answer.revision}
 		switch {
-		case now.mine && now.line.places[j.at].ticket > c.floor: // by a call whose answer was lost
+		case now.mine && now.queue.places[j.at].ticket > c.highWater: // by a call whose answer was lost
 			return j, nil
 		case now.key != nil: // of a claim that had the slot, or of this one, before a backup was put back
 			if err := e.deleteOld(ctx, c, now.key); err != nil {
 				return joined{}, err
 			}
-		case len(now.line.places) > 0 && now.line.places[0].limit != r.Limit:
-			return joined{}, &engine.LimitError{Name: r.Name, Have: now.line.places[0].limit, Want: r.Limit}
-		case r.NoWait && !now.line.fits(r.Units, r.Limit):
+		case len(now.queue.places) > 0 && now.queue.places[0].limit != r.Limit:
+			return joined{}, &engine.LimitError{Name: r.Name, Have: now.queue.places[0].limit, Want: r.Limit}
+		case r.NoWait && !now.queue.fits(r.Permits, r.Limit):
 			j.refused = true
 			return j, nil
 		case now.void == s.void && !(r.NoWait && now.newest > seen):
@@ -180,40 +180,40 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		seen = j.revision
 		e.voidAt(s.id, now.void)
 	}
-	return joined{}, fmt.Errorf("etcdlock: the line or the session changed with each of %d tries", maxTries)
+	return joined{}, fmt.Errorf("etcdlock: the queue or the session changed with each of %d tries", maxTries)
 }
 
 // joined is what a Join found that was carried out.
 func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (j joined, err error) {
 	ticket := uint64(a.revision)
-	if ticket <= c.floor {
+	if ticket <= c.highWater {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
 			return joined{}, err
 		}
-		return joined{}, e.past.fallen(ticket, c.floor)
+		return joined{}, e.past.fallen(ticket, c.highWater)
 	}
 	if crowded {
-		j.line, j.revision, err = e.lookAt(ctx, reading{c.name, true}, ticket)
+		j.queue, j.revision, err = e.lookAt(ctx, reading{c.name, true}, ticket)
 	} else {
-		j.line, j.revision = e.keys.read(a.last()), a.revision
+		j.queue, j.revision = e.keys.read(a.last()), a.revision
 	}
 	if err != nil {
 		return joined{}, err
 	}
-	if j.at = j.line.at(c, ticket); j.at < 0 {
+	if j.at = j.queue.at(c, ticket); j.at < 0 {
 		return joined{}, errors.New("the claim was ended while it joined; ask again")
 	}
-	if j.at >= engine.MaxLine {
+	if j.at >= engine.MaxQueue {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
 			return joined{}, err
 		}
-		return joined{}, engine.Refuse("%d claims are in line already, which is the most", engine.MaxLine)
+		return joined{}, engine.Refuse("%d claims are in the queue already, which is the most", engine.MaxQueue)
 	}
-	if i := slices.IndexFunc(j.line.places[:j.at], func(p place) bool { return p.lease == 0 }); i >= 0 {
+	if i := slices.IndexFunc(j.queue.places[:j.at], func(p place) bool { return p.lease == 0 }); i >= 0 {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
 			return joined{}, err
 		}
-		return joined{}, engine.Refuse("the key %q has no lease, so that it never ends: no program of leasehold wrote it, and it must be deleted", j.line.places[i].key)
+		return joined{}, engine.Refuse("the key %q has no lease, so that it never ends: no program of leasehold wrote it, and it must be deleted", j.queue.places[i].key)
 	}
 	return j, nil
 }
@@ -225,7 +225,7 @@ func (e *Engine) deleteOld(ctx context.Context, c *claim, kv *mvccpb.KeyValue) e
 	return err
 }
 
-// joining is the transaction of one Join. In a crowd the line is read after it, for
+// joining is the transaction of one Join. In a crowd the queue is read after it, for
 // many together.
 func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64, crowded bool) clientv3.Op {
 	then := e.take(c, r, lease)
@@ -242,8 +242,8 @@ type refusal struct {
 	void    int64            // the revision of the void key
 	key     *mvccpb.KeyValue // what has the claim's key, or nil
 	mine    bool             // which is this claim
-	line    line
-	newest  int64  // the create revision of the last key that came to the line
+	queue   line
+	newest  int64  // the create revision of the last key that came to the queue
 	foreign []byte // one of its keys that is no claim's, if there is one
 }
 
@@ -254,7 +254,7 @@ func (e *Engine) refusal(c *claim, a answer) (r refusal) {
 	if kvs := a.responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
 		r.key, r.mine = kvs[0], string(kvs[0].Value) == c.value
 	}
-	r.line = e.keys.read(a.last())
+	r.queue = e.keys.read(a.last())
 	for _, kv := range a.last().Kvs {
 		r.newest = max(r.newest, kv.CreateRevision)
 		if _, ok := e.keys.parse(kv); !ok {
@@ -265,8 +265,8 @@ func (e *Engine) refusal(c *claim, a answer) (r refusal) {
 }
 
 // may are the conditions under which a claim joins: it is not there yet, this Join
-// is not void, and nobody is in line with another limit. One that does not wait also needs its
-// room: nobody has come since the line was seen to have it. Who has left since
+// is not void, and nobody is in the queue with another limit. One that does not wait also needs its
+// room: nobody has come since the queue was seen to have it. Who has left since
 // only made more.
 func (e *Engine) may(key string, r *engine.Request, void, seen int64) []clientv3.Cmp {
 	all, same := e.keys.line(r.Name), e.keys.limited(r.Name, r.Limit)
@@ -292,19 +292,19 @@ func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops 
 	if r.Replaces != (engine.ID{}) {
 		// One of this client's: if it was ever sent, its key is known.
 		if old := e.table.get(r.Replaces); old != nil {
-			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.note(e.name, old.key)))
+			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.notification(e.name, old.key)))
 		}
 	}
-	// A note may be left of who had the key before.
-	return append(ops, clientv3.OpDelete(e.keys.note(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)))
+	// A notification may be left of who had the key before.
+	return append(ops, clientv3.OpDelete(e.keys.notification(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)))
 }
 
-// look reads a line up to a ticket; 0 is all of it.
+// look reads a queue up to a ticket; 0 is all of it.
 func (e *Engine) look(name string, upTo uint64) clientv3.Op {
 	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(int64(upTo)))
 }
 
-// inspect reads a line with IDs and owners.
+// inspect reads a queue with IDs and owners.
 func (e *Engine) inspect(name string) clientv3.Op {
 	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix())
 }

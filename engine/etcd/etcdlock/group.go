@@ -87,7 +87,7 @@ func (e *Engine) commit(ctx context.Context, c call) answer {
 	g.mu.Unlock()
 	select {
 	case a := <-m.result:
-		if a.err != nil && !unclear(a.err) && !busy(a.err) && !overdue(a.err) {
+		if a.err != nil && !indeterminate(a.err) && !busy(a.err) && !overdue(a.err) {
 			// Nothing of the group was done: each finds out by itself whether that is
 			// on its account.
 			return e.alone(ctx, c)

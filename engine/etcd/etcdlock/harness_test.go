@@ -170,7 +170,7 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grp
 	return err
 }
 
-// tally notes how many transactions are under way, and what they read.
+// tally records how many transactions are under way, and what they read.
 func (w *wire) tally(method string, n int, reply any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -323,15 +323,15 @@ func TestConformance(t *testing.T) {
 			return func() { proxy.Refuse(false) }
 		},
 		Spoil: map[string]func(testing.TB, string){
-			"a key that is no claim":                spoil("00junk", "junk"),
-			"a binary key":                          spoil("\xff\xfe\x00\x01", "\x00\xff"),
-			"a value of a megabyte":                 spoil("7fffffff/x", strings.Repeat("x", 1<<20)),
-			"a claim without a lease, of nobody":    spoil("7fffffff/7fffffff/nobody/0", ""),
-			"a reader's claim with a binary value":  spoil("7fffffff/00000001/nobody/0", strings.Repeat("\xff", 100)),
-			"a claim with another limit":            spoil("00000003/00000002/nobody/0", "x"),
-			"a claim of more units than its limit":  spoil("00000001/00000002/nobody/0", "x"),
-			"a claim of no units":                   spoil("7fffffff/00000000/nobody/0", "x"),
-			"a claim with a slot that is no number": spoil("7fffffff/7fffffff/nobody/-1", "x"),
+			"a key that is no claim":                 spoil("00junk", "junk"),
+			"a binary key":                           spoil("\xff\xfe\x00\x01", "\x00\xff"),
+			"a value of a megabyte":                  spoil("7fffffff/x", strings.Repeat("x", 1<<20)),
+			"a claim without a lease, of nobody":     spoil("7fffffff/7fffffff/nobody/0", ""),
+			"a reader's claim with a binary value":   spoil("7fffffff/00000001/nobody/0", strings.Repeat("\xff", 100)),
+			"a claim with another limit":             spoil("00000003/00000002/nobody/0", "x"),
+			"a claim of more permits than its limit": spoil("00000001/00000002/nobody/0", "x"),
+			"a claim of no permits":                  spoil("7fffffff/00000000/nobody/0", "x"),
+			"a claim with a slot that is no number":  spoil("7fffffff/7fffffff/nobody/-1", "x"),
 		},
 		Committed: "../../../docs/guarantees",
 	})

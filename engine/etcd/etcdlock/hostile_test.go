@@ -14,9 +14,9 @@ import (
 	"leasehold/internal/servers"
 )
 
-// Whatever stands below the prefix, a line is read without a panic, is in order, and
+// Whatever stands below the prefix, a queue is read without a panic, is in order, and
 // every claim of it either holds or waits for one that is ahead.
-func FuzzLine(f *testing.F) {
+func FuzzQueue(f *testing.F) {
 	k := keys{"p/"}
 	good := k.claim("x", 3, 1, "c", 0)
 	f.Add([]byte(good), []byte(value(engine.NewID(), "owner")), []byte(k.claim("x", 2, 2, "c", 1)), int64(1), int64(2), int64(7))
@@ -28,7 +28,7 @@ func FuzzLine(f *testing.F) {
 			{Key: []byte(good), Value: val, CreateRevision: 5, Version: 1},
 		}})
 		for i, p := range l.places {
-			if k.claim(p.name, p.limit, p.units, p.client, slotOf(p.key)) != p.key {
+			if k.claim(p.name, p.limit, p.permits, p.client, slotOf(p.key)) != p.key {
 				t.Fatalf("%q reads as %+v", p.key, p)
 			}
 			if i > 0 && l.places[i-1].ticket > p.ticket {
@@ -39,12 +39,12 @@ func FuzzLine(f *testing.F) {
 		}
 		_ = l.fits(1, 1)
 		c := &claim{name: "x", key: good}
-		_, _ = new(table).settle(c, l)
+		_, _ = new(table).promote(c, l)
 		e := &Engine{keys: k}
 		_ = e.view("x", l)
 		e.table.keyed = map[string]*claim{good: c}
-		e.hear(&mvccpb.KeyValue{Key: one, Value: val})
-		e.hear(&mvccpb.KeyValue{Key: []byte(k.note("", good)), Value: val})
+		e.receive(&mvccpb.KeyValue{Key: one, Value: val})
+		e.receive(&mvccpb.KeyValue{Key: []byte(k.notification("", good)), Value: val})
 	})
 }
 
@@ -53,7 +53,7 @@ func slotOf(key string) (slot int) {
 	return slot
 }
 
-// Keys of others in a line: Joins are refused in words, at once, and other names go on.
+// Keys of others in a queue: Joins are refused in words, at once, and other names go on.
 func TestKeysOfOthers(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -73,7 +73,7 @@ func TestKeysOfOthers(t *testing.T) {
 		"a claim without a lease":      {key: "7fffffff/7fffffff/c/0", value: "x", want: "has no lease"},
 		"a reader without a lease":     {key: "7fffffff/00000001/c/0", value: "x", want: "has no lease"},
 		"another limit":                {key: "00000003/00000001/c/0", value: "x", want: "limit"},
-		"more units than the limit":    {key: "00000003/00000004/c/0", want: "keys of another program"},
+		"more permits than the limit":  {key: "00000003/00000004/c/0", want: "keys of another program"},
 		"junk behind the limit":        {key: "7fffffff/junk"}, // no claim, and in nobody's way
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestKeysOfOthers(t *testing.T) {
 			if err != nil && len(err.Error()) > 1000 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
-			if _, err := e.Line(within(t), name); err != nil {
-				t.Errorf("Line: %v", err)
+			if _, err := e.Queue(within(t), name); err != nil {
+				t.Errorf("Queue: %v", err)
 			}
 			if c.want != "" {
 				n, err := w.Get(within(t), k.line(name), clientv3.WithPrefix(), clientv3.WithCountOnly())
@@ -107,14 +107,14 @@ func TestKeysOfOthers(t *testing.T) {
 			leave(t, e, joins(t, e, exclusive("other than "+name), engine.Held))
 		})
 	}
-	for _, err := range e.Lines(within(t), "") {
+	for _, err := range e.Queues(within(t), "") {
 		if err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// Nested prefixes would be one line for two names.
+// Nested prefixes would be one queue for two names.
 func TestNestedPrefixes(t *testing.T) {
 	for prefix, ok := range map[string]bool{
 		"a/": true, "a/timeline/": true, "lines/": true, "a/b/": true,
@@ -125,7 +125,7 @@ func TestNestedPrefixes(t *testing.T) {
 		}
 	}
 	// What two prefixes that are accepted have cannot meet: whatever follows the shorter
-	// one in the longer is no line of it.
+	// one in the longer is no queue of it.
 	one, other := keys{"a/"}, keys{"a/b/"}
 	for _, name := range []string{"x", "b/line/x", "line/x"} {
 		if strings.HasPrefix(other.line("x"), one.line(name)[:len(one.line(name))-1]) {

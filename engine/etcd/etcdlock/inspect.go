@@ -12,30 +12,30 @@ import (
 	"leasehold/engine"
 )
 
-// Line implements [engine.Engine]. Every claim is shown with the whole TTL: etcd
+// Queue implements [engine.Engine]. Every claim is shown with the whole TTL: etcd
 // says only lease by lease what is left.
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	if err := engine.CheckName(name); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
 	if err := e.enter(ctx); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
 	defer e.leave()
 	r, err := e.do(ctx, e.inspect(name))
 	if err != nil {
-		return engine.Line{}, explain(err)
+		return engine.Queue{}, explain(err)
 	}
 	return e.view(name, e.keys.read((*pb.RangeResponse)(r.Get()))), nil
 }
 
-func (e *Engine) view(name string, l line) engine.Line {
-	v := engine.Line{Name: name}
+func (e *Engine) view(name string, l line) engine.Queue {
+	v := engine.Queue{Name: name}
 	for i := range l.places {
 		p := &l.places[i]
 		c := engine.Claim{
-			Name: name, Ticket: p.ticket, Units: p.units, Limit: p.limit, State: engine.Waiting,
-			Owner: engine.ParseOwner(p.owner), Evicted: p.evicted, TTL: e.ttl,
+			Name: name, Ticket: p.ticket, Permits: p.permits, Limit: p.limit, State: engine.Waiting,
+			Owner: engine.ParseOwner(p.owner), Revoked: p.revoked, TTL: e.ttl,
 		}
 		if i < l.held {
 			c.State, c.Contended = engine.Held, l.contended()
@@ -45,12 +45,12 @@ func (e *Engine) view(name string, l line) engine.Line {
 	return v
 }
 
-// linesAtOnce is how many keys Lines reads at a time.
-const linesAtOnce = 1000
+// queuesAtOnce is how many keys Queues reads at a time.
+const queuesAtOnce = 1000
 
-// Lines implements [engine.Engine].
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
+// Queues implements [engine.Engine].
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
 		var name string
 		var found []place
 		shown := func() bool { return len(found) == 0 || yield(e.view(name, inOrder(found)), nil) }
@@ -59,7 +59,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 		for more := true; more; {
 			kvs, err := e.page(ctx, from, to)
 			if err != nil {
-				yield(engine.Line{}, explain(err))
+				yield(engine.Queue{}, explain(err))
 				return
 			}
 			// The keys of one name follow each other.
@@ -76,7 +76,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 				}
 				found = append(found, p)
 			}
-			if more = len(kvs) == linesAtOnce; more {
+			if more = len(kvs) == queuesAtOnce; more {
 				from = string(kvs[len(kvs)-1].Key) + "\x00"
 			}
 		}
@@ -84,24 +84,24 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 	}
 }
 
-// page reads some keys. What the caller of Lines does in between must not hold up
+// page reads some keys. What the caller of Queues does in between must not hold up
 // Close.
 func (e *Engine) page(ctx context.Context, from, to string) ([]*mvccpb.KeyValue, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.leave()
-	r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(linesAtOnce)))
+	r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(queuesAtOnce)))
 	if err != nil {
 		return nil, err
 	}
 	return r.Get().Kvs, nil
 }
 
-// Evict implements [engine.Engine]. A marked holder is put on an etcd lease of its
+// Revoke implements [engine.Engine]. A marked holder is put on an etcd lease of its
 // own, as long as the one it had, which nobody keeps alive: so its room is free
 // when it leaves, or when that has passed, which is after its own trust has.
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := engine.CheckName(name); err != nil {
 		return err
 	}
@@ -119,17 +119,17 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 		if i < 0 {
 			return engine.ErrNoClaim
 		}
-		if done, err := e.evict(ctx, l, i, now); done || err != nil {
+		if done, err := e.revoke(ctx, l, i, now); done || err != nil {
 			return explain(err)
 		}
 	}
 }
 
-// evict ends the claim at i, unless the line has changed under it: a waiting claim
+// revoke ends the claim at i, unless the queue has changed under it: a waiting claim
 // may have become held, and then it is to be marked.
-func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool, err error) {
+func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool, err error) {
 	p := &l.places[i]
-	if p.evicted && !now {
+	if p.revoked && !now {
 		return true, nil
 	}
 	old, err := e.client.TimeToLive(ctx, p.lease)
@@ -159,8 +159,8 @@ func (e *Engine) evict(ctx context.Context, l line, i int, now bool) (done bool,
 			still = append(still, b.stands())
 		}
 	}
-	note := clientv3.OpPut(e.keys.note(p.client, p.key), text(evicted, p.ticket), clientv3.WithLease(lease))
-	r, err := e.do(ctx, clientv3.OpTxn(still, []clientv3.Op{end, note}, nil))
+	notification := clientv3.OpPut(e.keys.notification(p.client, p.key), text(revoked, p.ticket), clientv3.WithLease(lease))
+	r, err := e.do(ctx, clientv3.OpTxn(still, []clientv3.Op{end, notification}, nil))
 	if err != nil {
 		return false, err
 	}

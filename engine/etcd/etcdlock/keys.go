@@ -17,15 +17,15 @@ import (
 
 // keys is how names and claims are written below one prefix.
 //
-//	{prefix}line/{name}\x00{limit}/{units}/{client}/{slot}  a claim; its value is the ID and the owner
-//	{prefix}note/{client}/{name}\x00{limit}/...{slot}       a note to that claim's client
+//	{prefix}queue/{name}\x00{limit}/{permits}/{client}/{slot}  a claim; its value is the ID and the owner
+//	{prefix}notification/{client}/{name}\x00{limit}/...{slot}       a notification to that claim's client
 //	{prefix}void/{client}                                   written: that client's Joins under way are void
 //
-// A NUL ends the name, which has none, so that no name's line is in another's,
+// A NUL ends the name, which has none, so that no name's queue is in another's,
 // and names keep their order and prefixes. The limit comes first, so that "nobody
-// is in line with another limit" is two ranges that a transaction compares. Limit
-// and units are eight hexadecimal digits. All that decides who holds is in the keys:
-// lines are read without values.
+// is in the queue with another limit" is two ranges that a transaction compares. Limit
+// and permits are eight hexadecimal digits. All that decides who holds is in the keys:
+// queues are read without values.
 //
 // A slot is a number that a client uses again when its claim has gone: etcd passes
 // over every key that ever was in a range, until it is compacted. With a key for
@@ -36,13 +36,13 @@ type keys struct{ prefix string }
 
 func (k keys) line(name string) string { return k.prefix + "line/" + name + "\x00" }
 
-// limited begins the keys of a line's claims with that limit.
+// limited begins the keys of a queue's claims with that limit.
 func (k keys) limited(name string, limit int32) string {
 	return fmt.Sprintf("%s%08x/", k.line(name), limit)
 }
 
-func (k keys) claim(name string, limit, units int32, client string, slot int) string {
-	return fmt.Sprintf("%s%08x/%s/%d", k.limited(name, limit), units, client, slot)
+func (k keys) claim(name string, limit, permits int32, client string, slot int) string {
+	return fmt.Sprintf("%s%08x/%s/%d", k.limited(name, limit), permits, client, slot)
 }
 
 func value(id engine.ID, owner string) string { return id.Secret() + owner }
@@ -50,37 +50,37 @@ func value(id engine.ID, owner string) string { return id.Secret() + owner }
 // secretLen is how long an ID is in a value.
 const secretLen = 32
 
-func (k keys) notes(client string) string { return k.prefix + "note/" + client + "/" }
+func (k keys) notifications(client string) string { return k.prefix + "note/" + client + "/" }
 
 func (k keys) void(client string) string { return k.prefix + "void/" + client }
 
-// note is where a claim's client hears of it.
-func (k keys) note(client, claim string) string {
-	return k.notes(client) + strings.TrimPrefix(claim, k.prefix+"line/")
+// notification is where a claim's client hears of it.
+func (k keys) notification(client, claim string) string {
+	return k.notifications(client) + strings.TrimPrefix(claim, k.prefix+"line/")
 }
 
-// noted is the key of the claim that a note to this client is about.
-func (k keys) noted(client, note string) string {
-	return k.prefix + "line/" + strings.TrimPrefix(note, k.notes(client))
+// noted is the key of the claim that a notification to this client is about.
+func (k keys) recorded(client, notification string) string {
+	return k.prefix + "line/" + strings.TrimPrefix(notification, k.notifications(client))
 }
 
 // place is a claim as its key shows it.
 type place struct {
-	key    string
-	name   string
-	limit  int32
-	units  int32
-	client string
-	ticket uint64           // the key's create revision
-	lease  clientv3.LeaseID // ends it, if nobody leaves
+	key     string
+	name    string
+	limit   int32
+	permits int32
+	client  string
+	ticket  uint64           // the key's create revision
+	lease   clientv3.LeaseID // ends it, if nobody leaves
 
 	// If values were read.
 	id    engine.ID
 	owner string
 
-	// evicted: the key was written again, which nobody does but Evict, to put a
+	// revoked: the key was written again, which nobody does but Revoke, to put a
 	// holder on a lease that nobody keeps alive.
-	evicted bool
+	revoked bool
 }
 
 // parse reads a key, and reports whether it is one of a claim: exactly as claim
@@ -96,15 +96,15 @@ func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 		return place{}, false
 	}
 	limit, err1 := strconv.ParseUint(parts[0], 16, 31)
-	units, err2 := strconv.ParseUint(parts[1], 16, 31)
+	permits, err2 := strconv.ParseUint(parts[1], 16, 31)
 	slot, err3 := strconv.ParseUint(parts[3], 10, 31)
-	if err1 != nil || err2 != nil || err3 != nil || units == 0 || units > limit || limit > engine.Max ||
-		engine.CheckName(name) != nil || k.claim(name, int32(limit), int32(units), parts[2], int(slot)) != string(kv.Key) {
+	if err1 != nil || err2 != nil || err3 != nil || permits == 0 || permits > limit || limit > engine.Max ||
+		engine.CheckName(name) != nil || k.claim(name, int32(limit), int32(permits), parts[2], int(slot)) != string(kv.Key) {
 		return place{}, false
 	}
 	p = place{
-		key: string(kv.Key), name: name, limit: int32(limit), units: int32(units), client: parts[2],
-		ticket: uint64(kv.CreateRevision), lease: clientv3.LeaseID(kv.Lease), evicted: kv.Version > 1,
+		key: string(kv.Key), name: name, limit: int32(limit), permits: int32(permits), client: parts[2],
+		ticket: uint64(kv.CreateRevision), lease: clientv3.LeaseID(kv.Lease), revoked: kv.Version > 1,
 	}
 	if len(kv.Value) >= secretLen {
 		p.owner = string(kv.Value[secretLen:])
@@ -113,12 +113,12 @@ func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 	return p, true
 }
 
-// line is the claims of one name, in order: all, or those up to one of them.
+// queue is the claims of one name, in order: all, or those up to one of them.
 type line struct {
-	places []place
-	units  []int32 // theirs
-	held   int     // how many of them hold; all agree on one limit: see Join
-	more   bool    // somebody is behind them
+	places  []place
+	permits []int32 // theirs
+	held    int     // how many of them hold; all agree on one limit: see Join
+	more    bool    // somebody is behind them
 }
 
 func (k keys) read(r *pb.RangeResponse) line {
@@ -138,16 +138,16 @@ func inOrder(places []place) line {
 	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.ticket, b.ticket) })
 	l := line{places: places}
 	for i := range places {
-		l.units = append(l.units, places[i].units)
+		l.permits = append(l.permits, places[i].permits)
 	}
 	if len(places) > 0 {
-		l.held = order.Held(l.units, places[0].limit)
+		l.held = order.Held(l.permits, places[0].limit)
 	}
 	return l
 }
 
 // find is where a claim stands, or -1: one's own by its key, which is no other's as
-// long as the claim is known; another client's by its ID, in a line that was read
+// long as the claim is known; another client's by its ID, in a queue that was read
 // with values.
 func (l line) find(c *claim) int {
 	return slices.IndexFunc(l.places, func(p place) bool {
@@ -158,7 +158,7 @@ func (l line) find(c *claim) int {
 	})
 }
 
-// at is find by one who knows the ticket, in time that hardly grows with the line.
+// at is find by one who knows the ticket, in time that hardly grows with the queue.
 func (l line) at(c *claim, ticket uint64) int {
 	i, found := slices.BinarySearchFunc(l.places, ticket, func(p place, t uint64) int { return cmp.Compare(p.ticket, t) })
 	if found && l.places[i].key == c.key {
@@ -171,8 +171,8 @@ func (l line) at(c *claim, ticket uint64) int {
 func (l line) contended() bool { return l.more || l.held < len(l.places) }
 
 // fits reports whether a claim that came now would hold.
-func (l line) fits(units, limit int32) bool {
-	all := append(slices.Clone(l.units), units)
+func (l line) fits(permits, limit int32) bool {
+	all := append(slices.Clone(l.permits), permits)
 	return order.Held(all, limit) == len(all)
 }
 
@@ -181,7 +181,7 @@ func (l line) blockers(i int) (ahead []place) {
 	if i < l.held {
 		return nil
 	}
-	for _, j := range order.Blockers(l.units, i, l.places[i].limit) {
+	for _, j := range order.Blockers(l.permits, i, l.places[i].limit) {
 		ahead = append(ahead, l.places[j])
 	}
 	return ahead

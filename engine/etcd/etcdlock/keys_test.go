@@ -13,7 +13,7 @@ import (
 	"leasehold/engine"
 )
 
-// A key says what it was made of, lies in its name's line and in no other's, and
+// A key says what it was made of, lies in its name's queue and in no other's, and
 // in the part of its limit alone.
 func TestKeys(t *testing.T) {
 	k := keys{"a/prefix/"}
@@ -23,21 +23,21 @@ func TestKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := name.Draw(t, "name"), name.Draw(t, "other")
 		limit, another := number.Draw(t, "limit"), number.Draw(t, "another limit")
-		units := rapid.Int32Range(1, limit).Draw(t, "units")
+		permits := rapid.Int32Range(1, limit).Draw(t, "units")
 		id := engine.NewID()
-		key := k.claim(one, limit, units, "client", 12)
+		key := k.claim(one, limit, permits, "client", 12)
 		p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(key), Value: []byte(value(id, "owner")), CreateRevision: 7, Lease: 8, Version: 1})
-		if !ok || p.name != one || p.limit != limit || p.units != units || p.client != "client" || p.id != id || p.owner != "owner" || p.ticket != 7 || p.lease != 8 || p.evicted {
+		if !ok || p.name != one || p.limit != limit || p.permits != permits || p.client != "client" || p.id != id || p.owner != "owner" || p.ticket != 7 || p.lease != 8 || p.revoked {
 			t.Fatalf("%q reads as %+v, %v", key, p, ok)
 		}
 		if in(key, k.line(other)) != (one == other) {
-			t.Fatalf("%q is in the line of %q", key, other)
+			t.Fatalf("%q is in the queue of %q", key, other)
 		}
 		if in(key, k.limited(one, another)) != (limit == another) {
 			t.Fatalf("%q is among those of limit %d", key, another)
 		}
-		if note := k.note("client", key); k.noted("client", note) != key || !in(note, k.notes("client")) {
-			t.Fatalf("%q is noted at %q", key, note)
+		if notification := k.notification("client", key); k.recorded("client", notification) != key || !in(notification, k.notifications("client")) {
+			t.Fatalf("%q is noted at %q", key, notification)
 		}
 		if !strings.HasPrefix(key, k.prefix+"line/"+one) {
 			t.Fatalf("%q does not begin with its name", key)
@@ -45,7 +45,7 @@ func TestKeys(t *testing.T) {
 	})
 	for _, foreign := range []string{"", "a/prefix/", "a/prefix/line/x", "a/prefix/line/x\x001/2/3", "a/prefix/line/x\x00zz/1/c/0", "elsewhere",
 		"a/prefix/line/x\x0000000003/00000001/c/x",
-		"a/prefix/line/x\x0000000003/00000000/c/1", // no units
+		"a/prefix/line/x\x0000000003/00000000/c/1", // no permits
 		"a/prefix/line/x\x0000000003/00000004/c/1", // more than the limit
 	} {
 		if p, ok := k.parse(&mvccpb.KeyValue{Key: []byte(foreign)}); ok {

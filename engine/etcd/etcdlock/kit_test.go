@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
-const patience = kit.Patience
+const patience = testutil.Patience
 
 var (
-	within, watch      = kit.Within, kit.Watch
-	join, joins, leave = kit.Join, kit.Joins, kit.Leave
+	within, watch      = testutil.Within, testutil.Watch
+	join, joins, leave = testutil.Join, testutil.Joins, testutil.Leave
 )
 
-func exclusive(name string) engine.Request { return units(name, engine.Max, engine.Max) }
+func exclusive(name string) engine.Request { return permits(name, engine.Max, engine.Max) }
 
-func units(name string, n, limit int32) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: n, Limit: limit, WaitTTL: short}
+func permits(name string, n, limit int32) engine.Request {
+	return engine.Request{Name: name, ID: engine.NewID(), Permits: n, Limit: limit, WaitTTL: short}
 }
 
 func renew(t testing.TB, e engine.Engine, c engine.Claim) engine.Claim {
@@ -41,10 +41,10 @@ func renewIn(t testing.TB, e engine.Engine, c engine.Claim, bound time.Duration)
 	return got[0]
 }
 
-// hears waits for a note of that claim in that state.
-func hears(t testing.TB, heard <-chan engine.Claim, want engine.Claim) engine.Claim {
+// hears waits for a notification of that claim in that state.
+func receives(t testing.TB, received <-chan engine.Claim, want engine.Claim) engine.Claim {
 	t.Helper()
-	return kit.Expect(t, heard, func(c engine.Claim) bool { return c.ID == want.ID && c.State == want.State })
+	return testutil.Expect(t, received, func(c engine.Claim) bool { return c.ID == want.ID && c.State == want.State })
 }
 
 // as is a claim in another state.

@@ -14,7 +14,7 @@ import (
 // nobody waits until nothing is below the prefix, while the clients live.
 func nobody(t testing.TB, admin *wire) {
 	t.Helper()
-	until(t, "nobody is in line", func() bool {
+	until(t, "nobody is in the queue", func() bool {
 		r, err := admin.Get(within(t), "leasehold/line/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		return err == nil && r.Count == 0
 	})

@@ -17,15 +17,15 @@ const atOnce = 32
 
 // left is one claim that is given up.
 type left struct {
-	got    engine.Claim
-	key    string // empty: it is not in line
-	ticket uint64 // 0: not known
-	value  string // of key, if the ticket is not known
-	client string
-	held   bool             // known to be
-	ahead  []place          // while all of these stand it waits
-	lease  clientv3.LeaseID // of a detached claim
-	unsure bool             // it was not there, which an attempt before may have done
+	got           engine.Claim
+	key           string // empty: it is not in the queue
+	ticket        uint64 // 0: not known
+	value         string // of key, if the ticket is not known
+	client        string
+	held          bool             // known to be
+	ahead         []place          // while all of these stand it waits
+	lease         clientv3.LeaseID // of a detached claim
+	indeterminate bool             // it was not there, which an attempt before may have done
 }
 
 // Leave implements [engine.Engine]. A key is deleted only in the life that was
@@ -49,7 +49,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 // leaveEach gives claims up, some at a time.
 func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	out := make([]engine.Claim, 0, len(cs))
-	var unsure error
+	var indeterminate error
 	for len(cs) > 0 {
 		n := min(len(cs), atOnce)
 		all := make([]*left, n)
@@ -63,8 +63,8 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 			return out, err
 		}
 		for _, l := range all {
-			if l.unsure {
-				unsure = errors.New("the answer to a Leave was lost; the claim has left, but whether it still stood then is not known")
+			if l.indeterminate {
+				indeterminate = errors.New("the answer to a Leave was lost; the claim has left, but whether it still stood then is not known")
 				continue
 			}
 			e.drop(l.got.ID)
@@ -76,11 +76,11 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 		}
 		cs = cs[n:]
 	}
-	return out, unsure
+	return out, indeterminate
 }
 
 // leaving finds the key of a claim: it is known of one's own, and another
-// client's, as after Lease.Detach, is in its line.
+// client's, as after Lease.Detach, is in its queue.
 func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error) {
 	l := &left{got: engine.Claim{Name: asked.Name, ID: asked.ID, State: engine.Gone}, client: e.name}
 	if c := e.table.get(asked.ID); c != nil && c.name == asked.Name {
@@ -108,8 +108,8 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	return l, nil
 }
 
-// leaveAll gives claims up in one transaction, and notes in which state each was
-// found. What was not found as it should be may be marked by Evict: then it is Gone
+// leaveAll gives claims up in one transaction, and notifications in which state each was
+// found. What was not found as it should be may be marked by Revoke: then it is Gone
 // already, and still has to give up its room.
 func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	var ops []clientv3.Op
@@ -127,7 +127,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		// A second attempt cannot tell how the first found the claim, if that was
 		// carried out; and no trust hangs on when a Leave is answered.
 		answers, err = e.txns(ctx, name, ops, max(patience, mostPatience))
-		before = before || unclear(err)
+		before = before || indeterminate(err)
 		return err
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		}
 		switch {
 		case !a.succeeded:
-			l.unsure = before
+			l.indeterminate = before
 			marked = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil))
 		case l.held:
 			l.got.State = engine.Held
@@ -184,7 +184,7 @@ func (l *left) there() clientv3.Cmp {
 }
 
 func (e *Engine) leaveOps(l *left) []clientv3.Op {
-	return []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.note(l.client, l.key))}
+	return []clientv3.Op{clientv3.OpDelete(l.key), clientv3.OpDelete(e.keys.notification(l.client, l.key))}
 }
 
 // maxAhead bounds how many claims ahead of one are asked for when it leaves.
@@ -193,7 +193,7 @@ const maxAhead = 8
 // leaveOp gives one claim up that is not marked. A key that nobody wrote again has
 // the revision that it was created at, so that one comparison says that it is there,
 // in that life, and as it was made. Whether one that waited holds by now is seen from
-// those that it waits for, and only if they do not all stand from its line.
+// those that it waits for, and only if they do not all stand from its queue.
 func (e *Engine) leaveOp(l *left) clientv3.Op {
 	unmarked := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))}
 	if l.ticket == 0 {
@@ -203,7 +203,7 @@ func (e *Engine) leaveOp(l *left) clientv3.Op {
 	if l.held {
 		return clientv3.OpTxn(unmarked, ops, nil)
 	}
-	seen := clientv3.OpTxn(unmarked, append([]clientv3.Op{e.look(l.got.Name, l.ticket)}, ops...), nil) // the line as it was found
+	seen := clientv3.OpTxn(unmarked, append([]clientv3.Op{e.look(l.got.Name, l.ticket)}, ops...), nil) // the queue as it was found
 	if len(l.ahead) == 0 {
 		return seen
 	}

@@ -20,14 +20,14 @@ import (
 func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 5 * time.Second}) // a beat: 1 s
-	heard := watch(t, e)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 5 * time.Second}) // a renewal interval: 1 s
+	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	was := e.current().id
 	if _, err := admin.Revoke(within(t), was); err != nil {
 		t.Fatal(err)
 	}
-	hears(t, heard, engine.Claim{}) // look at everything
+	receives(t, received, engine.Claim{}) // look at everything
 	if got := renew(t, e, held); got.State != engine.Gone {
 		t.Errorf("after its lease was revoked a claim is %v", got.State)
 	}
@@ -43,7 +43,7 @@ func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 func TestProofCountsFromTheRequest(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute}) // no beat comes in between
+	e := start(t, w.Client, &Options{TTL: time.Minute}) // no renewal interval comes in between
 	s := e.current()
 	var sent time.Duration
 	w.before("LeaseKeepAlive", func() {
@@ -57,7 +57,7 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 	if now.asked <= s.asked {
 		t.Fatal("void: nothing was asked")
 	}
-	if now.asked > sent || now.until > sent+beats*now.beat {
+	if now.asked > sent || now.until > sent+renewalIntervals*now.renewalInterval {
 		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
 	}
 }
@@ -66,7 +66,7 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute}) // no beat comes in between
+	e := start(t, w.Client, &Options{TTL: time.Minute}) // no renewal interval comes in between
 	e.sessionEnded(e.current().id)
 	var sent time.Duration
 	w.before("LeaseGrant", func() {
@@ -76,7 +76,7 @@ func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 	if _, err := e.begin(within(t)); err != nil || sent == 0 {
 		t.Fatal(sent, err)
 	}
-	if now := e.current(); now.asked > sent || now.until > sent+beats*now.beat {
+	if now := e.current(); now.asked > sent || now.until > sent+renewalIntervals*now.renewalInterval {
 		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
 	}
 }
@@ -86,13 +86,13 @@ func TestJoinAfterTheSessionEnded(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	heard := watch(t, e)
+	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	if _, err := admin.Revoke(within(t), e.current().id); err != nil {
 		t.Fatal(err)
 	}
 	joins(t, e, exclusive("b"), engine.Held)
-	hears(t, heard, engine.Claim{})
+	receives(t, received, engine.Claim{})
 	if got := renew(t, e, held); got.State != engine.Gone {
 		t.Errorf("a claim of the session before is %v", got.State)
 	}
@@ -111,7 +111,7 @@ func TestKeyOfAHolderIsDeleted(t *testing.T) {
 	}
 }
 
-// A Leave of a former life that arrives late must not end the next one, which has
+// A Leave of a former incarnation that arrives late must not end the next one, which has
 // the same key.
 func TestLateLeaveOfAFormerLife(t *testing.T) {
 	server := servers.Etcd(t, nil)
@@ -132,7 +132,7 @@ func TestLateLeaveOfAFormerLife(t *testing.T) {
 		t.Errorf("the late Leave found %v, %v", late.got.State, err)
 	}
 	if got := renew(t, e, now); got.State != engine.Held {
-		t.Errorf("the late Leave was of a former life, and the claim is %v", got.State)
+		t.Errorf("the late Leave was of a former incarnation, and the claim is %v", got.State)
 	}
 }
 
@@ -143,22 +143,22 @@ func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 4 * time.Second})
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	heard := watch(t, other)
+	received := watch(t, other)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	next := joins(t, other, exclusive("a"), engine.Waiting)
-	if err := other.Evict(within(t), "a", held.Ticket, false); err != nil {
+	if err := other.Revoke(within(t), "a", held.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	if got := renew(t, e, held); got.State != engine.Gone || !got.Evicted {
-		t.Fatalf("an evicted claim is %v, evicted: %v", got.State, got.Evicted)
+	if got := renew(t, e, held); got.State != engine.Gone || !got.Revoked {
+		t.Fatalf("a revoked claim is %v, revoked: %v", got.State, got.Revoked)
 	}
-	hears(t, heard, as(next, engine.Held))
+	receives(t, received, as(next, engine.Held))
 	if e.current().id == 0 {
 		t.Error("void: the client's session ended as well")
 	}
 }
 
-// Adopted claims are looked for in their line.
+// Adopted claims are looked for in their queue.
 func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
@@ -182,14 +182,14 @@ func TestDetachedClaimIsRenewedAndLeftByAnother(t *testing.T) {
 	}
 }
 
-// Full: nobody new, while those in line are renewed, told and left.
+// Full: nobody new, while those in the queue are renewed, told and left.
 func TestServerIsFull(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	const ttl = 4 * time.Second
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: ttl})
-	heard := watch(t, e)
+	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	next := joins(t, e, exclusive("a"), engine.Waiting)
 	until(t, "it is full", func() bool {
@@ -209,7 +209,7 @@ func TestServerIsFull(t *testing.T) {
 	if got := leave(t, e, held); got != engine.Held {
 		t.Errorf("it was found %v", got)
 	}
-	hears(t, heard, as(next, engine.Held))
+	receives(t, received, as(next, engine.Held))
 }
 
 // A backup put back takes away what was granted since: whoever held is told.
@@ -261,7 +261,7 @@ func TestLeaderIsKilled(t *testing.T) {
 			granted <- grant{l, err}
 		}()
 		until(t, "the other waits", func() bool {
-			l, err := one.Line(within(t), "a")
+			l, err := one.Queue(within(t), "a")
 			return err == nil && len(l.Claims) == 2
 		})
 		leader, err := cluster.Leader()

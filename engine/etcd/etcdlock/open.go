@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Prefix begins every key; in a URL it is the path. Clients share locks only
 	// if their prefixes agree. Default "leasehold/"; it ends with a /, has up to 128
-	// bytes, no NUL, and none of its parts is line, note or void: below those are the
+	// bytes, no NUL, and none of its parts is queue, notification or void: below those are the
 	// keys of a shorter prefix.
 	Prefix string
 
@@ -143,8 +143,8 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	if err := e.mayWrite(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("etcdlock: %w", explain(err)), e.Close())
 	}
-	beat := e.session.beat // of every session: the same TTL is asked for
-	e.tasks.Go(func() { e.keep(beat) })
+	renewalInterval := e.session.renewalInterval // of every session: the same TTL is asked for
+	e.tasks.Go(func() { e.keep(renewalInterval) })
 	e.tasks.Go(func() { e.compare(e.life) })
 	e.tasks.Go(func() { e.reconnects(e.life) })
 	e.tasks.Go(func() { e.rejudge(e.life) })
@@ -155,7 +155,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 func (e *Engine) mayWrite(ctx context.Context) error {
 	_, err := e.client.Txn(ctx).Then(
 		clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
-		clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notes(e.name)),
+		clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notifications(e.name)),
 	).Commit()
 	return err
 }
@@ -170,7 +170,7 @@ func explain(err error) error {
 	case errors.Is(is, rpctypes.ErrPermissionDenied):
 		return engine.Refuse("this etcd user lacks a role that may read and write the keys under the prefix: %w", err)
 	case errors.Is(is, rpctypes.ErrNoSpace):
-		return fmt.Errorf("etcd is full and takes no new claims; those in line can be renewed and left: free space and disarm the alarm: %w", err)
+		return fmt.Errorf("etcd is full and takes no new claims; those in the queue can be renewed and left: free space and disarm the alarm: %w", err)
 	case errors.Is(is, rpctypes.ErrAuthFailed):
 		return fmt.Errorf("wrong user or password: %w", err)
 	case errors.Is(is, rpctypes.ErrUserEmpty):

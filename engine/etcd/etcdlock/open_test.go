@@ -50,30 +50,30 @@ func TestLeastPrivilege(t *testing.T) {
 
 	url := "etcd://app:p%2Fss%40word@" + server.Addr
 	a, b := opens(t, url), opens(t, url)
-	heard, told := watch(t, b), watch(t, a)
+	received, notified := watch(t, b), watch(t, a)
 	first := joins(t, a, exclusive("x"), engine.Held)
 	second := joins(t, b, exclusive("x"), engine.Waiting)
-	hears(t, told, as(first, engine.Held)) // contended
+	receives(t, notified, as(first, engine.Held)) // contended
 	renew(t, a, first)
 	renew(t, b, second)
 	leave(t, a, first)
-	hears(t, heard, as(second, engine.Held))
+	receives(t, received, as(second, engine.Held))
 	for _, now := range []bool{false, true} {
 		r := exclusive("y")
 		r.Detached, r.WaitTTL = true, 20*time.Second
 		c := joins(t, a, r, engine.Held)
-		if err := b.Evict(within(t), "y", c.Ticket, now); err != nil {
-			t.Errorf("Evict: %v", err)
+		if err := b.Revoke(within(t), "y", c.Ticket, now); err != nil {
+			t.Errorf("Revoke: %v", err)
 		}
-		hears(t, told, as(c, engine.Gone))
+		receives(t, notified, as(c, engine.Gone))
 		leave(t, a, c)
 	}
-	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 {
-		t.Errorf("Line: %+v, %v", l, err)
+	if l, err := a.Queue(within(t), "x"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("Queue: %+v, %v", l, err)
 	}
-	for _, err := range a.Lines(within(t), "") {
+	for _, err := range a.Queues(within(t), "") {
 		if err != nil {
-			t.Errorf("Lines: %v", err)
+			t.Errorf("Queues: %v", err)
 		}
 	}
 	for url, want := range map[string]string{
@@ -159,11 +159,11 @@ func TestOwnClient(t *testing.T) {
 	own := dial(t, clientv3.Config{}, server.Addr)
 	own.KV, own.Watcher, own.Lease = namespace.NewKV(own.KV, "mine/"), namespace.NewWatcher(own.Watcher, "mine/"), namespace.NewLease(own.Lease, "mine/")
 	e, other := start(t, own.Client, nil), start(t, own.Client, nil)
-	heard := watch(t, other)
+	received := watch(t, other)
 	held := joins(t, e, exclusive("x"), engine.Held)
 	next := joins(t, other, exclusive("x"), engine.Waiting)
 	leave(t, e, held)
-	hears(t, heard, as(next, engine.Held))
+	receives(t, received, as(next, engine.Held))
 	r, err := plain.Get(within(t), "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
 	if err != nil || len(r.Kvs) == 0 {
 		t.Fatal(r, err)
@@ -239,7 +239,7 @@ func TestTokenOfTheUserExpires(t *testing.T) {
 	user := clientv3.Config{Username: "root", Password: "pw"}
 	other := start(t, dial(t, user, server.Addr).Client, &Options{TTL: time.Minute})
 	e := start(t, dial(t, user, server.Addr).Client, &Options{TTL: time.Minute})
-	heard := watch(t, e)
+	received := watch(t, e)
 	holder := joins(t, other, exclusive("a"), engine.Held)
 	time.Sleep(3 * time.Second) // etcd looks once a second which have
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
@@ -247,7 +247,7 @@ func TestTokenOfTheUserExpires(t *testing.T) {
 		return renew(t, e, mine).State == engine.Waiting && watchers(t, server) >= 2
 	})
 	leave(t, other, holder)
-	hears(t, heard, as(mine, engine.Held))
+	receives(t, received, as(mine, engine.Held))
 }
 
 func second[T any](_ T, err error) error { return err }

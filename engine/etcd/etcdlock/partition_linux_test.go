@@ -123,7 +123,7 @@ type locks func(t *testing.T, client *clientv3.Client, ttl time.Duration, name s
 
 // ours is a client of this library.
 func ours(t *testing.T, client *clientv3.Client, ttl time.Duration, name string) (hold, error) {
-	ttl = ttl * (beats - 1) / beats // so that the etcd lease is as long as a Session's
+	ttl = ttl * (renewalIntervals - 1) / renewalIntervals // so that the etcd lease is as long as a Session's
 	e, err := New(within(t), client, &Options{TTL: ttl})
 	if err != nil {
 		return hold{}, err

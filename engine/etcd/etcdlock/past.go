@@ -76,7 +76,7 @@ func (p *past) asked() int64 {
 }
 
 // floor: what is asked for from now on has a higher ticket.
-func (p *past) floor() uint64 {
+func (p *past) highWater() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return uint64(p.top)
@@ -100,10 +100,10 @@ func (p *past) happened() error {
 	return err
 }
 
-// fallen is the refusal of a ticket that is not above the floor.
-func (p *past) fallen(ticket, floor uint64) error {
+// fallen is the refusal of a ticket that is not above the high-water mark.
+func (p *past) fallen(ticket, highWater uint64) error {
 	return engine.Refuse("a backup was put back: this client has seen revision %d, and etcd is at %d, so tokens would fall: "+
-		"restore with etcdutl's --bump-revision, or start the programs anew that lock here, whose tokens then begin lower", floor, ticket)
+		"restore with etcdutl's --bump-revision, or start the programs anew that lock here, whose tokens then begin lower", highWater, ticket)
 }
 
 // do carries one request out, and remembers what its answer says of the store.
@@ -158,7 +158,7 @@ func (e *Engine) compare(life context.Context) {
 		ctx, cancel := context.WithTimeout(life, e.ttl)
 		err := e.deleteUnknown(ctx)
 		cancel()
-		if err != nil && e.pause(life, e.ttl/beats) == nil {
+		if err != nil && e.pause(life, e.ttl/renewalIntervals) == nil {
 			e.past.alarm() // once more
 		}
 	}
@@ -196,7 +196,7 @@ func (e *Engine) deleteUnknown(ctx context.Context) error {
 					// Should this be late, another claim may have the key.
 					unknown = append(unknown, clientv3.OpTxn([]clientv3.Cmp{
 						clientv3.Compare(clientv3.CreateRevision(key), "=", kv.CreateRevision),
-					}, []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(e.keys.note(e.name, key))}, nil))
+					}, []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(e.keys.notification(e.name, key))}, nil))
 				}
 			}
 		}

@@ -53,7 +53,7 @@ func TestLateTidyingOfAKeyThatIsUsedAgain(t *testing.T) {
 }
 
 // What was read earlier and arrives later shows a claim waiting that holds.
-func TestLateLineDoesNotUnsayAHold(t *testing.T) {
+func TestLateQueueDoesNotUnsayAHold(t *testing.T) {
 	k := keys{"p/"}
 	r := exclusive("a")
 	var all table
@@ -64,11 +64,11 @@ func TestLateLineDoesNotUnsayAHold(t *testing.T) {
 	before := k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{mine, ahead}, Count: 2})
 	after := k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{mine}, Count: 1})
 	for i, step := range []struct {
-		line   line
+		queue  line
 		want   engine.State
 		became bool
 	}{{before, engine.Waiting, false}, {after, engine.Held, true}, {before, engine.Held, false}, {after, engine.Held, false}} {
-		if got, became := all.settle(c, step.line); got.State != step.want || became != step.became || got.Ticket != 7 {
+		if got, became := all.promote(c, step.queue); got.State != step.want || became != step.became || got.Ticket != 7 {
 			t.Errorf("step %d: %v with ticket %d, became held: %v; want %v", i, got.State, got.Ticket, became, step.want)
 		}
 	}
@@ -184,7 +184,7 @@ func TestWhichKeysAreKnown(t *testing.T) {
 }
 
 // The revision of an answer is below what an answer before had: the store went back,
-// which is looked into, and the subscription to notes begins anew.
+// which is looked into, and the subscription to notifications begins anew.
 func TestStoreWentBack(t *testing.T) {
 	p := past{look: make(chan struct{}, 1)}
 	answer := func(cluster uint64, revision, asked int64) (alarm, back bool) {
@@ -195,7 +195,7 @@ func TestStoreWentBack(t *testing.T) {
 		cluster         uint64
 		revision, asked int64
 		back            bool
-		floor           uint64
+		highWater       uint64
 	}{
 		{1, 10, 0, false, 10}, {1, 12, 10, false, 12},
 		{1, 11, 10, false, 12}, // of before, and late
@@ -203,8 +203,8 @@ func TestStoreWentBack(t *testing.T) {
 		{2, 20, 13, true, 20}, {2, 20, 20, false, 20},
 	} {
 		alarm, back := answer(step.cluster, step.revision, step.asked)
-		if alarm != step.back || back != step.back || p.floor() != step.floor {
-			t.Errorf("step %d: alarm %v, back %v, floor %d; want %v, %d", i, alarm, back, p.floor(), step.back, step.floor)
+		if alarm != step.back || back != step.back || p.highWater() != step.highWater {
+			t.Errorf("step %d: alarm %v, back %v, floor %d; want %v, %d", i, alarm, back, p.highWater(), step.back, step.highWater)
 		}
 		if alarm {
 			<-p.look
@@ -214,9 +214,9 @@ func TestStoreWentBack(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
-	heard := watch(t, e)
+	received := watch(t, e)
 	e.past.saw(&pb.ResponseHeader{Revision: 1}, 2)
-	hears(t, heard, engine.Claim{}) // the subscription began again
+	receives(t, received, engine.Claim{}) // the subscription began again
 	if err := e.Check(within(t)); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("Check: %v, want what happened", err)
 	}
@@ -227,7 +227,7 @@ func TestStoreWentBack(t *testing.T) {
 
 // What keep-alives say of the revision counts: a client that does nothing else would
 // know nothing of what others did.
-func TestKeepAlivesTellTheRevision(t *testing.T) {
+func TestKeepAlivesNotifyTheRevision(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	r, err := dial(t, clientv3.Config{}, server.Addr).Put(within(t), "elsewhere", "")
@@ -235,12 +235,12 @@ func TestKeepAlivesTellTheRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := e.current()
-	if err := e.prove(within(t), s.id, s.until+1); e.past.floor() < uint64(r.Header.Revision) {
-		t.Errorf("revision %d, and the client knows of %d, %v", r.Header.Revision, e.past.floor(), err)
+	if err := e.prove(within(t), s.id, s.until+1); e.past.highWater() < uint64(r.Header.Revision) {
+		t.Errorf("revision %d, and the client knows of %d, %v", r.Header.Revision, e.past.highWater(), err)
 	}
 }
 
-// Who asks for a line while it is read is answered by the next reading, which goes as
+// Who asks for a queue while it is read is answered by the next reading, which goes as
 // far as the last of those that ask.
 func TestLookIsOfAfterTheCall(t *testing.T) {
 	server := servers.Etcd(t, nil)
@@ -274,7 +274,7 @@ func TestLookIsOfAfterTheCall(t *testing.T) {
 	}
 	for _, ch := range []chan looked{second, third} {
 		if got := <-ch; got.err != nil || len(got.l.places) != 2 {
-			t.Errorf("%d are in line, %v", len(got.l.places), got.err)
+			t.Errorf("%d are in the queue, %v", len(got.l.places), got.err)
 		}
 	}
 	if l, _, err := e.lookAt(within(t), reading{name: "a"}, 0); err != nil || len(l.places) != 2 {
@@ -320,7 +320,7 @@ func TestFormerLifeIsNotBelieved(t *testing.T) {
 		ticket int64
 		want   engine.State
 	}{{5, engine.Gone}, {9, engine.Held}, {9, engine.Held}, {7, engine.Gone}, {12, engine.Held}} {
-		if got, _ := all.settle(c, at(step.ticket)); got.State != step.want {
+		if got, _ := all.promote(c, at(step.ticket)); got.State != step.want {
 			t.Errorf("step %d: ticket %d is %v, want %v", i, step.ticket, got.State, step.want)
 		}
 	}
@@ -330,9 +330,9 @@ func TestFormerLifeIsNotBelieved(t *testing.T) {
 func TestTurnIsProven(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil) // no beat comes in between
+	e := start(t, w.Client, nil) // no renewal interval comes in between
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	heard := watch(t, e)
+	received := watch(t, e)
 	held := joins(t, other, exclusive("a"), engine.Held)
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
 	e.mu.Lock()
@@ -340,7 +340,7 @@ func TestTurnIsProven(t *testing.T) {
 	e.mu.Unlock()
 	w.counted()
 	leave(t, other, held)
-	hears(t, heard, as(mine, engine.Held))
+	receives(t, received, as(mine, engine.Held))
 	if got := w.counted(); got["LeaseKeepAlive"] == 0 {
 		t.Errorf("it asked for %v", got)
 	}
@@ -352,7 +352,7 @@ func TestRenewWaitsAnewForATurn(t *testing.T) {
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	heard := watch(t, e)
+	received := watch(t, e)
 	held, ahead := joins(t, other, exclusive("a"), engine.Held), joins(t, other, exclusive("a"), engine.Waiting)
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
 	w.fail("Range", status.Error(codes.Internal, "no answer"))
@@ -371,7 +371,7 @@ func TestRenewWaitsAnewForATurn(t *testing.T) {
 		t.Fatalf("void: it is %v", got.State)
 	}
 	leave(t, other, held)
-	hears(t, heard, as(mine, engine.Held))
+	receives(t, received, as(mine, engine.Held))
 }
 
 // Members are judged again at each connection that is made, but for those of judging.

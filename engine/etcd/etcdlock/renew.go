@@ -21,23 +21,23 @@ type asked struct {
 	claim *claim // nil: another client's, as after Lease.Detach
 
 	// stand do, for as long as a waiting claim waits: itself, and those of which one
-	// must leave first. None: the whole line is read.
-	stand []place
-	lease clientv3.LeaseID // that those hang on
-	told  bool             // its note is taken away with this question
+	// must leave first. None: the whole queue is read.
+	stand    []place
+	lease    clientv3.LeaseID // that those hang on
+	notified bool             // its notification is taken away with this question
 
-	ticket uint64 // the line is read up to there; 0: all of it
+	ticket uint64 // the queue is read up to there; 0: all of it
 
 	from  int // of the answers: the first of its own
-	reads int // the one with its line
+	reads int // the one with its queue
 
-	line line
-	at   int64 // the revision at which line was read
+	queue line
+	at    int64 // the revision at which queue was read
 }
 
 // Renew implements [engine.Engine]. The session is kept alive beside it; what is
 // asked here is whether the keys are there still, and who waits, in transactions
-// of many claims. A claim that waits costs two keys, however long its line is.
+// of many claims. A claim that waits costs two keys, however long its queue is.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d", len(rs), engine.MaxBatch)
@@ -59,8 +59,8 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	answered, err := e.ask(ctx, all)
 	out := make([]engine.Claim, 0, len(rs))
 	for _, a := range answered {
-		if i := a.line.at(a.who(), a.ticket); i >= 0 && !a.line.places[i].evicted {
-			a.lease = a.line.places[i].lease
+		if i := a.queue.at(a.who(), a.ticket); i >= 0 && !a.queue.places[i].revoked {
+			a.lease = a.queue.places[i].lease
 		}
 	}
 	// The keys were there; if their leases are alive now, they were all the time.
@@ -68,12 +68,12 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	for _, a := range answered {
 		switch failed := proof[a.lease]; {
 		case errors.Is(failed, errLeaseGone):
-			a.stand, a.line = nil, line{}
+			a.stand, a.queue = nil, line{}
 		case failed != nil:
 			err = errors.Join(err, failed)
 			continue
 		}
-		out = append(out, e.settled(a))
+		out = append(out, e.promoted(a))
 	}
 	return out, explain(err)
 }
@@ -91,8 +91,8 @@ func (e *Engine) question(r *engine.Renewal) *asked {
 		a.stand, a.lease = append([]place{{key: a.claim.key, ticket: a.claim.ticket}}, a.claim.blockers...), a.claim.lease
 	}
 	a.ticket = a.claim.ticket
-	// From here on another note is news.
-	a.told, a.claim.told = a.claim.told, false
+	// From here on another notification is news.
+	a.notified, a.claim.notified = a.claim.notified, false
 	return a
 }
 
@@ -104,10 +104,10 @@ func (a *asked) who() *claim {
 	return a.claim
 }
 
-// ops are the questions for one claim, but for its line.
+// ops are the questions for one claim, but for its queue.
 func (a *asked) ops(e *Engine) (ops []clientv3.Op) {
-	if a.told {
-		ops = append(ops, clientv3.OpDelete(e.keys.note(e.name, a.claim.key)))
+	if a.notified {
+		ops = append(ops, clientv3.OpDelete(e.keys.notification(e.name, a.claim.key)))
 	}
 	for _, p := range a.stand {
 		ops = append(ops, p.standing())
@@ -115,13 +115,13 @@ func (a *asked) ops(e *Engine) (ops []clientv3.Op) {
 	return ops
 }
 
-// questions is one transaction of Renew. Claims of one name share the line.
+// questions is one transaction of Renew. Claims of one name share the queue.
 type questions struct {
 	ops   []clientv3.Op
 	lines map[string]int // by name: where in ops
 }
 
-// add puts the questions for a claim, if there is room. upTo is how far its line is
+// add puts the questions for a claim, if there is room. upTo is how far its queue is
 // to be read.
 func (q *questions) add(e *Engine, a *asked, upTo uint64) bool {
 	ops := a.ops(e)
@@ -180,18 +180,18 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 			}
 			return answered, failed
 		}
-		lines := map[int]line{}
+		queues := map[int]line{}
 		for _, i := range q.lines {
-			lines[i] = e.keys.read(r.Responses[i].GetResponseRange())
+			queues[i] = e.keys.read(r.Responses[i].GetResponseRange())
 		}
 		for _, a := range now {
 			i := a.from
-			if a.told {
+			if a.notified {
 				i++
-				a.told = false
+				a.notified = false
 			}
 			if len(a.stand) == 0 {
-				a.line, a.at = lines[a.reads], r.Header.Revision
+				a.queue, a.at = queues[a.reads], r.Header.Revision
 				answered = append(answered, a)
 				continue
 			}
@@ -204,7 +204,7 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 				answered = append(answered, a)
 			} else {
 				a.stand, a.lease = nil, 0
-				rest = append(rest, a) // once more: then the line is read
+				rest = append(rest, a) // once more: then the queue is read
 			}
 		}
 		all = rest
@@ -212,39 +212,39 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 	return answered, nil
 }
 
-// untold: the note was perhaps not taken away, so the next Renew does it.
+// untold: the notification was perhaps not taken away, so the next Renew does it.
 func (e *Engine) untold(a *asked) {
-	if a.told {
+	if a.notified {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
-		a.claim.told = true
+		a.claim.notified = true
 	}
 }
 
-// settled is what a renewal is answered.
-func (e *Engine) settled(a *asked) (got engine.Claim) {
+// promoted is what a renewal is answered.
+func (e *Engine) promoted(a *asked) (got engine.Claim) {
 	switch {
 	case a.stand != nil:
 		e.table.mu.Lock()
 		c := a.claim
-		got = engine.Claim{Name: c.name, ID: c.id, Ticket: c.ticket, Units: c.units, Limit: c.limit, State: c.state, Evicted: c.evicted}
+		got = engine.Claim{Name: c.name, ID: c.id, Ticket: c.ticket, Permits: c.permits, Limit: c.limit, State: c.state, Revoked: c.revoked}
 		e.table.mu.Unlock()
 	case a.claim == nil:
-		got, _ = new(table).settle(a.who(), a.line)
+		got, _ = new(table).promote(a.who(), a.queue)
 	default:
-		got, _ = e.table.settle(a.claim, a.line)
+		got, _ = e.table.promote(a.claim, a.queue)
 	}
 	switch {
 	case got.State != engine.Gone:
 		got.TTL = e.ttl
-	case !got.Evicted:
+	case !got.Revoked:
 		e.drop(a.id)
-		if a.claim != nil && a.line.find(a.claim) >= 0 {
+		if a.claim != nil && a.queue.find(a.claim) >= 0 {
 			e.past.alarm() // another has its key, which nobody knows
 		}
 	}
 	if got.State == engine.Waiting && a.claim != nil && a.stand == nil {
-		e.attend(a.claim, a.line, a.line.find(a.claim), a.at)
+		e.attend(a.claim, a.queue, a.queue.find(a.claim), a.at)
 	}
 	return got
 }

@@ -20,7 +20,7 @@ import (
 func TestUncontendedLockIsTwoRequests(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute}) // no beat comes in between
+	e := start(t, w.Client, &Options{TTL: time.Minute}) // no renewal interval comes in between
 	w.counted()
 	for range 10 {
 		leave(t, e, joins(t, e, exclusive("a"), engine.Held))
@@ -42,8 +42,8 @@ func TestHandOverIsFiveRequestsHoweverManyWait(t *testing.T) {
 			e := start(t, w.Client, &Options{TTL: time.Minute})
 			name := fmt.Sprint("handed over ", waiters)
 			holder := joins(t, others, exclusive(name), engine.Held)
-			told := joins(t, others, exclusive(name), engine.Waiting) // and tells the holder, which others then need not
-			heard := watch(t, e)
+			notified := joins(t, others, exclusive(name), engine.Waiting) // and tells the holder, which others then need not
+			received := watch(t, e)
 			until(t, "the first waiter tells the holder", func() bool {
 				e.table.mu.Lock()
 				defer e.table.mu.Unlock()
@@ -56,8 +56,8 @@ func TestHandOverIsFiveRequestsHoweverManyWait(t *testing.T) {
 				joins(t, others, exclusive(name), engine.Waiting)
 			}
 			leave(t, others, holder)
-			leave(t, others, told)
-			hears(t, heard, as(mine, engine.Held))
+			leave(t, others, notified)
+			receives(t, received, as(mine, engine.Held))
 			leave(t, e, mine)
 			got := w.counted()
 			sum := 0
@@ -75,7 +75,7 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	const many = 10_000
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: 10 * time.Second}) // the etcd lease: 12 s, a beat: 2 s
+	e := start(t, w.Client, &Options{TTL: 10 * time.Second}) // the etcd lease: 12 s, a renewal interval: 2 s
 	claims := make(chan engine.Claim, many)
 	work := make(chan int, many)
 	for i := range many {
@@ -101,7 +101,7 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	// Two beats, with a renewal of everything in each.
 	asked := func() time.Duration { return e.current().asked }
 	last := asked()
-	until(t, "a beat", func() bool { return asked() != last })
+	until(t, "a renewal interval", func() bool { return asked() != last })
 	began := boottime.Now()
 	w.counted()
 	for range 2 {
@@ -115,10 +115,10 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 				t.Fatalf("%q is %v", c.Name, c.State)
 			}
 		}
-		until(t, "a beat", func() bool { return asked() != last })
+		until(t, "a renewal interval", func() bool { return asked() != last })
 	}
 	got := w.counted()
-	most := int((boottime.Now()-began)/e.current().beat) + 1 // in so much time
+	most := int((boottime.Now()-began)/e.current().renewalInterval) + 1 // in so much time
 	if got["LeaseKeepAlive"] < 2 || got["LeaseKeepAlive"] > most || got["Txn"] != 2*many/maxOps {
 		t.Errorf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
 	}
@@ -129,10 +129,10 @@ func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
 	const many = 100
 	server := servers.Etcd(t, nil)
 	readers := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	heard := watch(t, readers)
+	received := watch(t, readers)
 	want := map[engine.ID]bool{}
 	for range many {
-		want[joins(t, readers, units("read", 1, engine.Max), engine.Held).ID] = true
+		want[joins(t, readers, permits("read", 1, engine.Max), engine.Held).ID] = true
 	}
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, &Options{TTL: time.Minute})
@@ -142,7 +142,7 @@ func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
 	joins(t, e, r, engine.Gone)
 	for late := time.After(patience); len(want) > 0; {
 		select {
-		case c := <-heard:
+		case c := <-received:
 			if c.Contended {
 				delete(want, c.ID)
 			}
@@ -217,13 +217,13 @@ func TestKeyIsUsedAgain(t *testing.T) {
 	t.Run("and a look at what a watch missed says so", func(t *testing.T) {
 		w := dial(t, clientv3.Config{}, server.Addr)
 		e := start(t, w.Client, &Options{TTL: time.Minute})
-		heard := watch(t, e)
+		received := watch(t, e)
 		first := joins(t, other, exclusive("b"), engine.Held)
 		w.before("Watch", func() {
 			leave(t, other, first)
 			joins(t, other, exclusive("b"), engine.Waiting)
 		})
-		hears(t, heard, as(joins(t, e, exclusive("b"), engine.Waiting), engine.Held))
+		receives(t, received, as(joins(t, e, exclusive("b"), engine.Waiting), engine.Held))
 	})
 	t.Run("and a late Leave of a Join that was not answered ends the next claim", func(t *testing.T) {
 		arrive := w.holdBack()
@@ -249,7 +249,7 @@ func TestKeyIsUsedAgain(t *testing.T) {
 			t.Errorf("the next claim is %v", got.State)
 		}
 	})
-	t.Run("and a note to its first claim is taken for its own", func(t *testing.T) {
+	t.Run("and a notification to its first claim is taken for its own", func(t *testing.T) {
 		r := exclusive("d")
 		first := joins(t, other, r, engine.Held)
 		key := other.table.get(r.ID).key
@@ -259,11 +259,11 @@ func TestKeyIsUsedAgain(t *testing.T) {
 		if c.key != key {
 			t.Fatal("void: it has another key")
 		}
-		other.hear(&mvccpb.KeyValue{Key: []byte(other.keys.note(other.name, key)), Value: []byte(text(evicted, first.Ticket))})
+		other.receive(&mvccpb.KeyValue{Key: []byte(other.keys.notification(other.name, key)), Value: []byte(text(revoked, first.Ticket))})
 		other.table.mu.Lock()
 		defer other.table.mu.Unlock()
-		if c.evicted || c.state != engine.Held {
-			t.Errorf("the next claim is %v, evicted %v", c.state, c.evicted)
+		if c.revoked || c.state != engine.Held {
+			t.Errorf("the next claim is %v, revoked %v", c.state, c.revoked)
 		}
 	})
 }

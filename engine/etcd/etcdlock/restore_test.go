@@ -31,7 +31,7 @@ func TestKeysThatComeBackWithABackupAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "what had left has gone", func() bool {
-		l, err := other.Line(within(t), "b")
+		l, err := other.Queue(within(t), "b")
 		return err == nil && len(l.Claims) == 0
 	})
 	if got := renew(t, e, stays); got.State != engine.Held {
@@ -59,8 +59,8 @@ func TestSlotComesBackWithABackup(t *testing.T) {
 		t.Errorf("the store has forgotten it, and it is %v with ticket %d after %d", got.State, got.Ticket, now.Ticket)
 	}
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	until(t, "nobody is in line", func() bool {
-		l, err := other.Line(within(t), "a")
+	until(t, "nobody is in the queue", func() bool {
+		l, err := other.Queue(within(t), "a")
 		return err == nil && len(l.Claims) == 0
 	})
 }

@@ -26,22 +26,22 @@ import (
 //
 // A new session never inherits claims: those of the old lease are gone with it.
 type session struct {
-	id    clientv3.LeaseID
-	beat  time.Duration
-	asked time.Duration // start of the last success
-	until time.Duration
-	void  int64 // the revision at which the void key was written, as far as is known
+	id              clientv3.LeaseID
+	renewalInterval time.Duration
+	asked           time.Duration // start of the last success
+	until           time.Duration
+	void            int64 // the revision at which the void key was written, as far as is known
 }
 
 // An etcd lease is kept alive every sixth of its TTL, and lasts at least six fifths
 // of what claims are granted. So a Join needs no keep-alive of its own: what it
 // grants is proven already.
-const beats = 6
+const renewalIntervals = 6
 
 // seconds is how long the etcd lease is to last whose claims are granted ttl.
 // etcd counts in whole seconds.
 func seconds(ttl time.Duration) int64 {
-	return int64((ttl*beats/(beats-1) + time.Second - 1) / time.Second)
+	return int64((ttl*renewalIntervals/(renewalIntervals-1) + time.Second - 1) / time.Second)
 }
 
 // grant makes an etcd lease. The TTL that counts is the one in the answer: etcd
@@ -83,7 +83,7 @@ func (e *Engine) begin(ctx context.Context) (clientv3.LeaseID, error) {
 		return 0, err
 	}
 	e.mu.Lock()
-	e.session = session{id: id, beat: ttl / beats, asked: start, until: start + ttl}
+	e.session = session{id: id, renewalInterval: ttl / renewalIntervals, asked: start, until: start + ttl}
 	e.mu.Unlock()
 	return id, nil
 }
@@ -229,8 +229,8 @@ func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.
 // keep keeps the session alive, beat by beat. It is the only thing here that
 // happens by the clock: a session that nobody kept would end under claims that
 // nobody renews. Without a session it does nothing.
-func (e *Engine) keep(beat time.Duration) {
-	ticker := time.NewTicker(beat)
+func (e *Engine) keep(renewalInterval time.Duration) {
+	ticker := time.NewTicker(renewalInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -239,13 +239,13 @@ func (e *Engine) keep(beat time.Duration) {
 		case <-ticker.C:
 		}
 		s := e.current()
-		if s.id == 0 || boottime.Now()-s.asked < beat/2 {
+		if s.id == 0 || boottime.Now()-s.asked < renewalInterval/2 {
 			continue
 		}
 		// An answer that takes longer is of no use to the next Join. Whatever the
 		// error is, the next beat asks again; a lease that has ended is told by
 		// prove.
-		ctx, cancel := context.WithTimeout(e.life, 2*beat)
+		ctx, cancel := context.WithTimeout(e.life, 2*renewalInterval)
 		_ = e.prove(ctx, s.id, s.until+1)
 		cancel()
 	}

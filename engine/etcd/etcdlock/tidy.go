@@ -10,7 +10,7 @@ import (
 	"leasehold/engine"
 )
 
-// What a client gave up may still be in line, or come there: a Leave was not
+// What a client gave up may still be in the queue, or come there: a Leave was not
 // answered for as long as anybody asked, or a Join was not answered, and a member
 // that was stopped with it carries it out when it goes on, after the Leave. Other
 // engines' claims end by their TTL then. Here they live by the lease of their client,
@@ -35,7 +35,7 @@ const tidySoon = 100 * time.Millisecond
 // does not answer; then nothing more is sent.
 const maxLeft = engine.MaxBatch
 
-// drop forgets a claim that is not in line any more, but for one of which a Join is
+// drop forgets a claim that is not in the queue any more, but for one of which a Join is
 // still under way, for all that is known.
 func (e *Engine) drop(id engine.ID) {
 	if e.table.drop(id) {
@@ -73,7 +73,7 @@ func (e *Engine) tidy(life context.Context) {
 		err := e.tidyUp(ctx)
 		cancel()
 		if wait = tidySoon; err != nil {
-			wait = max(wait, e.ttl/beats)
+			wait = max(wait, e.ttl/renewalIntervals)
 		}
 		t := &e.table
 		t.mu.Lock()
@@ -95,7 +95,7 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 		for _, c := range left {
 			// Should this be late itself, another claim may have the key.
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{c.mine()}, []clientv3.Op{
-				clientv3.OpDelete(c.key), clientv3.OpDelete(e.keys.note(e.name, c.key)),
+				clientv3.OpDelete(c.key), clientv3.OpDelete(e.keys.notification(e.name, c.key)),
 			}, nil))
 		}
 		err := e.propose(ctx, one(func(ctx context.Context) error {
@@ -135,7 +135,7 @@ func (e *Engine) voidAt(lease clientv3.LeaseID, revision int64) {
 }
 
 // room is an error where too much is left to be tidied up.
-func (t *table) room() error {
+func (t *table) capacity() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left < maxLeft {
@@ -153,7 +153,7 @@ func (t *table) drop(id engine.ID) (untidy bool) {
 		return false
 	}
 	c.unattend()
-	if !c.doubt {
+	if !c.indeterminate {
 		t.remove(c)
 		return false
 	}

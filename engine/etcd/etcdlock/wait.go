@@ -25,7 +25,7 @@ const maxWatched = 64
 // crowd begins as many watches.
 const maxMissed = 16
 
-// attend waits for the turn of a claim that was found waiting at i in a line read at
+// attend waits for the turn of a claim that was found waiting at i in a queue read at
 // that revision, unless it is waited for already.
 func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 	ctx, cancel := context.WithCancel(e.life)
@@ -38,9 +38,9 @@ func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 	c.attended = cancel
 	e.table.mu.Unlock()
 	if i == l.held {
-		e.begun(func(context.Context) { e.tellHolders(ctx, l) })
+		e.begun(func(context.Context) { e.notifyHolders(ctx, l) })
 	}
-	// Of the line only those are kept that it waits for: lines may be long, and there
+	// Of the queue only those are kept that it waits for: queues may be long, and there
 	// are as many waiters.
 	ahead := l.blockers(i)
 	if !e.begun(func(context.Context) {
@@ -61,7 +61,7 @@ func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 	}
 }
 
-// await follows the line until the claim does not wait any more, or until etcd
+// await follows the queue until the claim does not wait any more, or until etcd
 // does not answer: then the next Renew sees how things stand, and begins anew.
 func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision int64) {
 	for {
@@ -85,7 +85,7 @@ func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision in
 		if i < l.held && e.prove(ctx, l.places[i].lease, boottime.Now()) != nil {
 			return
 		}
-		switch now, became := e.table.settle(c, l); {
+		switch now, became := e.table.promote(c, l); {
 		case became:
 			e.mail.Post(now)
 			return
@@ -107,8 +107,8 @@ func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision in
 func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bool {
 	ctx, cancel := context.WithCancel(e.watching(ctx))
 	defer cancel()
-	type heard struct{ began, left, alive bool }
-	said := make(chan heard, 2*len(ahead)) // each says at most two things
+	type received struct{ began, left, alive bool }
+	said := make(chan received, 2*len(ahead)) // each says at most two things
 	for _, p := range ahead {
 		go func() {
 			events := e.client.Watch(ctx, p.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
@@ -116,16 +116,16 @@ func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bo
 				switch {
 				case r.Err() != nil:
 					e.streams.Add(1)
-					said <- heard{}
+					said <- received{}
 					return
 				case r.Created:
-					said <- heard{began: true, left: r.Header.Revision > revision, alive: true}
+					said <- received{began: true, left: r.Header.Revision > revision, alive: true}
 				case len(r.Events) > 0:
-					said <- heard{left: true, alive: true}
+					said <- received{left: true, alive: true}
 					return
 				}
 			}
-			said <- heard{}
+			said <- received{}
 		}()
 	}
 	began, late := 0, false
@@ -179,21 +179,21 @@ func (e *Engine) watching(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "leasehold-stream", strconv.FormatInt(e.streams.Load(), 10))
 }
 
-// tellHolders tells who holds in a line that somebody wants the name: each once,
+// notifyHolders tells who holds in a queue that somebody wants the name: each once,
 // until it has renewed. The first waiter does that, and who was refused.
-func (e *Engine) tellHolders(ctx context.Context, l line) {
+func (e *Engine) notifyHolders(ctx context.Context, l line) {
 	for some := range slices.Chunk(l.places[:l.held], atOnce) {
 		var ops []clientv3.Op
 		for _, p := range some {
-			if p.evicted {
+			if p.revoked {
 				continue
 			}
-			note := e.keys.note(p.client, p.key)
-			// The note hangs on the lease of the holder's claim, and goes with it.
+			notification := e.keys.notification(p.client, p.key)
+			// The notification hangs on the lease of the holder's claim, and goes with it.
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{
 				p.stands(),
-				clientv3.Compare(clientv3.CreateRevision(note), "=", 0),
-			}, []clientv3.Op{clientv3.OpPut(note, text(contended, p.ticket), clientv3.WithLease(p.lease))}, nil))
+				clientv3.Compare(clientv3.CreateRevision(notification), "=", 0),
+			}, []clientv3.Op{clientv3.OpPut(notification, text(contended, p.ticket), clientv3.WithLease(p.lease))}, nil))
 		}
 		// Whatever goes wrong, the holders hear it when they renew.
 		if _, err := e.inOne(ctx, ops); err != nil && ctx.Err() != nil {
@@ -202,10 +202,10 @@ func (e *Engine) tellHolders(ctx context.Context, l line) {
 	}
 }
 
-// What notes say, followed by the ticket of the claim.
+// What notifications say, followed by the ticket of the claim.
 const (
 	contended = "contended"
-	evicted   = "evicted"
+	revoked   = "evicted"
 )
 
 func text(what string, ticket uint64) string { return fmt.Sprintf("%s %d", what, ticket) }
@@ -225,12 +225,12 @@ func (e *Engine) listen(ctx, life context.Context) {
 		e.mu.Lock()
 		e.hearing = stop
 		e.mu.Unlock()
-		for r := range e.client.Watch(once, e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
+		for r := range e.client.Watch(once, e.keys.notifications(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
 			if r.Created {
 				e.mail.PostAll()
 			}
 			for _, event := range r.Events {
-				e.hear(event.Kv)
+				e.receive(event.Kv)
 			}
 			if r.Err() != nil {
 				e.streams.Add(1)
@@ -256,45 +256,45 @@ func (e *Engine) deafen() {
 	}
 }
 
-// hear takes one note.
-func (e *Engine) hear(kv *mvccpb.KeyValue) {
+// hear takes one notification.
+func (e *Engine) receive(kv *mvccpb.KeyValue) {
 	t := &e.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.keyed[e.keys.noted(e.name, string(kv.Key))]
+	c := t.keyed[e.keys.recorded(e.name, string(kv.Key))]
 	switch {
 	case c == nil: // it left
 	case c.ticket == 0: // not answered yet: it may be about who had the key before
 		c.early = string(kv.Value)
 	default:
-		e.heard(c, string(kv.Value))
+		e.received(c, string(kv.Value))
 	}
 }
 
-// hearEarly takes the note that came before the answer to a Join.
-func (e *Engine) hearEarly(c *claim) {
+// receiveEarly takes the notification that came before the answer to a Join.
+func (e *Engine) receiveEarly(c *claim) {
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
 	if c.early != "" {
-		e.heard(c, c.early)
+		e.received(c, c.early)
 		c.early = ""
 	}
 }
 
-// heard takes in what a note says of a claim. With the table's mutex held.
-func (e *Engine) heard(c *claim, note string) {
-	what, number, _ := strings.Cut(note, " ")
+// heard takes in what a notification says of a claim. With the table's mutex held.
+func (e *Engine) received(c *claim, notification string) {
+	what, number, _ := strings.Cut(notification, " ")
 	ticket, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || ticket != c.ticket {
-		return // that was another claim, or another life of it
+		return // that was another claim, or another incarnation of it
 	}
 	switch {
-	case what == evicted:
-		c.evicted, c.state = true, engine.Gone
+	case what == revoked:
+		c.revoked, c.state = true, engine.Gone
 		c.unattend()
-		e.mail.Post(engine.Claim{Name: c.name, ID: c.id, Ticket: ticket, State: engine.Gone, Evicted: true})
-	case what == contended && !c.told:
-		c.told = true
+		e.mail.Post(engine.Claim{Name: c.name, ID: c.id, Ticket: ticket, State: engine.Gone, Revoked: true})
+	case what == contended && !c.notified:
+		c.notified = true
 		if c.state == engine.Waiting {
 			return // it holds and does not know yet: who tells it so says this as well
 		}

@@ -18,41 +18,41 @@ func TestClaimAheadLeavesBeforeItIsWatched(t *testing.T) {
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
-	heard := watch(t, e)
+	received := watch(t, e)
 	holder := joins(t, other, exclusive("a"), engine.Held)
 	w.before("Watch", func() { leave(t, other, holder) })
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
-	hears(t, heard, as(mine, engine.Held))
+	receives(t, received, as(mine, engine.Held))
 }
 
-// What is watched first may be far back in the line: who waits just ahead gives
+// What is watched first may be far back in the queue: who waits just ahead gives
 // up, and then the holder leaves.
 func TestWhoWaitsAheadGivesUp(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	heard := watch(t, e)
+	received := watch(t, e)
 	holder := joins(t, other, exclusive("a"), engine.Held)
 	ahead := joins(t, other, exclusive("a"), engine.Waiting)
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
 	leave(t, other, ahead)
 	leave(t, other, holder)
-	hears(t, heard, as(mine, engine.Held))
+	receives(t, received, as(mine, engine.Held))
 }
 
 func TestAnyPermitThatIsGivenBackWakesTheFirstWaiter(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	heard := watch(t, e)
+	received := watch(t, e)
 	for i := range 3 {
 		var held []engine.Claim
 		for range 3 {
-			held = append(held, joins(t, other, units("permits", 1, 3), engine.Held))
+			held = append(held, joins(t, other, permits("permits", 1, 3), engine.Held))
 		}
-		mine := joins(t, e, units("permits", 1, 3), engine.Waiting)
+		mine := joins(t, e, permits("permits", 1, 3), engine.Waiting)
 		leave(t, other, held[i])
-		hears(t, heard, as(mine, engine.Held))
+		receives(t, received, as(mine, engine.Held))
 		leave(t, e, mine)
 		for _, c := range held {
 			leave(t, other, c)
@@ -69,9 +69,9 @@ func TestMorePermitsThanAreWatched(t *testing.T) {
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	var held []engine.Claim
 	for range many {
-		held = append(held, joins(t, other, units("permits", 1, many), engine.Held))
+		held = append(held, joins(t, other, permits("permits", 1, many), engine.Held))
 	}
-	mine := joins(t, e, units("permits", 1, many), engine.Waiting)
+	mine := joins(t, e, permits("permits", 1, many), engine.Waiting)
 	if got := renew(t, e, mine); got.State != engine.Waiting {
 		t.Fatalf("all permits are taken, and the waiter is %v", got.State)
 	}
@@ -89,7 +89,7 @@ func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	other := start(t, admin.Client, &Options{TTL: time.Minute})
 	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, &Options{TTL: time.Minute})
-	heard := watch(t, e)
+	received := watch(t, e)
 	holder := joins(t, other, exclusive("a"), engine.Held)
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
 	until(t, "the holder is watched", func() bool { return watchers(t, server) >= 2 })
@@ -108,26 +108,26 @@ func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.Refuse(false)
-	// The subscription to notes had to begin again, which says so, and then Renew is
-	// the floor.
-	hears(t, heard, engine.Claim{})
+	// The subscription to notifications had to begin again, which says so, and then Renew is
+	// the high-water mark.
+	receives(t, received, engine.Claim{})
 	until(t, "Renew says held", func() bool { return renew(t, e, mine).State == engine.Held })
 	joins(t, other, exclusive("a"), engine.Waiting)
-	if c := hears(t, heard, as(mine, engine.Held)); !c.Contended {
-		c = hears(t, heard, as(mine, engine.Held))
+	if c := receives(t, received, as(mine, engine.Held)); !c.Contended {
+		c = receives(t, received, as(mine, engine.Held))
 		if !c.Contended {
 			t.Errorf("somebody waits behind it, and it heard %+v", c)
 		}
 	}
 }
 
-// Somebody comes between a Join and its answer, and tells: the note is the only one
+// Somebody comes between a Join and its answer, and tells: the notification is the only one
 // until the holder renews.
-func TestNoteComesBeforeTheAnswerToAJoin(t *testing.T) {
+func TestNotificationComesBeforeTheAnswerToAJoin(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, admin.Client, &Options{TTL: time.Minute})
-	heard := watch(t, e)
+	received := watch(t, e)
 	r := exclusive("a")
 	c := e.table.expect(e.keys, e.name, &r, 0)
 	now, err := admin.Get(within(t), "nothing")
@@ -135,48 +135,48 @@ func TestNoteComesBeforeTheAnswerToAJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := uint64(now.Header.Revision + 1)
-	e.hear(&mvccpb.KeyValue{Key: []byte(e.keys.note(e.name, c.key)), Value: []byte(text(contended, next))})
+	e.receive(&mvccpb.KeyValue{Key: []byte(e.keys.notification(e.name, c.key)), Value: []byte(text(contended, next))})
 	held := joins(t, e, r, engine.Held)
 	if held.Ticket != next {
 		t.Fatalf("void: ticket %d, want %d", held.Ticket, next)
 	}
-	if c := hears(t, heard, held); !c.Contended {
+	if c := receives(t, received, held); !c.Contended {
 		t.Error("it was not told that somebody waits")
 	}
 }
 
-// A note that was left of the claim before is in nobody's way.
-func TestNoteOfTheClaimBeforeIsLeft(t *testing.T) {
+// A notification that was left of the claim before is in nobody's way.
+func TestNotificationOfTheClaimBeforeIsLeft(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	heard := watch(t, e)
+	received := watch(t, e)
 	r := exclusive("a")
 	c := e.table.expect(e.keys, e.name, &r, 0)
-	if _, err := admin.Put(within(t), e.keys.note(e.name, c.key), text(evicted, 1)); err != nil {
+	if _, err := admin.Put(within(t), e.keys.notification(e.name, c.key), text(revoked, 1)); err != nil {
 		t.Fatal(err)
 	}
 	held := joins(t, e, r, engine.Held)
 	joins(t, other, exclusive("a"), engine.Waiting)
-	for c := hears(t, heard, held); !c.Contended; {
-		c = hears(t, heard, held)
+	for c := receives(t, received, held); !c.Contended; {
+		c = receives(t, received, held)
 	}
 }
 
-// A Renew takes the note of its claim away, so that the next note is news. One that fails
+// A Renew takes the notification of its claim away, so that the next notification is news. One that fails
 // has perhaps not done it: the next does.
-func TestNoteGoesThoughARenewFailed(t *testing.T) {
+func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, &Options{TTL: time.Minute})
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	heard := watch(t, e)
+	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	joins(t, other, exclusive("a"), engine.Waiting)
-	for c := hears(t, heard, held); !c.Contended; {
-		c = hears(t, heard, held)
+	for c := receives(t, received, held); !c.Contended; {
+		c = receives(t, received, held)
 	}
 	arrive := w.holdBack()
 	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: e.ttl}}); err == nil {
@@ -185,9 +185,9 @@ func TestNoteGoesThoughARenewFailed(t *testing.T) {
 	if got := renew(t, e, held); got.State != engine.Held {
 		t.Errorf("it is %v", got.State)
 	}
-	r, err := admin.Get(within(t), e.keys.notes(e.name), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	r, err := admin.Get(within(t), e.keys.notifications(e.name), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || r.Count != 0 {
-		t.Errorf("%d notes are left, %v", r.Count, err)
+		t.Errorf("%d notifications are left, %v", r.Count, err)
 	}
 	if err := arrive(); err != nil {
 		t.Error(err)

@@ -18,19 +18,19 @@ const most = 1024
 type Box struct {
 	wake chan struct{} // capacity 1: mail is there
 
-	mu    sync.Mutex
-	notes []engine.Claim
-	all   bool // look at everything
+	mu            sync.Mutex
+	notifications []engine.Claim
+	all           bool // look at everything
 }
 
 // New makes an empty box.
 func New() *Box { return &Box{wake: make(chan struct{}, 1)} }
 
-// Post keeps a note. It may be called at any time.
-func (b *Box) Post(note engine.Claim) {
+// Post keeps a notification. It may be called at any time.
+func (b *Box) Post(notification engine.Claim) {
 	b.mu.Lock()
-	if len(b.notes) < most {
-		b.notes = append(b.notes, note)
+	if len(b.notifications) < most {
+		b.notifications = append(b.notifications, notification)
 	} else {
 		b.all = true
 	}
@@ -38,7 +38,7 @@ func (b *Box) Post(note engine.Claim) {
 	b.ring()
 }
 
-// PostAll says that notes may have been lost: everything is to be looked at. It
+// PostAll says that notifications may have been lost: everything is to be looked at. It
 // may be called at any time.
 func (b *Box) PostAll() {
 	b.mu.Lock()
@@ -57,20 +57,20 @@ func (b *Box) ring() {
 // Deliver reports what is posted, until ctx or the engine's life ends: ctx's
 // error or [engine.ErrClosed].
 func (b *Box) Deliver(ctx context.Context, closed <-chan struct{}, changed func(engine.Claim)) error {
-	var notes []engine.Claim
+	var notifications []engine.Claim
 	for {
 		b.mu.Lock()
-		notes, b.notes = b.notes, notes[:0]
+		notifications, b.notifications = b.notifications, notifications[:0]
 		all := b.all
 		b.all = false
 		b.mu.Unlock()
-		for _, c := range notes {
+		for _, c := range notifications {
 			changed(c)
 		}
 		if all {
 			changed(engine.Claim{})
 		}
-		if all || len(notes) > 0 {
+		if all || len(notifications) > 0 {
 			continue
 		}
 		select {

@@ -7,38 +7,38 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/line"
+	"leasehold/engine/queue"
 )
 
-// Lines are lines as they are read for inspection, each with the server's clock then.
-type Lines []shown
+// Queues are queues as they are read for inspection, each with the server's clock then.
+type Queues []shown
 
 type shown struct {
-	name string
-	now  time.Duration
-	line line.Line
+	name  string
+	now   time.Duration
+	queue queue.Queue
 }
 
-func (s *shown) view() engine.Line { return s.line.View(s.now, s.name) }
+func (s *shown) view() engine.Queue { return s.queue.View(s.now, s.name) }
 
 // Add reads one row, which is a claim, of rows in the order of names and tickets: the
 // server's clock, and the claim's name, limit, the ticket up to which claims of that
-// name hold, ticket, owner, units, deadline, what was asked for at most, whether it is
-// detached, and whether it was evicted. Times are in microseconds.
-func (ls *Lines) Add(scan func(to ...any) error) error {
+// name hold, ticket, owner, permits, deadline, what was asked for at most, whether it is
+// detached, and whether it was revoked. Times are in microseconds.
+func (ls *Queues) Add(scan func(to ...any) error) error {
 	var name, owner []byte
 	var now, upto, ticket, deadline, asked int64
 	var lim int32
-	var p line.Place
-	if err := scan(&now, &name, &lim, &upto, &ticket, &owner, &p.Units, &deadline, &asked, &p.Detached, &p.Evicted); err != nil {
+	var p queue.Place
+	if err := scan(&now, &name, &lim, &upto, &ticket, &owner, &p.Permits, &deadline, &asked, &p.Detached, &p.Revoked); err != nil {
 		return err
 	}
 	if n := len(*ls); n == 0 || (*ls)[n-1].name != string(name) {
-		*ls = append(*ls, shown{name: string(name), now: Micros(now), line: line.Line{Limit: lim}})
+		*ls = append(*ls, shown{name: string(name), now: Micros(now), queue: queue.Queue{Limit: lim}})
 	}
 	p.Ticket, p.Owner, p.Held = uint64(ticket), string(owner), ticket <= upto
 	p.Deadline, p.Asked = Micros(deadline), Micros(asked)
-	l := &(*ls)[len(*ls)-1].line
+	l := &(*ls)[len(*ls)-1].queue
 	l.Places = append(l.Places, p)
 	return nil
 }
@@ -49,33 +49,33 @@ func Micros(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Microsecond
 }
 
-// Line implements [engine.Engine].
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+// Queue implements [engine.Engine].
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	if err := engine.CheckName(name); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
 	if e.closed.Load() {
-		return engine.Line{}, engine.ErrClosed
+		return engine.Queue{}, engine.ErrClosed
 	}
-	lines, err := e.db.Line(ctx, name)
+	lines, err := e.db.Queue(ctx, name)
 	if err != nil || len(lines) == 0 {
-		return engine.Line{Name: name}, err
+		return engine.Queue{Name: name}, err
 	}
 	return lines[0].view(), nil
 }
 
-// Lines implements [engine.Engine]. It reads some names at a time.
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
+// Queues implements [engine.Engine]. It reads some names at a time.
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
 		end := successor(prefix)
 		for after := []byte{}; ; {
-			var lines Lines
+			var lines Queues
 			err := engine.ErrClosed
 			if !e.closed.Load() {
-				lines, err = e.db.Lines(ctx, after, []byte(prefix), end)
+				lines, err = e.db.Queues(ctx, after, []byte(prefix), end)
 			}
 			if err != nil {
-				yield(engine.Line{}, err)
+				yield(engine.Queue{}, err)
 				return
 			}
 			if len(lines) == 0 {
@@ -106,8 +106,8 @@ func successor(prefix string) []byte {
 	return nil
 }
 
-// Evict implements [engine.Engine].
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+// Revoke implements [engine.Engine].
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := engine.CheckName(name); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
-	if found, err := e.db.Evict(ctx, name, ticket, now); err != nil || found {
+	if found, err := e.db.Revoke(ctx, name, ticket, now); err != nil || found {
 		return err
 	}
 	return engine.ErrNoClaim

@@ -239,22 +239,22 @@ func TestAClosedPoolKeepsNothing(t *testing.T) {
 
 func TestRoom(t *testing.T) {
 	for connections, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 9: 6, 10: 7} {
-		if got := cap(roomOf(connections)); got != want {
+		if got := cap(capacityOf(connections)); got != want {
 			t.Errorf("%d connections have room for %d calls that are not renewals, want %d", connections, got, want)
 		}
 	}
-	if roomOf(0) != nil {
+	if capacityOf(0) != nil {
 		t.Error("a pool without a bound has one")
 	}
 }
 
 // What rows say is believed only as far as it can be.
 func TestAnswersThatCannotBe(t *testing.T) {
-	fine := engine.Claim{Name: "a", State: engine.Held, Ticket: 1, Units: 1, Limit: 2, TTL: time.Second}
+	fine := engine.Claim{Name: "a", State: engine.Held, Ticket: 1, Permits: 1, Limit: 2, TTL: time.Second}
 	if err := sound(&fine); err != nil {
 		t.Error(err)
 	}
-	gone := engine.Claim{Name: "a", State: engine.Gone, Units: -1, TTL: -1}
+	gone := engine.Claim{Name: "a", State: engine.Gone, Permits: -1, TTL: -1}
 	if err := sound(&gone); err != nil {
 		t.Errorf("one that is gone: %v", err)
 	}
@@ -262,8 +262,8 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"no state":       func(c *engine.Claim) { c.State = 0 },
 		"no such state":  func(c *engine.Claim) { c.State = 9 },
 		"a huge ticket":  func(c *engine.Claim) { c.Ticket = engine.MaxTicket + 1 },
-		"no units":       func(c *engine.Claim) { c.Units = 0 },
-		"above limit":    func(c *engine.Claim) { c.Units = 3 },
+		"no permits":     func(c *engine.Claim) { c.Permits = 0 },
+		"above limit":    func(c *engine.Claim) { c.Permits = 3 },
 		"a past TTL":     func(c *engine.Claim) { c.TTL = -1 },
 		"more than ever": func(c *engine.Claim) { c.TTL = engine.MaxTTL + 1 },
 	} {
@@ -284,12 +284,12 @@ func TestAnswersThatCannotBe(t *testing.T) {
 type rowless struct{ Database }
 
 func (rowless) Join(context.Context, *engine.Request) (Joined, error) {
-	return Joined{Claim: engine.Claim{Name: "a", State: engine.Held, Units: -1, Limit: 1}}, nil
+	return Joined{Claim: engine.Claim{Name: "a", State: engine.Held, Permits: -1, Limit: 1}}, nil
 }
 
 func TestAJoinThatCannotBe(t *testing.T) {
 	e := New(rowless{}, 0, 0, Guarantees(false, false))
-	if _, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}); !errors.Is(err, ErrRows) {
+	if _, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Second}); !errors.Is(err, ErrRows) {
 		t.Error(err)
 	}
 }
@@ -306,7 +306,7 @@ func (d *picky) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim
 		if r.Name == "bad" {
 			return nil, ErrRows
 		}
-		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held, Units: 1, Limit: 1})
+		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held, Permits: 1, Limit: 1})
 	}
 	return cs, nil
 }

@@ -1,7 +1,7 @@
 // Package sqllock is the part of an engine that all databases have in common whose
-// lines are rows, changed by procedures of the database's own: what is asked of a
+// queues are rows, changed by procedures of the database's own: what is asked of a
 // [Database], in calls of which size, what is refused before anything is sent, and
-// what is read of lines for inspection.
+// what is read of queues for inspection.
 //
 // It promises that a Database sees only requests that were checked, and of an engine
 // that is not closed; that calls which are not renewals leave connections to those
@@ -31,26 +31,26 @@ type Database interface {
 	// all of them in any order. Their names stay locked until its commit.
 	Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error)
 
-	// Depart gives up what this client has in some lines, and says in how many: 0 when
+	// Depart gives up what this client has in some queues, and says in how many: 0 when
 	// it is in none.
 	Depart(ctx context.Context) (lines int64, err error)
 
-	// Evict says whether there was a claim with that ticket.
-	Evict(ctx context.Context, name string, ticket uint64, now bool) (bool, error)
+	// Revoke says whether there was a claim with that ticket.
+	Revoke(ctx context.Context, name string, ticket uint64, now bool) (bool, error)
 
-	// Line reads one line.
-	Line(ctx context.Context, name string) (Lines, error)
+	// Queue reads one queue.
+	Queue(ctx context.Context, name string) (Queues, error)
 
-	// Lines reads some lines of names after one and from another to before a third,
+	// Queues reads some queues of names after one and from another to before a third,
 	// which is nil if there is no such end, in the order of their names. None: there
 	// are no more.
-	Lines(ctx context.Context, after, from, end []byte) (Lines, error)
+	Queues(ctx context.Context, after, from, end []byte) (Queues, error)
 }
 
 // Joined is what a Join is answered with.
 type Joined struct {
 	Refusal Refusal
-	Have    int32 // the line's limit, or how many are in it: see Refusal
+	Have    int32 // the queue's limit, or how many are in it: see Refusal
 	Claim   engine.Claim
 }
 
@@ -58,16 +58,16 @@ type Joined struct {
 type Refusal int
 
 const (
-	OtherLimit  Refusal = 1 + iota // Have is the line's
-	LineFull                       // Have are in it
+	OtherLimit  Refusal = 1 + iota // Have is the queue's
+	QueueFull                      // Have are in it
 	TicketRange                    // the next ticket would be above engine.MaxTicket
 )
 
 // Engine is one client of a database. It lacks Watch of an [engine.Engine].
 type Engine struct {
 	db         Database
-	room       room // for calls that are not renewals
-	packet     int  // see New
+	capacity   capacity // for calls that are not renewals
+	packet     int      // see New
 	guarantees engine.Guarantees
 
 	joined atomic.Bool // something that Close has to give up
@@ -77,15 +77,15 @@ type Engine struct {
 // New is an engine over a database that has so many connections, and takes so many bytes
 // in a statement and in an answer; 0: any number.
 func New(db Database, connections, packet int, g engine.Guarantees) *Engine {
-	return &Engine{db: db, room: roomOf(connections), packet: packet, guarantees: g}
+	return &Engine{db: db, capacity: capacityOf(connections), packet: packet, guarantees: g}
 }
 
-// Guarantees are what lines in a database promise. failover: another server may answer
+// Guarantees are what queues in a database promise. failover: another server may answer
 // one day, which may not have every commit. forgets: a crash may lose the last commits.
 func Guarantees(failover, forgets bool) engine.Guarantees {
 	g := engine.Guarantees{
 		Order:        engine.FIFO,
-		Modes:        engine.Exclusive | engine.Shared | engine.Units,
+		Modes:        engine.Exclusive | engine.Shared | engine.Permits,
 		Fencing:      engine.FencingAlways,
 		Failover:     engine.FailoverNone,
 		Scope:        engine.ScopeCluster,
@@ -119,10 +119,10 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if !r.Detached {
 		e.joined.Store(true) // before it is sent: a Join whose answer is lost must be left too
 	}
-	if err := e.room.enter(ctx); err != nil {
+	if err := e.capacity.enter(ctx); err != nil {
 		return engine.Claim{}, err
 	}
-	defer e.room.leave()
+	defer e.capacity.leave()
 	got, err := e.db.Join(ctx, &r)
 	if err != nil {
 		return engine.Claim{}, err
@@ -131,8 +131,8 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	case 0:
 	case OtherLimit:
 		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: got.Have, Want: r.Limit}
-	case LineFull:
-		return engine.Claim{}, engine.Refuse("%d claims are in line already, which is the most", got.Have)
+	case QueueFull:
+		return engine.Claim{}, engine.Refuse("%d claims are in the queue already, which is the most", got.Have)
 	default:
 		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this server is wrong", uint64(engine.MaxTicket))
 	}
@@ -140,8 +140,8 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	if err := sound(&c); err != nil {
 		return engine.Claim{}, err
 	}
-	if c.State == engine.Gone && !c.Evicted {
-		c.Units, c.Limit = r.Units, r.Limit
+	if c.State == engine.Gone && !c.Revoked {
+		c.Permits, c.Limit = r.Permits, r.Limit
 	}
 	return c, nil
 }
@@ -158,10 +158,10 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	if err := e.room.enter(ctx); err != nil {
+	if err := e.capacity.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer e.room.leave()
+	defer e.capacity.leave()
 	rs := make([]engine.Renewal, len(cs))
 	for i := range cs {
 		rs[i] = engine.Renewal{Name: cs[i].Name, ID: cs[i].ID}
@@ -173,14 +173,14 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 const Chunk = 100
 
 // ErrRows is the error of a [Database] that could not read the rows of a name.
-var ErrRows = errors.New("rows of this name were written by somebody else, and make no sense: look at its line, and evict or delete what should not be there")
+var ErrRows = errors.New("rows of this name were written by somebody else, and make no sense: look at its queue, and revoke or delete what should not be there")
 
 // sound refuses an answer that says what cannot be.
 func sound(c *engine.Claim) error {
 	switch {
 	case c.State == engine.Gone:
 		return nil
-	case c.State != engine.Held && c.State != engine.Waiting, c.Ticket > engine.MaxTicket, c.Units < 1, c.Limit < c.Units, c.TTL < 0, c.TTL > engine.MaxTTL:
+	case c.State != engine.Held && c.State != engine.Waiting, c.Ticket > engine.MaxTicket, c.Permits < 1, c.Limit < c.Permits, c.TTL < 0, c.TTL > engine.MaxTTL:
 		return fmt.Errorf("%q: %w", c.Name, ErrRows)
 	}
 	return nil

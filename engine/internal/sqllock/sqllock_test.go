@@ -24,7 +24,7 @@ func (database) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim
 		case "last":
 			err = errLater
 		}
-		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held, Units: 1, Limit: 1})
+		cs = append(cs, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Held, Permits: 1, Limit: 1})
 	}
 	return cs, err
 }
@@ -62,7 +62,7 @@ func TestWhereAPrefixEnds(t *testing.T) {
 // not asked.
 func TestATicketThatIsTooLarge(t *testing.T) {
 	e := New(database{}, 0, 0, Guarantees(false, false))
-	if err := e.Evict(t.Context(), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
+	if err := e.Revoke(t.Context(), "a", math.MaxUint64, true); !errors.Is(err, engine.ErrNoClaim) {
 		t.Error(err)
 	}
 }
@@ -86,7 +86,7 @@ func (d *lossy) Depart(context.Context) (int64, error) {
 func TestCloseGivesUpWhatALostJoinMade(t *testing.T) {
 	d := &lossy{}
 	e := New(d, 0, 0, Guarantees(false, false))
-	r := engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}
+	r := engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Second}
 	if _, err := e.Join(t.Context(), r); !errors.Is(err, errLost) {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestCloseGivesUpWhatALostJoinMade(t *testing.T) {
 	}
 }
 
-// longer is a database in which a client is in more lines than one call takes it out of.
+// longer is a database in which a client is in more queues than one call takes it out of.
 type longer struct {
 	lossy
 	lines []int64
@@ -106,11 +106,11 @@ func (d *longer) Depart(context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// Close goes on until there is no line left that this client is in.
+// Close goes on until there is no queue left that this client is in.
 func TestCloseGivesUpMoreThanOneCallTakes(t *testing.T) {
 	d := &longer{lines: []int64{100, 3, 0}}
 	e := New(d, 0, 0, Guarantees(false, false))
-	r := engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second}
+	r := engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Second}
 	if _, err := e.Join(t.Context(), r); !errors.Is(err, errLost) {
 		t.Fatal(err)
 	}
@@ -126,18 +126,18 @@ func TestAClosedEngineAsksNothing(t *testing.T) {
 		t.Error(err)
 	}
 	ctx := t.Context()
-	_, joined := e.Join(ctx, engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 1, WaitTTL: time.Second})
+	_, joined := e.Join(ctx, engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Second})
 	_, renewed := e.Renew(ctx, []engine.Renewal{{Name: "a", Want: time.Second}})
 	_, left := e.Leave(ctx, []engine.Claim{{Name: "a"}})
-	_, looked := e.Line(ctx, "a")
-	for what, err := range map[string]error{"Join": joined, "Renew": renewed, "Leave": left, "Line": looked, "Evict": e.Evict(ctx, "a", 1, true)} {
+	_, looked := e.Queue(ctx, "a")
+	for what, err := range map[string]error{"Join": joined, "Renew": renewed, "Leave": left, "Line": looked, "Evict": e.Revoke(ctx, "a", 1, true)} {
 		if !errors.Is(err, engine.ErrClosed) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, err := range e.Lines(ctx, "") {
+	for _, err := range e.Queues(ctx, "") {
 		if !errors.Is(err, engine.ErrClosed) {
-			t.Errorf("Lines: %v", err)
+			t.Errorf("Queues: %v", err)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -41,22 +41,22 @@ func TestCheck(t *testing.T) {
 	if _, err := s.Query("SET GLOBAL max_allowed_packet = 32768"); err != nil {
 		t.Fatal(err)
 	}
-	kit.Until(t, "it is never seen that less fits into a packet", func() bool { return errors.Is(e.Check(within(t)), engine.ErrRefused) })
+	testutil.Until(t, "it is never seen that less fits into a packet", func() bool { return errors.Is(e.Check(within(t)), engine.ErrRefused) })
 	if _, err := s.Query("SET GLOBAL max_allowed_packet = 16777216"); err != nil {
 		t.Fatal(err)
 	}
-	kit.Until(t, "it is refused though as much fits as before", func() bool { return e.Check(within(t)) == nil })
+	testutil.Until(t, "it is refused though as much fits as before", func() bool { return e.Check(within(t)) == nil })
 	check("SET GLOBAL read_only = ON", true)
 	check("SET GLOBAL read_only = OFF", false)
-	heard := kit.Watch(t, e)
-	for len(heard) > 0 {
-		<-heard
+	received := testutil.Watch(t, e)
+	for len(received) > 0 {
+		<-received
 	}
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	kit.Until(t, "no call is answered after the restart", func() bool { return e.Check(within(t)) == nil })
-	kit.Expect(t, heard, func(c engine.Claim) bool { return c.Name == "" })
+	testutil.Until(t, "no call is answered after the restart", func() bool { return e.Check(within(t)) == nil })
+	testutil.Expect(t, received, func(c engine.Claim) bool { return c.Name == "" })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package mysqllock keeps lines in MySQL (5.7 and later) and MariaDB (10.6 and later).
+// Package mysqllock keeps queues in MySQL (5.7 and later) and MariaDB (10.6 and later).
 // It is tested with MariaDB 10.11 and MySQL 9.7, with a replica of each.
 //
 // Claims are served first come, first served between all processes. An uncontended lock
@@ -6,7 +6,7 @@
 // who waits looks: see Waiting.
 //
 // Each call is one procedure of the server's and one transaction: it locks the name's
-// row, reads the line in later statements, decides, commits, and then answers. No
+// row, reads the queue in later statements, decides, commits, and then answers. No
 // connection is held while a lock is held or waited for, and no client's round trip lies
 // inside a row lock.
 //
@@ -44,14 +44,14 @@
 //
 // # Waiting
 //
-// A holder learns that somebody waits, or that it was evicted, at its next renewal. A
-// claim that waits is looked at: the first two of a line that moves every 20 ms, others
+// A holder learns that somebody waits, or that it was revoked, at its next renewal. A
+// claim that waits is looked at: the first two of a queue that moves every 20 ms, others
 // half as often for each doubling of their place. Where nobody came to hold for a while,
 // the next look is after up to a sixth of that while, and after half of it for others,
 // 640 ms at most. So who waits behind holds of up to a quarter of a second learns of
 // their end after 10 ms on average, and behind longer ones after 4 to 8 % of them, or a
 // third of a second. All names of a client are looked at in one statement, at most 50
-// times a second, and twice where all lines stand still. Such a look locks and writes
+// times a second, and twice where all queues stand still. Such a look locks and writes
 // nothing.
 //
 // # Connections

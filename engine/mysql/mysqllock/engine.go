@@ -106,7 +106,7 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 		k = sqllock.Other
 	}
 	n, err := c.call(ctx, k, c.calls.join, 2+answerLen,
-		[]byte(r.Name), r.ID[:], c.id[:], r.Owner.AppendText([]byte{}), r.Units, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
+		[]byte(r.Name), r.ID[:], c.id[:], r.Owner.AppendText([]byte{}), r.Permits, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	if err != nil {
 		return sqllock.Joined{}, err
 	}
@@ -118,11 +118,11 @@ const answerLen = 9
 
 func (c *client) claim(name string, id engine.ID, a []int64) engine.Claim {
 	is := engine.Claim{
-		Name: name, ID: id, State: engine.State(a[0]), Contended: a[1] == 1, Evicted: a[2] == 1,
-		Ticket: uint64(a[3]), Units: int32(a[4]), Limit: int32(a[5]), TTL: sqllock.Micros(a[6]),
+		Name: name, ID: id, State: engine.State(a[0]), Contended: a[1] == 1, Revoked: a[2] == 1,
+		Ticket: uint64(a[3]), Permits: int32(a[4]), Limit: int32(a[5]), TTL: sqllock.Micros(a[6]),
 	}
 	if is.State == engine.Waiting {
-		is.Look = look(int(a[7]), sqllock.Micros(a[8]), time.Since(c.began))
+		is.PollAfter = pollAfter(int(a[7]), sqllock.Micros(a[8]), time.Since(c.began))
 	}
 	return is
 }
@@ -160,24 +160,24 @@ func (c *client) Depart(ctx context.Context) (int64, error) {
 	return c.one(ctx, c.calls.depart, c.id[:])
 }
 
-// Evict implements [sqllock.Database].
-func (c *client) Evict(ctx context.Context, name string, ticket uint64, now bool) (bool, error) {
-	n, err := c.one(ctx, c.calls.evict, []byte(name), ticket, now)
+// Revoke implements [sqllock.Database].
+func (c *client) Revoke(ctx context.Context, name string, ticket uint64, now bool) (bool, error) {
+	n, err := c.one(ctx, c.calls.revoke, []byte(name), ticket, now)
 	return n > 0, err
 }
 
-// Line implements [sqllock.Database].
-func (c *client) Line(ctx context.Context, name string) (sqllock.Lines, error) {
+// Queue implements [sqllock.Database].
+func (c *client) Queue(ctx context.Context, name string) (sqllock.Queues, error) {
 	return c.read(ctx, c.calls.line, []byte(name))
 }
 
-// Lines implements [sqllock.Database]. It reads some two hundred names.
-func (c *client) Lines(ctx context.Context, after, from, end []byte) (sqllock.Lines, error) {
+// Queues implements [sqllock.Database]. It reads some two hundred names.
+func (c *client) Queues(ctx context.Context, after, from, end []byte) (sqllock.Queues, error) {
 	return c.read(ctx, c.calls.lines, after, from, end, end)
 }
 
 // read makes a call that answers with rows of place.
-func (c *client) read(ctx context.Context, statement string, args ...any) (lines sqllock.Lines, err error) {
+func (c *client) read(ctx context.Context, statement string, args ...any) (lines sqllock.Queues, err error) {
 	err = c.conns.Do(ctx, sqllock.Other, func(conn *sql.Conn) error {
 		rows, err := conn.QueryContext(ctx, literal(statement, args...))
 		if err != nil {

@@ -290,7 +290,7 @@ func TestAKilledHoldersTTL(t *testing.T) {
 		t.Errorf("token %v follows %v", next.Token(), first.Token())
 	}
 	// By the server's clock, which gave the next its ticket: it joined at once, and came
-	// to hold when the line last moved.
+	// to hold when the queue last moved.
 	moved := get[int64](t, connect(t, url), `SELECT moved FROM @names`)
 	if after := sqllock.Micros(moved) - died; after > ttl+time.Second {
 		t.Errorf("the next held %v after the death of who held with a TTL of %v", after, ttl)
@@ -300,10 +300,10 @@ func TestAKilledHoldersTTL(t *testing.T) {
 	}
 }
 
-// A line is read after its row is locked, and not as it was when the transaction first
+// A queue is read after its row is locked, and not as it was when the transaction first
 // read anything: REPEATABLE READ, these servers' default, would do that, and miss the
 // claim that was put there meanwhile.
-func TestALineIsNotReadFromBeforeTheWait(t *testing.T) {
+func TestAQueueIsNotReadFromBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	// A wait that the server ended would be begun anew, and read what is there by then.
@@ -352,13 +352,13 @@ func TestANameIsMadeThoughSweptIsEmpty(t *testing.T)     { rows.ANameIsMadeThoug
 func TestWhoComesFirstToANameMeets(t *testing.T)         { rows.WhoComesFirstToANameMeets(t) }
 func TestTheClockIsReadAfterTheWait(t *testing.T)        { rows.TheClockIsReadAfterTheWait(t) }
 func TestNamesOfOneCollationAreTwo(t *testing.T)         { rows.NamesOfOneCollationAreTwo(t) }
-func TestCloseGivesUpEveryLine(t *testing.T)             { rows.CloseGivesUpEveryLine(t) }
+func TestCloseGivesUpEveryQueue(t *testing.T)            { rows.CloseGivesUpEveryQueue(t) }
 func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	rows.AStuckNameDoesNotKeepOthersFromRenewals(t)
 }
 
-// How often a line is looked at follows when somebody last came to hold there.
-func TestALineKnowsWhenItMoved(t *testing.T) {
+// How often a queue is looked at follows when somebody last came to hold there.
+func TestAQueueKnowsWhenItMoved(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e, db := open(t, url), connect(t, url)

@@ -12,8 +12,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/engine/internal/kit"
 	"leasehold/engine/internal/sqllock/sqltest"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -79,8 +79,8 @@ func connect(t testing.TB, url string) *sql.DB {
 }
 
 var (
-	within, until, exclusive = kit.Within, kit.Until, kit.Exclusive
-	join, leave, renew       = kit.Join, kit.Leave, kit.Renew
+	within, until, exclusive = testutil.Within, testutil.Until, testutil.Exclusive
+	join, leave, renew       = testutil.Join, testutil.Leave, testutil.Renew
 )
 
 var defaults = Options{Prefix: "leasehold_"}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/linetest"
+	"leasehold/engine/internal/queuetest"
 	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/internal/sqllock/sqltest"
-	"leasehold/engine/line"
+	"leasehold/engine/queue"
 )
 
 // setClock has the procedures read a clock that the test moves.
@@ -22,38 +22,40 @@ func setClock(t testing.TB, db *sql.DB) {
 	do(t, db, `CREATE PROCEDURE @clock(OUT now BIGINT) SQL SECURITY INVOKER BEGIN SET now = (SELECT t FROM test_clock); END`)
 }
 
-// The procedures do what package line does. They read a clock that the test moves.
-func TestProceduresDoWhatPackageLineDoes(t *testing.T) {
+// The procedures do what package queue does. They read a clock that the test moves.
+func TestProceduresDoWhatPackageQueueDoes(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	base, db := open(t, url), connect(t, url)
 	base.client.calls.line = strings.Replace(base.client.calls.line, clock, "(SELECT t FROM test_clock)", 1)
 	setClock(t, db)
-	var clients []linetest.Client
+	var clients []queuetest.Client
 	for i := range 3 {
 		c := *base.client
 		c.id = [12]byte{'c', byte('0' + i)}
-		clients = append(clients, linetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, 0, base.Guarantees())}})
+		clients = append(clients, queuetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, 0, base.Guarantees())}})
 	}
-	linetest.Compare(t, linetest.Subject{
+	queuetest.Compare(t, queuetest.Subject{
 		Clients: clients, Seeds: 4,
-		Empty:    func(t *linetest.Run, _ bool) { forget(t, db) },
-		SetClock: func(t *linetest.Run, now time.Duration) { do(t, db, `UPDATE test_clock SET t = ?`, now.Microseconds()) },
-		Stored:   func(t *linetest.Run, _ string) line.Line { return rows.Stored(t, db, "FALSE") },
-		Depart: func(t *linetest.Run, c linetest.Client) error {
+		Empty: func(t *queuetest.Run, _ bool) { forget(t, db) },
+		SetClock: func(t *queuetest.Run, now time.Duration) {
+			do(t, db, `UPDATE test_clock SET t = ?`, now.Microseconds())
+		},
+		Stored: func(t *queuetest.Run, _ string) queue.Queue { return rows.Stored(t, db, "FALSE") },
+		Depart: func(t *queuetest.Run, c queuetest.Client) error {
 			return sqltest.Depart(t.Context(), c.Engine.(*Engine).client)
 		},
 		// One that waits is given an eighth more, unless it has that much left: a look at
-		// it then writes nothing. But where something has expired in the line, or the
+		// it then writes nothing. But where something has expired in the queue, or the
 		// clock stepped back, it is written.
-		Grant: func(t *linetest.Run, p line.Place, want time.Duration, renewal bool) time.Duration {
+		Grant: func(t *queuetest.Run, p queue.Place, want time.Duration, renewal bool) time.Duration {
 			if renewal && p.Deadline >= t.Now+want && get[bool](t, db, `SELECT ? < soonest AND ? >= seen FROM @names`, t.Now.Microseconds(), t.Now.Microseconds()) {
 				return want
 			}
 			return want + want/8
 		},
-		Look: func(s engine.State, look time.Duration) bool {
-			return (look > 0) == (s == engine.Waiting) && look <= lookSeldom
+		PollAfter: func(s engine.State, pollAfter time.Duration) bool {
+			return (pollAfter > 0) == (s == engine.Waiting) && pollAfter <= pollSeldom
 		},
 	}, sqltest.Now())
 }

@@ -250,7 +250,7 @@ func (c *client) meet(ctx context.Context) error {
 	case !autocommit:
 		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
 	case tooOld(version):
-		return fmt.Errorf("this server is %s: lines need MySQL 5.7, MariaDB 10.6 or later", version)
+		return fmt.Errorf("this server is %s: queues need MySQL 5.7, MariaDB 10.6 or later", version)
 	case c.packet < leastPacket:
 		return fmt.Errorf("max_allowed_packet is %d here, and a call may need %d: raise it", c.packet, leastPacket)
 	case reads: // an administrator could write, and would grant what the primary grants too

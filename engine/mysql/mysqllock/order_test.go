@@ -14,7 +14,7 @@ import (
 
 // Tickets are given in the order of commits, however long others take between two
 // statements: 64 join at once, exactly the first holds, and whoever looks meanwhile
-// sees a line that only grows at its end.
+// sees a queue that only grows at its end.
 func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
 	t.Parallel()
 	if held, inOrder := storm(t, false); held != 1 || !inOrder {
@@ -22,12 +22,12 @@ func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
 	}
 }
 
-// The same with a procedure that reads the line before it has locked it, as one
+// The same with a procedure that reads the queue before it has locked it, as one
 // statement that does both would: the test above can fail.
 func TestReadingBeforeLockingIsSeen(t *testing.T) {
 	t.Parallel()
 	if held, inOrder := storm(t, true); held == 1 && inOrder {
-		t.Error("64 joiners of a line that is read before it is locked do as they should: the test sees nothing")
+		t.Error("64 joiners of a queue that is read before it is locked do as they should: the test sees nothing")
 	}
 }
 
@@ -87,7 +87,7 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 			before = line
 		}
 		if !broken && len(before) != joiners {
-			t.Errorf("%d are in line", len(before))
+			t.Errorf("%d are in the queue", len(before))
 		}
 	}()
 	held = sqltest.Storm(t, ctx, e, joiners, broken)

@@ -102,7 +102,7 @@ func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 		if first.State != engine.Held || second.State != engine.Waiting || second.Ticket <= first.Ticket {
 			t.Errorf("%s: %v, %v", setting, first, second)
 		}
-		if l, err := a.Line(within(t), setting); err != nil || len(l.Claims) != 2 || l.Claims[0].TTL <= 0 {
+		if l, err := a.Queue(within(t), setting); err != nil || len(l.Claims) != 2 || l.Claims[0].TTL <= 0 {
 			t.Errorf("%s: %v, %v", setting, l, err)
 		}
 		if s := leave(t, a, first); s != engine.Held {
@@ -135,7 +135,7 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	if leave(t, a, first) != engine.Held {
 		t.Error("the first did not hold")
 	}
-	if err := a.Evict(within(t), "a", second.Ticket, false); err != nil {
+	if err := a.Revoke(within(t), "a", second.Ticket, false); err != nil {
 		t.Error(err)
 	}
 	do(t, connect(t, asApp), `CALL @sweep('')`)

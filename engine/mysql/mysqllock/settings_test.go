@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -29,7 +29,7 @@ func TestStatementsFitIntoAPacket(t *testing.T) {
 	e := open(t, s.URL("", ""))
 	var all []engine.Renewal
 	for i := range 60 {
-		c := kit.Joins(t, e, kit.Lasting(fmt.Sprint(strings.Repeat("long ", 80), i), time.Minute), engine.Held)
+		c := testutil.Joins(t, e, testutil.Lasting(fmt.Sprint(strings.Repeat("long ", 80), i), time.Minute), engine.Held)
 		all = append(all, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Minute})
 	}
 	if cs, err := e.Renew(within(t), all); err != nil || len(cs) != len(all) {

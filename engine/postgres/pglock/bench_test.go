@@ -79,17 +79,17 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 	b.Run("line", func(b *testing.B) {
 		var engines [clients]*Engine
-		var heard [clients]<-chan engine.Claim
+		var received [clients]<-chan engine.Claim
 		for i := range engines {
 			engines[i] = open(b, url)
-			heard[i] = watch(b, engines[i])
+			received[i] = watch(b, engines[i])
 		}
 		relay(b, func(i int) {
 			r := exclusive("a")
 			r.WaitTTL = time.Minute
 			c, err := engines[i].Join(b.Context(), r)
 			for err == nil && c.State == engine.Waiting {
-				if n := <-heard[i]; n.ID == c.ID {
+				if n := <-received[i]; n.ID == c.ID {
 					c.State = n.State
 				}
 			}

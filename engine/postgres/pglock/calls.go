@@ -16,8 +16,8 @@ import (
 // calls are the statements of one schema. Each is one round trip and one
 // transaction.
 type calls struct {
-	join, evict, depart, line, lines, able string
-	renew, leave                           several
+	join, revoke, depart, line, lines, able string
+	renew, leave                            several
 }
 
 // several is a call for several claims, and the cheaper one for one, with the same
@@ -42,7 +42,7 @@ func newCalls(o *Options) calls {
 			all: o.in(`SELECT i, ` + reply + ` FROM @leave($1::bytea[], $2::bytea[])`),
 			one: o.in(`SELECT 1, * FROM @leaving(($1::bytea[])[1], ($2::bytea[])[1])`),
 		},
-		evict:  o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
+		revoke: o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
 		depart: o.in(`SELECT @depart($1::text)`),
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
 		lines: o.in(place + `WHERE c.name IN (SELECT DISTINCT name FROM @claims

@@ -1,4 +1,4 @@
-// Package pglock keeps lines in PostgreSQL, from version 12 on (tested with 15).
+// Package pglock keeps queues in PostgreSQL, from version 12 on (tested with 15).
 //
 // Claims are served first come, first served between all processes. An uncontended
 // lock is two statements in all, and a hand-over is the releaser's one statement:
@@ -8,7 +8,7 @@
 // notification wakes the backend of everybody who listens to anything there.
 //
 // Each call is one function of the server's and one transaction: it locks the name's
-// row, reads the line in later statements, decides, and commits. (Where a renewal has
+// row, reads the queue in later statements, decides, and commits. (Where a renewal has
 // only a deadline to write it locks only that claim.) No connection is
 // held while a lock is held or waited for, but one per client that listens; no
 // client's round trip lies inside a row lock.
@@ -50,7 +50,7 @@
 //
 // Through PgBouncer in session mode everything works. In transaction mode LISTEN does
 // not: the client notices when it is opened (or is told by ?poll, which spares it a
-// second), [Engine.Listens] says so, and waiting claims are looked at, the first of a line
+// second), [Engine.Listens] says so, and waiting claims are looked at, the first of a queue
 // every 100 ms and others every second. It then prepares no statements. max_connections
 // bounds the number of clients, each with its listener.
 //
@@ -58,7 +58,7 @@
 //
 // # Tables
 //
-// Schema leasehold has tables names, claims and swept, a view line for people, and
+// Schema leasehold has tables names, claims and swept, a view queue for people, and
 // functions. They are created on first use, and functions of an older version are
 // replaced, if the user may, or by whom may, at any time and as often as one likes:
 //

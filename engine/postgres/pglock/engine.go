@@ -90,7 +90,7 @@ type client struct {
 var _ sqllock.Database = (*client)(nil)
 
 // refusals are the letters of join in schema.sql.
-var refusals = map[string]sqllock.Refusal{"": 0, "L": sqllock.OtherLimit, "C": sqllock.LineFull, "T": sqllock.TicketRange}
+var refusals = map[string]sqllock.Refusal{"": 0, "L": sqllock.OtherLimit, "C": sqllock.QueueFull, "T": sqllock.TicketRange}
 
 // Join implements [sqllock.Database].
 func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, error) {
@@ -106,34 +106,34 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 		k = sqllock.Other
 	}
 	err := c.rowOf(ctx, k, c.calls.join, append([]any{&refusal, &have}, got.into()...),
-		[]byte(r.Name), r.ID[:], c.channel, r.Owner.AppendText(nil), r.Units, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
+		[]byte(r.Name), r.ID[:], c.channel, r.Owner.AppendText(nil), r.Permits, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	return sqllock.Joined{Refusal: refusals[refusal], Have: have, Claim: c.claim(r.Name, r.ID, &got)}, err
 }
 
 // answer is what a call says of a claim: the type reply in schema.sql.
 type answer struct {
 	state              int32
-	contended, evicted bool
+	contended, revoked bool
 	ticket             int64
-	units, lim         int32
-	ttl, look          int64
+	permits, lim       int32
+	ttl, pollAfter     int64
 }
 
 func (a *answer) into() []any {
-	return []any{&a.state, &a.contended, &a.evicted, &a.ticket, &a.units, &a.lim, &a.ttl, &a.look}
+	return []any{&a.state, &a.contended, &a.revoked, &a.ticket, &a.permits, &a.lim, &a.ttl, &a.pollAfter}
 }
 
 func (c *client) claim(name string, id engine.ID, a *answer) engine.Claim {
 	is := engine.Claim{
-		Name: name, ID: id, Ticket: uint64(a.ticket), Units: a.units, Limit: a.lim,
-		State: engine.State(a.state), Contended: a.contended, Evicted: a.evicted,
-		TTL: sqllock.Micros(a.ttl), Look: sqllock.Micros(a.look),
+		Name: name, ID: id, Ticket: uint64(a.ticket), Permits: a.permits, Limit: a.lim,
+		State: engine.State(a.state), Contended: a.contended, Revoked: a.revoked,
+		TTL: sqllock.Micros(a.ttl), PollAfter: sqllock.Micros(a.pollAfter),
 	}
 	if c.poll > 0 && is.State == engine.Waiting {
-		if is.Look > 0 { // the first who waits
-			is.Look = min(is.Look, c.poll)
+		if is.PollAfter > 0 { // the first who waits
+			is.PollAfter = min(is.PollAfter, c.poll)
 		} else {
-			is.Look = pollOthers * c.poll
+			is.PollAfter = pollOthers * c.poll
 		}
 	}
 	return is
@@ -178,24 +178,24 @@ func (c *client) Depart(ctx context.Context) (lines int64, err error) {
 	return lines, err
 }
 
-// Evict implements [sqllock.Database].
-func (c *client) Evict(ctx context.Context, name string, ticket uint64, now bool) (found bool, err error) {
-	err = c.row(ctx, c.calls.evict, []any{&found}, []byte(name), int64(ticket), now)
+// Revoke implements [sqllock.Database].
+func (c *client) Revoke(ctx context.Context, name string, ticket uint64, now bool) (found bool, err error) {
+	err = c.row(ctx, c.calls.revoke, []any{&found}, []byte(name), int64(ticket), now)
 	return found, err
 }
 
-// Line implements [sqllock.Database].
-func (c *client) Line(ctx context.Context, name string) (sqllock.Lines, error) {
+// Queue implements [sqllock.Database].
+func (c *client) Queue(ctx context.Context, name string) (sqllock.Queues, error) {
 	return c.read(ctx, c.calls.line, []byte(name))
 }
 
-// Lines implements [sqllock.Database]. It reads some two hundred names.
-func (c *client) Lines(ctx context.Context, after, from, end []byte) (sqllock.Lines, error) {
+// Queues implements [sqllock.Database]. It reads some two hundred names.
+func (c *client) Queues(ctx context.Context, after, from, end []byte) (sqllock.Queues, error) {
 	return c.read(ctx, c.calls.lines, after, from, end)
 }
 
 // read makes a call that answers with rows of place.
-func (c *client) read(ctx context.Context, sql string, args ...any) (lines sqllock.Lines, err error) {
+func (c *client) read(ctx context.Context, sql string, args ...any) (lines sqllock.Queues, err error) {
 	err = c.query(ctx, sqllock.Other, sql, func(r pgx.Rows) error { return lines.Add(r.Scan) }, func() { lines = nil }, args...)
 	return lines, err
 }

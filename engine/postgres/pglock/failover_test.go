@@ -70,7 +70,7 @@ func TestFailoverToASynchronousReplicaLosesNothing(t *testing.T) {
 		return err == nil && n == "1"
 	})
 	e, other := open(t, p.url), open(t, p.url)
-	heard := watch(t, other)
+	received := watch(t, other)
 	long := exclusive("a")
 	long.WaitTTL = time.Minute
 	first := join(t, e, long)
@@ -119,7 +119,7 @@ func TestFailoverToASynchronousReplicaLosesNothing(t *testing.T) {
 	if leave(t, e, first) != engine.Held {
 		t.Error("the first did not hold")
 	}
-	expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
+	expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
 	if c := join(t, e, exclusive(first.Name)); c.Ticket <= highest {
 		t.Errorf("ticket %d follows %d", c.Ticket, highest)
 	}

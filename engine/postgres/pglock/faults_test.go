@@ -134,11 +134,11 @@ func TestSessionsThatAnOperatorEnds(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	e, other, pool := open(t, url), open(t, url), connect(t, url)
-	heard := watch(t, other)
+	received := watch(t, other)
 	first := join(t, e, exclusive("a"))
 	second := join(t, other, exclusive("a"))
 	do(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'leasehold'`)
-	expect(t, heard, func(c engine.Claim) bool { return c.Name == "" })
+	expect(t, received, func(c engine.Claim) bool { return c.Name == "" })
 	var left []engine.Claim
 	until(t, "Leave is never answered", func() (ok bool) {
 		cs, err := e.Leave(within(t), []engine.Claim{first})
@@ -148,7 +148,7 @@ func TestSessionsThatAnOperatorEnds(t *testing.T) {
 	if left[0].State != engine.Held {
 		t.Errorf("the first was %v", left[0].State)
 	}
-	expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
+	expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
 }
 
 // A listener that comes back while the server takes no new connections leaves alone the
@@ -225,13 +225,13 @@ func TestASilentListenerGoesOn(t *testing.T) {
 	}
 	defer bye(conn)
 	for range 3 {
-		if note, err := hear(within(t), conn, time.Millisecond); err != nil || note != "" {
-			t.Fatalf("%q, %v", note, err)
+		if notification, err := receive(within(t), conn, time.Millisecond); err != nil || notification != "" {
+			t.Fatalf("%q, %v", notification, err)
 		}
 	}
 	do(t, pool, `SELECT pg_notify($1, 'hello')`, e.client.channel)
-	if note, err := hear(within(t), conn, 10*time.Second); err != nil || note != "hello" {
-		t.Errorf("%q, %v", note, err)
+	if notification, err := receive(within(t), conn, 10*time.Second); err != nil || notification != "hello" {
+		t.Errorf("%q, %v", notification, err)
 	}
 }
 
@@ -246,8 +246,8 @@ func TestAListenerThatWasCutIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.BlackHole(true)
-	if note, err := hear(within(t), conn, time.Millisecond); err == nil {
-		t.Errorf("heard %q of a connection on which nothing comes any more", note)
+	if notification, err := receive(within(t), conn, time.Millisecond); err == nil {
+		t.Errorf("heard %q of a connection on which nothing comes any more", notification)
 	}
 	p.Reset() // so that nothing waits to be told of the end
 	bye(conn)
@@ -283,7 +283,7 @@ func TestAHandOverIsOneStatement(t *testing.T) {
 			defer pool.Close()
 			var engines []*Engine
 			var claims []engine.Claim
-			var hear []<-chan engine.Claim
+			var receive []<-chan engine.Claim
 			for range clients {
 				e, err := New(within(t), pool, nil)
 				if err != nil {
@@ -292,7 +292,7 @@ func TestAHandOverIsOneStatement(t *testing.T) {
 				defer e.Close()
 				r := exclusive("a")
 				r.WaitTTL = time.Minute
-				engines, hear = append(engines, e), append(hear, watch(t, e))
+				engines, receive = append(engines, e), append(receive, watch(t, e))
 				claims = append(claims, join(t, e, r))
 			}
 			for len(count.n) > 0 {
@@ -300,7 +300,7 @@ func TestAHandOverIsOneStatement(t *testing.T) {
 			}
 			for i := range clients - 1 {
 				leave(t, engines[i], claims[i])
-				got := expect(t, hear[i+1], func(c engine.Claim) bool { return c.State == engine.Held })
+				got := expect(t, receive[i+1], func(c engine.Claim) bool { return c.State == engine.Held })
 				if got.ID != claims[i+1].ID || got.Contended != (i+2 < clients) {
 					t.Fatalf("hand-over %d: heard %+v", i, got)
 				}
@@ -308,7 +308,7 @@ func TestAHandOverIsOneStatement(t *testing.T) {
 			if n := len(count.n); n != clients-1 {
 				t.Errorf("%d statements for %d hand-overs; the first: %s", n, clients-1, <-count.n)
 			}
-			for i, h := range hear {
+			for i, h := range receive {
 				for len(h) > 0 {
 					if c := <-h; i > 0 && c.ID != claims[i].ID {
 						t.Errorf("client %d hears of another's claim", i)
@@ -340,7 +340,7 @@ func TestANameIsMadeThoughSweptIsEmpty(t *testing.T)     { rows.ANameIsMadeThoug
 func TestWhoComesFirstToANameMeets(t *testing.T)         { rows.WhoComesFirstToANameMeets(t) }
 func TestTheClockIsReadAfterTheWait(t *testing.T)        { rows.TheClockIsReadAfterTheWait(t) }
 func TestNamesOfOneCollationAreTwo(t *testing.T)         { rows.NamesOfOneCollationAreTwo(t) }
-func TestCloseGivesUpEveryLine(t *testing.T)             { rows.CloseGivesUpEveryLine(t) }
+func TestCloseGivesUpEveryQueue(t *testing.T)            { rows.CloseGivesUpEveryQueue(t) }
 func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	rows.AStuckNameDoesNotKeepOthersFromRenewals(t)
 }

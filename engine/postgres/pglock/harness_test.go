@@ -13,8 +13,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/engine/internal/kit"
 	"leasehold/engine/internal/sqllock/sqltest"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -89,9 +89,9 @@ func do(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 }
 
 var (
-	within, until, exclusive = kit.Within, kit.Until, kit.Exclusive
-	join, leave, renew       = kit.Join, kit.Leave, kit.Renew
-	watch, expect            = kit.Watch, kit.Expect
+	within, until, exclusive = testutil.Within, testutil.Until, testutil.Exclusive
+	join, leave, renew       = testutil.Join, testutil.Leave, testutil.Renew
+	watch, expect            = testutil.Watch, testutil.Expect
 )
 
 var defaults = Options{Schema: "leasehold"}
@@ -119,7 +119,7 @@ func prepare(t testing.TB, e *Engine) {
 	c := e.client.calls
 	e.client.conns.Close() // what it keeps for renewals is one of the idle then
 	for _, conn := range e.client.pool.AcquireAllIdle(within(t)) {
-		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.evict, c.depart} {
+		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.revoke, c.depart} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ var rows = sqltest.Kit{
 		c, err := pgx.Connect(ctx, url)
 		return closer{c}, err
 	},
-	Binary: `'\xff00c3'::bytea`, Told: ", told", Column: ".name",
+	Binary: `'\xff00c3'::bytea`, Notified: ", told", Column: ".name",
 	Replace: func(t testing.TB, url, function, old, by string) { replace(t, connect(t, url), function, old, by) },
 	Sweep:   func(t testing.TB, url string) { replace(t, connect(t, url), "join", "random() < 1.0 / 16", "true") },
 	Waiting: func(t testing.TB, db *sql.DB) (n int) {

@@ -62,8 +62,8 @@ func TestAClientWhoseClockIsOffSeesNoDifference(t *testing.T) {
 				next <- err
 			}()
 			until(t, "nobody waits", func() bool {
-				line, err := engines[1].Line(within(t), "a")
-				return err == nil && len(line.Claims) == 2
+				queue, err := engines[1].Queue(within(t), "a")
+				return err == nil && len(queue.Claims) == 2
 			})
 			kill(engines[0])
 			killed := time.Now()

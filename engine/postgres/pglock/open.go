@@ -225,13 +225,13 @@ func (c *client) meet(ctx context.Context) error {
 	case err != nil:
 		return explain(err)
 	case number < oldest:
-		return fmt.Errorf("this is PostgreSQL %s, and lines need version %d or later", version, oldest/10000)
+		return fmt.Errorf("this is PostgreSQL %s, and queues need version %d or later", version, oldest/10000)
 	case replica:
 		return errors.New("this server is a replica: connect to the primary, or name all hosts and add target_session_attrs=read-write")
 	case readonly:
 		return errors.New("transactions only read here (default_transaction_read_only): let this user's write")
 	case isolation != "read committed":
-		return fmt.Errorf("transactions are %s here, and lines need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
+		return fmt.Errorf("transactions are %s here, and queues need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
 	case patient > 0 && patient < int(leastPatience.Milliseconds()):
 		return fmt.Errorf("statement_timeout or lock_timeout is %d ms for this user here, which ends calls that wait for each other: let both be %v or more, or 0", patient, leastPatience)
 	case !there && c.opts.NoCreate:

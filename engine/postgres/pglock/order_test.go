@@ -22,12 +22,12 @@ func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
 	}
 }
 
-// The same with functions that read the line before they have locked it, as one
+// The same with functions that read the queue before they have locked it, as one
 // statement that does both would: the test above can fail.
 func TestReadingBeforeLockingIsSeen(t *testing.T) {
 	t.Parallel()
 	if held, sorted := storm(t, true); held == 1 && sorted {
-		t.Error("64 joiners of a line that is read before it is locked do as they should: the test sees nothing")
+		t.Error("64 joiners of a queue that is read before it is locked do as they should: the test sees nothing")
 	}
 }
 
@@ -80,7 +80,7 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 		rows = append(rows, r)
 	}
 	if !broken && len(rows) != joiners {
-		t.Errorf("%d are in line", len(rows))
+		t.Errorf("%d are in the queue", len(rows))
 	}
 	// The first was told meanwhile that it is contended, which wrote its row anew.
 	return held, len(rows) > 2 && slices.IsSortedFunc(rows[1:], func(a, b row) int { return cmp.Compare(a.commit.UnixNano(), b.commit.UnixNano()) })

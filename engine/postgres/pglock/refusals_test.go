@@ -60,13 +60,13 @@ func TestTheEncodingDoesNotMatter(t *testing.T) {
 			there := shared.Server.URL("", name)
 			a, b := open(t, there), open(t, there)
 			const lock = "löck ☃ \\'"
-			heard := watch(t, b)
+			received := watch(t, b)
 			first, second := join(t, a, exclusive(lock)), join(t, b, exclusive(lock))
-			if l, err := a.Line(within(t), lock); err != nil || len(l.Claims) != 2 || l.Name != lock {
-				t.Errorf("the line is %v, %v", l, err)
+			if l, err := a.Queue(within(t), lock); err != nil || len(l.Claims) != 2 || l.Name != lock {
+				t.Errorf("the queue is %v, %v", l, err)
 			}
 			leave(t, a, first)
-			expect(t, heard, func(c engine.Claim) bool { return c.State == engine.Held && c.ID == second.ID && c.Name == lock })
+			expect(t, received, func(c engine.Claim) bool { return c.State == engine.Held && c.ID == second.ID && c.Name == lock })
 		})
 	}
 }
@@ -98,14 +98,14 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 	}
 	asApp := strings.Replace(url, "postgres@", "app@", 1)
 	a, b := open(t, asApp+"&no-create"), open(t, asApp+"&no-create")
-	heard := watch(t, b)
+	received := watch(t, b)
 	first, second := join(t, a, exclusive("a")), join(t, b, exclusive("a"))
 	renew(t, b, second, engine.MaxTTL)
 	if leave(t, a, first) != engine.Held {
 		t.Error("the first did not hold")
 	}
-	expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
-	if err := a.Evict(within(t), "a", second.Ticket, false); err != nil {
+	expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID && c.State == engine.Held })
+	if err := a.Revoke(within(t), "a", second.Ticket, false); err != nil {
 		t.Error(err)
 	}
 	do(t, connect(t, asApp), `SELECT @sweep('')`)
@@ -172,7 +172,7 @@ func TestConformanceBehindPgBouncer(t *testing.T) {
 	enginetest.Run(t, enginetest.Harness{
 		Name: "pglock-pgbouncer", Committed: "../../../docs/guarantees", Polls: true,
 		New: func(t testing.TB) engine.Engine { return open(t, b.URL("")+"&poll") },
-		// Who is not next looks every second, so that a crowd takes a second for each.
+		// Who is not next polls every second, so that a crowd takes a second for each.
 		Crowd: 10,
 		Kill:  func(_ testing.TB, e engine.Engine) { kill(e.(*Engine)) },
 	})

@@ -152,7 +152,7 @@ func TestALimitIsNotChangedUnderARenewal(t *testing.T) {
 	done := make(chan error, 1)
 	ctx := within(t)
 	go func() {
-		_, err := s.e.Join(ctx, engine.Request{Name: "a", ID: engine.NewID(), Units: 1, Limit: 3, WaitTTL: time.Second})
+		_, err := s.e.Join(ctx, engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 3, WaitTTL: time.Second})
 		done <- err
 	}()
 	until(t, "the Join does not wait", func() bool { return waiting(t, s.pool) == 1 })

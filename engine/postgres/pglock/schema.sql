@@ -1,5 +1,5 @@
 -- The line of one name, as functions of PostgreSQL 12 and later. Its meaning is
--- that of the Go package engine/line; a test compares the two step by step.
+-- that of the Go package engine/queue; a test compares the two step by step.
 --
 -- Whoever decides anything about a name first locks its row of "names" and reads
 -- the line in LATER statements. In READ COMMITTED each statement of a function

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
 func TestAFullServerCostsNoLease(t *testing.T) {
@@ -81,7 +81,7 @@ func TestSettingsOfACall(t *testing.T) {
 func TestRenewalsHaveAConnectionThatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	e := open(t, database(t)+"&pool_max_conns=3")
-	c := join(t, e, kit.Lasting("a", time.Minute))
+	c := join(t, e, testutil.Lasting("a", time.Minute))
 	if n := e.client.pool.Stat().AcquiredConns(); n != 1 {
 		t.Fatalf("%d connections are kept", n)
 	}

@@ -106,22 +106,22 @@ func (c *client) listen(ctx context.Context, changed func(engine.Claim)) error {
 	defer bye(conn)
 	changed(engine.Claim{})
 	for {
-		note, err := hear(ctx, conn, quiet)
+		notification, err := receive(ctx, conn, quiet)
 		if err != nil {
 			return err
 		}
-		if note == "" {
+		if notification == "" {
 			continue
 		}
-		if told, err := parseNote(note); err == nil { // whoever else may notify may say anything
-			changed(told)
+		if notified, err := parseNotification(notification); err == nil { // whoever else may notify may say anything
+			changed(notified)
 		}
 	}
 }
 
 // hear waits for one message. After a while of silence it asks the server whether the
 // connection still stands, since one that was cut says nothing.
-func hear(ctx context.Context, conn *pgx.Conn, silence time.Duration) (string, error) {
+func receive(ctx context.Context, conn *pgx.Conn, silence time.Duration) (string, error) {
 	wait, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	n, err := conn.WaitForNotification(wait)
@@ -155,22 +155,22 @@ func (c *client) deaf(ctx context.Context) bool {
 	return err != nil
 }
 
-var errNote = errors.New("not a note of ours")
+var errNotification = errors.New("not a notification of ours")
 
-// parseNote reads what note in schema.sql wrote.
-func parseNote(text string) (c engine.Claim, err error) {
+// parseNotification reads what notification in schema.sql wrote.
+func parseNotification(text string) (c engine.Claim, err error) {
 	var id, name string
-	var contended, evicted int
-	if _, err := fmt.Sscan(text, &c.State, &contended, &evicted, &c.Ticket, &c.Units, &c.Limit, &id, &name); err != nil {
-		return c, errNote
+	var contended, revoked int
+	if _, err := fmt.Sscan(text, &c.State, &contended, &revoked, &c.Ticket, &c.Permits, &c.Limit, &id, &name); err != nil {
+		return c, errNotification
 	}
-	c.Contended, c.Evicted = contended == 1, evicted == 1
+	c.Contended, c.Revoked = contended == 1, revoked == 1
 	if c.ID, err = engine.ParseID(id); err != nil {
-		return c, errNote
+		return c, errNotification
 	}
 	b, err := hex.DecodeString(name)
 	if err != nil || engine.CheckName(string(b)) != nil || c.State < engine.Waiting || c.State > engine.Gone {
-		return c, errNote
+		return c, errNotification
 	}
 	c.Name = string(b)
 	return c, nil

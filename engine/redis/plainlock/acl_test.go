@@ -22,22 +22,22 @@ func TestLeastPrivilege(t *testing.T) {
 	leave(t, a, first)
 	renew(t, b, second, time.Minute)
 	third := join(t, a, exclusive("y"))
-	if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
-		t.Errorf("Evict: %v", err)
+	if err := b.Revoke(within(t), "y", third.Ticket, true); err != nil {
+		t.Errorf("Revoke: %v", err)
 	}
 	leave(t, a, third)
-	if _, err := a.Line(within(t), "x"); err != nil {
-		t.Errorf("Line: %v", err)
+	if _, err := a.Queue(within(t), "x"); err != nil {
+		t.Errorf("Queue: %v", err)
 	}
 	n := 0
-	for _, err := range a.Lines(within(t), "") {
+	for _, err := range a.Queues(within(t), "") {
 		if err != nil {
-			t.Errorf("Lines: %v", err)
+			t.Errorf("Queues: %v", err)
 		}
 		n++
 	}
 	if n != 1 {
-		t.Errorf("%d lines", n)
+		t.Errorf("%d queues", n)
 	}
 	if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
 		t.Errorf("refused: %v", log)

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -37,7 +37,7 @@ type Options struct {
 // wrong password, a server that is unfit ([Options.AllowEviction], a replica,
 // one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	return wire.Open(ctx, rawURL, "plainlock", "plain", func(t *wire.Target) (*Options, error) {
+	return redisconn.Open(ctx, rawURL, "plainlock", "plain", func(t *redisconn.Target) (*Options, error) {
 		return &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}, nil
 	}, start, "prefix")
 }
@@ -45,15 +45,15 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 // New is an engine on the caller's own client, which the caller closes after
 // the engine. It asks the server whether it is fit. A nil o means the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
-	e, err := start(ctx, wire.New(client), o)
-	return e, wire.Named("plainlock", err)
+	e, err := start(ctx, redisconn.New(client), o)
+	return e, redisconn.Named("plainlock", err)
 }
 
-func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
+func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	if err := wire.CheckPrefix(o.Prefix); err != nil {
+	if err := redisconn.CheckPrefix(o.Prefix); err != nil {
 		return nil, err
 	}
 	if o.Failover {
@@ -62,7 +62,7 @@ func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	return &Engine{wire: c, evicts: o.AllowEviction, prefix: o.Prefix, scripts: newScripts(), closing: make(chan struct{})}, nil
+	return &Engine{wire: c, revokes: o.AllowEviction, prefix: o.Prefix, scripts: newScripts(), closing: make(chan struct{})}, nil
 }
 
 // keep is for how long the last ticket of a name is remembered after its hold.
@@ -71,9 +71,9 @@ const keep = 2 * time.Hour
 //go:embed *.lua
 var lua embed.FS
 
-type scripts struct{ join, renew, leave, evict, read *wire.Script }
+type scripts struct{ join, renew, leave, revoke, read *redisconn.Script }
 
 func newScripts() scripts {
-	load := func(name string) *wire.Script { return wire.Load(lua, name, keep) }
-	return scripts{join: load("join"), renew: load("renew"), leave: load("leave"), evict: load("evict"), read: load("read")}
+	load := func(name string) *redisconn.Script { return redisconn.Load(lua, name, keep) }
+	return scripts{join: load("join"), renew: load("renew"), leave: load("leave"), revoke: load("evict"), read: load("read")}
 }

@@ -21,7 +21,7 @@ func TestPlainReplacesTakesWhatSomebodyElseHolds(t *testing.T) {
 			hold(name)
 			before := do(t, r, "GET", name)
 			first := join(t, e, exclusive(name))
-			for range 2 { // replacing what waits, and what is in no line at all
+			for range 2 { // replacing what waits, and what is in no queue at all
 				q := exclusive(name)
 				q.Replaces = first.ID
 				if c := join(t, e, q); c.State != engine.Waiting {
@@ -49,13 +49,13 @@ func TestPlainReplacesTakesWhatSomebodyElseHolds(t *testing.T) {
 
 // A crash between SETNX and EXPIRE leaves a key without expiry, and GETSET with
 // a timestamp never sets one: nobody frees it by itself.
-func TestPlainKeyWithoutExpiryCannotBeEvicted(t *testing.T) {
+func TestPlainKeyWithoutExpiryCannotBeRevoked(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := open(t, "redis://"+r.Addr+"?layout=plain")
 	holder := func(name string) engine.Claim {
 		t.Helper()
-		l, err := e.Line(within(t), name)
+		l, err := e.Queue(within(t), name)
 		if err != nil || len(l.Claims) != 1 {
 			t.Fatalf("%s: %+v %v", name, l, err)
 		}
@@ -66,28 +66,28 @@ func TestPlainKeyWithoutExpiryCannotBeEvicted(t *testing.T) {
 	if c := holder("stuck"); c.State != engine.Held || c.TTL != 0 || c.Ticket != 0 {
 		t.Errorf("a key without expiry is shown as %+v", c)
 	}
-	if err := e.Evict(within(t), "stuck", 0, false); !errors.Is(err, engine.ErrNoClaim) {
-		t.Errorf("evicted without saying at once: %v", err)
+	if err := e.Revoke(within(t), "stuck", 0, false); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("revoked without saying at once: %v", err)
 	}
 	if do(t, r, "GET", "stuck") != "theirs" {
 		t.Fatal("the key is gone")
 	}
 	waits := join(t, e, exclusive("stuck"))
-	if err := e.Evict(within(t), "stuck", 0, true); err != nil {
-		t.Errorf("Evict at once: %v", err)
+	if err := e.Revoke(within(t), "stuck", 0, true); err != nil {
+		t.Errorf("Revoke at once: %v", err)
 	}
 	if c := renew(t, e, waits, time.Second); c.State != engine.Held {
 		t.Errorf("who waited is %v", c.State)
 	}
 
-	t.Run("a hold that ends by itself is evicted", func(t *testing.T) {
+	t.Run("a hold that ends by itself is revoked", func(t *testing.T) {
 		do(t, r, "SET", "living", "theirs", "PX", "60000")
 		if c := holder("living"); c.TTL <= 0 || c.TTL > time.Minute {
 			t.Errorf("shown as %+v", c)
 		}
 		mine := join(t, e, exclusive("mine"))
 		for _, name := range []string{"living", "mine", "free"} {
-			if err := e.Evict(within(t), name, 0, true); !errors.Is(err, engine.ErrNoClaim) {
+			if err := e.Revoke(within(t), name, 0, true); !errors.Is(err, engine.ErrNoClaim) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -101,11 +101,11 @@ func TestPlainKeyWithoutExpiryCannotBeEvicted(t *testing.T) {
 		if c := holder("kept"); c.TTL != 0 || c.Ticket != mine.Ticket {
 			t.Errorf("shown as %+v", c)
 		}
-		if err := e.Evict(within(t), "kept", mine.Ticket, true); err != nil {
+		if err := e.Revoke(within(t), "kept", mine.Ticket, true); err != nil {
 			t.Error(err)
 		}
 		if c := join(t, e, exclusive("kept")); c.State != engine.Held {
-			t.Errorf("evicted, and the next is %v", c.State)
+			t.Errorf("revoked, and the next is %v", c.State)
 		}
 	})
 }

@@ -11,14 +11,14 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/slots"
-	"leasehold/engine/redis/internal/wire"
 )
 
 // Engine is one client of a Redis, in the plain layout.
 type Engine struct {
-	wire    *wire.Client
-	evicts  bool // Options.AllowEviction
+	wire    *redisconn.Client
+	revokes bool // Options.AllowEviction
 	prefix  string
 	scripts scripts
 	claims  joined.Claims
@@ -51,7 +51,7 @@ func (e *Engine) Guarantees() engine.Guarantees {
 }
 
 // Check implements [engine.Checker]: it looks again at what Open has looked at.
-func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.revokes) }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
@@ -87,7 +87,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		e.tries.Left(r.Replaces)
 	}
 	if c.State == engine.Waiting && r.NoWait {
-		c = engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}
+		c = engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}
 	}
 	switch c.State {
 	case engine.Waiting:
@@ -106,19 +106,19 @@ type waiter struct {
 }
 
 // trying is the call that takes the lock if it is free.
-func (e *Engine) trying(r *engine.Request, ttl time.Duration) wire.Call {
+func (e *Engine) trying(r *engine.Request, ttl time.Duration) redisconn.Call {
 	args := []string{r.ID.Secret(), millis(ttl), r.Owner.Text()}
 	if r.Replaces != (engine.ID{}) {
 		// A claim that waits may be tried for until this is answered.
 		_, _, waits := e.waiting.Get(r.Replaces)
-		args = append(args, r.Replaces.Secret(), flag(waits || e.tries.Doubt(r.Replaces)))
+		args = append(args, r.Replaces.Secret(), flag(waits || e.tries.Indeterminate(r.Replaces)))
 	}
-	return wire.Call{Keys: e.keys(r.Name), Args: args}
+	return redisconn.Call{Keys: e.keys(r.Name), Args: args}
 }
 
 // tried reads what became of a try, and ends it.
-func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (engine.Claim, error) {
-	e.tries.End(r.ID, a.NonRedisError() == nil && a.Unsure == nil)
+func (e *Engine) tried(r *engine.Request, ttl time.Duration, a redisconn.Answer) (engine.Claim, error) {
+	e.tries.End(r.ID, a.NonRedisError() == nil && a.Indeterminate == nil)
 	text, err := a.ToString()
 	if err != nil {
 		return engine.Claim{}, e.explain(err, r.Name)
@@ -135,9 +135,9 @@ func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (eng
 		left := c.TTL
 		c.TTL = ttl
 		// Between a third and all of what other programs wait between tries.
-		c.Look = 30*time.Millisecond + rand.N(60*time.Millisecond)
+		c.PollAfter = 30*time.Millisecond + rand.N(60*time.Millisecond)
 		if left >= 0 {
-			c.Look = min(c.Look, left+time.Millisecond)
+			c.PollAfter = min(c.PollAfter, left+time.Millisecond)
 		}
 	}
 	return c, nil
@@ -146,18 +146,18 @@ func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (eng
 // explain is wire.Explain for the keys of a name.
 func (e *Engine) explain(err error, name string) error {
 	keys := e.keys(name)
-	if junk := wire.Beside(err, keys[0], keys[1]); junk != nil {
+	if junk := redisconn.Beside(err, keys[0], keys[1]); junk != nil {
 		return junk
 	}
-	return wire.Explain(err, keys[0])
+	return redisconn.Explain(err, keys[0])
 }
 
 // answer reads what became of a claim. Where its key is somebody's data by now
 // it is gone.
-func answer(a wire.Answer) (engine.Claim, error) {
+func answer(a redisconn.Answer) (engine.Claim, error) {
 	text, err := a.ToString()
 	switch {
-	case errors.Is(wire.Explain(err, ""), wire.ErrForeign):
+	case errors.Is(redisconn.Explain(err, ""), redisconn.ErrForeign):
 		return engine.Claim{State: engine.Gone}, nil
 	case err != nil:
 		return engine.Claim{}, err
@@ -168,12 +168,12 @@ func answer(a wire.Answer) (engine.Claim, error) {
 // parse reads what the scripts return: state, ticket, and a number.
 func parse(text string) (engine.Claim, error) {
 	var number int64
-	c := engine.Claim{Units: engine.Max, Limit: engine.Max}
+	c := engine.Claim{Permits: engine.Max, Limit: engine.Max}
 	if _, err := fmt.Sscan(text, &c.State, &c.Ticket, &number); err != nil {
 		return c, fmt.Errorf("not an answer of ours: %w", err)
 	}
 	if c.State == engine.Gone {
-		c.Evicted = number == 8
+		c.Revoked = number == 8
 	} else {
 		c.TTL = time.Duration(number) * time.Millisecond
 	}
@@ -201,7 +201,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	var held, waits []engine.Renewal
 	for _, r := range rs {
 		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
-			b.note(err)
+			b.notification(err)
 		} else if w, _, ok := e.waiting.Get(r.ID); ok && !w.left {
 			waits = append(waits, r)
 		} else {
@@ -220,7 +220,7 @@ type renewals struct {
 	first error
 }
 
-func (b *renewals) note(err error) {
+func (b *renewals) notification(err error) {
 	if b.first == nil {
 		b.first = err
 	}
@@ -229,15 +229,15 @@ func (b *renewals) note(err error) {
 // extend renews claims that do not wait.
 func (b *renewals) extend(ctx context.Context, rs []engine.Renewal) {
 	e := b.e
-	calls := make([]wire.Call, len(rs))
+	calls := make([]redisconn.Call, len(rs))
 	for i, r := range rs {
-		calls[i] = wire.Call{Keys: e.keys(r.Name), Args: []string{r.ID.Secret(), millis(r.Want)}}
+		calls[i] = redisconn.Call{Keys: e.keys(r.Name), Args: []string{r.ID.Secret(), millis(r.Want)}}
 	}
 	for i, a := range e.wire.CallMany(ctx, e.scripts.renew, calls) {
 		r := rs[i]
 		c, err := answer(a)
 		if err != nil {
-			b.note(e.explain(err, r.Name))
+			b.notification(e.explain(err, r.Name))
 			continue
 		}
 		c.Name, c.ID = r.Name, r.ID
@@ -256,7 +256,7 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 	e := b.e
 	var again []engine.Renewal
 	var requests []engine.Request
-	var calls []wire.Call
+	var calls []redisconn.Call
 	for _, r := range rs {
 		e.tries.Begin(r.ID, r.Want)
 		w, live, ok := e.waiting.Get(r.ID)
@@ -277,7 +277,7 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 		r := again[i]
 		c, err := e.tried(&requests[i], r.Want, a)
 		if err != nil {
-			b.note(err)
+			b.notification(err)
 			continue
 		}
 		e.claims.Extend(r.ID, r.Want)
@@ -294,12 +294,12 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	call := func(c *engine.Claim) wire.Call {
+	call := func(c *engine.Claim) redisconn.Call {
 		e.waiting.Update(c.ID, func(w *waiter) { w.left = true }) // before the doubt is asked for
-		return wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret(), flag(e.tries.Doubt(c.ID))}}
+		return redisconn.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret(), flag(e.tries.Indeterminate(c.ID))}}
 	}
-	send := func(calls []wire.Call) []wire.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
-	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a wire.Answer) (engine.Claim, error) {
+	send := func(calls []redisconn.Call) []redisconn.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
+	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a redisconn.Answer) (engine.Claim, error) {
 		c, err := answer(a)
 		if err != nil {
 			return c, e.explain(err, asked.Name)
@@ -310,7 +310,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		_, live, _ := e.waiting.Get(asked.ID)
 		e.waiting.Drop(asked.ID)
 		e.tries.Left(asked.ID)
-		if c.State == engine.Gone && live && a.Unsure == nil {
+		if c.State == engine.Gone && live && a.Indeterminate == nil {
 			c.State = engine.Waiting
 		}
 		c.TTL = 0

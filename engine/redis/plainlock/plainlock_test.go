@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/servers"
 )
 
@@ -30,7 +30,7 @@ var kit = redistest.Kit{
 
 func texts() (all []string) {
 	s := newScripts()
-	for _, one := range []*wire.Script{s.join, s.leave, s.renew, s.evict, s.read} {
+	for _, one := range []*redisconn.Script{s.join, s.leave, s.renew, s.revoke, s.read} {
 		all = append(all, one.Text())
 	}
 	return all
@@ -93,13 +93,13 @@ func TestPlainExcludesProgramsThatUseTheKey(t *testing.T) {
 	}
 	q := exclusive("stock:42")
 	waits := join(t, e, q)
-	if waits.State != engine.Waiting || waits.Look <= 0 || waits.Look > 100*time.Millisecond {
+	if waits.State != engine.Waiting || waits.PollAfter <= 0 || waits.PollAfter > 100*time.Millisecond {
 		t.Fatalf("joined behind another program as %+v", waits)
 	}
 	if c := renew(t, e, waits, time.Second); c.State != engine.Waiting {
 		t.Fatalf("renewed as %+v", c)
 	}
-	l, err := e.Line(within(t), "stock:42")
+	l, err := e.Queue(within(t), "stock:42")
 	if err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != 0 || l.Claims[0].Owner.Label == "" {
 		t.Errorf("the other program's hold is shown as %+v %v", l, err)
 	}
@@ -162,19 +162,19 @@ func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
 	}
 }
 
-// TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
+// TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
 // very call that ended the claim.
-func TestEvictWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
+func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 	r := servers.Redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := open(t, "redis://"+p.Addr)
 	c := join(t, open(t, "redis://"+r.Addr), exclusive("a"))
-	e.Evict(within(t), "a", 1, true) // teaches Evict
+	e.Revoke(within(t), "a", 1, true) // teaches Revoke
 	p.LoseReply("EVALSHA")
-	if err := e.Evict(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
-		t.Errorf("Evict: %v", err)
+	if err := e.Revoke(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Revoke: %v", err)
 	}
-	if err := e.Evict(within(t), "a", c.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
+	if err := e.Revoke(within(t), "a", c.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
 		t.Errorf("once more: %v", err)
 	}
 }

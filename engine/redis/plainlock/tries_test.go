@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/servers"
 )
 
@@ -22,13 +22,13 @@ func TestOfManyThatWereLeftEachIsVoid(t *testing.T) {
 	ids := make([]engine.ID, 100)
 	for i := range ids {
 		ids[i] = engine.NewID()
-		if err := e.wire.Call(within(t), e.scripts.leave, wire.Call{Keys: e.keys("a"), Args: []string{ids[i].Secret(), "1"}}).Error(); err != nil {
+		if err := e.wire.Call(within(t), e.scripts.leave, redisconn.Call{Keys: e.keys("a"), Args: []string{ids[i].Secret(), "1"}}).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, id := range ids {
 		q := exclusive("a")
-		if c, err := e.tried(&q, time.Minute, e.wire.Call(within(t), e.scripts.join, wire.Call{Keys: e.keys("a"), Args: []string{id.Secret(), millis(time.Minute), ""}})); err != nil || c.State != engine.Gone {
+		if c, err := e.tried(&q, time.Minute, e.wire.Call(within(t), e.scripts.join, redisconn.Call{Keys: e.keys("a"), Args: []string{id.Secret(), millis(time.Minute), ""}})); err != nil || c.State != engine.Gone {
 			t.Fatalf("a late try of claim %d of %d is %v, %v", i, len(ids), c.State, err)
 		}
 	}

@@ -37,7 +37,7 @@ func TestAsInMemory(t *testing.T) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	refused := 0
 	for range 2000 {
-		p := pass(near(dice), []engine.Modes{engine.Exclusive, engine.Shared, engine.Units}[dice.IntN(3)])
+		p := pass(near(dice), []engine.Modes{engine.Exclusive, engine.Shared, engine.Permits}[dice.IntN(3)])
 		if dice.IntN(100) == 0 { // a new name now and then, or nobody gets in any more
 			p.Name = "n" + p.Token.String()
 		}

@@ -22,20 +22,20 @@ func TestLeastPrivilege(t *testing.T) {
 		r := servers.Redis(t, &servers.RedisOptions{ACL: []string{acl}})
 		kit := of(k, "")
 		a, b := kit.Opened(t, "redis://app:secret@"+r.Addr), kit.Opened(t, "redis://app:secret@"+r.Addr)
-		heard := watch(t, b)
+		received := watch(t, b)
 		first := join(t, a, exclusive("x"))
 		second := join(t, b, exclusive("x"))
 		renew(t, a, first, time.Second)
 		mine := func(c engine.Claim) bool { return c.ID == second.ID }
-		expect(t, heard, mine)
+		expect(t, received, mine)
 		leave(t, a, first)
-		expect(t, heard, mine)
+		expect(t, received, mine)
 		if c := renew(t, b, second, time.Second); c.State != engine.Held {
 			t.Errorf("%s: renewed as %+v", k, c)
 		}
 		third := join(t, a, exclusive("y"))
-		if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
-			t.Errorf("%s: Evict: %v", k, err)
+		if err := b.Revoke(within(t), "y", third.Ticket, true); err != nil {
+			t.Errorf("%s: Revoke: %v", k, err)
 		}
 		if k == ReadWrite {
 			one, two := join(t, a, reader("z")), join(t, b, reader("z"))
@@ -46,9 +46,9 @@ func TestLeastPrivilege(t *testing.T) {
 			leave(t, a, waits)
 		}
 		line(t, a, "x")
-		for _, err := range a.Lines(within(t), "") {
+		for _, err := range a.Queues(within(t), "") {
 			if err != nil {
-				t.Errorf("%s: Lines: %v", k, err)
+				t.Errorf("%s: Queues: %v", k, err)
 			}
 		}
 		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {
@@ -67,13 +67,13 @@ func TestLeastPrivilegeOnCluster(t *testing.T) {
 		url := "redis-cluster://app:secret@" + strings.TrimPrefix(redistest.ClusterURL(c), "redis-cluster://")
 		kit := of(k, "")
 		a, b := kit.Opened(t, url), kit.Opened(t, url)
-		heard := watch(t, b)
+		received := watch(t, b)
 		for _, name := range []string{"x" + string(k), "y" + string(k), "z" + string(k)} { // of several shards
 			first, second := join(t, a, exclusive(name)), join(t, b, exclusive(name))
 			mine := func(c engine.Claim) bool { return c.ID == second.ID }
-			expect(t, heard, mine)
+			expect(t, received, mine)
 			leave(t, a, first)
-			expect(t, heard, mine)
+			expect(t, received, mine)
 			if c := renew(t, b, second, time.Second); c.State != engine.Held {
 				t.Errorf("%s: renewed as %+v", k, c)
 			}
@@ -107,4 +107,4 @@ func TestWhoMayNotCountListeners(t *testing.T) {
 	}
 }
 
-func TestWhoCannotBeToldIsRefused(t *testing.T) { locks.WhoCannotBeToldIsRefused(t) }
+func TestWhoCannotBeNotifiedIsRefused(t *testing.T) { locks.WhoCannotBeNotifiedIsRefused(t) }

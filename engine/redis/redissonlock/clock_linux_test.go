@@ -43,8 +43,8 @@ func TestStepBackEndsDeadReaders(t *testing.T) {
 	if c := renew(t, e, lives, time.Second); c.State != engine.Held || c.TTL > 3*time.Second {
 		t.Errorf("who lives is renewed as %+v", c)
 	}
-	if w = renew(t, e, w, 20*time.Second); w.State != engine.Waiting || w.Look > 4*time.Second {
-		t.Errorf("who waits is to look in %v: %+v", w.Look, w)
+	if w = renew(t, e, w, 20*time.Second); w.State != engine.Waiting || w.PollAfter > 4*time.Second {
+		t.Errorf("who waits is to look in %v: %+v", w.PollAfter, w)
 	}
 	leave(t, e, lives)
 	until(t, "a dead reader holds on", func() bool {

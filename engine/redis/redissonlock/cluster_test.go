@@ -15,9 +15,9 @@ import (
 	"leasehold/internal/servers"
 )
 
-// TestClusterIsToldInBothWays: Redisson listens by SSUBSCRIBE since 3.22.0 and by
+// TestClusterIsNotifiedInBothWays: Redisson listens by SSUBSCRIBE since 3.22.0 and by
 // SUBSCRIBE before, and publishes the same way.
-func TestClusterIsToldInBothWays(t *testing.T) {
+func TestClusterIsNotifiedInBothWays(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	const name, channel = "a", "redisson_lock__channel:{a}"
@@ -30,7 +30,7 @@ func TestClusterIsToldInBothWays(t *testing.T) {
 		away = c.Nodes[1]
 	}
 	e := locks.Opened(t, redistest.ClusterURL(c))
-	heard := watch(t, e)
+	received := watch(t, e)
 	j := program(t, home)
 	for verb, by := range map[string]*servers.RedisServer{"SPUBLISH": home, "PUBLISH": away} {
 		j.lock(name, 10*time.Minute)
@@ -44,10 +44,10 @@ func TestClusterIsToldInBothWays(t *testing.T) {
 			}
 			return shard && plain > 0
 		})
-		drain(heard) // that the subscriptions began
+		drain(received) // that the subscriptions began
 		do(t, home, "DEL", name)
 		do(t, by, verb, channel, "0")
-		expect(t, heard, mine)
+		expect(t, received, mine)
 		if q = renew(t, e, q, time.Minute); q.State != engine.Held {
 			t.Fatalf("%s: told, and renewed as %+v", verb, q)
 		}
@@ -91,7 +91,7 @@ func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
 		to = c.Nodes[1]
 	}
 	e := locks.Opened(t, redistest.ClusterURL(c))
-	heard := watch(t, e)
+	received := watch(t, e)
 	program(t, from).lock(name, 10*time.Minute)
 	q := join(t, e, exclusive(name))
 	listens := func(n *servers.RedisServer) func() bool {
@@ -111,20 +111,20 @@ func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
 		do(t, n, "CLUSTER", "SETSLOT", slot, "NODE", toID)
 	}
 	until(t, "not listened to where the slot is now", listens(to))
-	drain(heard)
+	drain(received)
 	do(t, to, "DEL", name)
 	do(t, to, "SPUBLISH", channel, "0")
-	expect(t, heard, func(n engine.Claim) bool { return n.ID == q.ID })
+	expect(t, received, func(n engine.Claim) bool { return n.ID == q.ID })
 	if q = renew(t, e, q, time.Minute); q.State != engine.Held {
 		t.Errorf("told, and renewed as %+v", q)
 	}
 }
 
-// drain takes out the notes that have come, and those that come at once.
-func drain(heard <-chan engine.Claim) {
+// drain takes out the notifications that have come, and those that come at once.
+func drain(received <-chan engine.Claim) {
 	for {
 		select {
-		case <-heard:
+		case <-received:
 		case <-time.After(100 * time.Millisecond):
 			return
 		}
@@ -187,14 +187,14 @@ func TestAClusterWithoutShardChannels(t *testing.T) {
 	}
 	for _, kit := range []redistest.Kit{locks, readWrite, fenced} {
 		a, b := kit.Opened(t, redistest.ClusterURL(c)), kit.Opened(t, redistest.ClusterURL(c))
-		heard := watch(t, b)
+		received := watch(t, b)
 		name := "x" + kit.Name
 		first, second := join(t, a, exclusive(name)), join(t, b, exclusive(name))
 		mine := func(n engine.Claim) bool { return n.ID == second.ID }
-		expect(t, heard, mine) // that the subscription began
-		drain(heard)
+		expect(t, received, mine) // that the subscription began
+		drain(received)
 		leave(t, a, first)
-		expect(t, heard, mine)
+		expect(t, received, mine)
 		if second = renew(t, b, second, time.Second); second.State != engine.Held {
 			t.Errorf("%s: told, and renewed as %+v", kit.Name, second)
 		}

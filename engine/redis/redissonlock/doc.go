@@ -3,8 +3,8 @@
 // Both sides exclude each other and wake each other by the same messages: for a
 // migration without a pause, or for good.
 //
-// It promises what Redisson's layout has room for, and less than lines do (package
-// redislock): no order (who tries at a good moment has it), and nobody sees who
+// It promises what Redisson's layout has room for, and less than queues do (package
+// queuelock): no order (who tries at a good moment has it), and nobody sees who
 // waits. At most one holds as long as the server neither restarts without its data
 // nor has its clock stepped forward; with Sentinel or Cluster, until a failover or a
 // parted network, as Redisson's own locks.
@@ -44,7 +44,7 @@
 // and so does a claim here; it looks besides whenever it is renewed, a few times in
 // ten seconds. So a release that nobody tells (a lock deleted by hand; a Java writer
 // that becomes a reader, of which Redisson tells nobody) is seen soon. A lock without
-// an expiry is held until somebody ends it; a line shows its TTL as 0.
+// an expiry is held until somebody ends it; a queue shows its TTL as 0.
 //
 // Redisson renews a read lock by putting the deadline that all its readers share to
 // its lockWatchdogTimeout from then on, whatever others were granted. So the TTL of
@@ -69,11 +69,11 @@
 // key redisson_unlock_latch:{name}:<request>, where its own retry of that request
 // finds it. No other program reads or needs it, and neither do we: a Leave that is
 // sent again finds its claim gone, since no two claims are one holder. A latch is of
-// no use to Lines, which looks at hashes alone.
+// no use to Queues, which looks at hashes alone.
 //
 // # Ending a Java program's hold
 //
-// Redisson's holders have ticket 0. Evict of it, at once, is Redisson's forceUnlock;
+// Redisson's holders have ticket 0. Revoke of it, at once, is Redisson's forceUnlock;
 // of kind=readwrite it ends all that other programs hold, and no claim of ours. Without
 // "at once" it is refused: they see no mark.
 //
@@ -82,8 +82,8 @@
 // A fenced lock's ticket is Redisson's token: its counter redisson_lock_token:{name}
 // after the increment. A resource that Java programs write to as well must be given
 // the ticket (Token().Ticket() of the lease), which rises over both languages. Callers
-// of one Go program to whom a claim was lent share its ticket: where each must have
-// one of its own, do not lend (Options.NoLend).
+// of one Go program to whom a claim was handed share its ticket: where each must have
+// one of its own, do not hand off (Options.NoLocalHandoff).
 //
 // The counter jumps to the server's clock in microseconds when leasehold first takes
 // the lock, and goes on from there, so that tokens rise even if the server forgets it.

@@ -13,14 +13,14 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/slots"
-	"leasehold/engine/redis/internal/wire"
 )
 
 // Engine is one client of a Redis, in Redisson's layout.
 type Engine struct {
-	wire    *wire.Client
-	evicts  bool // Options.AllowEviction
+	wire    *redisconn.Client
+	revokes bool // Options.AllowEviction
 	kind    Kind
 	longest time.Duration // the longest TTL; 0: the package's
 	scripts scripts
@@ -62,7 +62,7 @@ func (e *Engine) Guarantees() engine.Guarantees {
 }
 
 // Check implements [engine.Checker]: it looks again at what Open has looked at.
-func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.evicts) }
+func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.revokes) }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
@@ -95,7 +95,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		e.tries.Left(r.Replaces)
 	}
 	if c.State == engine.Waiting && r.NoWait {
-		c = engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}
+		c = engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}
 	}
 	if c.State == engine.Gone {
 		e.claims.Drop(r.ID)
@@ -125,24 +125,24 @@ func (e *Engine) check(r *engine.Request) error {
 }
 
 // trying is the call that takes the lock if it is free.
-func (e *Engine) trying(r *engine.Request, ttl time.Duration) (wire.Call, error) {
-	old, doubt := "", false
+func (e *Engine) trying(r *engine.Request, ttl time.Duration) (redisconn.Call, error) {
+	old, indeterminate := "", false
 	if r.Replaces != (engine.ID{}) {
 		old = holder(r.Replaces)
 		_, waits := e.waiters.get(r.Replaces) // and may be tried for until this is answered
-		doubt = waits || e.tries.Doubt(r.Replaces)
+		indeterminate = waits || e.tries.Indeterminate(r.Replaces)
 	}
-	return e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Units < r.Limit), flag(doubt))
+	return e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Permits < r.Limit), flag(indeterminate))
 }
 
-// tried reads what became of a try, ends it, and notes whether the claim waits.
-func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (engine.Claim, error) {
-	e.tries.End(r.ID, a.NonRedisError() == nil && a.Unsure == nil)
+// tried reads what became of a try, ends it, and notifications whether the claim waits.
+func (e *Engine) tried(r *engine.Request, ttl time.Duration, a redisconn.Answer) (engine.Claim, error) {
+	e.tries.End(r.ID, a.NonRedisError() == nil && a.Indeterminate == nil)
 	c, err := e.answer(r.Name, r.ID, a.RedisResult)
 	if err != nil {
 		return c, e.explain(err, r.Name)
 	}
-	c.Units = r.Units
+	c.Permits = r.Permits
 	if c.State != engine.Waiting {
 		if left := e.waiters.forget(r.ID); left && c.State == engine.Held {
 			// Its Leave came back with an error, and may never have been sent.
@@ -154,10 +154,10 @@ func (e *Engine) tried(r *engine.Request, ttl time.Duration, a wire.Answer) (eng
 	case left >= 0:
 		// Releases are told: to look is for a holder that has died. A little later
 		// than its deadline, and not all at once.
-		c.Look = left + time.Millisecond + rand.N(10*time.Millisecond)
+		c.PollAfter = left + time.Millisecond + rand.N(10*time.Millisecond)
 	case left == free:
 		// It gave up its turn for somebody else, who may have gone meanwhile.
-		c.Look = 30*time.Millisecond + rand.N(60*time.Millisecond)
+		c.PollAfter = 30*time.Millisecond + rand.N(60*time.Millisecond)
 	}
 	c.TTL = ttl
 	e.waiters.waits(r.ID)
@@ -196,11 +196,11 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		return c, engine.Refuse("Redisson's counter of tokens %q holds no whole number below %d, so no Java program can take the lock %q either: "+
 			"set it to the highest token that was given, or delete it where tokens may begin anew", counter+tag, uint64(engine.MaxTicket), name)
 	case state == 0:
-		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxLine)
+		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxQueue)
 	}
-	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Units: engine.Max, Limit: engine.Max, State: engine.State(state)}
+	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Permits: engine.Max, Limit: engine.Max, State: engine.State(state)}
 	if c.State == engine.Gone {
-		c.Evicted = number == 8
+		c.Revoked = number == 8
 		return c, nil
 	}
 	c.TTL = duration(number)
@@ -212,19 +212,19 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	}
 	c.Contended = more[0] == 1
 	if more[1] == 1 {
-		c.Units = 1
+		c.Permits = 1
 	}
 	return c, nil
 }
 
 // found is answer for a claim that was there: where its key is somebody's data by
 // now it is gone.
-func (e *Engine) found(name string, id engine.ID, a wire.Answer) (engine.Claim, error) {
+func (e *Engine) found(name string, id engine.ID, a redisconn.Answer) (engine.Claim, error) {
 	c, err := e.answer(name, id, a.RedisResult)
 	if junkBeside(err) {
 		return c, err // Redisson's lock may well stand
 	}
-	if errors.Is(e.explain(err, name), wire.ErrForeign) {
+	if errors.Is(e.explain(err, name), redisconn.ErrForeign) {
 		return engine.Claim{Name: name, ID: id, State: engine.Gone}, nil
 	}
 	return c, err
@@ -234,14 +234,14 @@ func (e *Engine) found(name string, id engine.ID, a wire.Answer) (engine.Claim, 
 var errJunk = errors.New("BESIDE what is there is not ours")
 
 // junkBeside: the key beside a lock is somebody's data.
-func junkBeside(err error) bool { return err == errJunk || wire.Beside(err, "", "") != nil }
+func junkBeside(err error) bool { return err == errJunk || redisconn.Beside(err, "", "") != nil }
 
 // explain is wire.Explain for the keys of a name.
 func (e *Engine) explain(err error, name string) error {
 	if junkBeside(err) {
-		return wire.RefuseBeside(name, slots.Beside(beside, name))
+		return redisconn.RefuseBeside(name, slots.Beside(beside, name))
 	}
-	if err = wire.Explain(err, name); errors.Is(err, wire.ErrForeign) {
+	if err = redisconn.Explain(err, name); errors.Is(err, redisconn.ErrForeign) {
 		return e.foreign(name)
 	}
 	return err
@@ -249,7 +249,7 @@ func (e *Engine) explain(err error, name string) error {
 
 // foreign refuses a key that is no lock of this kind. Nothing of it is touched.
 func (e *Engine) foreign(name string) error {
-	return engine.Refuse("the key %q %w, and not Redisson's %s: choose another name, or the kind that the Java programs use (?kind=)", name, wire.ErrForeign, e.kind.class())
+	return engine.Refuse("the key %q %w, and not Redisson's %s: choose another name, or the kind that the Java programs use (?kind=)", name, redisconn.ErrForeign, e.kind.class())
 }
 
 // duration is so many milliseconds, or thirty years.

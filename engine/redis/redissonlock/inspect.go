@@ -14,32 +14,32 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/joined"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
-// Line implements [engine.Engine]. A holder that came through Redisson has ticket 0
+// Queue implements [engine.Engine]. A holder that came through Redisson has ticket 0
 // and is named by its field in the lock, which is what Redisson writes in its own
 // errors: <uuid of the client>:<number of the thread>.
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
-	return e.layout().Line(ctx, name)
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
+	return e.layout().Queue(ctx, name)
 }
 
-// Lines implements [engine.Engine]. It looks at every hash whose key begins with
+// Queues implements [engine.Engine]. It looks at every hash whose key begins with
 // prefix, and tells locks by their shape.
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return e.layout().Lines(ctx, wire.Literal(prefix)+"*", "hash", prefix)
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return e.layout().Queues(ctx, redisconn.Literal(prefix)+"*", "hash", prefix)
 }
 
 func (e *Engine) layout() *joined.Layout {
 	return &joined.Layout{
 		Wire: e.wire, Read: e.scripts.read, View: e.view,
-		Call:   func(name string) wire.Call { return e.call(name) },
+		Call:   func(name string) redisconn.Call { return e.call(name) },
 		NameOf: func(key string) (string, bool) { return key, !strings.HasPrefix(key, beside) },
 	}
 }
 
-func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
-	l := engine.Line{Name: name}
+func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Queue, error) {
+	l := engine.Queue{Name: name}
 	m, err := r.ToMessage()
 	if err != nil {
 		return l, e.explain(err, name)
@@ -55,7 +55,7 @@ func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Line, error) {
 		}
 	}
 	if err != nil {
-		return engine.Line{Name: name}, fmt.Errorf("not an answer of ours: %w", err)
+		return engine.Queue{Name: name}, fmt.Errorf("not an answer of ours: %w", err)
 	}
 	slices.SortFunc(l.Claims, func(a, b engine.Claim) int {
 		return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Owner.Label, b.Owner.Label))
@@ -74,18 +74,18 @@ func (e *Engine) held(name string, m rueidis.RedisMessage) (c engine.Claim, err 
 	left, err3 := list[2].AsInt64()
 	text, err4 := list[3].ToString()
 	owner, err5 := list[4].ToString()
-	evicted, err6 := list[5].AsInt64()
+	revoked, err6 := list[5].AsInt64()
 	ticket, err7 := strconv.ParseUint(text, 10, 64)
 	c = engine.Claim{
-		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
-		State: engine.Held, Evicted: evicted == 1, TTL: duration(max(left, 1)), // 0: less than one, not none
+		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Permits: engine.Max, Limit: engine.Max,
+		State: engine.Held, Revoked: revoked == 1, TTL: duration(max(left, 1)), // 0: less than one, not none
 	}
 	if left < 0 {
 		c.TTL = 0 // it has no expiry
 	}
 	who, writes := strings.CutSuffix(field, ":write")
 	if e.kind == ReadWrite && !writes {
-		c.Units = 1
+		c.Permits = 1
 	}
 	if ticket == 0 {
 		c.Owner.Label = "Redisson " + who

@@ -64,9 +64,9 @@ func listening(t *testing.T, r *servers.RedisServer, channels ...string) <-chan 
 	t.Helper()
 	conn, cancel := connect(t, r.Addr).Dedicate()
 	t.Cleanup(cancel)
-	heard, began := make(chan string, 100), make(chan struct{}, len(channels))
+	received, began := make(chan string, 100), make(chan struct{}, len(channels))
 	conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage:      func(m rueidis.PubSubMessage) { heard <- m.Channel + " " + m.Message },
+		OnMessage:      func(m rueidis.PubSubMessage) { received <- m.Channel + " " + m.Message },
 		OnSubscription: func(rueidis.PubSubSubscription) { began <- struct{}{} },
 	})
 	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel(channels...).Build()).Error(); err != nil {
@@ -75,18 +75,18 @@ func listening(t *testing.T, r *servers.RedisServer, channels ...string) <-chan 
 	for range channels {
 		<-began
 	}
-	return heard
+	return received
 }
 
 // only checks that exactly these messages came, in order. What is published
 // afterwards comes behind them.
-func only(t *testing.T, r *servers.RedisServer, heard <-chan string, channel string, want ...string) {
+func only(t *testing.T, r *servers.RedisServer, received <-chan string, channel string, want ...string) {
 	t.Helper()
 	do(t, r, "PUBLISH", channel, "end")
 	var got []string
 	for {
 		select {
-		case m := <-heard:
+		case m := <-received:
 			if m == channel+" end" {
 				if strings.Join(got, "|") != strings.Join(want, "|") {
 					t.Errorf("published: %q, want %q", got, want)
@@ -131,13 +131,13 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func reader(name string) engine.Request {
 	r := exclusive(name)
-	r.Units = 1
+	r.Permits = 1
 	return r
 }
 
 func line(t *testing.T, e engine.Engine, name string) []engine.Claim {
 	t.Helper()
-	l, err := e.Line(within(t), name)
+	l, err := e.Queue(within(t), name)
 	if err != nil {
 		t.Fatal(err)
 	}

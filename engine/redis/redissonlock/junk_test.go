@@ -11,7 +11,7 @@ import (
 )
 
 // explained says that a call was refused with an error that names a key and says what
-// to do, and not what a script said of its lines.
+// to do, and not what a script said of its queues.
 func explained(t *testing.T, what string, err error, key, todo string) {
 	t.Helper()
 	switch {
@@ -75,11 +75,11 @@ func TestJunkBesideALock(t *testing.T) {
 			explained(t, string(kit)+": Renew", err, key, "delete")
 			gone, err := e.Leave(within(t), []engine.Claim{c})
 			explained(t, string(kit)+": Leave", err, key, "delete")
-			explained(t, string(kit)+": Evict", e.Evict(within(t), "x", c.Ticket, true), key, "delete")
-			_, err = e.Line(within(t), "x")
-			explained(t, string(kit)+": Line", err, key, "delete")
-			for l, err := range e.Lines(within(t), "") {
-				t.Errorf("%s: Lines: %+v %v", kit, l, err)
+			explained(t, string(kit)+": Revoke", e.Revoke(within(t), "x", c.Ticket, true), key, "delete")
+			_, err = e.Queue(within(t), "x")
+			explained(t, string(kit)+": Queue", err, key, "delete")
+			for l, err := range e.Queues(within(t), "") {
+				t.Errorf("%s: Queues: %+v %v", kit, l, err)
 			}
 			if len(cs)+len(gone) > 0 || do(t, r, "DUMP", key) != before || do(t, r, "DUMP", "x") != held {
 				t.Errorf("%s: something was changed: %v %v", kit, cs, gone)

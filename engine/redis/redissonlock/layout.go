@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/slots"
-	"leasehold/engine/redis/internal/wire"
 )
 
 // Kind is which of Redisson's locks the names of an engine are. All programs that
@@ -53,20 +53,20 @@ func besideAnother(name string) (why string, taken bool) {
 
 // call is one use of a script on a name: the keys and first arguments that
 // common.lua names, and then the script's own.
-func (e *Engine) call(name string, args ...string) wire.Call {
+func (e *Engine) call(name string, args ...string) redisconn.Call {
 	tag, _ := slots.Tagged(name)
 	channel := e.channel(name)
 	common := []string{tag + ":", channel, flag(e.wire.Cluster()), flag(e.waiters.listening(channel))}
-	return wire.Call{Keys: []string{name, slots.Beside(beside, name)}, Args: append(common, args...)}
+	return redisconn.Call{Keys: []string{name, slots.Beside(beside, name)}, Args: append(common, args...)}
 }
 
 // joining is the call that joins. Redisson's other keys must be in the slot of the
 // lock: of names whose braces make that fail, it has no such lock on a Cluster, and
 // neither have we.
-func (e *Engine) joining(name string, args ...string) (wire.Call, error) {
+func (e *Engine) joining(name string, args ...string) (redisconn.Call, error) {
 	tag, together := slots.Tagged(name)
 	if e.kind != Lock && !together && e.wire.Cluster() {
-		return wire.Call{}, engine.Refuse("Redisson has no %s of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind.class(), name)
+		return redisconn.Call{}, engine.Refuse("Redisson has no %s of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind.class(), name)
 	}
 	c := e.call(name, args...)
 	if e.kind == Fenced {

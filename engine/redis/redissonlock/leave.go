@@ -6,17 +6,17 @@ import (
 	"strconv"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	call := func(c *engine.Claim) wire.Call {
+	call := func(c *engine.Claim) redisconn.Call {
 		e.waiters.leave(c.ID) // before the doubt is asked for
-		return e.call(c.Name, holder(c.ID), flag(e.tries.Doubt(c.ID)))
+		return e.call(c.Name, holder(c.ID), flag(e.tries.Indeterminate(c.ID)))
 	}
-	send := func(calls []wire.Call) []wire.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
-	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a wire.Answer) (engine.Claim, error) {
+	send := func(calls []redisconn.Call) []redisconn.Answer { return e.wire.CallMany(ctx, e.scripts.leave, calls) }
+	return e.claims.Leave(cs, call, send, func(asked *engine.Claim, a redisconn.Answer) (engine.Claim, error) {
 		c, err := e.found(asked.Name, asked.ID, a)
 		if err != nil {
 			return c, e.explain(err, asked.Name)
@@ -27,7 +27,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		w, waited := e.waiters.get(asked.ID)
 		e.waiters.forget(asked.ID)
 		e.tries.Left(asked.ID)
-		if c.State == engine.Gone && waited && w.live() && a.Unsure == nil {
+		if c.State == engine.Gone && waited && w.live() && a.Indeterminate == nil {
 			c.State = engine.Waiting
 		}
 		c.TTL = 0
@@ -35,14 +35,14 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	})
 }
 
-// Evict implements [engine.Engine]. Only holds that came through leasehold have
+// Revoke implements [engine.Engine]. Only holds that came through leasehold have
 // a ticket. Those of Redisson have ticket 0, and are ended at once, as by its
 // forceUnlock: the holder finds out when it unlocks.
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := engine.CheckName(name); err != nil {
 		return err
 	}
-	a := e.wire.Call(ctx, e.scripts.evict, e.call(name, strconv.FormatUint(ticket, 10), flag(now)))
+	a := e.wire.Call(ctx, e.scripts.revoke, e.call(name, strconv.FormatUint(ticket, 10), flag(now)))
 	n, err := a.AsInt64()
 	switch {
 	case err != nil:
@@ -53,8 +53,8 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 		return fmt.Errorf("a program with Redisson holds it, which sees no notice: it can only be ended at once: %w", engine.ErrNoClaim)
 	case n == 3:
 		return e.foreign(name)
-	case a.Unsure != nil: // perhaps the first attempt ended it
-		return wire.Explain(a.Unsure, name)
+	case a.Indeterminate != nil: // perhaps the first attempt ended it
+		return redisconn.Explain(a.Indeterminate, name)
 	}
 	return engine.ErrNoClaim
 }

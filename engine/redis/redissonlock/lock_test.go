@@ -23,7 +23,7 @@ func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {
 	for name, channel := range map[string]string{
 		"stock": "redisson_lock__channel:{stock}", "{shop}:42": "redisson_lock__channel:{shop}:42", "a}b": "redisson_lock__channel:{a}b}",
 	} {
-		heard := listening(t, r, channel)
+		received := listening(t, r, channel)
 		c := join(t, e, exclusive(name))
 		for h, count := range hash(t, r, name) {
 			if !field.MatchString(h) || count != "1" {
@@ -46,12 +46,12 @@ func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {
 		if s := leave(t, e, engine.Claim{Name: name, ID: engine.NewID()}); s != engine.Gone {
 			t.Errorf("who does not hold %q left as %v", name, s)
 		}
-		only(t, r, heard, channel)
+		only(t, r, received, channel)
 		leave(t, e, c)
 		if n := do(t, r, "EXISTS", name); n != int64(0) {
 			t.Errorf("%q was left and is there", name)
 		}
-		only(t, r, heard, channel, channel+" 0")
+		only(t, r, received, channel, channel+" 0")
 		if ok, _ := j.lock(name, time.Minute); !ok {
 			t.Errorf("%q was left, and Redisson cannot lock it", name)
 		}
@@ -114,18 +114,18 @@ func TestWaiterIsWokenByRedissonsMessageAlone(t *testing.T) {
 	for _, text := range texts(Lock) {
 		do(t, r, "SCRIPT", "LOAD", text)
 	}
-	heard := watch(t, e)
+	received := watch(t, e)
 	j := program(t, r)
 	j.lock("a", 10*time.Minute)
 	j.lock("a", 10*time.Minute)
 
 	before := calls(t, r)
 	c := join(t, e, exclusive("a"))
-	if c.State != engine.Waiting || c.Look < 9*time.Minute || c.Look > 11*time.Minute {
+	if c.State != engine.Waiting || c.PollAfter < 9*time.Minute || c.PollAfter > 11*time.Minute {
 		t.Fatalf("joined behind Redisson as %+v", c)
 	}
 	mine := func(n engine.Claim) bool { return n.ID == c.ID && n.State == engine.Waiting }
-	expect(t, heard, mine) // the subscription stands
+	expect(t, received, mine) // the subscription stands
 	if c = renew(t, e, c, time.Minute); c.State != engine.Waiting {
 		t.Fatalf("renewed as %+v", c)
 	}
@@ -138,20 +138,20 @@ func TestWaiterIsWokenByRedissonsMessageAlone(t *testing.T) {
 		t.Errorf("%v listen", n)
 	}
 	j.unlock("a", "redisson_lock__channel:{a}")
-	expect(t, heard, mine)
+	expect(t, received, mine)
 	if c = renew(t, e, c, time.Minute); c.State != engine.Held {
 		t.Fatalf("told, and renewed as %+v", c)
 	}
-	if n := calls(t, r) - before; n != 4 { // Join, Renew, Line, Renew
+	if n := calls(t, r) - before; n != 4 { // Join, Renew, Queue, Renew
 		t.Errorf("%d requests", n)
 	}
 	leave(t, e, c)
 
-	// The next wait for this name finds it listened to: one note, no looking first.
+	// The next wait for this name finds it listened to: one notification, no looking first.
 	j.lock("a", 10*time.Minute)
 	c = join(t, e, exclusive("a"))
 	j.unlock("a", "redisson_lock__channel:{a}")
-	expect(t, heard, mine)
+	expect(t, received, mine)
 	if c = renew(t, e, c, time.Minute); c.State != engine.Held {
 		t.Fatalf("told, and renewed as %+v", c)
 	}
@@ -167,7 +167,7 @@ func TestLockWithoutExpiryIsNeverTaken(t *testing.T) {
 	j := program(t, r)
 	do(t, r, "HSET", "stuck", j.holder, "1")
 	c := join(t, e, exclusive("stuck"))
-	if c.State != engine.Waiting || c.Look != 0 {
+	if c.State != engine.Waiting || c.PollAfter != 0 {
 		t.Errorf("joined as %+v", c)
 	}
 	if l := line(t, e, "stuck"); len(l) != 1 || l[0].TTL != 0 || l[0].State != engine.Held {
@@ -176,14 +176,14 @@ func TestLockWithoutExpiryIsNeverTaken(t *testing.T) {
 	if do(t, r, "PTTL", "stuck") != int64(-1) {
 		t.Error("its expiry was changed")
 	}
-	if err := e.Evict(within(t), "stuck", 0, false); !errors.Is(err, engine.ErrNoClaim) {
-		t.Errorf("evicted by a mark that nobody sees: %v", err)
+	if err := e.Revoke(within(t), "stuck", 0, false); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("revoked by a mark that nobody sees: %v", err)
 	}
-	heard := listening(t, r, "redisson_lock__channel:{stuck}")
-	if err := e.Evict(within(t), "stuck", 0, true); err != nil {
-		t.Errorf("Evict at once: %v", err)
+	received := listening(t, r, "redisson_lock__channel:{stuck}")
+	if err := e.Revoke(within(t), "stuck", 0, true); err != nil {
+		t.Errorf("Revoke at once: %v", err)
 	}
-	only(t, r, heard, "redisson_lock__channel:{stuck}", "redisson_lock__channel:{stuck} 0")
+	only(t, r, received, "redisson_lock__channel:{stuck}", "redisson_lock__channel:{stuck} 0")
 	if c = renew(t, e, c, time.Second); c.State != engine.Held {
 		t.Errorf("who waited is %v", c.State)
 	}
@@ -236,17 +236,17 @@ func TestOtherShapesAreNotTouched(t *testing.T) {
 			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), "kind") {
 				t.Errorf("%s: on %s Join says %v %v", k, shape, c.State, err)
 			}
-			if _, err := e.Line(within(t), "x"); !errors.Is(err, engine.ErrRefused) {
-				t.Errorf("%s: on %s Line says %v", k, shape, err)
+			if _, err := e.Queue(within(t), "x"); !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("%s: on %s Queue says %v", k, shape, err)
 			}
-			if err := e.Evict(within(t), "x", 0, true); !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrNoClaim) {
-				t.Errorf("%s: on %s Evict says %v", k, shape, err)
+			if err := e.Revoke(within(t), "x", 0, true); !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrNoClaim) {
+				t.Errorf("%s: on %s Revoke says %v", k, shape, err)
 			}
 			if s := leave(t, e, engine.Claim{Name: "x", ID: engine.NewID()}); s != engine.Gone {
 				t.Errorf("%s: on %s Leave says %v", k, shape, s)
 			}
-			for l, err := range e.Lines(within(t), "") {
-				t.Errorf("%s: of %s Lines shows %+v %v", k, shape, l, err)
+			for l, err := range e.Queues(within(t), "") {
+				t.Errorf("%s: of %s Queues shows %+v %v", k, shape, l, err)
 			}
 			if now := hash(t, r, "x"); !maps.Equal(now, before) {
 				t.Errorf("%s: %s became %v", k, shape, now)
@@ -255,8 +255,8 @@ func TestOtherShapesAreNotTouched(t *testing.T) {
 	}
 }
 
-// TestLinesShowsRedissonsHoldsToo, and nothing that is none: not what is beside.
-func TestLinesShowsRedissonsHoldsToo(t *testing.T) {
+// TestQueuesShowsRedissonsHoldsToo, and nothing that is none: not what is beside.
+func TestQueuesShowsRedissonsHoldsToo(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := locks.Opened(t, "redis://"+r.Addr)
@@ -265,7 +265,7 @@ func TestLinesShowsRedissonsHoldsToo(t *testing.T) {
 	join(t, e, exclusive("ours"))
 	do(t, r, "HSET", "settings", "mode", "read")
 	got := map[string]string{}
-	for l, err := range e.Lines(within(t), "") {
+	for l, err := range e.Queues(within(t), "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +334,7 @@ func TestTurnEndsWhenRedissonWaits(t *testing.T) {
 	} {
 		name := string(k)
 		e := of(k, "").Opened(t, "redis://"+r.Addr)
-		heard := watch(t, e)
+		received := watch(t, e)
 		last := join(t, e, exclusive(name))
 		instead := func() engine.Claim {
 			q := exclusive(name)
@@ -347,7 +347,7 @@ func TestTurnEndsWhenRedissonWaits(t *testing.T) {
 		}
 		// That this client itself listens means nothing.
 		own := join(t, e, exclusive(name))
-		expect(t, heard, func(c engine.Claim) bool { return c.ID == own.ID })
+		expect(t, received, func(c engine.Claim) bool { return c.ID == own.ID })
 		leave(t, e, own)
 		if c := renew(t, e, last, time.Second); c.Contended || instead().State != engine.Held {
 			t.Errorf("%s: nobody else listens: %+v, in place of it %+v", k, c, last)
@@ -356,37 +356,37 @@ func TestTurnEndsWhenRedissonWaits(t *testing.T) {
 		if c := renew(t, e, last, time.Second); !c.Contended {
 			t.Errorf("%s: Redisson waits, and the holder is %+v", k, c)
 		}
-		if instead(); last.State != engine.Waiting || last.Look < 30*time.Millisecond || last.Look > 90*time.Millisecond {
+		if instead(); last.State != engine.Waiting || last.PollAfter < 30*time.Millisecond || last.PollAfter > 90*time.Millisecond {
 			t.Errorf("%s: Redisson waits, and in place of the holder is %+v", k, last)
 		}
 		if do(t, r, "EXISTS", name) != int64(0) {
 			t.Errorf("%s: the turn is over, and the lock is not free", k)
 		}
-		told := []string{channel + " 0"}
+		notified := []string{channel + " 0"}
 		if k == ReadWrite {
-			told = []string{channel + " 1", channel + " 0"}
+			notified = []string{channel + " 1", channel + " 0"}
 		}
-		only(t, r, waits, channel, told...)
+		only(t, r, waits, channel, notified...)
 		if c := renew(t, e, last, time.Second); c.State != engine.Held {
 			t.Errorf("%s: nobody took it, and who waits is %+v", k, c)
 		}
 	}
 }
 
-// TestReleaseBeforeTheAnswerIsTold: between Redis' answer "taken" and the waiter's
+// TestReleaseBeforeTheAnswerIsNotified: between Redis' answer "taken" and the waiter's
 // hearing of it the lock may become free, and nobody says so twice.
-func TestReleaseBeforeTheAnswerIsTold(t *testing.T) {
+func TestReleaseBeforeTheAnswerIsNotified(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := locks.Opened(t, "redis://"+p.Addr)
-	heard := watch(t, e)
+	received := watch(t, e)
 	program(t, r).lock("a", 10*time.Minute)
 	first := join(t, e, exclusive("a"))
-	expect(t, heard, func(c engine.Claim) bool { return c.ID == first.ID }) // it is listened to
+	expect(t, received, func(c engine.Claim) bool { return c.ID == first.ID }) // it is listened to
 
 	q := exclusive("a")
-	told := make(chan error, 1)
+	notified := make(chan error, 1)
 	var once sync.Once
 	p.OnCommand(func(name string) {
 		if !strings.HasPrefix(name, "EVAL") {
@@ -394,18 +394,18 @@ func TestReleaseBeforeTheAnswerIsTold(t *testing.T) {
 		}
 		once.Do(func() {
 			if _, err := r.Do("PUBLISH", "redisson_lock__channel:{a}", "0"); err != nil {
-				told <- err
+				notified <- err
 				return
 			}
 			for late := time.After(10 * time.Second); ; {
 				select {
-				case c := <-heard:
+				case c := <-received:
 					if c.ID == q.ID {
-						told <- nil
+						notified <- nil
 						return
 					}
 				case <-late:
-					told <- errors.New("nobody tells the claim that asks")
+					notified <- errors.New("nobody tells the claim that asks")
 					return
 				}
 			}
@@ -414,7 +414,7 @@ func TestReleaseBeforeTheAnswerIsTold(t *testing.T) {
 	if c := join(t, e, q); c.State != engine.Waiting {
 		t.Errorf("joined as %+v", c)
 	}
-	if err := <-told; err != nil {
+	if err := <-notified; err != nil {
 		t.Error(err)
 	}
 }
@@ -425,7 +425,7 @@ func TestNamesThatNobodyWaitsForAreLeft(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := locks.Opened(t, "redis://"+r.Addr)
-	heard := watch(t, e)
+	received := watch(t, e)
 	names := []string{"a", "b", "c"}
 	for range 2 { // what was left is listened to again
 		var waits []engine.Claim
@@ -433,7 +433,7 @@ func TestNamesThatNobodyWaitsForAreLeft(t *testing.T) {
 			do(t, r, "DEL", name)
 			program(t, r).lock(name, time.Minute)
 			c := join(t, e, exclusive(name))
-			expect(t, heard, func(n engine.Claim) bool { return n.ID == c.ID })
+			expect(t, received, func(n engine.Claim) bool { return n.ID == c.ID })
 			waits = append(waits, c)
 		}
 		listen := func() (n int64) {
@@ -474,12 +474,12 @@ func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
 	if do(t, r, "EXISTS", "a") != int64(0) {
 		t.Error("it still holds")
 	}
-	if err := e.Evict(within(t), "a", 1, true); !errors.Is(err, engine.ErrNoClaim) { // teaches Evict
-		t.Errorf("Evict: %v", err)
+	if err := e.Revoke(within(t), "a", 1, true); !errors.Is(err, engine.ErrNoClaim) { // teaches Revoke
+		t.Errorf("Revoke: %v", err)
 	}
 	c := join(t, e, exclusive("a"))
 	p.LoseReply("EVALSHA")
-	if err := e.Evict(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
-		t.Errorf("Evict whose answer was lost says %v", err)
+	if err := e.Revoke(within(t), "a", c.Ticket, true); err == nil || errors.Is(err, engine.ErrNoClaim) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Revoke whose answer was lost says %v", err)
 	}
 }

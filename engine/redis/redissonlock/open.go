@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -54,7 +54,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if !ok || !isOurs {
 		return nil, errors.New("redissonlock: the URL does not begin with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
 	}
-	return wire.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *wire.Target) (*Options, error) {
+	return redisconn.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *redisconn.Target) (*Options, error) {
 		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction, Failover: t.Failover}
 		if v := t.Param("watchdog"); v != "" {
 			var err error
@@ -74,10 +74,10 @@ func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error
 		opts = *o
 	}
 	if err := opts.check(); err != nil {
-		return nil, wire.Named("redissonlock", err)
+		return nil, redisconn.Named("redissonlock", err)
 	}
-	e, err := start(ctx, wire.New(client), &opts)
-	return e, wire.Named("redissonlock", err)
+	e, err := start(ctx, redisconn.New(client), &opts)
+	return e, redisconn.Named("redissonlock", err)
 }
 
 // check fills in the defaults.
@@ -98,14 +98,14 @@ func (o *Options) check() error {
 	return nil
 }
 
-func start(ctx context.Context, c *wire.Client, o *Options) (*Engine, error) {
+func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error) {
 	if o.Failover {
 		c.MayFailOver()
 	}
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	e := &Engine{wire: c, evicts: o.AllowEviction, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
+	e := &Engine{wire: c, revokes: o.AllowEviction, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
 	if e.kind == ReadWrite {
 		e.longest = o.Watchdog
 	}
@@ -129,9 +129,9 @@ func (e *Engine) audible(ctx context.Context) error {
 		return err
 	}
 	if e.wire.Cluster() {
-		shard, heard := context.WithCancel(ctx)
-		err := e.wire.ListenShard(shard, channel, heard, func() {})
-		if heard(); errors.Is(err, engine.ErrRefused) && !errors.Is(err, errors.ErrUnsupported) {
+		shard, received := context.WithCancel(ctx)
+		err := e.wire.ListenShard(shard, channel, received, func() {})
+		if received(); errors.Is(err, engine.ErrRefused) && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 		// Scripts go on without it, and no Java program since 3.22.0 would be told.

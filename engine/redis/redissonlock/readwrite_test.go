@@ -17,7 +17,7 @@ func TestReadersAndWritersAreLaidOutAsRedissonsAre(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := readWrite.Opened(t, "redis://"+r.Addr)
-	heard := listening(t, r, rwChannel)
+	received := listening(t, r, rwChannel)
 	j := program(t, r)
 
 	w := join(t, e, exclusive("a"))
@@ -25,7 +25,7 @@ func TestReadersAndWritersAreLaidOutAsRedissonsAre(t *testing.T) {
 		t.Errorf("a writer: %v", h)
 	}
 	leave(t, e, w)
-	only(t, r, heard, rwChannel, rwChannel+" 1", rwChannel+" 0")
+	only(t, r, received, rwChannel, rwChannel+" 1", rwChannel+" 0")
 
 	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
 	if h := hash(t, r, "a"); !maps.Equal(h, map[string]string{"mode": "read", holder(one.ID): "1", holder(two.ID): "1"}) {
@@ -50,7 +50,7 @@ func TestReadersAndWritersAreLaidOutAsRedissonsAre(t *testing.T) {
 	if n := do(t, r, "DBSIZE"); n != int64(4) { // the lock, two entries, what is beside
 		t.Errorf("%v keys: %v", n, do(t, r, "KEYS", "*"))
 	}
-	only(t, r, heard, rwChannel)
+	only(t, r, received, rwChannel)
 
 	// The other way round: Redisson's leaves first.
 	one = join(t, e, reader("a"))
@@ -60,7 +60,7 @@ func TestReadersAndWritersAreLaidOutAsRedissonsAre(t *testing.T) {
 	if n := do(t, r, "EXISTS", "a"); n != int64(0) {
 		t.Error("nobody is left, and the lock is there")
 	}
-	only(t, r, heard, rwChannel, rwChannel+" 0")
+	only(t, r, received, rwChannel, rwChannel+" 0")
 
 	t.Run("of a name with a tag", func(t *testing.T) {
 		c := join(t, e, reader("{x}:7"))
@@ -74,29 +74,29 @@ func TestWriterWaitsForRedissonsReader(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := readWrite.Opened(t, "redis://"+r.Addr)
-	heard := watch(t, e)
+	received := watch(t, e)
 	j := program(t, r)
 	j.read("a", "{a}:", 1, 10*time.Minute)
 	mine := join(t, e, reader("a"))
 	if mine.State != engine.Held {
 		t.Fatalf("a reader beside Redisson's: %+v", mine)
 	}
-	if again := renew(t, e, mine, time.Second); again.Units != 1 || again.Limit != engine.Max {
+	if again := renew(t, e, mine, time.Second); again.Permits != 1 || again.Limit != engine.Max {
 		t.Errorf("a reader is renewed as %+v", again)
 	}
 	w := join(t, e, exclusive("a"))
-	if w.State != engine.Waiting || w.Look < 9*time.Minute {
+	if w.State != engine.Waiting || w.PollAfter < 9*time.Minute {
 		t.Fatalf("a writer behind Redisson's reader: %+v", w)
 	}
-	if l := line(t, e, "a"); len(l) != 2 || l[0].Units != 1 || l[0].Owner.Label != "Redisson "+j.holder || l[1].Ticket != mine.Ticket || l[1].Units != 1 {
+	if l := line(t, e, "a"); len(l) != 2 || l[0].Permits != 1 || l[0].Owner.Label != "Redisson "+j.holder || l[1].Ticket != mine.Ticket || l[1].Permits != 1 {
 		t.Errorf("shown as %+v", l)
 	}
 	leave(t, e, mine)
-	expect(t, heard, func(n engine.Claim) bool { return n.ID == w.ID }) // the subscription stands
+	expect(t, received, func(n engine.Claim) bool { return n.ID == w.ID }) // the subscription stands
 	do(t, r, "DEL", "a", "{a}:"+j.holder+":rwlock_timeout:1")
 	do(t, r, "PUBLISH", rwChannel, "0")
-	expect(t, heard, func(n engine.Claim) bool { return n.ID == w.ID })
-	if w = renew(t, e, w, time.Second); w.State != engine.Held || w.Units != engine.Max {
+	expect(t, received, func(n engine.Claim) bool { return n.ID == w.ID })
+	if w = renew(t, e, w, time.Second); w.State != engine.Held || w.Permits != engine.Max {
 		t.Errorf("told, and renewed as %+v", w)
 	}
 	if late := join(t, e, reader("a")); late.State != engine.Waiting {
@@ -191,12 +191,12 @@ func TestReadersTTLIsWithinRedissonsWatchdog(t *testing.T) {
 	}
 }
 
-// TestEvictionOfReaders ends those it names, and no other.
-func TestEvictionOfReaders(t *testing.T) {
+// TestRevocationOfReaders ends those it names, and no other.
+func TestRevocationOfReaders(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := readWrite.Opened(t, "redis://"+r.Addr)
-	heard := listening(t, r, rwChannel)
+	received := listening(t, r, rwChannel)
 	j := program(t, r)
 	j.read("a", "{a}:", 1, time.Minute)
 	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
@@ -205,19 +205,19 @@ func TestEvictionOfReaders(t *testing.T) {
 		now    bool
 		left   int
 	}{{one.Ticket, false, 3}, {one.Ticket, true, 2}, {0, true, 1}, {two.Ticket, true, 0}} {
-		if err := e.Evict(within(t), "a", step.ticket, step.now); err != nil {
-			t.Errorf("Evict %+v: %v", step, err)
+		if err := e.Revoke(within(t), "a", step.ticket, step.now); err != nil {
+			t.Errorf("Revoke %+v: %v", step, err)
 		}
 		if l := line(t, e, "a"); len(l) != step.left {
-			t.Errorf("after Evict %+v: %+v", step, l)
+			t.Errorf("after Revoke %+v: %+v", step, l)
 		}
 	}
 	for _, c := range []engine.Claim{one, two} {
-		if c = renew(t, e, c, time.Second); c.State != engine.Gone || !c.Evicted {
+		if c = renew(t, e, c, time.Second); c.State != engine.Gone || !c.Revoked {
 			t.Errorf("renewed as %+v", c)
 		}
 	}
-	only(t, r, heard, rwChannel, rwChannel+" 0")
+	only(t, r, received, rwChannel, rwChannel+" 0")
 	if n := do(t, r, "KEYS", "*rwlock_timeout*").([]any); len(n) != 0 {
 		t.Errorf("left: %v", n)
 	}
@@ -257,7 +257,7 @@ func TestLastLiveReaderDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	heard := listening(t, r, rwChannel)
+	received := listening(t, r, rwChannel)
 	j := program(t, r)
 	one, two := join(t, e, reader("a")), join(t, e, reader("a"))
 	renew(t, e, one, 5*time.Minute)
@@ -274,5 +274,5 @@ func TestLastLiveReaderDecides(t *testing.T) {
 	if do(t, r, "EXISTS", "a") != int64(0) {
 		t.Errorf("only a dead reader of Redisson's is left, and the lock is %v", hash(t, r, "a"))
 	}
-	only(t, r, heard, rwChannel, rwChannel+" 0")
+	only(t, r, received, rwChannel, rwChannel+" 0")
 }

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/internal/slots"
-	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/servers"
 )
 
@@ -43,7 +43,7 @@ func of(k Kind, name string) redistest.Kit {
 
 func texts(k Kind) (all []string) {
 	s := newScripts(k)
-	for _, one := range []*wire.Script{s.join, s.leave, s.renew, s.evict, s.read} {
+	for _, one := range []*redisconn.Script{s.join, s.leave, s.renew, s.revoke, s.read} {
 		all = append(all, one.Text())
 	}
 	return all
@@ -82,13 +82,13 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	heard := watch(t, b)
+	received := watch(t, b)
 	first, second := join(t, a, exclusive("x")), join(t, b, exclusive("x"))
 	mine := func(c engine.Claim) bool { return c.ID == second.ID }
-	expect(t, heard, mine)
-	drain(heard)
+	expect(t, received, mine)
+	drain(received)
 	leave(t, a, first)
-	expect(t, heard, mine)
+	expect(t, received, mine)
 	if second = renew(t, b, second, time.Second); second.State != engine.Held {
 		t.Errorf("told, and renewed as %+v", second)
 	}

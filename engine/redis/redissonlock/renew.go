@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Renew implements [engine.Engine]: of a claim that waits it tries again.
@@ -17,7 +17,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	var held, waits []engine.Renewal
 	for _, r := range rs {
 		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
-			b.note(err)
+			b.notification(err)
 			continue
 		}
 		if e.longest > 0 {
@@ -41,7 +41,7 @@ type renewals struct {
 	first error
 }
 
-func (b *renewals) note(err error) {
+func (b *renewals) notification(err error) {
 	if b.first == nil {
 		b.first = err
 	}
@@ -50,7 +50,7 @@ func (b *renewals) note(err error) {
 // extend renews claims that do not wait.
 func (b *renewals) extend(ctx context.Context, rs []engine.Renewal) {
 	e := b.e
-	calls := make([]wire.Call, len(rs))
+	calls := make([]redisconn.Call, len(rs))
 	for i, r := range rs {
 		calls[i] = e.call(r.Name, holder(r.ID), millis(r.Want))
 	}
@@ -58,7 +58,7 @@ func (b *renewals) extend(ctx context.Context, rs []engine.Renewal) {
 		r := rs[i]
 		c, err := e.found(r.Name, r.ID, a)
 		if err != nil {
-			b.note(e.explain(err, r.Name))
+			b.notification(e.explain(err, r.Name))
 			continue
 		}
 		if c.State == engine.Gone {
@@ -76,7 +76,7 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 	e := b.e
 	var again []engine.Renewal
 	var requests []engine.Request
-	var calls []wire.Call
+	var calls []redisconn.Call
 	for _, r := range rs {
 		e.tries.Begin(r.ID, r.Want)
 		w, ok := e.waiters.get(r.ID)
@@ -86,7 +86,7 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 				again, requests, calls = append(again, r), append(requests, w.request), append(calls, call)
 				continue
 			}
-			b.note(err)
+			b.notification(err)
 		}
 		e.tries.End(r.ID, true)
 		switch {
@@ -102,7 +102,7 @@ func (b *renewals) tryAgain(ctx context.Context, rs []engine.Renewal) (others []
 		r := again[i]
 		c, err := e.tried(&requests[i], r.Want, a)
 		if err != nil {
-			b.note(err)
+			b.notification(err)
 			continue
 		}
 		e.claims.Extend(r.ID, r.Want)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // keep is for how long the last ticket of a name is remembered after its hold.
@@ -14,7 +14,7 @@ const keep = 2 * time.Hour
 //go:embed *.lua
 var lua embed.FS
 
-type scripts struct{ join, renew, leave, evict, read *wire.Script }
+type scripts struct{ join, renew, leave, revoke, read *redisconn.Script }
 
 // newScripts are those of one kind: what all know, what is known of its layout, and
 // the step itself.
@@ -24,8 +24,8 @@ func newScripts(k Kind) scripts {
 		layout = "readwrite"
 	}
 	begin := "local KIND, KEEP = '" + string(k) + "', " + strconv.FormatInt(keep.Milliseconds(), 10) + "\n" + text("common") + text(layout)
-	of := func(step string) *wire.Script { return wire.NewScript(begin + text(layout+"_"+step)) }
-	return scripts{join: of("join"), renew: of("renew"), leave: of("leave"), evict: of("evict"), read: of("read")}
+	of := func(step string) *redisconn.Script { return redisconn.NewScript(begin + text(layout+"_"+step)) }
+	return scripts{join: of("join"), renew: of("renew"), leave: of("leave"), revoke: of("evict"), read: of("read")}
 }
 
 // text is a file that was built in.

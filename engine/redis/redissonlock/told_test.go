@@ -8,62 +8,62 @@ import (
 	"leasehold/internal/servers"
 )
 
-// TestWhoWaitsIsToldAfterAReconnect: a new connection listens to nothing by itself, and
+// TestWhoWaitsIsNotifiedAfterAReconnect: a new connection listens to nothing by itself, and
 // nobody asks for a channel twice.
-func TestWhoWaitsIsToldAfterAReconnect(t *testing.T) {
+func TestWhoWaitsIsNotifiedAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e, other := locks.Opened(t, "redis://"+p.Addr), locks.Opened(t, "redis://"+r.Addr)
-	heard := watch(t, e)
+	received := watch(t, e)
 	first := join(t, other, exclusive("a"))
 	c := join(t, e, exclusive("a"))
 	mine := func(n engine.Claim) bool { return n.ID == c.ID }
-	expect(t, heard, mine) // it is listened to
+	expect(t, received, mine) // it is listened to
 	p.Reset()
-	expect(t, heard, func(n engine.Claim) bool { return n.Name == "" }) // it began again
-	drain(heard)
+	expect(t, received, func(n engine.Claim) bool { return n.Name == "" }) // it began again
+	drain(received)
 	leave(t, other, first)
-	expect(t, heard, mine)
+	expect(t, received, mine)
 }
 
-// TestEvictedWriterWakesAllReaders: of a writer's end Redisson tells all that sleep.
-func TestEvictedWriterWakesAllReaders(t *testing.T) {
+// TestRevokedWriterWakesAllReaders: of a writer's end Redisson tells all that sleep.
+func TestRevokedWriterWakesAllReaders(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := readWrite.Opened(t, "redis://"+r.Addr)
 	const channel = "redisson_rwlock:{a}"
-	heard := listening(t, r, channel)
+	received := listening(t, r, channel)
 	w := join(t, e, exclusive("a"))
-	if err := e.Evict(within(t), "a", w.Ticket, true); err != nil {
+	if err := e.Revoke(within(t), "a", w.Ticket, true); err != nil {
 		t.Fatal(err)
 	}
-	only(t, r, heard, channel, channel+" 1", channel+" 0")
+	only(t, r, received, channel, channel+" 1", channel+" 0")
 	c := join(t, e, reader("a"))
-	if err := e.Evict(within(t), "a", c.Ticket, true); err != nil {
+	if err := e.Revoke(within(t), "a", c.Ticket, true); err != nil {
 		t.Fatal(err)
 	}
-	only(t, r, heard, channel, channel+" 0")
+	only(t, r, received, channel, channel+" 0")
 }
 
-// TestTheEvictedAreToldThoughSomebodyElseHolds: what is known of a former holder goes
-// when the next one comes, but not that it was evicted.
-func TestTheEvictedAreToldThoughSomebodyElseHolds(t *testing.T) {
+// TestTheEvictedAreNotifiedThoughSomebodyElseHolds: what is known of a former holder goes
+// when the next one comes, but not that it was revoked.
+func TestTheEvictedAreNotifiedThoughSomebodyElseHolds(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
 		e, other := of(k, "").Opened(t, "redis://"+r.Addr), of(k, "").Opened(t, "redis://"+r.Addr)
 		name := "of kind " + string(k)
 		c := join(t, e, exclusive(name))
-		if err := other.Evict(within(t), name, c.Ticket, false); err != nil {
+		if err := other.Revoke(within(t), name, c.Ticket, false); err != nil {
 			t.Fatal(err)
 		}
 		do(t, r, "DEL", name) // as when its deadline passes
 		if n := join(t, other, exclusive(name)); n.State != engine.Held {
 			t.Fatalf("%s: the next is %v", k, n.State)
 		}
-		if c := renew(t, e, c, time.Minute); c.State != engine.Gone || !c.Evicted {
-			t.Errorf("%s: it was evicted, and is %v, evicted: %v", k, c.State, c.Evicted)
+		if c := renew(t, e, c, time.Minute); c.State != engine.Gone || !c.Revoked {
+			t.Errorf("%s: it was revoked, and is %v, revoked: %v", k, c.State, c.Revoked)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func newWaiters() waiters {
 	return waiters{more: make(chan struct{}, 1), byID: map[engine.ID]*waiter{}, channels: map[string]*channel{}, sweep: 1024}
 }
 
-// expect notes a claim that may have to wait, before it asks Redis: where its
+// expect records a claim that may have to wait, before it asks Redis: where its
 // channel is listened to, a release that comes right after the answer "taken" must
 // find it.
 func (w *waiters) expect(r engine.Request, on string, ttl time.Duration) {
@@ -71,7 +71,7 @@ func (w *waiters) expect(r engine.Request, on string, ttl time.Duration) {
 	c.waiting = append(c.waiting, r.ID)
 }
 
-// waits notes that the claim does wait, and has its channel listened to.
+// waits records that the claim does wait, and has its channel listened to.
 func (w *waiters) waits(id engine.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *waiters) get(id engine.ID) (waiter, bool) {
 	return *known, true
 }
 
-// leave notes that a claim is being left: it is not tried for any more.
+// leave records that a claim is being left: it is not tried for any more.
 func (w *waiters) leave(id engine.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +163,7 @@ func (w *waiters) on(name string) (cs []engine.Claim) {
 	}
 	for _, id := range c.waiting {
 		r := &w.byID[id].request
-		cs = append(cs, engine.Claim{Name: r.Name, ID: id, Units: r.Units, Limit: r.Limit, State: engine.Waiting})
+		cs = append(cs, engine.Claim{Name: r.Name, ID: id, Permits: r.Permits, Limit: r.Limit, State: engine.Waiting})
 	}
 	return cs
 }

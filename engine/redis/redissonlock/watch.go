@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // nobody is a name that is never locked. Every Watch listens to its channel, so
@@ -24,7 +24,7 @@ const pruneEvery = time.Second
 // to Redisson's channel, from soon after the first wait until a second or two after
 // the last. A message there is a good moment to try.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	return wire.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, changed) })
+	return redisconn.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, changed) })
 }
 
 // subscribe listens on one connection for as long as it lasts.
@@ -40,9 +40,9 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 		if channel == base {
 			t.all()
 		} else {
-			t.tell(channel)
+			t.notify(channel)
 		}
-	}, func(channel, _ string) { t.tell(channel) })
+	}, func(channel, _ string) { t.notify(channel) })
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (s *shards) listen(ctx context.Context, channels []string) {
 // listenTo goes on until ctx ends, or until it is clear that nobody listens so: the
 // server is older than 7.0. A subscription ends when its slot moves, too.
 func (s *shards) listenTo(ctx context.Context, channel string) {
-	tell := func() { s.teller.tell(channel) }
+	notify := func() { s.teller.notify(channel) }
 	for ctx.Err() == nil {
-		err := s.engine.wire.ListenShard(ctx, channel, tell, tell)
+		err := s.engine.wire.ListenShard(ctx, channel, notify, notify)
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, engine.ErrRefused) {
 			return
 		}
@@ -137,7 +137,7 @@ type teller struct {
 }
 
 // tell says that whoever waits on a channel should try.
-func (t *teller) tell(channel string) {
+func (t *teller) notify(channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {

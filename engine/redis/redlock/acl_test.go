@@ -30,29 +30,29 @@ func TestLeastPrivilege(t *testing.T) {
 	a, b := open(t, url), open(t, url)
 	voting(t, a)
 	voting(t, b)
-	heard := redistest.Watch(t, b)
+	received := redistest.Watch(t, b)
 	first := join(t, a, exclusive("x"))
 	second := join(t, b, exclusive("x"))
 	renew(t, a, first, 5*time.Second)
 	leave(t, a, first)
-	if got := redistest.Expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID }); got.Name != "x" {
+	if got := redistest.Expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID }); got.Name != "x" {
 		t.Errorf("heard %+v", got)
 	}
 	renew(t, b, second, 5*time.Second)
 	third := join(t, a, exclusive("y"))
-	if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
-		t.Errorf("Evict: %v", err)
+	if err := b.Revoke(within(t), "y", third.Ticket, true); err != nil {
+		t.Errorf("Revoke: %v", err)
 	}
 	leave(t, a, third)
 	n := 0
-	for _, err := range a.Lines(within(t), "") {
+	for _, err := range a.Queues(within(t), "") {
 		if err != nil {
-			t.Errorf("Lines: %v", err)
+			t.Errorf("Queues: %v", err)
 		}
 		n++
 	}
 	if n != 1 {
-		t.Errorf("%d lines", n)
+		t.Errorf("%d queues", n)
 	}
 	for _, r := range all {
 		if log := do(t, r, "ACL", "LOG").([]any); len(log) > 0 {

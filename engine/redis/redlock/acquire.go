@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
 
@@ -58,25 +58,25 @@ type ballot struct {
 
 // try is one acquisition that is under way.
 type try struct {
-	e      *Engine
-	r      *request
-	number uint64
-	keys   []string
-	start  time.Duration
-	heard  chan *ballot  // room for all
-	over   chan struct{} // closed when it has failed
+	e        *Engine
+	r        *request
+	number   uint64
+	keys     []string
+	start    time.Duration
+	received chan *ballot  // room for all
+	over     chan struct{} // closed when it has failed
 
-	mu      sync.Mutex
-	told    sync.Cond // a master has answered
-	ballots []*ballot // by master; nil: not yet
-	owed    int       // that have not answered
+	mu       sync.Mutex
+	notified sync.Cond // a master has answered
+	ballots  []*ballot // by master; nil: not yet
+	owed     int       // that have not answered
 }
 
 // tally is what the ballots of a try add up to.
 type tally struct {
 	all          []ballot // those that answered, whatever they said
 	mine, others int
-	evicted      int
+	revoked      int
 	wanted       bool           // one of mine says that somebody else waits
 	stamps       map[uint64]int // how many gave which ticket
 }
@@ -92,7 +92,7 @@ func (t *tally) add(b ballot) {
 			t.stamps[b.stamp]++
 		}
 	case b.state == engine.Gone:
-		t.evicted++
+		t.revoked++
 		t.others++
 	default:
 		t.others++
@@ -114,10 +114,10 @@ func (t *tally) stamped(majority int) uint64 {
 func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine.Claim, error) {
 	t := &try{
 		e: e, r: r, number: e.tries.Add(1), keys: e.keys(r.Name),
-		start: boottime.Now(), heard: make(chan *ballot, len(e.masters)), over: make(chan struct{}),
+		start: boottime.Now(), received: make(chan *ballot, len(e.masters)), over: make(chan struct{}),
 		ballots: make([]*ballot, len(e.masters)), owed: len(e.masters),
 	}
-	t.told.L = &t.mu
+	t.notified.L = &t.mu
 	e.late.add(t)
 	call := t.joining(ttl)
 	timeout := e.opts.timeout(ttl)
@@ -146,7 +146,7 @@ func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine
 }
 
 // joining is the call of phase 1.
-func (t *try) joining(ttl time.Duration) wire.Call {
+func (t *try) joining(ttl time.Duration) redisconn.Call {
 	replaces, channel := "", t.e.channel
 	if t.r.Replaces != (engine.ID{}) {
 		replaces = t.r.Replaces.Secret()
@@ -154,7 +154,7 @@ func (t *try) joining(ttl time.Duration) wire.Call {
 	if t.r.NoWait {
 		channel = ""
 	}
-	return wire.Call{Keys: t.keys, Args: []string{
+	return redisconn.Call{Keys: t.keys, Args: []string{
 		t.r.ID.Secret(), millis(ttl), t.r.Owner.Text(), replaces,
 		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began), t.e.waiting.ears.listening(t.r.Name),
 	}}
@@ -162,11 +162,11 @@ func (t *try) joining(ttl time.Duration) wire.Call {
 
 // ask has one master vote, however long that takes: who is late must give up what
 // it granted to nobody.
-func (t *try) ask(i int, m *master, call wire.Call, before []chan struct{}, patience time.Duration) {
+func (t *try) ask(i int, m *master, call redisconn.Call, before []chan struct{}, patience time.Duration) {
 	b := &ballot{master: i}
-	var answers []wire.Answer
+	var answers []redisconn.Answer
 	if t.await(before, patience) {
-		answers, b.err = m.vote(t.e.life, t.e.scripts.join, []wire.Call{call})
+		answers, b.err = m.vote(t.e.life, t.e.scripts.join, []redisconn.Call{call})
 	} else {
 		b.err = errors.New("it has not said yet that it gave up what was left there before")
 	}
@@ -174,11 +174,11 @@ func (t *try) ask(i int, m *master, call wire.Call, before []chan struct{}, pati
 		b.sent, b.err = true, explain(b.read(answers[0]), t.keys)
 	}
 	t.answered(b)
-	t.heard <- b
+	t.received <- b
 }
 
 // read takes in what join.lua answers.
-func (b *ballot) read(a wire.Answer) error {
+func (b *ballot) read(a redisconn.Answer) error {
 	v, err := a.AsIntSlice()
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (t *try) collect(ctx context.Context, late <-chan time.Time) (tally, error)
 	n, majority := len(t.e.masters), t.e.majority
 	for len(all.all) < n {
 		select {
-		case b := <-t.heard:
+		case b := <-t.received:
 			all.add(*b)
 		case <-late:
 			return all, nil
@@ -228,7 +228,7 @@ func (t *try) collect(ctx context.Context, late <-chan time.Time) (tally, error)
 func (t *try) decide(ctx context.Context, all *tally, ttl time.Duration) (engine.Claim, error) {
 	e := t.e
 	e.clock.learn(all.all, e.majority)
-	c := engine.Claim{Name: t.r.Name, ID: t.r.ID, Units: engine.Max, Limit: engine.Max, State: engine.Waiting, TTL: ttl}
+	c := engine.Claim{Name: t.r.Name, ID: t.r.ID, Permits: engine.Max, Limit: engine.Max, State: engine.Waiting, TTL: ttl}
 	switch {
 	case all.mine >= e.majority:
 		ticket := all.stamped(e.majority)
@@ -248,11 +248,11 @@ func (t *try) decide(ctx context.Context, all *tally, ttl time.Duration) (engine
 		return c, nil
 	case all.mine+all.others < e.majority:
 		return engine.Claim{}, e.unavailable(all.all)
-	case all.evicted > 0:
-		c.State, c.Evicted, c.TTL = engine.Gone, true, 0
+	case all.revoked > 0:
+		c.State, c.Revoked, c.TTL = engine.Gone, true, 0
 		return c, nil
 	}
-	c.Look = t.pause(all)
+	c.PollAfter = t.pause(all)
 	return c, nil
 }
 

@@ -57,7 +57,7 @@ func TestClocksThatStep(t *testing.T) {
 			}
 			leave(t, a, first)
 			for second.State == engine.Waiting {
-				time.Sleep(second.Look)
+				time.Sleep(second.PollAfter)
 				second = renew(t, b, second, 3*time.Second)
 			}
 			// The wrong clocks have no say in the ticket.

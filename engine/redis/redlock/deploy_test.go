@@ -17,7 +17,7 @@ import (
 // passes has a lock go from one engine to another.
 func passes(t *testing.T, a, b *Engine) {
 	t.Helper()
-	heard := redistest.Watch(t, b)
+	received := redistest.Watch(t, b)
 	first := join(t, a, long("a"))
 	second := join(t, b, long("a"))
 	if first.State != engine.Held || second.State != engine.Waiting {
@@ -26,7 +26,7 @@ func passes(t *testing.T, a, b *Engine) {
 	if s := leave(t, a, first); s != engine.Held {
 		t.Errorf("left as %v", s)
 	}
-	redistest.Expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID })
+	redistest.Expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID })
 	if c := renew(t, b, second, time.Second); c.State != engine.Held || c.Ticket <= first.Ticket {
 		t.Errorf("the next is %+v after %d", c, first.Ticket)
 	}
@@ -228,11 +228,11 @@ func TestManyLeasesAreFewRequests(t *testing.T) {
 	}
 	calls := 0
 	for from := 0; from < leases; from += engine.MaxBatch {
-		beat := rs[from:min(from+engine.MaxBatch, leases)]
-		calls += (len(beat) + batch - 1) / batch
-		cs, err := e.Renew(t.Context(), beat)
-		if err != nil || len(cs) != len(beat) {
-			t.Fatalf("Renew: %d of %d, %v", len(cs), len(beat), err)
+		renewalInterval := rs[from:min(from+engine.MaxBatch, leases)]
+		calls += (len(renewalInterval) + batch - 1) / batch
+		cs, err := e.Renew(t.Context(), renewalInterval)
+		if err != nil || len(cs) != len(renewalInterval) {
+			t.Fatalf("Renew: %d of %d, %v", len(cs), len(renewalInterval), err)
 		}
 		for _, c := range cs {
 			if c.State != engine.Held {

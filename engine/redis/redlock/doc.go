@@ -22,7 +22,7 @@
 // announced to one of those who wait, and they look again after a second at the
 // latest), shared or counted locks, or anything where a majority shares its fate:
 // five servers on one machine, or with one clock that is set wrongly. Who waits is
-// not seen, and who is evicted hears of it when it renews.
+// not seen, and who is revoked hears of it when it renews.
 //
 // # Restarts
 //

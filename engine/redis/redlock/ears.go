@@ -19,13 +19,13 @@ type waiting struct {
 // Put remembers a claim that waits, and has its channel listened to.
 func (w *waiting) Put(id engine.ID, q request, ttl time.Duration) {
 	w.Map.Put(id, q, ttl)
-	w.ears.note(id, q.Name, ttl, true)
+	w.ears.notification(id, q.Name, ttl, true)
 }
 
-// Expect notes a claim that may have to wait, before it asks: where its channel is
+// Expect records a claim that may have to wait, before it asks: where its channel is
 // listened to, a release that comes right after the answer "taken" must find it.
 func (w *waiting) Expect(id engine.ID, name string, ttl time.Duration) {
-	w.ears.note(id, name, ttl, false)
+	w.ears.notification(id, name, ttl, false)
 }
 
 // Drop forgets it.
@@ -64,7 +64,7 @@ func (e *ears) open(l Layout, masters int) {
 	}
 }
 
-func (e *ears) note(id engine.ID, name string, ttl time.Duration, refused bool) {
+func (e *ears) notification(id engine.ID, name string, ttl time.Duration, refused bool) {
 	channel := e.layout.channel(name)
 	if channel == "" {
 		return
@@ -124,7 +124,7 @@ func (e *ears) on(channel string) (cs []engine.Claim) {
 	defer e.mu.Unlock()
 	if on := e.channels[channel]; on != nil {
 		for id := range on.waiting {
-			cs = append(cs, engine.Claim{Name: e.names[id], ID: id, Units: engine.Max, Limit: engine.Max, State: engine.Waiting})
+			cs = append(cs, engine.Claim{Name: e.names[id], ID: id, Permits: engine.Max, Limit: engine.Max, State: engine.Waiting})
 		}
 	}
 	return cs

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
 
@@ -21,7 +21,7 @@ const perLease = 50 * time.Microsecond
 type extension struct {
 	lefts   []time.Duration // of those that extended it
 	gone    int
-	evicted bool
+	revoked bool
 	wanted  bool // somebody else waits
 	stamp   uint64
 }
@@ -38,13 +38,13 @@ type extended struct {
 func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.Claim) error {
 	start := boottime.Now()
 	r := e.restores.begin(start) // before a master is asked: see restorations.begin
-	heard := make(chan extended, len(e.masters))
+	received := make(chan extended, len(e.masters))
 	shortest := rs[0].Want
 	for _, r := range rs {
 		shortest = min(shortest, r.Want)
 	}
 	for i, m := range e.masters {
-		e.spawn(func() { heard <- e.extendOn(i, m, rs) })
+		e.spawn(func() { received <- e.extendOn(i, m, rs) })
 	}
 	all := make([]extension, len(rs))
 	var ballots []ballot
@@ -53,7 +53,7 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 	defer timer.Stop()
 	for open := true; open && len(ballots) < len(e.masters); {
 		select {
-		case x := <-heard:
+		case x := <-received:
 			ballots, said = append(ballots, x.ballot), append(said, x)
 			open = false
 			for i := range all {
@@ -70,14 +70,14 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 	unknown := 0
 	held := make([]engine.Claim, len(rs))
 	for i, x := range all {
-		c := engine.Claim{Name: rs[i].Name, ID: rs[i].ID, Ticket: x.stamp, Units: engine.Max, Limit: engine.Max}
+		c := engine.Claim{Name: rs[i].Name, ID: rs[i].ID, Ticket: x.stamp, Permits: engine.Max, Limit: engine.Max}
 		switch {
 		case len(x.lefts) >= e.majority:
 			c.State, c.Contended, c.TTL = engine.Held, x.wanted, agreed(x.lefts, e.majority)
 			e.claims.Extend(c.ID, c.TTL)
 			held[i] = c
 		case x.gone > len(e.masters)-e.majority:
-			c.State, c.Evicted = engine.Gone, x.evicted
+			c.State, c.Revoked = engine.Gone, x.revoked
 			e.claims.Drop(c.ID)
 		default:
 			unknown++
@@ -87,7 +87,7 @@ func (e *Engine) extend(ctx context.Context, rs []engine.Renewal, out *[]engine.
 	}
 	if unknown < len(rs) {
 		r.held = held
-		e.spawn(func() { e.restore(r, said, heard) })
+		e.spawn(func() { e.restore(r, said, received) })
 	} else {
 		e.restores.end(r)
 	}
@@ -117,15 +117,15 @@ func (x *extended) add(i int, to *extension) {
 		return
 	}
 	to.gone++
-	to.evicted = to.evicted || v[2] == 1
+	to.revoked = to.revoked || v[2] == 1
 }
 
 // extendOn asks one master to extend claims.
 func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 	x.master = i
-	var calls []wire.Call
+	var calls []redisconn.Call
 	for from := 0; from < len(rs); from += batch {
-		var c wire.Call
+		var c redisconn.Call
 		for _, r := range rs[from:min(from+batch, len(rs))] {
 			c.Keys = append(c.Keys, e.keys(r.Name)[:2]...)
 			c.Args = append(c.Args, r.ID.Secret(), millis(r.Want))
@@ -135,7 +135,7 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 		}
 		calls = append(calls, c)
 	}
-	var answers []wire.Answer
+	var answers []redisconn.Answer
 	if answers, x.err = m.vote(e.life, e.scripts.renew, calls); x.err != nil {
 		return x
 	}
@@ -149,7 +149,7 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 			err = fmt.Errorf("not an answer of ours: %d values for %d renewals", len(v), n)
 		}
 		if err != nil {
-			x.err = wire.Explain(err, calls[j].Keys[0])
+			x.err = redisconn.Explain(err, calls[j].Keys[0])
 			continue
 		}
 		copy(x.values[3*from:], v[:3*n])

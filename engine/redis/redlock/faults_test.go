@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/boottime"
 	"leasehold/internal/servers"
 )
@@ -25,7 +25,7 @@ func (e *Engine) joins(r engine.Request) func(context.Context) (engine.Claim, er
 }
 
 // asOf asks a master for its vote in the belief that it is still a given run.
-func (e *Engine) asOf(r *servers.RedisServer, s *wire.Script, run string) error {
+func (e *Engine) asOf(r *servers.RedisServer, s *redisconn.Script, run string) error {
 	call := (&try{e: e, r: &request{Request: exclusive("a")}, keys: e.keys("a")}).joining(time.Second)
 	_, err := r.Do(slices.Concat([]string{"EVAL", s.Text(), "3"}, call.Keys, call.Args, []string{run})...)
 	return err
@@ -72,8 +72,8 @@ func TestAMinorityThatIsDownIsNotMissed(t *testing.T) {
 	if c := renew(t, a, first, 20*time.Second); c.State != engine.Held || c.Ticket != first.Ticket {
 		t.Errorf("renewed as %+v", c)
 	}
-	if l, err := b.Line(within(t), "a"); err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != first.Ticket {
-		t.Errorf("the line is %+v %v", l, err)
+	if l, err := b.Queue(within(t), "a"); err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != first.Ticket {
+		t.Errorf("the queue is %+v %v", l, err)
 	}
 	if s := leave(t, a, first); s != engine.Held {
 		t.Errorf("left as %v", s)
@@ -272,7 +272,7 @@ func TestAClientThatIsCutOffBlocksForOneTTL(t *testing.T) {
 	}
 	c := join(t, b, exclusive("a"))
 	for c.State == engine.Waiting {
-		time.Sleep(c.Look)
+		time.Sleep(c.PollAfter)
 		c = renew(t, b, c, 3*time.Second)
 	}
 	if c.State != engine.Held {
@@ -320,7 +320,7 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 5, nil)
 	a, dead, b := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	heard := redistest.Watch(t, b)
+	received := redistest.Watch(t, b)
 	leave(t, b, join(t, b, long("warm"))) // it knows the masters' clocks, and comes last
 	first := join(t, a, long("a"))
 	for range 3 {
@@ -329,12 +329,12 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 		}
 	}
 	second := join(t, b, long("a"))
-	if second.State != engine.Waiting || second.Look < leastFloor {
+	if second.State != engine.Waiting || second.PollAfter < leastRetry {
 		t.Fatalf("waits as %+v", second)
 	}
 	dead.close()
 	leave(t, a, first)
-	redistest.Expect(t, heard, func(c engine.Claim) bool {
+	redistest.Expect(t, received, func(c engine.Claim) bool {
 		return c.ID == second.ID && c.Name == "a" && c.State == engine.Waiting
 	})
 	if c := renew(t, b, second, time.Second); c.State != engine.Held || c.Ticket <= first.Ticket {
@@ -343,20 +343,20 @@ func TestAReleaseIsAnnounced(t *testing.T) {
 }
 
 // TestEveryReleaseTellsSomebodyWhoStillWaits: not who has held since it was noted, and
-// not only who does not want it any more. With a lost announcement the next looks
+// not only who does not want it any more. With a lost announcement the next polls
 // only when its own time comes.
 func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
 	t.Parallel()
 	at := urlOf(easy, addrs(masters(t, 3, nil))...)
 	var es [4]*Engine
-	var heard [4]<-chan engine.Claim
+	var received [4]<-chan engine.Claim
 	for i := range es {
 		es[i] = open(t, at)
-		heard[i] = redistest.Watch(t, es[i])
+		received[i] = redistest.Watch(t, es[i])
 	}
-	told := func(t *testing.T, i int, c engine.Claim) {
+	notified := func(t *testing.T, i int, c engine.Claim) {
 		t.Helper()
-		redistest.Expect(t, heard[i], func(got engine.Claim) bool { return got.ID == c.ID })
+		redistest.Expect(t, received[i], func(got engine.Claim) bool { return got.ID == c.ID })
 	}
 	line := func(t *testing.T, name string) (cs [4]engine.Claim) {
 		for i := range cs {
@@ -371,7 +371,7 @@ func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
 	t.Run("who has held since it was noted", func(t *testing.T) {
 		cs := line(t, "held")
 		leave(t, es[0], cs[0])
-		told(t, 1, cs[1])
+		notified(t, 1, cs[1])
 		if cs[2] = renew(t, es[2], cs[2], time.Minute); cs[2].State != engine.Held { // its look came first
 			t.Fatalf("%+v", cs[2])
 		}
@@ -379,19 +379,19 @@ func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
 			t.Fatalf("%+v", cs[1])
 		}
 		leave(t, es[2], cs[2])
-		told(t, 1, cs[1])
+		notified(t, 1, cs[1])
 		if cs[1] = renew(t, es[1], cs[1], time.Minute); cs[1].State != engine.Held {
 			t.Fatalf("%+v", cs[1])
 		}
 		leave(t, es[1], cs[1])
-		told(t, 3, cs[3])
+		notified(t, 3, cs[3])
 	})
 	t.Run("who was told and left", func(t *testing.T) {
 		cs := line(t, "left")
 		leave(t, es[0], cs[0])
-		told(t, 1, cs[1])
+		notified(t, 1, cs[1])
 		leave(t, es[1], cs[1])
-		told(t, 2, cs[2])
+		notified(t, 2, cs[2])
 	})
 }
 
@@ -419,11 +419,11 @@ func TestOneTicketIsGivenOnce(t *testing.T) {
 	e := open(t, urlOf(easy, addrs(all)...))
 	keys, id, client := e.keys("a"), engine.NewID().Secret(), e.masters[0].client
 	do(t, all[0], "SET", keys[1], record(5))
-	if err := client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{id, "9000", "", "", "1", "0", "", "0"}}).Error(); err != nil {
+	if err := client.Call(within(t), e.scripts.join, redisconn.Call{Keys: keys, Args: []string{id, "9000", "", "", "1", "0", "", "0"}}).Error(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ ticket, want int64 }{{5, 0}, {6, 1}, {6, 1}, {5, 0}} {
-		got, err := client.Call(within(t), e.scripts.stamp, wire.Call{Keys: keys[:2], Args: []string{id, decimal(uint64(c.ticket))}}).AsInt64()
+		got, err := client.Call(within(t), e.scripts.stamp, redisconn.Call{Keys: keys[:2], Args: []string{id, decimal(uint64(c.ticket))}}).AsInt64()
 		if err != nil || got != c.want {
 			t.Errorf("ticket %d above a counter that was 5: %d %v, not %d", c.ticket, got, err, c.want)
 		}
@@ -448,7 +448,7 @@ func TestAProposalIsAboveTheCounterAndNearTheClock(t *testing.T) {
 	} {
 		keys := e.keys(name)
 		do(t, all[0], "SET", keys[1], record(c.counter))
-		a := e.masters[0].client.Call(within(t), e.scripts.join, wire.Call{Keys: keys, Args: []string{
+		a := e.masters[0].client.Call(within(t), e.scripts.join, redisconn.Call{Keys: keys, Args: []string{
 			engine.NewID().Secret(), "9000", "", "", "1", decimal(c.proposal), "", "0",
 		}})
 		b := &ballot{}
@@ -541,7 +541,7 @@ func TestWhenTheNextTryIs(t *testing.T) {
 		for _, b := range c.said {
 			all.add(b)
 		}
-		if look := (&try{e: e, start: boottime.Now()}).pause(&all); (look < leastFloor) != c.soon {
+		if look := (&try{e: e, start: boottime.Now()}).pause(&all); (look < leastRetry) != c.soon {
 			t.Errorf("%s: after %v", name, look)
 		}
 	}
@@ -608,7 +608,7 @@ func TestAMasterIsLeftAfterItsLateAnswer(t *testing.T) {
 		until(t, "a master does not take it", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
 	}
 	late := &try{e: e, r: &request{Request: engine.Request{ID: c.ID}}, ballots: []*ballot{nil, {master: 1}, {master: 2}}, owed: 1}
-	late.told.L = &late.mu
+	late.notified.L = &late.mu
 	e.late.add(late)
 	if s := leave(t, e, c); s != engine.Held {
 		t.Errorf("left as %v", s)
@@ -642,23 +642,23 @@ func TestALaterTryIsLeftThoughAnEarlierOneEnds(t *testing.T) {
 func TestEachWaitsForTheMasterItAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &try{ballots: make([]*ballot, 3), owed: 4} // so it is never over
-		x.told.L = &x.mu
-		var heard [3]bool
-		for i := range heard {
+		x.notified.L = &x.mu
+		var received [3]bool
+		for i := range received {
 			go func() {
 				x.wait(i)
-				heard[i] = true
+				received[i] = true
 			}()
 			synctest.Wait()
 		}
-		for i := len(heard) - 1; i >= 0; i-- { // who began to wait first is answered last
+		for i := len(received) - 1; i >= 0; i-- { // who began to wait first is answered last
 			x.answered(&ballot{master: i})
 			synctest.Wait()
-			if !heard[i] {
+			if !received[i] {
 				t.Errorf("who waits for master %d does not hear that it has answered", i)
 			}
 		}
-		x.told.Broadcast()
+		x.notified.Broadcast()
 	})
 }
 
@@ -673,8 +673,8 @@ func TestWhatAMasterOwesIsBounded(t *testing.T) {
 		{mostOwed - 1, false, true}, {mostOwed, false, false}, {mostOwed, true, true}, {mostMusts, true, false},
 	} {
 		m := newMaster("m", time.Hour)
-		m.use(&wire.Client{})
-		m.owes, m.heard = c.owes, boottime.Now()
+		m.use(&redisconn.Client{})
+		m.owes, m.received = c.owes, boottime.Now()
 		if _, err := m.enter(c.must); (err == nil) != c.want {
 			t.Errorf("with %d owed, must %v: %v", c.owes, c.must, err)
 		}
@@ -691,7 +691,7 @@ func TestAMasterThatIsLetAloneIsToldWhatIsLeft(t *testing.T) {
 	alone := func() {
 		t.Helper()
 		m.mu.Lock()
-		m.owes, m.heard = m.owes+1, boottime.Now()-time.Hour
+		m.owes, m.received = m.owes+1, boottime.Now()-time.Hour
 		m.mu.Unlock()
 		if _, err := m.enter(false); err == nil {
 			t.Fatal("void: it is not let alone")
@@ -760,13 +760,13 @@ func TestAnUnclearLeaveIsNotSaidToBeGone(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
-	gone := e.masters[0].client.Call(within(t), wire.NewScript("return {3, 0}"), wire.Call{Keys: []string{"any"}})
-	var sure, unsure departure
+	gone := e.masters[0].client.Call(within(t), redisconn.NewScript("return {3, 0}"), redisconn.Call{Keys: []string{"any"}})
+	var sure, indeterminate departure
 	sure.add(gone)
-	gone.Unsure = errors.New("the answer was lost")
-	unsure.add(gone)
-	if sure.gone != 1 || unsure.gone != 0 {
-		t.Errorf("gone on %d, and unsure on %d", sure.gone, unsure.gone)
+	gone.Indeterminate = errors.New("the answer was lost")
+	indeterminate.add(gone)
+	if sure.gone != 1 || indeterminate.gone != 0 {
+		t.Errorf("gone on %d, and unsure on %d", sure.gone, indeterminate.gone)
 	}
 
 	c := join(t, e, exclusive("a"))
@@ -882,7 +882,7 @@ func TestMastersThatForgetCountWithThoseThatDoNotHaveIt(t *testing.T) {
 	}
 }
 
-// TestUnlockTellsTheTruthWhereNobodyCanBeTold: the note of who waits is of no use,
+// TestUnlockTellsTheTruthWhereNobodyCanBeTold: the notification of who waits is of no use,
 // and the lock was held and is free nevertheless.
 func TestUnlockTellsTheTruthWhereNobodyCanBeTold(t *testing.T) {
 	t.Parallel()

@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // packed is what is beside a lock, with any numbers.
-func packed(ticket, stamp, try, asked uint64, id, evicted, owner string) string {
+func packed(ticket, stamp, try, asked uint64, id, revoked, owner string) string {
 	b := []byte("L1")
 	for _, n := range []uint64{ticket, stamp, try, asked} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
-	return fmt.Sprintf("%s%-32.32s%-32.32s%s", b, id, evicted, owner)
+	return fmt.Sprintf("%s%-32.32s%-32.32s%s", b, id, revoked, owner)
 }
 
 // hostile are commands that put somebody's data at a key.
@@ -63,17 +63,17 @@ func binaries(id string) []string {
 func everything(t *testing.T, e *Engine, name string, id engine.ID) (errs map[string]error, joined engine.Claim) {
 	t.Helper()
 	errs = map[string]error{}
-	r := engine.Request{Name: name, ID: id, Units: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
+	r := engine.Request{Name: name, ID: id, Permits: engine.Max, Limit: engine.Max, WaitTTL: 3 * time.Second}
 	joined, errs["Join"] = e.Join(within(t), r)
 	_, errs["Renew"] = e.Renew(within(t), []engine.Renewal{{Name: name, ID: id, Want: time.Second}})
-	_, errs["Line"] = e.Line(within(t), name)
-	for l, err := range e.Lines(within(t), "") {
+	_, errs["Line"] = e.Queue(within(t), name)
+	for l, err := range e.Queues(within(t), "") {
 		errs["Lines"] = errors.Join(errs["Lines"], err)
 		for _, c := range l.Claims {
 			_ = c.Owner.Text()
 		}
 	}
-	errs["Evict"] = e.Evict(within(t), name, 5, false)
+	errs["Evict"] = e.Revoke(within(t), name, 5, false)
 	_, errs["Leave"] = e.Leave(within(t), []engine.Claim{{Name: name, ID: id}})
 	return errs, joined
 }
@@ -143,18 +143,18 @@ func TestHostileAnswers(t *testing.T) {
 		"{'v',9223372036854775000,'18446744073709551615','',1}", "{'v',-1,'x','',1}", "{'v','',5,'o',0}", "{'',1,5,'o',0}", "redis.error_reply('FOREIGN 99')",
 		"redis.error_reply('FOREIGN x')", "redis.error_reply('FOREIGN 0')", "redis.error_reply('FOREIGN -1')", "redis.error_reply('')", "redis.status_reply('')",
 	} {
-		s := wire.NewScript("return " + says)
-		e.scripts = scripts{join: s, stamp: s, renew: s, retake: s, leave: s, evict: s, read: s}
+		s := redisconn.NewScript("return " + says)
+		e.scripts = scripts{join: s, stamp: s, renew: s, retake: s, leave: s, revoke: s, read: s}
 		everything(t, e, "a", engine.NewID())
 		settled(t, e)
 	}
 	for _, m := range []string{"", "x", strings.Repeat("z", 33), strings.Repeat("0", 32), strings.Repeat("\xff", 1<<16)} {
-		if c, ok := note(m); ok {
-			t.Errorf("%.40q is a note to %+v", m, c)
+		if c, ok := notification(m); ok {
+			t.Errorf("%.40q is a notification to %+v", m, c)
 		}
 	}
-	if _, ok := note(engine.NewID().Secret() + "a"); !ok {
-		t.Error("void: no note is one")
+	if _, ok := notification(engine.NewID().Secret() + "a"); !ok {
+		t.Error("void: no notification is one")
 	}
 }
 

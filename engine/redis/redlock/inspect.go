@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // inspectTimeout is how long a majority may take to answer a question about which
@@ -19,22 +19,22 @@ const inspectTimeout = time.Second
 // inspected is what one master answered to such a question.
 type inspected struct {
 	ballot
-	answer wire.Answer
+	answer redisconn.Answer
 }
 
 // inspect asks all masters, and hands answers on until enough returns true. It
 // fails unless a majority answered.
-func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enough func(inspected) bool) error {
-	heard := make(chan inspected, len(e.masters))
+func (e *Engine) inspect(ctx context.Context, s *redisconn.Script, c redisconn.Call, enough func(inspected) bool) error {
+	received := make(chan inspected, len(e.masters))
 	for i, m := range e.masters {
 		e.spawn(func() {
 			x := inspected{ballot: ballot{master: i}}
-			var answers []wire.Answer
-			if answers, x.err = m.calls(e.life, false, s, []wire.Call{c}); x.err == nil {
+			var answers []redisconn.Answer
+			if answers, x.err = m.calls(e.life, false, s, []redisconn.Call{c}); x.err == nil {
 				x.answer = answers[0]
 				x.err = explain(x.answer.Error(), c.Keys)
 			}
-			heard <- x
+			received <- x
 		})
 	}
 	timer := time.NewTimer(max(inspectTimeout, e.opts.Timeout))
@@ -42,7 +42,7 @@ func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enoug
 	var ballots []ballot
 	for len(ballots) < len(e.masters) {
 		select {
-		case x := <-heard:
+		case x := <-received:
 			ballots = append(ballots, x.ballot)
 			if enough(x) {
 				return nil
@@ -59,11 +59,11 @@ func (e *Engine) inspect(ctx context.Context, s *wire.Script, c wire.Call, enoug
 	return e.unavailable(ballots)
 }
 
-// Evict implements [engine.Engine]. Only holds that came through leasehold have
+// Revoke implements [engine.Engine]. Only holds that came through leasehold have
 // a ticket; those of other programs end by their expiry. One that has no expiry
 // would never end: with ticket 0 and now it is removed. The holder hears of it
 // when it renews.
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := e.checkName(name); err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 		at = "1"
 	}
 	done, none, foreign := 0, 0, false
-	err := e.inspect(ctx, e.scripts.evict, wire.Call{Keys: e.keys(name), Args: []string{decimal(ticket), at, name}}, func(x inspected) bool {
+	err := e.inspect(ctx, e.scripts.revoke, redisconn.Call{Keys: e.keys(name), Args: []string{decimal(ticket), at, name}}, func(x inspected) bool {
 		n, err := x.answer.AsInt64()
 		switch {
 		case x.err != nil || err != nil:
 		case n == 1:
 			done++
-		case x.answer.Unsure == nil: // else perhaps the first attempt ended it
+		case x.answer.Indeterminate == nil: // else perhaps the first attempt ended it
 			none++
 			foreign = foreign || n == 2
 		}
@@ -104,18 +104,18 @@ type holder struct {
 	claim   engine.Claim
 }
 
-// Line implements [engine.Engine]: who has a majority of the masters holds.
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
-	l := engine.Line{Name: name}
+// Queue implements [engine.Engine]: who has a majority of the masters holds.
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
+	l := engine.Queue{Name: name}
 	if err := e.checkName(name); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
 	if e.closed.Load() {
-		return engine.Line{}, engine.ErrClosed
+		return engine.Queue{}, engine.ErrClosed
 	}
 	holders := map[string]*holder{}
 	answered := 0
-	err := e.inspect(ctx, e.scripts.read, wire.Call{Keys: e.keys(name)}, func(x inspected) bool {
+	err := e.inspect(ctx, e.scripts.read, redisconn.Call{Keys: e.keys(name)}, func(x inspected) bool {
 		if x.err != nil {
 			return false
 		}
@@ -138,7 +138,7 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 			if c.Ticket > h.claim.Ticket || c.Ticket == h.claim.Ticket && h.claim.Owner.Text() == "" {
 				h.claim.Ticket, h.claim.Owner = c.Ticket, c.Owner
 			}
-			h.claim.Evicted = h.claim.Evicted || c.Evicted
+			h.claim.Revoked = h.claim.Revoked || c.Revoked
 			if h.masters >= e.majority {
 				l.Limit, l.Claims = engine.Max, []engine.Claim{h.claim}
 				return true
@@ -157,7 +157,7 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 
 // holding reads what read.lua answers: the value of the lock and who it is; "" if
 // it is free.
-func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Claim, err error) {
+func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engine.Claim, err error) {
 	list, err := a.ToArray()
 	if err != nil || len(list) == 0 {
 		return "", c, err
@@ -169,13 +169,13 @@ func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Cla
 	left, err2 := list[1].AsInt64()
 	ticket, err3 := list[2].AsUint64()
 	owner, err4 := list[3].ToString()
-	evicted, err5 := list[4].AsInt64()
+	revoked, err5 := list[4].AsInt64()
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return "", c, fmt.Errorf("not an answer of ours: %w", err)
 	}
 	c = engine.Claim{
-		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Units: engine.Max, Limit: engine.Max,
-		State: engine.Held, Evicted: evicted == 1, TTL: lifetime(max(left, 1)), // 0: less than one, not none
+		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Permits: engine.Max, Limit: engine.Max,
+		State: engine.Held, Revoked: revoked == 1, TTL: lifetime(max(left, 1)), // 0: less than one, not none
 	}
 	if ticket == 0 {
 		c.Owner = engine.Owner{Label: e.opts.Layout.stranger(value)}
@@ -186,14 +186,14 @@ func (e *Engine) holding(name string, a wire.Answer) (value string, c engine.Cla
 	return value, c, nil
 }
 
-// Lines implements [engine.Engine]. It finds the names that leasehold has used
+// Queues implements [engine.Engine]. It finds the names that leasehold has used
 // within the last hours: whether any other string is somebody's lock cannot be
 // told. It walks a majority of the masters: every lock that is held is on one of
 // them.
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
 		if e.closed.Load() {
-			yield(engine.Line{}, engine.ErrClosed)
+			yield(engine.Queue{}, engine.ErrClosed)
 			return
 		}
 		seen := map[string]bool{}
@@ -208,7 +208,7 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			case err != nil && ctx.Err() == nil:
 				said = append(said, ballot{master: i, err: err})
 			case err != nil:
-				yield(engine.Line{}, err)
+				yield(engine.Queue{}, err)
 				return
 			case !on:
 				return
@@ -218,20 +218,20 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			}
 		}
 		if walked < e.majority {
-			yield(engine.Line{}, e.unavailable(said))
+			yield(engine.Queue{}, e.unavailable(said))
 		}
 	}
 }
 
-// walk yields the lines of names that one master knows and were not seen yet.
-func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[string]bool, yield func(engine.Line, error) bool) (on bool, err error) {
+// walk yields the queues of names that one master knows and were not seen yet.
+func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[string]bool, yield func(engine.Queue, error) bool) (on bool, err error) {
 	c, err := m.enter(false)
 	if err != nil {
 		return false, err
 	}
 	m.leave(nil) // it is asked for as long as it takes, and owes nothing
 	begins := e.opts.Layout.beside() + "b:" + e.opts.Prefix
-	for keys, err := range c.Keys(ctx, wire.Literal(begins)+"*", "") {
+	for keys, err := range c.Keys(ctx, redisconn.Literal(begins)+"*", "") {
 		if err != nil {
 			return false, err
 		}
@@ -241,9 +241,9 @@ func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[st
 				continue
 			}
 			seen[name] = true
-			l, err := e.Line(ctx, name)
+			l, err := e.Queue(ctx, name)
 			switch {
-			case errors.Is(err, wire.ErrForeign):
+			case errors.Is(err, redisconn.ErrForeign):
 				continue
 			case err != nil:
 				return false, err

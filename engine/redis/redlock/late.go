@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // What a try leaves behind. A master that answers after the try has ended may have
 // taken the lock for it, and it must be told to give it up after it took it: sent
 // at once, on another connection, the release could arrive before.
 
-// answered notes what a master said.
+// answered records what a master said.
 func (t *try) answered(b *ballot) {
 	t.mu.Lock()
 	t.ballots[b.master] = b
@@ -21,7 +21,7 @@ func (t *try) answered(b *ballot) {
 		t.e.late.forget(t)
 	}
 	t.mu.Unlock()
-	t.told.Broadcast()
+	t.notified.Broadcast()
 }
 
 // ballot is what a master said, or nil.
@@ -36,7 +36,7 @@ func (t *try) wait(master int) *ballot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.ballots[master] == nil {
-		t.told.Wait()
+		t.notified.Wait()
 	}
 	return t.ballots[master]
 }
@@ -90,7 +90,7 @@ func (t *try) leave(b *ballot) {
 	if !b.mayStand() {
 		return
 	}
-	t.e.masters[b.master].calls(t.e.life, true, t.e.scripts.leave, []wire.Call{{
+	t.e.masters[b.master].calls(t.e.life, true, t.e.scripts.leave, []redisconn.Call{{
 		Keys: t.keys, Args: []string{t.r.ID.Secret(), decimal(t.number), "", t.r.Name},
 	}})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // leaveTimeout is how long a majority may take to say how a claim was found. The
@@ -28,13 +28,13 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 // departure is what the masters said of one claim that was left.
 type departure struct {
 	held, gone int
-	evicted    bool
+	revoked    bool
 }
 
 // left is what one master said of all of them.
 type left struct {
 	ballot
-	answers []wire.Answer
+	answers []redisconn.Answer
 }
 
 // leave is Leave, also of a closed engine.
@@ -60,11 +60,11 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		return out, err
 	}
 	defer end()
-	told := e.restores.leave(asked)
+	notified := e.restores.leave(asked)
 	var owed sync.WaitGroup
 	owed.Add(len(e.masters))
-	e.spawn(func() { owed.Wait(); told() })
-	heard, late := make(chan left, len(e.masters)), e.late.of(asked)
+	e.spawn(func() { owed.Wait(); notified() })
+	received, late := make(chan left, len(e.masters)), e.late.of(asked)
 	for i, m := range e.masters {
 		answered := make([]func(), len(asked))
 		for j, c := range asked {
@@ -80,7 +80,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 			for _, f := range answered {
 				f()
 			}
-			heard <- x
+			received <- x
 		})
 	}
 	all := make([]departure, len(asked))
@@ -89,7 +89,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	defer timer.Stop()
 	for open := len(asked); open > 0 && len(ballots) < len(e.masters); {
 		select {
-		case x := <-heard:
+		case x := <-received:
 			ballots = append(ballots, x.ballot)
 			open = 0
 			for i := range all {
@@ -109,7 +109,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	}
 	unknown := 0
 	for i, d := range all {
-		c := engine.Claim{Name: asked[i].Name, ID: asked[i].ID, Units: engine.Max, Limit: engine.Max, State: engine.Gone}
+		c := engine.Claim{Name: asked[i].Name, ID: asked[i].ID, Permits: engine.Max, Limit: engine.Max, State: engine.Gone}
 		// A claim that waits may have become held by a Renew whose answer was
 		// lost, so the masters are asked first.
 		_, lives, _ := e.waiting.Get(c.ID)
@@ -122,7 +122,7 @@ func (e *Engine) leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		case lives:
 			c.State = engine.Waiting
 		default:
-			c.Evicted = d.evicted
+			c.Revoked = d.revoked
 		}
 		e.waiting.Drop(c.ID)
 		e.claims.Drop(c.ID)
@@ -169,28 +169,28 @@ func (e *Engine) departed(d *departure) bool {
 	return d.held >= e.majority || d.gone > len(e.masters)-e.majority
 }
 
-func (d *departure) add(a wire.Answer) {
+func (d *departure) add(a redisconn.Answer) {
 	v, err := a.AsIntSlice()
 	switch {
-	case errors.Is(wire.Explain(err, ""), wire.ErrForeign):
+	case errors.Is(redisconn.Explain(err, ""), redisconn.ErrForeign):
 		d.gone++
 	case err != nil || len(v) != 2:
 	case engine.State(v[0]) == engine.Held:
 		d.held++
-	case a.Unsure != nil:
+	case a.Indeterminate != nil:
 		// It is gone, but perhaps by the first attempt.
 	default:
 		d.gone++
-		d.evicted = d.evicted || v[1] == 1
+		d.revoked = d.revoked || v[1] == 1
 	}
 }
 
 // leaveOn tells one master that claims are left.
 func (e *Engine) leaveOn(i int, m *master, cs []engine.Claim) (x left) {
 	x.master = i
-	calls := make([]wire.Call, len(cs))
+	calls := make([]redisconn.Call, len(cs))
 	for j, c := range cs {
-		calls[j] = wire.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret(), "", e.channel, c.Name}}
+		calls[j] = redisconn.Call{Keys: e.keys(c.Name), Args: []string{c.ID.Secret(), "", e.channel, c.Name}}
 	}
 	x.answers, x.err = m.calls(e.life, true, e.scripts.leave, calls)
 	return x

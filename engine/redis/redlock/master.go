@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
 
@@ -22,13 +22,13 @@ type master struct {
 	again    sync.Mutex    // held while it takes locks again: a claim is left there before or after that
 	releases releases
 
-	mu     sync.Mutex
-	client *wire.Client // nil: it was not reached yet
-	why    error        // why it is let alone
-	rests  time.Duration
-	owes   int           // calls that it has not answered
-	heard  time.Duration // when it answered last, or began to owe
-	run    string        // that was looked at last; "": none yet
+	mu       sync.Mutex
+	client   *redisconn.Client // nil: it was not reached yet
+	why      error             // why it is let alone
+	rests    time.Duration
+	owes     int           // calls that it has not answered
+	received time.Duration // when it answered last, or began to owe
+	run      string        // that was looked at last; "": none yet
 }
 
 // Bounds of what a master may owe, and for how long it is let alone after its
@@ -44,7 +44,7 @@ func newMaster(name string, patience time.Duration) *master {
 }
 
 // use gives it its client.
-func (m *master) use(c *wire.Client) {
+func (m *master) use(c *redisconn.Client) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.client, m.why = c, nil
@@ -60,18 +60,18 @@ func (m *master) unreached(err error) {
 
 // enter begins a call, unless the master is let alone. must: the call gives up
 // what may stand there.
-func (m *master) enter(must bool) (*wire.Client, error) {
+func (m *master) enter(must bool) (*redisconn.Client, error) {
 	now := boottime.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.client == nil || now < m.rests:
 		return nil, m.why
-	case m.owes > 0 && now-m.heard > m.patience && !must, m.owes >= mostOwed && !must, m.owes >= mostMusts:
-		return nil, fmt.Errorf("no answer for %v", (now - m.heard).Round(time.Millisecond))
+	case m.owes > 0 && now-m.received > m.patience && !must, m.owes >= mostOwed && !must, m.owes >= mostMusts:
+		return nil, fmt.Errorf("no answer for %v", (now - m.received).Round(time.Millisecond))
 	}
 	if m.owes == 0 {
-		m.heard = now
+		m.received = now
 	}
 	m.owes++
 	return m.client, nil
@@ -82,17 +82,17 @@ func (m *master) leave(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.owes--
-	m.heard = boottime.Now()
+	m.received = boottime.Now()
 	var failed *net.OpError
 	if errors.As(err, &failed) {
 		// Each further call would dial, and a Redis that is down is not back in
 		// an instant.
-		m.rests, m.why = m.heard+pauseAfter, err
+		m.rests, m.why = m.received+pauseAfter, err
 	}
 }
 
 // calls makes calls that need no vote. must: they give up what may stand there.
-func (m *master) calls(ctx context.Context, must bool, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
+func (m *master) calls(ctx context.Context, must bool, s *redisconn.Script, calls []redisconn.Call) ([]redisconn.Answer, error) {
 	client, err := m.enter(must)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (m *master) calls(ctx context.Context, must bool, s *wire.Script, calls []w
 
 // vote makes calls that count only from a master that has a vote. An error says that
 // it was not asked.
-func (m *master) vote(ctx context.Context, s *wire.Script, calls []wire.Call) ([]wire.Answer, error) {
+func (m *master) vote(ctx context.Context, s *redisconn.Script, calls []redisconn.Call) ([]redisconn.Answer, error) {
 	client, err := m.enter(false)
 	if err != nil {
 		return nil, err

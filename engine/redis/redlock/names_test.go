@@ -34,9 +34,9 @@ func TestNoNameHasAKeyThatIsBesideAnothersLock(t *testing.T) {
 		refused("Renew", err)
 		_, err = on.Leave(within(t), []engine.Claim{{Name: name, ID: c.ID}})
 		refused("Leave", err)
-		_, err = on.Line(within(t), name)
+		_, err = on.Queue(within(t), name)
 		refused("Line", err)
-		refused("Evict", on.Evict(within(t), name, 0, true))
+		refused("Evict", on.Revoke(within(t), name, 0, true))
 	}
 	if got := renew(t, e, held, time.Second); got.State != engine.Held || got.Ticket != held.Ticket {
 		t.Errorf("the lock beside which they are: %+v", got)

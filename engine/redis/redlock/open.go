@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
 
@@ -49,7 +49,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, e.start(ctx, func(ctx context.Context, i int) (*wire.Client, error) { return wire.Dial(ctx, targets[i]) })
+	return e, e.start(ctx, func(ctx context.Context, i int) (*redisconn.Client, error) { return redisconn.Dial(ctx, targets[i]) })
 }
 
 // New is an engine on the caller's own clients, one for each master, which the
@@ -64,11 +64,11 @@ func New(ctx context.Context, clients []rueidis.Client, o *Options) (*Engine, er
 	if err != nil {
 		return nil, err
 	}
-	return e, e.start(ctx, func(_ context.Context, i int) (*wire.Client, error) { return wire.New(clients[i]), nil })
+	return e, e.start(ctx, func(_ context.Context, i int) (*redisconn.Client, error) { return redisconn.New(clients[i]), nil })
 }
 
 // parse reads a URL as many of one server each.
-func parse(raw string) (o *Options, targets []*wire.Target, names []string, err error) {
+func parse(raw string) (o *Options, targets []*redisconn.Target, names []string, err error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	single := map[string]string{"redlock": "redis", "redlocks": "rediss"}[strings.ToLower(scheme)]
 	if !ok || single == "" {
@@ -81,7 +81,7 @@ func parse(raw string) (o *Options, targets []*wire.Target, names []string, err 
 		who, hosts = authority[:i+1], authority[i+1:]
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		t, err := wire.ParseURL(single+"://"+who+host+"/"+path+"?"+query, "prefix", "layout", "timeout", "max-ttl", "restart-delay")
+		t, err := redisconn.ParseURL(single+"://"+who+host+"/"+path+"?"+query, "prefix", "layout", "timeout", "max-ttl", "restart-delay")
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -144,7 +144,7 @@ const (
 
 // start reaches a majority of the masters at least, all of them side by side, and
 // goes on to reach the rest. It returns when its context ends, whatever they do.
-func (e *Engine) start(outer context.Context, dial func(context.Context, int) (*wire.Client, error)) (err error) {
+func (e *Engine) start(outer context.Context, dial func(context.Context, int) (*redisconn.Client, error)) (err error) {
 	began := boottime.Now()
 	ctx, cancel := context.WithTimeout(outer, openBound)
 	defer cancel()
@@ -218,7 +218,7 @@ func (e *Engine) abandon(ctx context.Context) {
 }
 
 // reach dials one master until it is there, and says how each attempt ended.
-func (e *Engine) reach(i int, dial func(context.Context, int) (*wire.Client, error), said func(error)) {
+func (e *Engine) reach(i int, dial func(context.Context, int) (*redisconn.Client, error), said func(error)) {
 	const shortest, longest = 100 * time.Millisecond, 2 * time.Second
 	m := e.masters[i]
 	for pause := shortest; ; pause = min(2*pause, longest) {
@@ -243,16 +243,16 @@ func (e *Engine) reach(i int, dial func(context.Context, int) (*wire.Client, err
 
 // fit asks a server whether it can be a master. Whether it has a vote yet is
 // another matter.
-func (e *Engine) fit(m *master, c *wire.Client) error {
+func (e *Engine) fit(m *master, c *redisconn.Client) error {
 	if c.Cluster() || c.FailsOver() {
 		return errors.New("this is a Cluster or Sentinel: each master is a server of its own, which no other replaces")
 	}
 	if err := c.Check(e.life, e.opts.AllowEviction); err != nil {
 		return err
 	}
-	probe := wire.Call{Keys: e.keys("probe"), Args: []string{engine.ID{}.Secret(), "", "", "probe"}}
-	if err := c.Call(e.life, e.scripts.leave, probe).Error(); err != nil && !errors.Is(wire.Explain(err, ""), wire.ErrForeign) {
-		return wire.Explain(err, "")
+	probe := redisconn.Call{Keys: e.keys("probe"), Args: []string{engine.ID{}.Secret(), "", "", "probe"}}
+	if err := c.Call(e.life, e.scripts.leave, probe).Error(); err != nil && !errors.Is(redisconn.Explain(err, ""), redisconn.ErrForeign) {
+		return redisconn.Explain(err, "")
 	}
 	// Scripts would fail half way for a user who may not publish.
 	if err := c.Publish(e.life, e.channel, ""); err != nil {
@@ -268,6 +268,6 @@ func (e *Engine) fit(m *master, c *wire.Client) error {
 // is wrong.
 func passing(err error) bool {
 	var op *net.OpError
-	return wire.Passing(err) || errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) ||
+	return redisconn.Passing(err) || errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

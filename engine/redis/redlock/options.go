@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -73,7 +73,7 @@ func (o *Options) check() (Options, error) {
 	case c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > longestPatience):
 		return c, fmt.Errorf("redlock: the time-out %v of a master is outside 1ms to %v", c.Timeout, longestPatience)
 	}
-	if err := wire.CheckPrefix(c.Prefix); err != nil {
+	if err := redisconn.CheckPrefix(c.Prefix); err != nil {
 		return c, fmt.Errorf("redlock: %w", err)
 	}
 	if strings.HasPrefix(c.Prefix, side) {

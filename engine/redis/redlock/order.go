@@ -17,7 +17,7 @@ type releases struct {
 	m  map[string][]chan struct{}
 }
 
-// add notes a release that is to be sent. What it returns is called when it is
+// add records a release that is to be sent. What it returns is called when it is
 // answered, or failed.
 func (r *releases) add(key string) (answered func()) {
 	c := make(chan struct{})

@@ -11,8 +11,8 @@ import (
 // Pauses of a claim that waits. One that a leasehold or a program with Redisson holds
 // is announced when it is free, and these are the floor; redsync announces nothing.
 const (
-	leastFloor  = 700 * time.Millisecond
-	floorSpread = 300 * time.Millisecond
+	leastRetry  = 700 * time.Millisecond
+	retrySpread = 300 * time.Millisecond
 	leastPoll   = 30 * time.Millisecond // between a third and all of what redsync waits
 	pollSpread  = 60 * time.Millisecond
 )
@@ -42,7 +42,7 @@ func (t *try) pause(all *tally) time.Duration {
 	}
 	look := leastPoll + rand.N(pollSpread)
 	if ours >= t.e.majority {
-		look = leastFloor + rand.N(floorSpread)
+		look = leastRetry + rand.N(retrySpread)
 	}
 	if slices.Sort(free); len(free) >= t.e.majority {
 		look = min(look, free[t.e.majority-1]+time.Millisecond+again)

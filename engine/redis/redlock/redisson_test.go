@@ -47,25 +47,25 @@ func hearing(t *testing.T, r *servers.RedisServer, channel string) <-chan string
 	t.Helper()
 	conn, cancel := redistest.Connect(t, r.Addr).Dedicate()
 	t.Cleanup(cancel)
-	heard, began := make(chan string, 100), make(chan struct{}, 1)
+	received, began := make(chan string, 100), make(chan struct{}, 1)
 	conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage:      func(m rueidis.PubSubMessage) { heard <- m.Message },
+		OnMessage:      func(m rueidis.PubSubMessage) { received <- m.Message },
 		OnSubscription: func(rueidis.PubSubSubscription) { began <- struct{}{} },
 	})
 	if err := conn.Do(t.Context(), conn.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	<-began
-	return heard
+	return received
 }
 
 // told are the messages up to now.
-func told(t *testing.T, r *servers.RedisServer, heard <-chan string, channel string) (all []string) {
+func notified(t *testing.T, r *servers.RedisServer, received <-chan string, channel string) (all []string) {
 	t.Helper()
 	do(t, r, "PUBLISH", channel, "end")
 	for timeout := time.After(20 * time.Second); ; {
 		select {
-		case m := <-heard:
+		case m := <-received:
 			if m == "end" {
 				return all
 			}
@@ -88,10 +88,10 @@ func listeners(t *testing.T, all []*servers.RedisServer, channel string, n int64
 
 // quiet waits until nothing has been heard for a while: that a subscription stands is
 // a reason to look as well.
-func quiet(heard <-chan engine.Claim) {
+func quiet(received <-chan engine.Claim) {
 	for {
 		select {
-		case <-heard:
+		case <-received:
 		case <-time.After(100 * time.Millisecond):
 			return
 		}
@@ -111,7 +111,7 @@ func TestAHoldIsAnRLockOnEachMaster(t *testing.T) {
 	for name, channel := range map[string]string{
 		"a": "redisson_lock__channel:{a}", "b{c}d": "redisson_lock__channel:b{c}d", "{": "redisson_lock__channel:{", "}": "redisson_lock__channel:{}}",
 	} {
-		heard := hearing(t, all[2], channel)
+		received := hearing(t, all[2], channel)
 		c := join(t, e, long(name))
 		for _, r := range all {
 			redistest.Until(t, "it stands on every master", func() bool { return do(t, r, "EXISTS", name) == int64(1) })
@@ -135,7 +135,7 @@ func TestAHoldIsAnRLockOnEachMaster(t *testing.T) {
 			t.Errorf("%s: left as %v", name, s)
 		}
 		redistest.Until(t, "it is left", func() bool { return do(t, all[2], "EXISTS", name) == int64(0) })
-		if got := told(t, all[2], heard, channel); len(got) != 1 || got[0] != "00" {
+		if got := notified(t, all[2], received, channel); len(got) != 1 || got[0] != "00" {
 			t.Errorf("%s: published: %q", name, got)
 		}
 	}
@@ -151,7 +151,7 @@ func TestTwoOfFiveAreNoMajority(t *testing.T) {
 	all := masters(t, 5, nil)
 	e := open(t, urlOf(easyRedisson, addrs(all)...))
 	line := func(name string) []engine.Claim {
-		l, err := e.Line(within(t), name)
+		l, err := e.Queue(within(t), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,16 +171,16 @@ func TestTwoOfFiveAreNoMajority(t *testing.T) {
 	}
 	enters(t, all, "three", 0, 2, 4)
 	enters(t, all, "three", 0) // it has entered again
-	heard := hearing(t, all[1], "redisson_lock__channel:{three}")
+	received := hearing(t, all[1], "redisson_lock__channel:{three}")
 	c := join(t, e, long("three"))
-	if c.State != engine.Waiting || c.Look < leastFloor || c.Look > time.Second {
+	if c.State != engine.Waiting || c.PollAfter < leastRetry || c.PollAfter > time.Second {
 		t.Errorf("beside three of five: %+v", c)
 	}
 	for _, i := range []int{1, 3} {
 		redistest.Until(t, "what a try took is given up", func() bool { return do(t, all[i], "EXISTS", "three") == int64(0) })
 	}
 	// Its waiters who found us there sleep until they are told.
-	if got := told(t, all[1], heard, "redisson_lock__channel:{three}"); len(got) != 1 || got[0] != "00" {
+	if got := notified(t, all[1], received, "redisson_lock__channel:{three}"); len(got) != 1 || got[0] != "00" {
 		t.Errorf("told of what a try gave up: %q", got)
 	}
 	for _, i := range []int{0, 2, 4} {
@@ -215,40 +215,40 @@ func TestRedissonsReleaseIsHeard(t *testing.T) {
 	const channel = "redisson_lock__channel:{a}"
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easyRedisson, addrs(all)...))
-	heard := redistest.Watch(t, e)
+	received := redistest.Watch(t, e)
 	enters(t, all, "a", 0, 1, 2)
 	waits := join(t, e, long("a"))
 	mine := func(c engine.Claim) bool { return c.ID == waits.ID && c.Name == "a" && c.State == engine.Waiting }
-	redistest.Expect(t, heard, mine) // it has asked before the channel was listened to
+	redistest.Expect(t, received, mine) // it has asked before the channel was listened to
 	listeners(t, all, channel, 1)
-	quiet(heard)
+	quiet(received)
 	for _, r := range all {
 		do(t, r, "PUBLISH", channel, "00")
 	}
 	select {
-	case c := <-heard:
+	case c := <-received:
 		t.Errorf("a leasehold's release has it try: %+v", c)
 	case <-time.After(200 * time.Millisecond):
 	}
 	for _, r := range all {
 		do(t, r, "PUBLISH", channel, "0")
-		redistest.Expect(t, heard, mine)
+		redistest.Expect(t, received, mine)
 	}
 	for _, r := range all {
 		do(t, r, "CLIENT", "KILL", "TYPE", "pubsub")
 	}
 	listeners(t, all, channel, 1)
-	quiet(heard)
+	quiet(received)
 	exits(t, all, "a", 0, 1, 2)
-	redistest.Expect(t, heard, mine)
+	redistest.Expect(t, received, mine)
 	redistest.Until(t, "it can be had", func() bool {
 		waits = renew(t, e, waits, time.Minute)
 		return waits.State == engine.Held
 	})
-	quiet(heard)
+	quiet(received)
 	do(t, all[0], "PUBLISH", channel, "0")
 	select {
-	case c := <-heard:
+	case c := <-received:
 		t.Errorf("who holds is told to try: %+v", c)
 	case <-time.After(200 * time.Millisecond):
 	}
@@ -268,8 +268,8 @@ func TestRedissonsReleaseIsHeard(t *testing.T) {
 	}
 }
 
-// TestAReleaseBetweenTheAnswerAndTheNote is heard: a claim is known before it asks.
-func TestAReleaseBetweenTheAnswerAndTheNote(t *testing.T) {
+// TestAReleaseBetweenTheAnswerAndTheNotification is heard: a claim is known before it asks.
+func TestAReleaseBetweenTheAnswerAndTheNotification(t *testing.T) {
 	t.Parallel()
 	var w waiting
 	w.ears.open(Redisson, 1)
@@ -321,7 +321,7 @@ func TestWhoListensWaits(t *testing.T) {
 		t.Errorf("handed on: %+v", holds)
 	}
 	beside := join(t, e, long("beside"))
-	heard := hearing(t, all[1], channel)
+	received := hearing(t, all[1], channel)
 	cs, err := e.Renew(within(t), []engine.Renewal{{Name: "beside", ID: beside.ID, Want: time.Minute}, {Name: "a", ID: holds.ID, Want: time.Minute}})
 	if err != nil || len(cs) != 2 || cs[0].Contended || cs[0].State != engine.Held || cs[1].State != engine.Held {
 		t.Errorf("renewed: %+v %v", cs, err)
@@ -339,13 +339,13 @@ func TestWhoListensWaits(t *testing.T) {
 	if c := join(t, e, same); c.State != engine.Held || !c.Contended {
 		t.Errorf("somebody listens: %+v", c)
 	}
-	if next := hands(holds); next.State != engine.Waiting || next.Look > 100*time.Millisecond {
+	if next := hands(holds); next.State != engine.Waiting || next.PollAfter > 100*time.Millisecond {
 		t.Errorf("handed on though somebody else waits: %+v", next)
 	}
 	for _, r := range all {
 		redistest.Until(t, "it is free", func() bool { return do(t, r, "EXISTS", "a") == int64(0) })
 	}
-	if got := told(t, all[1], heard, channel); len(got) == 0 || got[0] != "00" {
+	if got := notified(t, all[1], received, channel); len(got) == 0 || got[0] != "00" {
 		t.Errorf("told: %q", got)
 	}
 }
@@ -396,11 +396,11 @@ func TestWhatIsNoRLockStays(t *testing.T) {
 		if cs, err := e.Leave(within(t), []engine.Claim{{Name: name, ID: id}}); err != nil || cs[0].State != engine.Gone {
 			t.Errorf("%q: Leave: %v %v", put, cs, err)
 		}
-		if err := e.Evict(within(t), name, 0, true); err == nil {
-			t.Errorf("%q: Evict worked", put)
+		if err := e.Revoke(within(t), name, 0, true); err == nil {
+			t.Errorf("%q: Revoke worked", put)
 		}
-		if l, err := e.Line(within(t), name); !errors.Is(err, engine.ErrRefused) {
-			t.Errorf("%q: Line: %+v %v", put, l, err)
+		if l, err := e.Queue(within(t), name); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%q: Queue: %+v %v", put, l, err)
 		}
 		for j, r := range all {
 			if do(t, r, "DUMP", name) != before[j] || do(t, r, "TTL", name) != int64(-1) {
@@ -420,38 +420,38 @@ func TestRedissonsHoldIsEndedAtOnce(t *testing.T) {
 	for i, r := range all {
 		do(t, r, "HSET", "a", main[i], "1") // the first thread of a program, and no expiry
 	}
-	l, err := e.Line(within(t), "a")
+	l, err := e.Queue(within(t), "a")
 	if err != nil || len(l.Claims) != 1 || l.Claims[0].TTL != 0 || !strings.HasSuffix(l.Claims[0].Owner.Label, ":1") {
-		t.Errorf("the line: %+v %v", l, err)
+		t.Errorf("the queue: %+v %v", l, err)
 	}
 	if c := join(t, e, long("a")); c.State != engine.Waiting {
 		t.Errorf("a lock without expiry is %v", c.State)
 	}
-	heard := hearing(t, all[0], channel)
-	if err := e.Evict(within(t), "a", 0, false); !errors.Is(err, engine.ErrNoClaim) || !strings.Contains(err.Error(), "at once") {
+	received := hearing(t, all[0], channel)
+	if err := e.Revoke(within(t), "a", 0, false); !errors.Is(err, engine.ErrNoClaim) || !strings.Contains(err.Error(), "at once") {
 		t.Errorf("with a notice: %v", err)
 	}
-	if err := e.Evict(within(t), "a", 7, true); !errors.Is(err, engine.ErrNoClaim) {
+	if err := e.Revoke(within(t), "a", 7, true); !errors.Is(err, engine.ErrNoClaim) {
 		t.Errorf("with somebody's ticket: %v", err)
 	}
-	if err := e.Evict(within(t), "a", 0, true); err != nil {
+	if err := e.Revoke(within(t), "a", 0, true); err != nil {
 		t.Error(err)
 	}
 	for _, r := range all {
 		redistest.Until(t, "it is gone", func() bool { return do(t, r, "EXISTS", "a") == int64(0) })
 	}
-	if got := told(t, all[0], heard, channel); len(got) != 1 || got[0] != "00" {
+	if got := notified(t, all[0], received, channel); len(got) != 1 || got[0] != "00" {
 		t.Errorf("told: %q", got)
 	}
 	mine := join(t, e, long("a"))
-	if err := e.Evict(within(t), "a", mine.Ticket, true); err != nil {
+	if err := e.Revoke(within(t), "a", mine.Ticket, true); err != nil {
 		t.Error(err)
 	}
-	if got := told(t, all[0], heard, channel); len(got) != 1 || got[0] != "00" {
+	if got := notified(t, all[0], received, channel); len(got) != 1 || got[0] != "00" {
 		t.Errorf("told of ours: %q", got)
 	}
-	if c := renew(t, e, mine, time.Second); c.State != engine.Gone || !c.Evicted {
-		t.Errorf("after Evict: %+v", c)
+	if c := renew(t, e, mine, time.Second); c.State != engine.Gone || !c.Revoked {
+		t.Errorf("after Revoke: %+v", c)
 	}
 }
 
@@ -474,7 +474,7 @@ func TestLayoutsShareNothing(t *testing.T) {
 		t.Errorf("a name that is an RLock: %v", err)
 	}
 	names := func(e *Engine) (all []string) {
-		for l, err := range e.Lines(within(t), "") {
+		for l, err := range e.Queues(within(t), "") {
 			if err != nil {
 				t.Error(err)
 			}
@@ -484,7 +484,7 @@ func TestLayoutsShareNothing(t *testing.T) {
 	}
 	join(t, sync, long("b"))
 	if r, s := names(red), names(sync); len(r) != 1 || r[0] != "a" || len(s) != 1 || s[0] != "b" {
-		t.Errorf("lines: %q %q", r, s)
+		t.Errorf("queues: %q %q", r, s)
 	}
 	for params, want := range map[string]string{
 		"layout=redisson&prefix=p:": "leave the prefix out", "layout=curator": "redsync (the default) and redisson",
@@ -507,7 +507,7 @@ func TestLeastPrivilegeRedisson(t *testing.T) {
 	a, b := open(t, url), open(t, url)
 	voting(t, a)
 	voting(t, b)
-	heard := redistest.Watch(t, b)
+	received := redistest.Watch(t, b)
 	first := join(t, a, exclusive("x"))
 	second := join(t, b, exclusive("x"))
 	listeners(t, all, "redisson_lock__channel:{x}", 1)
@@ -515,15 +515,15 @@ func TestLeastPrivilegeRedisson(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	leave(t, a, first)
-	redistest.Expect(t, heard, func(c engine.Claim) bool { return c.ID == second.ID })
+	redistest.Expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID })
 	renew(t, b, second, 5*time.Second)
 	third := join(t, a, exclusive("y"))
-	if err := b.Evict(within(t), "y", third.Ticket, true); err != nil {
-		t.Errorf("Evict: %v", err)
+	if err := b.Revoke(within(t), "y", third.Ticket, true); err != nil {
+		t.Errorf("Revoke: %v", err)
 	}
-	for _, err := range a.Lines(within(t), "") {
+	for _, err := range a.Queues(within(t), "") {
 		if err != nil {
-			t.Errorf("Lines: %v", err)
+			t.Errorf("Queues: %v", err)
 		}
 	}
 	leave(t, b, second)
@@ -554,7 +554,7 @@ func TestTransactionsHold(t *testing.T) {
 	if c := join(t, e, long("a")); c.State != engine.Waiting {
 		t.Errorf("%+v", c)
 	}
-	if l, err := e.Line(within(t), "a"); err != nil || len(l.Claims) != 1 {
+	if l, err := e.Queue(within(t), "a"); err != nil || len(l.Claims) != 1 {
 		t.Errorf("%+v %v", l, err)
 	}
 }

@@ -107,7 +107,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		e.claims.Drop(r.Replaces)
 	}
 	if c.State == engine.Waiting && r.NoWait {
-		c = engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}
+		c = engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}
 	}
 	switch c.State {
 	case engine.Waiting:

@@ -11,8 +11,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/servers"
 )
 
@@ -79,7 +79,7 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 	for _, l := range []Layout{Redsync, Redisson} {
 		s := newScripts(true, l)
 		for _, r := range all {
-			for _, one := range []*wire.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.evict, s.read} {
+			for _, one := range []*redisconn.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.revoke, s.read} {
 				do(t, r, "SCRIPT", "LOAD", one.Text())
 			}
 		}
@@ -166,7 +166,7 @@ func conforms(t *testing.T, name string, l Layout) {
 	h.Spoil = map[string]func(testing.TB, string){}
 	for kind, put := range map[string][]string{
 		"hash": {"HSET", "", "m", ""}, "list": {"RPUSH", "", ""}, "empty string": {"SET", "", ""}, "bytes": {"SET", "", strings.Repeat("\xff", 200)},
-		"line of waiters": {"ZADD", "", "-inf", ""}, "our mark and no more": {"SET", "", "L1" + strings.Repeat("\xff", 96)},
+		"queue of waiters": {"ZADD", "", "-inf", ""}, "our mark and no more": {"SET", "", "L1" + strings.Repeat("\xff", 96)},
 		"the highest counter": {"SET", "", record(engine.MaxTicket - 1)}, "lock of two threads": {"HSET", "", "a:1", "1", "b:2", "1"},
 	} {
 		for i, place := range []string{"the lock", "what is beside it", "who waits"} {

@@ -18,7 +18,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
 	}
 	var first error
-	note := func(err error) {
+	notification := func(err error) {
 		if first == nil {
 			first = err
 		}
@@ -35,7 +35,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 			err = e.turns.wait(ctx, r.ID)
 		}
 		if err != nil {
-			note(err)
+			notification(err)
 			continue
 		}
 		switch _, lives, ok := e.waiting.Get(r.ID); {
@@ -61,7 +61,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	for i, t := range tries {
 		switch {
 		case t.err != nil:
-			note(t.err)
+			notification(t.err)
 		case t.waited:
 			out = append(out, t.claim)
 		default:
@@ -70,7 +70,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	}
 	if len(held) > 0 {
 		if err := e.extend(ctx, held, &out); err != nil {
-			note(err)
+			notification(err)
 		}
 	}
 	return out, first

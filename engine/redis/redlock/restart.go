@@ -2,7 +2,7 @@ package redlock
 
 import (
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // The delayed restart of the published algorithm is kept by the client, for each
@@ -11,7 +11,7 @@ import (
 // that forgot.
 
 // delayRestarts lets a master vote only if it can have forgotten nothing.
-func (e *Engine) delayRestarts(m *master, c *wire.Client) error {
+func (e *Engine) delayRestarts(m *master, c *redisconn.Client) error {
 	if e.opts.NoRestartDelay {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (e *Engine) alone(m *master, run string) error {
 	return nil
 }
 
-// ran notes the run of a master.
+// ran records the run of a master.
 func (m *master) ran(run string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/wire"
 	"leasehold/internal/boottime"
 	"leasehold/internal/servers"
 )
@@ -23,7 +23,7 @@ const restartTTL = 6 * time.Second
 // votes asks a master for its vote on a claim that nobody has.
 func (e *Engine) votes(t *testing.T, m *master) error {
 	t.Helper()
-	answers, err := m.vote(t.Context(), e.scripts.renew, []wire.Call{{Keys: e.keys("nobody")[:2], Args: []string{engine.NewID().Secret(), "1000"}}})
+	answers, err := m.vote(t.Context(), e.scripts.renew, []redisconn.Call{{Keys: e.keys("nobody")[:2], Args: []string{engine.NewID().Secret(), "1000"}}})
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func TestAServerThatSyncsNotAlwaysHasNoVote(t *testing.T) {
 			}
 			e := open(t, url)
 			for _, m := range e.masters {
-				var none *wire.TooEarly
+				var none *redisconn.TooEarly
 				if err := e.votes(t, m); !errors.As(err, &none) {
 					t.Errorf("it votes, though it may have lost what it granted: %v", err)
 				}
@@ -366,7 +366,7 @@ func TestAVoteIsOfTheRunThatWasLookedAt(t *testing.T) {
 	if err := forgetting(all[0]); err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]*wire.Script{"join": e.scripts.join, "stamp": e.scripts.stamp, "renew": e.scripts.renew, "retake": e.scripts.retake} {
+	for name, s := range map[string]*redisconn.Script{"join": e.scripts.join, "stamp": e.scripts.stamp, "renew": e.scripts.renew, "retake": e.scripts.retake} {
 		if err := e.asOf(all[0], s, looked); err == nil || !strings.Contains(err.Error(), "RESTARTED") {
 			t.Errorf("%s: a vote that was asked of another run: %v", name, err)
 		}
@@ -399,7 +399,7 @@ func TestAMasterWithoutAVoteOwesNothing(t *testing.T) {
 	t.Parallel()
 	e := open(t, urlOf("timeout=2s&max-ttl=1h", addrs(masters(t, 3, nil))...))
 	m := e.masters[0]
-	var none *wire.TooEarly
+	var none *redisconn.TooEarly
 	if err := e.votes(t, m); !errors.As(err, &none) {
 		t.Fatalf("void: it votes: %v", err)
 	}

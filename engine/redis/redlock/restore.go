@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // A lease that lasts is on all masters: a majority that has just extended a claim is
@@ -108,7 +108,7 @@ func (x *extended) lost(i int) bool {
 
 // restore goes through what all masters said of a renewal, also those that answer
 // after it is decided.
-func (e *Engine) restore(r *restoration, said []extended, heard <-chan extended) {
+func (e *Engine) restore(r *restoration, said []extended, received <-chan extended) {
 	defer e.restores.end(r)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -117,7 +117,7 @@ func (e *Engine) restore(r *restoration, said []extended, heard <-chan extended)
 		if i < len(said) {
 			x = said[i]
 		} else {
-			x = <-heard // each answers, or fails
+			x = <-received // each answers, or fails
 		}
 		if len(e.restores.standing(r, &x)) > 0 {
 			all.Go(func() { e.retake(r, &x) })
@@ -162,10 +162,10 @@ func (e *Engine) retake(r *restoration, x *extended) {
 	m := e.masters[x.master]
 	m.again.Lock() // before it looks who was left: see restored
 	defer m.again.Unlock()
-	var calls []wire.Call
+	var calls []redisconn.Call
 	for i, c := range e.restores.standing(r, x) {
 		if i%batch == 0 {
-			calls = append(calls, wire.Call{})
+			calls = append(calls, redisconn.Call{})
 		}
 		call := &calls[len(calls)-1]
 		// The master read its clock before its answer came, so by that clock this is

@@ -72,7 +72,7 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 	earlier := e.tries.Add(1)
 	for name, c := range map[string]struct {
 		began   time.Duration // before now
-		evicted int64
+		revoked int64
 		before  func(c engine.Claim, r *restoration)
 		takes   bool
 		stamped bool
@@ -80,7 +80,7 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 		"in time":              {takes: true, stamped: true},
 		"late":                 {began: ttl},
 		"late by a fast clock": {began: ttl - drift(ttl)/2}, // of the master that granted
-		"evicted":              {evicted: 1},
+		"evicted":              {revoked: 1},
 		"left":                 {before: func(c engine.Claim, _ *restoration) { e.restores.leave([]engine.Claim{c}) }},
 		"another holds":        {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", c.Name, "theirs") }},
 		"not a string":         {before: func(c engine.Claim, _ *restoration) { do(t, all[0], "HSET", c.Name, "f", "v") }},
@@ -93,15 +93,15 @@ func TestWhatIsNotProvenIsNotTakenAgain(t *testing.T) {
 		"the same was stamped for another": {takes: true, before: func(c engine.Claim, _ *restoration) {
 			do(t, all[0], "SET", e.keys(c.Name)[1], record(c.Ticket))
 		}},
-		"evicted since": {before: func(c engine.Claim, _ *restoration) {
-			evicted := []byte(record(5))
-			copy(evicted[66:], c.ID.Secret())
-			do(t, all[0], "SET", e.keys(c.Name)[1], string(evicted))
+		"revoked since": {before: func(c engine.Claim, _ *restoration) {
+			revoked := []byte(record(5))
+			copy(revoked[66:], c.ID.Secret())
+			do(t, all[0], "SET", e.keys(c.Name)[1], string(revoked))
 		}},
 		"a lower one was given": {takes: true, stamped: true, before: func(c engine.Claim, _ *restoration) { do(t, all[0], "SET", e.keys(c.Name)[1], record(5)) }},
 	} {
 		claim := engine.Claim{Name: name, ID: engine.NewID(), State: engine.Held, Ticket: uint64(time.Now().UnixMicro()), TTL: ttl}
-		x := extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, c.evicted}}
+		x := extended{known: []bool{true}, values: []int64{int64(engine.Gone), 0, c.revoked}}
 		x.clock = time.Duration(time.Now().UnixMicro())*time.Microsecond - boottime.Now()
 		r := e.restores.begin(boottime.Now() - c.began)
 		r.held = []engine.Claim{claim}
@@ -222,13 +222,13 @@ func TestWhatIsLeftBeforeItsTurnIsNotTakenAgain(t *testing.T) {
 			t.Error("who leaves now is not heeded")
 		}
 		e.restores.mu.Unlock()
-		told := func() {}
+		notified := func() {}
 		if left {
-			told = e.restores.leave([]engine.Claim{c})
+			notified = e.restores.leave([]engine.Claim{c})
 		}
 		m.again.Unlock()
 		<-done
-		told()
+		notified()
 		m.restored()
 		if took := valueOf(t, all[0], "a") != nil; took == left {
 			t.Errorf("left %v: taken %v", left, took)

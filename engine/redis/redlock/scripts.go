@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 const (
@@ -35,21 +35,21 @@ var (
 	//go:embed leave.lua
 	leaveLua string
 	//go:embed evict.lua
-	evictLua string
+	revokeLua string
 	//go:embed read.lua
 	readLua string
 )
 
-type scripts struct{ join, stamp, renew, retake, leave, evict, read *wire.Script }
+type scripts struct{ join, stamp, renew, retake, leave, revoke, read *redisconn.Script }
 
 // newScripts are those of a master. Guarded: those by which it votes are refused by
 // one that may have forgotten what it granted.
 func newScripts(guarded bool, l Layout) scripts {
 	constants := fmt.Sprintf("local KEEP, NEAR, LONGEST = %d, %d, %d\n", keep.Milliseconds(), near.Microseconds(), engine.MaxTTL.Milliseconds())
-	script := func(parts ...string) *wire.Script {
-		return wire.NewScript(constants + besideLua + l.lua() + strings.Join(parts, ""))
+	script := func(parts ...string) *redisconn.Script {
+		return redisconn.NewScript(constants + besideLua + l.lua() + strings.Join(parts, ""))
 	}
-	vote := func(parts ...string) *wire.Script {
+	vote := func(parts ...string) *redisconn.Script {
 		s := script(parts...)
 		if guarded {
 			s = s.Guarded()
@@ -62,7 +62,7 @@ func newScripts(guarded bool, l Layout) scripts {
 		renew:  vote(renewLua),
 		retake: vote(retakeLua),
 		leave:  script(wakeLua, leaveLua),
-		evict:  script(wakeLua, evictLua),
+		revoke: script(wakeLua, revokeLua),
 		read:   script(readLua),
 	}
 }

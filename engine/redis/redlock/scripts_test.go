@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/servers"
 )
 
@@ -28,14 +28,14 @@ func oneMaster(t *testing.T) at {
 	return at{t, e, all[0], e.keys("a")}
 }
 
-func (a at) call(s *wire.Script, args ...string) []int64 {
+func (a at) call(s *redisconn.Script, args ...string) []int64 {
 	a.t.Helper()
 	return a.on(s, a.keys, args...)
 }
 
-func (a at) on(s *wire.Script, keys []string, args ...string) []int64 {
+func (a at) on(s *redisconn.Script, keys []string, args ...string) []int64 {
 	a.t.Helper()
-	answer := a.e.masters[0].client.Call(within(a.t), s, wire.Call{Keys: keys, Args: args})
+	answer := a.e.masters[0].client.Call(within(a.t), s, redisconn.Call{Keys: keys, Args: args})
 	if v, err := answer.AsIntSlice(); err == nil {
 		return v
 	}
@@ -63,9 +63,9 @@ func (a at) giveUp(id engine.ID, try uint64) {
 	a.call(a.e.scripts.leave, id.Secret(), decimal(try), "", "a")
 }
 
-func (a at) evict(ticket uint64, now string) int64 {
+func (a at) revoke(ticket uint64, now string) int64 {
 	a.t.Helper()
-	return a.call(a.e.scripts.evict, decimal(ticket), now, "a")[0]
+	return a.call(a.e.scripts.revoke, decimal(ticket), now, "a")[0]
 }
 
 func (a at) value() any { return valueOf(a.t, a.r, "a") }
@@ -86,12 +86,12 @@ func TestTheNumberOfATryOnlyRises(t *testing.T) {
 }
 
 // TestARevokedClaimIsNotStamped, nor extended, nor taken again: its second phase comes
-// after it was evicted.
+// after it was revoked.
 func TestARevokedClaimIsNotStamped(t *testing.T) {
 	t.Parallel()
 	a, id := oneMaster(t), engine.NewID()
 	a.join(id, time.Minute, 1, 0)
-	if a.stamp(id, 6) != 1 || a.evict(6, "0") != 1 {
+	if a.stamp(id, 6) != 1 || a.revoke(6, "0") != 1 {
 		t.Fatal("void: it is not stamped, or not evicted")
 	}
 	for _, ticket := range []uint64{6, 7} {
@@ -110,12 +110,12 @@ func TestARevokedClaimIsNotStamped(t *testing.T) {
 // TestASilentMasterIsAskedForItsPatienceOnly: a further request does not begin that anew.
 func TestASilentMasterIsAskedForItsPatienceOnly(t *testing.T) {
 	m := newMaster("m", time.Hour)
-	m.use(&wire.Client{})
+	m.use(&redisconn.Client{})
 	for i, want := range []bool{true, true, true, false} { // 0, 25, 50 and 75 minutes after the first
 		if _, err := m.enter(false); (err == nil) != want {
 			t.Errorf("request %d: %v", i+1, err)
 		}
-		m.heard -= 25 * time.Minute
+		m.received -= 25 * time.Minute
 	}
 	if m.leave(nil); m.owes == 0 {
 		t.Fatal("void: it owes nothing")
@@ -146,12 +146,12 @@ func TestNothingShortensALifetime(t *testing.T) {
 	}
 }
 
-// TestTheMarkOfAnEvictedClaimIsItsOwn: the next one is asked for twice.
-func TestTheMarkOfAnEvictedClaimIsItsOwn(t *testing.T) {
+// TestTheMarkOfARevokedClaimIsItsOwn: the next one is asked for twice.
+func TestTheMarkOfARevokedClaimIsItsOwn(t *testing.T) {
 	t.Parallel()
 	a, first, second := oneMaster(t), engine.NewID(), engine.NewID()
 	a.join(first, time.Minute, 1, 0)
-	if a.stamp(first, 6) != 1 || a.evict(6, "1") != 1 {
+	if a.stamp(first, 6) != 1 || a.revoke(6, "1") != 1 {
 		t.Fatal("void: it is not stamped, or not evicted")
 	}
 	for try := range uint64(2) {
@@ -279,13 +279,13 @@ func TestWatchBeginsAgain(t *testing.T) {
 // TestAMasterThatFailedIsAskedAgainSoon: it rests, or each call would dial.
 func TestAMasterThatFailedIsAskedAgainSoon(t *testing.T) {
 	m := newMaster("m", time.Hour)
-	m.use(&wire.Client{})
+	m.use(&redisconn.Client{})
 	if _, err := m.enter(false); err != nil {
 		t.Fatal(err)
 	}
 	down := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	m.leave(down)
-	if rest := m.rests - m.heard; rest <= 0 || rest > time.Second {
+	if rest := m.rests - m.received; rest <= 0 || rest > time.Second {
 		t.Errorf("it rests for %v", rest)
 	}
 	m.rests += time.Hour

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
 
@@ -32,8 +32,8 @@ func (t *try) stamp(ctx context.Context, all *tally, ttl time.Duration) (uint64,
 	for _, i := range ours {
 		e.spawn(func() {
 			got := answer{ballot: ballot{master: i}}
-			var as []wire.Answer
-			if as, got.err = e.masters[i].vote(e.life, e.scripts.stamp, []wire.Call{{
+			var as []redisconn.Answer
+			if as, got.err = e.masters[i].vote(e.life, e.scripts.stamp, []redisconn.Call{{
 				Keys: t.keys[:2], Args: []string{t.r.ID.Secret(), decimal(ticket)},
 			}}); got.err == nil {
 				var n int64

@@ -74,7 +74,7 @@ func TestWhoHoldsIsFoundHolding(t *testing.T) {
 				first := c
 				n := 0
 				for err == nil && c.State == engine.Waiting {
-					time.Sleep(min(c.Look, 5*time.Millisecond))
+					time.Sleep(min(c.PollAfter, 5*time.Millisecond))
 					c, err = atOnce(t, e, r.ID)
 					n++
 				}

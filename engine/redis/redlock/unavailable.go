@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // explain is wire.Explain for what the scripts say themselves (beside.lua).
@@ -17,10 +17,10 @@ func explain(err error, keys []string) error {
 	if re, ok := rueidis.IsRedisErr(err); ok {
 		word, n, _ := strings.Cut(strings.TrimPrefix(re.Error(), "-"), " ")
 		if i, err := strconv.Atoi(n); word == "FOREIGN" && err == nil && i > 0 && i <= len(keys) {
-			return wire.Foreign(keys[i-1])
+			return redisconn.Foreign(keys[i-1])
 		}
 	}
-	return wire.Explain(err, keys[0])
+	return redisconn.Explain(err, keys[0])
 }
 
 // unavailable says why no majority could be asked: nothing was learned. An answer
@@ -29,10 +29,10 @@ func explain(err error, keys []string) error {
 func (e *Engine) unavailable(ballots []ballot) error {
 	var silent, refused []string
 	var final error
-	var none *wire.TooEarly
+	var none *redisconn.TooEarly
 	votes, answered := 0, 0
 	for _, b := range ballots {
-		var n *wire.TooEarly
+		var n *redisconn.TooEarly
 		switch {
 		case b.err == nil:
 			answered++

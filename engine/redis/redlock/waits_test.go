@@ -71,18 +71,18 @@ func TestAJoinAskedAgainKeepsItsTime(t *testing.T) {
 	}
 }
 
-// TestAnEvictedClaimThatIsAskedForAgainIsGone: the answer to its Join was lost, so to speak.
-func TestAnEvictedClaimThatIsAskedForAgainIsGone(t *testing.T) {
+// TestARevokedClaimThatIsAskedForAgainIsGone: the answer to its Join was lost, so to speak.
+func TestARevokedClaimThatIsAskedForAgainIsGone(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
 	r := long("a")
 	c := join(t, e, r)
 	settled(t, e)
-	if err := e.Evict(within(t), "a", c.Ticket, false); err != nil {
+	if err := e.Revoke(within(t), "a", c.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	if got := join(t, e, r); got.State != engine.Gone || !got.Evicted {
+	if got := join(t, e, r); got.State != engine.Gone || !got.Revoked {
 		t.Errorf("asked for again: %+v", got)
 	}
 }
@@ -142,10 +142,10 @@ func TestAClaimThatWasReplacedTriesNoMore(t *testing.T) {
 func TestAMajorityThatMayStillSayMineIsWaitedFor(t *testing.T) {
 	e := &Engine{majority: 3, masters: make([]*master, 5)}
 	e.life, e.end = t.Context(), func() {}
-	x := &try{e: e, heard: make(chan *ballot, 5)}
+	x := &try{e: e, received: make(chan *ballot, 5)}
 	says := func(i int, s engine.State) *ballot { return &ballot{master: i, sent: true, state: s} }
 	for i, s := range []engine.State{engine.Waiting, engine.Waiting, engine.Held, engine.Held, engine.Held} {
-		x.heard <- says(i, s)
+		x.received <- says(i, s)
 	}
 	all, err := x.collect(t.Context(), nil)
 	if err != nil || all.mine != 3 {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Watch implements [engine.Engine]. It listens on every master. Who is told that a
@@ -17,7 +17,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var one sync.Mutex // changed is called by one goroutine at a time
-	tell := func(c engine.Claim) {
+	notify := func(c engine.Claim) {
 		one.Lock()
 		defer one.Unlock()
 		if ctx.Err() == nil {
@@ -27,7 +27,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	var all sync.WaitGroup
 	for i, m := range e.masters {
 		all.Go(func() {
-			if err := e.watch(ctx, m, e.waiting.ears.more[i], tell); errors.Is(err, engine.ErrRefused) {
+			if err := e.watch(ctx, m, e.waiting.ears.more[i], notify); errors.Is(err, engine.ErrRefused) {
 				stop(err)
 			}
 		})
@@ -40,12 +40,12 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 }
 
 // watch listens on one master, for as long as the engine lives.
-func (e *Engine) watch(ctx context.Context, m *master, more <-chan struct{}, tell func(engine.Claim)) error {
-	return wire.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, m, more, tell) })
+func (e *Engine) watch(ctx context.Context, m *master, more <-chan struct{}, notify func(engine.Claim)) error {
+	return redisconn.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, m, more, notify) })
 }
 
 // subscribe listens on one connection for as long as it lasts.
-func (e *Engine) subscribe(ctx context.Context, m *master, more <-chan struct{}, tell func(engine.Claim)) error {
+func (e *Engine) subscribe(ctx context.Context, m *master, more <-chan struct{}, notify func(engine.Claim)) error {
 	select {
 	case <-m.opened:
 	case <-ctx.Done():
@@ -56,17 +56,17 @@ func (e *Engine) subscribe(ctx context.Context, m *master, more <-chan struct{},
 	// Who has asked before a subscription stood may have missed a release.
 	began := func(channel string) {
 		if channel == e.channel {
-			tell(engine.Claim{})
+			notify(engine.Claim{})
 		}
-		e.released(channel, tell)
+		e.released(channel, notify)
 	}
 	s, err := m.client.Listen(ctx, began, func(channel, message string) {
 		if channel != e.channel {
 			if message != ours { // of ours one at a time is told
-				e.released(channel, tell)
+				e.released(channel, notify)
 			}
-		} else if c, ok := note(message); ok {
-			tell(c)
+		} else if c, ok := notification(message); ok {
+			notify(c)
 		}
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func (e *Engine) subscribe(ctx context.Context, m *master, more <-chan struct{},
 }
 
 // tune has a connection listen to the channels of the locks that claims wait for.
-func (e *Engine) tune(ctx context.Context, s *wire.Subscription, listens map[string]bool) error {
+func (e *Engine) tune(ctx context.Context, s *redisconn.Subscription, listens map[string]bool) error {
 	more, less := e.waiting.ears.changes(listens)
 	for _, channel := range more {
 		listens[channel] = true
@@ -117,15 +117,15 @@ func (e *Engine) tune(ctx context.Context, s *wire.Subscription, listens map[str
 }
 
 // released tells who waits for a lock that other programs say is free.
-func (e *Engine) released(channel string, tell func(engine.Claim)) {
+func (e *Engine) released(channel string, notify func(engine.Claim)) {
 	for _, c := range e.waiting.ears.on(channel) {
-		tell(c)
+		notify(c)
 	}
 }
 
 // audible refuses a user who may not tell other programs of a release, or not hear of
 // theirs: every wait would last until somebody looks.
-func (e *Engine) audible(c *wire.Client) error {
+func (e *Engine) audible(c *redisconn.Client) error {
 	channel := e.opts.Layout.channel("leasehold:nobody")
 	if channel == "" {
 		return nil
@@ -141,8 +141,8 @@ func (e *Engine) audible(c *wire.Client) error {
 	return c.Publish(e.life, channel, ours)
 }
 
-// note reads what wake.lua tells: a claim that may try.
-func note(message string) (c engine.Claim, ok bool) {
+// notification reads what wake.lua tells: a claim that may try.
+func notification(message string) (c engine.Claim, ok bool) {
 	const secret = 2 * len(c.ID)
 	if len(message) <= secret {
 		return c, false

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // TestAnErrorCountsMastersOnce: who answered is not among those that do not, and a
 // minority that refuses does not decide.
 func TestAnErrorCountsMastersOnce(t *testing.T) {
 	refuses, away := engine.Refuse("it may not"), &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}
-	early := &wire.TooEarly{Until: time.Date(2026, 1, 1, 12, 30, 0, 0, time.Local)}
+	early := &redisconn.TooEarly{Until: time.Date(2026, 1, 1, 12, 30, 0, 0, time.Local)}
 	for _, c := range []struct {
 		n       int
 		said    []error // in order; masters behind it have not answered
@@ -89,9 +89,9 @@ func TestOpenCountsWhoIsThere(t *testing.T) {
 	if err := all[1].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for l, err := range e.Lines(within(t), "") {
+	for l, err := range e.Queues(within(t), "") {
 		if err == nil || !strings.Contains(err.Error(), "2 of 3 masters do not answer in time") {
-			t.Errorf("Lines with one of three: %+v %v", l, err)
+			t.Errorf("Queues with one of three: %+v %v", l, err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestOpenIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		err = e.start(t.Context(), func(life context.Context, _ int) (*wire.Client, error) {
+		err = e.start(t.Context(), func(life context.Context, _ int) (*redisconn.Client, error) {
 			<-life.Done()
 			return nil, life.Err()
 		})

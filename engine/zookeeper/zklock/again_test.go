@@ -87,7 +87,7 @@ func TestALookThatFailedIsRepeated(t *testing.T) {
 	}()
 	<-ctx.Done()
 	if got := b.renew(t, waits); got.State != engine.Held {
-		t.Errorf("it is first in line, and %v", got.State)
+		t.Errorf("it is first in the queue, and %v", got.State)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestARepeatedJoinIsProven(t *testing.T) {
 	a := open(t, on(s))
 	r := exclusive("x")
 	held := a.hold(t, r)
-	a.settle(t, held)
+	a.promote(t, held)
 	a.mu.Lock()
 	path := a.claims[r.ID].path()
 	clear(a.own) // as if its watches had been lost
@@ -111,10 +111,10 @@ func TestARepeatedJoinIsProven(t *testing.T) {
 	}
 }
 
-// settle waits until a holder listens for all that it will.
-func (c client) settle(t *testing.T, held engine.Claim) {
+// promote waits until a holder listens for all that it will.
+func (c client) promote(t *testing.T, held engine.Claim) {
 	t.Helper()
-	eventually(t, "it never settles", func() bool {
+	eventually(t, "it never promotes", func() bool {
 		got := c.renew(t, held)
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 
 var errBack = errors.New("the servers went back to an older copy of their data")
 
-// tellBack says once that the servers went back.
-func (l *link) tellBack() (back error) {
+// notifyBack says once that the servers went back.
+func (l *link) notifyBack() (back error) {
 	l.set(func() { back, l.back = l.back, nil })
 	return back
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Clients that live see a server that went back to an older copy: they begin anew, and
-// what stood in line, or stands there again, ends with their session.
+// what stood in the queue, or stands there again, ends with their session.
 func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	s := zooKeeper(t)
@@ -25,7 +25,7 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := a.notes(t)
+	received := a.notifications(t)
 	if got := a.answer(t, left); got.State != engine.Held {
 		t.Fatal(got)
 	}
@@ -35,7 +35,7 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	if err := all.Restore(copied); err != nil {
 		t.Fatal(err)
 	}
-	hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && !c.Evicted })
+	receive(t, received, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && !c.Revoked })
 	for _, name := range []string{"held", "left"} {
 		eventually(t, "nobody comes to hold "+name, func() bool {
 			r := exclusive(name)

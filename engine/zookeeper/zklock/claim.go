@@ -10,7 +10,7 @@ import (
 )
 
 // claim is one claim of this client. Its fields belong to the engine's mutex, but
-// for those above the blank line, which never change.
+// for those above the blank lineine, which never change.
 type claim struct {
 	request engine.Request
 	parent  string        // the node of the name
@@ -22,8 +22,8 @@ type claim struct {
 	phase    phase
 	err      error  // gone: why there never was a node
 	left     error  // gone: why its node could not be removed, or errNotThere
-	evicted  bool   // gone: somebody else removed its node
-	admitted bool   // its place in line was not refused
+	revoked  bool   // gone: somebody else removed its node
+	admitted bool   // its place in the queue was not refused
 	dropped  bool   // making: nobody wants it any more: what is made is to be removed
 	node     string // name of its node, below parent
 	session  int64  // whose node it is
@@ -32,16 +32,16 @@ type claim struct {
 
 	unheard   bool // it became held, and its client was not told
 	contended bool // as the last list, or a watch since, had it
-	told      bool // its client knows that it is contended
-	stale     bool // the line has changed since it was listed
+	notified  bool // its client knows that it is contended
+	stale     bool // the queue has changed since it was listed
 	unread    bool // its own node has changed since it was read
 
-	first *listed // the line as of its creation, until somebody looks
+	first *listed // the queue as of its creation, until somebody looks
 
 	lasts bool  // it has held for so long that it is to hear of what happens behind it
-	seen  int64 // holding, until that is so: the last change of the line when it was listed
+	seen  int64 // holding, until that is so: the last change of the queue when it was listed
 
-	owes bool // it must write to its node, for whoever waits behind (see nodes.Line.Wakes)
+	owes bool // it must write to its node, for whoever waits behind (see nodes.Queue.Wakes)
 
 	watches string // waiting: path of the node that it watches, or parent
 }
@@ -52,20 +52,20 @@ type phase uint8
 
 const (
 	making  phase = iota // its node is being created; nobody knows yet whether there is one
-	waiting              // its node stands in line
+	waiting              // its node stands in the queue
 	holding              // and is among the first
-	marked               // somebody evicted it: its node stands until it is left
+	marked               // somebody revoked it: its node stands until it is left
 	leaving              // its node is being removed
 	gone                 // it has none any more
 )
 
 func (c *claim) path() string { return c.parent + "/" + c.node }
 
-// placed: it has a node that stands in line, as far as is known.
+// placed: it has a node that stands in the queue, as far as is known.
 func (c *claim) placed() bool { return c.phase == waiting || c.phase == holding || c.phase == marked }
 
 // uuidOf names the node of a claim. The ID itself is a secret, and whoever may list
-// the line sees the name.
+// the queue sees the name.
 func uuidOf(id engine.ID) string {
 	h := sha256.Sum256(append([]byte("leasehold node "), id[:]...))
 	h[6] = h[6]&0x0f | 0x80 // version 8 of RFC 9562: of one's own making
@@ -77,7 +77,7 @@ func uuidOf(id engine.ID) string {
 type content struct {
 	Claim   string       `json:"claim"` // its uuid: the plain layout has none in the name
 	Owner   engine.Owner `json:"owner"`
-	Evicted bool         `json:"evicted,omitempty"`
+	Revoked bool         `json:"evicted,omitempty"`
 }
 
 func (c *content) bytes() []byte {
@@ -103,7 +103,7 @@ func read(data []byte) content {
 	if len(data) > 0 {
 		label += ": " + strings.ToValidUTF8(string(data[:min(len(data), maxShown)]), "\uFFFD")
 	}
-	return content{Owner: engine.Owner{Label: label}, Evicted: string(data) == revoke}
+	return content{Owner: engine.Owner{Label: label}, Revoked: string(data) == revoke}
 }
 
 // maxShown is how many bytes of somebody else's data are shown.

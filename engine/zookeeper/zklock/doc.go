@@ -1,5 +1,5 @@
-// Package zklock keeps lines in ZooKeeper: a claim is an ephemeral sequential node
-// below the node of its name, the order of the nodes is the line, and a hold is
+// Package zklock keeps queues in ZooKeeper: a claim is an ephemeral sequential node
+// below the node of its name, the order of the nodes is the queue, and a hold is
 // trusted for half of the session's time from the last proof that it stands. It
 // needs ZooKeeper 3.5 or later; tests and tables ran on 3.8.
 //
@@ -49,11 +49,11 @@
 // Other programs share these locks if they use the same nodes.
 //
 //	curator    <root>/<name>/_c_<uuid>-lock-<10 digits>. InterProcessMutex of Curator
-//	           on the path <root>/<name>. Shared claims and units have names
-//	           beside it that Curator stands in line with, as it does with any
+//	           on the path <root>/<name>. Shared claims and permits have names
+//	           beside it that Curator stands in the queue with, as it does with any
 //	           other mutex.
 //	readwrite  <root>/<name>/_c_<uuid>-__WRIT__<10 digits> and __READ__:
-//	           InterProcessReadWriteLock. No units.
+//	           InterProcessReadWriteLock. No permits.
 //	nodes      <root>/<name>/<prefix><10 digits>: the lock of the tutorials.
 //	           Exclusive only.
 //
@@ -68,11 +68,11 @@
 // <root>/%session-<16 digits>: a claim is made in one step with a write to it, whose
 // answer has the number of the transaction, the token. Nobody else reads it.
 //
-// A holder listens for who comes behind it, and for its eviction, once it has held for
+// A holder listens for who comes behind it, and for its revocation, once it has held for
 // ten milliseconds, and sees then what came before; who waits listens for its own
-// eviction after three seconds.
+// revocation after three seconds.
 //
-// Evict marks a holder's node, which its client sees, and removes it at once with
+// Revoke marks a holder's node, which its client sees, and removes it at once with
 // now; a mark for Curator is the one that its revocable locks heed. Without now a
 // holder that does not heed it keeps its room until its session ends.
 //
@@ -86,6 +86,6 @@
 // What is made there belongs to that user alone, or to everybody with ?acl=open,
 // which programs need that come as other users or as none. A name's node that
 // somebody else made must let this user read, create and delete in it, and the nodes
-// below it must be readable; to evict somebody else's holder, writable. Digest sends
+// below it must be readable; to revoke somebody else's holder, writable. Digest sends
 // the password to the server as it is: use TLS, or keep that network to yourself.
 package zklock

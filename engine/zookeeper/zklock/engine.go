@@ -83,7 +83,7 @@ func (e *Engine) check(r *engine.Request) error {
 	if err := g.Check(r); err != nil {
 		return err
 	}
-	if g.Modes&engine.Units == 0 && r.Limit != engine.Max {
+	if g.Modes&engine.Permits == 0 && r.Limit != engine.Max {
 		// n of n excludes as well, but these names cannot tell the two apart.
 		return fmt.Errorf("%w: this layout has no permits: %w", engine.ErrRefused, errors.ErrUnsupported)
 	}
@@ -105,22 +105,22 @@ func (e *Engine) find(id engine.ID) (*claim, error) {
 func (e *Engine) report(c *claim) engine.Claim {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.told, c.unheard = c.contended, false
+	c.notified, c.unheard = c.contended, false
 	return e.reportLocked(c)
 }
 
 func (e *Engine) reportLocked(c *claim) engine.Claim {
-	r := engine.Claim{Name: c.request.Name, ID: c.request.ID, Ticket: c.ticket, Units: c.request.Units, Limit: c.request.Limit}
+	r := engine.Claim{Name: c.request.Name, ID: c.request.ID, Ticket: c.ticket, Permits: c.request.Permits, Limit: c.request.Limit}
 	switch c.phase {
 	case waiting:
 		r.State = engine.Waiting
 	case holding:
 		r.State, r.Contended = engine.Held, c.contended
 	case marked:
-		r.State, r.Evicted = engine.Gone, true
+		r.State, r.Revoked = engine.Gone, true
 		return r
 	default:
-		r.State, r.Evicted = engine.Gone, c.evicted
+		r.State, r.Revoked = engine.Gone, c.revoked
 		return r
 	}
 	s, _ := e.link.current()

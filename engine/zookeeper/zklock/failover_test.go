@@ -17,7 +17,7 @@ func TestTheLeaderIsKilled(t *testing.T) {
 	e := servers.ZooKeeperEnsemble(t, &servers.ZooKeeperOptions{Config: granting})
 	o := on(e.Servers...)
 	a, b := open(t, o), open(t, o)
-	heard := b.notes(t)
+	received := b.notifications(t)
 	first := a.hold(t, exclusive("x"))
 	second := b.wait(t, exclusive("x"))
 	leader, err := e.Leader()
@@ -34,7 +34,7 @@ func TestTheLeaderIsKilled(t *testing.T) {
 		t.Fatalf("and who waits is %v", got.State)
 	}
 	a.leave1(t, first)
-	hear(t, heard, heldNote(second.ID))
+	receive(t, received, heldNotification(second.ID))
 	third := a.wait(t, exclusive("x"))
 	if third.Ticket <= second.Ticket {
 		t.Errorf("ticket %d after %d", third.Ticket, second.Ticket)

@@ -68,12 +68,12 @@ func (c *greeted) Read(b []byte) (int, error) {
 	case errors.Is(why, errBack):
 		c.done = true
 		c.link.set(func() { c.link.back = why })
-		c.link.noteFailure(c.server, why)
+		c.link.recordFailure(c.server, why)
 		c.Close()
 		c.instead = expired()
 		return c.Read(b)
 	case why != nil:
-		c.link.noteFailure(c.server, why)
+		c.link.recordFailure(c.server, why)
 		return 0, why
 	}
 	if len(c.head) == greetingLen {

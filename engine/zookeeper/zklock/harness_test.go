@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -209,7 +209,7 @@ type client struct {
 	wire *wire
 }
 
-var within, eventually, hear = kit.Within, kit.Until, kit.Expect
+var within, eventually, receive = testutil.Within, testutil.Until, testutil.Expect
 
 func open(t testing.TB, o Options) client {
 	t.Helper()
@@ -247,28 +247,28 @@ func dying(s *servers.ZooKeeperServer) Options {
 func exclusive(name string) engine.Request { return want(name, engine.Max, engine.Max) }
 func reader(name string) engine.Request    { return want(name, 1, engine.Max) }
 
-func want(name string, units, limit int32) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Units: units, Limit: limit, WaitTTL: engine.MinTTL}
+func want(name string, permits, limit int32) engine.Request {
+	return engine.Request{Name: name, ID: engine.NewID(), Permits: permits, Limit: limit, WaitTTL: engine.MinTTL}
 }
 
 func (c client) join(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	return kit.Join(t, c, r)
+	return testutil.Join(t, c, r)
 }
 
 func (c client) hold(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	return kit.Joins(t, c, r, engine.Held)
+	return testutil.Joins(t, c, r, engine.Held)
 }
 
 func (c client) wait(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	return kit.Joins(t, c, r, engine.Waiting)
+	return testutil.Joins(t, c, r, engine.Waiting)
 }
 
 func (c client) renew(t testing.TB, cl engine.Claim) engine.Claim {
 	t.Helper()
-	return kit.Renew(t, c, cl, c.ttl)
+	return testutil.Renew(t, c, cl, c.ttl)
 }
 
 func (c client) leave1(t testing.TB, cl engine.Claim) engine.Claim {
@@ -280,13 +280,13 @@ func (c client) leave1(t testing.TB, cl engine.Claim) engine.Claim {
 	return got[0]
 }
 
-// notes listens until the test ends.
-func (c client) notes(t testing.TB) <-chan engine.Claim {
+// notifications listens until the test ends.
+func (c client) notifications(t testing.TB) <-chan engine.Claim {
 	t.Helper()
-	return kit.Watch(t, c)
+	return testutil.Watch(t, c)
 }
 
-func heldNote(id engine.ID) func(engine.Claim) bool {
+func heldNotification(id engine.ID) func(engine.Claim) bool {
 	return func(c engine.Claim) bool { return c.ID == id && c.State == engine.Held }
 }
 

@@ -13,7 +13,7 @@ import (
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
-// What others put below our nodes is data: the answer is an error in words, or a line
+// What others put below our nodes is data: the answer is an error in words, or a queue
 // that shows it, and other names go on.
 
 func FuzzData(f *testing.F) {
@@ -27,7 +27,7 @@ func FuzzData(f *testing.F) {
 		if !c.Owner.Fits() && c.Claim != "" || len(c.Owner.Label) > 4*engine.MaxOwner || !utf8.ValidString(c.Owner.Label) {
 			t.Errorf("%q shows %q", data, c.Owner.Label)
 		}
-		if again := read(c.bytes()); c.Claim != "" && again.Evicted != c.Evicted {
+		if again := read(c.bytes()); c.Claim != "" && again.Revoked != c.Revoked {
 			t.Errorf("%q is written as %q", data, c.bytes())
 		}
 	})
@@ -48,7 +48,7 @@ func TestDataOfOthersIsShownAndHarmsNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := a.Line(within(t), "x")
+	l, err := a.Queue(within(t), "x")
 	if err != nil || len(l.Claims) != 5 {
 		t.Fatal(len(l.Claims), err)
 	}
@@ -61,8 +61,8 @@ func TestDataOfOthersIsShownAndHarmsNobody(t *testing.T) {
 		t.Error(got)
 	}
 	for _, c := range l.Claims[1:] {
-		if err := a.Evict(within(t), "x", c.Ticket, true); err != nil {
-			t.Errorf("Evict: %v", err)
+		if err := a.Revoke(within(t), "x", c.Ticket, true); err != nil {
+			t.Errorf("Revoke: %v", err)
 		}
 	}
 	a.leave1(t, first)
@@ -83,7 +83,7 @@ func TestNumbersThatHaveRunOverAreRefusedInWords(t *testing.T) {
 	}
 	// No test makes two thousand million nodes: a claim whose own node has such a number.
 	c := &claim{request: exclusive("x"), parent: "/x", node: node, phase: waiting}
-	if err := a.readLine(within(t), c, true); !errors.Is(err, engine.ErrRefused) || c.phase != waiting {
+	if err := a.readQueue(within(t), c, true); !errors.Is(err, engine.ErrRefused) || c.phase != waiting {
 		t.Errorf("its own: %v, %v", err, c.phase)
 	}
 	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
@@ -93,8 +93,8 @@ func TestNumbersThatHaveRunOverAreRefusedInWords(t *testing.T) {
 }
 
 // A name that may not be read, one that is no name and one that others use are passed
-// over by Lines, and Line says why.
-func TestLinesPassOverWhatIsNotOurs(t *testing.T) {
+// over by Queues, and Queue says why.
+func TestQueuesPassOverWhatIsNotOurs(t *testing.T) {
 	s := zooKeeper(t)
 	a, conn := open(t, on(s)), peer(t, s)
 	a.hold(t, exclusive("ours"))
@@ -107,16 +107,16 @@ func TestLinesPassOverWhatIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for l, err := range a.Lines(within(t), "") {
+	for l, err := range a.Queues(within(t), "") {
 		if n++; err != nil || l.Name != "ours" {
 			t.Errorf("%q, %v", l.Name, err)
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d lines", n)
+		t.Errorf("%d queues", n)
 	}
 	for _, name := range []string{"closed", "config"} {
-		if _, err := a.Line(within(t), name); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "/"+name) {
+		if _, err := a.Queue(within(t), name); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "/"+name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestASessionsNodeOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := a.hold(t, exclusive("x"))
-	l, err := a.Line(within(t), "x")
+	l, err := a.Queue(within(t), "x")
 	if err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != c.Ticket {
 		t.Errorf("ticket %d: %+v, %v", c.Ticket, l.Claims, err)
 	}

@@ -12,14 +12,14 @@ import (
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
-// shown is a node of a line as it was read.
+// shown is a node of a queue as it was read.
 type shown struct {
 	node nodes.Node
 	got
 	content
 }
 
-// inspect reads every node of a line. What goes meanwhile is left out.
+// inspect reads every node of a queue. What goes meanwhile is left out.
 func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
 	if err := engine.CheckName(name); err != nil {
 		return nil, err
@@ -69,26 +69,26 @@ func (e *Engine) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func lineOf(all []shown) (l nodes.Line) {
+func queueOf(all []shown) (l nodes.Queue) {
 	for _, one := range all {
 		l = append(l, one.node)
 	}
 	return l
 }
 
-// Line implements [engine.Engine]. Nodes have no deadlines: what is shown as left is
+// Queue implements [engine.Engine]. Nodes have no deadlines: what is shown as left is
 // what a client is granted whenever it proves its claims.
-func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	all, err := e.inspect(ctx, name)
 	if err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
-	l := engine.Line{Name: name}
-	line := lineOf(all)
+	l := engine.Queue{Name: name}
+	line := queueOf(all)
 	for i, one := range all {
 		c := engine.Claim{
-			Name: name, Ticket: uint64(one.stat.Czxid), Owner: one.Owner, Units: one.node.Units, Limit: one.node.Limit,
-			State: engine.Waiting, Contended: line.Contended(i), Evicted: one.Evicted, TTL: e.ttl,
+			Name: name, Ticket: uint64(one.stat.Czxid), Owner: one.Owner, Permits: one.node.Permits, Limit: one.node.Limit,
+			State: engine.Waiting, Contended: line.Contended(i), Revoked: one.Revoked, TTL: e.ttl,
 		}
 		if line.Held(i) {
 			c.State = engine.Held
@@ -98,18 +98,18 @@ func (e *Engine) Line(ctx context.Context, name string) (engine.Line, error) {
 	return l, nil
 }
 
-// Lines implements [engine.Engine]. Nodes beside those of names are passed over, and
+// Queues implements [engine.Engine]. Nodes beside those of names are passed over, and
 // names that this client may not read or that somebody else uses for something else: of
-// those Line says what is wrong.
-func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
+// those Queue says what is wrong.
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
 		if err := e.usable(ctx); err != nil {
-			yield(engine.Line{}, err)
+			yield(engine.Queue{}, err)
 			return
 		}
 		there, err := list(ctx, e.link, e.rootPath(), false)
 		if err != nil {
-			yield(engine.Line{}, explain(err, e.rootPath()))
+			yield(engine.Queue{}, explain(err, e.rootPath()))
 			return
 		}
 		for _, node := range there.children {
@@ -117,11 +117,11 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 			if !ok || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
 				continue
 			}
-			l, err := e.Line(ctx, name)
+			l, err := e.Queue(ctx, name)
 			switch {
 			case errors.Is(err, engine.ErrRefused):
 			case err != nil:
-				yield(engine.Line{}, err)
+				yield(engine.Queue{}, err)
 				return
 			case len(l.Claims) > 0 && !yield(l, nil):
 				return
@@ -130,15 +130,15 @@ func (e *Engine) Lines(ctx context.Context, prefix string) iter.Seq2[engine.Line
 	}
 }
 
-// Evict implements [engine.Engine]. A holder's node is marked, which its client
+// Revoke implements [engine.Engine]. A holder's node is marked, which its client
 // sees, or removed at once. The mark for a node that Curator made is what its
 // revocable locks heed.
-func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool) error {
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	all, err := e.inspect(ctx, name)
 	if err != nil {
 		return err
 	}
-	line := lineOf(all)
+	line := queueOf(all)
 	for i, one := range all {
 		if uint64(one.stat.Czxid) != ticket {
 			continue
@@ -150,7 +150,7 @@ func (e *Engine) Evict(ctx context.Context, name string, ticket uint64, now bool
 			}
 			mark := []byte(revoke)
 			if one.Claim != "" {
-				one.content.Evicted = true
+				one.content.Revoked = true
 				mark = one.content.bytes()
 			}
 			_, err := conn.Set(path, mark, one.stat.Version)

@@ -15,7 +15,7 @@ import (
 
 // Join implements [engine.Engine].
 //
-// A node is created, the line is listed, and what was listed decides. The list may
+// A node is created, the queue is listed, and what was listed decides. The list may
 // be old (it comes from the server that this client is connected to), but it is
 // never older than the node, and those before the node can only go: who is first in
 // it is first. Whether the node stands is proven by its creation, which counts from
@@ -71,8 +71,8 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		gone, err := e.withdraw(ctx, c, nil)
 		return gone, err
 	case got.State == engine.Waiting:
-		time.AfterFunc(patience, func() { e.settled(c) })
-	case got.State == engine.Gone && !got.Evicted:
+		time.AfterFunc(patience, func() { e.promoted(c) })
+	case got.State == engine.Gone && !got.Revoked:
 		// Its session ended between the creation and the list. A fresh node for
 		// the same ID is the next call's: this one says that nothing was learned.
 		return engine.Claim{}, errors.New("zookeeper: the session ended while the claim was made")
@@ -80,7 +80,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	return got, nil
 }
 
-// withdraw removes the node of a claim that is not to be in line, and says so: with
+// withdraw removes the node of a claim that is not to be in the queue, and says so: with
 // a refusal, or with state Gone. Neither is said before the node has gone.
 func (e *Engine) withdraw(ctx context.Context, c *claim, why error) (engine.Claim, error) {
 	if _, err := e.leave(ctx, c); err != nil {
@@ -90,7 +90,7 @@ func (e *Engine) withdraw(ctx context.Context, c *claim, why error) (engine.Clai
 		return engine.Claim{}, why
 	}
 	r := &c.request
-	return engine.Claim{Name: r.Name, ID: r.ID, Units: r.Units, Limit: r.Limit, State: engine.Gone}, nil
+	return engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}, nil
 }
 
 // refuse looks for a reason to refuse before anything is changed.
@@ -156,7 +156,7 @@ func (e *Engine) begin(r engine.Request) (*claim, error) {
 // make creates the node of a claim, whoever still waits for it. When it returns
 // there is a node that is known, or none.
 //
-// The line is asked for at once, behind the creation: servers answer the requests of
+// The queue is asked for at once, behind the creation: servers answer the requests of
 // a session in their order. Nothing depends on which of the two goroutines was first.
 // A list that has the node was made after it, and any other is not used.
 func (e *Engine) make(c, old *claim) {
@@ -208,7 +208,7 @@ var errVanishes = errors.New("the node of this name vanishes again and again whi
 // answered, nil where that is not known. old goes in the same step.
 func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 	r := &c.request
-	creation := &zk.CreateRequest{Path: c.parent + "/" + e.layout.Prefix(c.uuid, r.Units, r.Limit),
+	creation := &zk.CreateRequest{Path: c.parent + "/" + e.layout.Prefix(c.uuid, r.Permits, r.Limit),
 		Data: (&content{Claim: c.uuid, Owner: r.Owner}).bytes(), Acl: e.acl, Flags: zk.FlagEphemeralSequential}
 	for range rounds {
 		s, err := e.link.await(e.life)
@@ -241,7 +241,7 @@ func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 		case missing && failed == 2:
 			e.forget(old)
 			old, err = nil, nil
-		case unclear(err):
+		case indeterminate(err):
 			node, err := e.recover(c, old, err)
 			return node, nil, err
 		}
@@ -271,7 +271,7 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return "", why
-		case err != nil && !unclear(err):
+		case err != nil && !indeterminate(err):
 			return "", err
 		case err != nil:
 			if e.life.Err() != nil {
@@ -286,7 +286,7 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 		if err == nil && node == "" {
 			return "", fmt.Errorf("the connection broke while the node was made, and there is none: %w", why)
 		}
-		if err == nil || !unclear(err) || e.life.Err() != nil {
+		if err == nil || !indeterminate(err) || e.life.Err() != nil {
 			return node, err
 		}
 	}
@@ -318,7 +318,7 @@ func (e *Engine) barrier(ctx context.Context) error {
 	_, err := ask(ctx, e.link, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
 		return conn.Multi(&zk.CheckVersionRequest{Path: e.rootPath(), Version: -1})
 	})
-	if err != nil && !unclear(err) {
+	if err != nil && !indeterminate(err) {
 		return nil // which was decided in the same order
 	}
 	return err

@@ -146,7 +146,7 @@ func (e *Engine) remove(c *claim) {
 		_, err = ask(e.life, e.link, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(c.path(), -1) })
 		if errors.Is(err, zk.ErrNoNode) {
 			err = errNotThere
-		} else if err != nil && unclear(err) {
+		} else if err != nil && indeterminate(err) {
 			continue
 		}
 		break

@@ -46,7 +46,7 @@ type session struct {
 
 // connect begins to connect, in the background. heard is told of every event, by
 // one goroutine at a time, and must not block.
-func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, error) {
+func connect(life context.Context, o *Options, received func(zk.Event)) (*link, error) {
 	l := &link{life: life, dial: o.Dial, hosts: &hosts{}, changed: make(chan struct{}), failures: map[string]error{}}
 	l.greets, l.abort = context.WithCancel(context.Background())
 	if l.dial == nil {
@@ -60,8 +60,8 @@ func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, err
 		zk.WithLogger(logger{l}), zk.WithLogInfo(false),
 		zk.WithMaxBufferSize(maxAnswer),
 		zk.WithEventCallback(func(ev zk.Event) {
-			l.hear(ev)
-			heard(ev)
+			l.receive(ev)
+			received(ev)
 		}),
 		zk.WithDialer(func(network, server string, _ time.Duration) (net.Conn, error) {
 			return l.reach(network, server, o.Session/3)
@@ -75,7 +75,7 @@ func connect(life context.Context, o *Options, heard func(zk.Event)) (*link, err
 }
 
 // maxAnswer bounds what a server may have this client read at once: a hundred times what
-// the longest line takes.
+// the longest queue takes.
 const maxAnswer = 64 << 20
 
 // firstRound is how long a server has to greet while others could be tried, at first; each
@@ -95,17 +95,17 @@ func (l *link) reach(network, server string, most time.Duration) (net.Conn, erro
 	l.set(func() { l.failures[server] = cmp.Or(l.failures[server], errors.New("no connection yet")) })
 	c, err := l.dial(ctx, network, server)
 	if err != nil {
-		l.noteFailure(server, err)
+		l.recordFailure(server, err)
 		return nil, err
 	}
-	l.noteFailure(server, errMute)
+	l.recordFailure(server, errMute)
 	g := &greeted{Conn: c, link: l, server: server, until: until}
 	g.unabort = context.AfterFunc(l.greets, func() { c.Close() })
 	return g, nil
 }
 
-// noteFailure keeps why a server does not serve this client.
-func (l *link) noteFailure(server string, why error) {
+// recordFailure keeps why a server does not serve this client.
+func (l *link) recordFailure(server string, why error) {
 	if op := (*net.OpError)(nil); errors.As(why, &op) {
 		why = op.Err // without the address
 	}
@@ -144,7 +144,7 @@ func (l *link) set(f func()) {
 
 // hear keeps track of the session. It is called before whoever waits for an answer
 // on that session is answered.
-func (l *link) hear(ev zk.Event) {
+func (l *link) receive(ev zk.Event) {
 	if ev.Type != zk.EventSession {
 		return
 	}
@@ -229,7 +229,7 @@ func ask[T any](ctx context.Context, l *link, request func(*zk.Conn) (T, error))
 }
 
 // unclear: whether the request was carried out is not known.
-func unclear(err error) bool {
+func indeterminate(err error) bool {
 	for _, known := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrInvalidACL,
 		zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals, zk.ErrBadArguments, zk.ErrAuthFailed} {
 		if errors.Is(err, known) {
@@ -304,6 +304,6 @@ type logger struct{ link *link }
 
 func (g logger) Printf(format string, args ...any) {
 	if strings.HasPrefix(format, "error in resending") {
-		g.link.noteFailure(g.link.conn.Server(), fmt.Errorf(format, args...))
+		g.link.recordFailure(g.link.conn.Server(), fmt.Errorf(format, args...))
 	}
 }

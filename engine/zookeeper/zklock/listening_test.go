@@ -47,21 +47,21 @@ func TestWaitingInVainAsksForOneWatchOfTheHolder(t *testing.T) {
 		t.Errorf("%d watches of one holder, which was read %d times", n, read)
 	}
 	// And the one that is left serves who waits now.
-	heard := b.notes(t)
+	received := b.notifications(t)
 	second := b.wait(t, exclusive("x"))
 	a.leave1(t, first)
-	hear(t, heard, heldNote(second.ID))
+	receive(t, received, heldNotification(second.ID))
 }
 
 // Who waits may stay for days as well, and the holder looks at every renewal.
-func TestAContendedHolderAsksForOneWatchOfItsLine(t *testing.T) {
+func TestAContendedHolderAsksForOneWatchOfItsQueue(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
-	heard := a.notes(t)
+	received := a.notifications(t)
 	asked := a.watchRequests("/x")
 	first := a.hold(t, exclusive("x"))
 	b.wait(t, exclusive("x"))
-	hear(t, heard, func(c engine.Claim) bool { return c.ID == first.ID && c.Contended })
+	receive(t, received, func(c engine.Claim) bool { return c.ID == first.ID && c.Contended })
 	asked.Store(0) // what had fired
 	for range 10 {
 		if got := a.renew(t, first); !got.Contended {
@@ -69,23 +69,23 @@ func TestAContendedHolderAsksForOneWatchOfItsLine(t *testing.T) {
 		}
 	}
 	if n := asked.Load(); n > 1 {
-		t.Errorf("%d watches of one line", n)
+		t.Errorf("%d watches of one queue", n)
 	}
 }
 
 // Whoever comes and goes before a holder listens is told of when it does.
-func TestWhoCameBeforeTheHolderListenedIsToldOf(t *testing.T) {
+func TestWhoCameBeforeTheHolderListenedIsNotifiedOf(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	b.leave1(t, b.hold(t, exclusive("warm")))
-	heard := a.notes(t)
+	received := a.notifications(t)
 	first := a.hold(t, exclusive("x"))
 	r := exclusive("x")
 	r.NoWait = true
 	if got := b.join(t, r); got.State != engine.Gone {
 		t.Fatal(got)
 	}
-	hear(t, heard, func(c engine.Claim) bool { return c.ID == first.ID && c.Contended })
+	receive(t, received, func(c engine.Claim) bool { return c.ID == first.ID && c.Contended })
 }
 
 // deaf is a connection from which events of watches can be lost, as they are when the
@@ -141,7 +141,7 @@ func TestWhatWasNotHeardIsSeenAfterConnectingAgain(t *testing.T) {
 		return newDeaf(c, &lose, &lost), nil
 	}
 	a, b := open(t, o), open(t, on(s))
-	a.notes(t)
+	a.notifications(t)
 	held := a.hold(t, exclusive("x"))
 	eventually(t, "it does not listen", func() bool {
 		a.mu.Lock()
@@ -169,9 +169,9 @@ func TestANodeIsListenedToAgainAfterItChanged(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	conn := peer(t, s)
-	heard := a.notes(t)
+	received := a.notifications(t)
 	held := a.hold(t, exclusive("x"))
-	a.settled(t)
+	a.promoted(t)
 	path := a.claims[held.ID].path()
 	data, _, err := conn.Get(path)
 	if err != nil {
@@ -183,19 +183,19 @@ func TestANodeIsListenedToAgainAfterItChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "it does not listen any more", func() bool { return asked.Load() == 1 })
-		a.settled(t)
+		a.promoted(t)
 	}
-	if err := b.Evict(within(t), "x", held.Ticket, false); err != nil {
+	if err := b.Revoke(within(t), "x", held.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.Evicted })
+	receive(t, received, func(c engine.Claim) bool { return c.ID == held.ID && c.Revoked })
 }
 
 // What claims leave behind in a client that lives for months.
 func TestNothingIsKeptOfClaimsThatAreGone(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
-	b.notes(t)
+	b.notifications(t)
 	for range 3 {
 		first := a.hold(t, exclusive("x"))
 		b.leave1(t, b.wait(t, exclusive("x")))
@@ -211,7 +211,7 @@ func TestNothingIsKeptOfClaimsThatAreGone(t *testing.T) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for w := range c.watches {
-				if !w.children { // the line of a name has one, which the next holder uses
+				if !w.children { // the queue of a name has one, which the next holder uses
 					return false
 				}
 			}
@@ -227,7 +227,7 @@ func TestANodeThatMayNotBeReadIsNotAskedForWithoutEnd(t *testing.T) {
 	b := open(t, on(s))
 	conn := peer(t, s)
 	b.leave1(t, b.hold(t, exclusive("x")))
-	b.notes(t)
+	b.notifications(t)
 	nodeOf := func(acl []zk.ACL) string {
 		path, err := conn.Create("/x/"+b.layout.Prefix(uuidOf(engine.NewID()), engine.Max, engine.Max), nil, zk.FlagEphemeralSequential, acl)
 		if err != nil {
@@ -260,20 +260,20 @@ func TestANodeThatMayNotBeReadIsNotAskedForWithoutEnd(t *testing.T) {
 	if err := conn.Delete(hidden, -1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is alone in line and does not hold", func() bool { return b.renew(t, waits).State == engine.Held })
+	eventually(t, "it is alone in the queue and does not hold", func() bool { return b.renew(t, waits).State == engine.Held })
 }
 
-func TestAnEvictionBeforeTheHolderListenedIsToldOf(t *testing.T) {
+func TestAnEvictionBeforeTheHolderListenedIsNotifiedOf(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
-	heard := a.notes(t)
+	received := a.notifications(t)
 	for _, now := range []bool{false, true} {
 		var struck atomic.Bool
 		a.wire.before(func(op int32) { // the first thing that it asks for as a holder
 			if op == opGetData && !struck.Swap(true) {
-				l, err := b.Line(context.Background(), "x")
+				l, err := b.Queue(context.Background(), "x")
 				if err == nil {
-					err = b.Evict(context.Background(), "x", l.Claims[0].Ticket, now)
+					err = b.Revoke(context.Background(), "x", l.Claims[0].Ticket, now)
 				}
 				if err != nil {
 					t.Error(err)
@@ -281,7 +281,7 @@ func TestAnEvictionBeforeTheHolderListenedIsToldOf(t *testing.T) {
 			}
 		})
 		held := a.hold(t, exclusive("x"))
-		hear(t, heard, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && c.Evicted })
+		receive(t, received, func(c engine.Claim) bool { return c.ID == held.ID && c.State == engine.Gone && c.Revoked })
 		a.leave1(t, held)
 	}
 }

@@ -15,7 +15,7 @@ type listed struct {
 	children []string
 	stat     *zk.Stat
 
-	line   nodes.Line
+	line   nodes.Queue
 	strays error // what does not belong there, if the node is that of a name
 }
 
@@ -30,8 +30,8 @@ func list(ctx context.Context, l *link, path string, watch bool) (listed, error)
 	})
 }
 
-// foreign refuses a line in which something stands that does not belong there: it would
-// be in line for others, and not for us.
+// foreign refuses a queue in which something stands that does not belong there: it would
+// be in the queue of others, and not for us.
 func (e *Engine) foreign(parent string, there listed) error {
 	if there.strays == nil {
 		return nil
@@ -39,9 +39,9 @@ func (e *Engine) foreign(parent string, there listed) error {
 	return engine.Refuse("zookeeper: below %s: %w: let everybody who uses this name use one layout (?layout=), or choose another root for these locks", parent, there.strays)
 }
 
-// listing is one list of a line, for all claims of this client that wait for one.
+// listing is one list of a queue, for all claims of this client that wait for one.
 //
-// A list is as long as its line. If each of a crowd asked for one of its own, what is
+// A list is as long as its queue. If each of a crowd asked for one of its own, what is
 // read would grow with the square of their number, and renewals would stand behind it.
 // So one is under way for a name at a time. Whoever asks meanwhile has the next, which
 // begins when that has ended: after it was asked for, as whoever asks relies on.
@@ -90,7 +90,7 @@ func (e *Engine) listOneByOne(parent string, all *listings) {
 	}
 }
 
-// list is the line of a name as of an answer to a request that was made after this call.
+// list is the queue of a name as of an answer to a request that was made after this call.
 func (e *Engine) list(ctx context.Context, parent string) (listed, error) {
 	l := e.listing(parent)
 	select {

@@ -31,7 +31,7 @@ func TestOneListIsUnderWayForAName(t *testing.T) {
 		later[i] = a.listing("/x")
 	}
 	held := exclusive("x") // whose node is made meanwhile
-	made, err := conn.Create("/x/"+a.layout.Prefix(uuidOf(held.ID), held.Units, held.Limit), nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+	made, err := conn.Create("/x/"+a.layout.Prefix(uuidOf(held.ID), held.Permits, held.Limit), nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +53,10 @@ func TestOneListIsUnderWayForAName(t *testing.T) {
 	}
 }
 
-// A crowd on one name is in line in requests that grow with its number, and so does what
+// A crowd on one name is in the queue in requests that grow with its number, and so does what
 // is read; who holds another name goes on renewing.
 func TestTenThousandWaitForOneName(t *testing.T) {
-	many := engine.MaxLine - 1 // and the holder
+	many := engine.MaxQueue - 1 // and the holder
 	if testing.Short() {
 		many = 500
 	}
@@ -92,18 +92,18 @@ func TestTenThousandWaitForOneName(t *testing.T) {
 		t.Errorf("%d waiters: %v", many, sent)
 	}
 	t.Logf("%d waiters: %v", many, sent)
-	l, err := a.Line(within(t), "x")
+	l, err := a.Queue(within(t), "x")
 	if err != nil || len(l.Claims) != many+1 {
 		t.Fatal(len(l.Claims), err)
 	}
-	heard := b.notes(t)
+	received := b.notifications(t)
 	a.leave1(t, first)
-	hear(t, heard, func(c engine.Claim) bool { return c.State == engine.Held })
+	receive(t, received, func(c engine.Claim) bool { return c.State == engine.Held })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.claims {
 		if c.first != nil {
-			t.Fatal("a waiter keeps the whole line")
+			t.Fatal("a waiter keeps the whole queue")
 		}
 	}
 }

@@ -101,7 +101,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		e.acl = zk.AuthACL(zk.PermAll)
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	if e.link, err = connect(e.life, &o, e.heard); err != nil {
+	if e.link, err = connect(e.life, &o, e.received); err != nil {
 		e.end()
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
@@ -197,7 +197,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	if e.granted(s) < e.ttl && s.id != 0 {
 		return engine.Refuse("zookeeper: the servers keep a session for %v now, where it was %v when this client began: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*e.ttl, e.granted(s), e.ttl)
 	}
-	if back := e.link.tellBack(); back != nil {
+	if back := e.link.notifyBack(); back != nil {
 		return engine.Refuse("zookeeper: %w", back)
 	}
 	return nil

@@ -15,12 +15,12 @@ import (
 
 // What comes late, twice, or after a connection that broke.
 
-func TestAReconnectIsToldOf(t *testing.T) {
+func TestAReconnectIsNotifiedOf(t *testing.T) {
 	s := zooKeeper(t)
 	a := open(t, on(s))
-	heard := a.notes(t)
+	received := a.notifications(t)
 	a.wire.cut()
-	hear(t, heard, func(c engine.Claim) bool { return c.ID == engine.ID{} })
+	receive(t, received, func(c engine.Claim) bool { return c.ID == engine.ID{} })
 }
 
 func TestNothingIsAskedOfABrokenConnection(t *testing.T) {
@@ -100,7 +100,7 @@ func TestLeaveSaysHowItFoundAWaiter(t *testing.T) {
 	b.mu.Unlock()
 	a.leave1(t, first)
 	if got := b.leave1(t, waits); got.State != engine.Held {
-		t.Errorf("it was first in line, and Leave found it %v", got.State)
+		t.Errorf("it was first in the queue, and Leave found it %v", got.State)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
 }
 
 func TestCuratorsMarkIsRead(t *testing.T) {
-	if !read([]byte(revoke)).Evicted || read([]byte(revoke+" ")).Evicted {
+	if !read([]byte(revoke)).Revoked || read([]byte(revoke+" ")).Revoked {
 		t.Error("a revocation is not read, or another word for one")
 	}
 }
@@ -160,7 +160,7 @@ func TestAWakeUpAfterSomebodyElseWrote(t *testing.T) {
 	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
 	conn := peer(t, s)
 	first, second := a.hold(t, want("x", 1, 2)), a.hold(t, want("x", 1, 2))
-	heard := c.notes(t)
+	received := c.notifications(t)
 	middle := b.wait(t, want("x", 1, 2))
 	last := c.wait(t, want("x", 1, 2))
 	path := b.claims[middle.ID].path()
@@ -178,16 +178,16 @@ func TestAWakeUpAfterSomebodyElseWrote(t *testing.T) {
 		t.Fatal("the test struck at nothing")
 	}
 	a.leave1(t, second)
-	hear(t, heard, heldNote(last.ID))
+	receive(t, received, heldNotification(last.ID))
 }
 
-// What was let into the line is not refused later, for what others put there.
+// What was let into the queue is not refused later, for what others put there.
 func TestARepeatedJoinIsNotRefusedForWhatCameLater(t *testing.T) {
 	s := zooKeeper(t)
 	a, conn := open(t, on(s)), peer(t, s)
 	r := exclusive("x")
 	held := a.hold(t, r)
-	a.settle(t, held)
+	a.promote(t, held)
 	if _, err := conn.Create("/x/config", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}

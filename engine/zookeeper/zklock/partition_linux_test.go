@@ -60,8 +60,8 @@ func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 			twin = plainAt(t, n, e, follower, partitionSession)
 		}
 		type obtained struct {
-			err         error
-			valid, told bool // of the other lease at that moment
+			err             error
+			valid, notified bool // of the other lease at that moment
 		}
 		next := make(chan obtained, pairs)
 		var clients []*leasehold.Client
@@ -100,8 +100,8 @@ func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 			switch o := <-next; {
 			case o.err != nil:
 				t.Errorf("round %d: the larger part grants nothing: %v", round, o.err)
-			case o.valid || !o.told:
-				t.Errorf("round %d: two hold: the lease of who was cut off is valid: %v, ended: %v", round, o.valid, o.told)
+			case o.valid || !o.notified:
+				t.Errorf("round %d: two hold: the lease of who was cut off is valid: %v, ended: %v", round, o.valid, o.notified)
 			}
 		}
 		if state := <-twinNext; state == zk.StateHasSession {

@@ -14,7 +14,7 @@ func TestTheOneBeforeComesToHoldBetweenListingAndWatching(t *testing.T) {
 	s := zooKeeper(t)
 	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
 	first, second := a.hold(t, want("x", 1, 2)), a.hold(t, want("x", 1, 2))
-	heard := b.notes(t)
+	received := b.notifications(t)
 	before := b.wait(t, want("x", 1, 2))
 	var struck atomic.Bool
 	c.wire.before(func(op int32) {
@@ -22,7 +22,7 @@ func TestTheOneBeforeComesToHoldBetweenListingAndWatching(t *testing.T) {
 			return
 		}
 		a.leave1(t, first)
-		hear(t, heard, heldNote(before.ID)) // its write came before
+		receive(t, received, heldNotification(before.ID)) // its write came before
 		a.leave1(t, second)
 	})
 	got := c.join(t, want("x", 1, 2))

@@ -22,7 +22,7 @@ func TestThePredecessorGoesBetweenListingAndWatching(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
-	heard := b.notes(t)
+	received := b.notifications(t)
 	// The watch on what stands before it comes after the list. Strike just before
 	// that is sent.
 	var struck atomic.Bool
@@ -36,7 +36,7 @@ func TestThePredecessorGoesBetweenListingAndWatching(t *testing.T) {
 		t.Fatal("the test struck at nothing")
 	}
 	if got.State != engine.Held {
-		hear(t, heard, heldNote(got.ID))
+		receive(t, received, heldNotification(got.ID))
 	}
 }
 
@@ -52,11 +52,11 @@ func TestAWaiterInTheMiddleVanishes(t *testing.T) {
 	a, b, c := open(t, on(s)), open(t, dying(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
 	second := b.wait(t, exclusive("x"))
-	heard := c.notes(t)
+	received := c.notifications(t)
 	third := c.wait(t, exclusive("x"))
 	b.wire.kill() // its session ends while the first holds
 	eventually(t, "the dead waiter stays", func() bool {
-		l, err := a.Line(within(t), "x")
+		l, err := a.Queue(within(t), "x")
 		return err == nil && len(l.Claims) == 2
 	})
 	// A recipe that takes the end of its predecessor for its turn holds now.
@@ -67,7 +67,7 @@ func TestAWaiterInTheMiddleVanishes(t *testing.T) {
 		t.Fatal(got)
 	}
 	a.leave1(t, first)
-	hear(t, heard, heldNote(third.ID))
+	receive(t, received, heldNotification(third.ID))
 	_ = second
 }
 
@@ -88,8 +88,8 @@ func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
 		cancel()
 		b.leave1(t, engine.Claim{Name: "x", ID: r.ID})
 	}
-	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != first.Ticket {
-		t.Errorf("the line is %+v, %v", l.Claims, err)
+	if l, err := a.Queue(within(t), "x"); err != nil || len(l.Claims) != 1 || l.Claims[0].Ticket != first.Ticket {
+		t.Errorf("the queue is %+v, %v", l.Claims, err)
 	}
 }
 
@@ -140,15 +140,15 @@ func TestTwoWatchesFireForOneEvent(t *testing.T) {
 	s := zooKeeper(t)
 	a, b, c := open(t, on(s)), open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
-	heard := b.notes(t)
+	received := b.notifications(t)
 	// Two claims of one client that watch the same node, and a holder's watch on
-	// the line: one deletion fires all, and each must be told once, of its own.
+	// the queue: one deletion fires all, and each must be told once, of its own.
 	one, two := b.wait(t, reader("x")), b.wait(t, reader("x"))
 	behind := c.wait(t, exclusive("x"))
 	a.leave1(t, first)
 	held := map[engine.ID]int{}
 	for len(held) < 2 {
-		held[hear(t, heard, func(n engine.Claim) bool { return n.State == engine.Held }).ID]++
+		held[receive(t, received, func(n engine.Claim) bool { return n.State == engine.Held }).ID]++
 	}
 	if b.renew(t, one).State != engine.Held || b.renew(t, two).State != engine.Held {
 		t.Error("two readers were told that they hold, and do not")
@@ -158,34 +158,34 @@ func TestTwoWatchesFireForOneEvent(t *testing.T) {
 	if got := c.renew(t, behind); got.State != engine.Held {
 		t.Errorf("everybody left, and the last is %v", got.State)
 	}
-	for len(heard) > 0 {
-		held[(<-heard).ID]++
+	for len(received) > 0 {
+		held[(<-received).ID]++
 	}
 	if held[one.ID] != 1 || held[two.ID] != 1 {
 		t.Errorf("told %d and %d times", held[one.ID], held[two.ID])
 	}
 }
 
-// Who waits for units watches the one before it, and that one does not go when it
+// Who waits for permits watches the one before it, and that one does not go when it
 // holds: it must say so.
-func TestWhoWaitsForUnitsIsWokenWhenTheOneBeforeHolds(t *testing.T) {
+func TestWhoWaitsForPermitsIsWokenWhenTheOneBeforeHolds(t *testing.T) {
 	s := zooKeeper(t)
 	clients := make([]client, 6)
-	heard := make([]<-chan engine.Claim, 6)
+	received := make([]<-chan engine.Claim, 6)
 	line := make([]engine.Claim, 6)
 	for i := range clients {
 		clients[i] = open(t, on(s))
-		heard[i] = clients[i].notes(t)
+		received[i] = clients[i].notifications(t)
 		line[i] = clients[i].join(t, want("x", 1, 2))
 	}
 	clients[0].leave1(t, line[0])
-	hear(t, heard[2], heldNote(line[2].ID))
+	receive(t, received[2], heldNotification(line[2].ID))
 	clients[1].leave1(t, line[1]) // not the node that the fourth watched
-	hear(t, heard[3], heldNote(line[3].ID))
+	receive(t, received[3], heldNotification(line[3].ID))
 	clients[3].leave1(t, line[3]) // the later of two holders
-	hear(t, heard[4], heldNote(line[4].ID))
+	receive(t, received[4], heldNotification(line[4].ID))
 	clients[2].leave1(t, line[2])
-	hear(t, heard[5], heldNote(line[5].ID))
+	receive(t, received[5], heldNotification(line[5].ID))
 }
 
 // expire keeps a client from its servers until they have ended its session.
@@ -254,14 +254,14 @@ func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
 func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, dying(s)), open(t, on(s))
-	heard := a.notes(t)
+	received := a.notifications(t)
 	held, first := a.hold(t, exclusive("held")), b.hold(t, exclusive("waits"))
 	waits := a.wait(t, exclusive("waits"))
 	a.expire(t)
 	lost := map[engine.ID]bool{}
 	for len(lost) < 2 {
-		c := hear(t, heard, func(n engine.Claim) bool { return n.State == engine.Gone })
-		if c.Evicted {
+		c := receive(t, received, func(n engine.Claim) bool { return n.State == engine.Gone })
+		if c.Revoked {
 			t.Error("the end of a session is no eviction")
 		}
 		lost[c.ID] = true
@@ -273,7 +273,7 @@ func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
 	}
 	again := a.wait(t, exclusive("waits"))
 	b.leave1(t, first)
-	hear(t, heard, heldNote(again.ID))
+	receive(t, received, heldNotification(again.ID))
 	if got := a.hold(t, exclusive("held")); got.Ticket <= held.Ticket {
 		t.Errorf("ticket %d after %d", got.Ticket, held.Ticket)
 	}
@@ -290,7 +290,7 @@ func TestACreateWhoseAnswerWasLostFindsItsOwnNode(t *testing.T) {
 			a.leave1(t, a.hold(t, exclusive(name)))
 			a.wire.loseReply()
 			a.hold(t, exclusive(name))
-			if l, err := a.Line(within(t), name); err != nil || len(l.Claims) != 1 {
+			if l, err := a.Queue(within(t), name); err != nil || len(l.Claims) != 1 {
 				t.Errorf("%+v, %v", l.Claims, err)
 			}
 		})
@@ -361,7 +361,7 @@ func TestSequenceNumbersNearTheirEndAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &claim{request: exclusive("x"), parent: "/x", node: "_c_0d1b7c0a-41a5-4c5b-8f0e-6f8e1f0f6a11-lock-2147483000", phase: waiting}
-	err := a.readLine(within(t), c, true)
+	err := a.readQueue(within(t), c, true)
 	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "begin anew") {
 		t.Errorf("%v", err)
 	}
@@ -380,14 +380,14 @@ func TestForeignNodesAreRefusedAndStay(t *testing.T) {
 	if _, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) || !errors.Is(err, nodes.ErrForeign) || !strings.Contains(err.Error(), "config") {
 		t.Errorf("Join: %v", err)
 	}
-	if _, err := a.Line(within(t), "x"); !errors.Is(err, nodes.ErrForeign) {
-		t.Errorf("Line: %v", err)
+	if _, err := a.Queue(within(t), "x"); !errors.Is(err, nodes.ErrForeign) {
+		t.Errorf("Queue: %v", err)
 	}
-	if err := a.Evict(within(t), "x", 1, true); !errors.Is(err, nodes.ErrForeign) {
-		t.Errorf("Evict: %v", err)
+	if err := a.Revoke(within(t), "x", 1, true); !errors.Is(err, nodes.ErrForeign) {
+		t.Errorf("Revoke: %v", err)
 	}
-	for l, err := range a.Lines(within(t), "") {
-		t.Errorf("Lines: %+v, %v", l, err)
+	for l, err := range a.Queues(within(t), "") {
+		t.Errorf("Queues: %+v, %v", l, err)
 	}
 	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
 		t.Errorf("what is left: %v, %v", children, err)
@@ -395,11 +395,11 @@ func TestForeignNodesAreRefusedAndStay(t *testing.T) {
 }
 
 // One that is made while others hold does not end their claims.
-func TestAForeignNodeDoesNotDisturbWhoIsInLine(t *testing.T) {
+func TestAForeignNodeDoesNotDisturbWhoIsInQueue(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	conn := peer(t, s)
-	first, heard := a.hold(t, exclusive("x")), b.notes(t)
+	first, received := a.hold(t, exclusive("x")), b.notifications(t)
 	second := b.wait(t, exclusive("x"))
 	if _, err := conn.Create("/x/config", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
@@ -408,7 +408,7 @@ func TestAForeignNodeDoesNotDisturbWhoIsInLine(t *testing.T) {
 		t.Error(got)
 	}
 	a.leave1(t, first)
-	hear(t, heard, heldNote(second.ID))
+	receive(t, received, heldNotification(second.ID))
 }
 
 func TestContainersGoByThemselves(t *testing.T) {

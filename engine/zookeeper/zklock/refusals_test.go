@@ -109,7 +109,7 @@ func TestAWrongRootIsNamed(t *testing.T) {
 	if children, _, err := conn.Children("/apps/locks/x"); err != nil || len(children) != 1 {
 		t.Errorf("%v, %v", children, err)
 	}
-	for l, err := range a.Lines(within(t), "") {
+	for l, err := range a.Queues(within(t), "") {
 		if err != nil || l.Name != "x" || l.Claims[0].Ticket != c.Ticket {
 			t.Errorf("%+v, %v", l, err)
 		}
@@ -149,33 +149,33 @@ func TestLeastPrivilege(t *testing.T) {
 	o := on(s)
 	o.Root, o.User, o.Password = "/locks", "app", "secret"
 	a, b := open(t, o), open(t, o)
-	heard := b.notes(t)
+	received := b.notifications(t)
 	first := a.hold(t, exclusive("x"))
 	second := b.wait(t, exclusive("x"))
-	if err := b.Evict(within(t), "x", first.Ticket, false); err != nil {
-		t.Errorf("Evict: %v", err)
+	if err := b.Revoke(within(t), "x", first.Ticket, false); err != nil {
+		t.Errorf("Revoke: %v", err)
 	}
 	a.leave1(t, first)
-	hear(t, heard, heldNote(second.ID))
+	receive(t, received, heldNotification(second.ID))
 	if got := b.renew(t, second); got.State != engine.Held {
 		t.Error(got)
 	}
 	permits := []engine.Claim{a.hold(t, want("n", 1, 2)), a.hold(t, want("n", 1, 2))}
 	third := b.wait(t, want("n", 1, 2))
 	a.leave1(t, permits[0])
-	hear(t, heard, heldNote(third.ID))
-	if err := b.Evict(within(t), "n", permits[1].Ticket, true); err != nil {
-		t.Errorf("Evict at once: %v", err)
+	receive(t, received, heldNotification(third.ID))
+	if err := b.Revoke(within(t), "n", permits[1].Ticket, true); err != nil {
+		t.Errorf("Revoke at once: %v", err)
 	}
 	n := 0
-	for _, err := range a.Lines(within(t), "") {
+	for _, err := range a.Queues(within(t), "") {
 		if err != nil {
-			t.Errorf("Lines: %v", err)
+			t.Errorf("Queues: %v", err)
 		}
 		n++
 	}
 	if n != 2 {
-		t.Errorf("%d lines", n)
+		t.Errorf("%d queues", n)
 	}
 
 	t.Run("a stranger", func(t *testing.T) {
@@ -190,11 +190,11 @@ func TestLeastPrivilege(t *testing.T) {
 					t.Errorf("user %q, %s: %v, %v", user, name, got.State, err)
 				}
 			}
-			if _, err := e.Line(within(t), "x"); !errors.Is(err, engine.ErrRefused) {
-				t.Errorf("Line for user %q: %v", user, err)
+			if _, err := e.Queue(within(t), "x"); !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("Queue for user %q: %v", user, err)
 			}
-			if err := e.Evict(within(t), "x", second.Ticket, true); !errors.Is(err, engine.ErrRefused) {
-				t.Errorf("Evict by user %q: %v", user, err)
+			if err := e.Revoke(within(t), "x", second.Ticket, true); !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("Revoke by user %q: %v", user, err)
 			}
 		}
 		if got := b.renew(t, second); got.State != engine.Held {
@@ -217,7 +217,7 @@ func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	if l, err := a.Line(within(t), "x"); err != nil || len(l.Claims) != 1 {
+	if l, err := a.Queue(within(t), "x"); err != nil || len(l.Claims) != 1 {
 		t.Errorf("%+v, %v", l.Claims, err)
 	}
 }
@@ -270,10 +270,10 @@ func TestThePasswordMayComeFromAFile(t *testing.T) {
 	}
 }
 
-// Who may not read what stands before it is refused, and out of the line again:
+// Who may not read what stands before it is refused, and out of the queue again:
 // nobody would ever ask for that claim once more, and it would block the name for as
 // long as this client lives.
-func TestWhoIsRefusedInLineLeavesIt(t *testing.T) {
+func TestWhoIsRefusedInQueueLeavesIt(t *testing.T) {
 	s := zooKeeper(t)
 	a := open(t, on(s))
 	conn := peer(t, s)
@@ -289,7 +289,7 @@ func TestWhoIsRefusedInLineLeavesIt(t *testing.T) {
 		t.Fatalf("behind a node that it may not read: %v, %v", got.State, err)
 	}
 	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
-		t.Errorf("refused, and the line is %q, %v", children, err)
+		t.Errorf("refused, and the queue is %q, %v", children, err)
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // Renew implements [engine.Engine]. It is one request for two thousand claims, and
-// one more for each claim whose line has changed or behind which somebody waits.
+// one more for each claim whose queue has changed or behind which somebody waits.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	if len(rs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
@@ -67,7 +67,7 @@ func orElse(first, err error) error {
 	return err
 }
 
-// lookAt brings claims up to date whose lines have changed. Those that it returns
+// lookAt brings claims up to date whose queues have changed. Those that it returns
 // were, or needed it not.
 func (e *Engine) lookAt(ctx context.Context, cs []*claim) (done []*claim, first error) {
 	errs := make([]error, len(cs))

@@ -21,7 +21,7 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 	const many = 10_000
 	s := zooKeeper(t)
 	a := open(t, on(s))
-	a.notes(t)
+	a.notifications(t)
 	rs := make([]engine.Renewal, many)
 	var all sync.WaitGroup
 	room := make(chan struct{}, 64)
@@ -37,7 +37,7 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 		})
 	}
 	all.Wait()
-	a.settled(t)
+	a.promoted(t)
 	a.wire.requests()
 	a.wire.mu.Lock()
 	a.wire.most = 0
@@ -66,22 +66,22 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 // What a hand-over costs does not depend on who else waits.
 func TestRequestsOfAHandOver(t *testing.T) {
 	s := zooKeeper(t)
-	for _, units := range []int32{engine.Max, 1} {
-		limit := units
-		if units == 1 {
+	for _, permits := range []int32{engine.Max, 1} {
+		limit := permits
+		if permits == 1 {
 			limit = 2
 		}
 		counts := map[int]map[int32]int{}
 		for _, many := range []int{8, 40} {
-			name := fmt.Sprint("x", units, "-", many)
+			name := fmt.Sprint("x", permits, "-", many)
 			clients := make([]client, many)
-			heard := make([]<-chan engine.Claim, many)
+			received := make([]<-chan engine.Claim, many)
 			line := make([]engine.Claim, many)
 			var err error
 			for i := range clients {
 				clients[i] = open(t, on(s))
-				heard[i] = clients[i].notes(t)
-				line[i], err = clients[i].Join(within(t), want(name, units, limit))
+				received[i] = clients[i].notifications(t)
+				line[i], err = clients[i].Join(within(t), want(name, permits, limit))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -90,27 +90,27 @@ func TestRequestsOfAHandOver(t *testing.T) {
 				clients[i].mu.Lock()
 				c := clients[i].claims[line[i].ID]
 				clients[i].mu.Unlock()
-				clients[i].Engine.settled(c)
+				clients[i].Engine.promoted(c)
 			}
-			first := int(limit / units) // to wait
+			first := int(limit / permits) // to wait
 			// The watches that joining left behind go off with the first change.
 			clients[0].leave1(t, line[0])
-			hear(t, heard[first], heldNote(line[first].ID))
-			clients[1].settled(t)
+			receive(t, received[first], heldNotification(line[first].ID))
+			clients[1].promoted(t)
 			for i := range clients {
-				clients[i].settled(t)
+				clients[i].promoted(t)
 				clients[i].wire.requests()
 			}
 			clients[1].leave1(t, line[1])
 			next := first + 1
-			hear(t, heard[next], heldNote(line[next].ID))
+			receive(t, received[next], heldNotification(line[next].ID))
 			sum := map[int32]int{}
 			for i := range clients {
-				clients[i].settled(t)
+				clients[i].promoted(t)
 				for op, n := range clients[i].wire.requests() {
 					sum[op] += n
 				}
-				delete(sum, opExists) // that of settled
+				delete(sum, opExists) // that of promoted
 			}
 			counts[many] = sum
 			for _, c := range clients {
@@ -118,15 +118,15 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			}
 		}
 		if a, b := fmt.Sprint(counts[8]), fmt.Sprint(counts[40]); a != b {
-			t.Errorf("%d of %d: a hand-over before 8 costs %s, before 40 %s", units, limit, a, b)
+			t.Errorf("%d of %d: a hand-over before 8 costs %s, before 40 %s", permits, limit, a, b)
 		}
-		t.Logf("%d of %d: %v", units, limit, counts)
+		t.Logf("%d of %d: %v", permits, limit, counts)
 	}
 }
 
-// settled: nothing is under way any more at this client, nor to it of what others
+// promoted: nothing is under way any more at this client, nor to it of what others
 // have done: a server tells of that before it answers.
-func (c client) settled(t *testing.T) {
+func (c client) promoted(t *testing.T) {
 	t.Helper()
 	if _, _, err := c.link.conn.Exists("/"); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func (c client) settled(t *testing.T) {
 	eventually(t, "it looks for ever", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if len(c.news.looks) > 0 || len(c.news.notes) > 0 {
+		if len(c.news.looks) > 0 || len(c.news.notifications) > 0 {
 			return false
 		}
 		for _, cl := range c.claims {

@@ -48,7 +48,7 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 			if err := <-left; err != nil {
 				t.Errorf("Leave: %v", err)
 			}
-			if l, err := b.Line(within(t), leaves); err != nil || len(l.Claims) != 1 {
+			if l, err := b.Queue(within(t), leaves); err != nil || len(l.Claims) != 1 {
 				t.Errorf("%+v, %v", l.Claims, err)
 			}
 		})
@@ -62,9 +62,9 @@ func TestWhatIsLeftWhileItIsRead(t *testing.T) {
 	o := on(s)
 	o.Servers = []string{p.Addr}
 	a := open(t, o)
-	a.notes(t)
+	a.notifications(t)
 	held := a.hold(t, exclusive("x"))
-	a.settled(t)
+	a.promoted(t)
 	c := a.claims[held.ID]
 	a.mu.Lock()
 	c.unread = true

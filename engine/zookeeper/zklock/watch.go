@@ -11,19 +11,19 @@ import (
 
 // news is what Watch has to tell, and to look at.
 type news struct {
-	watching bool
-	began    bool
-	notes    []engine.Claim
-	looks    map[*claim]struct{}
-	more     chan struct{} // holds one thing when there is something
+	watching      bool
+	began         bool
+	notifications []engine.Claim
+	looks         map[*claim]struct{}
+	more          chan struct{} // holds one thing when there is something
 }
 
-// note is for Watch to tell. Without a Watch it is lost, which notes may be: the
+// notification is for Watch to tell. Without a Watch it is lost, which notifications may be: the
 // claim's own marks are not.
-func (n *news) note(c engine.Claim) {
+func (n *news) notification(c engine.Claim) {
 	if n.watching {
-		c.TTL, c.Look = 0, 0
-		n.notes = append(n.notes, c)
+		c.TTL, c.PollAfter = 0, 0
+		n.notifications = append(n.notifications, c)
 		n.ring()
 	}
 }
@@ -103,7 +103,7 @@ func (e *Engine) listWatched(ctx context.Context, path string) (answer listed, e
 
 // heard takes in what the client library tells, before any later answer is given to
 // whoever waits for one. It does not block.
-func (e *Engine) heard(ev zk.Event) {
+func (e *Engine) received(ev zk.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch ev.Type {
@@ -114,7 +114,7 @@ func (e *Engine) heard(ev zk.Event) {
 			e.news.ring()
 			// The library renews its watches and says since when, by the last answer
 			// it had: one that came on the new connection before it said so hides
-			// what changed in between. So every line is listed once more.
+			// what changed in between. So every queue is listed once more.
 			for _, c := range e.claims {
 				c.stale = true
 			}
@@ -160,14 +160,14 @@ func (e *Engine) changedLocked(path string, what zk.EventType) {
 			continue
 		}
 		c.stale = true
-		if c.request.Units != c.request.Limit {
+		if c.request.Permits != c.request.Limit {
 			e.news.look(c) // another holder may have come, or gone
 			continue
 		}
 		// It was alone, so somebody came. Who does not wait may be gone again
-		// before the line could be listed, and is to be told of as well.
+		// before the queue could be listed, and is to be told of as well.
 		c.contended = true
-		e.tellLocked(c)
+		e.notifyLocked(c)
 	}
 }
 
@@ -186,7 +186,7 @@ func (e *Engine) awakenLocked(path string, now bool) {
 // servers refuse they would refuse again at once.
 func (e *Engine) failedLocked(w watch, why error) {
 	delete(e.watches, w)
-	now := errors.Is(why, zk.ErrNoNode) || unclear(why)
+	now := errors.Is(why, zk.ErrNoNode) || indeterminate(why)
 	e.awakenLocked(w.path, now)
 	if c := e.own[w.path]; c != nil && !w.children {
 		c.unread = true
@@ -204,11 +204,11 @@ func (e *Engine) failedLocked(w watch, why error) {
 	}
 }
 
-// tellLocked tells what is new of a claim that holds.
-func (e *Engine) tellLocked(c *claim) {
-	if c.phase == holding && (c.unheard || c.contended && !c.told) {
-		c.told, c.unheard = c.contended, false
-		e.news.note(e.reportLocked(c))
+// notifyLocked tells what is new of a claim that holds.
+func (e *Engine) notifyLocked(c *claim) {
+	if c.phase == holding && (c.unheard || c.contended && !c.notified) {
+		c.notified, c.unheard = c.contended, false
+		e.news.notification(e.reportLocked(c))
 	}
 }
 
@@ -226,7 +226,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.news.watching, e.news.notes = false, nil
+		e.news.watching, e.news.notifications = false, nil
 		clear(e.news.looks)
 	}()
 	room := make(chan struct{}, atOnce)
@@ -239,8 +239,8 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 		case <-e.news.more:
 		}
 		e.mu.Lock()
-		began, notes := e.news.began, e.news.notes
-		e.news.began, e.news.notes = false, nil
+		began, notifications := e.news.began, e.news.notifications
+		e.news.began, e.news.notifications = false, nil
 		cs := make([]*claim, 0, len(e.news.looks))
 		for c := range e.news.looks {
 			cs = append(cs, c)
@@ -250,7 +250,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 		if began {
 			changed(engine.Claim{})
 		}
-		for _, c := range notes {
+		for _, c := range notifications {
 			changed(c)
 		}
 		for _, c := range cs {
@@ -272,7 +272,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 				<-room
 				e.mu.Lock()
 				defer e.mu.Unlock()
-				e.tellLocked(c)
+				e.notifyLocked(c)
 				e.news.ring()
 			})
 			e.mu.Unlock()

@@ -1,18 +1,18 @@
-// Package order is the one rule of package engine over the units of a line's
+// Package order is the one rule of package engine over the permits of a queue's
 // claims, first to last: who holds, and whom a claim waits for. It knows no keys
 // and no etcd.
 package order
 
-// Held is how many claims hold: those at the front whose units, summed up, are at
+// Held is how many claims hold: those at the front whose permits, summed up, are at
 // most the limit.
-func Held(units []int32, limit int32) int {
+func Held(permits []int32, limit int32) int {
 	sum := int64(0)
-	for i, u := range units {
+	for i, u := range permits {
 		if sum += int64(u); sum > int64(limit) {
 			return i
 		}
 	}
-	return len(units)
+	return len(permits)
 }
 
 // Blockers are claims ahead of claim i of which at least one must leave before i
@@ -26,19 +26,19 @@ func Held(units []int32, limit int32) int {
 //     together leave no room.
 //
 // None: i holds.
-func Blockers(units []int32, i int, limit int32) []int {
-	if i < Held(units, limit) {
+func Blockers(permits []int32, i int, limit int32) []int {
+	if i < Held(permits, limit) {
 		return nil
 	}
 	for j := i - 1; j >= 0; j-- {
-		if int64(units[j])+int64(units[i]) > int64(limit) {
+		if int64(permits[j])+int64(permits[i]) > int64(limit) {
 			return []int{j}
 		}
 	}
 	var window []int
-	sum := int64(units[i])
+	sum := int64(permits[i])
 	for j := i - 1; sum <= int64(limit); j-- {
-		sum += int64(units[j])
+		sum += int64(permits[j])
 		window = append(window, j)
 	}
 	return window

@@ -13,9 +13,9 @@ const writer, reader = engine.Max, 1
 
 func TestBlockers(t *testing.T) {
 	for name, c := range map[string]struct {
-		units []int32
-		limit int32
-		want  []int // of the last
+		permits []int32
+		limit   int32
+		want    []int // of the last
 	}{
 		"alone, a claim waits":                         {[]int32{writer}, engine.Max, nil},
 		"a writer waits for all ahead":                 {[]int32{writer, writer, writer}, engine.Max, []int{1}},
@@ -31,8 +31,8 @@ func TestBlockers(t *testing.T) {
 		"a heavy claim waits for one that fits beside": {[]int32{2, 2, 2}, 5, []int{1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Blockers(c.units, len(c.units)-1, c.limit); !slices.Equal(got, c.want) {
-				t.Errorf("%v of %d: the last waits for %v, want %v", c.units, c.limit, got, c.want)
+			if got := Blockers(c.permits, len(c.permits)-1, c.limit); !slices.Equal(got, c.want) {
+				t.Errorf("%v of %d: the last waits for %v, want %v", c.permits, c.limit, got, c.want)
 			}
 		})
 	}
@@ -43,13 +43,13 @@ func TestBlockers(t *testing.T) {
 func TestBlockersAreEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]int32{1, 2, 3, 7, engine.Max}).Draw(t, "limit")
-		units := rapid.SliceOfN(rapid.OneOf(
+		permits := rapid.SliceOfN(rapid.OneOf(
 			rapid.Int32Range(1, limit), rapid.SampledFrom([]int32{1, limit}),
 		), 1, 12).Draw(t, "units")
-		i := rapid.IntRange(0, len(units)-1).Draw(t, "i")
-		blockers := Blockers(units, i, limit)
-		if holds := i < Held(units, limit); holds != (len(blockers) == 0) {
-			t.Fatalf("%v of %d: claim %d holds: %v, and waits for %v", units, limit, i, holds, blockers)
+		i := rapid.IntRange(0, len(permits)-1).Draw(t, "i")
+		blockers := Blockers(permits, i, limit)
+		if holds := i < Held(permits, limit); holds != (len(blockers) == 0) {
+			t.Fatalf("%v of %d: claim %d holds: %v, and waits for %v", permits, limit, i, holds, blockers)
 		}
 		if len(blockers) == 0 {
 			return
@@ -59,11 +59,11 @@ func TestBlockersAreEnough(t *testing.T) {
 		for j := range i + 1 {
 			if j == i || slices.Contains(blockers, j) || rapid.Bool().Draw(t, "stays") {
 				at = len(left)
-				left = append(left, units[j])
+				left = append(left, permits[j])
 			}
 		}
 		if at < Held(left, limit) {
-			t.Fatalf("%v of %d: claim %d waits for %v, which all stand, and holds in %v", units, limit, i, blockers, left)
+			t.Fatalf("%v of %d: claim %d waits for %v, which all stand, and holds in %v", permits, limit, i, blockers, left)
 		}
 	})
 }

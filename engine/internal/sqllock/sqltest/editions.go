@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
 // Editions are what tests of functions need that are older or newer than this client's.
@@ -35,7 +35,7 @@ func (k Kit) OlderFunctionsAreReplaced(t *testing.T, e Editions) {
 	db := k.Connect(t, url)
 	old := func(call string) {
 		t.Helper()
-		if _, err := db.ExecContext(kit.Within(t), k.In(call)); err != nil {
+		if _, err := db.ExecContext(testutil.Within(t), k.In(call)); err != nil {
 			t.Fatalf("a client of the first edition: %v", err)
 		}
 	}
@@ -46,15 +46,15 @@ func (k Kit) OlderFunctionsAreReplaced(t *testing.T, e Editions) {
 	if n := e.Is(t, url); n < 2 {
 		t.Errorf("the edition is %d", n)
 	}
-	second := kit.Joins(t, a, kit.Lasting("a", time.Minute), engine.Waiting)
+	second := testutil.Joins(t, a, testutil.Lasting("a", time.Minute), engine.Waiting)
 	old(e.Renew)
 	old(e.Leave)
-	if c := kit.Renew(t, a, second, time.Minute); c.State != engine.Held {
+	if c := testutil.Renew(t, a, second, time.Minute); c.State != engine.Held {
 		t.Errorf("behind a client of the first edition that left, it is %v", c.State)
 	}
 	old(e.Join)
-	if l, err := a.Line(kit.Within(t), "a"); err != nil || len(l.Claims) != 2 || l.Claims[1].State != engine.Waiting {
-		t.Errorf("the line of both is %v, %v", l, err)
+	if l, err := a.Queue(testutil.Within(t), "a"); err != nil || len(l.Claims) != 2 || l.Claims[1].State != engine.Waiting {
+		t.Errorf("the queue of both is %v, %v", l, err)
 	}
 	k.open(t, e.Stranger(t, url))
 }
@@ -66,7 +66,7 @@ func (k Kit) NewerFunctionsServeOrAreRefused(t *testing.T, e Editions) {
 	k.open(t, url)
 	e.Say(t, url, 1000, 2)
 	a := k.open(t, url)
-	kit.Joins(t, a, kit.Exclusive("a"), engine.Held)
+	testutil.Joins(t, a, testutil.Exclusive("a"), engine.Held)
 	if n := e.Is(t, url); n != 1000 {
 		t.Errorf("a newer edition was replaced by %d", n)
 	}
@@ -80,13 +80,13 @@ func (k Kit) TheSchemaMayBeRunAgain(t *testing.T, e Editions) {
 	url := k.Database(t)
 	e.Run(t, url)
 	a := k.open(t, k.More(url, "no-create"))
-	held := kit.Joins(t, a, kit.Lasting("held", time.Minute), engine.Held)
+	held := testutil.Joins(t, a, testutil.Lasting("held", time.Minute), engine.Held)
 	ctx, end := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 3 {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				c, err := a.Join(ctx, kit.Exclusive(fmt.Sprint("pair ", i)))
+				c, err := a.Join(ctx, testutil.Exclusive(fmt.Sprint("pair ", i)))
 				if err == nil {
 					_, err = a.Leave(ctx, []engine.Claim{c})
 				}
@@ -101,7 +101,7 @@ func (k Kit) TheSchemaMayBeRunAgain(t *testing.T, e Editions) {
 	}
 	end()
 	all.Wait()
-	if c := kit.Renew(t, a, held, time.Minute); c.State != engine.Held {
+	if c := testutil.Renew(t, a, held, time.Minute); c.State != engine.Held {
 		t.Errorf("what was held is %v", c.State)
 	}
 }

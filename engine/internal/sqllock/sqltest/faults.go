@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
 // NamesGoAfterADayAndTicketsStillRise: names that nobody uses for a day go, their tickets
@@ -24,17 +24,17 @@ func (k Kit) NamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 	var last uint64
 	for i := range 300 {
 		set(start + int64(i)) // the last name by its bytes is not the one with the last ticket
-		c := kit.Join(t, e, kit.Exclusive(fmt.Sprint("name ", i)))
+		c := testutil.Join(t, e, testutil.Exclusive(fmt.Sprint("name ", i)))
 		if last = c.Ticket; i%2 == 0 {
-			kit.Leave(t, e, c) // the others are of clients that died
+			testutil.Leave(t, e, c) // the others are of clients that died
 		}
 	}
 	set(start + 25*time.Hour.Microseconds())
 	joins := 0
-	kit.Until(t, "the names never go", func() bool {
+	testutil.Until(t, "the names never go", func() bool {
 		for range 50 {
 			joins++
-			kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("today")))
+			testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("today")))
 		}
 		return k.count(t, db, `SELECT COUNT(*) FROM @names`) == 1
 	})
@@ -43,7 +43,7 @@ func (k Kit) NamesGoAfterADayAndTicketsStillRise(t *testing.T) {
 		t.Errorf("%d claims are left", n)
 	}
 	set(start - time.Hour.Microseconds())
-	if c := kit.Join(t, e, kit.Exclusive("name 299")); c.Ticket <= last {
+	if c := testutil.Join(t, e, testutil.Exclusive("name 299")); c.Ticket <= last {
 		t.Errorf("ticket %d follows %d", c.Ticket, last)
 	}
 }
@@ -58,11 +58,11 @@ func (k Kit) TheNameThatIsJoinedIsNotForgotten(t *testing.T) {
 	set := k.Clock(t, url)
 	for day := range 3 {
 		set(time.Now().UnixMicro() + int64(day)*25*time.Hour.Microseconds())
-		c := kit.Join(t, e, kit.Exclusive("a"))
-		if got := kit.Renew(t, e, c, time.Second); got.State != engine.Held {
+		c := testutil.Join(t, e, testutil.Exclusive("a"))
+		if got := testutil.Renew(t, e, c, time.Second); got.State != engine.Held {
 			t.Fatalf("day %d: a claim that was just held is %v", day, got.State)
 		}
-		kit.Leave(t, e, c)
+		testutil.Leave(t, e, c)
 	}
 }
 
@@ -76,23 +76,23 @@ func (k Kit) SweepingWaitsForNobody(t *testing.T) {
 	k.Sweep(t, url)
 	start := time.Now().UnixMicro()
 	set(start)
-	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("old")))
+	testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("old")))
 	set(start + 25*time.Hour.Microseconds())
 	for _, row := range []string{`SELECT last FROM @swept FOR UPDATE`, `SELECT last FROM @names WHERE name = 'old' FOR UPDATE`} {
 		tx := Begin(t, db)
 		var last int64
-		if err := tx.QueryRowContext(kit.Within(t), k.In(row)).Scan(&last); err != nil {
+		if err := tx.QueryRowContext(testutil.Within(t), k.In(row)).Scan(&last); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // one of two begins with the first name
-			kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
+			testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("new")))
 		}
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
-	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
+	testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("new")))
+	testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("new")))
 	if n := k.count(t, db, `SELECT COUNT(*) FROM @names WHERE name = 'old'`); n != 0 {
 		t.Error("the old name was never swept: mend this test")
 	}
@@ -105,27 +105,27 @@ func (k Kit) ANameIsMadeThoughSweptIsEmpty(t *testing.T) {
 	url := k.Database(t)
 	e, db := k.open(t, url), k.Connect(t, url)
 	k.Sweep(t, url)
-	if _, err := db.ExecContext(kit.Within(t), k.In(`DELETE FROM @swept`)); err != nil {
+	if _, err := db.ExecContext(testutil.Within(t), k.In(`DELETE FROM @swept`)); err != nil {
 		t.Fatal(err)
 	}
-	kit.Joins(t, e, kit.Exclusive("new"), engine.Held)
-	kit.Joins(t, e, kit.Exclusive("newer"), engine.Held)
+	testutil.Joins(t, e, testutil.Exclusive("new"), engine.Held)
+	testutil.Joins(t, e, testutil.Exclusive("newer"), engine.Held)
 }
 
 // WhoComesFirstToANameMeets: many who join a name that nobody has used yet make it once.
 func (k Kit) WhoComesFirstToANameMeets(t *testing.T) {
 	t.Parallel()
 	e := k.open(t, k.More(k.Database(t), k.Conns+"=16"))
-	Storm(t, kit.Within(t), e, 16, true) // each connection has made its first call
+	Storm(t, testutil.Within(t), e, 16, true) // each connection has made its first call
 	for i := range 20 {
 		name := fmt.Sprint("new ", i)
 		errs := make(chan error)
 		start := make(chan struct{})
-		ctx := kit.Within(t)
+		ctx := testutil.Within(t)
 		for range 8 {
 			go func() {
 				<-start
-				_, err := e.Join(ctx, kit.Exclusive(name))
+				_, err := e.Join(ctx, testutil.Exclusive(name))
 				errs <- err
 			}()
 		}
@@ -135,7 +135,7 @@ func (k Kit) WhoComesFirstToANameMeets(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		l, err := e.Line(ctx, name)
+		l, err := e.Queue(ctx, name)
 		if err != nil || len(l.Claims) != 8 || l.Claims[0].State != engine.Held || l.Claims[1].State != engine.Waiting {
 			t.Errorf("%v, %v", l, err)
 		}
@@ -148,18 +148,18 @@ func (k Kit) AStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	t.Parallel()
 	url := k.Database(t)
 	e, db := k.open(t, k.More(url, k.Conns+"=3")), k.Connect(t, url)
-	held := kit.Join(t, e, kit.Lasting("held", time.Minute))
-	kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("stuck")))
+	held := testutil.Join(t, e, testutil.Lasting("held", time.Minute))
+	testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("stuck")))
 	k.Lock(t, Begin(t, db), "stuck")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stuck sync.WaitGroup
 	for range 3 {
-		stuck.Go(func() { e.Join(ctx, kit.Exclusive("stuck")) })
+		stuck.Go(func() { e.Join(ctx, testutil.Exclusive("stuck")) })
 		stuck.Go(func() { e.Leave(ctx, []engine.Claim{{Name: "stuck", ID: engine.NewID()}}) })
 	}
-	kit.Until(t, "they do not wait", func() bool { return k.Waiting(t, db) >= 2 })
-	if got := kit.Renew(t, e, held, time.Second); got.State != engine.Held {
+	testutil.Until(t, "they do not wait", func() bool { return k.Waiting(t, db) >= 2 })
+	if got := testutil.Renew(t, e, held, time.Second); got.State != engine.Held {
 		t.Errorf("another name: %v", got.State)
 	}
 	if k.Waiting(t, db) < 2 {
@@ -176,7 +176,7 @@ func (k Kit) TheClockIsReadAfterTheWait(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(ctx context.Context, e engine.Engine, held, next engine.Claim) error{
 		"Join": func(ctx context.Context, e engine.Engine, _, _ engine.Claim) error {
-			_, err := e.Join(ctx, kit.Exclusive("a"))
+			_, err := e.Join(ctx, testutil.Exclusive("a"))
 			return err
 		},
 		"Renew": func(ctx context.Context, e engine.Engine, held, next engine.Claim) error { // two need the row
@@ -188,7 +188,7 @@ func (k Kit) TheClockIsReadAfterTheWait(t *testing.T) {
 			return err
 		},
 		"Evict": func(ctx context.Context, e engine.Engine, _, next engine.Claim) error {
-			return e.Evict(ctx, "a", next.Ticket, false)
+			return e.Revoke(ctx, "a", next.Ticket, false)
 		},
 		"Close": func(_ context.Context, e engine.Engine, _, _ engine.Claim) error { return e.Close() },
 	}
@@ -196,14 +196,14 @@ func (k Kit) TheClockIsReadAfterTheWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := k.Database(t)
 			e, db := k.open(t, url), k.Connect(t, url)
-			held := kit.Joins(t, e, kit.Lasting("a", time.Minute), engine.Held)
-			next := kit.Joins(t, e, kit.Lasting("a", time.Minute), engine.Waiting)
+			held := testutil.Joins(t, e, testutil.Lasting("a", time.Minute), engine.Held)
+			next := testutil.Joins(t, e, testutil.Lasting("a", time.Minute), engine.Waiting)
 			tx := Begin(t, db)
 			k.Lock(t, tx, "a")
 			done := make(chan error, 1)
-			ctx := kit.Within(t)
+			ctx := testutil.Within(t)
 			go func() { done <- call(ctx, e, held, next) }()
-			kit.Until(t, "the call does not wait", func() bool { return k.Waiting(t, db) == 1 })
+			testutil.Until(t, "the call does not wait", func() bool { return k.Waiting(t, db) == 1 })
 			released := int(time.Now().UnixMicro()) // the server's clock is this machine's
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
@@ -228,7 +228,7 @@ func (k Kit) ABatchLocksNamesInTheirOrder(t *testing.T) {
 	t.Parallel()
 	url := k.Database(t)
 	e, db := k.open(t, url), k.Connect(t, url)
-	a, b := kit.Join(t, e, kit.Lasting("a", time.Minute)), kit.Join(t, e, kit.Lasting("b", time.Minute))
+	a, b := testutil.Join(t, e, testutil.Lasting("a", time.Minute)), testutil.Join(t, e, testutil.Lasting("b", time.Minute))
 	batches := map[string]func(context.Context) ([]engine.Claim, error){
 		"Renew": func(ctx context.Context) ([]engine.Claim, error) {
 			return e.Renew(ctx, []engine.Renewal{{Name: "b", ID: b.ID, Want: time.Hour}, {Name: "a", ID: a.ID, Want: time.Hour}})
@@ -240,19 +240,19 @@ func (k Kit) ABatchLocksNamesInTheirOrder(t *testing.T) {
 		take := func(table, name string) {
 			t.Helper()
 			var is []byte
-			if err := tx.QueryRowContext(kit.Within(t), k.In(`SELECT name FROM `+table+` WHERE name = '`+name+`' FOR UPDATE NOWAIT`)).Scan(&is); err != nil {
+			if err := tx.QueryRowContext(testutil.Within(t), k.In(`SELECT name FROM `+table+` WHERE name = '`+name+`' FOR UPDATE NOWAIT`)).Scan(&is); err != nil {
 				t.Errorf("the row of %s in %s: %v", name, table, err)
 			}
 		}
 		take("@names", "a")
 		take("@claims", "a")
 		done := make(chan error, 1)
-		ctx := kit.Within(t)
+		ctx := testutil.Within(t)
 		go func() {
 			_, err := batches[name](ctx)
 			done <- err
 		}()
-		kit.Until(t, "the batch does not wait", func() bool { return k.Waiting(t, db) == 1 })
+		testutil.Until(t, "the batch does not wait", func() bool { return k.Waiting(t, db) == 1 })
 		take("@names", "b")
 		take("@claims", "b")
 		if err := tx.Rollback(); err != nil {
@@ -264,13 +264,13 @@ func (k Kit) ABatchLocksNamesInTheirOrder(t *testing.T) {
 	}
 }
 
-// CloseGivesUpEveryLine: also what stands in more lines than one of its calls takes.
-func (k Kit) CloseGivesUpEveryLine(t *testing.T) {
+// CloseGivesUpEveryQueue: also what stands in more queues than one of its calls takes.
+func (k Kit) CloseGivesUpEveryQueue(t *testing.T) {
 	t.Parallel()
 	url := k.Database(t)
 	e, db := k.open(t, url), k.Connect(t, url)
 	for i := range 150 {
-		kit.Join(t, e, kit.Lasting(fmt.Sprint(i), time.Minute))
+		testutil.Join(t, e, testutil.Lasting(fmt.Sprint(i), time.Minute))
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
@@ -285,7 +285,7 @@ func (k Kit) NamesOfOneCollationAreTwo(t *testing.T) {
 	t.Parallel()
 	e := k.open(t, k.Database(t))
 	for _, name := range []string{"a", "A", "á", "a\u0301", "a ", " a", "a\t", "ﬀ", "ff", "ß", "ss", "%", "_", `a\`, "a'", `a"`, "a\U0001F512", "a\U0001F513"} {
-		kit.Joins(t, e, kit.Exclusive(name), engine.Held)
+		testutil.Joins(t, e, testutil.Exclusive(name), engine.Held)
 	}
 }
 
@@ -317,8 +317,8 @@ func (k Kit) ClientsMeetWhoseTablesAreTheSame(t *testing.T, parameters ...string
 	url := k.Database(t)
 	for _, p := range append(parameters, "") {
 		one := k.More(url, p)
-		kit.Joins(t, k.open(t, one), kit.Exclusive("a"), engine.Held)
-		kit.Joins(t, k.open(t, one), kit.Exclusive("a"), engine.Waiting)
+		testutil.Joins(t, k.open(t, one), testutil.Exclusive("a"), engine.Held)
+		testutil.Joins(t, k.open(t, one), testutil.Exclusive("a"), engine.Waiting)
 	}
 }
 
@@ -326,7 +326,7 @@ func (k Kit) ClientsMeetWhoseTablesAreTheSame(t *testing.T, parameters ...string
 func (k Kit) ErrorsShowNoPassword(t *testing.T, urls ...string) {
 	t.Parallel()
 	for _, url := range urls {
-		_, err := k.Open(kit.Within(t), url)
+		_, err := k.Open(testutil.Within(t), url)
 		if err == nil || strings.Contains(err.Error(), "same") {
 			t.Errorf("%v", err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
 // AFullServerCostsNoLease: others take every connection that a server has, while this
@@ -21,10 +21,10 @@ func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 	e := k.open(t, k.More(url, k.Conns+"=8"))
 	var all []engine.Renewal
 	for i := range leases {
-		c := kit.Joins(t, e, kit.Lasting(fmt.Sprint("lease ", i), time.Minute), engine.Held)
+		c := testutil.Joins(t, e, testutil.Lasting(fmt.Sprint("lease ", i), time.Minute), engine.Held)
 		all = append(all, engine.Renewal{Name: c.Name, ID: c.ID, Want: time.Minute})
 	}
-	kit.Renew(t, e, engine.Claim{Name: all[0].Name, ID: all[0].ID}, time.Minute)
+	testutil.Renew(t, e, engine.Claim{Name: all[0].Name, ID: all[0].ID}, time.Minute)
 	k.Fill(t, url)
 	var pairs atomic.Int64
 	var looping sync.WaitGroup
@@ -32,7 +32,7 @@ func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 	for i := range loops {
 		looping.Go(func() {
 			for ctx.Err() == nil {
-				c, err := e.Join(ctx, kit.Exclusive(fmt.Sprint("pair ", i)))
+				c, err := e.Join(ctx, testutil.Exclusive(fmt.Sprint("pair ", i)))
 				if err == nil {
 					_, err = e.Leave(ctx, []engine.Claim{c})
 				}
@@ -45,7 +45,7 @@ func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 	}
 	for round := range rounds {
 		want := pairs.Load() + loops
-		cs, err := e.Renew(kit.Within(t), all)
+		cs, err := e.Renew(testutil.Within(t), all)
 		if err != nil || len(cs) != leases {
 			t.Fatalf("round %d: %d of %d leases are renewed: %v", round, len(cs), leases, err)
 		}
@@ -54,7 +54,7 @@ func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 				t.Fatalf("round %d: %q is %v", round, c.Name, c.State)
 			}
 		}
-		kit.Until(t, "the pairs do not go on", func() bool { return pairs.Load() >= want })
+		testutil.Until(t, "the pairs do not go on", func() bool { return pairs.Load() >= want })
 	}
 	end()
 	looping.Wait()
@@ -71,7 +71,7 @@ func (k Kit) Fill(t testing.TB, url string) (free func()) {
 	})
 	t.Cleanup(free)
 	for len(taken) < 400 {
-		c, err := k.Dial(kit.Within(t), url)
+		c, err := k.Dial(testutil.Within(t), url)
 		if err != nil && len(taken) > 0 {
 			t.Logf("after %d: %v", len(taken), err)
 			return free

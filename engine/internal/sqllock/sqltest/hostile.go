@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
 // hostile is what somebody may do to the rows of the name bad.
@@ -67,10 +67,10 @@ func (k Kit) HostileRowsHarmNoOtherName(t *testing.T) {
 	binary := k.Binary
 	url := k.Database(t)
 	e, db := k.open(t, url), k.Connect(t, url)
-	good := kit.Joins(t, e, kit.Lasting("good", time.Hour), engine.Held)
+	good := testutil.Joins(t, e, testutil.Lasting("good", time.Hour), engine.Held)
 	exec := func(sql string) {
 		t.Helper()
-		if _, err := db.ExecContext(kit.Within(t), k.In(sql)); err != nil {
+		if _, err := db.ExecContext(testutil.Within(t), k.In(sql)); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
@@ -78,10 +78,10 @@ func (k Kit) HostileRowsHarmNoOtherName(t *testing.T) {
 		sql = strings.ReplaceAll(sql, "CONVERTED", binary)
 		exec(`DELETE FROM @claims WHERE name <> 'good'`)
 		exec(`DELETE FROM @names WHERE name <> 'good'`)
-		first := kit.Joins(t, e, kit.Lasting("bad", time.Minute), engine.Held)
-		second := kit.Joins(t, e, kit.Lasting("bad", time.Minute), engine.Waiting)
+		first := testutil.Joins(t, e, testutil.Lasting("bad", time.Minute), engine.Held)
+		second := testutil.Joins(t, e, testutil.Lasting("bad", time.Minute), engine.Waiting)
 		exec(sql)
-		ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 		check := func(what string, cs []engine.Claim, err error) {
 			if errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("%s: %s does not end", sql, what)
@@ -101,31 +101,31 @@ func (k Kit) HostileRowsHarmNoOtherName(t *testing.T) {
 		if !renewed {
 			t.Errorf("%s: the good name in the same batch is not renewed: %v, %v", sql, cs, err)
 		}
-		try := kit.Exclusive("bad")
+		try := testutil.Exclusive("bad")
 		try.NoWait = true
 		c, err := e.Join(ctx, try)
 		check("Join", []engine.Claim{c}, err)
-		c, err = e.Join(ctx, kit.Exclusive("bad"))
+		c, err = e.Join(ctx, testutil.Exclusive("bad"))
 		check("Join", []engine.Claim{c}, err)
-		_, err = e.Line(ctx, "bad")
+		_, err = e.Queue(ctx, "bad")
 		check("Line", nil, err)
 		seen := false
-		for l, err := range e.Lines(ctx, "") {
+		for l, err := range e.Queues(ctx, "") {
 			check("Lines", nil, err)
 			seen = seen || l.Name == "good" && len(l.Claims) == 1
 		}
 		if !seen {
 			t.Errorf("%s: the good name is not listed", sql)
 		}
-		check("Evict", nil, e.Evict(ctx, "bad", second.Ticket, true))
+		check("Evict", nil, e.Revoke(ctx, "bad", second.Ticket, true))
 		cs, err = e.Leave(ctx, []engine.Claim{first, second})
 		check("Leave", cs, err)
 		cancel()
 	}
 	exec(`DELETE FROM @claims WHERE name <> 'good'`)
 	exec(`UPDATE @names SET name = ` + binary + ` WHERE name = 'bad'`)
-	exec(`INSERT INTO @claims SELECT ` + binary + `, ticket, id, client, owner, units, deadline, asked, detached, evicted` + k.Told + ` FROM @claims`)
-	for l, err := range e.Lines(kit.Within(t), "") {
+	exec(`INSERT INTO @claims SELECT ` + binary + `, ticket, id, client, owner, units, deadline, asked, detached, evicted` + k.Notified + ` FROM @claims`)
+	for l, err := range e.Queues(testutil.Within(t), "") {
 		if err != nil || l.Name != "good" {
 			t.Errorf("a name that nobody can lock is listed: %q, %v", l.Name, err)
 		}
@@ -148,11 +148,11 @@ func (k Kit) WhatIsUsedMeanwhileIsNotSwept(t *testing.T, found string) {
 	k.Sweep(t, url)
 	start := time.Now().UnixMicro()
 	set(start)
-	kit.Join(t, e, kit.Exclusive("old"))
+	testutil.Join(t, e, testutil.Exclusive("old"))
 	set(start + 25*time.Hour.Microseconds())
 	k.Replace(t, url, "sweep", found, found+"\nUPDATE @names SET seen = t + 86400000000 WHERE name = n"+k.Column+" AND name = 'old';\n")
 	for range 3 {
-		kit.Leave(t, e, kit.Join(t, e, kit.Exclusive("new")))
+		testutil.Leave(t, e, testutil.Join(t, e, testutil.Exclusive("new")))
 	}
 	if n := k.count(t, db, `SELECT COUNT(*) FROM @names WHERE name = 'old'`); n != 1 {
 		t.Error("a name that was just used is forgotten")

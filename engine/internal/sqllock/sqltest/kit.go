@@ -1,4 +1,4 @@
-// Package sqltest is what the tests of engines share whose lines are rows of a database:
+// Package sqltest is what the tests of engines share whose queues are rows of a database:
 // what must be so whichever database that is.
 package sqltest
 
@@ -16,7 +16,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -54,7 +54,7 @@ type Kit struct {
 
 	// Told is what follows the columns of claims that all have, and Column what follows a
 	// row to name its name.
-	Told, Column string
+	Notified, Column string
 
 	// Waiting is how many statements in this database wait for a lock.
 	Waiting func(t testing.TB, db *sql.DB) int
@@ -62,7 +62,7 @@ type Kit struct {
 
 func (k Kit) open(t testing.TB, url string) engine.Engine {
 	t.Helper()
-	e, err := k.Open(kit.Within(t), url)
+	e, err := k.Open(testutil.Within(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func (k Kit) open(t testing.TB, url string) engine.Engine {
 // count is one number.
 func (k Kit) count(t testing.TB, db *sql.DB, sql string) (n int) {
 	t.Helper()
-	if err := db.QueryRowContext(kit.Within(t), k.In(sql)).Scan(&n); err != nil {
+	if err := db.QueryRowContext(testutil.Within(t), k.In(sql)).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return n
@@ -82,7 +82,7 @@ func (k Kit) count(t testing.TB, db *sql.DB, sql string) (n int) {
 // Begin begins a transaction of somebody else's, which is rolled back with the test.
 func Begin(t testing.TB, db *sql.DB) *sql.Tx {
 	t.Helper()
-	tx, err := db.BeginTx(kit.Within(t), nil)
+	tx, err := db.BeginTx(testutil.Within(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func Begin(t testing.TB, db *sql.DB) *sql.Tx {
 func (k Kit) Lock(t testing.TB, tx *sql.Tx, name string) {
 	t.Helper()
 	var last int64
-	if err := tx.QueryRowContext(kit.Within(t), k.In(`SELECT last FROM @names WHERE name = '`+name+`' FOR UPDATE`)).Scan(&last); err != nil {
+	if err := tx.QueryRowContext(testutil.Within(t), k.In(`SELECT last FROM @names WHERE name = '`+name+`' FOR UPDATE`)).Scan(&last); err != nil {
 		t.Fatalf("the stranger's transaction: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func (k Kit) Lock(t testing.TB, tx *sql.Tx, name string) {
 // Refused opens a URL, which must fail and say why.
 func (k Kit) Refused(t *testing.T, url, want string) {
 	t.Helper()
-	e, err := k.Open(kit.Within(t), url)
+	e, err := k.Open(testutil.Within(t), url)
 	if err == nil {
 		e.Close()
 		t.Fatalf("opened; want %q", want)
@@ -117,11 +117,11 @@ func (k Kit) Refused(t *testing.T, url, want string) {
 func (k Kit) WhatIsNoServerIsNamed(t *testing.T, url func(addr string) string, silent, http string) {
 	t.Parallel()
 	listen := func(serve func(net.Conn)) string { return servers.Impostor(t, "tcp", serve) }
-	heard := make(chan struct{}, 100)
-	quiet := url(listen(func(net.Conn) { heard <- struct{}{} }))
+	received := make(chan struct{}, 100)
+	quiet := url(listen(func(net.Conn) { received <- struct{}{} }))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		<-heard
+		<-received
 		cancel()
 	}()
 	if _, err := k.Open(ctx, quiet); !errors.Is(err, context.Canceled) {
@@ -207,7 +207,7 @@ func Storm(t *testing.T, ctx context.Context, e engine.Engine, joiners int, leni
 	for range joiners {
 		all.Go(func() {
 			<-start
-			c, err := e.Join(ctx, kit.Lasting("a", time.Minute))
+			c, err := e.Join(ctx, testutil.Lasting("a", time.Minute))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

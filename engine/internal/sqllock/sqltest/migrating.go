@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"leasehold"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 )
 
 // Locker is a lock that programs had before.
@@ -32,7 +32,7 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 	t.Parallel()
 	url := k.Database(t)
 	db := k.Connect(t, url)
-	if _, err := db.ExecContext(kit.Within(t), table); err != nil {
+	if _, err := db.ExecContext(testutil.Within(t), table); err != nil {
 		t.Fatal(err)
 	}
 	var inside, entered atomic.Int32
@@ -50,7 +50,7 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 	for range 2 {
 		all.Go(func() {
 			for range each {
-				if err := old(kit.Within(t), db, "orders", work); err != nil {
+				if err := old(testutil.Within(t), db, "orders", work); err != nil {
 					t.Error(err)
 				}
 			}
@@ -62,7 +62,7 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 		defer locks.Close()
 		all.Go(func() {
 			for range each {
-				if err := both(kit.Within(t), locks, db, old, "orders", work); err != nil {
+				if err := both(testutil.Within(t), locks, db, old, "orders", work); err != nil {
 					t.Error(err)
 				}
 			}
@@ -72,7 +72,7 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 	if n := entered.Load(); n != 4*each {
 		t.Errorf("%d were inside", n)
 	}
-	if _, err := db.ExecContext(kit.Within(t), "DROP TABLE locks"); err != nil { // nobody is left who uses it
+	if _, err := db.ExecContext(testutil.Within(t), "DROP TABLE locks"); err != nil { // nobody is left who uses it
 		t.Error(err)
 	}
 }

@@ -1,5 +1,5 @@
 -- The line of one name, as procedures of MySQL 5.7, MariaDB 10.6 and later. Its
--- meaning is that of the Go package engine/line; a test compares the two step by step.
+-- meaning is that of the Go package engine/queue; a test compares the two step by step.
 --
 -- Whoever decides anything about a name first locks its row of "names" and reads the
 -- line in LATER statements. In READ COMMITTED each statement sees what was committed

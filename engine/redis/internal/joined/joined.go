@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
 
@@ -107,13 +107,13 @@ type Claims struct{ names Map[string] }
 // count.
 const slack = time.Minute
 
-// Add notes a claim that may be joined from now on.
+// Add records a claim that may be joined from now on.
 func (c *Claims) Add(id engine.ID, name string, ttl time.Duration) { c.names.Put(id, name, ttl+slack) }
 
-// Extend notes that a claim lives for longer.
+// Extend records that a claim lives for longer.
 func (c *Claims) Extend(id engine.ID, ttl time.Duration) { c.names.Extend(id, ttl+slack) }
 
-// Drop notes that a claim is gone.
+// Drop records that a claim is gone.
 func (c *Claims) Drop(id engine.ID) { c.names.Drop(id) }
 
 // all lists them.
@@ -131,24 +131,24 @@ func (c *Claims) all() (cs []engine.Claim) {
 // and the first error.
 func (c *Claims) Leave(
 	cs []engine.Claim,
-	call func(*engine.Claim) wire.Call,
-	send func([]wire.Call) []wire.Answer,
-	found func(*engine.Claim, wire.Answer) (engine.Claim, error),
+	call func(*engine.Claim) redisconn.Call,
+	send func([]redisconn.Call) []redisconn.Answer,
+	found func(*engine.Claim, redisconn.Answer) (engine.Claim, error),
 ) ([]engine.Claim, error) {
 	if len(cs) > engine.MaxBatch {
 		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
 	}
 	var first error
-	note := func(err error) {
+	notification := func(err error) {
 		if first == nil {
 			first = err
 		}
 	}
 	asked := make([]*engine.Claim, 0, len(cs))
-	calls := make([]wire.Call, 0, len(cs))
+	calls := make([]redisconn.Call, 0, len(cs))
 	for i := range cs {
 		if err := engine.CheckName(cs[i].Name); err != nil {
-			note(err)
+			notification(err)
 			continue
 		}
 		asked, calls = append(asked, &cs[i]), append(calls, call(&cs[i]))
@@ -160,14 +160,14 @@ func (c *Claims) Leave(
 	for i, a := range send(calls) {
 		left, err := found(asked[i], a)
 		if err != nil {
-			note(wire.Explain(err, calls[i].Keys[0]))
+			notification(redisconn.Explain(err, calls[i].Keys[0]))
 			continue
 		}
 		c.Drop(asked[i].ID)
-		if left.State == engine.Gone && a.Unsure != nil {
+		if left.State == engine.Gone && a.Indeterminate != nil {
 			// It is gone, but perhaps by the first attempt: whether it was held
 			// until then nobody can say, and Unlock must not guess.
-			note(wire.Explain(a.Unsure, calls[i].Keys[0]))
+			notification(redisconn.Explain(a.Indeterminate, calls[i].Keys[0]))
 			continue
 		}
 		left.Name, left.ID = asked[i].Name, asked[i].ID

@@ -10,20 +10,20 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/wire"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Layout is how an engine keeps names in Redis, as far as looking at them and
 // ending them needs it.
 type Layout struct {
-	Wire *wire.Client
+	Wire *redisconn.Client
 
-	// Read reads the line of one name, by Call, and View understands it. Evict
+	// Read reads the queue of one name, by Call, and View understands it. Revoke
 	// ends a claim by its ticket, at once if its second argument is 1, and says
 	// how many it ended.
-	Read, Evict *wire.Script
-	Call        func(name string) wire.Call
-	View        func(name string, r rueidis.RedisResult) (engine.Line, error)
+	Read, Revoke *redisconn.Script
+	Call         func(name string) redisconn.Call
+	View         func(name string, r rueidis.RedisResult) (engine.Queue, error)
 
 	// Explain, if not nil, is wire.Explain for the keys of a name.
 	Explain func(err error, name string) error
@@ -32,41 +32,41 @@ type Layout struct {
 	NameOf func(key string) (string, bool)
 }
 
-// Line is the line of one name.
-func (l *Layout) Line(ctx context.Context, name string) (engine.Line, error) {
+// Line is the queue of one name.
+func (l *Layout) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	if err := engine.CheckName(name); err != nil {
-		return engine.Line{}, err
+		return engine.Queue{}, err
 	}
 	call := l.Call(name)
 	return l.view(name, call, l.Wire.Call(ctx, l.Read, call))
 }
 
-func (l *Layout) view(name string, c wire.Call, a wire.Answer) (engine.Line, error) {
-	line, err := l.View(name, a.RedisResult)
-	return line, l.explain(err, name, c)
+func (l *Layout) view(name string, c redisconn.Call, a redisconn.Answer) (engine.Queue, error) {
+	queue, err := l.View(name, a.RedisResult)
+	return queue, l.explain(err, name, c)
 }
 
-func (l *Layout) explain(err error, name string, c wire.Call) error {
+func (l *Layout) explain(err error, name string, c redisconn.Call) error {
 	if l.Explain != nil {
 		return l.Explain(err, name)
 	}
-	return wire.Explain(err, c.Keys[0])
+	return redisconn.Explain(err, c.Keys[0])
 }
 
 // Lines walks the keys that match a pattern, and are of a kind if that is not
 // empty, and shows the lines of names with a prefix: some hundred at a time, so
 // that it never blocks the server. A line that moves between servers meanwhile
 // may be missed.
-func (l *Layout) Lines(ctx context.Context, pattern, kind, prefix string) iter.Seq2[engine.Line, error] {
-	return func(yield func(engine.Line, error) bool) {
+func (l *Layout) Queues(ctx context.Context, pattern, kind, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
 		seen := map[string]bool{} // a key may come twice
 		for keys, err := range l.Wire.Keys(ctx, pattern, kind) {
 			if err != nil {
-				yield(engine.Line{}, err)
+				yield(engine.Queue{}, err)
 				return
 			}
 			var names []string
-			var calls []wire.Call
+			var calls []redisconn.Call
 			for _, key := range keys {
 				name, ok := l.NameOf(key)
 				if !ok || seen[name] || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
@@ -76,13 +76,13 @@ func (l *Layout) Lines(ctx context.Context, pattern, kind, prefix string) iter.S
 				names, calls = append(names, name), append(calls, l.Call(name))
 			}
 			for i, a := range l.Wire.CallMany(ctx, l.Read, calls) {
-				line, err := l.view(names[i], calls[i], a)
+				queue, err := l.view(names[i], calls[i], a)
 				switch {
-				case errors.Is(err, wire.ErrForeign): // somebody else's key is not a line
+				case errors.Is(err, redisconn.ErrForeign): // somebody else's key is not a line
 				case err != nil:
-					yield(engine.Line{}, err)
+					yield(engine.Queue{}, err)
 					return
-				case len(line.Claims) > 0 && !yield(line, nil):
+				case len(queue.Claims) > 0 && !yield(queue, nil):
 					return
 				}
 			}
@@ -105,15 +105,15 @@ func (l *Layout) End(ctx context.Context, name string, ticket uint64, now bool, 
 	}
 	c := l.Call(name)
 	c.Args = []string{strconv.FormatUint(ticket, 10), at}
-	a := l.Wire.Call(ctx, l.Evict, c)
+	a := l.Wire.Call(ctx, l.Revoke, c)
 	n, err := a.AsInt64()
 	switch {
 	case err != nil:
 		return l.explain(err, name, c)
 	case n == 1:
 		return nil
-	case n == 0 && a.Unsure != nil:
-		return wire.Explain(a.Unsure, c.Keys[0]) // perhaps the first attempt ended it
+	case n == 0 && a.Indeterminate != nil:
+		return redisconn.Explain(a.Indeterminate, c.Keys[0]) // perhaps the first attempt ended it
 	case n == 0:
 		return engine.ErrNoClaim
 	}

@@ -32,7 +32,7 @@ type tried struct {
 	cut      bool // one ended without an answer, and may arrive yet
 }
 
-// Begin notes that a try may be sent from now on.
+// Begin records that a try may be sent from now on.
 func (t *Tries) Begin(id engine.ID, ttl time.Duration) {
 	t.known.change(id, ttl+slack, func(v *tried) bool {
 		v.underWay++
@@ -40,7 +40,7 @@ func (t *Tries) Begin(id engine.ID, ttl time.Duration) {
 	})
 }
 
-// End notes that a try has ended. Answered: Redis has said what became of it, and no
+// End records that a try has ended. Answered: Redis has said what became of it, and no
 // earlier attempt of it may arrive.
 func (t *Tries) End(id engine.ID, answered bool) {
 	t.known.change(id, 0, func(v *tried) bool {
@@ -51,12 +51,12 @@ func (t *Tries) End(id engine.ID, answered bool) {
 }
 
 // Doubt reports whether a try of a claim may arrive yet.
-func (t *Tries) Doubt(id engine.ID) bool {
+func (t *Tries) Indeterminate(id engine.ID) bool {
 	_, _, ok := t.known.Get(id)
 	return ok
 }
 
-// Left notes that a claim was left, and all its tries are void.
+// Left records that a claim was left, and all its tries are void.
 func (t *Tries) Left(id engine.ID) {
 	t.known.change(id, 0, func(v *tried) bool {
 		v.cut = false

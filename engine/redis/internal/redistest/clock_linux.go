@@ -75,7 +75,7 @@ func grantedMore(t *testing.T, s *stepped, e engine.Engine) {
 	if c.State != engine.Held || c.TTL < 3*time.Second || c.TTL > long {
 		t.Errorf("an hour back, Join again says %v %v", c.State, c.TTL)
 	}
-	if l, err := e.Line(Within(t), "shown"); err != nil || len(l.Claims) != 1 || l.Claims[0].TTL > long {
+	if l, err := e.Queue(Within(t), "shown"); err != nil || len(l.Claims) != 1 || l.Claims[0].TTL > long {
 		t.Errorf("an hour back, the line is %+v %v", l, err)
 	}
 }
@@ -88,7 +88,7 @@ func keptByTheDead(t *testing.T, s *stepped, e engine.Engine) {
 	s.step(-time.Hour)
 	for end := time.Now().Add(time.Minute); waits.State == engine.Waiting && time.Now().Before(end); {
 		waits = Renew(t, e, waits, time.Minute)
-		if l, err := e.Line(Within(t), "a"); err != nil || len(l.Claims) > 0 && l.Claims[0].TTL > time.Minute { // none: the dead one's ended just now
+		if l, err := e.Queue(Within(t), "a"); err != nil || len(l.Claims) > 0 && l.Claims[0].TTL > time.Minute { // none: the dead one's ended just now
 			t.Fatalf("an hour back, the line is %+v %v", l, err)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -128,7 +128,7 @@ func cutShort(t *testing.T, s *stepped, e engine.Engine) {
 		t.Fatalf("%v ahead, another is %+v", long/2, other)
 	}
 	s.step(0)
-	if l, err := e.Line(Within(t), "a"); err != nil || len(l.Claims) == 0 || l.Claims[0].Ticket != c.Ticket || l.Claims[0].TTL < long*3/4 {
+	if l, err := e.Queue(Within(t), "a"); err != nil || len(l.Claims) == 0 || l.Claims[0].Ticket != c.Ticket || l.Claims[0].TTL < long*3/4 {
 		t.Errorf("back again, the line is %+v %v", l, err)
 	}
 	if c = Renew(t, e, c, time.Second); c.State != engine.Held || c.TTL < time.Second || c.TTL > long {

@@ -26,19 +26,19 @@ func Hostile(t testing.TB, e engine.Engine, name, keys string, ids []engine.ID, 
 		}
 		text := err.Error()
 		named := slices.ContainsFunc(strings.Fields(keys), func(key string) bool { return strings.Contains(text, `"`+key+`"`) }) ||
-			strings.Contains(text, `"`+keys+`"`) || strings.Contains(text, "are in line already") || strings.Contains(text, "hold already")
+			strings.Contains(text, `"`+keys+`"`) || strings.Contains(text, "are in the queue already") || strings.Contains(text, "hold already")
 		if !errors.Is(err, engine.ErrRefused) || !named || strings.Contains(text, "script") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	l, err := e.Line(Within(t), name)
+	l, err := e.Queue(Within(t), name)
 	check("Line", err)
 	for _, c := range l.Claims {
 		if c.TTL < 0 {
 			t.Errorf("a line with a TTL of %v", c.TTL)
 		}
 	}
-	for _, err := range e.Lines(Within(t), "") {
+	for _, err := range e.Queues(Within(t), "") {
 		if err != nil {
 			t.Errorf("Lines: %v", err)
 		}
@@ -53,8 +53,8 @@ func Hostile(t testing.TB, e engine.Engine, name, keys string, ids []engine.ID, 
 			if err == nil && c.State == engine.Gone && !q.NoWait {
 				t.Errorf("%s: it is Gone, and would be asked for again and again", what)
 			}
-			if c.TTL < 0 || c.Look < 0 {
-				t.Errorf("%s: TTL %v, Look %v", what, c.TTL, c.Look)
+			if c.TTL < 0 || c.PollAfter < 0 {
+				t.Errorf("%s: TTL %v, Look %v", what, c.TTL, c.PollAfter)
 			}
 			if err == nil {
 				_, err = e.Leave(Within(t), []engine.Claim{c})
@@ -67,7 +67,7 @@ func Hostile(t testing.TB, e engine.Engine, name, keys string, ids []engine.ID, 
 		check("Renew", err)
 	}
 	for _, ticket := range []uint64{0, 1, engine.MaxTicket} {
-		check("Evict", e.Evict(Within(t), name, ticket, ticket != 1))
+		check("Evict", e.Revoke(Within(t), name, ticket, ticket != 1))
 	}
 	for _, id := range ids {
 		_, err := e.Leave(Within(t), []engine.Claim{{Name: name, ID: id}})

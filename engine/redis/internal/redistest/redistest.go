@@ -16,7 +16,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/engine/internal/kit"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/servers"
 )
 
@@ -39,9 +39,9 @@ func Ignored[O any](ignore func(string) O) (all []O) {
 
 // What tests of all engines share.
 var (
-	Within, Until      = kit.Within, kit.Until
-	Join, Leave, Renew = kit.Join, kit.Leave, kit.Renew
-	Watch, Expect      = kit.Watch, kit.Expect
+	Within, Until      = testutil.Within, testutil.Until
+	Join, Leave, Renew = testutil.Join, testutil.Leave, testutil.Renew
+	Watch, Expect      = testutil.Watch, testutil.Expect
 )
 
 // WaitTTL is that of Exclusive: what a test needs held must not be over because its
@@ -49,7 +49,7 @@ var (
 const WaitTTL = 20 * time.Second
 
 // Exclusive asks for a lock.
-func Exclusive(name string) engine.Request { return kit.Lasting(name, WaitTTL) }
+func Exclusive(name string) engine.Request { return testutil.Lasting(name, WaitTTL) }
 
 // Connect is a plain client of one server, for tests that need no URL.
 func Connect(t testing.TB, addr string) rueidis.Client {
@@ -88,7 +88,7 @@ func Ended(t testing.TB, c <-chan error) error {
 	select {
 	case err := <-c:
 		return err
-	case <-time.After(kit.Patience):
+	case <-time.After(testutil.Patience):
 		t.Fatal("it hangs")
 		return nil
 	}
@@ -332,13 +332,13 @@ func (k Kit) ForeignData(t *testing.T, keyOf func(e engine.Engine, name string) 
 		if cs, err := e.Leave(Within(t), []engine.Claim{{Name: kind, ID: id}}); err != nil || cs[0].State != engine.Gone {
 			t.Errorf("on a %s: Leave: %v %v", kind, cs, err)
 		}
-		if err := e.Evict(Within(t), kind, 1, true); err == nil {
-			t.Errorf("on a %s: Evict worked", kind)
+		if err := e.Revoke(Within(t), kind, 1, true); err == nil {
+			t.Errorf("on a %s: Revoke worked", kind)
 		}
-		if _, err := e.Line(Within(t), kind); err == nil || !strings.Contains(err.Error(), "not leasehold's") {
+		if _, err := e.Queue(Within(t), kind); err == nil || !strings.Contains(err.Error(), "not leasehold's") {
 			t.Errorf("on a %s: Line: %v", kind, err)
 		}
-		for l, err := range e.Lines(Within(t), "") {
+		for l, err := range e.Queues(Within(t), "") {
 			if err != nil || l.Name == kind {
 				t.Errorf("on a %s: Lines: %+v %v", kind, l, err)
 			}
@@ -366,9 +366,9 @@ func Documented(t testing.TB, rules string) {
 	}
 }
 
-// WhoCannotBeToldIsRefused: scripts would go on as if nothing were wrong, and every wait
+// WhoCannotBeNotifiedIsRefused: scripts would go on as if nothing were wrong, and every wait
 // would last until somebody looks.
-func (k Kit) WhoCannotBeToldIsRefused(t *testing.T) {
+func (k Kit) WhoCannotBeNotifiedIsRefused(t *testing.T) {
 	r := servers.Redis(t, nil)
 	for name, rules := range map[string]string{
 		"who may not subscribe":             "~* &* +@all -subscribe",

@@ -73,7 +73,7 @@
 // Requests are carried out never, once or many times, at any moment after they
 // were sent, answers are lost: messages get lost, late and doubled, client
 // libraries send again, clients stop for ever. A key vanishes at any moment: it
-// expires, is deleted or evicted, or the clock of the master steps. A claim is tried
+// expires, is deleted or revoked, or the clock of the master steps. A claim is tried
 // again, also while its first try goes on. Other programs that set and delete the
 // key itself add no schedule: they are masters that do not answer, and keys that
 // vanish. Nor does extending a lease, which changes neither owner nor counter, nor

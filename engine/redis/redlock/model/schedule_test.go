@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// print writes a schedule, one step a line.
+// print writes a schedule, one step a queue.
 func (s *setup) print(schedule []event) string {
 	var out strings.Builder
 	w := world{}
@@ -16,12 +16,12 @@ func (s *setup) print(schedule []event) string {
 				w = after
 			}
 		})
-		fmt.Fprintf(&out, "%4d  %s\n", n+1, s.tell(e, before, w))
+		fmt.Fprintf(&out, "%4d  %s\n", n+1, s.notify(e, before, w))
 	}
 	return out.String()
 }
 
-func (s *setup) tell(e event, before, after world) string {
+func (s *setup) notify(e event, before, after world) string {
 	who, m := s.name(int(e.try)), fmt.Sprintf("m%d", e.master+1)
 	t, now := after.tries[e.try], after.masters[e.master%mostMasters]
 	end := ""
@@ -31,9 +31,9 @@ func (s *setup) tell(e event, before, after world) string {
 	switch e.kind {
 	case begins:
 		return fmt.Sprintf("%s begins and asks every master, hint %d", who, t.hint)
-	case taken, takenHeard, retaken, retakenHeard:
+	case taken, takenReceived, retaken, retakenReceived:
 		text := fmt.Sprintf("%s says mine, %d, stamp %d, to %s", m, now.counter, now.stamp, who)
-		if e.kind == retaken || e.kind == retakenHeard {
+		if e.kind == retaken || e.kind == retakenReceived {
 			text = fmt.Sprintf("the key of %s vanishes on %s, which says mine, %d, stamp %d, to %s", before.masters[e.master].owner, m, now.counter, now.stamp, who)
 		}
 		if e.kind == taken || e.kind == retaken {
@@ -50,7 +50,7 @@ func (s *setup) tell(e event, before, after world) string {
 		return fmt.Sprintf("%s has S = %s and the token %d%s", who, strings.Join(from, " "), t.token, end)
 	case raised:
 		return fmt.Sprintf("%s is raised from %d to %d for %s, which does not hear it", m, before.masters[e.master].counter, now.counter, who)
-	case raisedHeard:
+	case raisedReceived:
 		return fmt.Sprintf("%s is raised from %d to %d for %s, which hears it%s", m, before.masters[e.master].counter, now.counter, who, end)
 	case restarts:
 		return fmt.Sprintf("%s restarts with the counter %d", m, now.counter)

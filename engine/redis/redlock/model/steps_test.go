@@ -5,12 +5,12 @@ type kind uint8
 const (
 	begins kind = iota
 	taken
-	takenHeard
+	takenReceived
 	retaken
-	retakenHeard
+	retakenReceived
 	chooses
 	raised
-	raisedHeard
+	raisedReceived
 	restarts
 	releases
 	retakes
@@ -106,9 +106,9 @@ func (s *setup) begin(w world, k int, yield func(event, world)) {
 		switch other := &w.tries[j]; {
 		case other.phase != granted:
 		case s.ids[j] != s.ids[k]:
-			t.floor = max(t.floor, other.token)
+			t.highWater = max(t.highWater, other.token)
 		default: // the same claim, which may have the same token again
-			t.floor = max(t.floor, other.token-1)
+			t.highWater = max(t.highWater, other.token-1)
 		}
 	}
 	for t.hint = 0; t.hint <= s.hints; t.hint++ {
@@ -118,7 +118,7 @@ func (s *setup) begin(w world, k int, yield func(event, world)) {
 
 // take carries a first request out: as the master is, or after its key vanished.
 func (s *setup) take(w world, k, i int, yield func(event, world)) {
-	if w.masters[i].heard[k]&carried != 0 {
+	if w.masters[i].received[k]&carried != 0 {
 		return
 	}
 	if owner := w.masters[i].owner; owner == 0 || owner == s.ids[k] {
@@ -137,7 +137,7 @@ func (s *setup) answer(w world, k, i int, unheard kind, yield func(event, world)
 		return
 	}
 	if s.once {
-		m.heard[k] |= carried
+		m.received[k] |= carried
 	}
 	yield(event{unheard, uint8(k), uint8(i)}, w)
 	if t.phase != asking {
@@ -148,9 +148,9 @@ func (s *setup) answer(w world, k, i int, unheard kind, yield func(event, world)
 		t.token = m.stamp
 		s.demote(&w, k)
 	}
-	m.hear(k, mine)
+	m.receive(k, mine)
 	if s.believing || m.stamp != 0 && m.stamp == t.token {
-		m.hear(k, acked)
+		m.receive(k, acked)
 	}
 	yield(event{unheard + 1, uint8(k), uint8(i)}, w)
 }
@@ -162,7 +162,7 @@ func (s *setup) demote(w *world, k int) {
 	}
 	for i := range s.masters {
 		if m := &w.masters[i]; m.has(k) == acked {
-			m.hear(k, mine)
+			m.receive(k, mine)
 		}
 	}
 }
@@ -217,9 +217,9 @@ func (s *setup) raiseAt(w world, k, i int, yield func(event, world)) {
 		yield(event{raised, uint8(k), uint8(i)}, w)
 	}
 	if t.phase == raising && m.has(k) != acked {
-		m.hear(k, acked)
+		m.receive(k, acked)
 		s.grant(&w, k)
-		yield(event{raisedHeard, uint8(k), uint8(i)}, w)
+		yield(event{raisedReceived, uint8(k), uint8(i)}, w)
 	}
 }
 

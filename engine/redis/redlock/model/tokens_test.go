@@ -134,7 +134,7 @@ func TestReached(t *testing.T) {
 		{"two rounds: both granted", two, twoRounds, both},
 		{"one round: both granted", two, oneRound, both},
 		{"two rounds: a grant that ends later has a lower token", two, twoRounds, func(w world) bool {
-			return both(w) && w.tries[1].token < w.tries[0].token && w.tries[0].floor == 0 && w.tries[1].floor == 0
+			return both(w) && w.tries[1].token < w.tries[0].token && w.tries[0].highWater == 0 && w.tries[1].highWater == 0
 		}},
 		{"one round: a claim tried again has its token again", again, oneRound, func(w world) bool {
 			return both(w) && w.tries[0].token == w.tries[1].token

@@ -42,7 +42,7 @@ type world struct {
 // column is a master, and what each try has heard from it.
 type column struct {
 	master
-	heard [mostTries]uint8
+	received [mostTries]uint8
 }
 
 // What a try has heard from a master.
@@ -66,12 +66,12 @@ const (
 // one that does nothing more, which every step allows; its requests may still be
 // carried out.
 type try struct {
-	phase phase
-	hint  uint8
-	top   uint8 // the highest counter it was answered
-	token uint8 // the highest stamp it was answered; what it asks for, or was granted
-	floor uint8 // its token has to be higher
-	back  bool  // it had no majority, and had one again after somebody else was granted more
+	phase     phase
+	hint      uint8
+	top       uint8 // the highest counter it was answered
+	token     uint8 // the highest stamp it was answered; what it asks for, or was granted
+	highWater uint8 // its token has to be higher
+	back      bool  // it had no majority, and had one again after somebody else was granted more
 }
 
 func (s *setup) majority() int { return s.masters/2 + 1 }
@@ -86,8 +86,8 @@ func (w *world) highest() (top uint8) {
 	return top
 }
 
-func (c *column) has(k int) uint8        { return c.heard[k] &^ carried }
-func (c *column) hear(k int, what uint8) { c.heard[k] = c.heard[k]&carried | what }
+func (c *column) has(k int) uint8           { return c.received[k] &^ carried }
+func (c *column) receive(k int, what uint8) { c.received[k] = c.received[k]&carried | what }
 
 func (s *setup) count(w *world, k int, what uint8) (n int) {
 	for i := range s.masters {
@@ -128,8 +128,8 @@ func (s *setup) wrong(w world) string {
 		if t.back {
 			return fmt.Sprintf("%s was lost, another was granted more, and %s has a majority again", s.name(k), s.name(k))
 		}
-		if t.token <= t.floor {
-			return fmt.Sprintf("%s began after token %d was granted, and is granted %d", s.name(k), t.floor, t.token)
+		if t.token <= t.highWater {
+			return fmt.Sprintf("%s began after token %d was granted, and is granted %d", s.name(k), t.highWater, t.token)
 		}
 		for j := range k {
 			if other := &w.tries[j]; other.phase == granted && other.token == t.token && s.ids[j] != s.ids[k] {
@@ -144,8 +144,8 @@ func (s *setup) wrong(w world) string {
 // floor of a try that was granted more.
 func (s *setup) alike(w world) world {
 	for k := range w.tries {
-		if t := &w.tries[k]; t.phase == granted && t.token > t.floor {
-			t.floor = 0
+		if t := &w.tries[k]; t.phase == granted && t.token > t.highWater {
+			t.highWater = 0
 		}
 	}
 	slices.SortFunc(w.masters[:s.masters], func(a, b column) int {
@@ -156,8 +156,8 @@ func (s *setup) alike(w world) world {
 
 func (c column) key() uint64 {
 	key := uint64(c.owner)<<16 | uint64(c.counter)<<8 | uint64(c.stamp)
-	for _, heard := range c.heard {
-		key = key<<8 | uint64(heard)
+	for _, received := range c.received {
+		key = key<<8 | uint64(received)
 	}
 	return key
 }

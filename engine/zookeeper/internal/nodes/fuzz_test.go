@@ -34,7 +34,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, l := range layouts(t) {
 			n, err := l.Parse(name)
-			if err == nil && (n.Units < 1 || n.Units > n.Limit || n.Seq < 0 || n.Seq >= 1<<31 || n.Name != name) {
+			if err == nil && (n.Permits < 1 || n.Permits > n.Limit || n.Seq < 0 || n.Seq >= 1<<31 || n.Name != name) {
 				t.Errorf("%q is %+v", name, n)
 			}
 		}
@@ -52,8 +52,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Whatever stands in a line, who waits has something to wait for that is before it.
-func FuzzLines(f *testing.F) {
+// Whatever stands in a queue, who waits has something to wait for that is before it.
+func FuzzQueues(f *testing.F) {
 	f.Add(strings.Join(hostile, "\n"))
 	f.Fuzz(func(t *testing.T, children string) {
 		for _, l := range layouts(t) {

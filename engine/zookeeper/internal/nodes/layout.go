@@ -24,10 +24,10 @@ const (
 )
 
 // Curator is the zero Layout: InterProcessMutex, and beside it shared claims and
-// units in names of ours.
+// permits in names of ours.
 func Curator() Layout { return Layout{} }
 
-// ReadWrite is the layout of InterProcessReadWriteLock: no units.
+// ReadWrite is the layout of InterProcessReadWriteLock: no permits.
 func ReadWrite() Layout { return Layout{form: readWrite} }
 
 // Plain is a prefix and ten digits: exclusive claims only. Error: a prefix that no
@@ -50,7 +50,7 @@ func (l Layout) Modes() engine.Modes {
 	case plain:
 		return engine.Exclusive
 	}
-	return engine.Exclusive | engine.Shared | engine.Units
+	return engine.Exclusive | engine.Shared | engine.Permits
 }
 
 // Protected: a node's name has the uuid of who made it, so that one whose creation
@@ -75,44 +75,44 @@ const digits = 10
 // is for nodes that are being made.
 const MaxSeq = 1<<31 - 1 - 100_000
 
-// ErrForeign: a node in the line is not of the layout.
+// ErrForeign: a node in the queue is not of the layout.
 var ErrForeign = errors.New("not a node of this layout")
 
 // Prefix is the name under which ZooKeeper is to make a node, to which it adds the
 // digits. The layout has a name for such a claim (see [Layout.Modes]).
-func (l Layout) Prefix(uuid string, units, limit int32) string {
+func (l Layout) Prefix(uuid string, permits, limit int32) string {
 	switch {
 	case l.form == plain:
 		return l.prefix
-	case l.form == readWrite && units == limit:
+	case l.form == readWrite && permits == limit:
 		return protected + uuid + "-" + write
 	case l.form == readWrite:
 		return protected + uuid + "-" + read
-	case units == limit && limit == engine.Max:
+	case permits == limit && limit == engine.Max:
 		return protected + uuid + "-" + lock
-	case units == 1 && limit == engine.Max:
+	case permits == 1 && limit == engine.Max:
 		return protected + uuid + "-read-" + lock
 	}
-	return fmt.Sprintf("%s%s-%d-of-%d-%s", protected, uuid, units, limit, lock)
+	return fmt.Sprintf("%s%s-%d-of-%d-%s", protected, uuid, permits, limit, lock)
 }
 
-// Node is one place in a line, as its name tells.
+// Node is one place in a queue, as its name tells.
 type Node struct {
-	Name         string
-	Seq          int64
-	Units, Limit int32
+	Name           string
+	Seq            int64
+	Permits, Limit int32
 }
 
 // Counted: neither all nor one of Max. It can hold when any of several before it go.
-func (n *Node) Counted() bool { return !n.full() && !(n.Units == 1 && n.Limit == engine.Max) }
-func (n *Node) full() bool    { return n.Units == n.Limit }
+func (n *Node) Counted() bool { return !n.full() && !(n.Permits == 1 && n.Limit == engine.Max) }
+func (n *Node) full() bool    { return n.Permits == n.Limit }
 
 // Parse reads the name of a node.
 func (l Layout) Parse(name string) (Node, error) {
-	n := Node{Name: name, Units: engine.Max, Limit: engine.Max}
+	n := Node{Name: name, Permits: engine.Max, Limit: engine.Max}
 	head, tail, ok := l.cut(name)
 	if below, minus := strings.CutPrefix(tail, "-"); ok && minus && len(below) == digits {
-		return Node{}, fmt.Errorf("%q is %w: numbers here have run over, past 2^31: remove the node above when nobody is in line", name, ErrForeign)
+		return Node{}, fmt.Errorf("%q is %w: numbers here have run over, past 2^31: remove the node above when nobody is in the queue", name, ErrForeign)
 	}
 	if !ok || len(tail) != digits {
 		return Node{}, fmt.Errorf("%q is %w", name, ErrForeign)
@@ -124,9 +124,9 @@ func (l Layout) Parse(name string) (Node, error) {
 	n.Seq = int64(seq)
 	switch {
 	case l.form == readWrite && strings.HasSuffix(head, read):
-		n.Units = 1
+		n.Permits = 1
 	case l.form == curator:
-		n.Units, n.Limit = weight(head)
+		n.Permits, n.Limit = weight(head)
 	}
 	return n, nil
 }
@@ -153,7 +153,7 @@ func (l Layout) cut(name string) (head, tail string, ok bool) {
 
 // weight is what a name in Curator's layout says beside its number. Whatever we
 // did not write so is Curator's, or of somebody who does as it does: exclusive.
-func weight(head string) (units, limit int32) {
+func weight(head string) (permits, limit int32) {
 	rest := strings.TrimSuffix(head, lock)
 	if strings.HasPrefix(rest, protected) && len(rest) > len(protected)+uuidLen {
 		switch rest = rest[len(protected)+uuidLen:]; rest {

@@ -20,10 +20,10 @@ func TestNamesMeanWhatTheyMeanToCurator(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		layout       Layout
-		name         string
-		units, limit int32
-		seq          int64
+		layout         Layout
+		name           string
+		permits, limit int32
+		seq            int64
 	}{
 		{Curator(), "_c_" + uuid + "-lock-0000000007", engine.Max, engine.Max, 7},
 		{Curator(), "_c_0d1b7c0a41a54c5b8f0e6f8e1f0f6a11-lock-0000000007", engine.Max, engine.Max, 7}, // zk.Lock
@@ -37,7 +37,7 @@ func TestNamesMeanWhatTheyMeanToCurator(t *testing.T) {
 		{nodes, "client0000000012", engine.Max, engine.Max, 12},
 	} {
 		n, err := c.layout.Parse(c.name)
-		if want := (Node{c.name, c.seq, c.units, c.limit}); err != nil || n != want {
+		if want := (Node{c.name, c.seq, c.permits, c.limit}); err != nil || n != want {
 			t.Errorf("%s is %+v, %v; want %+v", c.name, n, err, want)
 		}
 	}
@@ -62,14 +62,14 @@ func TestWhatWeNameIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		l            Layout
-		units, limit int32
+		l              Layout
+		permits, limit int32
 	}{
 		{Curator(), engine.Max, engine.Max}, {Curator(), 1, engine.Max}, {Curator(), 3, 10}, {Curator(), 7, 7}, {Curator(), engine.Max - 1, engine.Max},
 		{ReadWrite(), engine.Max, engine.Max}, {ReadWrite(), 1, engine.Max}, {nodes, engine.Max, engine.Max},
 	} {
-		name := c.l.Prefix(uuid, c.units, c.limit) + "0000000042"
-		if n, err := c.l.Parse(name); err != nil || n.Units != c.units || n.Limit != c.limit || n.Seq != 42 {
+		name := c.l.Prefix(uuid, c.permits, c.limit) + "0000000042"
+		if n, err := c.l.Parse(name); err != nil || n.Permits != c.permits || n.Limit != c.limit || n.Seq != 42 {
 			t.Errorf("%s is %+v, %v", name, n, err)
 		}
 		if Has(name, uuid) != c.l.Protected() {
@@ -97,16 +97,16 @@ func TestTwoNamesAreNeverOneNode(t *testing.T) {
 }
 
 func TestHeldIsTheRule(t *testing.T) {
-	x, r := Node{Units: engine.Max, Limit: engine.Max}, Node{Units: 1, Limit: engine.Max}
-	n := func(units, limit int32) Node { return Node{Units: units, Limit: limit} }
+	x, r := Node{Permits: engine.Max, Limit: engine.Max}, Node{Permits: 1, Limit: engine.Max}
+	n := func(permits, limit int32) Node { return Node{Permits: permits, Limit: limit} }
 	for _, c := range []struct {
-		line Line
+		line Queue
 		want int
 	}{
-		{nil, 0}, {Line{x}, 1}, {Line{x, x}, 1}, {Line{x, r}, 1}, {Line{r, r, x, r}, 2}, {Line{r, r}, 2},
-		{Line{n(1, 3), n(1, 3), n(1, 3), n(1, 3)}, 3}, {Line{n(2, 3), n(2, 3), n(1, 3)}, 1}, {Line{n(3, 3), n(1, 3)}, 1},
-		{Line{n(engine.Max-1, engine.Max), r, r}, 2},
-		{Line{n(1, 3), n(1, 4), n(1, 3)}, 1}, // the second is about to be refused
+		{nil, 0}, {Queue{x}, 1}, {Queue{x, x}, 1}, {Queue{x, r}, 1}, {Queue{r, r, x, r}, 2}, {Queue{r, r}, 2},
+		{Queue{n(1, 3), n(1, 3), n(1, 3), n(1, 3)}, 3}, {Queue{n(2, 3), n(2, 3), n(1, 3)}, 1}, {Queue{n(3, 3), n(1, 3)}, 1},
+		{Queue{n(engine.Max-1, engine.Max), r, r}, 2},
+		{Queue{n(1, 3), n(1, 4), n(1, 3)}, 1}, // the second is about to be refused
 	} {
 		if got := c.line.Holders(); got != c.want {
 			t.Errorf("%v: %d hold, want %d", c.line, got, c.want)
@@ -123,7 +123,7 @@ func TestHeldIsTheRule(t *testing.T) {
 // may be left unwoken, whatever order things happen in.
 type world struct {
 	t       *rapid.T
-	line    Line
+	line    Queue
 	next    int64
 	watches map[string]string // by node: what it watches; absent: it looks, or knows that it holds
 	knows   map[string]bool   // that it holds
@@ -165,7 +165,7 @@ func (w *world) leave(i int) {
 	w.changed(name, true)
 }
 
-func (w *world) settle() {
+func (w *world) promote() {
 	for len(w.queue) > 0 {
 		i := rapid.IntRange(0, len(w.queue)-1).Draw(w.t, "who looks")
 		name := w.queue[i]
@@ -185,9 +185,9 @@ func TestNobodyIsForgotten(t *testing.T) {
 		limit := rapid.SampledFrom([]int32{engine.Max, engine.Max, 3, 5}).Draw(t, "limit")
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) {
-				units := rapid.SampledFrom([]int32{1, 1, 2, 3, limit - 1, limit}).Draw(t, "units")
+				permits := rapid.SampledFrom([]int32{1, 1, 2, 3, limit - 1, limit}).Draw(t, "units")
 				w.next++
-				n := Node{Name: fmt.Sprintf("n%d", w.next), Seq: w.next, Units: units, Limit: limit}
+				n := Node{Name: fmt.Sprintf("n%d", w.next), Seq: w.next, Permits: permits, Limit: limit}
 				w.line = append(slices.Clone(w.line), n)
 				if rapid.Bool().Draw(t, "looks later") {
 					w.queue = append(w.queue, n.Name)
@@ -200,9 +200,9 @@ func TestNobodyIsForgotten(t *testing.T) {
 					w.leave(rapid.IntRange(0, len(w.line)-1).Draw(t, "who"))
 				}
 			},
-			"settle": func(t *rapid.T) { w.settle() },
+			"settle": func(t *rapid.T) { w.promote() },
 		})
-		w.settle()
+		w.promote()
 	})
 }
 
@@ -210,13 +210,13 @@ func TestNobodyIsForgotten(t *testing.T) {
 func TestAHandOverWakesOneOfMany(t *testing.T) {
 	for _, limit := range []int32{engine.Max, 4} {
 		for _, waiting := range []int{8, 500} {
-			units := limit
+			permits := limit
 			if limit == 4 {
-				units = 1
+				permits = 1
 			}
 			w := &world{watches: map[string]string{}, knows: map[string]bool{}}
-			for i := range int(limit/units) + waiting {
-				n := Node{Name: fmt.Sprintf("n%d", i), Seq: int64(i), Units: units, Limit: limit}
+			for i := range int(limit/permits) + waiting {
+				n := Node{Name: fmt.Sprintf("n%d", i), Seq: int64(i), Permits: permits, Limit: limit}
 				w.line = append(w.line, n)
 				w.look(n.Name)
 			}
@@ -228,7 +228,7 @@ func TestAHandOverWakesOneOfMany(t *testing.T) {
 				w.look(name)
 			}
 			want := 1
-			if units < limit {
+			if permits < limit {
 				want = 2 // who holds now, and who is the first to wait
 			}
 			if w.lines != want {
@@ -247,7 +247,7 @@ func TestTheNodeOfASessionIsNoName(t *testing.T) {
 }
 
 // What faults planted here had gone unnoticed by the tests above.
-func TestTheEdgesOfNamesAndLines(t *testing.T) {
+func TestTheEdgesOfNamesAndQueues(t *testing.T) {
 	for _, r := range []string{"\x7f", "\u009f", "\ufff0"} {
 		if Encode(r) == r {
 			t.Errorf("ZooKeeper takes no %q in a name", r)
@@ -262,23 +262,23 @@ func TestTheEdgesOfNamesAndLines(t *testing.T) {
 	if n, err := Curator().Parse("lock-lock-0000000007"); err != nil || n.Seq != 7 {
 		t.Errorf("the digits follow the last mark: %+v, %v", n, err)
 	}
-	if n, err := Curator().Parse("_c_" + uuid + "-0-of-5-lock-0000000001"); err != nil || n.Units != engine.Max {
-		t.Errorf("nobody makes no units: %+v, %v", n, err)
+	if n, err := Curator().Parse("_c_" + uuid + "-0-of-5-lock-0000000001"); err != nil || n.Permits != engine.Max {
+		t.Errorf("nobody makes no permits: %+v, %v", n, err)
 	}
 	if _, err := Curator().Sort([]string{"first", "second"}); err == nil || !strings.Contains(err.Error(), "first") {
 		t.Errorf("two foreign nodes: %v", err)
 	}
 	line, err := ReadWrite().Sort([]string{"_c_" + uuid + "-__READ__0000000001", "_c_" + uuid + "-__WRIT__0000000001", "_c_" + uuid + "-__READ__0000000002"})
-	if err != nil || line[0].Units != engine.Max {
+	if err != nil || line[0].Permits != engine.Max {
 		t.Fatalf("who reads under its own write comes after it: %+v, %v", line, err)
 	}
 	if got := line.WaitsFor(2); got != line[0].Name {
 		t.Errorf("a reader behind the first writer waits for %q", got)
 	}
-	for units, wakes := range map[[2]int32]bool{{1, 2}: true, {5, 2}: false, {1, 5}: false} {
-		l := Line{{Units: units[0], Limit: 5}, {Units: units[1], Limit: 5}}
+	for permits, wakes := range map[[2]int32]bool{{1, 2}: true, {5, 2}: false, {1, 5}: false} {
+		l := Queue{{Permits: permits[0], Limit: 5}, {Permits: permits[1], Limit: 5}}
 		if l.Wakes(0) != wakes {
-			t.Errorf("%d of 5 before %d of 5 wakes it: %v", units[0], units[1], !wakes)
+			t.Errorf("%d of 5 before %d of 5 wakes it: %v", permits[0], permits[1], !wakes)
 		}
 	}
 }

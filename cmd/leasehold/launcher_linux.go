@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// starter is the process that a person or a script started: the launcher. A run
+// is three processes and the command:
+//
+//	shell ── leasehold run           the launcher: in the shell's job
+//	           └─ leasehold keep     the keeper: leads a process group of its
+//	                │                own, owns the lease, decides
+//	                └─ lease-reaper  in a group of its own; starts, reaps, kills
+//	                     └─ COMMAND  in the keeper's group, with all it starts
+//
+// Each of the three ends everything if the others fail. If the launcher is
+// killed, the keeper sees the wire close. If the keeper is killed or stopped,
+// launcher and reaper see it end, or trust run out (sharedDeadline), and kill what is
+// left. If the reaper is killed, the kernel kills the command
+// (PR_SET_PDEATHSIG) and the keeper the rest. Each is a subreaper, so that what
+// one of them leaves behind becomes another's.
+//
+// Launcher and keeper are called leasehold, and so "killall -9 leasehold" kills
+// both at once, and a Ctrl-Z that somebody sends to all of them stops both: the
+// reaper then kills what runs, at once or when trust ends. Killing all three at
+// once still kills the command itself, but not what it started; the embedded
+// engine keeps the name from others until that is gone, at most until the TTL
+// has passed, and every other engine until the TTL has passed. Stopping all
+// three (a frozen container stops the command too) ends nothing: then the
+// command may run beside the next holder, and only the token protects.
+//
+// Rejected: a PID namespace, whose end ends everything in it (needs
+// privileges, and the command would see other process numbers); cgroup.kill
+// (somebody has to be left to write to it, and a cgroup has to be delegated).
+//
+// Why not one process that keeps the lease and stays in the shell's job: when
+// a person stops that job with Ctrl-Z it must stop, or the shell will not take
+// the terminal back; then the lease would be lost, and an editor with it. The
+// keeper does not stop.
+type starter struct {
+	*app
+	order *order
+
+	pipe   *pipe
+	page   *sharedDeadline
+	term   *terminal // nil: none
+	keeper int       // its pid, and the number of its group
+
+	signals   chan os.Signal // all but SIGCONT
+	continued chan os.Signal
+	messages  chan delivery           // closed when the keeper's end of the wire is
+	states    chan syscall.WaitStatus // of the keeper; the last is its end
+	childless chan struct{}           // closed when nothing is left below us
+	killing   sync.Once
+
+	life      *os.File // keeps the claim alive as long as this process has it
+	ended     *status  // what the keeper said last
+	ran       bool     // the command runs, or ran
+	handedOff bool     // the terminal was given to a command that asked for it
+	overdue   bool     // trust ran out, and the keeper did nothing
+}
+
+// killedHelp is what the help of run says of its own end.
+const killedHelp = `
+So it is if leasehold itself is killed or stopped, as long as one of its three
+processes is left (the third is called lease-reaper). If all three are killed at
+once, COMMAND itself is killed, but what it started goes on, beside the next
+holder once the TTL has passed. Processes of another user (sudo) may not be
+killed: they are waited for.
+`
+
+// runOrder does what "run" was asked to do and returns the exit code.
+func (a *app) runOrder(_ context.Context, o *order) (int, error) {
+	f := &starter{
+		app: a, order: o,
+		signals:   make(chan os.Signal, 16),
+		continued: make(chan os.Signal, 1),
+		messages:  make(chan delivery, 16),
+		states:    make(chan syscall.WaitStatus, 16),
+		childless: make(chan struct{}),
+	}
+	wake, err := newAlarm()
+	if err != nil {
+		return 0, err
+	}
+	defer wake.stop()
+	if err := f.start(); err != nil {
+		return 0, err
+	}
+	return f.watch(wake), nil
+}
+
+func (f *starter) start() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	var theirs int
+	var err error
+	if f.pipe, theirs, err = newWires(); err != nil {
+		return err
+	}
+	defer unix.Close(theirs)
+	if f.page, err = newSharedDeadline(); err != nil {
+		return err
+	}
+	// Before there is a keeper, so that no signal falls between the two.
+	catch(f.signals, append(slices.Clone(asking),
+		syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2))
+	catch(f.continued, []os.Signal{syscall.SIGCONT})
+	// Nobody to read our words is no reason to end; what is ignored would stay
+	// so in the command.
+	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
+
+	f.term = openTerminal()
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if f.term != nil && f.term.interactive && f.term.mine() {
+		attr.Foreground, attr.Ctty = true, f.term.fd
+	}
+	// Descriptors that whoever started us meant for the command keep their
+	// numbers, so these two are inherited under the free ones they have.
+	page := int(f.page.file.Fd())
+	if err := inherit(theirs, page); err != nil {
+		return err
+	}
+	args := append([]string{"leasehold", "keep", strconv.Itoa(theirs), strconv.Itoa(page), "--", f.order.Name}, f.order.Command...)
+	f.keeper, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attr,
+	})
+	if err != nil {
+		return fmt.Errorf("starting the process that keeps the lease: %w", err)
+	}
+	// In the background, only a process that ignores this may take the
+	// terminal back.
+	signal.Ignore(syscall.SIGTTOU)
+	go func() {
+		reap(func(pid int, ws syscall.WaitStatus) {
+			if pid == f.keeper {
+				f.states <- ws
+			}
+		})
+		close(f.childless)
+	}()
+	go f.pipe.receiveAll(f.messages)
+	rest := *f.order
+	rest.Command = nil
+	// Failing means that it died at once, which its end reports.
+	_ = f.pipe.send(message{Order: &rest}, nil)
+	return nil
+}
+
+// inherit lets descriptors stay open in what this process starts. It starts
+// one thing.
+func inherit(fds ...int) error {
+	for _, fd := range fds {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
+	return nil
+}

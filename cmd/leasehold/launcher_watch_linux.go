@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"leasehold/internal/boottime"
+)
+
+// watch waits for the keeper's end and returns the exit code.
+func (f *starter) watch(wake *alarm) int {
+	messages := f.messages
+	for {
+		select {
+		case m, open := <-messages:
+			if !open {
+				messages = nil // its end is about to be reported
+				break
+			}
+			if f.take(m); m.Running {
+				f.ran = true
+				wake.at(f.page.get())
+			}
+		case <-wake.c():
+			if again, over := f.page.look(boottime.Now()); over {
+				f.overdue = true
+				f.killAll()
+			} else if again != 0 {
+				wake.at(again)
+			}
+		case sig := <-f.signals:
+			if sig == syscall.SIGTSTP {
+				// From a terminal that is still this job's, or from somebody
+				// who means the whole.
+				f.signalGroup(syscall.SIGTSTP)
+				break
+			}
+			f.pipe.send(message{Signal: sig.(syscall.Signal)}, nil)
+		case <-f.continued:
+			f.resume()
+		case ws := <-f.states:
+			if ws.Stopped() {
+				f.suspend(ws.StopSignal())
+				break
+			}
+			return f.finish(ws)
+		}
+	}
+}
+
+// take handles what the keeper says.
+func (f *starter) take(m delivery) {
+	switch {
+	case m.Life:
+		f.life = m.file
+	case m.Stopped != 0:
+		f.suspend(m.Stopped)
+	case m.Ended != nil:
+		f.ended = m.Ended
+	}
+}
+
+// signalGroup signals the command and the keeper. The keeper pins the number
+// of its group; between its death and the report of it the number would have
+// to be given out anew to be wrong.
+func (f *starter) signalGroup(sig syscall.Signal) { _ = syscall.Kill(-f.keeper, sig) }
+
+// killAll ends the keeper, the command and everything it started.
+func (f *starter) killAll() {
+	f.signalGroup(syscall.SIGKILL)
+	f.killing.Do(func() { go killBelow(f.childless, 0) })
+}
+
+// suspend follows a command that was stopped: the job must stop too, or the
+// shell would wait on.
+func (f *starter) suspend(sig syscall.Signal) {
+	if f.term == nil {
+		return // no shell to go back to: whoever stopped it will continue it
+	}
+	wants := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	foreground := f.term.foreground()
+	switch {
+	case wants && f.term.mine():
+		// It asks for the terminal, which is ours to give.
+		f.term.give(f.keeper)
+		f.handedOff = true
+		f.signalGroup(syscall.SIGCONT)
+		return
+	case wants && foreground == f.keeper:
+		f.signalGroup(syscall.SIGCONT) // given in the meantime
+		return
+	case foreground == f.keeper:
+		f.term.give(syscall.Getpgrp())
+	case sig == syscall.SIGSTOP:
+		return // not from a terminal
+	}
+	if sig == syscall.SIGSTOP {
+		sig = syscall.SIGTSTP
+	}
+	select {
+	case <-f.continued: // of before
+	default:
+	}
+	if stopJob(sig, func() bool { return wants && f.term.mine() }); sig == syscall.SIGTSTP {
+		signal.Notify(f.signals, sig) // the others are to be ignored anyway
+	}
+	select {
+	case <-f.continued:
+	case <-time.After(100 * time.Millisecond):
+		if wants && !f.term.mine() {
+			// The kernel did not let us stop, and continuing the command would
+			// only have it ask again, for ever.
+			f.say("%s: the command waits for the terminal, which another job has", quoteName(f.order.Name))
+			return
+		}
+	}
+	f.resume()
+}
+
+// resume continues the command after this process was continued, in the
+// foreground if that is where the shell put this job.
+func (f *starter) resume() {
+	if f.term.mine() && (f.term.interactive || f.handedOff) {
+		f.term.give(f.keeper)
+	}
+	f.signalGroup(syscall.SIGCONT)
+}
+
+// finish takes the terminal back and says how it went, after the keeper's end.
+func (f *starter) finish(ws syscall.WaitStatus) int {
+	for m := range f.messages { // closed when the last has been read
+		f.ran = f.ran || m.Running
+		if m.Stopped == 0 {
+			f.take(m)
+		}
+	}
+	if f.ended == nil {
+		return f.orphaned(ws)
+	}
+	had := f.term.foreground() == f.keeper
+	f.giveBack()
+	if sig := f.ended.Signal; had && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
+		// A script that runs us in its own group would have got it as well,
+		// had the terminal not been the command's, and should end too.
+		signal.Ignore(sig)
+		_ = syscall.Kill(0, sig)
+	}
+	return f.ended.Code
+}
+
+// giveBack takes the terminal back for the job, if the command had it.
+func (f *starter) giveBack() {
+	if f.term != nil && f.term.foreground() == f.keeper {
+		f.term.give(syscall.Getpgrp())
+	}
+}
+
+// orphaned ends what a keeper left behind that did not say goodbye.
+func (f *starter) orphaned(ws syscall.WaitStatus) int {
+	signal.Reset(asking...) // whoever is tired of waiting for it may end us
+	f.killing.Do(func() { go killBelow(f.childless, 0) })
+	<-f.childless
+	f.giveBack()
+	name := quoteName(f.order.Name)
+	switch {
+	case f.overdue:
+		f.say("%s was lost: the process that kept it did not renew it in time; the command was killed", name)
+		return f.order.Lost
+	case f.ran:
+		f.say("%s was lost: the process that kept it has ended (%s); the command was killed", name, howEnded(ws))
+		return f.order.Lost
+	}
+	f.say("%s: the process that waited for it has ended (%s)", name, howEnded(ws))
+	return codeUnavailable
+}
+
+func howEnded(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return ws.Signal().String()
+	}
+	return fmt.Sprintf("exit code %d", ws.ExitStatus())
+}

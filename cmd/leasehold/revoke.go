@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+func (a *app) revokeCommand() *cobra.Command {
+	var ticket uint64
+	var now, yes bool
+	cmd := &cobra.Command{
+		Use:   "revoke NAME --ticket N",
+		Short: "End somebody's claim on a name",
+		Long: `End the claim with that ticket, as "show NAME" shows it. One that waits is
+removed. A holder is told that it has lost the name, which is free when it has
+let go or its TTL has passed. With --now the name is free at once: that may
+overlap with a holder that has not noticed yet.
+
+A person is asked before anything is done. Where standard input is no terminal, as
+in a script, nothing is done and the exit code is 64, unless --yes is given. The
+ticket is whose claim is meant: if that one has left by now, nobody else is hit, and
+the exit code is 1.`,
+		Args:              arguments(1, 1, "one name"),
+		ValidArgsFunction: a.completeName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("ticket") {
+				return usageError("--ticket is needed: show %s shows whose is which", quoteName(args[0]))
+			}
+			if !yes && !term.IsTerminal(int(a.in.Fd())) {
+				return usageError("nobody is there to ask: give --yes")
+			}
+			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
+				return a.revoke(ctx, locks, args[0], ticket, now, yes)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&ticket, "ticket", 0, "whose claim")
+	f.BoolVar(&now, "now", false, "do not wait for the holder to let go")
+	f.BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func (a *app) revoke(ctx context.Context, locks *leasehold.Client, name string, ticket uint64, now, yes bool) error {
+	l, err := locks.Queue(ctx, name)
+	if err != nil {
+		return err
+	}
+	whose, state := "somebody who left the queue", ""
+	for _, c := range l.Claims {
+		if c.Ticket == ticket {
+			whose, state = printable(c.Owner.String()), c.State.String()
+		}
+	}
+	if state == "" {
+		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, engine.ErrNoClaim)}
+	}
+	if !yes {
+		question := fmt.Sprintf("Revoke %s (%s, ticket %d) from %s?", whose, state, ticket, quoteName(name))
+		if now && state == engine.Held.String() {
+			question = fmt.Sprintf("Revoke %s (ticket %d) from %s at once, while it may still be at work?", whose, ticket, quoteName(name))
+		}
+		if ok, err := a.ask(ctx, question); err != nil || !ok {
+			return err
+		}
+	}
+	revoke := locks.Revoke
+	if now {
+		revoke = locks.RevokeNow
+	}
+	if err := revoke(ctx, name, ticket); err != nil {
+		return err
+	}
+	a.say("%s: revoked %s (%s, ticket %d) at %s", quoteName(name), whose, state, ticket, time.Now().Format(time.RFC3339))
+	return nil
+}
+
+// ask asks a person, and nobody else.
+func (a *app) ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // a read that a signal must not have to wait for
+		line, _ := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case got := <-answer:
+		if got == "y" || got == "yes" {
+			return true, nil
+		}
+		return false, &exitError{codeFailed, fmt.Errorf("nothing was done")}
+	case <-ctx.Done():
+		fmt.Fprintln(a.err)
+		return false, ctx.Err()
+	}
+}

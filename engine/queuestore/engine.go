@@ -1,0 +1,272 @@
+package queuestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
+	"leasehold/engine/queue"
+)
+
+// Options are the choices of an Engine. Nil means the defaults.
+type Options struct {
+	// Poll, unless 0, says that notifications do not reach other clients, and how long
+	// the first waiter of a queue should wait before it looks again; those
+	// behind it are told to wait pollOthers times that.
+	Poll time.Duration
+
+	// Walk: Close finds this client's claims by looking through all records,
+	// where otherwise the engine remembers them while they live. It is for
+	// stores in which to look is cheap, and memory is not.
+	Walk bool
+}
+
+const pollOthers = 20
+
+// Engine is one client of a store.
+type Engine struct {
+	client     string
+	store      Store
+	lives      Lives // the store, if it has them, else nil
+	guarantees engine.Guarantees
+	poll       time.Duration
+
+	gate   sync.RWMutex // read: a method runs. Written once, by Close
+	closed bool         // under gate
+	end    context.Context
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup // goroutines of look
+
+	mine claims
+	mail *mailbox.Box
+
+	mu      sync.Mutex
+	polling map[string]bool // names somebody is about to look at
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// New makes the engine of one client. client names it in queues and to Tell: it
+// must be unlike that of every client the store ever had, see [NewClient]. The
+// engine closes the store.
+func New(client string, s Store, o *Options) *Engine {
+	g := s.Guarantees()
+	g.Order, g.SeesWaiters = engine.FIFO, true
+	g.Modes = engine.Exclusive | engine.Shared | engine.Permits
+	e := &Engine{client: client, store: s, guarantees: g, polling: map[string]bool{}}
+	e.lives, _ = s.(Lives)
+	if o != nil {
+		e.poll, e.mine.off = o.Poll, o.Walk
+	}
+	e.end, e.stop = context.WithCancel(context.Background())
+	e.mail = mailbox.New()
+	return e
+}
+
+// NewClient draws a name for a client: 64 random bits as 13 lower-case letters
+// and digits.
+func NewClient() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+}
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := r.Check(); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := e.guarantees.Check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if !r.Detached {
+		e.mine.expect(r.ID, r.Name) // before it is in the queue: Close must not overlook it
+	}
+	cs, err := e.update(ctx, r.Name, &operation{run: join, client: e.client, join: &r})
+	if err != nil {
+		if isRefused(err) {
+			e.mine.forget(r.ID) // any other error: it may be in the queue
+		}
+		return engine.Claim{}, err
+	}
+	if r.Replaces != (engine.ID{}) {
+		e.mine.forget(r.Replaces)
+	}
+	return cs[0], nil
+}
+
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	for i := range rs {
+		if err := engine.CheckTTL(rs[i].Want); err != nil {
+			return nil, err
+		}
+	}
+	return batch(rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
+		return e.update(ctx, name, &operation{run: renew, renews: rs})
+	})
+}
+
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	return batch(cs, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
+		return e.update(ctx, name, &operation{run: leave, leaves: cs})
+	})
+}
+
+// Revoke implements [engine.Engine].
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	_, err := e.update(ctx, name, &operation{run: func(c *Record, op *operation) {
+		op.notifications, op.err = c.Queue.Revoke(c.Now, c.Name, ticket, now)
+	}})
+	return err
+}
+
+// Queue implements [engine.Engine].
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
+	if err := engine.CheckName(name); err != nil {
+		return engine.Queue{}, err
+	}
+	if err := e.enter(ctx); err != nil {
+		return engine.Queue{}, err
+	}
+	defer e.leave()
+	c, err := e.store.Read(ctx, name)
+	if err != nil {
+		return engine.Queue{}, err
+	}
+	return e.view(name, &c), nil
+}
+
+// view shows a record as the next change will find it: without the dead.
+func (e *Engine) view(name string, c *Record) engine.Queue {
+	if e.lives != nil {
+		dead := map[string]bool{}
+		c.Queue.Depart(c.Now, name, func(client string) bool {
+			is, asked := dead[client]
+			if !asked {
+				is = e.isDead(client)
+				dead[client] = is
+			}
+			return is
+		})
+	}
+	return c.Queue.View(c.Now, name)
+}
+
+// Queues implements [engine.Engine].
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
+		for after := ""; ; {
+			queues, next, err := e.page(ctx, prefix, after)
+			for _, l := range queues {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(engine.Queue{}, err)
+				return
+			}
+			if next == "" {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+// page is what Queues asks the store for at a time. What the caller does with
+// the queues must not hold up Close.
+func (e *Engine) page(ctx context.Context, prefix, after string) (queues []engine.Queue, next string, err error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, "", err
+	}
+	defer e.leave()
+	records, next, err := e.store.Records(ctx, prefix, after)
+	for i := range records {
+		if l := e.view(records[i].Name, &records[i]); len(l.Claims) > 0 {
+			queues = append(queues, l)
+		}
+	}
+	return queues, next, err
+}
+
+// enter lets a method run, unless its context has ended or the engine is closed.
+func (e *Engine) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e.gate.RLock()
+	if e.closed {
+		e.gate.RUnlock()
+		return engine.ErrClosed
+	}
+	return nil
+}
+
+func (e *Engine) leave() { e.gate.RUnlock() }
+
+// closeTime bounds how long Close gives claims up.
+const closeTime = 2 * time.Second
+
+// Close implements [engine.Engine]. It waits for calls under way, which end with
+// their contexts; then nobody can join any more, and it gives up what is left,
+// for at most two seconds. The error is the store's.
+func (e *Engine) Close() error {
+	e.gate.Lock()
+	if e.closed {
+		e.gate.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.gate.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	e.giveUp(ctx)
+	e.mu.Lock()
+	e.stop() // under mu: pollSoon begins nothing after it
+	e.mu.Unlock()
+	e.tasks.Wait()
+	return e.store.Close()
+}
+
+// giveUp leaves every claim that is not detached. What it cannot leave ends by
+// its TTL.
+func (e *Engine) giveUp(ctx context.Context) {
+	if !e.mine.off {
+		_, _ = batchOf(e.mine.all(), func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
+			return e.change(ctx, name, &operation{run: leave, leaves: cs})
+		})
+		return
+	}
+	me := func(client string) bool { return client == e.client }
+	for after := ""; ; {
+		records, next, err := e.store.Records(ctx, "", after)
+		for i := range records {
+			if !slices.ContainsFunc(records[i].Queue.Places, func(p queue.Place) bool { return me(p.Client) }) {
+				continue
+			}
+			_, _ = e.change(ctx, records[i].Name, &operation{run: func(c *Record, op *operation) {
+				op.notifications = c.Queue.Depart(c.Now, c.Name, me)
+			}})
+		}
+		if after = next; after == "" || err != nil || ctx.Err() != nil {
+			return
+		}
+	}
+}

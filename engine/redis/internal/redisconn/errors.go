@@ -1,0 +1,96 @@
+package redisconn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+)
+
+// ErrForeign: a key is somebody else's.
+var ErrForeign = errors.New("holds data that is not leasehold's")
+
+// Foreign refuses a key that somebody else uses. Nothing of it is touched.
+func Foreign(key string) error {
+	return engine.Refuse("the key %q %w: choose another prefix (?prefix=) or name, or move that data", key, ErrForeign)
+}
+
+// means is what an error of that kind says of the server.
+var means = map[string]string{
+	"READONLY":   "this server is a replica now and takes no writes; after a failover the client finds the new primary",
+	"OOM":        "its memory is full (maxmemory)",
+	"MISCONF":    "it cannot save and refuses writes",
+	"NOREPLICAS": "fewer replicas are linked than it demands",
+}
+
+// Passing reports whether a server answered that it cannot serve now, and may later: it
+// is full, starts, or does something else.
+func Passing(err error) bool {
+	var said *rueidis.RedisError
+	if !errors.As(err, &said) {
+		return false
+	}
+	text := strings.TrimPrefix(said.Error(), "-")
+	switch kind, _, _ := strings.Cut(text, " "); kind {
+	case "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM":
+		return true
+	}
+	return strings.Contains(text, "max number of clients reached")
+}
+
+// Explain turns what Redis answered into what the caller can do about it.
+// Answers that asking again cannot change are refused; everything else is
+// "nothing learned", and the core asks again. Keys may be empty.
+func Explain(err error, key string) error {
+	switch err {
+	case nil:
+		return nil
+	case ErrForeign:
+		return Foreign(key)
+	}
+	re, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		if errors.Is(err, rueidis.ErrClosing) {
+			return fmt.Errorf("redis: the client is closed: %w", err)
+		}
+		return fmt.Errorf("redis: %w", err)
+	}
+	text := re.Error()
+	kind, _, _ := strings.Cut(strings.TrimPrefix(text, "-"), " ")
+	switch {
+	case strings.Contains(text, "WRONGTYPE"), strings.Contains(text, "FOREIGN"):
+		return Foreign(key)
+	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
+		return engine.Refuse("redis: this user may not do that (%s): the package documentation has the ACL that is needed", text)
+	case kind == "WRONGPASS" || kind == "NOAUTH":
+		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
+	case means[kind] != "":
+		return fmt.Errorf("redis: %s: %w", means[kind], err)
+	}
+	return fmt.Errorf("redis: %w", err)
+}
+
+// Beside is RefuseBeside, if a script has answered that, and nil for other errors.
+func Beside(err error, lock, key string) error {
+	re, ok := rueidis.IsRedisErr(err)
+	if !ok || !strings.HasPrefix(re.Error(), "BESIDE ") {
+		return nil
+	}
+	return RefuseBeside(lock, key)
+}
+
+// RefuseBeside refuses the key beside a lock, which holds somebody else's data, or what
+// cannot be ours.
+func RefuseBeside(lock, key string) error {
+	return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; who holds the lock is not in it", key, lock, ErrForeign)
+}
+
+// Apart reports whether a batch was refused only because its keys are on the
+// way from one Cluster node to another: one at a time they can be served.
+func Apart(err error) bool {
+	re, ok := rueidis.IsRedisErr(err)
+	return ok && (re.IsTryAgain() || strings.HasPrefix(re.Error(), "CROSSSLOT"))
+}

@@ -1,0 +1,5 @@
+package queuelock
+
+import "testing"
+
+func TestClockSteps(t *testing.T) { kit.ClockSteps(t) }

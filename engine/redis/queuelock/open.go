@@ -1,0 +1,147 @@
+package queuelock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
+)
+
+// Options are the choices of [New]. Nil means the defaults. In a URL they are
+// parameters of the same name.
+type Options struct {
+	// Prefix begins every key and channel: ?prefix=. Clients share locks only
+	// if their prefixes agree. Default "leasehold:"; up to 128 bytes, no braces.
+	Prefix string
+
+	// Replicas, if not 0, is how many replicas must have acknowledged a hold
+	// before it is believed: ?replicas=. It costs a round trip to them. 0 to 100.
+	Replicas int
+
+	// RestartDelay, if not 0, bounds every TTL, and is how long after its start a
+	// server grants, extends and frees nothing, unless it syncs every write: what it
+	// may have forgotten has expired by then. ?restart-delay=1m. From one second to
+	// [engine.MaxTTL]. Every client of the same locks must agree on it: see the
+	// package documentation.
+	RestartDelay time.Duration
+
+	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
+	// of locks that are held: ?allow-eviction.
+	AllowEviction bool
+
+	// Failover says that another server may take this one's place behind the same
+	// address, as at many providers, without showing replicas: ?failover. Two may hold
+	// then, and the engine declares it. Where the server shows replicas, or this user
+	// may not ask, it does so by itself.
+	Failover bool
+}
+
+// leastDelay is above how finely a server tells the time since its start.
+const leastDelay = time.Second
+
+// Open connects to the Redis that a URL names and returns an engine on it. The
+// documentation of package leasehold/engine/redis lists the forms and
+// parameters. No error of it shows a password. ctx bounds the opening only.
+//
+// Errors: a malformed URL, a server that cannot be reached or is no Redis, a
+// wrong password, a user who may not do what is needed, a server that is unfit
+// ([Options.AllowEviction], a replica, one node of a Cluster).
+func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
+	return redisconn.Open(ctx, rawURL, "queuelock", "lines", func(t *redisconn.Target) (o *Options, err error) {
+		o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}
+		if v := t.Param("replicas"); v != "" {
+			if o.Replicas, err = strconv.Atoi(v); err != nil {
+				return nil, fmt.Errorf("replicas=%q is not a number", v)
+			}
+		}
+		if v := t.Param("restart-delay"); v != "" {
+			if o.RestartDelay, err = time.ParseDuration(v); err != nil {
+				return nil, fmt.Errorf("restart-delay=%q is no duration such as 1m", v)
+			}
+		}
+		return o, nil
+	}, start, "prefix", "replicas", "restart-delay")
+}
+
+// New is an engine on the caller's own client, which the caller closes after
+// the engine. It asks the server whether it can do what is needed. A nil o means
+// the defaults.
+func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
+	e, err := start(ctx, redisconn.New(client), o)
+	return e, redisconn.Named("queuelock", err)
+}
+
+func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Prefix = cmp.Or(opts.Prefix, "leasehold:")
+	if err := redisconn.CheckPrefix(opts.Prefix); err != nil {
+		return nil, err
+	}
+	if opts.Replicas < 0 || opts.Replicas > 100 {
+		return nil, fmt.Errorf("%d replicas are outside 0 to 100", opts.Replicas)
+	}
+	if d := opts.RestartDelay; d != 0 && (d < leastDelay || d > engine.MaxTTL) {
+		return nil, fmt.Errorf("the restart-delay %v is outside %v to %v", d, leastDelay, engine.MaxTTL)
+	}
+	if opts.Failover {
+		c.MayFailOver()
+	}
+	if err := c.Check(ctx, opts.AllowEviction); err != nil {
+		return nil, err
+	}
+	if opts.RestartDelay > 0 {
+		if err := c.DelayRestarts(ctx, opts.RestartDelay, opts.Prefix+"run", nil); err != nil {
+			return nil, err
+		}
+	}
+	var id [12]byte
+	rand.Read(id[:])
+	e := &Engine{
+		wire: c, revokes: opts.AllowEviction, scripts: newScripts(opts.RestartDelay > 0), longest: opts.RestartDelay,
+		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	e.group = group{wire: c, script: e.scripts.group, life: e.life, many: many}
+	// Leaving a claim that cannot exist shows whether scripts may be run, and
+	// teaches every server the script on the way. It is asked of a server that does
+	// not grant yet, too.
+	b, err := c.Call(ctx, newScripts(false).leave, redisconn.Call{Keys: []string{e.key("probe")}, Args: []string{strings.Repeat("\x00", 16)}}).ToString()
+	if err != nil {
+		return nil, redisconn.Explain(err, "")
+	}
+	if _, ok := decode(b); !ok {
+		return nil, errors.New("this server runs scripts, but not as Redis does")
+	}
+	if err := e.audible(ctx); err != nil {
+		return nil, fmt.Errorf("nobody could be told that a claim holds: %w", err)
+	}
+	return e, nil
+}
+
+// audible refuses a user who may not listen to this engine's channel, or not
+// publish there: scripts do not fail because of that, and every wait would take a
+// second.
+func (e *Engine) audible(ctx context.Context) error {
+	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Subscribe(ctx, e.channel); err != nil {
+		return err
+	}
+	return e.wire.Publish(ctx, e.channel, "")
+}

@@ -1,0 +1,56 @@
+package queuelock
+
+import (
+	"context"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
+)
+
+// With ?replicas=n a hold is believed only once n replicas have acknowledged the
+// call that says so.
+
+// asked makes the call of a Join.
+func (e *Engine) asked(ctx context.Context, c redisconn.Call) redisconn.Answer {
+	if e.replicas == 0 {
+		return e.group.run(ctx, e.scripts.join, c, len(c.Args) == 2)
+	}
+	return e.wire.CallSynced(ctx, e.replicas, e.scripts.join, []redisconn.Call{c})[0]
+}
+
+// renewed makes the calls of a Renew.
+func (e *Engine) renewed(ctx context.Context, calls []redisconn.Call) []redisconn.Answer {
+	if e.replicas == 0 {
+		return e.wire.CallMany(ctx, e.scripts.renew, calls)
+	}
+	return e.wire.CallSynced(ctx, e.replicas, e.scripts.renew, calls)
+}
+
+// believed hands claims on that were heard of. Where the word of one server is
+// not enough, one that is said to be held is renewed and waited for first.
+func (e *Engine) believed(ctx context.Context, changed func(engine.Claim)) error {
+	received := make(chan engine.Claim, 1024)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		defer close(received)
+		ended <- e.watch(ctx, func(c engine.Claim) {
+			select {
+			case received <- c:
+			default: // too much at once: the core's own Renew is the floor
+			}
+		})
+	}()
+	for c := range received {
+		if c.State != engine.Held {
+			changed(c)
+			continue
+		}
+		cs, err := e.Renew(ctx, []engine.Renewal{{Name: c.Name, ID: c.ID, Want: engine.MinTTL}})
+		if err == nil && len(cs) == 1 && cs[0].State != engine.Waiting {
+			changed(cs[0])
+		}
+	}
+	return <-ended
+}

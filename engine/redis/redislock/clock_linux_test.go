@@ -1,5 +1,0 @@
-package redislock
-
-import "testing"
-
-func TestClockSteps(t *testing.T) { kit.ClockSteps(t) }
