@@ -78,7 +78,7 @@ func TestAHeldClaimIsNotRenewedBehindTries(t *testing.T) {
 		r.PollAfter = 100 * time.Millisecond
 		client := func() (*Client, *faulty) {
 			f := &faulty{Engine: r.Engine()}
-			c, err := New(f, &Options{Clock: w.clock})
+			c, err := New(w.timed(f), &Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

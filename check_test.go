@@ -63,7 +63,7 @@ func checkingClient(w *world) (*Client, *checking, *received) {
 	w.t.Helper()
 	h := &received{}
 	e := &checking{faulty: &faulty{Engine: w.store.Engine()}}
-	c, err := New(e, &Options{Clock: w.clock, Observer: h.observe})
+	c, err := New(w.timed(e), &Options{Observer: h.observe})
 	if err != nil {
 		w.t.Fatal(err)
 	}

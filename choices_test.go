@@ -3,7 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,21 +11,20 @@ import (
 	"leasehold/engine"
 )
 
-// A view of a client keeps what it was not told to change.
-func TestAViewKeepsWhatItWasNotToldToChange(t *testing.T) {
+// A view of a client has the choices that were made for it, and no others.
+func TestWithReplacesTheChoices(t *testing.T) {
 	all := LockOptions{TTL: time.Minute, Wait: time.Hour, MinHold: time.Second, MaxHold: 2 * time.Second,
-		NoRenew: true, Detached: true, Reentrant: true, Label: "l", Holds: []engine.Hold{{Name: "x"}}}
+		NoRenew: true, Detached: true, Reentrant: true, Label: "l"}
 	c := &Client{}
-	if got := c.With(all).With(LockOptions{}).lock; !reflect.DeepEqual(got, all) {
-		t.Errorf("%+v", got)
+	view := c.With(all)
+	if got := view.LockOptions(); got != all {
+		t.Errorf("got %+v, want %+v", got, all)
 	}
-	other := LockOptions{TTL: 2 * time.Minute, Wait: NoWait, MinHold: 2 * time.Second, MaxHold: time.Second,
-		NoRenew: true, Detached: true, Reentrant: true, Label: "m", Holds: []engine.Hold{{Name: "y"}}}
-	if got := c.With(all).With(other).lock; !reflect.DeepEqual(got, other) {
-		t.Errorf("%+v", got)
+	if got := view.With(LockOptions{}).LockOptions(); got != (LockOptions{}) {
+		t.Errorf("got %+v, want none: a choice that was made cannot be taken back", got)
 	}
-	if !reflect.DeepEqual(c.lock, LockOptions{}) {
-		t.Error("the client itself was changed")
+	if view.LockOptions() != all || c.LockOptions() != (LockOptions{}) {
+		t.Error("With changed its receiver")
 	}
 }
 
@@ -38,6 +37,9 @@ func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 			}
 		}
 		c, _ := w.client(nil)
+		if _, err := c.With(LockOptions{Wait: -1}).Lock(context.Background(), "x"); err == nil || !strings.Contains(err.Error(), "TryLock") {
+			t.Errorf("a Wait below zero: %v", err)
+		}
 		if _, err := c.With(LockOptions{TTL: time.Nanosecond}).Lock(context.Background(), "x"); err == nil {
 			t.Error("a TTL of a nanosecond")
 		}

@@ -14,6 +14,7 @@ import (
 	"leasehold/engine"
 	"leasehold/internal/boottime"
 	"leasehold/internal/claims"
+	"leasehold/internal/door"
 )
 
 // Client obtains leases from one engine. It is safe for concurrent use; one
@@ -42,7 +43,10 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	if k.opts.DeadlockAfter = orDefault(k.opts.DeadlockAfter, deadlockAfter); k.opts.DeadlockAfter > 0 {
 		k.opts.DeadlockAfter = max(k.opts.DeadlockAfter, minDeadlockAfter)
 	}
-	if k.now = k.opts.Clock; k.now == nil {
+	if inner, ok := eng.(*door.Engine); ok {
+		k.eng, k.now, k.trace = inner.Engine, inner.Clock, inner.Trace
+	}
+	if k.now == nil {
 		k.now = boottime.Now
 	}
 	if missing := k.grants.Missing(k.opts.Require); len(missing) > 0 {
@@ -59,7 +63,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		Detached: k.grants.Detach, Observed: k.opts.Observer != nil,
 		NewID: engine.NewID, Jitter: jitter,
 	}
-	if k.opts.Trace {
+	if k.trace != nil {
 		config.Trace = k.stepLocked
 	}
 	k.machine = claims.New(config)
@@ -95,25 +99,13 @@ func (k *core) checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// With is this Client with other choices for the calls made through it. Zero
-// fields of o keep what the receiver had.
-func (c *Client) With(o LockOptions) *Client {
-	l := c.lock
-	l.TTL = orDefault(o.TTL, l.TTL)
-	l.Wait = orDefault(o.Wait, l.Wait)
-	l.MinHold = orDefault(o.MinHold, l.MinHold)
-	l.MaxHold = orDefault(o.MaxHold, l.MaxHold)
-	l.NoRenew = o.NoRenew || l.NoRenew
-	l.Detached = o.Detached || l.Detached
-	l.Reentrant = o.Reentrant || l.Reentrant
-	if o.Label != "" {
-		l.Label = o.Label
-	}
-	if o.Holds != nil {
-		l.Holds = o.Holds
-	}
-	return &Client{core: c.core, lock: l}
-}
+// With is this Client with o as the choices of the calls made through it, in place of
+// those that the receiver has: what o leaves out is not chosen. To change one choice
+// and keep the others, begin with [Client.LockOptions].
+func (c *Client) With(o LockOptions) *Client { return &Client{core: c.core, lock: o} }
+
+// LockOptions is what With was given.
+func (c *Client) LockOptions() LockOptions { return c.lock }
 
 // Lock obtains name exclusively. ctx bounds the waiting only: the lease goes
 // on after ctx ended, until Unlock, Close or loss; its life is
@@ -130,13 +122,14 @@ func (c *Client) With(o LockOptions) *Client {
 // not be reached by then; ErrRevoked if somebody revoked the waiting claim; ErrClosed; engine.ErrName,
 // engine.ErrLimit, errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
-	return c.obtain(ctx, "lock", name, engine.Max, engine.Max)
+	return c.obtain(ctx, lock(name))
 }
 
 // TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
-// keeps it for a moment (Options.IdleTimeout), or is in its queue.
+// keeps it for a moment (Options.IdleTimeout), or is in the queue for it. LockOptions.Wait
+// does not matter.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
-	return c.With(LockOptions{Wait: NoWait}).Lock(ctx, name)
+	return c.obtain(ctx, lock(name).once())
 }
 
 // RLock obtains name shared: together with other shared leases, never with an
@@ -147,7 +140,12 @@ func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 // Lock and keeps readers out as that does: nothing is downgraded, others get in
 // when the last handle has ended.
 func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
-	return c.obtain(ctx, "rlock", name, 1, engine.Max)
+	return c.obtain(ctx, rlock(name))
+}
+
+// TryRLock is to RLock what TryLock is to Lock.
+func (c *Client) TryRLock(ctx context.Context, name string) (*Lease, error) {
+	return c.obtain(ctx, rlock(name).once())
 }
 
 // Acquire obtains permits of limit: a semaphore. Every user of a name must give
@@ -158,11 +156,19 @@ func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
 //
 // Errors: those of Lock; engine.ErrLimit for the limit engine.Max.
 func (c *Client) Acquire(ctx context.Context, name string, permits, limit int32) (*Lease, error) {
-	const op = "acquire"
-	if limit == engine.Max {
-		return nil, wrap(op, name, fmt.Errorf("%w: %d is that of Lock and RLock, call those or give less", engine.ErrLimit, limit))
+	return c.acquire(ctx, ask{op: "acquire", name: name, permits: permits, limit: limit})
+}
+
+// TryAcquire is to Acquire what TryLock is to Lock.
+func (c *Client) TryAcquire(ctx context.Context, name string, permits, limit int32) (*Lease, error) {
+	return c.acquire(ctx, ask{op: "acquire", name: name, permits: permits, limit: limit, try: true})
+}
+
+func (c *Client) acquire(ctx context.Context, a ask) (*Lease, error) {
+	if a.limit == engine.Max {
+		return nil, wrap(a.op, a.name, fmt.Errorf("%w: %d is that of Lock and RLock, call those or give less", engine.ErrLimit, a.limit))
 	}
-	return c.obtain(ctx, op, name, permits, limit)
+	return c.obtain(ctx, a)
 }
 
 // Do runs fn under an exclusive lease of name. The context of fn ends with
@@ -174,14 +180,8 @@ func (c *Client) Do(ctx context.Context, name string, fn func(context.Context, *
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Unlock()) }() // also when fn panics
-	inner, cancel := context.WithCancelCause(l.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	if at, ok := ctx.Deadline(); ok {
-		var stop context.CancelFunc
-		inner, stop = context.WithDeadline(inner, at)
-		defer stop()
-	}
+	inner, cancel := l.Bind(ctx)
+	defer cancel()
 	return fn(inner, l)
 }
 

@@ -119,8 +119,8 @@ func (o *detector) end(cancel context.CancelFunc) {
 // others like it names: this one first, and those of the leases in w's context.
 func (k *core) others(w *waiter) []*core {
 	cores := []*core{k}
-	for l := w.Lease.Outer; l != nil; l = l.Outer {
-		other := l.Tag.(*Lease).core
+	for h := w.Lease.Outer; h != nil; h = h.Outer {
+		other := h.Lease.Tag.(*Lease).core
 		if other.grants.SeesWaiters && !slices.Contains(cores, other) {
 			cores = append(cores, other)
 		}

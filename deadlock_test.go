@@ -12,6 +12,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 )
 
 // anHour bounds waiting that is to end by a verdict: without one a test is to fail.
@@ -205,7 +206,7 @@ func TestWhereNobodyLooksNobodyIsAVictim(t *testing.T) {
 						lines++
 						return engine.Queue{}, errCut
 					}
-					c, err := New(eng, &Options{DeadlockAfter: o.DeadlockAfter, Clock: w.clock})
+					c, err := New(w.timed(eng), &Options{DeadlockAfter: o.DeadlockAfter})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -244,7 +245,7 @@ func TestACycleThroughTwoEnginesIsFound(t *testing.T) {
 		other := memlock.NewStore(&memlock.Options{Clock: w.clock})
 		process := func(label string) (one, two *Client) {
 			one, _ = w.client(&Options{Label: label})
-			two, err := New(other.Engine(), &Options{Label: label, Clock: w.clock})
+			two, err := New(w.timed(other.Engine()), &Options{Label: label})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +277,7 @@ func TestTheVictimOfACycleThroughTwoEnginesSeesIt(t *testing.T) {
 		other := memlock.NewStore(&memlock.Options{Clock: w.clock})
 		process := func(label string) (one, two *Client) {
 			one, _ = w.client(&Options{Label: label})
-			two, err := New(other.Engine(), &Options{Label: label, Clock: w.clock})
+			two, err := New(w.timed(other.Engine()), &Options{Label: label})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +319,7 @@ func TestAnEngineThatShowsNoWaitersIsNotRead(t *testing.T) {
 		blind.line = func(context.Context, func() (engine.Queue, error)) (engine.Queue, error) {
 			return engine.Queue{}, errCut
 		}
-		outer, err := New(promising{blind, func(g *engine.Guarantees) { g.SeesWaiters = false }}, &Options{Clock: w.clock})
+		outer, err := New(w.timed(promising{blind, func(g *engine.Guarantees) { g.SeesWaiters = false }}), &Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,12 +369,12 @@ func TestHoldsOfAnotherProcessCount(t *testing.T) {
 		inner1, _ := w.client(nil)
 		inner2, _ := w.client(nil)
 		la, lb := mustLock(t, outer1, "a"), mustLock(t, outer2, "b")
-		under := func(c *Client, l *Lease) *Client {
-			return c.With(LockOptions{Wait: time.Hour, Holds: []engine.Hold{{Name: l.Name(), Ticket: l.Token().Ticket()}}})
+		under := func(l *Lease) context.Context {
+			return door.WithHolds(context.Background(), []engine.Hold{{Name: l.Name(), Ticket: l.Token().Ticket()}})
 		}
-		first := async(func() (*Lease, error) { return under(inner1, la).Lock(context.Background(), "b") })
+		first := async(func() (*Lease, error) { return inner1.With(anHour).Lock(under(la), "b") })
 		time.Sleep(100 * time.Millisecond)
-		_, err := under(inner2, lb).Lock(context.Background(), "a")
+		_, err := inner2.With(anHour).Lock(under(lb), "a")
 		if !errors.Is(err, ErrDeadlock) {
 			t.Fatal(err)
 		}
@@ -383,7 +384,7 @@ func TestHoldsOfAnotherProcessCount(t *testing.T) {
 
 		// It waits for what it holds itself, which the core cannot know.
 		l := mustLock(t, outer1, "x")
-		if _, err := under(inner1, l).Lock(context.Background(), "x"); !errors.Is(err, ErrDeadlock) {
+		if _, err := inner1.With(anHour).Lock(under(l), "x"); !errors.Is(err, ErrDeadlock) {
 			t.Error(err)
 		}
 		mustUnlock(t, l)

@@ -70,9 +70,7 @@ func (l *Lease) Detach() (Handle, error) {
 	k.machine.Detach(k.now(), &l.handle)
 	k.carryOutLocked(nil)
 	l.over = true
-	if l.cancel != nil {
-		l.cancel(nil)
-	}
+	l.endContextsLocked(nil)
 	k.unlock()
 	if err != nil {
 		return "", wrap("detach", l.name, err) // a valid name always marshals
@@ -157,9 +155,8 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		// in, or give the resource a token that nobody was granted.
 		return nil, wrap("adopt", body.Name, ErrHandle)
 	}
-	outer, _ := ctx.Value(leaseKey{}).(*Lease)
-	l := &Lease{core: k, name: body.Name, ctx: ctx}
-	w := k.waiter(l, want, &c.lock, outer)
+	l := &Lease{core: k, name: body.Name, asked: ctx}
+	w := k.waiter(l, want, &c.lock, holding(ctx))
 	defer k.waiters.Put(w)
 	k.mu.Lock()
 	k.machine.Adopt(k.now(), s, &w.Caller, id, uint64(body.Token), got[0])

@@ -74,6 +74,10 @@ type HeldError struct {
 	By     []engine.Claim // the holders; empty if they were gone by then
 	Ahead  int            // how many waited as well
 
+	// Own: this process holds it. If that is the caller's own call, it waits for itself:
+	// it needs the lease's context (Lease.Bind, Lease.Context).
+	Own bool
+
 	free bool // nobody was in the queue by then
 }
 
@@ -92,8 +96,14 @@ func (e *HeldError) Error() string {
 	if n := len(e.By) - 1; n > 0 {
 		s += fmt.Sprintf(", and %d more", n)
 	}
+	if e.Own {
+		s += "; " + ownHint
+	}
 	return s
 }
+
+// ownHint is what to do where this process holds what it waits for.
+const ownHint = "this process holds it: if that is your own call, ask with the lease's context (Lease.Bind)"
 
 // Is makes a HeldError an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }

@@ -11,6 +11,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 )
 
 // faulty is an engine whose calls a test can delay, fail or lose the answer
@@ -153,15 +154,16 @@ func bubble(t *testing.T, f func(w *world)) {
 	})
 }
 
+// timed has a client of e go by the clock of the bubble.
+func (w *world) timed(e engine.Engine) engine.Engine {
+	return &door.Engine{Engine: e, Clock: w.clock}
+}
+
 // client is one more process, so to speak.
 func (w *world) client(o *Options) (*Client, *faulty) {
 	w.t.Helper()
 	f := &faulty{Engine: w.store.Engine()}
-	if o == nil {
-		o = &Options{}
-	}
-	o.Clock = w.clock
-	c, err := New(f, o)
+	c, err := New(w.timed(f), o)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -402,8 +402,8 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tokens := all.Tokens(); len(tokens) != 3 || !all.Valid() || all.Remaining() <= 0 {
-			t.Errorf("%v, %v", tokens, all.Remaining())
+		if leases := all.Leases(); len(leases) != 3 || !all.Valid() || all.Remaining() <= 0 {
+			t.Errorf("got %d leases, valid %v, %v left; want 3", len(leases), all.Valid(), all.Remaining())
 		}
 		in, err := reentrant(a).Lock(all.Context(), "2")
 		if err != nil {
@@ -420,7 +420,7 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 		if all, err = a.LockAll(ctx, "1", "2"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Revoke(ctx, "2", all.Tokens()["2"].Ticket()); err != nil {
+		if err := b.Revoke(ctx, "2", all.Leases()[1].Token().Ticket()); err != nil {
 			t.Fatal(err)
 		}
 		<-all.Context().Done()
@@ -435,42 +435,6 @@ func TestLockAllIsAllOrNothing(t *testing.T) {
 		w.wantQueue("2", nil, nil)
 		if none, err := a.LockAll(ctx); err != nil || none.Unlock() != nil {
 			t.Error("no names at all")
-		}
-	})
-}
-
-func TestLocker(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, _ := w.client(nil)
-		n, lk := 0, a.Locker(context.Background(), "x")
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				for range 50 {
-					lk.Lock()
-					n++
-					lk.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		if n != 1000 {
-			t.Errorf("counted %d", n)
-		}
-		panics := func(f func()) (got any) {
-			defer func() { got = recover() }()
-			f()
-			return nil
-		}
-		if panics(lk.Unlock) == nil {
-			t.Error("unlocked what was not locked")
-		}
-		lk.Lock()
-		queue, _ := a.Queue(context.Background(), "x")
-		a.RevokeNow(context.Background(), "x", queue.Claims[0].Ticket)
-		synctest.Wait()
-		if err, _ := panics(lk.Unlock).(error); !errors.Is(err, ErrLost) {
-			t.Errorf("unlocking a lost lease: %v", err)
 		}
 	})
 }

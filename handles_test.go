@@ -85,7 +85,7 @@ func TestForgedHandleIsNotAdopted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				c, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = time.Minute }}, &Options{Clock: w.clock})
+				c, err := New(w.timed(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = time.Minute }}), &Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,7 +111,7 @@ func TestAdoptNeedsAnEngineWithDetachedClaims(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
 		h := detached(t, a)
-		b, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.Detach = false }}, &Options{Clock: w.clock})
+		b, err := New(w.timed(promising{w.store.Engine(), func(g *engine.Guarantees) { g.Detach = false }}), &Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,15 +216,15 @@ func TestTTLAboveTheEnginesMost(t *testing.T) {
 			}
 		}
 		for name, o := range map[string]*Options{
-			"DefaultTTL asked for": {Clock: w.clock, TTL: DefaultTTL}, "a nanosecond more": {Clock: w.clock, TTL: 10*time.Second + 1},
+			"DefaultTTL asked for": {TTL: DefaultTTL}, "a nanosecond more": {TTL: 10*time.Second + 1},
 		} {
-			c, err := New(short, o)
+			c, err := New(w.timed(short), o)
 			says(name, err)
 			if err == nil {
 				c.Close()
 			}
 		}
-		c, err := New(short, &Options{Clock: w.clock, TTL: 10 * time.Second})
+		c, err := New(w.timed(short), &Options{TTL: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

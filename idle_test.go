@@ -79,10 +79,9 @@ func TestWhatIsKeptDoesNotRefuseTheOtherMode(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, f := w.client(&Options{IdleTimeout: time.Minute})
 		ctx := context.Background()
-		try := c.With(LockOptions{Wait: NoWait})
 		for range 3 {
 			mustUnlock(t, mustLock(t, c, "x"))
-			r, err := try.RLock(ctx, "x")
+			r, err := c.TryRLock(ctx, "x")
 			if err != nil {
 				t.Fatalf("shared, while it is kept exclusively: %v", err)
 			}
@@ -92,7 +91,7 @@ func TestWhatIsKeptDoesNotRefuseTheOtherMode(t *testing.T) {
 				t.Fatalf("exclusively, while it is kept shared: %v", err)
 			}
 			// One that is in use is not given back.
-			if _, err := try.RLock(ctx, "x"); !errors.Is(err, ErrHeld) || !l.Valid() {
+			if _, err := c.TryRLock(ctx, "x"); !errors.Is(err, ErrHeld) || !l.Valid() {
 				t.Errorf("error %v, valid %v", err, l.Valid())
 			}
 			mustUnlock(t, l)
@@ -100,7 +99,7 @@ func TestWhatIsKeptDoesNotRefuseTheOtherMode(t *testing.T) {
 		// What is indeterminate is left again, and refuses nobody for long.
 		mustUnlock(t, mustLock(t, c, "y"))
 		f.set(func(f *faulty) { f.leave = cutLeave })
-		if _, err := try.RLock(ctx, "y"); !errors.Is(err, ErrHeld) {
+		if _, err := c.TryRLock(ctx, "y"); !errors.Is(err, ErrHeld) {
 			t.Errorf("error %v, want ErrHeld", err)
 		}
 		f.set(func(f *faulty) { f.leave = nil })
@@ -115,7 +114,7 @@ func TestAFailedLockAllKeepsNothing(t *testing.T) {
 		c, _ := w.client(&Options{IdleTimeout: time.Minute, Label: "c"})
 		other, _ := w.client(&Options{Label: "other"})
 		l := mustLock(t, other, "b")
-		if _, err := c.With(LockOptions{Wait: NoWait}).LockAll(context.Background(), "a", "b"); !errors.Is(err, ErrHeld) {
+		if _, err := c.TryLockAll(context.Background(), "a", "b"); !errors.Is(err, ErrHeld) {
 			t.Fatal(err)
 		}
 		w.wantQueue("a", nil, nil)

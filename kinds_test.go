@@ -11,6 +11,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest/kinds"
 	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 )
 
 // Engines of other kinds than memlock, in virtual time: what they advise and
@@ -38,7 +39,7 @@ func handOver(t *testing.T, held time.Duration, open func() engine.Engine, clock
 	defer cancel()
 	client := func() (*leasehold.Client, *atomic.Int64) {
 		n := &atomic.Int64{}
-		c, err := leasehold.New(counted{open(), n}, &leasehold.Options{Clock: clock})
+		c, err := leasehold.New(&door.Engine{Engine: counted{open(), n}, Clock: clock}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestADeadHolderIsNoticedAtTheNextRenewalOnly(t *testing.T) {
 		}
 		start := time.Now()
 		n := &atomic.Int64{}
-		c, err := leasehold.New(counted{s.Engine(), n}, &leasehold.Options{Clock: clock})
+		c, err := leasehold.New(&door.Engine{Engine: counted{s.Engine(), n}, Clock: clock}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

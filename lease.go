@@ -44,8 +44,10 @@ type Lease struct {
 	token  Token
 
 	// Under core.mu.
-	ctx       context.Context // asked with; once cancel is set, the lease's own
+	asked     context.Context // the lease was asked with it
+	ctx       context.Context // the lease's own, once cancel is set
 	cancel    context.CancelCauseFunc
+	bound     *bindings
 	contended chan struct{} // made when somebody asks for it
 	lost      error         // why it was lost
 	lostFunc  func(error)   // of a LockAll
@@ -54,8 +56,6 @@ type Lease struct {
 	pending   bool          // Unlock waits for the engine
 	waiting   chan struct{} // closed when it is over, if somebody waits for that
 }
-
-type leaseKey struct{}
 
 // Name is what is held.
 func (l *Lease) Name() string { return l.name }
@@ -77,7 +77,8 @@ func (l *Lease) Mode() engine.Modes {
 // Context is the lease's life: it carries the values of the context that the
 // lease was asked with, and ends at Unlock, or with the cause ErrLost
 // (ErrRevoked, ErrMaxHold) when the lease is lost, at its trusted-until at the
-// latest.
+// latest. It does not end with the context that the lease was asked with: work that
+// must end with a request as well takes a context from Bind.
 //
 // Whoever asks under it for a name that it holds would wait for itself, and gets
 // ErrReentry at once; with LockOptions.Reentrant it counts up instead.
@@ -88,7 +89,7 @@ func (l *Lease) Context() context.Context {
 	k.mu.Lock()
 	defer k.unlock()
 	if l.cancel == nil {
-		ctx := context.WithValue(context.WithoutCancel(l.ctx), leaseKey{}, l)
+		ctx := context.WithValue(context.WithoutCancel(l.asked), leaseKey{}, l.handle.Holding())
 		l.ctx, l.cancel = context.WithCancelCause(ctx)
 		if l.handle.Over() {
 			l.cancel(l.lost)
@@ -174,9 +175,7 @@ func (k *core) unlockLocked(keep bool, leases ...*Lease) {
 		k.machine.Unlock(now, &l.handle, keep)
 		if l.handle.Lost() == claims.OK {
 			l.eventLocked(Event{Kind: EventReleased, Held: now - l.handle.HeldAt})
-			if l.cancel != nil {
-				l.cancel(nil)
-			}
+			l.endContextsLocked(nil)
 		}
 	}
 	mine := k.carryOutLocked(nil)
@@ -223,9 +222,7 @@ func (l *Lease) endLocked(err error) {
 func (l *Lease) loseLocked(cause error) {
 	l.lost = cause
 	l.eventLocked(Event{Kind: EventLost, Held: l.core.now() - l.handle.HeldAt, Err: cause})
-	if l.cancel != nil {
-		l.cancel(cause)
-	}
+	l.endContextsLocked(cause)
 	if l.lostFunc != nil {
 		l.lostFunc(cause)
 	}
@@ -248,6 +245,6 @@ func (l *Lease) eventLocked(e Event) {
 		return
 	}
 	cl := l.handle.Claim()
-	e.Name, e.Token, e.Permits, e.Limit = l.name, l.token, cl.Permits(), cl.Limit()
+	e.Name, e.Token, e.Permits, e.Limit, e.Context = l.name, l.token, cl.Permits(), cl.Limit(), l.asked
 	l.core.eventLocked(e)
 }

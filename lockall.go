@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"leasehold/engine"
 	"leasehold/internal/claims"
 )
 
@@ -17,9 +16,11 @@ const maxLockAll = claims.MaxBatch
 // Leases is several names held at once: all of them, or none.
 type Leases struct {
 	core   *core
-	leases []*Lease // in the order of their names
+	leases []*Lease        // in the order of their names
+	held   *claims.Holding // what a caller under them holds
 	life   context.Context
 	cancel context.CancelCauseFunc
+	bound  bindings
 }
 
 // LockAll obtains every name exclusively, in the order of their bytes whatever
@@ -28,6 +29,15 @@ type Leases struct {
 // given up again and the error is that of Lock. LockOptions apply to each name:
 // Wait bounds the waiting for each. At most 1,000 names.
 func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) {
+	return c.lockAll(ctx, names, false)
+}
+
+// TryLockAll is to LockAll what TryLock is to Lock.
+func (c *Client) TryLockAll(ctx context.Context, names ...string) (*Leases, error) {
+	return c.lockAll(ctx, names, true)
+}
+
+func (c *Client) lockAll(ctx context.Context, names []string, try bool) (*Leases, error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxLockAll {
 		return nil, fmt.Errorf("leasehold: LockAll of %d names: at most %d", len(names), maxLockAll)
@@ -36,23 +46,26 @@ func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) 
 	all.life, all.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	wait, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	last, _ := ctx.Value(leaseKey{}).(*Lease)
+	held := holding(ctx)
 	lost := func(cause error) {
-		all.cancel(cause)
+		all.end(cause)
 		stop(cause)
 	}
 	for _, name := range names {
 		// Under the lease before: this caller is an actor that holds something,
 		// and says so in its claim. Losing one ends the waiting for the rest.
-		l, err := c.obtainUnder(wait, last, "lock", name, engine.Max, engine.Max, false)
+		a := lock(name)
+		a.try = try
+		l, err := c.obtainUnder(wait, held, a)
 		if err != nil {
 			return nil, errors.Join(err, all.unlock(false))
 		}
 		all.leases = append(all.leases, l)
-		last = l
+		held = l.handle.Holding()
 		l.onLoss(lost)
 	}
-	all.life = context.WithValue(all.life, leaseKey{}, last)
+	all.held = held
+	all.life = context.WithValue(all.life, leaseKey{}, held)
 	return all, nil
 }
 
@@ -70,18 +83,14 @@ func (l *Lease) onLoss(f func(error)) {
 // Leases are the single leases, in the order of their names.
 func (a *Leases) Leases() []*Lease { return slices.Clone(a.leases) }
 
-// Tokens are the fencing tokens by name.
-func (a *Leases) Tokens() map[string]Token {
-	m := make(map[string]Token, len(a.leases))
-	for _, l := range a.leases {
-		m[l.name] = l.token
-	}
-	return m
-}
-
 // Context ends when the first of the leases is lost, with its cause, and at
 // Unlock. It holds each of the names, as Lease.Context says.
 func (a *Leases) Context() context.Context { return a.life }
+
+// Bind is Lease.Bind for all of them: the context ends with the first that is lost.
+func (a *Leases) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	return a.bound.bind(ctx, a.held)
+}
 
 // Valid reports whether every one of them is.
 func (a *Leases) Valid() bool {
@@ -103,6 +112,12 @@ func (a *Leases) Remaining() (left time.Duration) {
 	return left
 }
 
+// end ends the contexts that live as long as all of the leases.
+func (a *Leases) end(cause error) {
+	a.cancel(cause)
+	a.bound.end(cause)
+}
+
 // Unlock ends all leases, the last obtained first, with one call to the engine
 // for all. The error joins what Lease.Unlock says of each.
 func (a *Leases) Unlock() error { return a.unlock(true) }
@@ -110,7 +125,7 @@ func (a *Leases) Unlock() error { return a.unlock(true) }
 // unlock may keep the names (Options.IdleTimeout) or not: those of a LockAll that failed
 // are not worth keeping, least of all from the one who holds the missing one.
 func (a *Leases) unlock(keep bool) error {
-	a.cancel(nil)
+	a.end(nil)
 	k := a.core
 	k.mu.Lock()
 	defer k.unlock()

@@ -14,6 +14,7 @@ type EventKind uint8
 const (
 	EventHeld       EventKind = iota + 1 // a lease began with a claim of its own: Token, Waited
 	EventHandoff                         // a lease began with a claim this process held already: Token, Waited
+	EventWaiting                         // a caller has to wait: Own; not where it asks once
 	EventGaveUp                          // a caller stopped waiting with nothing: Waited, Err
 	EventRenewed                         // a held claim was renewed: Token, Held
 	EventLost                            // a lease ended before Unlock: Token, Held, Err
@@ -21,13 +22,12 @@ const (
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
 	EventRevoke                          // this client revoked a claim, its own or another's: Token as Queue shows its ticket, without handoffs
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
-	EventStep                            // Options.Trace: Step; Name and Token of the claim where there is one, without handoffs
 	EventDeadlock                        // a caller is the victim of a cycle, and gives up: Waited, Err with the cycle
 	EventSettings                        // the engine's server is not set as the engine declares (durability, revocation, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
 )
 
 func (k EventKind) String() string {
-	names := []string{"held", "handed off", "gave up", "renewed", "lost", "released", "engine down", "revoke", "engine up", "step", "deadlock", "settings"}
+	names := []string{"held", "handed off", "waiting", "gave up", "renewed", "lost", "released", "engine down", "revoke", "engine up", "deadlock", "settings"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -42,8 +42,15 @@ type Event struct {
 	Permits, Limit int32
 	Waited         time.Duration // from asking until this event
 	Held           time.Duration // from the lease's begin until this event
-	Step           string        // an input ("in: unlock"), a change of phase ("in use -> releasing") or an output ("out: leave")
 	Err            error
+
+	// Own, of EventWaiting: this process holds the name already. A call that waits for
+	// itself looks like that: it needs the lease's context (Lease.Bind).
+	Own bool
+
+	// Context is that of the call which asked for the lease, for what it carries: a
+	// trace, a request's id. It may have ended. Nil where no lease was asked for.
+	Context context.Context
 }
 
 // LogTo makes an Options.Observer that writes to a slog.Logger: losses as
@@ -64,15 +71,12 @@ func LogTo(log *slog.Logger) func(Event) {
 				level = slog.LevelWarn
 			}
 		}
-		attrs := make([]slog.Attr, 0, 6)
+		attrs := make([]slog.Attr, 0, 5)
 		if e.Name != "" {
 			attrs = append(attrs, slog.String("name", e.Name))
 		}
 		if e.Token != 0 {
 			attrs = append(attrs, slog.String("token", e.Token.String()))
-		}
-		if e.Step != "" {
-			attrs = append(attrs, slog.String("step", e.Step))
 		}
 		if e.Waited > 0 {
 			attrs = append(attrs, slog.Duration("waited", e.Waited))
@@ -80,9 +84,16 @@ func LogTo(log *slog.Logger) func(Event) {
 		if e.Held > 0 {
 			attrs = append(attrs, slog.Duration("held", e.Held))
 		}
+		if e.Own {
+			attrs = append(attrs, slog.String("by", ownHint))
+		}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
-		log.LogAttrs(context.Background(), level, "leasehold: "+e.Kind.String(), attrs...)
+		ctx := e.Context
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		log.LogAttrs(ctx, level, "leasehold: "+e.Kind.String(), attrs...)
 	}
 }

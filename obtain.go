@@ -8,6 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/internal/claims"
+	"leasehold/internal/door"
 )
 
 var errWaited = errors.New("waited long enough")
@@ -19,6 +20,7 @@ var errWaited = errors.New("waited long enough")
 type waiter struct {
 	claims.Caller
 	lock  *LockOptions
+	asked context.Context // of the call
 	began time.Duration
 	ready chan struct{} // capacity 1: answered
 	why   claims.Reason
@@ -26,16 +28,38 @@ type waiter struct {
 	names []engine.Hold // under core.mu: what its claim says that it holds
 }
 
+// ask is what a caller asks for.
+type ask struct {
+	op             string // as errors name it
+	name           string
+	permits, limit int32
+	try            bool // once, without waiting
+	again          bool // it was refused once, by somebody who was gone by then
+}
+
+// lock asks for all of a name.
+func lock(name string) ask {
+	return ask{op: "lock", name: name, permits: engine.Max, limit: engine.Max}
+}
+
+// rlock asks for a share of it.
+func rlock(name string) ask { return ask{op: "rlock", name: name, permits: 1, limit: engine.Max} }
+
+// once is a without waiting.
+func (a ask) once() ask {
+	a.try = true
+	return a
+}
+
 // obtain is every way to a lease. The caller holds what its context says.
-func (c *Client) obtain(ctx context.Context, op, name string, permits, limit int32) (*Lease, error) {
-	outer, _ := ctx.Value(leaseKey{}).(*Lease)
-	return c.obtainUnder(ctx, outer, op, name, permits, limit, false)
+func (c *Client) obtain(ctx context.Context, a ask) (*Lease, error) {
+	return c.obtainUnder(ctx, holding(ctx), a)
 }
 
 // obtainUnder is obtain for a caller who holds outer, and what that was
-// obtained under. again: it was refused once, by somebody who was gone by then.
-func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string, permits, limit int32, again bool) (*Lease, error) {
-	k := c.core
+// obtained under.
+func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) (*Lease, error) {
+	k, op, name := c.core, a.op, a.name
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
 		if cause == errWaited { // it asks anew (below), just as its time was up
@@ -46,16 +70,17 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 	if err := engine.CheckName(name); err != nil {
 		return nil, wrap(op, name, err)
 	}
-	want, err := c.want(name, permits, limit)
+	want, err := c.want(name, a.permits, a.limit)
 	if err != nil {
 		return nil, wrap(op, name, err)
 	}
-	if c.lock.Wait > 0 {
+	want.NoWait = a.try
+	if c.lock.Wait > 0 && !a.try {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.lock.Wait, errWaited)
 		defer cancel()
 	}
-	l := &Lease{core: k, name: name, ctx: ctx}
+	l := &Lease{core: k, name: name, asked: ctx}
 	w := k.waiter(l, want, &c.lock, outer)
 	defer k.waiters.Put(w)
 	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
@@ -80,6 +105,12 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		// again with the same ID.
 		k.join(ctx, entered, mine.join)
 	}
+	if k.opts.Observer != nil && !a.try && len(w.ready) == 0 {
+		k.mu.Lock()
+		own := k.machine.BehindOwn(&w.Caller)
+		k.unlock()
+		k.opts.Observer(Event{Kind: EventWaiting, Name: name, Permits: a.permits, Limit: a.limit, Own: own, Context: ctx})
+	}
 	if v, answered := k.await(ctx, w); !answered {
 		k.mu.Lock()
 		gaveUp := k.machine.GiveUp(k.now(), &w.Caller)
@@ -91,7 +122,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		case gaveUp && v.stale:
 			// Others must not take it for a holder: with a new claim, at the end
 			// of the queue.
-			return c.obtainUnder(ctx, outer, op, name, permits, limit, again)
+			return c.obtainUnder(ctx, outer, a)
 		case gaveUp:
 			return nil, k.gaveUp(op, w, k.tooLate(ctx, w))
 		}
@@ -107,11 +138,12 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		}
 	case claims.Held:
 		held := k.heldError(ctx, w, time.Second)
-		if held.free && !again {
+		if held.free && !a.again {
 			// Nobody to wait for. It may have been a claim that was only kept
 			// (Options.IdleTimeout), whose client gave it back when it heard of this
 			// refusal. Once: others may come and go for ever.
-			return c.obtainUnder(ctx, outer, op, name, permits, limit, true)
+			a.again = true
+			return c.obtainUnder(ctx, outer, a)
 		}
 		return nil, k.gaveUp(op, w, held)
 	}
@@ -151,28 +183,27 @@ func (c *Client) want(name string, permits, limit int32) (claims.Want, error) {
 		}
 	}
 	switch {
+	case o.Wait < 0:
+		return claims.Want{}, fmt.Errorf("LockOptions.Wait %v is negative: call TryLock, TryRLock or TryAcquire to ask once", o.Wait)
 	case o.MinHold < 0 || o.MaxHold < 0:
 		return claims.Want{}, fmt.Errorf("MinHold %v or MaxHold %v is negative: leave out what is not wanted", o.MinHold, o.MaxHold)
 	case o.MaxHold > 0 && o.MaxHold < o.MinHold:
 		return claims.Want{}, fmt.Errorf("MaxHold %v ends the lease before MinHold %v has passed: ask for no less", o.MaxHold, o.MinHold)
 	}
 	return claims.Want{Name: name, Permits: permits, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
-		NoWait: o.Wait < 0, NoRenew: o.NoRenew, Detached: o.Detached, Reentrant: o.Reentrant}, nil
+		NoRenew: o.NoRenew, Detached: o.Detached, Reentrant: o.Reentrant}, nil
 }
 
-func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *Lease) *waiter {
+func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *claims.Holding) *waiter {
 	w, ok := k.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
 		w.Tag = w
 	}
-	l.handle.Tag = l
-	if outer != nil {
-		l.handle.Outer = &outer.handle
-	}
-	w.Want, w.Lease, w.Holds = want, &l.handle, o.Holds
+	l.handle.Tag, l.handle.Outer = l, outer
+	w.Want, w.Lease, w.Holds = want, &l.handle, door.Holds(l.asked)
 	w.Ticket, w.Silent, w.Err = 0, false, nil
-	w.lock, w.began, w.why, w.err, w.names = o, 0, claims.OK, nil, nil
+	w.lock, w.asked, w.began, w.why, w.err, w.names = o, l.asked, 0, claims.OK, nil, nil
 	return w
 }
 
@@ -226,7 +257,7 @@ func (k *core) tooLate(ctx context.Context, w *waiter) error {
 func (k *core) gaveUp(op string, w *waiter, err error) error {
 	err = wrap(op, w.Name, err)
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Waited: k.waited(w), Err: err})
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked, Waited: k.waited(w), Err: err})
 	}
 	return err
 }
@@ -234,7 +265,7 @@ func (k *core) gaveUp(op string, w *waiter, err error) error {
 // deadlocked makes the error of the victim of a cycle.
 func (k *core) deadlocked(op string, w *waiter, cycle *DeadlockError) error {
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Waited: k.waited(w), Err: cycle})
+		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked, Waited: k.waited(w), Err: cycle})
 	}
 	return k.gaveUp(op, w, cycle)
 }
@@ -263,6 +294,7 @@ func (k *core) heldError(ctx context.Context, w *waiter, bound time.Duration) *H
 	for _, c := range queue.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)
+			held.Own = held.Own || c.Owner.Host == k.host && c.Owner.PID == k.pid
 		} else if w.Ticket == 0 || c.Ticket < w.Ticket {
 			held.Ahead++ // not this caller's own claim, which is being left
 		}

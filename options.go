@@ -6,9 +6,6 @@ import (
 	"leasehold/engine"
 )
 
-// NoWait as LockOptions.Wait asks once and never waits.
-const NoWait time.Duration = -1
-
 // DefaultTTL is Options.TTL where it is zero, unless the engine's longest is less.
 const DefaultTTL = 30 * time.Second
 
@@ -49,8 +46,8 @@ type Options struct {
 	// about a quarter of this later. It polls again every two times this long.
 	// Looking reads its own queue and those of what it holds; where somebody waits for
 	// that, one for each name on the way as well, 256 at most. Nothing is read before.
-	// What a caller holds is what its context says (Lease.Context), on whatever Client,
-	// and LockOptions.Holds; until it is answered it is taken to keep that. Where the
+	// What a caller holds is what its context says (Lease.Context), on whatever Client;
+	// until it is answered it is taken to keep that. Where the
 	// engine does not show who waits (Guarantees.SeesWaiters, for which Require can
 	// ask) nobody looks. Default 1 s; at least 10 ms; negative: never.
 	DeadlockAfter time.Duration
@@ -61,25 +58,17 @@ type Options struct {
 	// must not call Close. Events of different goroutines may overtake each
 	// other. Default: nobody.
 	Observer func(Event)
-
-	// Trace: the Observer hears every step of every claim as well (EventStep),
-	// in their order. For a report of a defect: the steps are its schedule.
-	Trace bool
-
-	// Clock is the time elapsed since a fixed moment; it must count the time a
-	// machine is suspended. Default: the machine's. Tests in a synctest bubble
-	// give one of their own.
-	Clock func() time.Duration
 }
 
-// LockOptions are the choices of single calls, set through [Client.With]. The
-// zero value changes nothing.
+// LockOptions are the choices of single calls, made through [Client.With]. The zero
+// value is what a Client has that With did not make.
 type LockOptions struct {
 	// TTL replaces Options.TTL.
 	TTL time.Duration
 
-	// Wait bounds the waiting, like a deadline of the context. 0: until the context ends. NoWait: ask once.
-	// At its end the call fails with ErrHeld.
+	// Wait bounds the waiting, like a deadline of the context. At its end the call
+	// fails with ErrHeld. 0: until the context ends. Less is refused: TryLock,
+	// TryRLock and TryAcquire ask once.
 	Wait time.Duration
 
 	// MinHold keeps the name taken at least this long after it was obtained,
@@ -115,10 +104,4 @@ type LockOptions struct {
 
 	// Label replaces Options.Label.
 	Label string
-
-	// Holds is what the caller holds besides what its context says: claims of
-	// another process on whose behalf it asks, on this engine. They are shown in
-	// the queue, and count where deadlocks are looked for. Such a caller queues for
-	// itself.
-	Holds []engine.Hold
 }

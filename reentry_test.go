@@ -266,20 +266,3 @@ func TestALostLeaseIsNotReentered(t *testing.T) {
 		})
 	}
 }
-
-// A sync.Locker is not re-entrant, whatever its client chose.
-func TestALockerIsNotReentrant(t *testing.T) {
-	bubble(t, func(w *world) {
-		c, _ := w.client(nil)
-		l := mustLock(t, c, "x")
-		func() {
-			defer func() {
-				if err, _ := recover().(error); !errors.Is(err, ErrReentry) {
-					t.Errorf("panic %v, want ErrReentry", err)
-				}
-			}()
-			reentrant(c).Locker(l.Context(), "x").Lock()
-		}()
-		mustUnlock(t, l)
-	})
-}

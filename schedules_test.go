@@ -49,7 +49,7 @@ func TestDetachedLeaseIsNotReentered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := reentrant(a).With(LockOptions{Wait: time.Second}).Lock(all.Context(), "x")
+		again, err := a.With(LockOptions{Wait: time.Second, Reentrant: true}).Lock(all.Context(), "x")
 		if err == nil {
 			t.Errorf("a holds x again (valid %v) while b holds it (valid %v)", again.Valid(), lb.Valid())
 			again.Unlock()
@@ -67,7 +67,7 @@ func TestReenteredMinHoldKeepsTheLocalQueue(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(nil)
 		l1 := mustLock(t, c, "x")
-		l2, err := reentrant(c).With(LockOptions{MinHold: time.Second}).Lock(l1.Context(), "x")
+		l2, err := c.With(LockOptions{MinHold: time.Second, Reentrant: true}).Lock(l1.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestTryLockThatCannotBeRaisedAnswers(t *testing.T) {
 		f.set(func(f *faulty) { f.renew = cutRenew })
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		q := async(func() (*Lease, error) { return c.With(LockOptions{NoRenew: true, Wait: NoWait}).Lock(ctx, "x") })
+		q := async(func() (*Lease, error) { return c.With(LockOptions{NoRenew: true}).TryLock(ctx, "x") })
 		if o := within(t, 10*time.Minute, q, "TryLock, NoRenew"); o.l != nil {
 			o.l.Unlock()
 		}
@@ -376,31 +376,6 @@ func TestActorTakesWhatIsKept(t *testing.T) {
 			l.Unlock()
 		}
 		b.Unlock()
-	})
-}
-
-// Locker: the Unlock of one whose lease was lost does not end its successor's.
-func TestLockerEndsNoOtherLease(t *testing.T) {
-	bubble(t, func(w *world) {
-		c, f := w.client(&Options{TTL: time.Second})
-		lk := c.Locker(context.Background(), "x")
-		lk.Lock()
-		f.set(func(f *faulty) { f.renew = cutRenew })
-		time.Sleep(1100 * time.Millisecond) // lost
-		f.set(func(f *faulty) { f.renew = nil })
-		locked := make(chan bool)
-		go func() { lk.Lock(); locked <- true; time.Sleep(100 * time.Millisecond); lk.Unlock(); locked <- true }()
-		time.Sleep(100 * time.Millisecond / 2)
-		func() {
-			defer func() {
-				if p := recover(); p == nil {
-					t.Error("no panic for a lost lease: the successor's was unlocked in its place")
-				}
-			}()
-			lk.Unlock()
-		}()
-		<-locked
-		<-locked
 	})
 }
 

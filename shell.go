@@ -8,6 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/internal/claims"
+	"leasehold/internal/door"
 )
 
 // core is what all views of one Client share: the shell around the machine
@@ -20,6 +21,7 @@ type core struct {
 	grants engine.Guarantees
 	opts   Options
 	now    func() time.Duration
+	trace  func(door.Step) // nil: nobody wants to know
 	host   string
 	pid    int
 
@@ -206,7 +208,7 @@ func (k *core) eventLocked(e Event) {
 }
 
 func (k *core) stepLocked(s claims.Step) {
-	k.eventLocked(Event{Kind: EventStep, Name: s.Name, Token: Token(s.Ticket << engine.HandoffBits), Step: s.Text})
+	k.trace(door.Step{Name: s.Name, Ticket: s.Ticket, Text: s.Text})
 }
 
 // spawnLocked starts a goroutine of this client, unless it is closing: then

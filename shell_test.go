@@ -127,7 +127,7 @@ func TestTheEndOfWaitIsNoErrorOfItsOwn(t *testing.T) {
 		// Nor where the call asks anew at that very moment.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 0, errWaited)
 		defer cancel()
-		if _, err := b.obtainUnder(ctx, nil, "lock", "x", engine.Max, engine.Max, false); !errors.Is(err, ErrHeld) || errors.Is(err, errWaited) {
+		if _, err := b.obtainUnder(ctx, nil, lock("x")); !errors.Is(err, ErrHeld) || errors.Is(err, errWaited) {
 			t.Error(err)
 		}
 	})
@@ -215,7 +215,7 @@ func (u unheard) Watch(context.Context, func(engine.Claim)) error {
 func TestASubscriptionThatFailsIsTriedAgainAndTold(t *testing.T) {
 	bubble(t, func(w *world) {
 		h, watches := &received{}, 0
-		c, err := New(unheard{&faulty{Engine: w.store.Engine()}, &watches}, &Options{Clock: w.clock, Observer: h.observe})
+		c, err := New(w.timed(unheard{&faulty{Engine: w.store.Engine()}, &watches}), &Options{Observer: h.observe})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,11 +78,11 @@ func TestStormOfProcesses(t *testing.T) {
 
 func (s *storm) proc(i int) (*Client, *faulty) {
 	f := &faulty{Engine: s.w.store.Engine()}
-	o := &Options{TTL: 3 * time.Second, Label: fmt.Sprint("client ", i), IdleTimeout: time.Duration(i%2) * time.Second, Clock: s.w.clock}
+	o := &Options{TTL: 3 * time.Second, Label: fmt.Sprint("client ", i), IdleTimeout: time.Duration(i%2) * time.Second}
 	if i%4 == 3 {
 		o.NoLocalHandoff = true
 	}
-	c, err := New(&chaos{faulty: f, s: s, dups: true}, o)
+	c, err := New(s.w.timed(&chaos{faulty: f, s: s, dups: true}), o)
 	if err != nil {
 		s.t.Fatal(err)
 	}

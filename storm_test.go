@@ -141,10 +141,10 @@ func (s *storm) weather(f *faulty) {
 }
 
 func (s *storm) obtain(ctx context.Context, c *Client, name string) (*Lease, error) {
-	o := LockOptions{}
+	o, try := LockOptions{}, false
 	switch s.n(6) {
 	case 0:
-		o.Wait = NoWait
+		try = true
 	case 1:
 		o.Wait = s.dur(10 * time.Second)
 	case 2:
@@ -152,13 +152,14 @@ func (s *storm) obtain(ctx context.Context, c *Client, name string) (*Lease, err
 	case 3:
 		o.MaxHold = s.dur(10*time.Second) + 1
 	}
+	a := lock(name)
 	if name == "sem" {
-		return c.With(o).Acquire(ctx, name, int32(1+s.n(3)), 3)
+		a = ask{op: "acquire", name: name, permits: int32(1 + s.n(3)), limit: 3}
+	} else if s.n(3) == 0 {
+		a = rlock(name)
 	}
-	if s.n(3) == 0 {
-		return c.With(o).RLock(ctx, name)
-	}
-	return c.With(o).Lock(ctx, name)
+	a.try = try
+	return c.With(o).obtain(ctx, a)
 }
 
 // storms asks for more of them: go test -run TestStorm -storms 1000

@@ -3,16 +3,22 @@ package leasehold
 import (
 	"slices"
 	"testing"
+
+	"leasehold/internal/door"
 )
 
 func TestTraceIsTheScheduleOfALease(t *testing.T) {
 	bubble(t, func(w *world) {
 		var steps []string
-		c, _ := w.client(&Options{Trace: true, Observer: func(e Event) {
-			if e.Kind == EventStep && e.Name == "x" {
-				steps = append(steps, e.Step)
+		c, err := New(&door.Engine{Engine: w.store.Engine(), Clock: w.clock, Trace: func(s door.Step) {
+			if s.Name == "x" {
+				steps = append(steps, s.Text)
 			}
-		}})
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
 		mustUnlock(t, mustLock(t, c, "x"))
 		want := []string{
 			"in: enter", "out: join",
@@ -21,7 +27,7 @@ func TestTraceIsTheScheduleOfALease(t *testing.T) {
 			"releasing -> gone", "out: end",
 		}
 		if !slices.Equal(steps, want) {
-			t.Errorf("steps\n%q, want\n%q", steps, want)
+			t.Errorf("got %q, want %q", steps, want)
 		}
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 )
 
 // Locks is a Client of leasehold and the strings to pull on it.
@@ -39,8 +40,7 @@ type Locks struct {
 // New makes a Client for the length of one test, with default options.
 func New(t testing.TB) *Locks { return NewOptions(t, nil) }
 
-// NewOptions is New with options; their Clock is replaced by one that works
-// inside a synctest bubble and outside.
+// NewOptions is New with options.
 func NewOptions(t testing.TB, o *leasehold.Options) *Locks {
 	t.Helper()
 	start := time.Now()
@@ -53,9 +53,9 @@ func NewOptions(t testing.TB, o *leasehold.Options) *Locks {
 	if o != nil {
 		opts = *o
 	}
-	opts.Clock = clock
-	l.Client = l.client(l.faulty, opts)
-	l.other = l.client(&watched{store.Engine(), notified}, leasehold.Options{Clock: clock, Label: "leaseholdtest: somebody else"})
+	timed := func(e engine.Engine) engine.Engine { return &door.Engine{Engine: e, Clock: clock} }
+	l.Client = l.client(timed(l.faulty), opts)
+	l.other = l.client(timed(&watched{store.Engine(), notified}), leasehold.Options{Label: "leaseholdtest: somebody else"})
 	for range 2 { // or Lose could be over before its holder can be told
 		<-notified.began
 	}

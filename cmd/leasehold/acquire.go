@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"leasehold"
+	"leasehold/internal/door"
 )
 
 func (a *app) acquireCommand() *cobra.Command {
@@ -75,7 +76,7 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 	if err != nil {
 		return err
 	}
-	lease, err := a.lock(ctx, o, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true, Holds: asHolds(held)}))
+	lease, err := a.lock(door.WithHolds(ctx, asHolds(held)), o, locks.With(leasehold.LockOptions{Wait: o.Wait, Detached: true}))
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ const leastOpening = 2 * time.Second
 // the name is asked for once even if nothing is left of that.
 func (a *app) openEngine(ctx context.Context, o *order) (engine.Engine, error) {
 	began := boottime.Now()
-	if o.Wait != 0 {
+	if o.Wait != 0 || o.Once {
 		patience := max(o.Wait, leastOpening)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v, although --wait or --nonblock allows no more", patience))
@@ -157,9 +157,8 @@ func (a *app) openEngine(ctx context.Context, o *order) (engine.Engine, error) {
 // waited takes so long from what the order may wait.
 func (o *order) waited(long time.Duration) {
 	if o.Wait > 0 {
-		if o.Wait -= long; o.Wait <= 0 {
-			o.Wait = leasehold.NoWait
-		}
+		o.Wait = max(0, o.Wait-long)
+		o.Once = o.Wait == 0
 	}
 }
 

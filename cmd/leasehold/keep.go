@@ -12,6 +12,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/internal/boottime"
+	"leasehold/internal/door"
 )
 
 // keeper obtains the lease, runs the command under it, and ends the command
@@ -197,10 +198,10 @@ func (k *keeper) await(ctx context.Context, locks *leasehold.Client) (*leasehold
 	if err != nil {
 		return nil, err
 	}
-	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold, Holds: asHolds(held)})
+	locks = locks.With(leasehold.LockOptions{Wait: k.order.Wait, MinHold: k.order.MinHold})
 	began := boottime.Now()
 	defer func() { k.order.waited(boottime.Now() - began) }()
-	return k.lock(ctx, k.order, locks)
+	return k.lock(door.WithHolds(ctx, asHolds(held)), k.order, locks)
 }
 
 // pass gives the turn of a job that is stopped to the next, and waits anew once it is

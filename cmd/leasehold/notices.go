@@ -74,7 +74,7 @@ func (n *engineNotice) stop() {
 // for whom.
 func (a *app) lock(ctx context.Context, o *order, locks *leasehold.Client) (*leasehold.Lease, error) {
 	screen, ok := a.err.(*os.File)
-	if o.Wait == leasehold.NoWait || !ok || !term.IsTerminal(int(screen.Fd())) {
+	if o.Once || !ok || !term.IsTerminal(int(screen.Fd())) {
 		return o.obtain(ctx, locks)
 	}
 	about, cancel := context.WithCancel(ctx)

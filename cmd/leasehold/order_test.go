@@ -14,14 +14,13 @@ import (
 func TestWaitedCounts(t *testing.T) {
 	for _, c := range []struct{ wait, long, want time.Duration }{
 		{0, time.Hour, 0}, // as long as it takes
-		{leasehold.NoWait, time.Hour, leasehold.NoWait},
 		{time.Minute, time.Second, 59 * time.Second},
-		{time.Minute, time.Minute, leasehold.NoWait}, // and not for ever
-		{time.Minute, time.Hour, leasehold.NoWait},
+		{time.Minute, time.Minute, 0}, // once, and not for ever
+		{time.Minute, time.Hour, 0},
 	} {
 		o := order{Wait: c.wait}
-		if o.waited(c.long); o.Wait != c.want {
-			t.Errorf("of %v, %v waited: %v are left, want %v", c.wait, c.long, o.Wait, c.want)
+		if o.waited(c.long); o.Wait != c.want || o.Once != (c.wait > 0 && c.want == 0) {
+			t.Errorf("of %v, %v waited: %v are left, want %v; once: %v", c.wait, c.long, o.Wait, c.want, o.Once)
 		}
 	}
 

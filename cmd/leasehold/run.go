@@ -27,6 +27,7 @@ type order struct {
 	Label     string
 	TTL       time.Duration // 0: the default, see lifetime
 	Wait      time.Duration // as in leasehold.LockOptions
+	Once      bool          // ask once: Wait does not matter
 	MinHold   time.Duration
 	MaxHold   time.Duration
 	All       bool // held until everything the command started has ended
@@ -185,7 +186,7 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 		return usageError("--conflict-exit-code %d is outside 0 to 255", o.Conflict)
 	}
 	if nonblock || flags.Changed("wait") && o.Wait == 0 {
-		o.Wait = leasehold.NoWait
+		o.Once = true
 	}
 	return nil
 }
@@ -193,10 +194,16 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 // obtain obtains the name, in the mode that was ordered.
 func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
 	switch {
+	case o.Shared && o.Once:
+		lease, err = locks.TryRLock(ctx, o.Name)
 	case o.Shared:
 		lease, err = locks.RLock(ctx, o.Name)
+	case o.Permits > 0 && o.Once:
+		lease, err = locks.TryAcquire(ctx, o.Name, o.Permits, o.Of)
 	case o.Permits > 0:
 		lease, err = locks.Acquire(ctx, o.Name, o.Permits, o.Of)
+	case o.Once:
+		lease, err = locks.TryLock(ctx, o.Name)
 	default:
 		lease, err = locks.Lock(ctx, o.Name)
 	}

@@ -66,7 +66,7 @@ func TestCallersMixed(t *testing.T) {
 		r.hold(shared("s"), 6)
 		for name, c := range map[string]*Caller{
 			"no wait":    {Want: nowait, Lease: new(Lease)},
-			"an actor":   {Want: exclusive("x"), Lease: &Lease{Outer: outer}},
+			"an actor":   {Want: exclusive("x"), Lease: &Lease{Outer: &Holding{Lease: outer}}},
 			"a reader":   {Want: shared("s"), Lease: new(Lease)},
 			"of nothing": {Want: exclusive("z"), Lease: new(Lease)},
 		} {
@@ -111,11 +111,11 @@ func TestCallersMixed(t *testing.T) {
 			t.Error("it waits in the queue before the engine said so")
 		}
 		want := []engine.Hold{{Name: "x", Ticket: 4, Elsewhere: true}}
-		if holds := outer.Holds(r.Machine, 8); !slices.Equal(holds, want) {
+		if holds := outer.Holding().Holds(r.Machine, 8); !slices.Equal(holds, want) {
 			t.Errorf("it holds %v", holds)
 		}
 		other.Unlock(other.now, outer, true)
-		if holds := outer.Holds(r.Machine, 8); len(holds) > 0 {
+		if holds := outer.Holding().Holds(r.Machine, 8); len(holds) > 0 {
 			t.Errorf("it holds %v still", holds)
 		}
 		r.enter(exclusive("x"), outer)

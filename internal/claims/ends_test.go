@@ -311,7 +311,7 @@ func TestEndsOfLeases(t *testing.T) {
 		r.Detach(r.now, l)
 		r.wantEmpty()
 		r.none(Leave)
-		if n := len(l.Holds(r.Machine, 10)); n != 0 {
+		if n := len(l.Holding().Holds(r.Machine, 10)); n != 0 {
 			t.Errorf("its context holds %d names", n)
 		}
 		r.enter(reentrant(exclusive("x")), l)
@@ -321,11 +321,11 @@ func TestEndsOfLeases(t *testing.T) {
 		r := newRig(t, Config{})
 		a := r.hold(exclusive("a"), 4)
 		b := r.hold(exclusive("b"), 5, a)
-		if h := b.Holds(r.Machine, 10); len(h) != 2 || h[0].Name != "b" || h[0].Ticket != 5 || h[1].Name != "a" {
+		if h := b.Holding().Holds(r.Machine, 10); len(h) != 2 || h[0].Name != "b" || h[0].Ticket != 5 || h[1].Name != "a" {
 			t.Errorf("%+v", h)
 		}
 		r.Unlock(r.now, a, true)
-		if h := b.Holds(r.Machine, 10); len(h) != 1 || h[0].Name != "b" {
+		if h := b.Holding().Holds(r.Machine, 10); len(h) != 1 || h[0].Name != "b" {
 			t.Errorf("%+v", h)
 		}
 	})
@@ -340,7 +340,7 @@ func TestEndsOfLeases(t *testing.T) {
 		for _, m := range []*Machine{r.Machine, other.Machine} {
 			elsewhere := m != r.Machine
 			want := []engine.Hold{{Name: "b", Ticket: 5, Elsewhere: elsewhere}, {Name: "a", Ticket: 4, Elsewhere: elsewhere}}
-			if h := inner.Holds(m, 2); !slices.Equal(h, want) {
+			if h := inner.Holding().Holds(m, 2); !slices.Equal(h, want) {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -353,14 +353,14 @@ func TestEndsOfLeases(t *testing.T) {
 		r.enter(reentrant(exclusive("a")), outer)
 		inner := r.take(Deliver).Lease
 		r.Unlock(r.now, outer, true)
-		if h := inner.Holds(r.Machine, 10); len(h) != 1 {
+		if h := inner.Holding().Holds(r.Machine, 10); len(h) != 1 {
 			t.Errorf("it holds %+v", h)
 		}
 		r.after(ttl)
 		if o := r.take(Lose); o.Lease != inner {
 			t.Fatalf("void: lost is %+v", o.Lease)
 		}
-		if h := inner.Holds(r.Machine, 10); len(h) != 0 {
+		if h := inner.Holding().Holds(r.Machine, 10); len(h) != 0 {
 			t.Errorf("it holds %+v still", h)
 		}
 	})

@@ -186,12 +186,19 @@ func (m *Machine) advance(now time.Duration, q *callers, answered bool) {
 // holds reports whether a caller holds anything, of this machine or another: then
 // it is an actor that queues for itself.
 func (m *Machine) holds(c *Caller) bool {
-	for o := c.Lease.Outer; o != nil; o = o.Outer {
-		if o.machine == m && o.hold.count > 0 || o.machine != m && !o.Over() {
+	for h := c.Lease.Outer; h != nil; h = h.Outer {
+		if o := h.Lease; o.machine == m && o.hold.count > 0 || o.machine != m && !o.Over() {
 			return true
 		}
 	}
 	return len(c.Holds) > 0
+}
+
+// BehindOwn reports whether a caller waits for a claim of which leases of this process
+// are open.
+func (m *Machine) BehindOwn(c *Caller) bool {
+	q := c.callers
+	return q != nil && q.current != nil && q.current.phase.open()
 }
 
 // Place is the ticket with which a caller waits in the engine's queue, by itself.
@@ -208,7 +215,8 @@ func (m *Machine) Place(c *Caller) (ticket uint64, waits bool) {
 // caller is answered.
 func (m *Machine) reenter(now time.Duration, c *Caller) bool {
 	permits := int32(0)
-	for o := c.Lease.Outer; o != nil; o = o.Outer {
+	for h := c.Lease.Outer; h != nil; h = h.Outer {
+		o := h.Lease
 		if o.machine != m || o.hold.count == 0 || o.claim.Name() != c.Name {
 			continue
 		}

@@ -184,10 +184,10 @@ func (c *client) checkDeliver(o *Output) {
 	n := w.nameIndex(cl.Name())
 	if l.hold != &l.own {
 		o := l.Outer
-		for o != nil && o.hold != l.hold {
+		for o != nil && o.Lease.hold != l.hold {
 			o = o.Outer
 		}
-		if o == nil || l.Token != o.Token {
+		if o == nil || l.Token != o.Lease.Token {
 			w.fail("%v re-enters with token %d what it does not hold by that", a, l.Token)
 		}
 		return

@@ -65,7 +65,7 @@ func (c *client) poll(a *actor) {
 // inCycle: a waits behind a claim whose owner waits for what a holds. The queues
 // alone are asked, in worlds where no cycle is longer.
 func (w *world) inCycle(a *actor) bool {
-	mine := engine.Hold{Name: a.lease.Outer.claim.Name(), Ticket: a.lease.Outer.claim.ticket}
+	mine := engine.Hold{Name: a.lease.Outer.Lease.claim.Name(), Ticket: a.lease.Outer.Lease.claim.ticket}
 	behind := func(h engine.Hold) bool { // somebody holds it
 		for _, p := range w.line(h.Name).Places {
 			if p.Ticket == h.Ticket && p.Held && p.Deadline > w.now {

@@ -233,8 +233,8 @@ func (p *printer) actor(a *actor) {
 		p.callers(a.caller.callers)
 		p.bools(a.mayQuit)
 		if o := a.lease.Outer; o != nil {
-			p.num(int(o.hold.count))
-			p.bools(o.ended)
+			p.num(int(o.Lease.hold.count))
+			p.bools(o.Lease.ended)
 		}
 		p.detector(a.detector)
 	case holds, unlocks:

@@ -467,7 +467,7 @@ func (c *client) enter(a *actor) {
 	a.rounds--
 	a.lease = &Lease{Tag: a}
 	if a.inside > 0 {
-		a.lease.Outer = c.actors[a.inside-1].lease
+		a.lease.Outer = c.actors[a.inside-1].lease.Holding()
 	}
 	a.caller = &Caller{Want: a.Want, Lease: a.lease, Tag: a}
 	if a.NoWait {

@@ -11,8 +11,8 @@ import (
 // Lease is one handle of a held claim. The shell makes it, empty but for Outer
 // and Tag; it begins with its Deliver.
 type Lease struct {
-	Outer *Lease // the innermost lease of the context it was asked with
-	Tag   any    // the shell's
+	Outer *Holding // what the context it was asked with says
+	Tag   any      // the shell's
 
 	Token  uint64 // ticket << engine.HandoffBits + handoffs
 	HeldAt time.Duration
@@ -28,6 +28,37 @@ type Lease struct {
 	notified   bool        // that somebody waits
 	ended      bool        // unlocked or detached
 	unlockedAt time.Duration
+}
+
+// Holding is what a context says that its owner holds: a lease, and what is held
+// besides. Nil: nothing.
+type Holding struct {
+	Lease *Lease
+	Outer *Holding
+}
+
+// Holding is what a caller under the lease holds.
+func (l *Lease) Holding() *Holding { return &Holding{l, l.Outer} }
+
+// Under is h, and what outer says that h does not: the leases of h are the innermost,
+// in their order.
+func (h *Holding) Under(outer *Holding) *Holding {
+	if h == nil {
+		return outer
+	}
+	if outer = h.Outer.Under(outer); outer.has(h.Lease) {
+		return outer
+	}
+	return &Holding{h.Lease, outer}
+}
+
+func (h *Holding) has(l *Lease) bool {
+	for ; h != nil; h = h.Outer {
+		if h.Lease == l {
+			return true
+		}
+	}
+	return false
 }
 
 // hold is one caller's hold of a claim, counted up by re-entering.
@@ -55,29 +86,28 @@ func (l *Lease) Contended() bool {
 	return l.notified || cl.contention.yes || cl.callers.current == cl && cl.callers.head != nil
 }
 
-// Holds is what a caller with that lease in its context holds, innermost first, at
-// most n, and each once, however often it was re-entered: there is room for few. What
+// Holds is the claims that are held, innermost first, at most n, and each once, however often it was re-entered: there is room for few. What
 // it holds of another machine is so marked.
-func (l *Lease) Holds(m *Machine, n int) (holds []engine.Hold) {
+func (h *Holding) Holds(m *Machine, n int) (holds []engine.Hold) {
 	depth := 0
-	for o := l; o != nil && depth < n; o = o.Outer {
+	for o := h; o != nil && depth < n; o = o.Outer {
 		depth++
 	}
 	if depth > 0 {
 		holds = make([]engine.Hold, 0, depth)
 	}
-	for o := l; o != nil && len(holds) < n; o = o.Outer {
-		var h engine.Hold
-		switch {
-		case o.machine != m && !o.Over(): // read under another mutex: what does not change while it is open
-			h = engine.Hold{Name: o.claim.Name(), Ticket: o.Token >> engine.HandoffBits, Elsewhere: true}
-		case o.machine == m && o.hold.count > 0 && o.claim.phase != Lost && o.claim.ticket != 0: // a lost one runs out by itself
-			h = engine.Hold{Name: o.claim.Name(), Ticket: o.claim.ticket}
+	for ; h != nil && len(holds) < n; h = h.Outer {
+		var held engine.Hold
+		switch l := h.Lease; {
+		case l.machine != m && !l.Over(): // read under another mutex: what does not change while it is open
+			held = engine.Hold{Name: l.claim.Name(), Ticket: l.Token >> engine.HandoffBits, Elsewhere: true}
+		case l.machine == m && l.hold.count > 0 && l.claim.phase != Lost && l.claim.ticket != 0: // a lost one runs out by itself
+			held = engine.Hold{Name: l.claim.Name(), Ticket: l.claim.ticket}
 		default:
 			continue
 		}
-		if !slices.Contains(holds, h) {
-			holds = append(holds, h)
+		if !slices.Contains(holds, held) {
+			holds = append(holds, held)
 		}
 	}
 	return holds

@@ -131,7 +131,7 @@ func shared(name string) Want { return Want{Name: name, Permits: 1, Limit: engin
 func (r *rig) enter(w Want, outer ...*Lease) *Caller {
 	c := &Caller{Want: w, Lease: new(Lease)}
 	if len(outer) > 0 {
-		c.Lease.Outer = outer[0]
+		c.Lease.Outer = outer[0].Holding()
 	}
 	r.Enter(r.now, c)
 	return c

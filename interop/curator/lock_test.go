@@ -71,7 +71,7 @@ func inLine(t *testing.T, r *rig, layout, kind string) {
 	unanswered(t, fourth)
 	it.Unlocked(t, lease)
 	it.Done(t, fourth)
-	it.Refused(t, r.client(t, layout), name, leasehold.NoWait)
+	it.Refused(t, r.client(t, layout), name, 0)
 	it.Does(t, b, "release", kind, path)
 	r.lined(t, name)
 }
@@ -185,7 +185,7 @@ func givingUp(t *testing.T, r *rig, layout, kind string) {
 	t.Run("ours", func(t *testing.T) {
 		name := it.NameOf(t)
 		it.Does(t, a, "acquire", kind, pathOf(name))
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		r.remain(t, name, 1)
 		it.Refused(t, c, name, wait)
 		r.remain(t, name, 1)
@@ -235,7 +235,7 @@ func strangersCannotRelease(t *testing.T, r *rig) {
 		name := it.NameOf(t)
 		it.Does(t, a, "acquire", Mutex, pathOf(name))
 		refused(t, b, name)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, a, "release", Mutex, pathOf(name))
 	})
 	t.Run("we what Java took by force", func(t *testing.T) {
@@ -245,7 +245,7 @@ func strangersCannotRelease(t *testing.T, r *rig) {
 		it.Does(t, a, "acquire", Mutex, pathOf(name))
 		it.Lost(t, l)
 		r.lined(t, name, holds)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, a, "release", Mutex, pathOf(name))
 	})
 	t.Run("Java what we took by force", func(t *testing.T) {

@@ -3,7 +3,6 @@ package curator
 import (
 	"testing"
 
-	"leasehold"
 	it "leasehold/interop/internal/interoptest"
 )
 
@@ -32,7 +31,7 @@ func readersAndWriters(t *testing.T, r *rig) {
 		it.Unlocked(t, w)
 		it.Done(t, late)
 		it.Unlocked(t, it.Got(t, it.RLock(t, c, name)))
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, b, "release", Read, path)
 		r.lined(t, name)
 	})

@@ -119,12 +119,12 @@ func reentryCounts(t *testing.T, r *rig) {
 		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "2" {
 			t.Errorf("Java counts %s", n)
 		}
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		if n := it.Does(t, a, "getHoldCount", Lock, name); n != "2" {
 			t.Errorf("Java counts %s after we asked", n)
 		}
 		it.Does(t, a, "unlock", Lock, name)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, a, "unlock", Lock, name)
 		it.Unlocked(t, locked(t, c, name))
 	})
@@ -156,7 +156,7 @@ func leaseEnds(t *testing.T, r *rig) {
 	t.Run("Java's", func(t *testing.T) {
 		name := it.NameOf(t)
 		it.Does(t, a, "lock", Lock, name, millis(lease))
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		l := locked(t, c, name)
 		if e := it.Throws(t, a, "unlock", Lock, name); e != "IllegalMonitorStateException" {
 			t.Errorf("Java unlocks what it lost: %s", e)
@@ -287,7 +287,7 @@ func noExpiry(t *testing.T, r *rig) {
 	name := it.NameOf(t)
 	it.Does(t, a, "lock", Lock, name, "60000") // with a lease of its own, nothing renews it
 	r.do(t, "PERSIST", name)
-	it.Refused(t, c, name, leasehold.NoWait)
+	it.Refused(t, c, name, 0)
 	it.Refused(t, c, name, 1500*time.Millisecond)
 	if ttl := r.do(t, "PTTL", name); ttl != int64(-1) {
 		t.Errorf("the lock was given an expiry: %v", ttl)
@@ -398,7 +398,7 @@ func tokensRise(t *testing.T, r *rig) {
 	}
 	for range 3 {
 		it.Does(t, a, "lock", Fenced, name)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		token, err := strconv.ParseUint(it.Does(t, a, "getToken", Fenced, name), 10, 64)
 		if err != nil {
 			t.Fatal(err)

@@ -76,7 +76,7 @@ func readersAndWriters(t *testing.T, r *rig) {
 		writer := lock(name)
 		r.listening(t, channel(name), 1)
 		it.Unlocked(t, l)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, a, "unlock", Read, name)
 		w := it.Got(t, writer)
 		java(t, Read, name, "false")
@@ -94,8 +94,8 @@ func readersAndWriters(t *testing.T, r *rig) {
 		if got := it.Answered(t, writer); got.Err != nil {
 			t.Fatal(got.Err)
 		}
-		it.Refused(t, c, name, leasehold.NoWait)
-		if l, err := c.With(leasehold.LockOptions{Wait: leasehold.NoWait}).RLock(it.Within(t), name); err == nil {
+		it.Refused(t, c, name, 0)
+		if l, err := c.TryRLock(it.Within(t), name); err == nil {
 			l.Unlock()
 			t.Error("we read while Java writes")
 		}
@@ -121,7 +121,7 @@ func readersAndWriters(t *testing.T, r *rig) {
 				t.Error(got.Err)
 			}
 		}
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, a, "unlock", Read, name)
 		it.Does(t, b, "unlock", Read, name)
 		it.Unlocked(t, it.Got(t, lock(name)))

@@ -98,13 +98,13 @@ func redExcludes(t *testing.T, r *redRig) {
 	for _, command := range [][]string{{"lock"}, {"lock", "20000"}, {"tryLock", "1000"}, {"tryLock", "1000", "20000"}} {
 		name := it.NameOf(t) + strings.Join(command, "-")
 		it.Does(t, a, command[0], append([]string{Red, name}, command[1:]...)...)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		if got := it.Does(t, b, "tryLock", Red, name, "0"); got != "false" {
 			t.Errorf("%s: another program with Redisson got %s", name, got)
 		}
 		it.Does(t, a, "lock", Red, name) // it enters again
 		it.Does(t, a, "unlock", Red, name)
-		it.Refused(t, c, name, leasehold.NoWait)
+		it.Refused(t, c, name, 0)
 		it.Does(t, a, "unlock", Red, name)
 		l := locked(t, c, name)
 		for _, ask := range [][]string{{"0"}, {"100"}, {"100", "20000"}} {
@@ -221,7 +221,7 @@ func redCounter(t *testing.T, r *redRig, times int) {
 func multiLock(t *testing.T, r *redRig) {
 	c, a, name := r.client(t, longTTL), r.java.Thread(1), it.NameOf(t)
 	it.Does(t, a, "lock", Multi, name)
-	it.Refused(t, c, name, leasehold.NoWait)
+	it.Refused(t, c, name, 0)
 	it.Does(t, a, "unlock", Multi, name)
 	l := locked(t, c, name)
 	if got := it.Does(t, a, "tryLock", Multi, name, "0"); got != "false" {
@@ -300,7 +300,7 @@ func masterDiesInAHold(t *testing.T, r *redRig) {
 		if got := it.Does(t, r.java.Thread(1), "tryLock", Red, ours, "0"); got != "false" {
 			t.Fatalf("Java got %s of what we hold", got)
 		}
-		it.Refused(t, c, theirs, leasehold.NoWait)
+		it.Refused(t, c, theirs, 0)
 	}
 	if !l.Valid() {
 		t.Error("our lease ended with one master of five")
@@ -324,7 +324,7 @@ func nobodyHolds(t *testing.T, r *redRig) {
 	if got := it.Does(t, r.java.Thread(1), "tryLock", Red, name, "0"); got != "false" {
 		t.Errorf("Java got %s", got)
 	}
-	if l, err := c.With(leasehold.LockOptions{Wait: leasehold.NoWait}).Lock(it.Within(t), name); !errors.Is(err, leasehold.ErrUnavailable) {
+	if l, err := c.TryLock(it.Within(t), name); !errors.Is(err, leasehold.ErrUnavailable) {
 		t.Errorf("ours: %v %v", l, err)
 	}
 }

@@ -134,11 +134,16 @@ func RLock(t *testing.T, c *leasehold.Client, name string) <-chan Result {
 	return Asks(t, func(ctx context.Context) (*leasehold.Lease, error) { return c.RLock(ctx, name) })
 }
 
-// Refused says that somebody else holds a name: a call that waits so long (or asks
+// Refused says that somebody else holds a name: a call that waits so long (0: asks
 // once) fails with ErrHeld.
 func Refused(t *testing.T, c *leasehold.Client, name string, wait time.Duration) {
 	t.Helper()
-	l, err := c.With(leasehold.LockOptions{Wait: wait}).Lock(Within(t), name)
+	c = c.With(leasehold.LockOptions{Wait: wait})
+	lock := c.Lock
+	if wait == 0 {
+		lock = c.TryLock
+	}
+	l, err := lock(Within(t), name)
 	if err == nil {
 		l.Unlock()
 		t.Errorf("%s was obtained while somebody else held it", name)

@@ -1,0 +1,180 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"leasehold/engine"
+)
+
+// An inner lock waits no longer than the request that asks for it, whatever holds the
+// outer one.
+func TestABoundContextHasTheDeadlineOfItsRequest(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		other, _ := w.client(nil)
+		defer mustUnlock(t, mustLock(t, other, "inner"))
+		request, done := context.WithTimeout(context.Background(), 2*time.Second)
+		defer done()
+		outer, err := c.Lock(request, "outer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mustUnlock(t, outer)
+		ctx, cancel := outer.Bind(request)
+		defer cancel()
+		began := time.Now()
+		_, err = c.Lock(ctx, "inner")
+		if !errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrHeld by the deadline of the request", err)
+		}
+		if waited := time.Since(began); waited > 3*time.Second {
+			t.Errorf("it waited %v under a request of 2 s", waited)
+		}
+		if !outer.Valid() {
+			t.Error("the outer lease ended with the request")
+		}
+		if _, err := c.Lock(ctx, "outer"); err == nil {
+			t.Error("a lock of one's own name")
+		}
+	})
+}
+
+func TestABoundContextEndsWithWhatEndsFirst(t *testing.T) {
+	for what, c := range map[string]struct {
+		end   func(l *Lease, ctx context.CancelCauseFunc)
+		cause error
+	}{
+		"the lease is lost":     {func(l *Lease, _ context.CancelCauseFunc) { revokeNow(l) }, ErrRevoked},
+		"the lease is unlocked": {func(l *Lease, _ context.CancelCauseFunc) { l.Unlock() }, context.Canceled},
+		"the request ends":      {func(_ *Lease, end context.CancelCauseFunc) { end(errWaited) }, errWaited},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				locks, _ := w.client(nil)
+				l := mustLock(t, locks, "x")
+				type key struct{}
+				request, end := context.WithCancelCause(context.WithValue(context.Background(), key{}, 7))
+				defer end(nil)
+				ctx, cancel := l.Bind(request)
+				defer cancel()
+				if ctx.Err() != nil || ctx.Value(key{}) != 7 {
+					t.Fatalf("before anything ended: %v, value %v", ctx.Err(), ctx.Value(key{}))
+				}
+				c.end(l, end)
+				synctest.Wait()
+				if cause := context.Cause(ctx); !errors.Is(cause, c.cause) {
+					t.Errorf("got the cause %v, want %v", cause, c.cause)
+				}
+				late, cancel := l.Bind(context.Background())
+				defer cancel()
+				if over := !l.Valid(); over != (late.Err() != nil) {
+					t.Errorf("the lease is over: %v; a context bound since has ended: %v", over, late.Err())
+				}
+				l.Unlock()
+			})
+		})
+	}
+}
+
+func revokeNow(l *Lease) {
+	c := &Client{core: l.core}
+	c.RevokeNow(context.Background(), l.Name(), l.Token().Ticket())
+}
+
+// What ctx holds already is held beside the lease, and the caller's claim says all of it.
+func TestABoundContextHoldsBoth(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		a, b := mustLock(t, c, "a"), mustLock(t, c, "b")
+		under, err := c.Lock(b.Context(), "under b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := a.Bind(under.Context())
+		defer cancel()
+		for _, name := range []string{"a", "b", "under b"} {
+			if _, err := c.Lock(ctx, name); !errors.Is(err, ErrReentry) {
+				t.Errorf("%s: got %v, want ErrReentry", name, err)
+			}
+		}
+		l, err := c.Lock(ctx, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue, err := c.Queue(ctx, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []engine.Hold{{Name: "a", Ticket: a.Token().Ticket()}, {Name: "under b", Ticket: under.Token().Ticket()}, {Name: "b", Ticket: b.Token().Ticket()}}
+		if got := queue.Claims[0].Owner.Holds; len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+			t.Errorf("got the holds %v, want %v", got, want)
+		}
+		again, cancel := under.Bind(ctx) // held already: nothing is added
+		defer cancel()
+		if holding(again) != holding(ctx) {
+			t.Error("a lease that ctx holds already was added again")
+		}
+		for _, l := range []*Lease{l, under, b, a} {
+			mustUnlock(t, l)
+		}
+	})
+}
+
+// A cancel function frees what Bind made of a lease that goes on.
+func TestABoundContextThatIsCancelledLeavesTheLease(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		both, err := c.LockAll(context.Background(), "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := both.Bind(context.Background())
+		if _, err := c.Lock(ctx, "y"); !errors.Is(err, ErrReentry) {
+			t.Errorf("got %v, want ErrReentry", err)
+		}
+		cancel()
+		if ctx.Err() == nil || !both.Valid() {
+			t.Errorf("cancelled: %v, the leases are valid: %v", ctx.Err(), both.Valid())
+		}
+		if err := both.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Who waits for itself is told so: when it begins to wait, and when it has waited long
+// enough.
+func TestWhoWaitsForItsOwnProcessIsToldSo(t *testing.T) {
+	for what, o := range map[string]Options{"behind a lease of its own": {}, "with a claim of its own": {NoLocalHandoff: true}} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				var waiting []Event
+				o.Observer = func(e Event) {
+					if e.Kind == EventWaiting {
+						waiting = append(waiting, e)
+					}
+				}
+				c, _ := w.client(&o)
+				l := mustLock(t, c, "x")
+				type key struct{}
+				ctx := context.WithValue(context.Background(), key{}, "a trace")
+				_, err := c.With(LockOptions{Wait: time.Second}).Lock(ctx, "x")
+				var held *HeldError
+				if !errors.As(err, &held) || !held.Own {
+					t.Errorf("got %v, want one that says that this process holds it", err)
+				}
+				if len(waiting) != 1 || waiting[0].Name != "x" || waiting[0].Context.Value(key{}) != "a trace" || waiting[0].Own != !o.NoLocalHandoff {
+					t.Errorf("got the events %+v, want one, of x, with the caller's context", waiting)
+				}
+				if _, err := c.TryLock(ctx, "x"); !errors.Is(err, ErrHeld) || len(waiting) != 1 {
+					t.Errorf("TryLock: %v, %d events", err, len(waiting))
+				}
+				mustUnlock(t, l)
+			})
+		})
+	}
+}
