@@ -3,14 +3,15 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Every module of go.work. The one that measures is tested without the race
-# detector, which would change what it measures, and so is the one that drives
-# programs in other languages, whose own work is not looked at.
+# Every module of go.work. Most of the lab is tested without the race detector, which
+# would change what the benchmark measures, and does not look at the programs in other
+# languages that the rest drives.
 ROOT     := $(CURDIR)
 MODULES   = $(shell go list -m -f '{{.Dir}}')
-UNRACED   = $(filter $(ROOT)/bench $(ROOT)/interop,$(MODULES))
-RACED     = $(filter-out $(UNRACED),$(MODULES))
+RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
+UNRACED   = $(ROOT)/lab/bench $(ROOT)/lab/interop
 packages  = $(addsuffix /...,$(1))
+TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme dependencies)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -18,11 +19,11 @@ RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env C
 # make test TESTFLAGS='-run Lock -v'
 TESTFLAGS ?=
 # make bench SUITE=redis
-FAMILY    ?=
+SUITE     ?=
 # make bench BENCHFLAGS='-rounds 9'
 BENCHFLAGS ?=
-# make broken BROKENFLAGS='-run line-'
-BROKENFLAGS ?=
+# make faults FAULTFLAGS='-run queue-'
+FAULTFLAGS ?=
 
 .PHONY: help
 help: ## this list
@@ -39,8 +40,8 @@ test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing
 		echo "MISSING: a C compiler: the race detector is SKIPPED; run 'make deps'" >&2; \
 		[ "$$LEASEHOLD_REQUIRE" != all ]; \
 	fi
-	go test -timeout 20m $(RACE) $(TESTFLAGS) $(call packages,$(RACED))
-	@if [ -n "$(UNRACED)" ]; then set -x; go test -timeout 20m $(TESTFLAGS) $(call packages,$(UNRACED)); fi
+	go test -timeout 20m $(RACE) $(TESTFLAGS) $(call packages,$(RACED) $(TOOLS))
+	go test -timeout 20m $(TESTFLAGS) $(call packages,$(UNRACED))
 
 # make explore DEEP=100 SEEDS=1000000
 DEEP      ?= 20
@@ -50,9 +51,9 @@ SEEDS     ?= 100000
 explore: ## every order of everything in the client's half, far deeper than 'make test' looks
 	go test -count=1 -timeout 0 -v -run 'TestExplore|TestSeeds' ./internal/claims -explore.deep $(DEEP) -seeds $(SEEDS)
 
-.PHONY: circles
-circles: ## 1,000 deadlocks between processes on each engine, and 100,000 waits that are none
-	go test -count=1 -timeout 0 -v -run 'Circle' ./engines -circles 1000 -circles.unlucky 240 -circles.waits 100000 -circles.timed
+.PHONY: cycles
+cycles: ## 1,000 deadlocks between processes on each engine, and 100,000 waits that are none
+	go test -count=1 -timeout 0 -v -run 'Cycle' ./engines -cycles 1000 -cycles.unlucky 240 -cycles.waits 100000 -cycles.timed
 
 .PHONY: model
 model: ## every schedule of the tokens on N masters, in small worlds, to the last state
@@ -92,40 +93,40 @@ modules: ## each module as its users build it, without go.work; and go.work.sum 
 cross: ## go vet for macOS and Windows
 	@failed=; for os in darwin windows; do \
 		echo "GOOS=$$os"; \
-		GOOS=$$os CGO_ENABLED=0 go vet $(call packages,$(RACED)) || failed=1; \
+		GOOS=$$os CGO_ENABLED=0 go vet $(call packages,$(RACED) $(TOOLS)) || failed=1; \
 	done; [ -z "$$failed" ]
 
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt
-	go run ./internal/dependencies
+	go run ./lab/dependencies
 
 .PHONY: readme
 readme: ## run every shell block of README.md in a clean clone of the last commit
-	go run ./internal/readme
+	go run ./lab/readme
 
-.PHONY: broken
-broken: ## plant each fault of internal/broken/faults; fail if a test does not see it
-	go run ./internal/broken $(BROKENFLAGS)
+.PHONY: faults
+faults: ## plant each fault of lab/faults/patches; fail if a test does not see it
+	go run ./lab/faults $(FAULTFLAGS)
 
 .PHONY: bench
 bench: ## competitors side by side, with targets; SUITE=redis for one suite
-	go run ./bench $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
+	go run ./lab/bench $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
 
 .PHONY: bench-quick
 bench-quick: ## the same in two minutes
-	go run ./bench -quick $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
+	go run ./lab/bench -quick $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
 
 .PHONY: bench-self-test
 bench-self-test: ## show that the benchmark notices what it must
-	go run ./bench -self-test
+	go run ./lab/bench -self-test
 
 .PHONY: failures
 failures: ## every fault to every engine: writes docs/failures.md, in a few minutes
-	go run ./bench/failures -write docs/failures.md
+	go run ./lab/bench/failures -write docs/failures.md
 
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md
-	go run ./bench/crossover -write docs/choosing.md
+	go run ./lab/bench/crossover -write docs/choosing.md
 
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees

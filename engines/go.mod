@@ -3,13 +3,6 @@ module leasehold/engines
 go 1.26.0
 
 require (
-	leasehold v0.0.0
-	leasehold/engine/postgres v0.0.0
-	leasehold/engine/redis v0.0.0
-	leasehold/engine/zookeeper v0.0.0
-)
-
-require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
@@ -32,6 +25,16 @@ require (
 )
 
 require (
+	leasehold v0.0.0
+	leasehold/engine/etcd v0.0.0
+	leasehold/engine/mysql v0.0.0
+	leasehold/engine/postgres v0.0.0
+	leasehold/engine/redis v0.0.0
+	leasehold/engine/zookeeper v0.0.0
+	leasehold/lab/servers v0.0.0
+)
+
+require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
@@ -39,18 +42,14 @@ require (
 	github.com/redis/rueidis v1.0.79 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	leasehold/engine/etcd v0.0.0
-	leasehold/engine/mysql v0.0.0
 )
 
-replace leasehold => ../
-
-replace leasehold/engine/postgres => ../engine/postgres
-
-replace leasehold/engine/redis => ../engine/redis
-
-replace leasehold/engine/zookeeper => ../engine/zookeeper
-
-replace leasehold/engine/etcd => ../engine/etcd
-
-replace leasehold/engine/mysql => ../engine/mysql
+replace (
+	leasehold => ..
+	leasehold/engine/etcd => ../engine/etcd
+	leasehold/engine/mysql => ../engine/mysql
+	leasehold/engine/postgres => ../engine/postgres
+	leasehold/engine/redis => ../engine/redis
+	leasehold/engine/zookeeper => ../engine/zookeeper
+	leasehold/lab/servers => ../lab/servers
+)

@@ -6,6 +6,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	leasehold v0.0.0
 	leasehold/engines v0.0.0
+	leasehold/lab/servers v0.0.0
 )
 
 require (
@@ -44,14 +45,18 @@ require (
 	leasehold/engine/zookeeper v0.0.0 // indirect
 )
 
+require (
+	go.etcd.io/bbolt v1.5.0
+	go.uber.org/goleak v1.3.0
+)
+
 replace (
-	leasehold => ../
+	leasehold => ..
+	leasehold/engine/etcd => ../engine/etcd
+	leasehold/engine/mysql => ../engine/mysql
 	leasehold/engine/postgres => ../engine/postgres
 	leasehold/engine/redis => ../engine/redis
 	leasehold/engine/zookeeper => ../engine/zookeeper
 	leasehold/engines => ../engines
+	leasehold/lab/servers => ../lab/servers
 )
-
-replace leasehold/engine/etcd => ../engine/etcd
-
-replace leasehold/engine/mysql => ../engine/mysql

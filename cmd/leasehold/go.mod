@@ -2,14 +2,6 @@ module leasehold/cmd/leasehold
 
 go 1.26.0
 
-replace (
-	leasehold => ../..
-	leasehold/engine/postgres => ../../engine/postgres
-	leasehold/engine/redis => ../../engine/redis
-	leasehold/engine/zookeeper => ../../engine/zookeeper
-	leasehold/engines => ../../engines
-)
-
 require (
 	github.com/creack/pty v1.1.24
 	github.com/spf13/cobra v1.10.2
@@ -17,8 +9,10 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	leasehold v0.0.0
+	leasehold/engine/mysql v0.0.0
 	leasehold/engine/postgres v0.0.0
-	leasehold/engines v0.0.0-00010101000000-000000000000
+	leasehold/engines v0.0.0
+	leasehold/lab/servers v0.0.0
 )
 
 require (
@@ -55,11 +49,17 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	leasehold/engine/etcd v0.0.0 // indirect
-	leasehold/engine/mysql v0.0.0
 	leasehold/engine/redis v0.0.0 // indirect
 	leasehold/engine/zookeeper v0.0.0 // indirect
 )
 
-replace leasehold/engine/etcd => ../../engine/etcd
-
-replace leasehold/engine/mysql => ../../engine/mysql
+replace (
+	leasehold => ../..
+	leasehold/engine/etcd => ../../engine/etcd
+	leasehold/engine/mysql => ../../engine/mysql
+	leasehold/engine/postgres => ../../engine/postgres
+	leasehold/engine/redis => ../../engine/redis
+	leasehold/engine/zookeeper => ../../engine/zookeeper
+	leasehold/engines => ../../engines
+	leasehold/lab/servers => ../../lab/servers
+)

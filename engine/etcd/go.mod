@@ -9,6 +9,7 @@ require (
 	go.uber.org/zap v1.27.0
 	google.golang.org/grpc v1.83.2
 	leasehold v0.0.0
+	leasehold/lab/servers v0.0.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -28,4 +29,7 @@ require (
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
-replace leasehold => ../..
+replace (
+	leasehold => ../..
+	leasehold/lab/servers => ../../lab/servers
+)

@@ -6,6 +6,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	go.uber.org/goleak v1.3.0
 	leasehold v0.0.0
+	leasehold/lab/servers v0.0.0
 )
 
 require (
@@ -13,4 +14,7 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 )
 
-replace leasehold => ../..
+replace (
+	leasehold => ../..
+	leasehold/lab/servers => ../../lab/servers
+)

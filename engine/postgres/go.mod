@@ -6,6 +6,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	go.uber.org/goleak v1.3.0
 	leasehold v0.0.0
+	leasehold/lab/servers v0.0.0
 )
 
 require (
@@ -17,4 +18,7 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-replace leasehold => ../..
+replace (
+	leasehold => ../..
+	leasehold/lab/servers => ../../lab/servers
+)

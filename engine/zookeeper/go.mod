@@ -6,9 +6,13 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	go.uber.org/goleak v1.3.0
 	leasehold v0.0.0
+	leasehold/lab/servers v0.0.0
 	pgregory.net/rapid v1.3.0
 )
 
 require golang.org/x/sys v0.49.0 // indirect
 
-replace leasehold => ../..
+replace (
+	leasehold => ../..
+	leasehold/lab/servers => ../../lab/servers
+)

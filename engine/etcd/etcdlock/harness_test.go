@@ -18,7 +18,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestWhoWaitedAndHoldsIsNotTriedForAgain: its Renew extends what it holds, and says that

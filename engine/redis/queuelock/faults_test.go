@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestScriptCacheLost(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // delayed is the longest TTL of these tests, and the TTL of every hold: much longer

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // explained says that a call was refused with an error that names a key and says what

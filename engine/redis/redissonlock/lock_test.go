@@ -12,7 +12,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/internal/slots"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/internal/slots"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) {

@@ -10,7 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // at is one master's half, for requests that come late, twice or in another order.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // atOnce asks three times at once, as the core does when the masters announce a

@@ -15,7 +15,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/zookeeper/internal/nodes"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // The races that hand-written recipes lose.

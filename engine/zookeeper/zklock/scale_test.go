@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

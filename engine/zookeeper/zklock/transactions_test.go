@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // What is replaced may be left at the same time: the delete of the one finds nothing,

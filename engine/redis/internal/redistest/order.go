@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // HeldFirst: one Renew of ten that wait and ten that hold, in turns. What waits is tried
