@@ -42,6 +42,7 @@ type Lease struct {
 	name   string
 	handle claims.Lease // the machine's half
 	token  Token
+	call   bounded // of its Join
 
 	// Under core.mu.
 	ctx       context.Context // asked with; once cancel is set, the lease's own

@@ -78,7 +78,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *Lease, op, name string,
 		// an uncontended lock costs no hop between goroutines. If ctx ends in
 		// the middle while others queue for the same claim, the keeper asks
 		// again with the same ID.
-		k.join(ctx, entered, mine.join)
+		k.join(ctx, &l.call, entered, mine.join)
 	}
 	if v, answered := k.await(ctx, w); !answered {
 		k.mu.Lock()
