@@ -97,35 +97,35 @@ cross: ## go vet for macOS and Windows
 
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt
-	go run ./internal/dependencies
+	go run ./lab/dependencies
 
 .PHONY: readme
 readme: ## run every shell block of README.md in a clean clone of the last commit
-	go run ./internal/readme
+	go run ./lab/readme
 
 .PHONY: broken
-broken: ## plant each fault of internal/broken/faults; fail if a test does not see it
-	go run ./internal/broken $(BROKENFLAGS)
+broken: ## plant each fault of lab/faults/patches; fail if a test does not see it
+	go run ./lab/faults $(BROKENFLAGS)
 
 .PHONY: bench
 bench: ## competitors side by side, with targets; SUITE=redis for one suite
-	go run ./bench $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
+	go run ./lab/bench $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
 
 .PHONY: bench-quick
 bench-quick: ## the same in two minutes
-	go run ./bench -quick $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
+	go run ./lab/bench -quick $(if $(SUITE),-suite $(SUITE)) $(BENCHFLAGS)
 
 .PHONY: bench-self-test
 bench-self-test: ## show that the benchmark notices what it must
-	go run ./bench -self-test
+	go run ./lab/bench -self-test
 
 .PHONY: failures
 failures: ## every fault to every engine: writes docs/failures.md, in a few minutes
-	go run ./bench/failures -write docs/failures.md
+	go run ./lab/bench/failures -write docs/failures.md
 
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md
-	go run ./bench/crossover -write docs/choosing.md
+	go run ./lab/bench/crossover -write docs/choosing.md
 
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees

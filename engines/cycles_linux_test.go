@@ -15,17 +15,17 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Cycles of callers in several processes, and waits without a cycle. make cycles
 // asks for as many as the bars say; time is held against its bar only then, since
 // this machine may be busy.
 var (
-	cycles  = flag.Int("circles", 24, "how many cycles are broken on each engine")
-	unlucky = flag.Int("circles.unlucky", 12, "how many cycles have processes killed or stopped among them")
-	waits   = flag.Int("circles.waits", 600, "how many waits without a cycle are looked into on each engine")
-	timed   = flag.Bool("circles.timed", false, "fail where a cycle lasts for more than two periods")
+	cycles  = flag.Int("cycles", 24, "how many cycles are broken on each engine")
+	unlucky = flag.Int("cycles.unlucky", 12, "how many cycles have processes killed or stopped among them")
+	waits   = flag.Int("cycles.waits", 600, "how many waits without a cycle are looked into on each engine")
+	timed   = flag.Bool("cycles.timed", false, "fail where a cycle lasts for more than two periods")
 )
 
 const members = 6

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestOpensWhatItLists(t *testing.T) {

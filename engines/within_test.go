@@ -10,7 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // deaf is a scheme whose engine does not look at its context: it opens when go is

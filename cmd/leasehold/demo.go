@@ -13,7 +13,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/internal/fleet"
+	"leasehold/lab/servers/fleet"
 )
 
 // demo is the job that leasehold began with, to be watched: several processes

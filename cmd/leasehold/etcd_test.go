@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // The command line on etcd: a run, who holds, and the name of one that was interrupted.

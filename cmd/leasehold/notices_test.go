@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"leasehold"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // told is a run whose standard error can be read while it goes on.

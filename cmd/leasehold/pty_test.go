@@ -15,7 +15,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // session is an interactive shell on a terminal, and a person typing.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // redisPlace is a place on a server of the test's own.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"leasehold/engines"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // silent is a URL of that scheme where something accepts connections and never

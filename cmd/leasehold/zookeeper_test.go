@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Every command on an engine whose claims live and die with a session.

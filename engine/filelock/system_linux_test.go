@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // need skips loudly what this machine cannot show.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine/redis"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestWhatAnswersIsNamed: whatever listens at the address, Open ends within its bound

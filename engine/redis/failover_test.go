@@ -8,7 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 var layouts = map[string]string{"lines": "redis://%s?x", "plain": "redis://%s?layout=plain", "redisson": "redisson://%s?kind=lock"}

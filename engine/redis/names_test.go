@@ -7,7 +7,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestNamesThatAreKeptBesideOthers are refused, in words, and nothing is written there.

@@ -16,7 +16,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) {

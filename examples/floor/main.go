@@ -26,7 +26,7 @@ import (
 
 	"leasehold"
 	"leasehold/examples/internal/locks"
-	"leasehold/internal/fleet"
+	"leasehold/lab/servers/fleet"
 )
 
 func main() {

@@ -21,7 +21,7 @@ import (
 
 	"leasehold"
 	"leasehold/examples/internal/locks"
-	"leasehold/internal/fleet"
+	"leasehold/lab/servers/fleet"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"leasehold/internal/fleet"
+	"leasehold/lab/servers/fleet"
 )
 
 // file is the shelf that needs no server: a file in the directory of the fleet.

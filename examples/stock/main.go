@@ -25,7 +25,7 @@ import (
 
 	"leasehold"
 	"leasehold/examples/internal/locks"
-	"leasehold/internal/fleet"
+	"leasehold/lab/servers/fleet"
 )
 
 func main() {

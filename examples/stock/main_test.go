@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"leasehold/examples/internal/lockstest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) { lockstest.Main(m, main) }

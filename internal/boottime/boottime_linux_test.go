@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // inside is the environment variable that tells this test's binary that it runs

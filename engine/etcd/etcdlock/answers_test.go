@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // answering is the address of a server that says that to whoever connects, and calls

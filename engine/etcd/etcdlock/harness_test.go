@@ -17,7 +17,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // wire is a client of a test with what it asks for, counted and lost.

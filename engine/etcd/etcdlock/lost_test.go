@@ -12,7 +12,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/internal/boottime"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // An operator revokes the lease: the holder is told at the next beat, and a new

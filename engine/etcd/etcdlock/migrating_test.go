@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"leasehold"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // While a fleet changes over, a program that holds both keeps out those with the

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3/namespace"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func opens(t testing.TB, url string) engine.Engine {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"leasehold"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Three members on three hosts. A holder is cut off, alone or together with the

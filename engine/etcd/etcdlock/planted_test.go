@@ -19,7 +19,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/mailbox"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // A transaction that tidies up is late: by then another claim has the key.

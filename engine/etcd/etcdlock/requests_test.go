@@ -14,7 +14,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestUncontendedLockIsTwoRequests(t *testing.T) {

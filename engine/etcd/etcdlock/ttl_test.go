@@ -19,7 +19,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // holderOf is set in a process that holds a name until it is killed: the URL of an engine.

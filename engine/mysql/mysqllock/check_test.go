@@ -6,7 +6,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Settings that change under a client are seen when it looks again, which Watch says after

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // A cluster ends calls that contend for one name at their commit, several times in a

@@ -11,7 +11,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // pair is a primary, its replica, the wire between them, and the address by which

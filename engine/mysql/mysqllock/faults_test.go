@@ -15,7 +15,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/internal/sqllock/sqltest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 var begin, lock = sqltest.Begin, rows.Lock

@@ -1,6 +1,6 @@
 package mysqllock
 
-import "leasehold/internal/servers"
+import "leasehold/lab/servers"
 
 // The tests run on MariaDB, and on MySQL where LEASEHOLD_MYSQLD names its mysqld: see
 // package servers. This is what differs in what they say to a server.

@@ -10,7 +10,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/internal/sqllock/sqltest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func refused(t *testing.T, url, want string) { t.Helper(); rows.Refused(t, url, want) }

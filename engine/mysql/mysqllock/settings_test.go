@@ -8,7 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestAFullServerCostsNoLease(t *testing.T) {

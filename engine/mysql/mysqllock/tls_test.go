@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // secured is a server with a certificate, which believes in clients that its own

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // pair is a primary, its replica, and the wire between them.

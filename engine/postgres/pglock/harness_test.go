@@ -15,7 +15,7 @@ import (
 	"leasehold/engine/enginetest"
 	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 var shared = sqltest.Shared[*servers.PostgresServer]{

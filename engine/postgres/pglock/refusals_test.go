@@ -7,7 +7,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/engine/internal/sqllock/sqltest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func refused(t *testing.T, url, want string) { t.Helper(); rows.Refused(t, url, want) }

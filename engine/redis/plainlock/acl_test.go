@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // The rules of the package documentation, word for word.

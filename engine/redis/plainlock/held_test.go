@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestWhoWaitedAndHoldsIsNotTakenAnew: its Renew extends what it holds, and says that

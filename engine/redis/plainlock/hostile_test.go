@@ -8,7 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestHostileKeys: anything at the lock's key and at the one beside it, by a seed that

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestPlainReplacesTakesWhatSomebodyElseHolds(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestATryThatArrivesLateIsVoid(t *testing.T) { t.Parallel(); kit.LateTry(t) }

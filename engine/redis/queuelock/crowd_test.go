@@ -6,7 +6,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestWhatACrowdCosts: a queue of four times as many is joined and handed over, to each

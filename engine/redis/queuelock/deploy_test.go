@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestFailoverIsReportedAsTheGuaranteesSay kills the primary right after it

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestScriptCacheLost(t *testing.T) {

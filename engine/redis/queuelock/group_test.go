@@ -18,7 +18,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/queuetest"
 	"leasehold/engine/redis/internal/redisconn"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // grouping is an engine that sends every Join and Leave in a group, be it of one.

@@ -11,7 +11,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestHostileFields: what an operator's slip or another program leaves at the key of a

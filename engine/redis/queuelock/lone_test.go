@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // onEngines runs a test with a connection that stands and is idle.

@@ -14,7 +14,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // clientOn is a client of the library that stands on a host, and asks first who

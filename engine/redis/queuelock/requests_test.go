@@ -6,7 +6,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestUncontendedLockIsTwoRequests(t *testing.T) {

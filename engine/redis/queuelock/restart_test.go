@@ -16,7 +16,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/internal/checked"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // delayed is the longest TTL of these tests, and the TTL of every hold: much longer

@@ -14,7 +14,7 @@ import (
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/engine/redis/redisfence"
 	"leasehold/fence"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func pass(token leasehold.Token, mode engine.Modes) fence.Pass {

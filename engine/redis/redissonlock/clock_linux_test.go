@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestClockSteps(t *testing.T) { locks.ClockSteps(t) }

@@ -12,7 +12,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestClusterIsNotifiedInBothWays: Redisson listens by SSUBSCRIBE since 3.22.0 and by

@@ -6,7 +6,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestHostileKeys: anything at the lock's key, at the one beside it, and at those of

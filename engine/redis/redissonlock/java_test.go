@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // java is one thread of a program with Redisson, by the commands that its layout

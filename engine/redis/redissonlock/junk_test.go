@@ -8,7 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // explained says that a call was refused with an error that names a key and says what

@@ -12,7 +12,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/checked"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 const rwChannel = "redisson_rwlock:{a}"

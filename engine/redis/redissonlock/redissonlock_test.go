@@ -11,7 +11,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestWhoWaitsIsNotifiedAfterAReconnect: a new connection listens to nothing by itself, and

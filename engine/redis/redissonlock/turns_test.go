@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestBusyProgramLetsRedissonIn: eight callers of one Go program never leave the name

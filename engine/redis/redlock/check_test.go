@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestCheck: what the opening looks at is looked at again, and the error names the

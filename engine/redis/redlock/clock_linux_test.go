@@ -6,7 +6,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestClocksThatStep: one master's clock is its own affair, a majority's is not.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestNoNameHasAKeyThatIsBesideAnothersLock: what one user locks is neither the counter

@@ -13,11 +13,11 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // What stands on the masters, by the commands that RedissonRedLock comes down to. Live
-// programs with Redisson are in interop/redisson.
+// programs with Redisson are in lab/interop/redisson.
 
 const easyRedisson = easy + "&layout=redisson"
 

@@ -13,7 +13,7 @@ import (
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/boottime"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // restartTTL is the longest TTL of these tests, and the TTL of every hold: much

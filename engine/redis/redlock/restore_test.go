@@ -9,7 +9,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // TestALeaseComesBackOnMastersThatForgotIt: one after the other all five forget it,

@@ -11,7 +11,7 @@ import (
 	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // at is one master's half, for requests that come late, twice or in another order.

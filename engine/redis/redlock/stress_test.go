@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // atOnce asks three times at once, which the core does not. Held by one answer, it is

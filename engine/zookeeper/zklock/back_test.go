@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Clients that live see a server that went back to an older copy: they begin anew, and

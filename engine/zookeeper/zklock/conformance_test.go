@@ -14,7 +14,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/engine/zookeeper/internal/nodes"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // rows is where what was measured is committed.

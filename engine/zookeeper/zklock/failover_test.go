@@ -8,7 +8,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Another leader takes over with everything that was granted, and in order.

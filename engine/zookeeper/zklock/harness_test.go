@@ -14,7 +14,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // short is the TTL of a client whose session's end is waited for: half of a session, which

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // answering is a server that says one thing to whoever connects, and then waits.

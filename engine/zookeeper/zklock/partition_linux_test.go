@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 const partitionTick, partitionSession = 200 * time.Millisecond, 1600 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // The races that hand-written recipes lose.

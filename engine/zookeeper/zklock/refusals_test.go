@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestURLs(t *testing.T) {

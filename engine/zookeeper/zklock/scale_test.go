@@ -9,7 +9,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -7,7 +7,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // What is replaced may be left at the same time: the delete of the one finds nothing,

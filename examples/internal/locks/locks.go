@@ -14,7 +14,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/filelock"
 	"leasehold/engines"
-	"leasehold/internal/fleet"
+	"leasehold/lab/servers/fleet"
 )
 
 // Open makes the client of one process of a fleet. Where LEASEHOLD_ENGINE is

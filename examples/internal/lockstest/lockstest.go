@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"leasehold/internal/fleet"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
+	"leasehold/lab/servers/fleet"
 )
 
 // Main is TestMain: it lets the test binary be the processes of the example's fleet.

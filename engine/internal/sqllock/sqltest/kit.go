@@ -17,7 +17,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Kit is what these tests need of an engine and its databases.

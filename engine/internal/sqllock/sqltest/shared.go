@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Server is a private one.

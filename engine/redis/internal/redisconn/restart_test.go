@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"leasehold/internal/boottime"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // stepped is a server whose wall clock the test steps: nothing else would show

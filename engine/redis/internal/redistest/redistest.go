@@ -17,7 +17,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/engine/internal/testutil"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // Background is what rueidis does that ends by itself: a Cluster client's look at

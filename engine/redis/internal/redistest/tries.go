@@ -9,7 +9,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/internal/servers"
+	"leasehold/lab/servers"
 )
 
 // LateTry: a try of a claim that waits is on its way, on a connection that its caller

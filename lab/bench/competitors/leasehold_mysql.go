@@ -1,0 +1,19 @@
+package competitors
+
+import (
+	"context"
+
+	"leasehold/engine"
+	"leasehold/engine/mysql/mysqllock"
+	"leasehold/lab/bench/harness"
+)
+
+// MySQL is leasehold on MySQL and MariaDB.
+func MySQL() harness.Competitor {
+	p := ours(harness.Us, "engine mysqllock, opened by its URL, all defaults: TTL 30 s, renewed every third of it",
+		func(ctx context.Context, at harness.Endpoint) (engine.Engine, error) {
+			return mysqllock.Open(ctx, "mysql://root@"+at.Addrs[0]+"/test")
+		})
+	p.Waits = "looks: who is next every 20 ms, less often where a queue stands still"
+	return p
+}

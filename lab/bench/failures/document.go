@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"leasehold/lab/bench/harness"
+)
+
+// line is a row for the terminal.
+func (r *row) line() string { return r.engine + ", " + r.fault + ": " + strings.Join(r.cells(), " | ") }
+
+// cells are the columns behind the fault.
+func (r *row) cells() []string {
+	if r.why != "" {
+		return []string{"not run: " + r.why, "", "", "", "", "", ""}
+	}
+	if r.void != "" {
+		return []string{r.void, "", "", "", "", "", ""}
+	}
+	next := spread(r.next)
+	if r.kept > 0 {
+		next = strings.TrimPrefix(next+"; ", "; ") + fmt.Sprintf("%d of %d went on holding", r.kept, r.hit)
+	}
+	notified := spread(r.notified)
+	if r.fault == holderKilled {
+		notified = "nobody is left"
+	} else if notified == "" {
+		notified = "nothing was lost"
+	}
+	tokens := "rose"
+	if r.fell > 0 {
+		tokens = fmt.Sprintf("%d of %d did not rise", r.fell, r.hit)
+	}
+	fenced := "kept all"
+	if r.lostSafe != 0 {
+		fenced = fmt.Sprintf("lost %d updates", r.lostSafe)
+	}
+	if r.refused > 0 {
+		fenced += fmt.Sprintf(", refused %d", r.refused)
+	}
+	unfenced := "kept all"
+	if r.lost > 0 {
+		unfenced = fmt.Sprintf("lost %d updates", r.lost)
+	}
+	return []string{next, notified, seconds(max(0, r.overlap)), seconds(r.allowed), tokens, unfenced, fenced}
+}
+
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// spread is the smallest and the largest.
+func spread(d []time.Duration) string {
+	if len(d) == 0 {
+		return ""
+	}
+	low, high := fmt.Sprintf("%.1f", d[0].Seconds()), fmt.Sprintf("%.1f s", d[len(d)-1].Seconds())
+	if low+" s" == high {
+		return high
+	}
+	return low + " to " + high
+}
+
+// document is docs/failures.md.
+func document(rows []*row, took time.Duration) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `# When something fails
+
+What happens to whoever holds a lock, and to whoever waits for it, when a process or
+an engine fails. Every figure was measured by `+"`make failures`"+`, which wrote this page;
+nothing is typed by hand. One run on %s, %s.
+
+- One process holds %d names with a TTL of %v, another waits for the same names; then
+  the fault comes, somewhere between two renewals. What heals (stopped, cut off)
+  does so after %v. Clocks step by %v.
+- **next holds**: seconds from the fault to the grant, over the names. Where the fault
+  ends no lease, that is said, and the next held when the lease was given back.
+- **old one told**: seconds from the fault until the lease's context ended, in the old
+  holder. One that is stopped is told when it goes on.
+- **two held**: the longest time for which both could trust their leases, and how much
+  the engine's guarantee allows (plus a second for a busy machine, where it allows any).
+- **tokens**: whether the next holder's token was higher.
+- **unfenced**, **fenced**: both processes read a number, think for some %v and write the
+  number back plus one. How many such updates were lost in the end; and the same where the resource refuses stale tokens (package fence), with how
+  much it refused. A holder looks at its lease *before* it thinks, as programs do: a
+  stopped one writes when it goes on, whatever the engine. It shows its token when it
+  reads, too.
+
+What these words promise is in [guarantees.md](guarantees.md). Times, and how
+much was lost, differ from run to run; `+"`make failures`"+` fails if it is more than that allows.
+`, harness.ThisMachine(), took.Round(time.Minute), samples, ttl, outage, step, think)
+	for _, d := range deployments() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", d.engine, strings.ToUpper(d.about[:1])+d.about[1:])
+		b.WriteString("| fault | next holds | old one told | two held | allowed | tokens | unfenced | fenced |\n|---|---|---|---|---|---|---|---|\n")
+		var not []string
+		for _, r := range rows {
+			switch {
+			case r.engine != d.engine:
+			case r.why != "":
+				not = append(not, fmt.Sprintf("- *%s*: %s", r.fault, r.why))
+			default:
+				fmt.Fprintf(&b, "| %s | %s |\n", r.fault, strings.Join(r.cells(), " | "))
+			}
+		}
+		if len(not) > 0 {
+			fmt.Fprintf(&b, "\nNot run:\n\n%s\n", strings.Join(not, "\n"))
+		}
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+
+	"leasehold/engine"
+	"leasehold/engine/redis/redissonlock"
+	"leasehold/lab/bench/harness"
+	"leasehold/lab/interop/redisson"
+)
+
+// Rows of Redisson. The last two are hand-overs from one to the other.
+const (
+	rlock, rfairlock     = "RLock", "RFairLock"
+	ourRLock             = "leasehold redisson"
+	rlockToUs, usToRLock = "RLock to leasehold", "leasehold to RLock"
+)
+
+func redissonLibrary() *javaLibrary {
+	return &javaLibrary{
+		library: "Redisson", lock: "lock", unlock: "unlock",
+		kinds: map[string]string{rlock: redisson.Lock, rfairlock: redisson.Fair},
+		mixed: map[string][2]string{rlockToUs: {redisson.Lock, ""}, usToRLock: {"", redisson.Lock}},
+		start: func(ctx context.Context, addr string) (*javaProcess, error) {
+			program, err := redisson.Build(ctx, redisson.Current)
+			if err != nil {
+				return nil, err
+			}
+			return program.Start(ctx, redisson.Options{Addrs: []string{addr}})
+		},
+		ours: func(ctx context.Context, addr string) (engine.Engine, error) {
+			return redissonlock.Open(ctx, "redisson://"+addr)
+		},
+	}
+}
+
+// redissons are Redisson as competitors.
+func redissons() []harness.Competitor {
+	about := "Redisson " + redisson.Current + ", defaults (lockWatchdogTimeout 30 s); a warm JVM that is told by queues what to do, and times by its own clock"
+	return []harness.Competitor{
+		{Name: rlock, Renews: true, Open: noLoad, About: about,
+			Waits: "subscribes and is told of a release, then all who wait ask again; else looks when the holder's lease is over"},
+		{Name: rfairlock, Renews: true, Open: noLoad, About: about,
+			Waits: "the same in order of arrival: only the first is told"},
+		{Name: rlockToUs, Open: noLoad, About: "a process with RLock hands over to one with engine redissonlock"},
+		{Name: usToRLock, Open: noLoad, About: "a process with engine redissonlock hands over to one with RLock"},
+	}
+}

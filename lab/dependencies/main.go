@@ -1,0 +1,233 @@
+// Dependencies compares what every module of the workspace depends on with
+// docs/dependencies.txt, so that each new dependency is a visible line with
+// the reason for it.
+//
+//	go run ./lab/dependencies           # fails if they differ
+//	go run ./lab/dependencies -update   # writes the list; reasons are yours to fill in
+//
+// It looks at each module as its users get it, without go.work. Versions are
+// not listed: go.mod has them.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const header = `# Every module that is needed to build or test leasehold, by the module that
+# needs it. "direct": imported by what users build; "test": imported by tests
+# alone; "through": needed by one of those. Each direct and test one has its
+# reason here. Checked by 'make dependencies' without go.work.
+`
+
+// noReason marks what nobody has explained yet; the check refuses it.
+const noReason = "?"
+
+func main() {
+	update := flag.Bool("update", false, "write the list instead of comparing it")
+	flag.Parse()
+	if err := run(filepath.Join("docs", "dependencies.txt"), *update); err != nil {
+		fmt.Fprintln(os.Stderr, "dependencies:", err)
+		os.Exit(1)
+	}
+}
+
+func run(path string, update bool) error {
+	old, err := os.ReadFile(path)
+	if err != nil && !(update && errors.Is(err, os.ErrNotExist)) {
+		return err
+	}
+	modules, err := workspace()
+	if err != nil {
+		return err
+	}
+	reasons := reasonsOf(string(old))
+	var b strings.Builder
+	b.WriteString(header)
+	var unexplained []string
+	for _, m := range modules {
+		needs, err := m.needs()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\n%s\n", m.Path)
+		if len(needs) == 0 {
+			b.WriteString("    nothing\n")
+		}
+		for _, n := range needs {
+			reason := ""
+			if n.kind != through {
+				if reason = reasons[m.Path+" "+n.path]; reason == "" {
+					reason = noReason
+				}
+				if reason == noReason {
+					unexplained = append(unexplained, m.Path+": "+n.path)
+				}
+			}
+			b.WriteString(strings.TrimRight(fmt.Sprintf("    %-8s %-40s %s", n.kind, n.path, reason), " ") + "\n")
+		}
+	}
+	if update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+	} else if diff := difference(string(old), b.String()); diff != "" {
+		return fmt.Errorf("%s and go.mod differ:\n%sif that is meant: go run ./lab/dependencies -update, then write the reason", path, diff)
+	}
+	if len(unexplained) > 0 {
+		return fmt.Errorf("%s has no reason for:\n%s", path, strings.Join(unexplained, "\n"))
+	}
+	return nil
+}
+
+type module struct{ Path, Dir string }
+
+// workspace lists the modules of go.work. The one that pins tools is not among
+// them: nobody builds leasehold with it.
+func workspace() ([]module, error) {
+	out, err := command(".", "list", "-m", "-f", "{{.Path}} {{.Dir}}")
+	if err != nil {
+		return nil, err
+	}
+	var modules []module
+	for line := range strings.Lines(out) {
+		path, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+		modules = append(modules, module{path, dir})
+	}
+	slices.SortFunc(modules, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
+	return modules, nil
+}
+
+type need struct{ kind, path string }
+
+const (
+	direct  = "direct"
+	test    = "test"
+	through = "through"
+)
+
+// needs lists what one module requires, the most deliberate first. The
+// requirements of a go.mod are complete: whatever is needed to build or test
+// the module's own packages is among them.
+func (m module) needs() ([]need, error) {
+	text, err := command(m.Dir, "mod", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &mod); err != nil {
+		return nil, err
+	}
+	built, err := command(m.Dir, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./...")
+	if err != nil {
+		return nil, err
+	}
+	linked := map[string]bool{}
+	for path := range strings.Lines(built) {
+		linked[strings.TrimSpace(path)] = true
+	}
+	var needs []need
+	for _, r := range mod.Require {
+		switch {
+		case r.Path == "leasehold" || strings.HasPrefix(r.Path, "leasehold/"): // this house
+		case r.Indirect:
+			needs = append(needs, need{through, r.Path})
+		case linked[r.Path]:
+			needs = append(needs, need{direct, r.Path})
+		default:
+			needs = append(needs, need{test, r.Path})
+		}
+	}
+	order := []string{direct, test, through}
+	slices.SortFunc(needs, func(a, b need) int {
+		if d := slices.Index(order, a.kind) - slices.Index(order, b.kind); d != 0 {
+			return d
+		}
+		return strings.Compare(a.path, b.path)
+	})
+	return needs, nil
+}
+
+// reasonsOf reads the reasons of an earlier list, by "module dependency".
+func reasonsOf(list string) map[string]string {
+	reasons := map[string]string{}
+	current := ""
+	for line := range strings.Lines(list) {
+		if line = strings.TrimRight(line, "\n"); line == "" || line[0] == '#' {
+			continue
+		}
+		if line[0] != ' ' {
+			current = line
+			continue
+		}
+		if f := strings.Fields(line); len(f) > 2 {
+			reasons[current+" "+f[1]] = strings.Join(f[2:], " ")
+		}
+	}
+	return reasons
+}
+
+// difference lists the lines of only one of two lists, as - and +.
+func difference(old, new string) string {
+	var b strings.Builder
+	mark := func(sign, from, other string) {
+		have := map[string]bool{}
+		for _, e := range sections(other) {
+			have[e] = true
+		}
+		for _, e := range sections(from) {
+			if !have[e] {
+				fmt.Fprintf(&b, "%s %s\n", sign, e)
+			}
+		}
+	}
+	mark("-", old, new)
+	mark("+", new, old)
+	if b.Len() == 0 && old != new {
+		return "only in the order or the spacing of lines\n"
+	}
+	return b.String()
+}
+
+// sections are the lines of a list, each with the module it stands under.
+func sections(list string) (lines []string) {
+	current := ""
+	for line := range strings.Lines(list) {
+		switch line = strings.TrimRight(line, "\n"); {
+		case line == "" || line[0] == '#':
+		case line[0] != ' ':
+			current = line
+			lines = append(lines, line)
+		default:
+			lines = append(lines, current+": "+strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return lines
+}
+
+// command runs the go command in one module, alone.
+func command(dir string, args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Stderr = os.Stderr
+	if dir != "." {
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s in %s: %w", strings.Join(args, " "), dir, err)
+	}
+	return string(out), nil
+}
