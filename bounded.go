@@ -9,9 +9,10 @@ import (
 // bounded is context.WithTimeout for calls that are over long before: it makes
 // neither a timer nor a channel until somebody asks for Done. A timer that is
 // set for each call wakes a thread for each call, which costs more than the rest
-// of what this package does for one.
+// of what this package does for one. It ends with a second context as well.
 type bounded struct {
 	context.Context // the caller's
+	also            context.Context
 	deadline        time.Time
 
 	mu    sync.Mutex
@@ -20,12 +21,19 @@ type bounded struct {
 	err   error // final once set: what Err said, or Canceled from end on
 }
 
-func withBound(ctx context.Context, d time.Duration) *bounded {
+func withBound(ctx, also context.Context, d time.Duration) *bounded {
+	return new(bounded).begin(ctx, also, d)
+}
+
+// begin is withBound in memory that is there already. Never twice: somebody may
+// still have contexts that were made from it.
+func (b *bounded) begin(ctx, also context.Context, d time.Duration) *bounded {
 	at := time.Now().Add(d)
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {
 		at = earlier
 	}
-	return &bounded{Context: ctx, deadline: at}
+	b.Context, b.also, b.deadline = ctx, also, at
+	return b
 }
 
 // Deadline implements [context.Context].
@@ -36,8 +44,11 @@ func (b *bounded) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inner == nil {
-		b.inner, b.stop = context.WithDeadline(b.Context, b.deadline)
-		if b.err != nil {
+		ended := b.look() != nil // also may have: AfterFunc would tell a moment later
+		inner, cancel := context.WithDeadline(b.Context, b.deadline)
+		forget := context.AfterFunc(b.also, cancel)
+		b.inner, b.stop = inner, func() { forget(); cancel() }
+		if ended {
 			b.stop()
 		}
 	}
@@ -60,6 +71,8 @@ func (b *bounded) look() error {
 		b.err = b.inner.Err()
 	case b.Context.Err() != nil:
 		b.err = b.Context.Err()
+	case b.also.Err() != nil:
+		b.err = context.Canceled
 	case !time.Now().Before(b.deadline):
 		b.err = context.DeadlineExceeded
 	}

@@ -70,7 +70,7 @@ func TestBoundedEnds(t *testing.T) {
 						defer stop()
 						parent = p
 					}
-					b := withBound(parent, time.Second)
+					b := withBound(parent, context.Background(), time.Second)
 					defer b.end()
 					done := ask(b)
 					c.end(b, cancel)
@@ -105,14 +105,14 @@ func TestBoundedDeadlineIsTheEarlier(t *testing.T) {
 		now := time.Now()
 		for parent, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), parent)
-			b := withBound(ctx, time.Minute)
+			b := withBound(ctx, context.Background(), time.Minute)
 			if at, ok := b.Deadline(); !ok || !at.Equal(now.Add(want)) {
 				t.Errorf("%v %v, want %v", at.Sub(now), ok, want)
 			}
 			b.end()
 			cancel()
 		}
-		b := withBound(context.Background(), time.Minute)
+		b := withBound(context.Background(), context.Background(), time.Minute)
 		if at, ok := b.Deadline(); !ok || !at.Equal(now.Add(time.Minute)) {
 			t.Errorf("%v %v", at.Sub(now), ok)
 		}
@@ -132,7 +132,7 @@ func TestBoundedWakesWhoWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				b := withBound(ctx, time.Second)
+				b := withBound(ctx, context.Background(), time.Second)
 				defer b.end()
 				var all sync.WaitGroup
 				for range 10 {
@@ -147,6 +147,23 @@ func TestBoundedWakesWhoWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBoundedEndsWithTheSecond: whoever asked for Done before, and who asks after.
+func TestBoundedEndsWithTheSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		also, cancel := context.WithCancel(t.Context())
+		before, after := withBound(t.Context(), also, time.Minute), withBound(t.Context(), also, time.Minute)
+		defer before.end()
+		defer after.end()
+		done := before.Done()
+		alive(t, before)
+		cancel()
+		<-done
+		over(t, before, context.Canceled)
+		over(t, after, context.Canceled)
+		<-after.Done()
+	})
 }
 
 // TestBoundedAsParent makes contexts from one. They must end with it, keep its
@@ -166,7 +183,7 @@ func TestBoundedAsParent(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					b := withBound(ctx, time.Second)
+					b := withBound(ctx, context.Background(), time.Second)
 					defer b.end()
 					if asked {
 						b.Done()
@@ -202,7 +219,7 @@ func TestBoundedAsParent(t *testing.T) {
 	}
 	t.Run("ended already", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := withBound(t.Context(), time.Second)
+			b := withBound(t.Context(), context.Background(), time.Second)
 			b.end()
 			child, stop := context.WithCancel(b)
 			defer stop()
@@ -213,7 +230,7 @@ func TestBoundedAsParent(t *testing.T) {
 		})
 	})
 	t.Run("without a goroutine that waits", func(t *testing.T) {
-		b := withBound(t.Context(), time.Hour)
+		b := withBound(t.Context(), context.Background(), time.Hour)
 		before := runtime.NumGoroutine()
 		for range 100 {
 			_, stop := context.WithCancel(b)
@@ -227,7 +244,7 @@ func TestBoundedAsParent(t *testing.T) {
 	})
 	t.Run("a child does not end it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := withBound(t.Context(), time.Second)
+			b := withBound(t.Context(), context.Background(), time.Second)
 			defer b.end()
 			child, stop := context.WithCancel(b)
 			stop()
@@ -242,7 +259,7 @@ func TestBoundedAsParent(t *testing.T) {
 
 func TestBoundedPassesValuesThrough(t *testing.T) {
 	ctx := context.WithValue(t.Context(), boundedKey{}, "value")
-	b := withBound(ctx, time.Minute)
+	b := withBound(ctx, context.Background(), time.Minute)
 	defer b.end()
 	for range 2 { // before and after Done was asked for
 		if v := b.Value(boundedKey{}); v != "value" {
@@ -265,7 +282,7 @@ func TestBoundedKeepsTheCause(t *testing.T) {
 	why := errors.New("why")
 	for _, asked := range []bool{false, true} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b := withBound(ctx, time.Minute)
+		b := withBound(ctx, context.Background(), time.Minute)
 		if asked {
 			b.Done()
 		}
@@ -281,7 +298,7 @@ func TestBoundedKeepsTheCause(t *testing.T) {
 func TestBoundedByManyAtOnce(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := withBound(ctx, time.Minute)
+		b := withBound(ctx, context.Background(), time.Minute)
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
@@ -311,7 +328,7 @@ func TestBoundedByManyAtOnce(t *testing.T) {
 func TestBoundedCostsNothingUntilDone(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {
-		b := withBound(ctx, time.Minute)
+		b := withBound(ctx, context.Background(), time.Minute)
 		b.Deadline()
 		if b.Err() != nil {
 			t.Error("it has ended")
@@ -326,7 +343,7 @@ func TestBoundedCostsNothingUntilDone(t *testing.T) {
 // done and has no error. A call's own children (a bound of the client library's)
 // often end at the same moment as the call.
 func TestBoundedThatEndedHasAnError(t *testing.T) {
-	b := withBound(t.Context(), time.Minute)
+	b := withBound(t.Context(), context.Background(), time.Minute)
 	done := b.Done()
 	b.end()
 	<-done

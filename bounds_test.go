@@ -10,6 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest/kinds"
+	"leasehold/internal/claims"
 )
 
 // stop has every call of f hang until its context ends, as on a server that was
@@ -70,8 +71,8 @@ func TestCloseOnAStoppedEngineTakesTheTimeOfOneCall(t *testing.T) {
 	})
 }
 
-// Without order a Renew of a claim that waits is a try, and a batch is as slow as
-// all its tries together.
+// Without order who waits asks anew, each by a call of its own: what is held is
+// renewed in one batch whatever is under way for who waits, and in front of it.
 func TestAHeldClaimIsNotRenewedBehindTries(t *testing.T) {
 	bubble(t, func(w *world) {
 		r := kinds.NewRegister(w.store)
@@ -102,20 +103,67 @@ func TestAHeldClaimIsNotRenewedBehindTries(t *testing.T) {
 		synctest.Wait()
 		tries, batch := 0, 0
 		f.mu.Lock()
+		for _, r := range f.joins {
+			if !held[r.Name] {
+				tries++
+			}
+		}
 		for _, asked := range f.renews {
-			of := map[bool]int{}
 			for _, r := range asked {
-				of[held[r.Name]]++
+				if !held[r.Name] {
+					t.Errorf("%q waits, and is renewed", r.Name)
+				}
 			}
-			if of[true] > 0 && of[false] > 0 {
-				t.Errorf("%d held claims are renewed in one call with %d tries", of[true], of[false])
-			}
-			tries, batch = tries+of[false], max(batch, of[true])
+			batch = max(batch, len(asked))
 		}
 		f.mu.Unlock()
-		if tries == 0 || batch != len(held) {
-			t.Errorf("void: %d tries, at most %d held claims in one call", tries, batch)
+		if tries <= len(held) || batch != len(held) {
+			t.Errorf("%d joins of who waits, at most %d held claims in one call", tries, batch)
 		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Who waits by the thousand is not asked for by as many calls at once.
+func TestTriesUnderWayAreBounded(t *testing.T) {
+	bubble(t, func(w *world) {
+		const names = claims.MaxTries + 200
+		r := kinds.NewRegister(w.store)
+		r.PollAfter = 100 * time.Millisecond
+		holder := r.Engine()
+		f := &faulty{Engine: r.Engine()}
+		c, err := New(w.timed(f), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		defer holder.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		for i := range names {
+			name := fmt.Sprint("n", i)
+			if _, err := holder.Join(ctx, engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			async(func() (*Lease, error) { return c.Lock(ctx, name) })
+		}
+		synctest.Wait()
+		var now, most, all int
+		asked := map[string]bool{}
+		f.set(func(f *faulty) {
+			f.join = func(_ context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
+				f.set(func(*faulty) { asked[r.Name] = true; all++; now++; most = max(most, now) })
+				time.Sleep(50 * time.Millisecond)
+				f.set(func(*faulty) { now-- })
+				return real()
+			}
+		})
+		time.Sleep(time.Second)
+		f.set(func(*faulty) {
+			if most != claims.MaxTries || len(asked) != names || all < 2*names {
+				t.Errorf("%d tries under way at once, of at most %d; %d names of %d were tried for, %d times", most, claims.MaxTries, len(asked), names, all)
+			}
+		})
 		cancel()
 		synctest.Wait()
 	})

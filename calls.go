@@ -11,12 +11,14 @@ import (
 // join asks the engine for cl's place, in the goroutine of the caller whose ctx
 // this is, or in one of its own (with the client's life). Trust counts from s, a
 // moment before the request is written. The caller may have gone when the answer
-// comes: then ctx has ended, and the machine is told that it was cut short.
-func (k *core) join(ctx context.Context, s time.Duration, cl *claims.Claim) {
+// comes: then ctx has ended, and the machine is told that it was cut short. call is
+// memory for the call's own context.
+func (k *core) join(ctx context.Context, call *bounded, s time.Duration, cl *claims.Claim) {
 	r := cl.Request()
-	call := withBound(ctx, r.WaitTTL)
+	call.begin(ctx, k.joining, r.WaitTTL)
 	defer call.end()
 	got, err := k.eng.Join(call, r)
+	k.joins.Done()
 	k.mu.Lock()
 	defer k.unlock()
 	k.machine.Joined(k.now(), cl, s, got, err, hasEnded(ctx))
@@ -54,7 +56,7 @@ func (k *core) renew(r renewals) {
 }
 
 func (k *core) leave(ctx context.Context, asked []engine.Claim) {
-	call := withBound(ctx, releaseBound)
+	call := withBound(ctx, k.life, releaseBound)
 	defer call.end()
 	got, err := k.eng.Leave(call, asked)
 	k.mu.Lock()
@@ -65,23 +67,12 @@ func (k *core) leave(ctx context.Context, asked []engine.Claim) {
 
 // watch listens to the engine until Close.
 func (k *core) watch() {
-	pause := 50 * time.Millisecond
-	for {
-		err := k.eng.Watch(k.life, k.changed)
-		if k.life.Err() != nil {
-			return
-		}
+	k.eng.KeepWatching(k.life, k.changed, func(err error) {
 		k.mu.Lock()
+		defer k.unlock()
 		k.machine.Answered(k.now(), err)
 		k.carryOutLocked(nil)
-		k.unlock()
-		select {
-		case <-time.After(pause/2 + jitter(pause/2)):
-			pause = min(2*pause, time.Second)
-		case <-k.life.Done():
-			return
-		}
-	}
+	})
 }
 
 // changed takes in what Watch reports.

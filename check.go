@@ -3,8 +3,6 @@ package leasehold
 import (
 	"context"
 	"errors"
-
-	"leasehold/engine"
 )
 
 // checks is what is known of the settings of the engine's server, which were as
@@ -20,24 +18,23 @@ type checks struct {
 // it declares: the server that a subscription begins again with may be another
 // one, or configured anew.
 func (k *core) recheckLocked() {
-	c, able := k.eng.(engine.Checker)
 	switch {
 	case !k.checks.begun:
 		k.checks.begun = true // Open has just looked
-	case !able || k.opts.Observer == nil:
+	case !k.eng.Checks() || k.opts.Observer == nil:
 	case k.checks.under:
 		k.checks.again = true
 	default:
 		k.checks.under = true
-		k.spawnLocked(func() { k.check(c) })
+		k.spawnLocked(k.check)
 	}
 }
 
 // check looks until no subscription began while it did: one call at a time.
-func (k *core) check(c engine.Checker) {
+func (k *core) check() {
 	for {
 		ctx, cancel := context.WithTimeout(k.life, releaseBound)
-		err := c.Check(ctx)
+		err := k.eng.Check(ctx)
 		cancel()
 		k.mu.Lock()
 		k.checkedLocked(err)

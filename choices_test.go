@@ -49,14 +49,17 @@ func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 // An engine on sessions grants less than the default, which nobody asked for.
 func TestATTLThatIsNotGivenIsNoReasonToRefuse(t *testing.T) {
 	bubble(t, func(w *world) {
-		for _, c := range []struct{ most, given, want time.Duration }{
-			{0, 0, DefaultTTL},
-			{time.Hour, 0, DefaultTTL},
-			{10 * time.Second, 0, 10 * time.Second},
-			{10 * time.Second, 5 * time.Second, 5 * time.Second},
-			{10 * time.Second, DefaultTTL, 0}, // asked for, and refused
+		for _, c := range []struct{ least, most, given, want time.Duration }{
+			{0, 0, 0, DefaultTTL},
+			{0, time.Hour, 0, DefaultTTL},
+			{0, 10 * time.Second, 0, 10 * time.Second},
+			{0, 10 * time.Second, 5 * time.Second, 5 * time.Second},
+			{0, 10 * time.Second, DefaultTTL, 0}, // asked for, and refused
+			{time.Minute, 0, 0, time.Minute},
+			{time.Second, 0, time.Second, time.Second},
+			{2 * time.Second, 0, time.Second, 0}, // not raised
 		} {
-			locks, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = c.most }}, &Options{TTL: c.given})
+			locks, err := New(promising{w.store.Engine(), func(g *engine.Guarantees) { g.MinTTL, g.MaxTTL = c.least, c.most }}, &Options{TTL: c.given})
 			if (err != nil) != (c.want == 0) {
 				t.Errorf("%+v: %v", c, err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/internal/boottime"
+	"leasehold/internal/checked"
 	"leasehold/internal/claims"
 	"leasehold/internal/door"
 )
@@ -30,24 +31,24 @@ type Client struct {
 // of bounds.
 func New(eng engine.Engine, o *Options) (*Client, error) {
 	k := &core{
-		eng:    eng,
-		grants: eng.Guarantees(),
-		kick:   make(chan struct{}, 1),
-		ended:  make(chan struct{}),
-		pid:    os.Getpid(),
+		now:   boottime.Now,
+		kick:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
+		pid:   os.Getpid(),
 	}
+	if outer, ok := eng.(*door.Engine); ok {
+		eng, k.trace = outer.Engine, outer.Trace
+		if outer.Clock != nil {
+			k.now = outer.Clock
+		}
+	}
+	k.eng, k.grants = checked.New(eng), eng.Guarantees()
 	if o != nil {
 		k.opts = *o
 	}
 	k.opts.TTL = orDefault(k.opts.TTL, defaultTTL(k.grants))
 	if k.opts.DeadlockAfter = orDefault(k.opts.DeadlockAfter, deadlockAfter); k.opts.DeadlockAfter > 0 {
 		k.opts.DeadlockAfter = max(k.opts.DeadlockAfter, minDeadlockAfter)
-	}
-	if inner, ok := eng.(*door.Engine); ok {
-		k.eng, k.now, k.trace = inner.Engine, inner.Clock, inner.Trace
-	}
-	if k.now == nil {
-		k.now = boottime.Now
 	}
 	if missing := k.grants.Missing(k.opts.Require); len(missing) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrRequire, strings.Join(missing, ", "))
@@ -60,7 +61,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	}
 	config := claims.Config{
 		IdleTimeout: k.opts.IdleTimeout, NoLocalHandoff: k.opts.NoLocalHandoff, FailFast: k.opts.FailFast,
-		Detached: k.grants.Detach, Observed: k.opts.Observer != nil,
+		Detached: k.grants.Detach, Unordered: k.grants.Order == engine.OrderNone, Observed: k.opts.Observer != nil,
 		NewID: engine.NewID, Jitter: jitter,
 	}
 	if k.trace != nil {
@@ -69,6 +70,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	k.machine = claims.New(config)
 	k.host, _ = os.Hostname() // only shown to people; unknown is fine
 	k.life, k.end = context.WithCancel(context.Background())
+	k.joining, k.endJoins = context.WithCancel(k.life)
 	k.wg.Go(k.keep)
 	k.wg.Go(k.watch)
 	return &Client{core: k}, nil
@@ -76,10 +78,8 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 
 // defaultTTL: whoever says nothing takes what the engine has.
 func defaultTTL(g engine.Guarantees) time.Duration {
-	if g.MaxTTL > 0 {
-		return min(DefaultTTL, g.MaxTTL)
-	}
-	return DefaultTTL
+	shortest, longest := g.TTLs()
+	return min(max(DefaultTTL, shortest), longest)
 }
 
 func orDefault[T int | time.Duration](v, d T) T {
@@ -90,11 +90,8 @@ func orDefault[T int | time.Duration](v, d T) T {
 }
 
 func (k *core) checkTTL(ttl time.Duration) error {
-	if err := engine.CheckTTL(ttl); err != nil {
+	if err := k.grants.CheckTTL(ttl); err != nil {
 		return fmt.Errorf("leasehold: %w", err)
-	}
-	if most := k.grants.MaxTTL; most > 0 && ttl > most {
-		return fmt.Errorf("leasehold: TTL %v is above this engine's %v", ttl, most)
 	}
 	return nil
 }
@@ -225,8 +222,9 @@ func (c *Client) Guarantees() engine.Guarantees { return c.core.grants }
 
 // Close ends every lease (cause ErrClosed) and every waiting call (ErrClosed),
 // gives every claim up and closes the engine. It waits at most a few seconds
-// for an engine that does not answer. What LockOptions.MinHold still keeps is
-// not given up. Closing a view closes them all; closing twice is allowed.
+// for an engine that does not answer: what it could not give up ends by its TTL.
+// What LockOptions.MinHold still keeps is not given up, nor what Lease.Detach
+// handed over. Closing a view closes them all; closing twice is allowed.
 func (c *Client) Close() error { return c.core.close() }
 
 func (k *core) close() error {
@@ -240,6 +238,13 @@ func (k *core) close() error {
 	k.closed = true // the keeper ends at its next look, and nothing new begins
 	todo := k.outputsLocked(nil)
 	k.unlock()
+
+	// Joins first. They are cut short, and what they may have made is left when they
+	// have returned: a Leave that overtook one would leave its claim to nobody. One
+	// that arrives even later, on another connection, makes a claim that nobody
+	// renews, and that its WaitTTL ends.
+	k.endJoins()
+	waitAtMost(closeBound, &k.joins)
 
 	// Side by side: an engine that does not answer costs the time of one call.
 	var calls sync.WaitGroup
@@ -266,6 +271,19 @@ func (k *core) close() error {
 	k.result = errors.Join(errs...)
 	close(k.ended)
 	return k.result
+}
+
+// waitAtMost waits for calls, which an engine may hold up whatever their context says.
+func waitAtMost(d time.Duration, calls *sync.WaitGroup) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		calls.Wait()
+	}()
+	select {
+	case <-over:
+	case <-time.After(d):
+	}
 }
 
 // eachBatch makes the calls of Close, and stops at the first that fails: the

@@ -20,30 +20,50 @@ import (
 // counted counts the calls that ask again, and ends what would go on for ever.
 type counted struct {
 	engine.Engine
-	renews *atomic.Int64
+	joins, asks *atomic.Int64
+}
+
+func newCounted(e engine.Engine) counted {
+	return counted{e, &atomic.Int64{}, &atomic.Int64{}}
+}
+
+func (c counted) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if c.joins.Add(1) > 1 {
+		if err := c.again(ctx); err != nil {
+			return engine.Claim{}, err
+		}
+	}
+	return c.Engine.Join(ctx, r)
 }
 
 func (c counted) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if c.renews.Add(1) > 10_000 {
-		<-ctx.Done() // lets time pass
-		return nil, ctx.Err()
+	if err := c.again(ctx); err != nil {
+		return nil, err
 	}
 	return c.Engine.Renew(ctx, rs)
 }
 
+func (c counted) again(ctx context.Context) error {
+	if c.asks.Add(1) > 10_000 {
+		<-ctx.Done() // lets time pass
+		return ctx.Err()
+	}
+	return nil
+}
+
 // handOver has one client hold a name for held, while another waits; it returns
 // how long the one that waits took from the Unlock on, and how often it asked.
-func handOver(t *testing.T, held time.Duration, open func() engine.Engine, clock func() time.Duration) (late time.Duration, renews int64) {
+func handOver(t *testing.T, held time.Duration, open func() engine.Engine, clock func() time.Duration) (late time.Duration, asks int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client := func() (*leasehold.Client, *atomic.Int64) {
-		n := &atomic.Int64{}
-		c, err := leasehold.New(&door.Engine{Engine: counted{open(), n}, Clock: clock}, nil)
+		e := newCounted(open())
+		c, err := leasehold.New(&door.Engine{Engine: e, Clock: clock}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c, n
+		return c, e.asks
 	}
 	a, _ := client()
 	defer a.Close()
@@ -57,7 +77,7 @@ func handOver(t *testing.T, held time.Duration, open func() engine.Engine, clock
 	done := make(chan error, 1)
 	go func() {
 		second, err := b.Lock(ctx, "n")
-		at, renews = time.Now(), n.Load()
+		at, asks = time.Now(), n.Load()
 		if err == nil {
 			err = second.Unlock()
 		}
@@ -71,7 +91,7 @@ func handOver(t *testing.T, held time.Duration, open func() engine.Engine, clock
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	return at.Sub(unlocked), renews
+	return at.Sub(unlocked), asks
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, s *memlock.Store, clock func() time.Duration)) {
@@ -86,12 +106,12 @@ func inBubble(t *testing.T, f func(t *testing.T, s *memlock.Store, clock func() 
 func TestAPollingEngineIsAskedTooLateOrTooOften(t *testing.T) {
 	const every, held = 50 * time.Millisecond, 2300 * time.Millisecond // between two renewals
 	inBubble(t, func(t *testing.T, s *memlock.Store, clock func() time.Duration) {
-		late, renews := handOver(t, held, func() engine.Engine { return kinds.Polling{Engine: s.Engine(), Every: every} }, clock)
+		late, asks := handOver(t, held, func() engine.Engine { return kinds.Polling{Engine: s.Engine(), Every: every} }, clock)
 		if late > every+10*time.Millisecond {
 			t.Errorf("looking is worthwhile every %v, and the waiter held %v after the Unlock", every, late)
 		}
-		if most := int64(held/every) + 5; renews > most {
-			t.Errorf("the waiter asked %d times in %v, want at most %d", renews, held, most)
+		if most := int64(held/every) + 5; asks > most {
+			t.Errorf("the waiter asked %d times in %v, want at most %d", asks, held, most)
 		}
 	})
 }
@@ -107,8 +127,8 @@ func TestADeadHolderIsNoticedAtTheNextRenewalOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		n := &atomic.Int64{}
-		c, err := leasehold.New(&door.Engine{Engine: counted{s.Engine(), n}, Clock: clock}, nil)
+		e := newCounted(s.Engine())
+		c, err := leasehold.New(&door.Engine{Engine: e, Clock: clock}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +142,7 @@ func TestADeadHolderIsNoticedAtTheNextRenewalOnly(t *testing.T) {
 		if late := time.Since(start) - ttl; late < 0 || late > 10*time.Millisecond {
 			t.Errorf("the claim of a dead holder expired after %v, and the waiter held %v later", ttl, late)
 		}
-		if n := n.Load(); n > 4 {
+		if n := e.asks.Load(); n > 4 {
 			t.Errorf("the waiter asked %d times", n)
 		}
 		if err := l.Unlock(); err != nil {
@@ -139,12 +159,12 @@ func TestAGoodMomentToTryIsMissed(t *testing.T) {
 		r := kinds.NewRegister(s)
 		r.Notifies = true
 		const held = 2500 * time.Millisecond // between two renewals
-		late, renews := handOver(t, held, func() engine.Engine { return r.Engine() }, clock)
+		late, asks := handOver(t, held, func() engine.Engine { return r.Engine() }, clock)
 		if late > 10*time.Millisecond {
 			t.Errorf("told to try, and held %v after the Unlock", late)
 		}
-		if renews < 1 || renews > 6 {
-			t.Errorf("the waiter asked %d times in %v", renews, held)
+		if asks < 1 || asks > 6 {
+			t.Errorf("the waiter asked %d times in %v", asks, held)
 		}
 	})
 }
@@ -154,12 +174,12 @@ func TestAnUnorderedEngineThatTellsNobodyIsTriedTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *memlock.Store, clock func() time.Duration) {
 		r := kinds.NewRegister(s)
 		r.PollAfter = 50 * time.Millisecond
-		late, renews := handOver(t, 2300*time.Millisecond, func() engine.Engine { return r.Engine() }, clock)
+		late, asks := handOver(t, 2300*time.Millisecond, func() engine.Engine { return r.Engine() }, clock)
 		if late > r.PollAfter+10*time.Millisecond {
 			t.Errorf("held %v after the Unlock", late)
 		}
-		if renews > 52 {
-			t.Errorf("the waiter asked %d times", renews)
+		if asks > 52 {
+			t.Errorf("the waiter asked %d times", asks)
 		}
 	})
 }

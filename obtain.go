@@ -103,7 +103,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 		// an uncontended lock costs no hop between goroutines. If ctx ends in
 		// the middle while others queue for the same claim, the keeper asks
 		// again with the same ID.
-		k.join(ctx, entered, mine.join)
+		k.join(ctx, &l.call, entered, mine.join)
 	}
 	if k.opts.Observer != nil && !a.try && len(w.ready) == 0 {
 		k.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/checked"
 	"leasehold/internal/claims"
 	"leasehold/internal/door"
 )
@@ -17,7 +18,7 @@ import (
 // One mutex guards all below it; it is never held while calling the engine or
 // the Observer.
 type core struct {
-	eng    engine.Engine
+	eng    *checked.Engine
 	grants engine.Guarantees
 	opts   Options
 	now    func() time.Duration
@@ -25,8 +26,12 @@ type core struct {
 	host   string
 	pid    int
 
-	life    context.Context // ends at Close
-	end     context.CancelFunc
+	life     context.Context // ends when Close has left every claim
+	end      context.CancelFunc
+	joining  context.Context // ends when Close begins
+	endJoins context.CancelFunc
+	joins    sync.WaitGroup // Joins under way
+
 	wg      sync.WaitGroup // every goroutine of this client
 	unlocks sync.WaitGroup // Unlocks that wait for the engine
 
@@ -62,22 +67,22 @@ type work struct {
 	first  []engine.Claim // to leave, for whoever gave the input
 	leaves []engine.Claim // to leave
 	renews renewals
-	tries  renewals // of what waits, where a Renew of that tries to take it
+	joins  []*claims.Claim // that nobody's call is for
 }
 
 // carryOutLocked does what the machine asks for since the last time. Calls of
-// the engine get goroutines of their own, but for the Join of me and the Leaves
-// that somebody waits for: those are returned.
+// the engine get goroutines of their own, what is held first, but for the Join of me
+// and the Leaves that somebody waits for: those are returned.
 func (k *core) carryOutLocked(me *waiter) work {
 	todo := k.outputsLocked(me)
 	if len(todo.renews.asked) > 0 {
 		k.spawnLocked(func() { k.renew(todo.renews) })
 	}
-	if len(todo.tries.asked) > 0 {
-		k.spawnLocked(func() { k.renew(todo.tries) })
-	}
 	if len(todo.leaves) > 0 {
 		k.spawnLocked(func() { k.leave(k.life, todo.leaves) })
+	}
+	for _, cl := range todo.joins {
+		k.spawnLocked(func() { k.join(k.life, new(bounded), k.now(), cl) })
 	}
 	k.wakeLocked()
 	return todo
@@ -92,13 +97,7 @@ func (k *core) outputsLocked(me *waiter) (todo work) {
 		case claims.Join:
 			k.joinLocked(o, me, &todo)
 		case claims.Renew:
-			// Without order a batch has a try for each claim that waits, and a
-			// held one must not be answered behind those: a call of its own.
-			if k.grants.Order == engine.OrderNone && o.Claim.Phase() == claims.Waiting {
-				todo.tries.add(o)
-			} else {
-				todo.renews.add(o)
-			}
+			todo.renews.add(o)
 		case claims.Leave:
 			q := engine.Claim{Name: o.Claim.Name(), ID: o.Claim.ID()}
 			if o.Lease != nil || o.Caller != nil {
@@ -117,6 +116,7 @@ func (k *core) outputsLocked(me *waiter) (todo work) {
 }
 
 func (k *core) joinLocked(o *claims.Output, me *waiter, todo *work) {
+	k.joins.Add(1) // never once closed: Close waits for them
 	cl := o.Claim
 	if o.Caller != nil {
 		w := o.Caller.Tag.(*waiter)
@@ -126,7 +126,7 @@ func (k *core) joinLocked(o *claims.Output, me *waiter, todo *work) {
 			return
 		}
 	}
-	k.spawnLocked(func() { k.join(k.life, k.now(), cl) })
+	todo.joins = append(todo.joins, cl)
 }
 
 // notifyLocked passes on what happened to a lease, or to the engine.

@@ -9,7 +9,8 @@ import (
 )
 
 // CheckName says why name cannot be locked, or nil. The error is [ErrName].
-// This one validator serves the core, every engine and every test.
+// This one validator serves the core, engines that read names from a store, and
+// every test.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -32,8 +33,9 @@ func CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Check refuses a request that no engine may accept. Every engine calls it
-// first, then [Guarantees.Check].
+// Check refuses a request that no engine may accept, with the first error of the
+// name, the ID, permits and limit, Replaces, the owner, the TTLs. It is called above
+// engines, before [Guarantees.Check]: an engine need not.
 func (r *Request) Check() error {
 	if err := CheckName(r.Name); err != nil {
 		return err
@@ -53,10 +55,16 @@ func (r *Request) Check() error {
 	if !r.Owner.Fits() {
 		return Refuse("the owner has %d bytes, more than %d", len(r.Owner.Text()), MaxOwner)
 	}
+	if r.TTL != 0 {
+		if err := CheckTTL(r.TTL); err != nil {
+			return err
+		}
+	}
 	return CheckTTL(r.WaitTTL)
 }
 
-// Check refuses a request that needs what g does not declare.
+// Check refuses a request that needs what g does not declare: a mode, a detached
+// claim, a TTL. A WaitTTL below g.MinTTL is none of that: it is raised.
 func (g Guarantees) Check(r *Request) error {
 	need := ModeOf(r.Permits, r.Limit)
 	switch {
@@ -64,8 +72,25 @@ func (g Guarantees) Check(r *Request) error {
 		return unsupported(fmt.Sprintf("%s claims", need))
 	case r.Detached && !g.Detach:
 		return unsupported("detached claims")
-	case r.WaitTTL > g.MaxTTL && g.MaxTTL > 0:
-		return Refuse("TTL %v is above this engine's %v", r.WaitTTL, g.MaxTTL)
+	}
+	if r.TTL != 0 {
+		if err := g.CheckTTL(r.TTL); err != nil {
+			return err
+		}
+	}
+	return g.CheckTTL(max(r.WaitTTL, g.MinTTL))
+}
+
+// CheckTTL refuses a lifetime that g cannot grant as it was asked for.
+func (g Guarantees) CheckTTL(ttl time.Duration) error {
+	if err := CheckTTL(ttl); err != nil {
+		return err
+	}
+	switch least, most := g.TTLs(); {
+	case ttl < least:
+		return Refuse("TTL %v is below this engine's %v", ttl, least)
+	case ttl > most:
+		return Refuse("TTL %v is above this engine's %v", ttl, most)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"leasehold/engine"
 )
@@ -46,6 +47,7 @@ func TestRequestsThatNoEngineMayAcceptAreRefused(t *testing.T) {
 		"the owner has":         func(r *engine.Request) { r.Owner.Label = strings.Repeat("x", engine.MaxOwner) },
 		"TTL 99.999999ms is":    func(r *engine.Request) { r.WaitTTL = engine.MinTTL - 1 },
 		"TTL 24h0m0.000000001":  func(r *engine.Request) { r.WaitTTL = engine.MaxTTL + 1 },
+		"TTL 1ns is outside":    func(r *engine.Request) { r.TTL = 1 },
 	} {
 		r := engine.Request{Name: "x", ID: id, Permits: 3, Limit: 3, WaitTTL: engine.MinTTL}
 		change(&r)
@@ -55,6 +57,23 @@ func TestRequestsThatNoEngineMayAcceptAreRefused(t *testing.T) {
 			t.Error(err)
 		case why != "" && (!errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), why)):
 			t.Errorf("%v does not say %q", err, why)
+		}
+	}
+}
+
+// A TTL is granted as it was asked for, or refused: only a first lifetime is raised.
+func TestTTLsThatAnEngineDoesNotGrantAreRefused(t *testing.T) {
+	g := engine.Guarantees{Modes: engine.Exclusive, MinTTL: time.Second, MaxTTL: time.Minute}
+	for _, c := range []struct {
+		first, ttl time.Duration
+		refused    bool
+	}{
+		{time.Millisecond, 0, false}, {time.Millisecond, time.Second, false}, {time.Second, time.Minute, false},
+		{time.Second, time.Second - 1, true}, {time.Second, time.Minute + 1, true}, {time.Minute + 1, 0, true},
+	} {
+		r := engine.Request{Name: "x", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: c.first, TTL: c.ttl}
+		if err := g.Check(&r); errors.Is(err, engine.ErrRefused) != c.refused {
+			t.Errorf("WaitTTL %v, TTL %v: %v", c.first, c.ttl, err)
 		}
 	}
 }

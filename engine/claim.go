@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds that every engine enforces through [Request.Check].
+// Bounds that every request keeps: what is outside does not reach an engine.
 const (
 	Max         = math.MaxInt32 // permits of an exclusive claim, and its limit
 	MaxName     = 512           // bytes of a name
@@ -94,6 +94,11 @@ type Request struct {
 	// may grant more.
 	WaitTTL time.Duration
 
+	// TTL is the lifetime that Renew will ask for once the claim is held, from
+	// [Guarantees].MinTTL to MaxTTL; 0: the same as WaitTTL. Engines whose claims
+	// live by sessions choose the session by it; others need not look.
+	TTL time.Duration
+
 	NoWait   bool // held at once, or Gone with nothing left behind
 	Detached bool // outlives its client; ends by its TTL alone
 
@@ -136,7 +141,8 @@ type Claim struct {
 	// For the first waiter it is the earliest time at which expiry alone makes
 	// room; a polling engine returns its interval by place. Whoever has advice
 	// looks after a second at the latest. 0: no advice, which should mean that
-	// it is not next or that notifications do not get lost; it polls every four seconds.
+	// it is not next or that notifications do not get lost; it polls every four seconds,
+	// or every second where the engine has no order.
 	PollAfter time.Duration
 }
 

@@ -22,13 +22,21 @@
 // waiting, renewing, retrying and every deadline of a lease are the core's
 // (package leasehold), written once above this contract.
 //
+// So is what calls have in common. What stands around every engine, also in the
+// conformance suite, refuses in words what no engine may accept or what this one
+// does not declare in [Guarantees] (with [errors.ErrUnsupported]): names, IDs, permits
+// and limits, owners, TTLs, batches of more than [MaxBatch]. It answers on a context
+// that has ended and after Close, ends Watch with Close, and begins a Watch again
+// that broke. An engine is asked what makes sense, while it is open, and checks
+// nothing of that.
+//
 // # Nine rules
 //
 //  1. An error means nothing learned, except an error that is [ErrRefused]:
 //     that one is final, has left nothing behind and is never retried. Losing
-//     a claim is no error, it is state [Gone]. A batch returns what was
-//     learned together with an error; a claim missing from the result means
-//     that nothing was learned of it.
+//     a claim is no error, it is state [Gone]. A batch answers each item by
+//     itself: it returns what was learned together with the first error; a claim
+//     missing from the result means that nothing was learned of it.
 //  2. Plain values throughout: they can be logged, compared, sent over a wire.
 //     [Claim].TTL is what was granted, counted from the START of the call that
 //     returned it (in a [Queue]: what is left). [Claim].PollAfter is advice, see
@@ -37,7 +45,7 @@
 //     a claim. (The core first renews what waits after a third of it, and raises a
 //     held claim to the full TTL soon after, so a short section costs two
 //     calls and a cancelled Join that arrives late leaves an orphan of at most
-//     WaitTTL.) Session engines: WaitTTL is the session's.
+//     WaitTTL.) Session engines: the first lifetime is the session's, see below.
 //  4. No call moves a deadline earlier: deadline = max(old, now + want). Only
 //     Leave, Revoke and expiry end a claim. A repeated Join extends too. Where
 //     the engine's clock steps back, a deadline stays no further ahead than the
@@ -55,12 +63,12 @@
 //     alike. A Renew that removes nobody tells nobody. No call tells its own
 //     claim what its reply already says. Revoke tells the client of the claim
 //     it ends. Watch may lose, repeat and reorder, and may come before Join
-//     returns; Renew is the high-water mark. changed(Claim{}) means that a subscription
-//     began, or began again: look at every waiting claim. changed is called
-//     from one goroutine at a time, never inside another method than Watch; it
-//     does not block, and calls nothing of the engine. In a Watch claim TTL and
-//     PollAfter mean nothing; Contended counts at once when true, and is false only
-//     in a reply.
+//     returns; Renew is the high-water mark. Watch is one subscription: it says
+//     changed(Claim{}) when that has begun, which means look at every waiting
+//     claim, and returns when it breaks. changed is called from one goroutine
+//     at a time, never inside another method than Watch; it does not block, and
+//     calls nothing of the engine. In a Watch claim TTL and PollAfter mean nothing;
+//     Contended counts at once when true, and is false only in a reply.
 //  7. NoWait: held at once, or state Gone with nothing left behind; a refused
 //     one tells each holder at most once between two of its Renews. Replaces:
 //     leave that claim in the same step (never together with NoWait); the turn
@@ -72,20 +80,25 @@
 //     Revoked and nothing extends it, and its capacity is free when its holder
 //     leaves or its deadline passes. With now its capacity is free at once, which
 //     may overlap with a holder that has not yet noticed.
-//  9. With order [OrderNone], Renew of a waiting claim tries again, and Watch
-//     means "a good moment to try". What an engine does not declare in
-//     [Guarantees] it refuses with [errors.ErrUnsupported], never half does.
-//     An engine without order that shares a foreign layout may refuse Revoke the
-//     same way.
+//  9. With order [OrderNone] an engine need remember nobody who waits: a Join of
+//     what is taken answers Waiting and leaves nothing behind. The core repeats
+//     it, by the same ID, for as long as the claim waits: when PollAfter says, and
+//     when Watch reports the claim as Waiting, which means "a good moment to
+//     try". Renew is for held claims only. The core sends the Leave of a claim
+//     when its last Join was answered; where that answer was lost it repeats
+//     the Leave for as long as the Join may arrive. An engine without order that
+//     shares a foreign layout may refuse Revoke with [errors.ErrUnsupported].
 //
 // # Session engines
 //
 // Where the store ends what a client made when it has not heard of that client for
 // the time of its session ([CrashSession]), the rules hold with these readings:
 //
-//   - One lifetime for all claims: MinTTL and MaxTTL are both what may be trusted
-//     from the start of a call that proved the claim. That is less than the session
-//     lasts, and it is the TTL in every reply, whatever was wanted.
+//   - A claim lives by a session for its [Request].TTL, or WaitTTL where that is zero,
+//     from its first moment on: that is the TTL in every reply, whatever Renew wants.
+//     It may be trusted for that long from the start of a call that proved the claim,
+//     which is less than the session lasts. Few different TTLs may be in use at once;
+//     one more is refused.
 //   - The deadline of a claim (rules 4, 5, 8) is the end of its session. A client
 //     that lives keeps all its claims, renewed or not; Renew proves them.
 //   - A session's end is Gone for all its claims at once, held and waiting, and a
@@ -96,7 +109,8 @@
 //   - An ID means something to the client that joined it, and to no other: claims
 //     end with their client, so there are no detached ones. To others it is Gone.
 //   - The queue tells of itself when a holder's session ends: PollAfter may be 0. The TTL
-//     in a Queue is what a proof grants; nothing is known of what is left.
+//     in a Queue is what is left of the session, or what a proof grants where the
+//     store does not say.
 //   - A shared holder, and one of several holders of permits, may not hear of a
 //     refused NoWait (rule 7).
 //

@@ -7,7 +7,8 @@ import (
 
 // Engine remembers queues. One value serves one client of package leasehold and
 // is safe for concurrent use. Every method returns soon after its context
-// ends. The numbers refer to the rules in the package documentation.
+// ends. Arguments are checked before they get here, and nothing is asked after
+// Close. The numbers refer to the rules in the package documentation.
 type Engine interface {
 	// Join takes a place at the end of the queue of r.Name, or finds the place
 	// that r.ID already has there (1, 3, 4, 7).
@@ -16,16 +17,17 @@ type Engine interface {
 	// Renew extends claims, held and waiting, and reports what they are now: of
 	// those that stand also ticket, permits and limit.
 	// It may answer in any order and each name may occur more than once (1, 4,
-	// 5). Bounds: [MaxBatch] renewals a call.
+	// 5). There are 1 to [MaxBatch] renewals.
 	Renew(ctx context.Context, rs []Renewal) ([]Claim, error)
 
 	// Leave gives claims up, held or waiting, and says what was found (8).
-	// Only Name and ID of the arguments count. Bounds: [MaxBatch] claims.
+	// Only Name and ID of the arguments count. There are 1 to [MaxBatch].
 	Leave(ctx context.Context, cs []Claim) ([]Claim, error)
 
-	// Watch reports changes of this client's claims (6). It blocks until ctx
-	// ends and then returns ctx's error; it reconnects by itself. At most one
-	// Watch runs at a time.
+	// Watch is one subscription to changes of this client's claims (6). It blocks
+	// until the subscription breaks, and returns why, or until ctx ends, which it
+	// does at Close at the latest: then it returns ctx's error. It does not try
+	// again by itself. At most one Watch runs at a time.
 	Watch(ctx context.Context, changed func(Claim)) error
 
 	// Queue reads one queue for inspection: in order, holders first, IDs left
@@ -42,8 +44,9 @@ type Engine interface {
 	// Guarantees says what this engine promises. It is constant and cheap.
 	Guarantees() Guarantees
 
-	// Close ends this client: its claims that are not detached are given up
-	// where the engine can (else they expire), and Watch returns. Closing
-	// twice is allowed. It is bounded in time by itself.
+	// Close closes what this client has open, and ends what it started. It gives
+	// no claims up: those were left before, as far as the store answered, and
+	// what is left ends as [CrashRelease] says. It is called once, and calls that
+	// are under way then return soon. It is bounded in time by itself.
 	Close() error
 }

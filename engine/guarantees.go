@@ -19,8 +19,9 @@ type Guarantees struct {
 	Detach       bool // detached claims
 	SeesWaiters  bool // Queue shows who waits, and with their Owner what they hold: deadlocks can be found
 
-	// MinTTL and MaxTTL bound what is granted; the package's own bounds where
-	// zero. Less than MinTTL may be asked for and is raised.
+	// MinTTL and MaxTTL bound the TTLs that are granted as asked for; the package's
+	// own bounds where zero. Others are refused. Only the first life of a claim and
+	// that of one that waits (Request.WaitTTL) may be less, and are raised.
 	MinTTL, MaxTTL time.Duration
 }
 
@@ -43,13 +44,19 @@ func (g Guarantees) Missing(need Guarantees) []string {
 	ask(g.CrashRelease >= need.CrashRelease, "crash release %v (it has %v)", need.CrashRelease, g.CrashRelease)
 	ask(g.Detach || !need.Detach, "detached claims")
 	ask(g.SeesWaiters || !need.SeesWaiters, "showing who waits")
-	shortest, longest := max(g.MinTTL, MinTTL), MaxTTL
-	if g.MaxTTL > 0 {
-		longest = g.MaxTTL
-	}
+	shortest, longest := g.TTLs()
 	ask(need.MinTTL == 0 || need.MinTTL >= shortest, "a TTL as short as %v (it grants %v at least)", need.MinTTL, shortest)
 	ask(need.MaxTTL <= longest, "a TTL as long as %v (it grants %v at most)", need.MaxTTL, longest)
 	return missing
+}
+
+// TTLs are the shortest and the longest lifetime that are granted as asked for.
+func (g Guarantees) TTLs() (shortest, longest time.Duration) {
+	longest = MaxTTL
+	if g.MaxTTL > 0 {
+		longest = g.MaxTTL
+	}
+	return max(g.MinTTL, MinTTL), longest
 }
 
 // Order says who is next.

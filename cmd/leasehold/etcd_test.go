@@ -14,7 +14,7 @@ func TestRunOnEtcd(t *testing.T) {
 	t.Parallel()
 	s := servers.Etcd(t, nil)
 	p := newPlace(t)
-	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=etcd://"+s.Addr+"/cli?ttl=30s")
+	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=etcd://"+s.Addr+"/cli")
 	x := p.start("run", "r", "--ttl", "30s", "--", "sleep", "30")
 	until(t, "it holds", func() bool { return p.held("r").TTL > 0 })
 	if code := p.start("run", "r", "--ttl", "30s", "--nonblock", "--", "true").wait(t); code != 75 {

@@ -14,14 +14,14 @@ import (
 // Every command on an engine whose claims live and die with a session.
 func TestZooKeeper(t *testing.T) {
 	t.Parallel()
-	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}) // which grants sessions of 20 s
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}) // which grants sessions of 20 s at most
 	p := newPlace(t)
-	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=zookeeper://"+s.Addr+"?session=20s")
+	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=zookeeper://"+s.Addr)
 	done := p.file("done")
 	x := p.start("run", "z", "--", "sh", "-c", "until [ -e "+done+" ]; do sleep 0.05; done")
 	until(t, "it holds", func() bool { return len(p.line("z").Claims) == 1 })
 	if c := p.held("z"); c.TTL != 10 {
-		t.Errorf("half of the session is 10 s, shown are %v", c.TTL)
+		t.Errorf("half of the longest session is 10 s, shown are %v", c.TTL)
 	}
 	if code, _, says := p.leasehold("run", "z", "--nonblock", "--", "true"); code != 75 {
 		t.Errorf("exit code %d: %s", code, says)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"leasehold/engine"
+	"leasehold/internal/checked"
 )
 
 // Bench measures what a lock costs on this engine, without the core above it:
@@ -19,7 +20,7 @@ func Bench(b *testing.B, h Harness) {
 	}
 	b.Run("uncontended", func(b *testing.B) {
 		t := trialOf(b)
-		a, name := h.New(b), t.name()
+		a, name := checked.New(h.New(b)), t.name()
 		defer a.Close()
 		b.ReportAllocs()
 		for b.Loop() {
@@ -53,7 +54,7 @@ func Bench(b *testing.B, h Harness) {
 	})
 	b.Run("renew-1000", func(b *testing.B) {
 		t := trialOf(b)
-		a, prefix := h.New(b), t.name()
+		a, prefix := checked.New(h.New(b)), t.name()
 		defer a.Close()
 		var rs []engine.Renewal
 		for i := range 1000 {

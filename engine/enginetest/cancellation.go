@@ -10,17 +10,6 @@ import (
 
 func cancellation() promise {
 	return promise{"cancellation", "a cancelled Join and a Leave leave nothing; a late Join leaves an orphan of one WaitTTL", []kase{
-		{"a Join on an ended context leaves an orphan", func(t *trial) {
-			a, b, name := t.client(), t.client(), t.name()
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			r := t.exclusive(name)
-			if c, err := a.Join(ctx, r); err == nil {
-				t.Fatalf("Join on an ended context answered %v", c)
-			}
-			a.leave(engine.Claim{Name: name, ID: r.ID})
-			b.free(name, "the cancelled claim was left")
-		}},
 		{"a Join cancelled on its way leaves an orphan", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			for range 30 {

@@ -2,17 +2,21 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/checked"
 )
 
-// client is one client of the store, watched from birth.
+// client is one client of the store, watched from birth. Around its engine stands
+// what stands around it in package leasehold: what cannot be never reaches it, and a
+// Watch that breaks begins again.
 type client struct {
-	engine.Engine
+	*checked.Engine
 	t    *trial
 	dead bool // killed: Close may complain
 
@@ -26,13 +30,13 @@ type client struct {
 // client makes one more client and waits until its Watch has begun.
 func (t *trial) client() *client {
 	t.Helper()
-	a := &client{Engine: t.h.New(t.TB), t: t, more: make(chan struct{})}
+	a := &client{Engine: checked.New(t.h.New(t.TB)), t: t, more: make(chan struct{})}
 	t.clients = append(t.clients, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = a.Watch(ctx, a.receive)
+		a.KeepWatching(ctx, a.receive, func(error) {})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -219,23 +223,58 @@ func (a *client) renew(c engine.Claim, want time.Duration) engine.Claim {
 	return got[0]
 }
 
-// is renews a claim for long and checks its state.
+// is asks what a claim is by now, for long, and checks its state.
 func (a *client) is(c engine.Claim, want engine.State, why string) engine.Claim {
 	a.t.Helper()
-	got := a.renew(c, a.t.long())
+	var got engine.Claim
+	if c.State == engine.Waiting && a.t.g.Order == engine.OrderNone {
+		got = a.join(a.t.again(c))
+	} else {
+		got = a.renew(c, a.t.long())
+	}
 	if got.State != want {
 		a.t.Fatalf("%s: Renew says %v, want %v", why, got.State, want)
 	}
 	return got
 }
 
-// awaits renews a waiting claim until it is held: the high-water mark under every lost
+// Join joins, and has it known what was asked for.
+func (a *client) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	a.t.requests.Store(r.ID, r)
+	return a.Engine.Join(ctx, r)
+}
+
+// again is the Join of a claim once more, as the core repeats it where there is no order.
+func (t *trial) again(c engine.Claim) engine.Request {
+	r, _ := t.requests.Load(c.ID)
+	again := r.(engine.Request)
+	again.Replaces = engine.ID{} // done
+	return again
+}
+
+// look asks what became of a claim that waited: it is renewed, and where there is no
+// order asked for again.
+func (a *client) pollAfter(ctx context.Context, c engine.Claim) (engine.Claim, error) {
+	if a.t.g.Order == engine.OrderNone {
+		return a.Join(ctx, a.t.again(c))
+	}
+	cs, err := a.Renew(ctx, a.t.renewals(c))
+	if err == nil && len(cs) != 1 {
+		err = fmt.Errorf("one claim was renewed, and %d are answered", len(cs))
+	}
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	return cs[0], nil
+}
+
+// awaits looks at a waiting claim until it is held: the high-water mark under every lost
 // notification, and the way things go where there is no order.
 func (a *client) awaits(c engine.Claim) engine.Claim {
 	a.t.Helper()
 	got, ok := a.eventually(c)
 	if !ok {
-		a.t.Fatalf("there is room, but Renew does not say held within %v; its last answer: %v", a.t.h.Patience, got.State)
+		a.t.Fatalf("there is room, but the claim is not held within %v; its last answer: %v", a.t.h.Patience, got.State)
 	}
 	return got
 }
@@ -247,9 +286,8 @@ func (a *client) eventually(c engine.Claim) (got engine.Claim, held bool) {
 		a.mu.Lock()
 		more := a.more // taken before asking: a notification that comes meanwhile counts
 		a.mu.Unlock()
-		cs, err := a.Renew(a.t.ctx(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: a.t.long()}})
-		if err == nil && len(cs) == 1 {
-			got = cs[0]
+		if now, err := a.pollAfter(a.t.ctx(), c); err == nil {
+			got = now
 		}
 		if got.State == engine.Held || got.State == engine.Gone || time.Now().After(late) {
 			return got, got.State == engine.Held

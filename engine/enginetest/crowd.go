@@ -163,7 +163,20 @@ func earlier(a, b time.Time) time.Time {
 // renew asks what became of claims, lets go of what is held, and reports whether
 // there was any.
 func (w *crowd) renew(a *client, waiting map[engine.ID]place, cs []engine.Claim, pause time.Duration) (held bool) {
-	got, err := a.Renew(w.t.ctx(), w.t.renewals(cs...))
+	var got []engine.Claim
+	var err error
+	if w.t.g.Order == engine.OrderNone {
+		for _, one := range cs {
+			c, failed := a.pollAfter(w.t.ctx(), one)
+			if failed == nil {
+				got = append(got, c)
+			} else {
+				err = failed
+			}
+		}
+	} else {
+		got, err = a.Renew(w.t.ctx(), w.t.renewals(cs...))
+	}
 	if err != nil { // nothing was learned of what is missing
 		time.Sleep(time.Millisecond)
 	}

@@ -22,8 +22,8 @@ func expiry() promise {
 			second := b.wait(t.exclusive(name))
 			for _, part := range []time.Duration{2, 4, 16} { // half, three quarters, 15/16 of it
 				t.h.Sleep(start + first.TTL - first.TTL/part - t.h.Now())
-				if got := b.renew(second, t.long()); got.State != engine.Waiting {
-					t.Fatalf("1/%d of the TTL %v before the deadline Renew of who waits says %v", part, first.TTL, got.State)
+				if got, err := b.pollAfter(t.ctx(), second); err != nil || got.State != engine.Waiting {
+					t.Fatalf("1/%d of the TTL %v before the deadline who waits is %v, %v", part, first.TTL, got.State, err)
 				}
 			}
 		}},

@@ -52,13 +52,6 @@ func (e *session) Guarantees() engine.Guarantees {
 
 func (e *session) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	e.of.bury()
-	g := e.Guarantees()
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := g.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
 	r.WaitTTL = engine.MaxTTL
 	c, err := e.Engine.Join(ctx, r)
 	return trusted(c), err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/checked"
 )
 
 func leaks() promise {
@@ -81,9 +82,9 @@ func leaks() promise {
 func (t *trial) useAndClose(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, t.h.Patience)
 	defer cancel()
-	one, two := t.h.New(t.TB), t.h.New(t.TB)
+	one, two := checked.New(t.h.New(t.TB)), checked.New(t.h.New(t.TB))
 	ended := make(chan struct{}, 2)
-	for _, e := range []engine.Engine{one, two} {
+	for _, e := range []*checked.Engine{one, two} {
 		go func() {
 			_ = e.Watch(ctx, func(engine.Claim) {})
 			ended <- struct{}{}
@@ -106,7 +107,7 @@ func (t *trial) useAndClose(ctx context.Context) {
 		_, _ = one.Join(gone, t.exclusive(name))
 		_, _ = two.Leave(ctx, []engine.Claim{second})
 	}
-	for _, e := range []engine.Engine{one, two} {
+	for _, e := range []*checked.Engine{one, two} {
 		if err := e.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}

@@ -1,6 +1,13 @@
 package enginetest
 
-import "leasehold/engine"
+import (
+	"errors"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/internal/door"
+)
 
 func leave() promise {
 	return promise{"leave", "Leave says in which state it found the claim", []kase{
@@ -35,6 +42,41 @@ func leave() promise {
 			a.leave(first)
 			t.left(b, second, engine.Held, "the claim before it was left")
 		}},
+		{"what a client had stays when it is closed", func(t *trial) {
+			t.needsMode(engine.Exclusive)
+			a, taken := t.client(), t.name()
+			first := a.hold(t.exclusive(taken))
+			locks, err := leasehold.New(&door.Engine{Engine: t.h.New(t.TB), Clock: t.h.Now}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locks.Close()
+			names := make([]string, 110) // more than some engines ask for in one request
+			for i := range names {
+				names[i] = t.name()
+				if _, err := locks.Lock(t.ctx(), names[i]); err != nil {
+					t.Fatalf("Lock: %v", err)
+				}
+			}
+			waited := make(chan error, 1)
+			go func() {
+				_, err := locks.Lock(t.Context(), taken)
+				waited <- err
+			}()
+			if t.g.SeesWaiters {
+				t.eventuallyLine(a, taken, 2)
+			}
+			if err := locks.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			if err := <-waited; !errors.Is(err, leasehold.ErrClosed) {
+				t.Errorf("Lock of a client that was closed says %v", err)
+			}
+			a.leave(first)
+			for _, name := range append(names, taken) {
+				a.free(name, "its client was closed")
+			}
+		}},
 	}}
 }
 
@@ -42,5 +84,15 @@ func (t *trial) left(a *client, c engine.Claim, want engine.State, why string) {
 	t.Helper()
 	if got := a.leave(c); got.State != want {
 		t.Fatalf("%s, and Leave says %v", why, got.State)
+	}
+}
+
+// eventuallyLine waits until so many claims are in the queue.
+func (t *trial) eventuallyLine(a *client, name string, claims int) {
+	t.Helper()
+	for late := time.Now().Add(t.h.Patience); len(a.line(name).Claims) < claims; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d claims in the queue, want %d", len(a.line(name).Claims), claims)
+		}
 	}
 }

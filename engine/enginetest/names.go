@@ -9,29 +9,7 @@ import (
 )
 
 func names() promise {
-	return promise{"names", "every name is a name of its own; what is no name is refused", []kase{
-		{"what is no name is locked", func(t *trial) {
-			a := t.client()
-			for what, name := range map[string]string{
-				"an empty name":         "",
-				"513 bytes":             strings.Repeat("n", engine.MaxName+1),
-				"invalid UTF-8":         t.name() + "\xff\xfe",
-				"a UTF-8 surrogate":     t.name() + "\xed\xa0\x80",
-				"a NUL byte":            t.name() + "\x00",
-				"half of a character":   t.name() + "\xc3",
-				"an overlong character": t.name() + "\xc0\xaf",
-			} {
-				if c, err := a.Join(t.ctx(), t.exclusive(name)); !errors.Is(err, engine.ErrName) || !errors.Is(err, engine.ErrRefused) {
-					t.Errorf("Join of %s says %v, %v; want engine.ErrName", what, c.State, err)
-				}
-				if _, err := a.Queue(t.ctx(), name); !errors.Is(err, engine.ErrName) {
-					t.Errorf("Queue of %s says %v; want engine.ErrName", what, err)
-				}
-				if err := a.Revoke(t.ctx(), name, 1, true); !errors.Is(err, engine.ErrName) {
-					t.Errorf("Revoke of %s says %v; want engine.ErrName", what, err)
-				}
-			}
-		}},
+	return promise{"names", "every name is a name of its own", []kase{
 		{"two names are one", func(t *trial) {
 			a, b, base := t.client(), t.client(), t.name()
 			nasty := nastyNames(base)

@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -23,14 +25,11 @@ func orphans() promise {
 					calls.Go(func() { a.gone(first) })
 				}
 				for _, w := range waits {
-					for range 3 { // as many as the core has under way
-						calls.Go(func() { _, _ = b.Renew(t.ctx(), t.renewals(w)) })
-					}
-					calls.Go(func() { b.gone(w) })
+					b.givesUp(&calls, w)
 				}
 				calls.Wait()
 				for _, name := range names {
-					c.free(name, "the holder left, and who waited left while its Renew was under way")
+					c.free(name, "the holder left, and who waited left while it looked")
 				}
 			}
 		}},
@@ -39,6 +38,25 @@ func orphans() promise {
 			t.loops(8, 25)
 		}},
 	}}
+}
+
+// givesUp leaves a claim that waits, and is looking, as the core does it. Renews may be
+// under way then; a Join is answered first, or its caller does not wait for that any
+// longer.
+func (a *client) givesUp(calls *sync.WaitGroup, c engine.Claim) {
+	if a.t.g.Order == engine.OrderNone {
+		calls.Go(func() {
+			ctx, cancel := context.WithTimeout(a.t.ctx(), rand.N(2*time.Millisecond))
+			defer cancel()
+			_, _ = a.pollAfter(ctx, c)
+			a.gone(c)
+		})
+		return
+	}
+	for range 3 { // as many as the core has under way
+		calls.Go(func() { _, _ = a.pollAfter(a.t.ctx(), c) })
+	}
+	calls.Go(func() { a.gone(c) })
 }
 
 // gone leaves for certain, from any goroutine.
@@ -102,18 +120,18 @@ func (a *client) loop(name string, givesUp bool, stop <-chan struct{}) (held boo
 	if err != nil {
 		return false
 	}
-	var renews sync.WaitGroup
-	defer renews.Wait()
+	var calls sync.WaitGroup
+	defer calls.Wait()
 	for pause := time.Millisecond; c.State == engine.Waiting; pause = min(2*pause, 50*time.Millisecond) {
 		if givesUp {
-			renews.Go(func() { _, _ = a.Renew(a.t.ctx(), a.t.renewals(c)) })
-			break
+			a.givesUp(&calls, c)
+			return false
 		}
 		a.mu.Lock()
 		more := a.more // taken before asking: a notification that comes meanwhile counts
 		a.mu.Unlock()
-		if cs, err := a.Renew(a.t.ctx(), a.t.renewals(c)); err == nil && len(cs) == 1 {
-			c = cs[0]
+		if now, err := a.pollAfter(a.t.ctx(), c); err == nil {
+			c = now
 		}
 		if c.State != engine.Waiting {
 			break

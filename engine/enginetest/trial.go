@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ type trial struct {
 	mortal  map[engine.ID]time.Duration
 	spoiled string    // what failed after such an end
 	clients []*client // of this attempt
+
+	requests sync.Map // what was asked for, by ID
 }
 
 func (t *trial) end(o Outcome, format string, args ...any) {
@@ -168,7 +171,7 @@ func (t *trial) kill(a *client) {
 		t.notExercised("Kill")
 	}
 	a.dead = true
-	t.h.Kill(t.TB, a.Engine)
+	t.h.Kill(t.TB, a.Unwrap())
 }
 
 // A case with a brief claim can be spoiled by a busy machine: the claim ends

@@ -3,8 +3,8 @@
 //
 // It promises what its [Store] can: exclusion, order, every mode, tokens that
 // rise as long as the Store lives. Nothing leaves the process, so nothing
-// survives it. An engine that is closed gives its claims up at once; one that
-// is merely dropped leaves them to their TTL.
+// survives it. To close an engine is the death of a client here: what it has not
+// left is free at once. One that is merely dropped leaves its claims to their TTL.
 package memlock
 
 import (
@@ -46,6 +46,8 @@ type entry struct {
 	name  string
 	queue queue.Queue
 	at    int // its index in Store.sweep
+
+	one [1]queue.Place // where the usual queue stands
 }
 
 // NewStore makes an empty store.
@@ -74,7 +76,7 @@ func New() *Engine { return NewStore(nil).Engine() }
 // Engine makes one more client of the store.
 func (s *Store) Engine() *Engine {
 	name := queuestore.NewClient()
-	e := queuestore.New(name, &client{s, name}, &queuestore.Options{Walk: true})
+	e := queuestore.New(name, &client{s, name}, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients[name] = e
@@ -109,6 +111,7 @@ func (c *client) Change(_ context.Context, name string, change func(*queuestore.
 	n := s.lines[name]
 	if n == nil {
 		n = &entry{name: name, queue: queue.Queue{Last: s.highWater}, at: len(s.sweep)}
+		n.queue.Places = n.one[:0]
 		s.lines[name] = n
 		s.sweep = append(s.sweep, n)
 	}
@@ -163,8 +166,17 @@ func (c *client) Notify(to string, notification engine.Claim) {
 // Close implements [linestore.Store].
 func (c *client) Close() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.clients, c.name)
+	var notifications []queue.Notification
+	now := c.clock()
+	for name, n := range c.lines {
+		notifications = append(notifications, n.queue.Depart(now, name, func(client string) bool { return client == c.name })...)
+		c.tidy(now, n)
+	}
+	c.mu.Unlock()
+	for _, n := range notifications {
+		c.Notify(n.Client, n.Claim)
+	}
 	return nil
 }
 

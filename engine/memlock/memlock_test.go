@@ -163,35 +163,6 @@ func TestAnOwnerIsLostOrMixedUp(t *testing.T) {
 	}
 }
 
-func TestAClosedEngineAnswers(t *testing.T) {
-	s, _ := store()
-	e := s.Engine()
-	c := join(t, e, want("n", time.Minute), engine.Held)
-	_ = e.Close()
-	calls := map[string]func() error{
-		"Join": func() error { _, err := e.Join(t.Context(), want("n", time.Minute)); return err },
-		"Renew": func() error {
-			_, err := e.Renew(t.Context(), []engine.Renewal{{Name: "n", ID: c.ID, Want: time.Minute}})
-			return err
-		},
-		"Leave": func() error { _, err := e.Leave(t.Context(), []engine.Claim{c}); return err },
-		"Evict": func() error { return e.Revoke(t.Context(), "n", c.Ticket, true) },
-		"Line":  func() error { _, err := e.Queue(t.Context(), "n"); return err },
-		"Watch": func() error { return e.Watch(t.Context(), func(engine.Claim) {}) },
-		"Lines": func() error {
-			for _, err := range e.Queues(t.Context(), "") {
-				return err
-			}
-			return nil
-		},
-	}
-	for what, call := range calls {
-		if err := call(); !errors.Is(err, engine.ErrClosed) {
-			t.Errorf("%s of a closed engine says %v, want engine.ErrClosed", what, err)
-		}
-	}
-}
-
 // The engine starts no goroutine and no timer of its own, so it works inside a
 // bubble, where the core above it is tested.
 func TestItDoesNotWorkInABubble(t *testing.T) {
@@ -230,7 +201,7 @@ func TestTwoStoresShareAQueue(t *testing.T) {
 	join(t, b, want("n", time.Minute), engine.Held)
 }
 
-// Close gives claims up, and who holds then is told, as with Leave.
+// A closed client's claims are free, and who holds then is told, as with Leave.
 func TestCloseTellsNobody(t *testing.T) {
 	s, _ := store()
 	a, b := s.Engine(), open(t, s)

@@ -226,6 +226,19 @@ func (l *Queue) remove(which func(*Place) bool) {
 	l.Places = l.Places[:n]
 }
 
+// Holders is the rule, for every engine: how many of n claims hold, which are the
+// first. A claim is held exactly when the permits of all claims up to and including it
+// sum to at most the limit.
+func Holders(n int, limit int32, permits func(i int) int32) int {
+	sum := int64(0)
+	for i := range n {
+		if sum += int64(permits(i)); sum > int64(limit) {
+			return i
+		}
+	}
+	return n
+}
+
 // promote drops what has expired and lets the rule decide who holds. Everyone
 // who became held is told, except subject, whose reply says it.
 func (l *Queue) promote(now time.Duration, name string, subject engine.ID) (notifications []Notification) {
@@ -233,14 +246,9 @@ func (l *Queue) promote(now time.Duration, name string, subject engine.ID) (noti
 	for i := range l.Places {
 		l.Places[i].bound(now)
 	}
-	sum := int64(0)
 	var became []int
-	for i := range l.Places {
-		p := &l.Places[i]
-		if sum += int64(p.Permits); sum > int64(l.Limit) {
-			break
-		}
-		if !p.Held {
+	for i := range Holders(len(l.Places), l.Limit, func(i int) int32 { return l.Places[i].Permits }) {
+		if p := &l.Places[i]; !p.Held {
 			p.Held = true
 			became = append(became, i)
 		}

@@ -1,23 +1,15 @@
 package queuestore
 
-import "leasehold/engine"
+import (
+	"context"
+
+	"leasehold/engine"
+)
 
 // batch runs op once per name, in order of first appearance, so that a thousand
-// claims of one name cost one change. It keeps what was learned before an
-// error.
-func batch[In any](in []In, name func(*In) string, op func(string, []In) ([]engine.Claim, error)) ([]engine.Claim, error) {
-	if len(in) > engine.MaxBatch {
-		return nil, engine.Refuse("%d items are more than %d in one call", len(in), engine.MaxBatch)
-	}
-	for i := range in {
-		if err := engine.CheckName(name(&in[i])); err != nil {
-			return nil, err
-		}
-	}
-	return batchOf(in, name, op)
-}
-
-func batchOf[In any](in []In, name func(*In) string, op func(string, []In) ([]engine.Claim, error)) ([]engine.Claim, error) {
+// claims of one name cost one change. A name that fails costs no other, unless ctx
+// has ended; the error is the first.
+func batch[In any](ctx context.Context, in []In, name func(*In) string, op func(string, []In) ([]engine.Claim, error)) ([]engine.Claim, error) {
 	if len(in) == 1 {
 		return op(name(&in[0]), in)
 	}
@@ -34,12 +26,16 @@ func batchOf[In any](in []In, name func(*In) string, op func(string, []In) ([]en
 		groups[at] = append(groups[at], in[i]) // its capacity is its length
 	}
 	out := make([]engine.Claim, 0, len(in))
+	var first error
 	for _, group := range groups {
 		cs, err := op(name(&group[0]), group)
 		out = append(out, cs...)
-		if err != nil {
-			return out, err
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil && first != nil {
+			break
 		}
 	}
-	return out, nil
+	return out, first
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/queue"
@@ -26,13 +25,18 @@ type operation struct {
 	one [1]engine.Claim // where the usual answer stands
 }
 
+// joining is a Join and what it asks for: one piece of garbage, not two.
+type joining struct {
+	operation
+	request engine.Request
+}
+
 // outcome is what came of one attempt.
 type outcome struct {
 	claims        []engine.Claim
 	notifications []queue.Notification
 	await         []death
 	err           error // the operation was refused
-	now           time.Duration
 }
 
 // answers makes room for n claims.
@@ -67,21 +71,14 @@ func leave(c *Record, op *operation) {
 	}
 }
 
-func isRefused(err error) bool { return errors.Is(err, engine.ErrRefused) }
-
-// update is one operation of a caller: change, unless the engine is closed.
+// update applies one operation to one queue and then, because only then it
+// counts, tells those concerned. Whoever dies in between has told nobody;
+// renewals are the floor.
 func (e *Engine) update(ctx context.Context, name string, op *operation) ([]engine.Claim, error) {
-	if err := e.enter(ctx); err != nil {
+	if err := e.enter(); err != nil {
 		return nil, err
 	}
 	defer e.leave()
-	return e.change(ctx, name, op)
-}
-
-// change applies one operation to one queue and then, because only then it
-// counts, tells those concerned. Whoever dies in between has told nobody;
-// renewals are the floor.
-func (e *Engine) change(ctx context.Context, name string, op *operation) ([]engine.Claim, error) {
 	err := e.store.Change(ctx, name, func(c *Record) error { return e.attempt(c, op) })
 	if err != nil {
 		return nil, err
@@ -95,7 +92,6 @@ func (e *Engine) change(ctx context.Context, name string, op *operation) ([]engi
 	if e.poll > 0 {
 		e.advise(op.claims)
 	}
-	e.mine.learn(op)
 	return op.claims, op.err
 }
 

@@ -10,6 +10,21 @@ import (
 	"leasehold/engine"
 )
 
+// record is a store of one name.
+type record struct{ Record }
+
+func (s *record) Change(_ context.Context, name string, change func(*Record) error) error {
+	s.Name = name
+	return change(&s.Record)
+}
+func (s *record) Read(context.Context, string) (Record, error) { return s.Record, nil }
+func (s *record) Records(context.Context, string, string) ([]Record, string, error) {
+	return nil, "", nil
+}
+func (s *record) Notify(string, engine.Claim)   {}
+func (s *record) Guarantees() engine.Guarantees { return engine.Guarantees{Detach: true} }
+func (s *record) Close() error                  { return nil }
+
 // mortal is a store whose clients may die.
 type mortal struct {
 	mu sync.Mutex
@@ -37,23 +52,5 @@ func TestCloseWaitsForLooks(t *testing.T) {
 		if n := len(e.polling); n > 0 {
 			t.Fatalf("%d looks are still to come; want none", n)
 		}
-	}
-}
-
-// To remember one more claim costs the same however many there are: what is looked
-// through doubles before it is looked through again.
-func TestJoinsDoNotLookThroughAllClaims(t *testing.T) {
-	var m claims
-	polls, before := 0, 0
-	for range 10_000 {
-		m.expect(engine.NewID(), "n")
-		if m.purge != before {
-			polls, before = polls+1, m.purge
-		} else if len(m.known) > m.purge {
-			t.Fatalf("%d claims are known, and the next look is at %d", len(m.known), m.purge)
-		}
-	}
-	if polls > 10 || m.purge < len(m.known) {
-		t.Errorf("all claims were looked through %d times for %d of them, the next time at %d", polls, len(m.known), m.purge)
 	}
 }

@@ -16,7 +16,6 @@ func TestConformance(t *testing.T) {
 		"nobody is told":                   func(w *world) { w.mute = true },
 		"nobody is told and clients live":  func(w *world) { w.mute, w.mortal = true, true },
 		"one record a page":                func(w *world) { w.page = 1 },
-		"claims are looked for":            func(w *world) { w.walk, w.page = true, 1 },
 		"a conflict every time":            tries(false, false),
 		"stored every time, and not sure":  tries(true, true),
 		"lost every time, and not sure":    tries(false, true),

@@ -5,14 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"iter"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/internal/mailbox"
-	"leasehold/engine/queue"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.
@@ -21,11 +19,6 @@ type Options struct {
 	// the first waiter of a queue should wait before it looks again; those
 	// behind it are told to wait pollOthers times that.
 	Poll time.Duration
-
-	// Walk: Close finds this client's claims by looking through all records,
-	// where otherwise the engine remembers them while they live. It is for
-	// stores in which to look is cheap, and memory is not.
-	Walk bool
 }
 
 const pollOthers = 20
@@ -44,7 +37,6 @@ type Engine struct {
 	stop   context.CancelFunc
 	tasks  sync.WaitGroup // goroutines of look
 
-	mine claims
 	mail *mailbox.Box
 
 	mu      sync.Mutex
@@ -63,7 +55,7 @@ func New(client string, s Store, o *Options) *Engine {
 	e := &Engine{client: client, store: s, guarantees: g, polling: map[string]bool{}}
 	e.lives, _ = s.(Lives)
 	if o != nil {
-		e.poll, e.mine.off = o.Poll, o.Walk
+		e.poll = o.Poll
 	}
 	e.end, e.stop = context.WithCancel(context.Background())
 	e.mail = mailbox.New()
@@ -83,52 +75,31 @@ func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := e.guarantees.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	if !r.Detached {
-		e.mine.expect(r.ID, r.Name) // before it is in the queue: Close must not overlook it
-	}
-	cs, err := e.update(ctx, r.Name, &operation{run: join, client: e.client, join: &r})
+	j := &joining{request: r}
+	j.operation = operation{run: join, client: e.client, join: &j.request}
+	cs, err := e.update(ctx, r.Name, &j.operation)
 	if err != nil {
-		if isRefused(err) {
-			e.mine.forget(r.ID) // any other error: it may be in the queue
-		}
 		return engine.Claim{}, err
-	}
-	if r.Replaces != (engine.ID{}) {
-		e.mine.forget(r.Replaces)
 	}
 	return cs[0], nil
 }
 
 // Renew implements [engine.Engine].
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	for i := range rs {
-		if err := engine.CheckTTL(rs[i].Want); err != nil {
-			return nil, err
-		}
-	}
-	return batch(rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
+	return batch(ctx, rs, func(r *engine.Renewal) string { return r.Name }, func(name string, rs []engine.Renewal) ([]engine.Claim, error) {
 		return e.update(ctx, name, &operation{run: renew, renews: rs})
 	})
 }
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	return batch(cs, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
+	return batch(ctx, cs, func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
 		return e.update(ctx, name, &operation{run: leave, leaves: cs})
 	})
 }
 
 // Revoke implements [engine.Engine].
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
-	if err := engine.CheckName(name); err != nil {
-		return err
-	}
 	_, err := e.update(ctx, name, &operation{run: func(c *Record, op *operation) {
 		op.notifications, op.err = c.Queue.Revoke(c.Now, c.Name, ticket, now)
 	}})
@@ -137,10 +108,7 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 
 // Queue implements [engine.Engine].
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
-	if err := engine.CheckName(name); err != nil {
-		return engine.Queue{}, err
-	}
-	if err := e.enter(ctx); err != nil {
+	if err := e.enter(); err != nil {
 		return engine.Queue{}, err
 	}
 	defer e.leave()
@@ -192,7 +160,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 // page is what Queues asks the store for at a time. What the caller does with
 // the queues must not hold up Close.
 func (e *Engine) page(ctx context.Context, prefix, after string) (queues []engine.Queue, next string, err error) {
-	if err := e.enter(ctx); err != nil {
+	if err := e.enter(); err != nil {
 		return nil, "", err
 	}
 	defer e.leave()
@@ -205,11 +173,8 @@ func (e *Engine) page(ctx context.Context, prefix, after string) (queues []engin
 	return queues, next, err
 }
 
-// enter lets a method run, unless its context has ended or the engine is closed.
-func (e *Engine) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+// enter lets a method run until Close: a store is closed when nothing runs.
+func (e *Engine) enter() error {
 	e.gate.RLock()
 	if e.closed {
 		e.gate.RUnlock()
@@ -220,12 +185,8 @@ func (e *Engine) enter(ctx context.Context) error {
 
 func (e *Engine) leave() { e.gate.RUnlock() }
 
-// closeTime bounds how long Close gives claims up.
-const closeTime = 2 * time.Second
-
 // Close implements [engine.Engine]. It waits for calls under way, which end with
-// their contexts; then nobody can join any more, and it gives up what is left,
-// for at most two seconds. The error is the store's.
+// their contexts. The error is the store's.
 func (e *Engine) Close() error {
 	e.gate.Lock()
 	if e.closed {
@@ -235,38 +196,9 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.gate.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	e.giveUp(ctx)
 	e.mu.Lock()
 	e.stop() // under mu: pollSoon begins nothing after it
 	e.mu.Unlock()
 	e.tasks.Wait()
 	return e.store.Close()
-}
-
-// giveUp leaves every claim that is not detached. What it cannot leave ends by
-// its TTL.
-func (e *Engine) giveUp(ctx context.Context) {
-	if !e.mine.off {
-		_, _ = batchOf(e.mine.all(), func(c *engine.Claim) string { return c.Name }, func(name string, cs []engine.Claim) ([]engine.Claim, error) {
-			return e.change(ctx, name, &operation{run: leave, leaves: cs})
-		})
-		return
-	}
-	me := func(client string) bool { return client == e.client }
-	for after := ""; ; {
-		records, next, err := e.store.Records(ctx, "", after)
-		for i := range records {
-			if !slices.ContainsFunc(records[i].Queue.Places, func(p queue.Place) bool { return me(p.Client) }) {
-				continue
-			}
-			_, _ = e.change(ctx, records[i].Name, &operation{run: func(c *Record, op *operation) {
-				op.notifications = c.Queue.Depart(c.Now, c.Name, me)
-			}})
-		}
-		if after = next; after == "" || err != nil || ctx.Err() != nil {
-			return
-		}
-	}
 }

@@ -40,7 +40,7 @@ type death struct {
 // whether there were any.
 func (e *Engine) apply(c *Record, op *operation) (died bool) {
 	if e.lives == nil {
-		op.outcome = outcome{now: c.Now}
+		op.outcome = outcome{}
 		op.run(c, op)
 		e.heed(c, nil, op, nil)
 		return false
@@ -50,7 +50,7 @@ func (e *Engine) apply(c *Record, op *operation) (died bool) {
 	before := queue.Queue{Last: l.Last, Limit: l.Limit, Places: c.before}
 	var dead map[string]bool
 	for {
-		op.outcome = outcome{now: c.Now}
+		op.outcome = outcome{}
 		var left []queue.Notification
 		if len(dead) > 0 {
 			left = l.Depart(c.Now, c.Name, func(client string) bool { return dead[client] })

@@ -25,7 +25,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	mortal bool // stores are Lives
 	mute   bool // Tell does nothing
-	walk   bool // engines remember nothing
 	page   int  // records a call of Records returns; 0: all
 
 	// before is called in each Change, with the world locked, before what is
@@ -77,7 +76,7 @@ func (w *world) open() *queuestore.Engine {
 	if w.mortal {
 		s = mortal{c}
 	}
-	o := &queuestore.Options{Walk: w.walk}
+	o := &queuestore.Options{}
 	if w.mute {
 		o.Poll = 10 * time.Millisecond
 	}
@@ -101,7 +100,10 @@ func (w *world) of(e *queuestore.Engine) *twin {
 
 // kill ends a client as a kernel would, and has those look who await it.
 func (w *world) kill(e *queuestore.Engine) {
-	died := w.of(e).name
+	w.die(w.of(e).name)
+}
+
+func (w *world) die(died string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.dead[died] = true
@@ -241,6 +243,9 @@ func (c *twin) Close() error {
 	c.mu.Lock()
 	delete(c.clients, c.name)
 	c.mu.Unlock()
+	if c.mortal {
+		c.die(c.name)
+	}
 	return nil
 }
 

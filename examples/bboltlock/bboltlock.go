@@ -219,13 +219,18 @@ func (c client) Notify(client string, notification engine.Claim) {
 func (c client) Dead(client string) bool { return c.engineOf(client) == nil }
 
 // Await has nothing to wait for: a client of this process ends by Close, which
-// leaves the line and tells who is next.
+// has everybody look.
 func (c client) Await(string, string, time.Duration) {}
 
+// Close: what the client has not left is a dead client's. Whoever waits looks, and
+// finds that.
 func (c client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.clients, c.name)
+	for _, e := range c.clients {
+		e.PostAll()
+	}
 	return nil
 }
 

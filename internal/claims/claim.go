@@ -18,7 +18,7 @@ type Claim struct {
 	old     *Claim // Joining, Indeterminate, Cancelled: what its Join replaces
 
 	// Owner is what others are to see of it. The machine does not look at it,
-	// and drops it when the Join is answered.
+	// and drops it when no further Join is to say it.
 	Owner *engine.Owner
 
 	id, replaces   engine.ID
@@ -38,9 +38,11 @@ type Claim struct {
 	maxHold time.Duration
 	heldAt  time.Duration // Ready: since when; used: when its first lease began
 
-	next  time.Duration // when it is renewed, joined or left again
-	until time.Duration // Idle, Lingering, Leaving, Abandoned: when the phase ends by itself
-	due   time.Duration // by the timers
+	sent    time.Duration // when its last Renew was asked for; 0: it was answered since
+	again   time.Duration // when what was not answered is asked for again; 0: nothing is
+	advised time.Duration // Waiting: when to look, as the engine said; 0: it did not
+	until   time.Duration // Idle, Lingering, Leaving, Abandoned: when the phase ends by itself
+	due     time.Duration // by the timers: see due.go
 
 	contention contention
 
@@ -59,6 +61,7 @@ type Claim struct {
 
 	asked  bool // its Join was sent
 	raised bool // its full TTL was granted while it was held
+	tries  bool // Waiting: it is in Machine.tries; Joining, Cancelled: that is a try
 	poll   bool // a reason to ask was heard after the last call began
 
 	// What notifications said while the Join was under way; they count once it is
@@ -96,7 +99,7 @@ func (cl *Claim) Phase() Phase       { return cl.phase }
 // Request is what its Join asks for.
 func (cl *Claim) Request() engine.Request {
 	r := engine.Request{Name: cl.Name(), ID: cl.id, Permits: cl.permits, Limit: cl.limit,
-		WaitTTL: cl.waitTTL, NoWait: cl.noWait, Detached: cl.detached, Replaces: cl.replaces}
+		WaitTTL: cl.waitTTL, TTL: cl.TTL(), NoWait: cl.noWait, Detached: cl.detached, Replaces: cl.replaces}
 	if cl.Owner != nil {
 		r.Owner = *cl.Owner
 	}
@@ -118,7 +121,7 @@ func (cl *Claim) ends() time.Duration {
 
 // proven reports whether it may carry a lease at now.
 func (cl *Claim) proven(now time.Duration) bool {
-	return cl.phase >= Ready && cl.phase <= Lingering && now < cl.trustedUntil()
+	return cl.phase.in(engineHeld) && now < cl.trustedUntil()
 }
 
 // fresh: enough is left that a lease does not begin with its end in sight.
@@ -220,22 +223,4 @@ func (m *Machine) ready(now time.Duration, cl *Claim) {
 // inOrder is every claim in the order of making.
 func (m *Machine) inOrder() []*Claim {
 	return slices.SortedFunc(maps.Values(m.claims), func(a, b *Claim) int { return cmp.Compare(a.serial, b.serial) })
-}
-
-// forget drops a claim that is certainly gone, and its queue with the last one.
-func (m *Machine) forget(cl *Claim) {
-	if cl.phase == Gone {
-		return
-	}
-	m.to(cl, Gone)
-	m.timers.remove(cl)
-	delete(m.claims, cl.id)
-	q := cl.callers
-	q.release(cl)
-	if q.orphan == cl.id {
-		q.orphan = engine.ID{}
-	}
-	if q.claims--; q.claims == 0 && q.head == nil && m.callersOf[q.key] == q {
-		delete(m.callersOf, q.key)
-	}
 }

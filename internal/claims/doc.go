@@ -18,38 +18,62 @@
 //
 // # A claim's phases
 //
-// A claim is in one phase, and data that means something in one phase only is
-// said to in its field. The long way of a claim is down the middle; from every
-// phase there is a way out to the right.
+// A claim is in one phase, and data that means something in one phase only is said to
+// in its field. What happens most:
 //
-//	Indeterminate <---> Joining ----------> Cancelled ----+
-//	   |             |                              |
-//	   |          Waiting ------------------------+ |
-//	   |             |                            | |
-//	   |           Ready -----------------------+ | |
-//	   |             |                          | | |
-//	   |    +----> InUse -----> Draining ---+   | | |
-//	   |    |     |  | | |                  |   | | |
-//	   |   Proving <-+  | | +---> Lost --------|-+ | | |
-//	   |    ^        | |                    | | | | |
-//	   |    +- Idle <+ +-> Lingering -------|-+ | | |
-//	   |         |                          | | | | |
-//	   |         +--> Replaced       Releasing| | | |
-//	   v                                    v v v v v
-//	Abandoned ---> Gone <------------------- Leaving
+//	the name is free          joining -> ready -> in use -> releasing -> gone
+//	it has to wait            joining -> waiting -> ready -> in use
+//	one more of this process  in use -> proving -> in use
+//	idle for a while          in use -> idle -> in use
+//	the lease is lost         in use -> lost -> leaving -> gone
+//	nobody waits any more     joining -> cancelled -> leaving -> gone
+//	the answer was lost       joining -> indeterminate -> joining
+//	without order             joining -> waiting -> joining
 //
-// A claim begins as Joining; or as Indeterminate, before its Join was sent, where those
+// A claim begins as joining; or as indeterminate, before its Join was sent, where those
 // before it were gone each time the engine was asked: then it is asked for after a
-// pause, and forgotten if everybody gives up before that. One arrow goes up: a Ready
-// claim that turns out to have been made anew waits again. [Phase] says what each
-// means, and Phase.follows has every arrow.
+// pause, and forgotten if everybody gives up before that. Every phase, and what may
+// follow it (Phase.follows, from which this is written):
+//
+//	joining       its Join is under way
+//	              -> indeterminate, cancelled, waiting, ready, leaving, abandoned, gone
+//	indeterminate its Join was not answered, or not sent yet (asked) since claims before it were gone time and again
+//	              -> joining, abandoned, gone
+//	cancelled     its Join is under way and nobody waits for it any more
+//	              -> leaving, abandoned, gone
+//	waiting       in the queue, with no room yet
+//	              -> joining, ready, leaving, gone
+//	ready         the engine holds it for this client and no lease was made of it yet
+//	              -> waiting, in use, leaving, gone
+//	in use        leases are open
+//	              -> draining, proving, idle, lingering, lost, releasing, gone
+//	draining      leases are open, all shared, and no further one is made of it, since somebody waits behind it
+//	              -> lost, releasing
+//	proving       held, its last lease has ended, and callers of this process wait until it is proven anew
+//	              -> in use, replaced, leaving, gone
+//	idle          held for nobody, until its until (Config.IdleTimeout)
+//	              -> in use, proving, replaced, releasing, leaving, gone
+//	lingering     held for nobody, until its until (Want.MinHold)
+//	              -> leaving, gone
+//	lost          its leases are lost and not all unlocked
+//	              -> leaving, gone
+//	replaced      the Join of another claim, under way, takes its place
+//	              -> leaving, gone
+//	releasing     the Leave of an Unlock is under way
+//	              -> leaving, gone
+//	leaving       given up; Leave is repeated until it is answered, or until its until, when the claim has certainly expired
+//	              -> gone
+//	abandoned     given up before its Join was answered
+//	              -> leaving, gone
+//	gone          forgotten
 //
 // # Verbs
 //
 // One for each act, here and in the shell:
 //
-//	enter     a caller asks                  give up   it has waited long enough
+//	enter     a caller asks                  give up   it has waited long enough; of a claim: nobody wants it any more
 //	join      ask the engine for a place     leave     give a place back to it
+//	try       ask again, who waits without order
 //	renew     prove a claim and extend it    hand off      one more lease of a claim in this process
 //	advance   deliver what can be            share     let others have what one caller got for itself
 //	drain     make no more leases of it      keep      hold for nobody, for a while

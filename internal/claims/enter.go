@@ -26,7 +26,7 @@ func (m *Machine) EnterBehind(c *Caller) bool {
 func (m *Machine) enterBehind(q *callers, c *Caller) {
 	q.push(c)
 	m.notifyContended(q.current)
-	m.listen(q.current)
+	m.schedule(q.current)
 }
 
 // Enter is a caller who asks. It is answered by one Deliver or Fail, now or
@@ -98,28 +98,27 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	if cl == nil {
 		return true
 	}
-	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.receivedHeld
+	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.receivedHeld && (cl.born == 0 || q.err != nil)
 	switch cl.phase {
 	case Indeterminate:
 		switch {
 		case q.head != nil && !cl.asked: // it is asked for in its time
 		case q.head == nil && !cl.asked:
-			m.forget(cl)
+			m.giveUp(now, cl, Gone, OK, nil)
 		case q.head == nil:
-			m.abandon(now, cl)
+			m.giveUp(now, cl, Abandoned, OK, nil)
 		default:
 			// It may have been this caller's goroutine that asked; others still
 			// wait.
-			m.renewNow(now, cl)
+			m.renewNow(cl)
 		}
 	case Joining:
 		if q.head == nil {
-			q.current = nil
-			m.to(cl, Cancelled)
+			m.giveUp(now, cl, Cancelled, OK, nil)
 		}
 	case Waiting, Ready, Proving:
 		if q.head == nil {
-			m.leaveLater(now, cl)
+			m.giveUp(now, cl, Leaving, OK, nil)
 		}
 	}
 	return true
@@ -143,9 +142,7 @@ func (m *Machine) ReleaseIdle(now time.Duration, c *Caller) {
 	}
 	cl := q.current
 	m.traceInput(now, "make room", c.Name, cl.ticket)
-	m.to(cl, Releasing)
-	q.release(cl)
-	m.schedule(cl)
+	m.giveUp(now, cl, Releasing, OK, nil)
 	m.emit(Output{Act: Leave, Claim: cl, Caller: c})
 }
 
@@ -176,7 +173,7 @@ func (m *Machine) advance(now time.Duration, q *callers, answered bool) {
 			m.to(cl, Proving)
 		}
 		if cl.inflight == 0 {
-			m.renewNow(now, cl)
+			m.renewNow(cl)
 		}
 		return // its answer goes on
 	}

@@ -109,7 +109,7 @@ func (c *client) checkOutput(o *Output) {
 			w.fail("%s replaces %s, which is still wanted", title(r.ID), title(r.Replaces))
 		}
 	case Renew:
-		if !o.Claim.phase.wanted() {
+		if !o.Claim.phase.wanted() || o.Claim.phase == Waiting && w.setup.unordered {
 			w.fail("%s is renewed, and is %v", title(o.Claim.id), o.Claim.phase)
 		}
 		if err := engine.CheckTTL(o.Want); err != nil {
@@ -337,7 +337,7 @@ func (c *client) checkOrphans() {
 				continue
 			}
 			f := w.fate(p.ID)
-			if f.repeated || slices.Contains(c.gaveUp, p.ID) && f.joined > f.abandon {
+			if f.repeated || slices.Contains(c.gaveUp, p.ID) && f.joined >= f.abandon {
 				continue
 			}
 			w.fail("%s stands in the queue of %q, and its client has forgotten it", title(p.ID), name)
@@ -468,16 +468,34 @@ func (c *client) checkQueues() {
 			w.fail("%v waits for nothing", a)
 		case cl.callers != q || m.claims[cl.id] != cl:
 			w.fail("%v waits for a claim of others", a)
-		case cl.index < 0 && cl.phase != Joining && !(cl.phase == Indeterminate && cl.next == never):
+		case cl.index < 0 && cl.phase != Joining && !(cl.phase == Indeterminate && due(cl) == never) && !slices.Contains(m.tries, cl):
 			w.fail("%v waits for %s, which is %v and not due", a, title(cl.id), cl.phase)
 		}
 		if !q.solo && m.callersOf[q.key] != q {
 			w.fail("%v waits in a queue that nobody finds", a)
 		}
 	}
+	c.checkTries()
 	for q, n := range count {
 		if int(q.claims) != n {
 			w.fail("a queue has %d claims and counts %d", n, q.claims)
 		}
+	}
+}
+
+// checkTries: so many are under way as are said to be, and none waits for its turn
+// while there is room.
+func (c *client) checkTries() {
+	m, tries := c.machine, 0
+	for _, cl := range m.claims {
+		if cl.tries && cl.phase.unanswered() {
+			tries++
+		}
+		if cl.tries && cl.phase == Waiting && !slices.Contains(m.tries, cl) {
+			c.w.fail("%s waits for its turn to be tried for, and has none", title(cl.id))
+		}
+	}
+	if tries != m.trying || tries > m.maxTries || tries < m.maxTries && len(m.tries) > 0 {
+		c.w.fail("%v has %d tries under way of at most %d, counts %d, and %d more wait", c, tries, m.maxTries, m.trying, len(m.tries))
 	}
 }

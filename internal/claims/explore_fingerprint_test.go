@@ -89,6 +89,16 @@ func (p *printer) time(t time.Duration) {
 	}
 }
 
+// whenKnown is time for one that may be unknown, or make no difference.
+func (p *printer) whenKnown(t time.Duration, matters bool) {
+	if known := matters && t > 0; known {
+		p.bools(known)
+		p.time(t)
+	} else {
+		p.bools(known)
+	}
+}
+
 func (p *printer) id(id engine.ID) {
 	if id == (engine.ID{}) {
 		p.num(-1)
@@ -162,9 +172,12 @@ func (p *printer) client(c *client) {
 	}
 	slices.SortFunc(p.claims, func(a, b *Claim) int { return int(a.serial) - int(b.serial) })
 	p.bools(c.subscribed, c.paused, c.closed, m.closed, m.down)
-	p.num(int(m.firstTTL), len(m.callersOf), len(p.claims))
+	p.num(int(m.firstTTL), len(m.callersOf), len(p.claims), m.trying, len(m.tries))
 	for _, cl := range p.claims {
 		p.aClaim(cl)
+	}
+	for _, cl := range m.tries {
+		p.claim(cl)
 	}
 	for _, a := range c.actors {
 		p.actor(a)
@@ -194,7 +207,9 @@ func (p *printer) aClaim(cl *Claim) {
 	if p.num(int(cl.index)); cl.index >= 0 {
 		p.time(cl.due)
 	}
-	p.time(cl.next)
+	p.whenKnown(cl.sent, cl.phase.wanted())
+	p.whenKnown(cl.again, cl.phase.wanted() || cl.phase == Indeterminate || cl.phase == Leaving || cl.phase == Abandoned)
+	p.whenKnown(cl.advised, cl.phase == Waiting)
 	switch cl.phase {
 	case Idle, Lingering, Leaving, Abandoned:
 		p.time(cl.until)
@@ -205,7 +220,7 @@ func (p *printer) aClaim(cl *Claim) {
 	p.time(ct.since)
 	p.num(int(ct.budget))
 	p.num(int(cl.users), int(cl.handoffs), int(min(cl.retries, 5)), int(cl.inflight), int(cl.phase))
-	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.asked, cl.raised, cl.receivedHeld, cl.receivedRevoked, cl.poll)
+	p.bools(ct.yes, cl.noWait, cl.noRenew, cl.detached, cl.asked, cl.raised, cl.receivedHeld, cl.receivedRevoked, cl.poll, cl.tries)
 	for l := cl.leases; l != nil; l = l.next {
 		p.num(l.Tag.(*actor).index)
 	}
@@ -302,10 +317,10 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{Machine{}, []string{"cfg", "closed", "callersOf", "claims", "timers", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
+		{Machine{}, []string{"cfg", "closed", "callersOf", "claims", "timers", "tries", "trying", "maxTries", "firstTTL", "down", "downAt", "serial", "outputs", "at"}},
 		{Claim{}, []string{"callers", "old", "Owner", "id", "replaces", "ticket", "permits", "limit", "trusted", "granted", "proof", "waitTTL",
-			"born", "minHold", "maxHold", "heldAt", "next", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
-			"handoffs", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "poll", "receivedHeld", "receivedRevoked"}},
+			"born", "minHold", "maxHold", "heldAt", "sent", "again", "advised", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
+			"handoffs", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "tries", "poll", "receivedHeld", "receivedRevoked"}},
 		{contention{}, []string{"received", "alone", "since", "budget", "yes"}},
 		{callers{}, []string{"key", "head", "tail", "current", "orphan", "err", "claims", "gone", "solo"}},
 		{Caller{}, []string{"Want", "Lease", "Holds", "Tag", "Ticket", "Silent", "Err", "callers", "prev", "next"}},

@@ -14,7 +14,7 @@ import (
 // had again from it, and be shortened.
 
 var (
-	seeds   = flag.Int("seeds", 2000, "run so many schedules by chance")
+	seeds   = flag.Int("seeds", 2600, "run so many schedules by chance")
 	oneSeed = flag.Uint64("seed", 0, "run the schedule of this number only")
 )
 
@@ -38,6 +38,7 @@ func storm(r *rand.Rand) *setup {
 		c.config.Detached = r.IntN(2) == 0
 		s.clients = append(s.clients, c)
 	}
+	s.unordered, s.notifies = r.IntN(4) == 0, r.IntN(2) == 0
 	return s
 }
 

@@ -31,6 +31,8 @@ type setup struct {
 	cycles      bool // who waits while it holds something looks for deadlocks
 	closes      bool // clients may close
 	subscribing bool // clients begin without a subscription
+	unordered   bool // the engine has no order: it remembers nobody who waits
+	notifies    bool // it tells who waits that somebody has left
 
 	seen  int // states that CI looks at; make explore looks at many times as many
 	tests int // run until all is quiet from every n-th of them
@@ -173,7 +175,9 @@ func newWorld(s *setup) *world {
 		cfg := cs.config
 		cfg.NewID = c.newID
 		cfg.Jitter = func(d time.Duration) time.Duration { return d }
+		cfg.Unordered = s.unordered
 		c.machine = New(cfg)
+		c.machine.maxTries = 1
 		for j, a := range cs.callers {
 			c.actors = append(c.actors, &actor{callerSetup: a, client: c, index: j})
 			w.nameIndex(a.Name)
@@ -278,9 +282,9 @@ func (w *world) arrive(c *call) {
 	client := string(rune('A' + c.client))
 	switch c.act {
 	case Join:
-		got, notifications, err := w.line(c.request.Name).Join(w.now, 0, client, c.request)
+		got, notifications, err := w.join(client, c.request)
 		c.got, c.err = []engine.Claim{got}, err
-		if f := w.fate(c.request.ID); err == nil {
+		if f := w.fate(c.request.ID); err == nil && (got.State != engine.Waiting || !w.setup.unordered) {
 			if got.State != engine.Gone && f.ticket != got.Ticket {
 				f.ticket, f.joined, f.repeated = got.Ticket, w.now, f.arrived
 			}
@@ -301,8 +305,48 @@ func (w *world) arrive(c *call) {
 			c.got = append(c.got, got)
 			w.notified("found %v", got.State)
 			w.send(notifications)
+			if got.State == engine.Held {
+				w.goodMoment(l.Name)
+			}
 		}
 	}
+}
+
+// join is what the engine does with a Join. One without order takes what is free, and
+// remembers nothing of who has to wait.
+func (w *world) join(client string, r engine.Request) (engine.Claim, []queue.Notification, error) {
+	l := w.line(r.Name)
+	if !w.setup.unordered {
+		return l.Join(w.now, 0, client, r)
+	}
+	var notifications []queue.Notification
+	if r.Replaces != (engine.ID{}) {
+		_, notifications = l.Leave(w.now, r.Name, r.Replaces)
+	}
+	waits := !r.NoWait
+	r.NoWait, r.Replaces = true, engine.ID{}
+	got, more, err := l.Join(w.now, 0, client, r)
+	if err == nil && waits && got.State == engine.Gone && !got.Revoked {
+		got.State, got.TTL, got.PollAfter = engine.Waiting, r.WaitTTL, 500*time.Millisecond
+	}
+	return got, append(notifications, more...), err
+}
+
+// goodMoment tells who waits for a name, where the engine has no order, that it is a
+// good moment to try.
+func (w *world) goodMoment(name string) {
+	if !w.setup.unordered || !w.setup.notifies {
+		return
+	}
+	var notifications []queue.Notification
+	for _, c := range w.clients {
+		for _, cl := range c.machine.inOrder() {
+			if cl.Name() == name && (cl.phase == Waiting || cl.phase == Joining) {
+				notifications = append(notifications, queue.Notification{Client: c.String(), Claim: engine.Claim{Name: name, ID: cl.id, State: engine.Waiting}})
+			}
+		}
+	}
+	w.send(notifications)
 }
 
 func (w *world) send(notifications []queue.Notification) {

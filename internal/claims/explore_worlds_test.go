@@ -139,6 +139,24 @@ func worlds() []*setup {
 			seen: 40_000, tests: 10,
 		},
 		{
+			name:      "without order",
+			clients:   clients(of(lock("x"), lock("y")), of(again(lock("x")))),
+			unordered: true, notifies: true, faults: 1, kinds: anyFault, quits: 1,
+			seen: 60_000, tests: 10,
+		},
+		{
+			name:      "without order, and nobody is told",
+			clients:   clients(of(lock("x"), noWait(lock("x"))), of(lock("x"))),
+			unordered: true, faults: 2, kinds: loseAnswer | straggle | slow | pause, quits: 1,
+			seen: 60_000, tests: 10,
+		},
+		{
+			name:      "without order, and many names wait",
+			clients:   clients(of(lock("x"), lock("y"), lock("z")), of(lock("x"), lock("y"))),
+			unordered: true, notifies: true, quits: 1,
+			seen: 40_000, tests: 10,
+		},
+		{
 			name:    "handed over, and closed",
 			clients: detaching(clients(of(detached(lock("x")), minHold(time.Second, lock("x"))), of(lock("x")))),
 			faults:  1, kinds: loseAnswer | slow, closes: true,

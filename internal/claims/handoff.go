@@ -96,6 +96,6 @@ func (m *Machine) notifyContended(cl *Claim) {
 func (m *Machine) contend(now time.Duration, cl *Claim) {
 	m.notifyContended(cl)
 	if cl.phase == Idle {
-		m.leaveLater(now, cl) // kept for nobody while somebody wants it
+		m.giveUp(now, cl, Leaving, OK, nil) // kept for nobody while somebody wants it
 	}
 }

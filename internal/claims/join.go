@@ -26,8 +26,7 @@ func (m *Machine) join(now time.Duration, q *callers, old *Claim) {
 	if old != nil {
 		// Neither is renewed until the answer: the engine may have done it.
 		cl.replaces = old.id
-		m.to(old, Replaced)
-		m.schedule(old)
+		m.giveUp(now, old, Replaced, OK, nil)
 	} else if !cl.noWait {
 		cl.replaces = q.orphan
 	}
@@ -38,7 +37,7 @@ func (m *Machine) join(now time.Duration, q *callers, old *Claim) {
 		// Something ends what is made, time and again: not as fast as it can.
 		q.err = errGone
 		m.to(cl, Indeterminate)
-		cl.next = now + m.backoff(q.gone-2)
+		cl.again = now + m.backoff(q.gone-2)
 		m.schedule(cl)
 	} else {
 		m.ask(cl)
@@ -74,7 +73,7 @@ func (m *Machine) letWriterIn(now time.Duration, k key) {
 	case InUse:
 		m.drain(cl)
 	case Idle:
-		m.leaveLater(now, cl)
+		m.giveUp(now, cl, Leaving, OK, nil)
 	}
 }
 
@@ -85,15 +84,14 @@ func (m *Machine) Joined(now time.Duration, cl *Claim, s time.Duration, got engi
 	if m.closed {
 		return // Close has left it
 	}
+	m.tried(cl)
 	if err == nil || !cancelled {
 		m.answered(now, err)
 	}
 	switch {
 	case refused(err):
 		// Final, nothing left behind; what it would have replaced still stands.
-		m.failClaim(cl, Refused, err)
-		m.leaveOld(now, cl)
-		m.forget(cl)
+		m.giveUp(now, cl, Gone, Refused, err)
 	case err != nil:
 		m.indeterminate(now, cl, err, cancelled)
 	default:
@@ -104,21 +102,20 @@ func (m *Machine) Joined(now time.Duration, cl *Claim, s time.Duration, got engi
 // unclear: the Join may or may not have arrived.
 func (m *Machine) indeterminate(now time.Duration, cl *Claim, err error, cancelled bool) {
 	if cl.phase == Cancelled || cl.noWait || m.cfg.FailFast && !cancelled {
-		m.failClaim(cl, Unavailable, err)
-		m.abandon(now, cl)
+		m.giveUp(now, cl, Abandoned, Unavailable, err)
 		return
 	}
 	q := cl.callers
 	m.to(cl, Indeterminate)
+	cl.again, cl.poll = 0, false
 	if cancelled {
 		// Whose goroutine asked has had enough and is about to give up, which
 		// gives the claim up too or has it asked for again. Asking now, for
 		// those who still wait, could give a lease to the one who is going.
-		cl.next = never
+		m.schedule(cl)
 	} else {
 		q.err = err
-		cl.next = now + m.backoff(cl.retries)
-		cl.retries++
+		m.pause(now, cl)
 		if errors.Is(err, context.DeadlineExceeded) {
 			// No answer in the time asked for: ask for more, which also gives
 			// the next attempt more time (an engine slower than waitTTL).
@@ -126,27 +123,32 @@ func (m *Machine) indeterminate(now time.Duration, cl *Claim, err error, cancell
 			m.firstTTL = max(m.firstTTL, cl.waitTTL)
 		}
 	}
-	m.schedule(cl)
 }
 
 // inQueue: the engine answered what became of the claim.
 func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engine.Claim) {
 	q := cl.callers
 	q.err = nil
-	m.replaced(cl)
-	cl.Owner, cl.born = nil, s
+	m.replaced(now, cl)
+	if !m.cfg.Unordered || got.State != engine.Waiting {
+		cl.Owner = nil
+	}
+	if cl.born == 0 {
+		cl.born = s
+	}
 	if cl.phase == Cancelled || cl.receivedRevoked || got.State == engine.Gone {
+		why := OK
 		switch {
 		case cl.noWait:
-			m.failClaim(cl, Held, nil)
+			why = Held
 		case cl.receivedRevoked || got.Revoked:
-			m.failClaim(cl, Revoked, nil)
+			why = Revoked
 		}
 		if got.State == engine.Gone && !got.Revoked {
 			q.again(cl)
-			m.forget(cl)
+			m.giveUp(now, cl, Gone, why, nil)
 		} else {
-			m.leaveLater(now, cl)
+			m.giveUp(now, cl, Leaving, why, nil)
 		}
 		m.advance(now, q, false) // expired on the way: again, silently
 		return
@@ -161,7 +163,7 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 	if now-s < m.firstTTL/8 {
 		m.firstTTL = max(FirstTTL, m.firstTTL/2) // as fast as ever again
 	}
-	m.pace(now, cl, s, got.PollAfter)
+	m.pace(now, cl, got.PollAfter)
 	if cl.noWait && cl.proven(now) && m.share(cl) {
 		q = cl.callers
 	}
@@ -172,19 +174,20 @@ func (m *Machine) inLine(now time.Duration, cl *Claim, s time.Duration, got engi
 }
 
 // replaced: the answered Join of cl has left what it replaced.
-func (m *Machine) replaced(cl *Claim) {
+func (m *Machine) replaced(now time.Duration, cl *Claim) {
 	if cl.old != nil {
-		m.forget(cl.old)
-		cl.old = nil
+		m.giveUp(now, cl.old, Gone, OK, nil)
+		cl.old, cl.replaces = nil, engine.ID{}
 		return
 	}
 	// The Join of a doubtful orphan may still arrive: it goes on being left.
 	if orphan := m.claims[cl.replaces]; orphan != nil && orphan.phase == Leaving {
-		m.forget(orphan)
+		m.giveUp(now, orphan, Gone, OK, nil)
 	}
 	if cl.replaces == cl.callers.orphan {
 		cl.callers.orphan = engine.ID{}
 	}
+	cl.replaces = engine.ID{}
 }
 
 // share lets local callers have what one that does not wait got for itself, and

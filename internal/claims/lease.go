@@ -161,7 +161,7 @@ func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bo
 		// Whoever held a lease always sends Leave: it frees the room of a
 		// marked claim. What Unlock says is known without waiting for it.
 		if cl.users == 0 {
-			m.leaveLater(now, cl)
+			m.giveUp(now, cl, Leaving, OK, nil)
 		}
 		return false
 	case cl.users > 0:
@@ -178,14 +178,11 @@ func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bo
 	case keep && q.current == cl && !q.solo && m.cfg.IdleTimeout > 0 && !cl.contention.yes && !cl.lastHandoff():
 		m.to(cl, Idle)
 		cl.until = now + m.cfg.IdleTimeout
-		m.listen(cl)
 		m.schedule(cl)
 		return false
 	}
-	m.to(cl, Releasing)
+	m.giveUp(now, cl, Releasing, OK, nil)
 	cl.waiter = l
-	q.release(cl)
-	m.schedule(cl)
 	m.emit(Output{Act: Leave, Claim: cl, Lease: l})
 	return true
 }
@@ -240,7 +237,7 @@ func (m *Machine) Detach(now time.Duration, l *Lease) {
 	m.close(l)
 	l.hold.count-- // or its context would re-enter what was given away
 	cl.users--
-	m.forget(cl)
+	m.giveUp(now, cl, Gone, OK, nil)
 }
 
 // Detachable: detached claims have one lease, but for re-entered ones. One with
@@ -277,13 +274,13 @@ func (m *Machine) Adopt(now, s time.Duration, c *Caller, id engine.ID, token uin
 	switch {
 	case got.Revoked:
 		// Its holder was to leave it, and that is now this client.
-		m.leaveLater(now, cl)
+		m.giveUp(now, cl, Leaving, OK, nil)
 		m.fail(c, Revoked, nil)
 	case !cl.proven(now):
-		m.leaveLater(now, cl)
+		m.giveUp(now, cl, Leaving, OK, nil)
 		m.fail(c, Expired, nil)
 	default:
-		m.pace(now, cl, s, 0)
+		m.pace(now, cl, 0)
 		m.give(now, cl, c)
 	}
 }

@@ -7,41 +7,104 @@ import (
 	"leasehold/engine"
 )
 
-// leaveLater gives a claim up in the background: from the next Tick on, Leave is
-// repeated until the engine answers or the claim must have expired.
-func (m *Machine) leaveLater(now time.Duration, cl *Claim) {
-	m.leaveFrom(now, cl, Leaving, max(cl.TTL(), cl.granted))
-}
+// Every claim ends here. giveUp is the one way into the phases in which nobody wants
+// it any more; what is left to do for it follows from the phase.
 
-// doubt gives up a claim whose Join may still arrive.
-func (m *Machine) abandon(now time.Duration, cl *Claim) {
-	m.leaveFrom(now, cl, Abandoned, 2*cl.waitTTL) // later it is not worth a request any more
-}
-
-func (m *Machine) leaveFrom(now time.Duration, cl *Claim, p Phase, most time.Duration) {
-	m.leaveOld(now, cl)
+// giveUp ends what this client wants of a claim. p says how:
+//
+//	Cancelled  its Join is under way: it is left when that was answered
+//	Replaced   the Join of another claim leaves it
+//	Releasing  its Leave goes out now, and somebody waits for the answer
+//	Leaving    Leave is repeated until the engine answers or it must have expired
+//	Abandoned   and for as long as its Join may still arrive
+//	Gone       the engine has no such claim
+//
+// Unless why is OK, everybody who waits for the claim fails with it. A claim that its
+// Join was to replace is left: the engine may have done that, or not.
+func (m *Machine) giveUp(now time.Duration, cl *Claim, p Phase, why Reason, err error) {
+	if why != OK {
+		m.failClaim(cl, why, err)
+	}
+	if old := cl.old; old != nil && p != Cancelled {
+		cl.old = nil
+		m.giveUp(now, old, Leaving, OK, nil)
+	}
 	cl.callers.release(cl)
 	m.to(cl, p)
-	cl.retries, cl.next, cl.until = 0, now, now+most
-	m.schedule(cl)
-}
-
-// leaveOld gives up what the Join of cl was to replace.
-func (m *Machine) leaveOld(now time.Duration, cl *Claim) {
-	if old := cl.old; old != nil {
-		cl.old = nil
-		m.leaveLater(now, old)
-	}
-}
-
-func (m *Machine) leaveAgain(now time.Duration, cl *Claim) {
-	if now > cl.until {
-		m.forget(cl) // it must have expired
+	cl.retries, cl.again = 0, now
+	switch p {
+	case Leaving:
+		cl.until = now + max(cl.TTL(), cl.granted)
+	case Abandoned:
+		cl.until = now + 2*cl.waitTTL // later it is not worth a request any more
+	case Gone:
+		m.forget(cl)
 		return
 	}
-	cl.next = now + m.backoff(cl.retries)
-	cl.retries++
 	m.schedule(cl)
+}
+
+// forget drops a claim, and its queue with the last one.
+func (m *Machine) forget(cl *Claim) {
+	m.timers.remove(cl)
+	delete(m.claims, cl.id)
+	q := cl.callers
+	if q.orphan == cl.id {
+		q.orphan = engine.ID{}
+	}
+	if q.claims--; q.claims == 0 && q.head == nil && m.callersOf[q.key] == q {
+		delete(m.callersOf, q.key)
+	}
+}
+
+// gone: the engine does not have the claim any more, at least not in the life that
+// this client knows.
+func (m *Machine) gone(now time.Duration, cl *Claim, got engine.Claim) {
+	why := Expired
+	if got.Revoked {
+		why = Revoked
+	}
+	if cl.phase.open() {
+		m.lose(now, cl, why)
+		return
+	}
+	said := why
+	if idle := min(now, cl.trustedUntil()) >= cl.until; cl.phase == Lingering && why == Expired && idle {
+		said = OK // it expired after its MinHold, and this was heard late
+	}
+	m.endLingering(cl, never, said, nil)
+	q, fail := cl.callers, OK
+	switch {
+	case cl.phase.used():
+	case got.Revoked:
+		fail = Revoked
+	default:
+		q.again(cl)
+	}
+	if got.State == engine.Gone && !got.Revoked {
+		m.giveUp(now, cl, Gone, fail, nil)
+	} else {
+		m.giveUp(now, cl, Leaving, fail, nil) // marked or made anew: it takes its room until it is left
+	}
+	m.advance(now, q, false)
+}
+
+// leaveAgain repeats the Leave of a claim.
+func (m *Machine) leaveAgain(now time.Duration, cl *Claim) {
+	switch {
+	case cl.phase == Abandoned && now >= cl.until:
+		// For the last time, whenever its Join arrived before this.
+		m.to(cl, Leaving)
+		cl.until = now
+	case now > cl.until:
+		m.giveUp(now, cl, Gone, OK, nil) // it must have expired
+		return
+	}
+	m.pause(now, cl)
+	if now < cl.until && cl.until < cl.again {
+		cl.again = cl.until
+		m.schedule(cl)
+	}
 	m.emit(Output{Act: Leave, Claim: cl})
 }
 
@@ -73,12 +136,12 @@ func (m *Machine) left(now time.Duration, cl *Claim, found engine.Claim, err err
 		// would be taken for its waitTTL. So it is left again.
 		cl.callers.orphan = cl.id
 	case found.State != engine.Unknown:
-		m.forget(cl)
+		m.giveUp(now, cl, Gone, OK, nil)
 	case cl.phase == Releasing && !m.closed:
 		cl.callers.orphan = cl.id
-		m.leaveLater(now, cl)
-		cl.next += m.backoff(0)
-		m.schedule(cl)
+		m.giveUp(now, cl, Leaving, OK, nil)
+		m.pause(now, cl)
+		cl.retries = 0
 	case cl.phase == Leaving:
 		cl.callers.orphan = cl.id // the next Join replaces it
 	}

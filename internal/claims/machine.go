@@ -48,6 +48,7 @@ type Config struct {
 	NoLocalHandoff bool          // every lease is a claim of its own
 	FailFast       bool          // an engine that does not answer fails its callers at once
 	Detached       bool          // the engine has detached claims
+	Unordered      bool          // the engine has no order: who waits asks anew instead of being renewed
 	Observed       bool          // Extend is wanted
 
 	// NewID draws the ID of a claim, and Jitter a part of d by chance, from 0
@@ -71,6 +72,10 @@ type Machine struct {
 	claims    map[engine.ID]*Claim
 	timers    timers
 
+	tries    []*Claim // that are to be tried for: see try.go
+	trying   int      // tries under way
+	maxTries int
+
 	firstTTL time.Duration // what the next claim is born with
 	down     bool          // the engine did not answer last
 	downAt   time.Duration
@@ -86,6 +91,7 @@ func New(cfg Config) *Machine {
 		cfg:       cfg,
 		callersOf: map[key]*callers{},
 		claims:    map[engine.ID]*Claim{},
+		maxTries:  MaxTries,
 		firstTTL:  FirstTTL,
 	}
 }

@@ -28,15 +28,22 @@ func (m *Machine) Notified(now time.Duration, got engine.Claim) {
 	switch {
 	case got.State == engine.Gone:
 		m.gone(now, cl, got)
-	case got.State == engine.Waiting && cl.phase == Waiting:
-		m.renewNow(now, cl) // from an engine without order: a good moment to try
+	case cl.phase == Waiting && m.goodMoment(got):
+		m.renewNow(cl)
 	case got.State == engine.Held && cl.phase == Waiting:
 		cl.reborn(got.Ticket)
 		m.ready(now, cl)
-		cl.next = min(cl.next, now+min(RaiseAfter, cl.waitTTL/3))
+		cl.sent = 0 // that call asked for what waits
 		m.schedule(cl)
 		m.advance(now, cl.callers, false)
 	}
+}
+
+// goodMoment: an engine without order says when to try. Nothing becomes held there by
+// itself: that a claim holds is said of an arrival of its Join that was not answered,
+// and may have expired since.
+func (m *Machine) goodMoment(got engine.Claim) bool {
+	return got.State == engine.Waiting || got.State == engine.Held && m.cfg.Unordered
 }
 
 // recordUnanswered keeps what was told of a claim whose Join was not answered,
@@ -45,11 +52,11 @@ func (m *Machine) recordUnanswered(now time.Duration, cl *Claim, got engine.Clai
 	switch {
 	case got.State == engine.Gone:
 		cl.receivedRevoked = cl.receivedRevoked || got.Revoked
+	case m.goodMoment(got):
+		m.renewNow(cl) // after the call began
 	case got.State == engine.Held:
 		cl.reborn(got.Ticket)
 		cl.receivedHeld = true
-	case got.State == engine.Waiting:
-		m.renewNow(now, cl) // a good moment to try, after the call began
 	}
 	if got.Contended {
 		cl.contention.yes, cl.contention.received = true, now
@@ -72,7 +79,7 @@ func (m *Machine) Began(now time.Duration) {
 	m.traceInput(now, "subscription began", "", 0)
 	for _, cl := range m.claims {
 		if cl.phase.unanswered() || cl.phase.wanted() && (cl.raised || !cl.phase.used()) {
-			m.renewNow(now, cl)
+			m.renewNow(cl)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func set(ps ...Phase) (s phases) {
 	return s
 }
 
-func (s phases) has(p Phase) bool { return s&(1<<p) != 0 }
+func (p Phase) in(s phases) bool { return s&(1<<p) != 0 }
 
 // follows is every phase that p may turn into.
 func (p Phase) follows() phases {
@@ -97,13 +97,13 @@ func (p Phase) follows() phases {
 	case Cancelled:
 		return set(Leaving, Abandoned, Gone)
 	case Waiting:
-		return set(Ready, Leaving, Gone)
+		return set(Joining, Ready, Leaving, Gone) // Joining: without order
 	case Ready:
 		return set(Waiting, InUse, Leaving, Gone) // Waiting: made anew
 	case InUse:
-		return set(Draining, Proving, Idle, Lingering, Releasing, Leaving, Lost, Gone)
+		return set(Draining, Proving, Idle, Lingering, Releasing, Lost, Gone)
 	case Draining:
-		return set(Releasing, Leaving, Lost, Gone)
+		return set(Releasing, Lost)
 	case Proving:
 		return set(InUse, Replaced, Leaving, Gone)
 	case Idle:
@@ -116,25 +116,26 @@ func (p Phase) follows() phases {
 		return set(Leaving, Gone)
 	case Releasing:
 		return set(Leaving, Gone)
-	case Leaving, Abandoned:
+	case Abandoned:
+		return set(Leaving, Gone)
+	case Leaving:
 		return set(Gone)
 	}
 	return 0
 }
 
 // What is true of several phases has one name here.
+const (
+	unanswered = 1<<Joining | 1<<Indeterminate | 1<<Cancelled                     // the engine has not said yet that there is such a claim
+	open       = 1<<InUse | 1<<Draining                                           // leases of it are open
+	engineHeld = 1<<Ready | open | 1<<Proving | 1<<Idle | 1<<Lingering            // the engine holds it, as far as is known
+	wanted     = 1<<Waiting | engineHeld                                          // renewed, and reports of it mean something
+	used       = engineHeld&^(1<<Ready) | 1<<Lost                                 // a lease was made of it
+	givenUp    = 1<<Replaced | 1<<Releasing | 1<<Leaving | 1<<Abandoned | 1<<Gone // nobody wants it any more, and the engine is to forget it
+)
 
-// unanswered: the engine has not said yet that there is such a claim.
-func (p Phase) unanswered() bool { return p == Joining || p == Indeterminate || p == Cancelled }
-
-// wanted: renewed, and reports of it mean something.
-func (p Phase) wanted() bool { return p >= Waiting && p <= Lingering }
-
-// open: leases of it are open.
-func (p Phase) open() bool { return p == InUse || p == Draining }
-
-// used: a lease was made of it.
-func (p Phase) used() bool { return p >= InUse && p <= Lost }
-
-// givenUp: nobody wants it any more, and the engine is to forget it.
-func (p Phase) givenUp() bool { return p >= Replaced }
+func (p Phase) unanswered() bool { return p.in(unanswered) }
+func (p Phase) wanted() bool     { return p.in(wanted) }
+func (p Phase) open() bool       { return p.in(open) }
+func (p Phase) used() bool       { return p.in(used) }
+func (p Phase) givenUp() bool    { return p.in(givenUp) }

@@ -100,11 +100,6 @@ func (r *rig) proven(o Output, s time.Duration, got engine.Claim) {
 	r.Renewed(r.now, s, []engine.Renewal{{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want}}, []engine.Claim{got}, nil)
 }
 
-// unproven has a Renew that began at s fail.
-func (r *rig) unproven(o Output, s time.Duration) {
-	r.Renewed(r.now, s, []engine.Renewal{{Name: o.Claim.Name(), ID: o.Claim.ID(), Want: o.Want}}, nil, errCut)
-}
-
 // notification is what the engine tells of a claim.
 func (r *rig) notified(cl *Claim, state engine.State, change ...func(*engine.Claim)) {
 	got := r.answer(cl, state, cl.Ticket(), 0)
@@ -204,27 +199,6 @@ func (r *rig) hold(w Want, ticket uint64, outer ...*Lease) *Lease {
 		}
 		r.after(0)
 		r.renewed()
-	}
-}
-
-func (r *rig) phase(l *Lease, want Phase) {
-	r.t.Helper()
-	if got := l.Claim().Phase(); got != want {
-		r.t.Fatalf("phase %v, want %v", got, want)
-	}
-}
-
-func (r *rig) wantEnd(why Reason) {
-	r.t.Helper()
-	if o := r.take(End); o.Reason != why {
-		r.t.Fatalf("unlocked: %v (%v), want %v", o.Reason, o.Err, why)
-	}
-}
-
-func (r *rig) wantFail(why Reason) {
-	r.t.Helper()
-	if o := r.take(Fail); o.Reason != why {
-		r.t.Fatalf("failed: %v (%v), want %v", o.Reason, o.Err, why)
 	}
 }
 

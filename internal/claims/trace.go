@@ -12,7 +12,7 @@ func (m *Machine) String() string {
 	for _, cl := range m.inOrder() {
 		due := "not due"
 		if cl.index >= 0 {
-			due = fmt.Sprint("due ", cl.due)
+			due = fmt.Sprint("due ", max(cl.due, m.at))
 		}
 		fmt.Fprintf(&b, "%q ticket %d %v, %d users, trusted until %v, %s, callers wait: %v\n",
 			cl.Name(), cl.ticket, cl.phase, cl.users, cl.trustedUntil(), due, cl.callers.current == cl && cl.callers.head != nil)

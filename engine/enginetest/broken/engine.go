@@ -175,7 +175,7 @@ func (e *Engine) renewAll(ctx context.Context, rs []engine.Renewal) (out []engin
 			return nil, err
 		}
 	}
-	if f.renew == nil || len(rs) > engine.MaxBatch {
+	if f.renew == nil {
 		return e.inner.Load().Renew(ctx, rs)
 	}
 	for _, r := range rs {
@@ -222,7 +222,7 @@ func (e *Engine) leaveAll(ctx context.Context, cs []engine.Claim) (out []engine.
 			return nil, err
 		}
 	}
-	if f.leave == nil || len(cs) > engine.MaxBatch {
+	if f.leave == nil {
 		return e.inner.Load().Leave(ctx, cs)
 	}
 	for _, c := range cs {
@@ -244,8 +244,7 @@ func (e *Engine) leave(ctx context.Context, c engine.Claim) (engine.Claim, error
 	return got[0], nil
 }
 
-// Watch implements [engine.Engine]. It begins again when the store was
-// replaced, as a client does that has to connect again.
+// Watch implements [engine.Engine]. It breaks when the store is replaced.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	w := e.w
 	// Some faults tell from the call that is at fault. That two tell at once is
@@ -262,28 +261,23 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	if w.fault.deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
-	for {
-		err := e.inner.Load().Watch(ctx, func(c engine.Claim) {
-			w.mu.Lock()
-			notify := true
-			if w.fault.alias != nil {
-				c = w.fault.alias(e, c)
-			}
-			if w.fault.notification != nil && c.Name != "" {
-				c, notify = w.fault.notification(e, c)
-			}
-			if k := w.claims[c.ID]; k != nil && notify && c.State == engine.Held {
-				k.held = true
-			}
-			w.mu.Unlock()
-			if notify {
-				one(c)
-			}
-		})
-		if ctx.Err() != nil || e.closed.Load() {
-			return err
+	return e.inner.Load().Watch(ctx, func(c engine.Claim) {
+		w.mu.Lock()
+		notify := true
+		if w.fault.alias != nil {
+			c = w.fault.alias(e, c)
 		}
-	}
+		if w.fault.notification != nil && c.Name != "" {
+			c, notify = w.fault.notification(e, c)
+		}
+		if k := w.claims[c.ID]; k != nil && notify && c.State == engine.Held {
+			k.held = true
+		}
+		w.mu.Unlock()
+		if notify {
+			one(c)
+		}
+	})
 }
 
 // Queue implements [engine.Engine].

@@ -96,13 +96,6 @@ func (u *Unordered) Guarantees() engine.Guarantees {
 
 // Join implements [engine.Engine].
 func (u *Unordered) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	g := u.Guarantees()
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := g.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
 	if r.Replaces != (engine.ID{}) { // in one step, as a script would
 		if _, err := u.Engine.Leave(ctx, []engine.Claim{{Name: r.Name, ID: r.Replaces}}); err != nil {
 			return engine.Claim{}, err
@@ -112,11 +105,15 @@ func (u *Unordered) Join(ctx context.Context, r engine.Request) (engine.Claim, e
 	r.NoWait, r.Replaces = true, engine.ID{}
 	c, err := u.Engine.Join(ctx, r)
 	c.Contended, c.PollAfter = false, 0
-	if err != nil || c.State != engine.Gone || c.Revoked || !patient {
-		return c, err
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if err != nil {
+		return c, err
+	}
+	if c.State != engine.Gone || c.Revoked || !patient {
+		delete(u.waiting, r.ID)
+		return c, nil
+	}
 	u.waiting[r.ID] = r
 	c.State, c.TTL, c.PollAfter = engine.Waiting, r.WaitTTL, u.of.PollAfter
 	return c, nil
@@ -124,9 +121,6 @@ func (u *Unordered) Join(ctx context.Context, r engine.Request) (engine.Claim, e
 
 // Renew implements [engine.Engine].
 func (u *Unordered) Renew(ctx context.Context, rs []engine.Renewal) (out []engine.Claim, err error) {
-	if len(rs) > engine.MaxBatch {
-		return u.Engine.Renew(ctx, rs)
-	}
 	u.calls.Lock()
 	defer u.calls.Unlock()
 	for _, r := range rs {
@@ -138,11 +132,6 @@ func (u *Unordered) Renew(ctx context.Context, rs []engine.Renewal) (out []engin
 			c, err := u.Join(ctx, q)
 			if err != nil {
 				return out, err
-			}
-			if c.State == engine.Held {
-				u.mu.Lock()
-				delete(u.waiting, r.ID)
-				u.mu.Unlock()
 			}
 			out = append(out, c)
 			continue

@@ -9,9 +9,12 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"leasehold/engine/internal/coalesce"
 )
 
-// How long the first attempt of a request is given: an eighth of the TTL, within these.
+// How long the first attempt of a request is given: an eighth of the shortest TTL in use,
+// within these.
 const (
 	leastPatience = 500 * time.Millisecond
 	mostPatience  = 2 * time.Second
@@ -26,7 +29,7 @@ const (
 //
 // ask bounds its request by patience, from when it is sent.
 func (e *Engine) again(ctx context.Context, ask func(ctx context.Context, patience time.Duration) error) error {
-	for patience := min(max(e.ttl/8, leastPatience), mostPatience); ; patience *= 2 {
+	for patience := min(max(e.shortest()/8, leastPatience), mostPatience); ; patience *= 2 {
 		err := ask(ctx, patience)
 		if err == nil || ctx.Err() != nil || !overdue(err) && !busy(err) {
 			return err
@@ -60,6 +63,10 @@ func one(ask func(ctx context.Context) error) func(context.Context, time.Duratio
 		return ask(ctx)
 	}
 }
+
+// shared bounds what is asked for many at once: no caller's context does, since one must
+// not break off the others.
+const shared = 30 * time.Second
 
 // pause waits for up to most, and returns ctx's error if that ends first.
 func (e *Engine) pause(ctx context.Context, most time.Duration) error {
@@ -95,6 +102,5 @@ func busy(err error) bool {
 // begun.
 func indeterminate(err error) bool {
 	var said rpctypes.EtcdError
-	var kept notSent
-	return err != nil && !errors.As(err, &kept) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
+	return err != nil && !errors.Is(err, coalesce.ErrNotSent) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
 }

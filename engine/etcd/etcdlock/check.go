@@ -21,10 +21,6 @@ var _ engine.Checker = (*Engine)(nil)
 // members that answer are new enough and of one cluster, and says once that the store
 // went back or that another cluster answers.
 func (e *Engine) Check(ctx context.Context) error {
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.leave()
 	err := e.examine(ctx)
 	switch {
 	case errors.Is(err, errUnfit):

@@ -4,80 +4,82 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
-// claim is one of this client's, from before its Join is sent until it has left
-// or is reported gone.
+// claim is one of this client's, from before its Join is sent until it has left or is
+// reported gone: what the machine knows of it, and what is under way. Its Queue is the
+// name, its Session the etcd lease that its key hangs on, of a detached one its own, or is
+// to be made with.
 type claim struct {
-	name     string
-	id       engine.ID
-	key      string // no other claim's, as long as this one is known
-	slot     int    // in key
-	value    string // of key
-	permits  int32
-	limit    int32
-	detached bool
+	session.Claim
+	key   string // no other claim's, as long as this one is known
+	slot  int    // in key
+	value string // of key
+	ttl   time.Duration
+	class *class // which it uses
 
 	// Under the table's mutex.
-	ticket        uint64           // 0: its Join was not answered
-	highWater     uint64           // its ticket is above: see past
-	lease         clientv3.LeaseID // that its key hangs on; of a detached one, its own
-	state         engine.State
-	revoked       bool
-	notified      bool    // its holder heard that somebody waits; its notification is in etcd
-	early         string  // a notification that came before the answer to its Join
-	blockers      []place // Waiting: see order.Blockers. Nil: too many to look at one by one
-	attended      context.CancelFunc
-	indeterminate bool // a Join of it was not answered, and may arrive yet
-	left          bool // given up, and to be tidied up
+	recorded bool   // its notification is in etcd: its holder heard that somebody waits
+	early    string // a notification that came before the answer to its Join
+	attended context.CancelFunc
 }
+
+func (c *claim) lease() clientv3.LeaseID { return clientv3.LeaseID(c.Session) }
+
+// node is the claim in the life that is known.
+func (c *claim) node() session.Node { return session.Node{Key: c.key, Ticket: c.Ticket} }
 
 // table is what this client has in the queue.
 type table struct {
 	mu      sync.Mutex
-	known   map[engine.ID]*claim
-	keyed   map[string]*claim // the same, by key
+	m       session.Machine[*claim]
+	keyed   map[string]*claim // by key
 	slots   map[string]*slots // by what their keys have in common
-	left    int               // how many of those are to be tidied up
-	tidying bool              // somebody does
+	tidying bool              // somebody tidies up what is indeterminate
+}
+
+// start has the table empty. over is told of the class of each claim that is forgotten.
+func (t *table) start(notify func(engine.Claim), over func(*class)) {
+	t.m.Start()
+	t.m.Notify, t.m.PollAfter = notify, func(*claim) {}
+	t.m.Over = func(c *claim) {
+		c.unattend()
+		delete(t.keyed, c.key)
+		if s := t.slots[c.alike()]; s.release(c.slot) {
+			delete(t.slots, c.alike())
+		}
+		over(c.class)
+	}
+	t.keyed, t.slots = map[string]*claim{}, map[string]*slots{}
 }
 
 // expect records a claim that is about to join: what is heard of it must find it.
-func (t *table) expect(k keys, client string, r *engine.Request, highWater uint64) *claim {
+func (t *table) expect(k keys, client string, r *engine.Request, ttl time.Duration, class *class, highWater uint64) (c *claim, made bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.known[r.ID]
-	if c == nil {
-		c = &claim{
-			name: r.Name, id: r.ID, value: value(r.ID, r.Owner.Text()),
-			permits: r.Permits, limit: r.Limit, detached: r.Detached, highWater: highWater,
-		}
-		s := t.slots[c.alike()]
-		if s == nil {
-			s = &slots{}
-			t.slots[c.alike()] = s
-		}
-		c.slot = s.take()
-		c.key = k.claim(r.Name, r.Limit, r.Permits, client, c.slot)
-		t.known[r.ID], t.keyed[c.key] = c, c
+	if c := t.m.Claims[r.ID]; c != nil {
+		return c, false
 	}
-	return c
-}
-
-// remove forgets a claim. With mu held.
-func (t *table) remove(c *claim) {
-	delete(t.known, c.id)
-	delete(t.keyed, c.key)
-	if s := t.slots[c.alike()]; s.release(c.slot) {
-		delete(t.slots, c.alike())
+	c = &claim{
+		Claim: session.Claim{Request: *r, Queue: r.Name, Floor: highWater},
+		value: value(r.ID, r.Owner.Text()), ttl: ttl, class: class,
 	}
-	if c.left {
-		t.left--
+	s := t.slots[c.alike()]
+	if s == nil {
+		s = &slots{}
+		t.slots[c.alike()] = s
 	}
+	c.slot = s.take()
+	c.key = k.claim(r.Name, r.Limit, r.Permits, client, c.slot)
+	t.keyed[c.key] = c
+	t.m.Begin(c)
+	return c, true
 }
 
 // crowd is how many of its claims for a name make a client share what it reads.
@@ -92,7 +94,7 @@ func (t *table) crowded(c *claim) bool {
 }
 
 // alike is the same for claims whose keys differ in their slots alone.
-func (c *claim) alike() string { return fmt.Sprint(c.limit, " ", c.permits, " ", c.name) }
+func (c *claim) alike() string { return fmt.Sprint(c.Limit, " ", c.Permits, " ", c.Name) }
 
 // slots are numbers from zero on, each used by one claim at a time.
 type slots struct {
@@ -120,23 +122,14 @@ func (s *slots) release(slot int) (unused bool) {
 func (t *table) get(id engine.ID) *claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.known[id]
-}
-
-func (t *table) forget(id engine.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c := t.known[id]; c != nil {
-		c.unattend()
-		t.remove(c)
-	}
+	return t.m.Claims[id]
 }
 
 // doubtful: a Join of the claim was not answered.
 func (t *table) indeterminate(c *claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.indeterminate = true
+	c.Indeterminate = true
 }
 
 // unattend ends the goroutine that waits for the claim's turn.
@@ -147,40 +140,57 @@ func (c *claim) unattend() {
 	}
 }
 
-// promote takes in a queue in which the claim may stand, and returns what it is
-// there, and whether it became held. Queues may be read in one order and arrive
-// in another: what is known to be held stays so, which is true of every claim.
-func (t *table) promote(c *claim, l line) (now engine.Claim, became bool) {
+// promote takes in a queue in which the claim may stand, and reports whether it does.
+func (t *table) promote(c *claim, l line) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := l.at(c, c.ticket)
-	now = engine.Claim{Name: c.name, ID: c.id, State: engine.Gone, Revoked: c.revoked}
-	if i < 0 || l.places[i].ticket <= c.highWater { // what has its key then is from before it: see past
-		c.state = engine.Gone
-		c.unattend()
-		return now, false
+	i := l.at(c)
+	if i < 0 || l.places[i].ticket <= c.Floor { // what has its key then is from before it: see past
+		return false
 	}
 	p := &l.places[i]
-	now.Ticket, now.Permits, now.Limit = p.ticket, p.permits, p.limit
-	c.lease = p.lease
-	if p.revoked {
-		c.revoked, c.state, now.Revoked = true, engine.Gone, true
+	t.m.Made(c, c.key, int64(p.lease), 0)
+	t.m.Take(c) // what is due is read here
+	c.Session = int64(p.lease)
+	v := session.View{Ticket: p.ticket, Marked: p.revoked, Held: i < l.held, Contended: l.contended(), Ahead: l.blockers(i)}
+	if len(v.Ahead) > maxWatched {
+		v.Ahead = nil // too many to look at one by one
+	}
+	if t.m.Read(c, v); c.Phase != session.Waiting {
 		c.unattend()
-		return now, false
 	}
-	if c.ticket != p.ticket { // its first life, or the next: see rule 5 of package engine
-		c.ticket, c.highWater, c.state, c.revoked, now.Revoked = p.ticket, p.ticket-1, engine.Waiting, false, false
+	return true
+}
+
+// report is what a reply says of a claim that promote found, or did not.
+func (t *table) report(c *claim, stands bool) engine.Claim {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	got := t.m.Report(c)
+	if !stands {
+		got = engine.Claim{Name: c.Name, ID: c.ID, State: engine.Gone, Revoked: c.Phase == session.Marked}
+	} else if got.State != engine.Gone {
+		got.TTL = c.ttl
 	}
-	if i < l.held || c.state == engine.Held {
-		became = c.state != engine.Held
-		c.state, c.blockers = engine.Held, nil
-		now.State, now.Contended = engine.Held, l.contended()
-		c.unattend()
-		return now, became
+	return got
+}
+
+// lookedAt is a queue as who knows only the ID of a claim sees it: another client's.
+func lookedAt(name string, id engine.ID, l line) engine.Claim {
+	got := engine.Claim{Name: name, ID: id, State: engine.Gone}
+	i := l.with(id)
+	if i < 0 {
+		return got
 	}
-	c.state, now.State = engine.Waiting, engine.Waiting
-	if c.blockers = l.blockers(i); len(c.blockers) > maxWatched {
-		c.blockers = nil
+	p := &l.places[i]
+	got.Ticket, got.Permits, got.Limit = p.ticket, p.permits, p.limit
+	switch {
+	case p.revoked:
+		got.Revoked = true
+	case i < l.held:
+		got.State, got.Contended = engine.Held, l.contended()
+	default:
+		got.State = engine.Waiting
 	}
-	return now, false
+	return got
 }

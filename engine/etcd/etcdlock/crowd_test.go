@@ -20,7 +20,6 @@ func comes(t testing.TB, e *Engine, name string, many int) []engine.Claim {
 	for i := range claims {
 		all.Go(func() {
 			r := exclusive(name)
-			r.WaitTTL = e.ttl
 			var err error
 			if claims[i], err = e.Join(t.Context(), r); err != nil {
 				t.Error(err)
@@ -108,7 +107,7 @@ func TestCrowdsOfManyClients(t *testing.T) {
 func TestServerIsBusy(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: short})
+	e := start(t, w.Client, nil)
 	w.fail("Txn", rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCTimeout)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	w.fail("Txn", rpctypes.ErrGRPCRequestTooManyRequests)
@@ -124,7 +123,7 @@ func TestServerIsBusy(t *testing.T) {
 func TestNoSecondProposalWhileTheFirstMayBeQueued(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: short})
+	e := start(t, w.Client, nil)
 	w.counted()
 	w.stick("Txn")
 	asked := make(chan int, 1)
@@ -147,21 +146,15 @@ func TestNoSecondProposalWhileTheFirstMayBeQueued(t *testing.T) {
 	}
 }
 
-// Who leaves does not queue behind who joins.
-func TestWhoLeavesGoesFirst(t *testing.T) {
-	var g group
-	for i := range 3 {
-		g.add(&member{call: call{name: "a", leaves: i == 2}})
+// Who leaves does not queue behind who joins, and no two claims of a name are made
+// together.
+func TestHowCallsAreGathered(t *testing.T) {
+	var e Engine
+	e.gather()
+	if !e.group.First(call{leaves: true}) || e.group.First(call{}) {
+		t.Error("who leaves does not go first")
 	}
-	if next := g.take(); len(next) != 1 || !next[0].leaves {
-		t.Errorf("the first of a queue's calls is %+v", next)
-	}
-	if g.leaving != 0 || len(g.gathering) != 2 {
-		t.Errorf("%d of %d leave", g.leaving, len(g.gathering))
-	}
-	m := &member{call: call{name: "b", leaves: true}}
-	g.add(m)
-	if !g.withdraw(m) || g.withdraw(m) || g.leaving != 0 {
-		t.Error("a call is withdrawn once, before it is sent")
+	if e.group.Key(call{name: "a"}) == e.group.Key(call{name: "b"}) || e.group.Key(call{name: "a", leaves: true}) != e.group.Key(call{name: "a"}) {
+		t.Error("names are not told apart, or calls of one are")
 	}
 }

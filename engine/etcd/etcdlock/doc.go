@@ -20,13 +20,12 @@
 //   - Tokens rise, until a backup is put back; and even then no client grants one
 //     that is not above all that it saw itself.
 //
-//   - A dead client's claims are free when its etcd lease has ended: six fifths of
-//     the TTL (Options.TTL), in whole seconds and at least what etcd grants, and
-//     about a second more until etcd has noticed.
+//   - A dead client's claims are free when their etcd lease has ended: six fifths of
+//     the TTL, in whole seconds, and half a second more until etcd has noticed.
 //
 //   - A holder that is cut off has lost before another holds. All of a client's
-//     claims live by one etcd lease, kept alive by single requests, and what is
-//     trusted is counted from when the last one that succeeded was SENT:
+//     claims with one TTL live by one etcd lease, kept alive by single requests, and
+//     what is trusted is counted from when the last one that succeeded was SENT:
 //
 //     trusted until = start of the Join or Renew + TTL - margin, where
 //     start + TTL  <=  start of the last keep-alive + the TTL in its answer
@@ -60,11 +59,13 @@
 //
 // # TTL
 //
-// It is a property of the client, not of a claim: claims that ask for less are
-// granted the whole TTL, and more is refused. Give the engine the TTL that the
-// leases are to have: ?ttl=10s with leasehold.Options.TTL of 10 s. A detached
-// claim has an etcd lease of its own with the same TTL; a hundred of those are
-// renewed with one more request.
+// A claim is granted the TTL that it asked for, from its first moment on. Each class of
+// TTL that is in use has an etcd lease, opened at its first use and given up a minute after
+// its last: TTLs that differ by less than a tenth share one, and there are eight at most;
+// who asks for a ninth is refused in words. The shortest TTL is five sixths of the shortest
+// lease that etcd grants, one and a half of its election time-outs: less is refused. A
+// detached claim has an etcd lease of its own; a hundred of those are renewed with one more
+// request.
 //
 // # What it costs
 //
@@ -73,7 +74,7 @@
 // and what a renewal asks does not depend on the length of the queue for who waits. A
 // Join reads the keys of the queue it joins, some hundred bytes for each claim in it; in
 // a crowd of one client many Joins share a reading, and few are under way at once.
-// A client is one keep-alive for each sixth of its etcd lease, whatever it holds; a
+// A client is one keep-alive for each sixth of each of its etcd leases, whatever it holds; a
 // renewal reads the keys of a hundred claims with each request.
 //
 // etcd keeps what was until it is compacted, and a Join passes over it: some keys for
@@ -82,9 +83,9 @@
 // # Keys
 //
 // Everything is below the prefix, "leasehold/" unless it is set: queue/ has the
-// claims, notification/ what clients tell each other, void/ a key for each client that ever
-// gave up a Join which had not been answered, for as long as the client lives: with
-// it etcd refuses that Join, should it arrive yet. Whoever may read there can read
+// claims, notification/ what clients tell each other, void/ a key for each etcd lease of a client
+// that ever gave up a Join which had not been answered, for as long as the lease lives:
+// with it etcd refuses that Join, should it arrive yet. Whoever may read there can read
 // claim IDs, and with them end claims: give the prefix to nobody else. Nothing is left
 // of a name that nobody claims. Keys of others there are refused by name where they
 // are in the way: one without a lease, which would never end, and one that is no claim

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/coalesce"
 	"leasehold/engine/internal/mailbox"
+	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
 
@@ -28,26 +31,24 @@ type Engine struct {
 	judge     chan struct{}      // capacity 1: its members are to be judged again
 	judging   atomic.Bool
 
-	name string        // this client, in keys
-	ttl  time.Duration // what claims are granted
+	name  string        // this client, in keys
+	least time.Duration // the shortest TTL: its etcd lease is the shortest that there is
 
-	gate   sync.RWMutex // read: a method runs. Written once, by Close
-	closed bool         // under gate
-	life   context.Context
-	end    context.CancelFunc
-	tasks  sync.WaitGroup
-	mail   *mailbox.Box
+	life  context.Context
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	mail  *mailbox.Box
 
 	table   table
-	group   group
+	group   coalesce.Group[call, answer]
 	looks   looks
 	past    past
 	streams atomic.Int64 // how many watches have failed; see watching
 	missed  lock         // capacity maxMissed
-	proving lock         // one keep-alive at a time; mu is not held while it is on its way
 
 	mu      sync.Mutex
-	session session
+	classes session.Classes[*lifeline]
+	opened  int                // how many sessions
 	unfit   error              // why its members are not safe to lock with
 	hearing context.CancelFunc // of the subscription to notifications that runs
 }
@@ -63,28 +64,20 @@ func (e *Engine) Guarantees() engine.Guarantees {
 		Order: engine.FIFO, Modes: engine.Exclusive | engine.Shared | engine.Permits,
 		Fencing: engine.FencingAlways, Failover: engine.FailoverConsensus, Scope: engine.ScopeCluster,
 		CrashRelease: engine.CrashSession, Detach: true, SeesWaiters: true,
-		MinTTL: e.ttl, MaxTTL: e.ttl,
+		MinTTL: e.least,
 	}
 }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	g := e.Guarantees()
-	if err := g.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := e.enter(ctx); err != nil {
-		return engine.Claim{}, err
-	}
-	defer e.leave()
 	if err := errors.Join(e.table.capacity(), e.fit()); err != nil {
 		return engine.Claim{}, err
 	}
 	start := boottime.Now()
-	c := e.table.expect(e.keys, e.name, &r, e.past.highWater())
+	c, err := e.expect(&r)
+	if err != nil {
+		return engine.Claim{}, err
+	}
 	j, err := e.join(ctx, c, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
@@ -100,18 +93,15 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
 	if p := j.queue.places[j.at]; !p.revoked {
-		if err := e.prove(ctx, p.lease, start+e.ttl); err != nil {
+		if err := e.prove(ctx, c.class.Session, p.lease, start+c.ttl); err != nil {
 			return engine.Claim{}, explain(err)
 		}
 	}
 	if r.Replaces != (engine.ID{}) {
 		e.drop(r.Replaces)
 	}
-	got, _ := e.table.promote(c, j.queue)
+	got := e.table.report(c, e.table.promote(c, j.queue))
 	e.receiveEarly(c)
-	if got.State != engine.Gone {
-		got.TTL = e.ttl
-	}
 	if got.State == engine.Waiting {
 		e.attend(c, j.queue, j.at, j.revision)
 	}
@@ -139,7 +129,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		s := e.current()
+		s := e.current(c.class.Session)
 		crowded := !r.NoWait && e.table.crowded(c)
 		op := e.joining(c, r, lease, s.void, seen, crowded)
 		var answer answer
@@ -160,9 +150,9 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return e.joined(ctx, c, answer, crowded)
 		}
 		now := e.refusal(c, answer)
-		j := joined{queue: now.queue, at: now.queue.find(c), revision: answer.revision}
+		j := joined{queue: now.queue, at: now.queue.at(c), revision: answer.revision}
 		switch {
-		case now.mine && now.queue.places[j.at].ticket > c.highWater: // by a call whose answer was lost
+		case now.mine && now.queue.places[j.at].ticket > c.Floor: // by a call whose answer was lost
 			return j, nil
 		case now.key != nil: // of a claim that had the slot, or of this one, before a backup was put back
 			if err := e.deleteOld(ctx, c, now.key); err != nil {
@@ -178,7 +168,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return joined{}, engine.Refuse("below %q are keys of another program, which must be deleted: %q", e.keys.line(r.Name), now.foreign)
 		}
 		seen = j.revision
-		e.voidAt(s.id, now.void)
+		e.voidAt(c.class.Session, s.id, now.void)
 	}
 	return joined{}, fmt.Errorf("etcdlock: the queue or the session changed with each of %d tries", maxTries)
 }
@@ -186,21 +176,21 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 // joined is what a Join found that was carried out.
 func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (j joined, err error) {
 	ticket := uint64(a.revision)
-	if ticket <= c.highWater {
+	if ticket <= c.Floor {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
 			return joined{}, err
 		}
-		return joined{}, e.past.fallen(ticket, c.highWater)
+		return joined{}, e.past.fallen(ticket, c.Floor)
 	}
 	if crowded {
-		j.queue, j.revision, err = e.lookAt(ctx, reading{c.name, true}, ticket)
+		j.queue, j.revision, err = e.lookAt(ctx, reading{c.Name, true}, ticket)
 	} else {
 		j.queue, j.revision = e.keys.read(a.last()), a.revision
 	}
 	if err != nil {
 		return joined{}, err
 	}
-	if j.at = j.queue.at(c, ticket); j.at < 0 {
+	if j.at = j.queue.find(c.key, ticket); j.at < 0 {
 		return joined{}, errors.New("the claim was ended while it joined; ask again")
 	}
 	if j.at >= engine.MaxQueue {
@@ -232,8 +222,8 @@ func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, vo
 	if !crowded {
 		then = append(then, e.look(r.Name, 0))
 	}
-	return clientv3.OpTxn(e.may(c.key, r, void, seen), then, []clientv3.Op{
-		clientv3.OpGet(e.keys.void(e.name)), clientv3.OpGet(c.key), e.look(r.Name, 0),
+	return clientv3.OpTxn(e.may(c, r, void, seen), then, []clientv3.Op{
+		clientv3.OpGet(c.class.Session.voidKey), clientv3.OpGet(c.key), e.look(r.Name, 0),
 	})
 }
 
@@ -268,14 +258,14 @@ func (e *Engine) refusal(c *claim, a answer) (r refusal) {
 // is not void, and nobody is in the queue with another limit. One that does not wait also needs its
 // room: nobody has come since the queue was seen to have it. Who has left since
 // only made more.
-func (e *Engine) may(key string, r *engine.Request, void, seen int64) []clientv3.Cmp {
+func (e *Engine) may(c *claim, r *engine.Request, void, seen int64) []clientv3.Cmp {
 	all, same := e.keys.line(r.Name), e.keys.limited(r.Name, r.Limit)
 	absent := func(from, to string) clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 	}
 	may := []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-		clientv3.Compare(clientv3.ModRevision(e.keys.void(e.name)), "=", void),
+		clientv3.Compare(clientv3.CreateRevision(c.key), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(c.class.Session.voidKey), "=", void),
 		absent(all, same),
 	}
 	if r.Limit < engine.Max { // there is no higher one
@@ -309,70 +299,76 @@ func (e *Engine) inspect(name string) clientv3.Op {
 	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix())
 }
 
+// expect records a claim that is about to join, and the class of its TTL.
+func (e *Engine) expect(r *engine.Request) (*claim, error) {
+	ttl := max(cmp.Or(r.TTL, r.WaitTTL), e.least)
+	class, err := e.use(ttl)
+	if err != nil {
+		return nil, err
+	}
+	c, made := e.table.expect(e.keys, e.name, r, ttl, class, e.past.highWater())
+	if !made {
+		e.unuse(class) // it has its own
+	}
+	return c, nil
+}
+
 // leaseOf is the lease to make a claim with: the session's, or its own.
 func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error) {
-	if !c.detached {
-		return e.begin(ctx)
-	}
-	e.table.mu.Lock()
-	lease := c.lease
-	e.table.mu.Unlock()
-	if lease != 0 {
-		return lease, nil // of an earlier attempt
-	}
-	lease, _, err := e.grant(ctx, seconds(e.ttl))
+	// A detached claim has a lease of its own, and a session for as long as it is known:
+	// its void key.
+	id, err := e.begin(ctx, c.class.Session)
 	if err != nil {
 		return 0, err
 	}
+	if c.Detached {
+		e.table.mu.Lock()
+		own := c.lease()
+		e.table.mu.Unlock()
+		if own != 0 {
+			return own, nil // of an earlier attempt
+		}
+		if id, _, err = e.grant(ctx, seconds(c.ttl)); err != nil {
+			return 0, err
+		}
+	}
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
-	c.lease = lease
-	return lease, nil
+	c.Session = int64(id)
+	return id, nil
 }
 
 // forgo forgets a claim that did not join, and the lease that was made for it.
 func (e *Engine) forgo(ctx context.Context, c *claim) {
-	e.drop(c.id)
-	if c.detached && c.lease != 0 {
-		_, _ = e.client.Revoke(ctx, c.lease) // else it ends by its TTL
+	e.drop(c.ID)
+	if c.Detached && c.Session != 0 {
+		_, _ = e.client.Revoke(ctx, c.lease()) // else it ends by its TTL
 	}
 }
 
 // ended: etcd does not know the lease any more that the claim was to live by.
 func (e *Engine) ended(c *claim, lease clientv3.LeaseID) {
-	if !c.detached {
+	if !c.Detached {
 		e.sessionEnded(lease)
 		return
 	}
 	e.table.mu.Lock()
-	c.lease = 0
+	c.Session = 0
 	e.table.mu.Unlock()
 }
 
 // Watch implements [engine.Engine].
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	if !e.begun(func(life context.Context) { e.listen(ctx, life) }) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if !e.begun(func(life context.Context) { stop(e.listen(ctx, life)) }) {
 		return engine.ErrClosed
 	}
-	return e.mail.Deliver(ctx, e.life.Done(), changed)
-}
-
-// enter lets a method run, unless its context has ended or the engine is closed.
-func (e *Engine) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if err := e.mail.Deliver(ctx, e.life.Done(), changed); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	e.gate.RLock()
-	if e.closed {
-		e.gate.RUnlock()
-		return engine.ErrClosed
-	}
-	return nil
+	return engine.ErrClosed
 }
-
-func (e *Engine) leave() { e.gate.RUnlock() }
 
 // begun runs f in a goroutine that Close waits for, unless it is too late.
 func (e *Engine) begun(f func(life context.Context)) bool {
@@ -385,34 +381,28 @@ func (e *Engine) begun(f func(life context.Context)) bool {
 	return true
 }
 
-// Close implements [engine.Engine]. It waits for calls under way, which end with
-// their contexts, and revokes the session, with which all that is not detached is
-// gone, in two seconds at most. An error says that the session may live for its
-// TTL.
+// Close implements [engine.Engine]. It revokes the sessions, with which all that is not
+// detached is gone, in two seconds at most. An error says that they may live for their
+// TTLs.
 func (e *Engine) Close() error {
-	e.gate.Lock()
-	if e.closed {
-		e.gate.Unlock()
+	e.mu.Lock()
+	if e.life.Err() != nil {
+		e.mu.Unlock()
 		return nil
 	}
-	e.closed = true
-	e.gate.Unlock()
-	e.mu.Lock()
 	e.end() // under mu: see begun
-	s := e.session
-	e.session = session{}
 	e.mu.Unlock()
 	e.tasks.Wait()
 
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
 	var err error
-	if s.id != 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-		if _, err = e.client.Revoke(ctx, s.id); leaseGone(err) {
-			err = nil
+	for _, s := range e.lives() {
+		if s.id == 0 {
+			continue
 		}
-		cancel()
-		if err != nil {
-			err = fmt.Errorf("etcdlock: the claims of this client end by their session: %w", explain(err))
+		if _, failed := e.client.Revoke(ctx, s.id); failed != nil && !leaseGone(failed) {
+			err = fmt.Errorf("etcdlock: the claims of this client end by their session: %w", explain(failed))
 		}
 	}
 	if e.owned {

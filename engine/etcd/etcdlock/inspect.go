@@ -4,38 +4,56 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
 )
 
-// Queue implements [engine.Engine]. Every claim is shown with the whole TTL: etcd
-// says only lease by lease what is left.
+// Queue implements [engine.Engine]. It is shown what is left of each claim's etcd lease,
+// in whole seconds: one question for each client in the queue and TTL of it.
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
-	if err := engine.CheckName(name); err != nil {
-		return engine.Queue{}, err
-	}
-	if err := e.enter(ctx); err != nil {
-		return engine.Queue{}, err
-	}
-	defer e.leave()
 	r, err := e.do(ctx, e.inspect(name))
 	if err != nil {
 		return engine.Queue{}, explain(err)
 	}
-	return e.view(name, e.keys.read((*pb.RangeResponse)(r.Get()))), nil
+	l, left := e.keys.read((*pb.RangeResponse)(r.Get())), lefts{}
+	if err := e.left(ctx, l.places, left); err != nil {
+		return engine.Queue{}, explain(err)
+	}
+	return e.view(name, l, left), nil
 }
 
-func (e *Engine) view(name string, l line) engine.Queue {
+// lefts is how long leases last yet, unless they are kept alive.
+type lefts map[clientv3.LeaseID]time.Duration
+
+// left asks for what is left of the leases of claims, but for those that are known. Etcd
+// says it in whole seconds, rounded down, where zero would say that it never ends: a
+// moment is left.
+func (e *Engine) left(ctx context.Context, places []place, left lefts) error {
+	for i := range places {
+		id := places[i].lease
+		if _, known := left[id]; known || id == 0 {
+			continue
+		}
+		r, err := e.client.TimeToLive(ctx, id)
+		if err != nil {
+			return err
+		}
+		left[id] = max(time.Duration(r.TTL)*time.Second, time.Millisecond)
+	}
+	return nil
+}
+
+func (e *Engine) view(name string, l line, left lefts) engine.Queue {
 	v := engine.Queue{Name: name}
 	for i := range l.places {
 		p := &l.places[i]
 		c := engine.Claim{
 			Name: name, Ticket: p.ticket, Permits: p.permits, Limit: p.limit, State: engine.Waiting,
-			Owner: engine.ParseOwner(p.owner), Revoked: p.revoked, TTL: e.ttl,
+			Owner: engine.ParseOwner(p.owner), Revoked: p.revoked, TTL: left[p.lease],
 		}
 		if i < l.held {
 			c.State, c.Contended = engine.Held, l.contended()
@@ -53,16 +71,27 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	return func(yield func(engine.Queue, error) bool) {
 		var name string
 		var found []place
-		shown := func() bool { return len(found) == 0 || yield(e.view(name, inOrder(found)), nil) }
+		left := lefts{}
+		shown := func() bool {
+			if len(found) == 0 {
+				return true
+			}
+			if err := e.left(ctx, found, left); err != nil {
+				yield(engine.Queue{}, explain(err))
+				return false
+			}
+			return yield(e.view(name, inOrder(found), left), nil)
+		}
 		from := e.keys.prefix + "line/" + prefix
 		to := clientv3.GetPrefixRangeEnd(from)
 		for more := true; more; {
-			kvs, err := e.page(ctx, from, to)
+			r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(queuesAtOnce)))
 			if err != nil {
 				yield(engine.Queue{}, explain(err))
 				return
 			}
 			// The keys of one name follow each other.
+			kvs := r.Get().Kvs
 			for _, kv := range kvs {
 				p, ok := e.keys.parse(kv)
 				if !ok {
@@ -84,31 +113,10 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	}
 }
 
-// page reads some keys. What the caller of Queues does in between must not hold up
-// Close.
-func (e *Engine) page(ctx context.Context, from, to string) ([]*mvccpb.KeyValue, error) {
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.leave()
-	r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(queuesAtOnce)))
-	if err != nil {
-		return nil, err
-	}
-	return r.Get().Kvs, nil
-}
-
 // Revoke implements [engine.Engine]. A marked holder is put on an etcd lease of its
 // own, as long as the one it had, which nobody keeps alive: so its room is free
 // when it leaves, or when that has passed, which is after its own trust has.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
-	if err := engine.CheckName(name); err != nil {
-		return err
-	}
-	if err := e.enter(ctx); err != nil {
-		return err
-	}
-	defer e.leave()
 	for {
 		r, err := e.do(ctx, e.look(name, 0))
 		if err != nil {
@@ -139,7 +147,7 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool
 	granted := old.GrantedTTL
 	switch {
 	case p.lease == 0: // a key that somebody wrote by hand
-		granted = seconds(e.ttl)
+		granted = seconds(shared)
 	case old.TTL < 0: // zero is less than a second
 		return false, engine.ErrNoClaim // it has just expired
 	}
@@ -147,7 +155,7 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool
 	if err != nil {
 		return false, err
 	}
-	still := []clientv3.Cmp{p.stands()}
+	still := []clientv3.Cmp{stands(p.node())}
 	end := clientv3.OpDelete(p.key)
 	switch {
 	case now:
@@ -156,7 +164,7 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool
 	default: // it waits for as long as these stand, which are some of its semaphore's at least
 		blockers := l.blockers(i)
 		for _, b := range blockers[:min(len(blockers), maxOps)] {
-			still = append(still, b.stands())
+			still = append(still, stands(b))
 		}
 	}
 	notification := clientv3.OpPut(e.keys.notification(p.client, p.key), text(revoked, p.ticket), clientv3.WithLease(lease))

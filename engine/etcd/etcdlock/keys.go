@@ -13,6 +13,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/etcd/internal/order"
+	"leasehold/engine/internal/session"
 )
 
 // keys is how names and claims are written below one prefix.
@@ -146,25 +147,24 @@ func inOrder(places []place) line {
 	return l
 }
 
-// find is where a claim stands, or -1: one's own by its key, which is no other's as
-// long as the claim is known; another client's by its ID, in a queue that was read
-// with values.
-func (l line) find(c *claim) int {
-	return slices.IndexFunc(l.places, func(p place) bool {
-		if c.key == "" {
-			return p.id == c.id
-		}
-		return p.key == c.key
-	})
+// at is where one of this client's claims stands, or -1: by its key, which is no other's
+// as long as the claim is known. In time that hardly grows with the queue where its ticket
+// is known.
+func (l line) at(c *claim) int {
+	return l.find(c.key, c.Ticket)
 }
 
-// at is find by one who knows the ticket, in time that hardly grows with the queue.
-func (l line) at(c *claim, ticket uint64) int {
+func (l line) find(key string, ticket uint64) int {
 	i, found := slices.BinarySearchFunc(l.places, ticket, func(p place, t uint64) int { return cmp.Compare(p.ticket, t) })
-	if found && l.places[i].key == c.key {
+	if found && l.places[i].key == key {
 		return i
 	}
-	return l.find(c)
+	return slices.IndexFunc(l.places, func(p place) bool { return p.key == key })
+}
+
+// with is where the claim with that ID stands, or -1, in a queue that was read with values.
+func (l line) with(id engine.ID) int {
+	return slices.IndexFunc(l.places, func(p place) bool { return p.id == id })
 }
 
 // contended reports whether somebody waits.
@@ -177,25 +177,27 @@ func (l line) fits(permits, limit int32) bool {
 }
 
 // blockers are the claims of which one must leave before claim i can hold.
-func (l line) blockers(i int) (ahead []place) {
+func (l line) blockers(i int) (ahead []session.Node) {
 	if i < l.held {
 		return nil
 	}
 	for _, j := range order.Blockers(l.permits, i, l.places[i].limit) {
-		ahead = append(ahead, l.places[j])
+		ahead = append(ahead, l.places[j].node())
 	}
 	return ahead
 }
 
+func (p *place) node() session.Node { return session.Node{Key: p.key, Ticket: p.ticket} }
+
 // standing is a question for a claim's key, and stood says of the answer whether
 // the claim stood: not another that has its key since.
-func (p *place) standing() clientv3.Op { return clientv3.OpGet(p.key, clientv3.WithKeysOnly()) }
+func standing(n session.Node) clientv3.Op { return clientv3.OpGet(n.Key, clientv3.WithKeysOnly()) }
 
-func (p *place) stood(answer *pb.RangeResponse) bool {
-	return len(answer.Kvs) == 1 && uint64(answer.Kvs[0].CreateRevision) == p.ticket
+func stood(n session.Node, answer *pb.RangeResponse) bool {
+	return len(answer.Kvs) == 1 && uint64(answer.Kvs[0].CreateRevision) == n.Ticket
 }
 
 // stands is the same as a condition.
-func (p *place) stands() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(p.key), "=", int64(p.ticket))
+func stands(n session.Node) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(n.Key), "=", int64(n.Ticket))
 }

@@ -20,8 +20,38 @@ var (
 
 func exclusive(name string) engine.Request { return permits(name, engine.Max, engine.Max) }
 
+// permits is a request for a TTL that no test lives to see the end of.
 func permits(name string, n, limit int32) engine.Request {
-	return engine.Request{Name: name, ID: engine.NewID(), Permits: n, Limit: limit, WaitTTL: short}
+	return engine.Request{Name: name, ID: engine.NewID(), Permits: n, Limit: limit, WaitTTL: short, TTL: time.Minute}
+}
+
+// lasting is a request with another TTL.
+func lasting(r engine.Request, ttl time.Duration) engine.Request {
+	r.TTL = ttl
+	return r
+}
+
+// first is the session of the class that start has opened.
+func first(e *Engine) *lifeline { return e.lives()[0] }
+
+func now(e *Engine) known { return e.current(first(e)) }
+
+// unproven forgets when a session was proven, as if the last keep-alive were long ago.
+func unproven(e *Engine) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.classes.Opened() {
+		c.Session.until = 0
+	}
+}
+
+func expected(t testing.TB, e *Engine, r *engine.Request) *claim {
+	t.Helper()
+	c, err := e.expect(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func renew(t testing.TB, e engine.Engine, c engine.Claim) engine.Claim {

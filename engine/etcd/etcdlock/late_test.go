@@ -38,7 +38,7 @@ func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := dial(t, clientv3.Config{}, server.Addr)
-			e := start(t, w.Client, &Options{TTL: 10 * time.Second})
+			e := start(t, w.Client, nil)
 			r := exclusive("late")
 			r.WaitTTL = 10 * time.Second
 			arrive := w.holdBack()
@@ -67,7 +67,7 @@ func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
 func TestLeaveThatIsNeverAnswered(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: short})
+	e := start(t, w.Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	w.refuse.Store(true)
 	if got, err := e.Leave(within(t), []engine.Claim{held}); err == nil {
@@ -87,22 +87,16 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 	const ttl = 5 * time.Second
 	for _, method := range []string{"Txn", "LeaseKeepAlive"} {
 		t.Run(method, func(t *testing.T) {
-			e := start(t, w.Client, &Options{TTL: ttl})
-			held := joins(t, e, exclusive("a"), engine.Held)
-			e.mu.Lock()
-			e.session.until = 0 // as if the last keep-alive were long ago
-			e.mu.Unlock()
+			e := start(t, w.Client, nil)
+			held := joins(t, e, lasting(exclusive("a"), ttl), engine.Held)
+			unproven(e)
 			w.stick(method)
 			if got := renewIn(t, e, held, ttl); got.State != engine.Held {
 				t.Errorf("its claim is %v", got.State)
 			}
 			w.stick(method)
-			r := exclusive("b")
-			e.mu.Lock()
-			e.session.until = 0
-			e.mu.Unlock()
-			r.WaitTTL = ttl
-			leave(t, e, joins(t, e, r, engine.Held))
+			unproven(e)
+			leave(t, e, joins(t, e, lasting(exclusive("b"), ttl), engine.Held))
 			leave(t, e, held)
 		})
 	}
@@ -114,7 +108,7 @@ func TestLeaveIsAskedForAgain(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e := start(t, w.Client, nil)
 	t.Run("it was not carried out, and a hold is called lost", func(t *testing.T) {
 		held := joins(t, e, exclusive("a"), engine.Held)
 		w.stick("Txn")
@@ -137,9 +131,9 @@ func TestLeaveIsAskedForAgain(t *testing.T) {
 func TestTooMuchIsLeft(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e := start(t, w.Client, nil)
 	e.table.mu.Lock()
-	e.table.left = maxLeft
+	e.table.m.Indeterminate = maxLeft
 	e.table.mu.Unlock()
 	w.counted()
 	if _, err := e.Join(within(t), exclusive("a")); err == nil || errors.Is(err, engine.ErrRefused) {

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
 // atOnce is how many transactions go in one, each for one claim and of a few steps.
@@ -23,7 +24,7 @@ type left struct {
 	value         string // of key, if the ticket is not known
 	client        string
 	held          bool             // known to be
-	ahead         []place          // while all of these stand it waits
+	ahead         []session.Node   // while all of these stand it waits
 	lease         clientv3.LeaseID // of a detached claim
 	indeterminate bool             // it was not there, which an attempt before may have done
 }
@@ -32,13 +33,6 @@ type left struct {
 // meant: by its create revision, where that is known. What does not know it, a
 // Leave of a Join that was never answered, means whatever is there by that ID.
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	if len(cs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d claims are more than %d", len(cs), engine.MaxBatch)
-	}
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.leave()
 	out, err := e.leaveEach(ctx, cs)
 	if err != nil {
 		e.abandon(cs) // of which those that have left are not known any more
@@ -83,15 +77,15 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 // client's, as after Lease.Detach, is in its queue.
 func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error) {
 	l := &left{got: engine.Claim{Name: asked.Name, ID: asked.ID, State: engine.Gone}, client: e.name}
-	if c := e.table.get(asked.ID); c != nil && c.name == asked.Name {
+	if c := e.table.get(asked.ID); c != nil && c.Name == asked.Name {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
-		l.key, l.ticket, l.value, l.held = c.key, c.ticket, c.value, c.state == engine.Held
-		if c.state == engine.Waiting && len(c.blockers) <= maxAhead {
-			l.ahead = c.blockers
+		l.key, l.ticket, l.value, l.held = c.key, c.Ticket, c.value, c.Phase.Holds()
+		if c.Phase == session.Waiting && len(c.Ahead) <= maxAhead {
+			l.ahead = c.Ahead
 		}
-		if c.detached {
-			l.lease = c.lease
+		if c.Detached {
+			l.lease = c.lease()
 		}
 		c.unattend()
 		return l, nil
@@ -101,7 +95,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		return nil, err
 	}
 	in := e.keys.read((*pb.RangeResponse)(r.Get()))
-	if i := in.find(&claim{id: asked.ID}); i >= 0 {
+	if i := in.with(asked.ID); i >= 0 {
 		p := &in.places[i]
 		l.key, l.ticket, l.client = p.key, p.ticket, p.client
 	}
@@ -152,7 +146,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		default:
 			in := e.keys.read(a.first())
 			l.got.State = engine.Waiting
-			if in.find(&claim{key: l.key}) < in.held {
+			if in.find(l.key, l.ticket) < in.held {
 				l.got.State = engine.Held
 			}
 		}
@@ -209,7 +203,7 @@ func (e *Engine) leaveOp(l *left) clientv3.Op {
 	}
 	waits := slices.Clone(unmarked)
 	for _, p := range l.ahead {
-		waits = append(waits, p.stands())
+		waits = append(waits, stands(p))
 	}
 	return clientv3.OpTxn(waits, ops, []clientv3.Op{seen})
 }

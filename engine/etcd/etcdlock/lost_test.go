@@ -20,10 +20,11 @@ import (
 func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 5 * time.Second}) // a renewal interval: 1 s
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
-	held := joins(t, e, exclusive("a"), engine.Held)
-	was := e.current().id
+	held := joins(t, e, lasting(exclusive("a"), 5*time.Second), engine.Held) // a renewal interval: 1 s
+	s := e.table.get(held.ID).class.Session
+	was := e.current(s).id
 	if _, err := admin.Revoke(within(t), was); err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +32,9 @@ func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 	if got := renew(t, e, held); got.State != engine.Gone {
 		t.Errorf("after its lease was revoked a claim is %v", got.State)
 	}
-	again := joins(t, e, exclusive("a"), engine.Held)
-	if again.Ticket <= held.Ticket || e.current().id == was {
-		t.Errorf("ticket %d after %d, session %x after %x", again.Ticket, held.Ticket, e.current().id, was)
+	again := joins(t, e, lasting(exclusive("a"), 5*time.Second), engine.Held)
+	if again.Ticket <= held.Ticket || e.current(s).id == was {
+		t.Errorf("ticket %d after %d, session %x after %x", again.Ticket, held.Ticket, e.current(s).id, was)
 	}
 }
 
@@ -43,22 +44,22 @@ func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 func TestProofCountsFromTheRequest(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute}) // no renewal interval comes in between
-	s := e.current()
+	e := start(t, w.Client, nil) // no renewal interval comes in between
+	s := now(e)
 	var sent time.Duration
 	w.before("LeaseKeepAlive", func() {
 		sent = boottime.Now()
 		time.Sleep(100 * time.Millisecond)
 	})
-	if err := e.prove(within(t), s.id, s.until+1); err != nil && sent == 0 {
+	if err := e.prove(within(t), first(e), s.id, s.until+1); err != nil && sent == 0 {
 		t.Fatal(err)
 	}
-	now := e.current()
-	if now.asked <= s.asked {
+	after := now(e)
+	if after.asked <= s.asked {
 		t.Fatal("void: nothing was asked")
 	}
-	if now.asked > sent || now.until > sent+renewalIntervals*now.renewalInterval {
-		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
+	if after.asked > sent || after.until > sent+renewalIntervals*first(e).renewalInterval {
+		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, after.asked, after.until-sent)
 	}
 }
 
@@ -66,18 +67,18 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute}) // no renewal interval comes in between
-	e.sessionEnded(e.current().id)
+	e := start(t, w.Client, nil) // no renewal interval comes in between
+	e.sessionEnded(now(e).id)
 	var sent time.Duration
 	w.before("LeaseGrant", func() {
 		sent = boottime.Now()
 		time.Sleep(100 * time.Millisecond)
 	})
-	if _, err := e.begin(within(t)); err != nil || sent == 0 {
+	if _, err := e.begin(within(t), first(e)); err != nil || sent == 0 {
 		t.Fatal(sent, err)
 	}
-	if now := e.current(); now.asked > sent || now.until > sent+renewalIntervals*now.renewalInterval {
-		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, now.asked, now.until-sent)
+	if after := now(e); after.asked > sent || after.until > sent+renewalIntervals*first(e).renewalInterval {
+		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, after.asked, after.until-sent)
 	}
 }
 
@@ -85,10 +86,10 @@ func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 func TestJoinAfterTheSessionEnded(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
-	if _, err := admin.Revoke(within(t), e.current().id); err != nil {
+	if _, err := admin.Revoke(within(t), now(e).id); err != nil {
 		t.Fatal(err)
 	}
 	joins(t, e, exclusive("b"), engine.Held)
@@ -141,10 +142,10 @@ func TestLateLeaveOfAFormerLife(t *testing.T) {
 func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: 4 * time.Second})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, other)
-	held := joins(t, e, exclusive("a"), engine.Held)
+	held := joins(t, e, lasting(exclusive("a"), 4*time.Second), engine.Held)
 	next := joins(t, other, exclusive("a"), engine.Waiting)
 	if err := other.Revoke(within(t), "a", held.Ticket, false); err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func TestMarkedHolderThatStaysLosesItsRoom(t *testing.T) {
 		t.Fatalf("a revoked claim is %v, revoked: %v", got.State, got.Revoked)
 	}
 	receives(t, received, as(next, engine.Held))
-	if e.current().id == 0 {
+	if now(e).id == 0 {
 		t.Error("void: the client's session ended as well")
 	}
 }
@@ -188,9 +189,9 @@ func TestServerIsFull(t *testing.T) {
 	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	const ttl = 4 * time.Second
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: ttl})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
-	held := joins(t, e, exclusive("a"), engine.Held)
+	held := joins(t, e, lasting(exclusive("a"), ttl), engine.Held)
 	next := joins(t, e, exclusive("a"), engine.Waiting)
 	until(t, "it is full", func() bool {
 		_, err := admin.Put(t.Context(), "ballast", strings.Repeat("x", 100_000))
@@ -216,12 +217,12 @@ func TestServerIsFull(t *testing.T) {
 func TestBackupIsPutBack(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: short})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	backup, err := server.Backup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := joins(t, e, exclusive("a"), engine.Held)
+	held := joins(t, e, lasting(exclusive("a"), short), engine.Held)
 	if err := server.Restore(backup); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +239,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	cluster := servers.EtcdCluster(t, nil)
 	ttl := 10 * time.Second // an election takes one or two, where nobody is in its way
 	lock := func() *leasehold.Client {
-		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, cluster.Addrs()...).Client, &Options{TTL: ttl}), &leasehold.Options{TTL: ttl})
+		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, cluster.Addrs()...).Client, nil), &leasehold.Options{TTL: ttl})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,12 +28,6 @@ type Options struct {
 	// keys of a shorter prefix.
 	Prefix string
 
-	// TTL is what every claim is granted: ?ttl=30s. Default 30 s; 100 ms to 24 h. A
-	// dead client's claims are free within six fifths of it, in whole seconds, but
-	// not sooner than etcd ends any lease: one and a half of its election time-outs,
-	// 2 s unless it is set.
-	TTL time.Duration
-
 	// AllowOld accepts servers older than 3.5.28 and 3.6.9, where two may come to
 	// hold a lock: ?allow-old.
 	AllowOld bool
@@ -56,10 +50,6 @@ func (o *Options) check() (Options, error) {
 			return c, fmt.Errorf("etcdlock: the prefix %q has a part %q, below which are the keys of a shorter prefix, whose locks would be these: choose another", c.Prefix, part)
 		}
 	}
-	c.TTL = cmp.Or(c.TTL, 30*time.Second)
-	if err := engine.CheckTTL(c.TTL); err != nil {
-		return c, fmt.Errorf("etcdlock: %w", err)
-	}
 	return c, nil
 }
 
@@ -73,7 +63,6 @@ const openTime = 5 * time.Second
 //
 // Special characters are written as %xx. Parameters:
 //
-//	ttl=30s                 Options.TTL
 //	allow-old               Options.AllowOld
 //	password-file=path      password from a file
 //	ca=path                 the authority that signed the servers' certificates
@@ -132,19 +121,22 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	}
 	e := &Engine{
 		client: client, allowOld: opts.AllowOld, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
-		ttl: opts.TTL, mail: mailbox.New(), proving: make(lock, 1), missed: make(lock, maxMissed), table: table{known: map[engine.ID]*claim{}, keyed: map[string]*claim{}, slots: map[string]*slots{}},
+		mail: mailbox.New(), missed: make(lock, maxMissed),
 		looks: looks{next: map[reading]*look{}, under: map[reading]bool{}}, past: past{look: make(chan struct{}, 1)}, judge: make(chan struct{}, 1),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	// The session begins here, so that who may not have one hears it now.
-	if _, err := e.begin(ctx); err != nil {
+	e.table.start(e.mail.Post, e.unuse)
+	e.gather()
+	e.classes.Open, e.classes.Close = e.open, e.giveUp
+	// Who may have no lease hears it now, and what the shortest is: one that ends by itself.
+	_, shortest, err := e.grant(ctx, 1)
+	if err != nil {
 		return nil, fmt.Errorf("etcdlock: %w", explain(err))
 	}
+	e.least = max(trusted(shortest).Truncate(time.Millisecond), engine.MinTTL)
 	if err := e.mayWrite(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("etcdlock: %w", explain(err)), e.Close())
 	}
-	renewalInterval := e.session.renewalInterval // of every session: the same TTL is asked for
-	e.tasks.Go(func() { e.keep(renewalInterval) })
 	e.tasks.Go(func() { e.compare(e.life) })
 	e.tasks.Go(func() { e.reconnects(e.life) })
 	e.tasks.Go(func() { e.rejudge(e.life) })

@@ -133,9 +133,9 @@ func TestSeveralEndpoints(t *testing.T) {
 	if _, err := cluster.Leader(); err != nil {
 		t.Fatal(err)
 	}
-	e := opens(t, "etcd://"+strings.Join(cluster.Addrs(), ",")+"/a/prefix?ttl=5s")
+	e := opens(t, "etcd://"+strings.Join(cluster.Addrs(), ",")+"/a/prefix")
 	joins(t, e, exclusive("x"), engine.Held)
-	if g := e.Guarantees(); g.MinTTL.String() != "5s" || g.MaxTTL.String() != "5s" {
+	if g := e.Guarantees(); g.MinTTL != 833*time.Millisecond || g.MaxTTL != 0 {
 		t.Errorf("guarantees %+v", g)
 	}
 	if key := e.(*Engine).keys.prefix; key != "a/prefix/" {
@@ -186,14 +186,14 @@ func TestURLs(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, o, err := parseURL("ETCDS://me@h1,h2:1,[::1]:2/some/where/?ttl=1m&allow-old=true&password-file=" + file)
+	c, o, err := parseURL("ETCDS://me@h1,h2:1,[::1]:2/some/where/?allow-old=true&password-file=" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(c.Endpoints, " "); got != "https://h1:2379 https://h2:1 https://[::1]:2" {
 		t.Errorf("endpoints %s", got)
 	}
-	if c.Username != "me" || c.Password != "sesame" || c.TLS == nil || o.Prefix != "some/where/" || o.TTL.String() != "1m0s" || !o.AllowOld {
+	if c.Username != "me" || c.Password != "sesame" || c.TLS == nil || o.Prefix != "some/where/" || !o.AllowOld {
 		t.Errorf("read as %+v, user %q", *o, c.Username)
 	}
 	for url, want := range map[string]string{
@@ -202,8 +202,7 @@ func TestURLs(t *testing.T) {
 		"etcd://h:0":            "not host:port",
 		"etcd://h,":             "not host:port",
 		"etcd://h?tll=1s":       "unknown parameter",
-		"etcd://h?ttl=soon":     "no duration",
-		"etcd://h?allow-old=ja": "neither true nor false",
+		"etcd://h?allow-old=ja": "write true or false",
 		"etcd://me@h":           "without a password",
 		"etcd://:sesame@h":      "without a user",
 		"etcd://me:%zz@h":       "%xx",
@@ -214,7 +213,7 @@ func TestURLs(t *testing.T) {
 			t.Errorf("%s: %v, want one that says %q", url, err, want)
 		}
 	}
-	for _, o := range []Options{{TTL: 1}, {Prefix: strings.Repeat("x", 129)}, {Prefix: "\x00"}} {
+	for _, o := range []Options{{Prefix: strings.Repeat("x", 129)}, {Prefix: "\x00"}} {
 		if _, err := New(t.Context(), nil, &o); err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -237,8 +236,8 @@ func TestTokenOfTheUserExpires(t *testing.T) {
 		}
 	}
 	user := clientv3.Config{Username: "root", Password: "pw"}
-	other := start(t, dial(t, user, server.Addr).Client, &Options{TTL: time.Minute})
-	e := start(t, dial(t, user, server.Addr).Client, &Options{TTL: time.Minute})
+	other := start(t, dial(t, user, server.Addr).Client, nil)
+	e := start(t, dial(t, user, server.Addr).Client, nil)
 	received := watch(t, e)
 	holder := joins(t, other, exclusive("a"), engine.Held)
 	time.Sleep(3 * time.Second) // etcd looks once a second which have

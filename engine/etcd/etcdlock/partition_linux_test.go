@@ -29,9 +29,9 @@ const (
 // In each round the holders of several names are cut off at once.
 const rounds = 2
 
-// standing is how a client's connections are made on a host. What arrives there is
+// speaking is how a client's connections are made on a host. What arrives there is
 // held back while slow.
-func standing(h *servers.Host, slow *atomic.Bool) clientv3.Config {
+func speaking(h *servers.Host, slow *atomic.Bool) clientv3.Config {
 	return clientv3.Config{DialOptions: []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			c, err := h.Dial(ctx, "tcp", addr)
@@ -124,7 +124,7 @@ type locks func(t *testing.T, client *clientv3.Client, ttl time.Duration, name s
 // ours is a client of this library.
 func ours(t *testing.T, client *clientv3.Client, ttl time.Duration, name string) (hold, error) {
 	ttl = ttl * (renewalIntervals - 1) / renewalIntervals // so that the etcd lease is as long as a Session's
-	e, err := New(within(t), client, &Options{TTL: ttl})
+	e, err := New(within(t), client, nil)
 	if err != nil {
 		return hold{}, err
 	}
@@ -183,12 +183,12 @@ func cutOff(t *testing.T, lock locks, each int, alone bool) (both int) {
 		var trials []trial
 		for i := range each {
 			name := fmt.Sprint("round ", round, ", name ", i)
-			first, err := lock(t, dial(t, standing(where, &slow), addrs...).Client, partitionTTL, name)
+			first, err := lock(t, dial(t, speaking(where, &slow), addrs...).Client, partitionTTL, name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			next := make(chan hold, 1)
-			other := dial(t, standing(n.Hosts[4], &never), majority...).Client
+			other := dial(t, speaking(n.Hosts[4], &never), majority...).Client
 			go func() {
 				h, err := lock(t, other, longTTL, name)
 				if err != nil {

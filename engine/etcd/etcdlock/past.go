@@ -22,7 +22,7 @@ import (
 //   - takes no claim for its own whose ticket is not above all that it had seen when
 //     it asked for it, nor one whose value is another's;
 //   - after each loss of its connections, without which no backup can be put back,
-//     deletes what hangs on its session and is no claim that it knows.
+//     deletes what hangs on its sessions and is no claim that it knows.
 //
 // Of what it did not see itself no client can know: a program that starts later
 // begins below, unless the restore bumps the revision.
@@ -155,24 +155,31 @@ func (e *Engine) compare(life context.Context) {
 			// was broken off.
 			e.deafen()
 		}
-		ctx, cancel := context.WithTimeout(life, e.ttl)
+		ctx, cancel := context.WithTimeout(life, shared)
 		err := e.deleteUnknown(ctx)
 		cancel()
-		if err != nil && e.pause(life, e.ttl/renewalIntervals) == nil {
+		if err != nil && e.pause(life, untidySoon) == nil {
 			e.past.alarm() // once more
 		}
 	}
 }
 
-// deleteUnknown deletes what hangs on the session and is no claim that is known: keys
+// deleteUnknown deletes what hangs on the sessions and is no claim that is known: keys
 // come back with a backup, or are of a claim whose slot another has now. No Join of
 // this client may make such a key, since what is asked for is known before it is sent.
 func (e *Engine) deleteUnknown(ctx context.Context) error {
-	s := e.current()
-	if s.id == 0 {
-		return nil
+	for _, s := range e.lives() {
+		if id := e.current(s).id; id != 0 {
+			if err := e.deleteUnknownOf(ctx, id); err != nil {
+				return err
+			}
+		}
 	}
-	r, err := e.client.TimeToLive(ctx, s.id, clientv3.WithAttachedKeys())
+	return nil
+}
+
+func (e *Engine) deleteUnknownOf(ctx context.Context, session clientv3.LeaseID) error {
+	r, err := e.client.TimeToLive(ctx, session, clientv3.WithAttachedKeys())
 	if err != nil {
 		return err
 	}

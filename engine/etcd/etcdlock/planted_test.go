@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -52,24 +53,29 @@ func TestLateTidyingOfAKeyThatIsUsedAgain(t *testing.T) {
 	}
 }
 
+// expect records a claim in a table without an engine.
+func expect(t *table, k keys, r *engine.Request, highWater uint64) *claim {
+	c, _ := t.expect(k, "me", r, time.Minute, nil, highWater)
+	return c
+}
+
 // What was read earlier and arrives later shows a claim waiting that holds.
 func TestLateQueueDoesNotUnsayAHold(t *testing.T) {
 	k := keys{"p/"}
 	r := exclusive("a")
 	var all table
-	all.known, all.keyed, all.slots = map[engine.ID]*claim{}, map[string]*claim{}, map[string]*slots{}
-	c := all.expect(k, "me", &r, 0)
+	all.start(func(engine.Claim) {}, func(*class) {})
+	c := expect(&all, k, &r, 0)
 	mine := &mvccpb.KeyValue{Key: []byte(c.key), CreateRevision: 7, Version: 1}
 	ahead := &mvccpb.KeyValue{Key: []byte(k.claim("a", engine.Max, engine.Max, "other", 0)), CreateRevision: 5, Version: 1}
 	before := k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{mine, ahead}, Count: 2})
 	after := k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{mine}, Count: 1})
 	for i, step := range []struct {
-		queue  line
-		want   engine.State
-		became bool
-	}{{before, engine.Waiting, false}, {after, engine.Held, true}, {before, engine.Held, false}, {after, engine.Held, false}} {
-		if got, became := all.promote(c, step.queue); got.State != step.want || became != step.became || got.Ticket != 7 {
-			t.Errorf("step %d: %v with ticket %d, became held: %v; want %v", i, got.State, got.Ticket, became, step.want)
+		queue line
+		want  engine.State
+	}{{before, engine.Waiting}, {after, engine.Held}, {before, engine.Held}, {after, engine.Held}} {
+		if got := all.report(c, all.promote(c, step.queue)); got.State != step.want || got.Ticket != 7 {
+			t.Errorf("step %d: %v with ticket %d; want %v", i, got.State, got.Ticket, step.want)
 		}
 	}
 }
@@ -82,7 +88,7 @@ func TestLeaseAlreadyExists(t *testing.T) {
 	e := start(t, w.Client, nil)
 	w.fail("LeaseGrant", rpctypes.ErrGRPCLeaseExist, rpctypes.ErrGRPCLeaseExist)
 	r := exclusive("a")
-	r.Detached, r.WaitTTL = true, e.ttl
+	r.Detached = true
 	joins(t, e, r, engine.Held)
 }
 
@@ -110,7 +116,7 @@ func TestUnknownKeysOfASession(t *testing.T) {
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	known, other := joins(t, e, exclusive("known"), engine.Held), joins(t, e, exclusive("other"), engine.Held)
-	session := clientv3.WithLease(e.current().id)
+	session := clientv3.WithLease(now(e).id)
 	unknown := e.keys.claim("unknown", engine.Max, engine.Max, e.name, 0)
 	for key, value := range map[string]string{unknown: "x", e.table.get(other.ID).key: "another value"} {
 		if _, err := admin.Put(within(t), key, value, session); err != nil {
@@ -133,7 +139,7 @@ func TestWhatStandsIsComparedAfterAReconnect(t *testing.T) {
 	proxy := servers.ProxyTo(t, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
-	if _, err := admin.Put(within(t), e.keys.claim("unknown", engine.Max, engine.Max, e.name, 0), "x", clientv3.WithLease(e.current().id)); err != nil {
+	if _, err := admin.Put(within(t), e.keys.claim("unknown", engine.Max, engine.Max, e.name, 0), "x", clientv3.WithLease(now(e).id)); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Reset()
@@ -234,8 +240,8 @@ func TestKeepAlivesNotifyTheRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := e.current()
-	if err := e.prove(within(t), s.id, s.until+1); e.past.highWater() < uint64(r.Header.Revision) {
+	s := now(e)
+	if err := e.prove(within(t), first(e), s.id, s.until+1); e.past.highWater() < uint64(r.Header.Revision) {
 		t.Errorf("revision %d, and the client knows of %d, %v", r.Header.Revision, e.past.highWater(), err)
 	}
 }
@@ -311,8 +317,8 @@ func TestFormerLifeIsNotBelieved(t *testing.T) {
 	k := keys{"p/"}
 	r := exclusive("a")
 	var all table
-	all.known, all.keyed, all.slots = map[engine.ID]*claim{}, map[string]*claim{}, map[string]*slots{}
-	c := all.expect(k, "me", &r, 5)
+	all.start(func(engine.Claim) {}, func(*class) {})
+	c := expect(&all, k, &r, 5)
 	at := func(ticket int64) line {
 		return k.read(&pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{Key: []byte(c.key), CreateRevision: ticket, Version: 1}}, Count: 1})
 	}
@@ -320,7 +326,7 @@ func TestFormerLifeIsNotBelieved(t *testing.T) {
 		ticket int64
 		want   engine.State
 	}{{5, engine.Gone}, {9, engine.Held}, {9, engine.Held}, {7, engine.Gone}, {12, engine.Held}} {
-		if got, _ := all.promote(c, at(step.ticket)); got.State != step.want {
+		if got := all.report(c, all.promote(c, at(step.ticket))); got.State != step.want {
 			t.Errorf("step %d: ticket %d is %v, want %v", i, step.ticket, got.State, step.want)
 		}
 	}
@@ -335,9 +341,7 @@ func TestTurnIsProven(t *testing.T) {
 	received := watch(t, e)
 	held := joins(t, other, exclusive("a"), engine.Held)
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
-	e.mu.Lock()
-	e.session.until = 0 // as if the last keep-alive were long ago
-	e.mu.Unlock()
+	unproven(e)
 	w.counted()
 	leave(t, other, held)
 	receives(t, received, as(mine, engine.Held))
@@ -365,7 +369,7 @@ func TestRenewWaitsAnewForATurn(t *testing.T) {
 	until(t, "nobody waits for the turn", func() bool {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
-		return e.table.known[mine.ID].attended == nil
+		return e.table.m.Claims[mine.ID].attended == nil
 	})
 	if got := renew(t, e, mine); got.State != engine.Waiting {
 		t.Fatalf("void: it is %v", got.State)
@@ -395,12 +399,28 @@ func TestConnectionIsJudged(t *testing.T) {
 
 // That a session of before has ended says nothing of the next one.
 func TestEndOfASessionOfBefore(t *testing.T) {
-	e := &Engine{mail: mailbox.New()}
-	e.session = session{id: 2, until: 7}
-	if e.sessionEnded(1); e.current().id != 2 {
+	e := &Engine{mail: mailbox.New(), life: t.Context()}
+	e.table.start(e.mail.Post, func(*class) {})
+	e.classes.Open = func(time.Duration) *lifeline { return &lifeline{id: 2, until: 7} }
+	if _, err := e.use(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if e.sessionEnded(1); now(e).id != 2 {
 		t.Error("the next one is taken for ended")
 	}
-	if e.sessionEnded(2); e.current().id != 0 {
+	if e.sessionEnded(2); now(e).id != 0 {
 		t.Error("it goes on")
+	}
+}
+
+// When the void key of a session of before was written says nothing of the next one's.
+func TestVoidKeyOfASessionOfBefore(t *testing.T) {
+	var e Engine
+	s := &lifeline{id: 2, void: 5}
+	if e.voidAt(s, 1, 7); s.void != 5 {
+		t.Errorf("the void key of another session was written at %d", s.void)
+	}
+	if e.voidAt(s, 2, 3); s.void != 3 { // a backup was put back
+		t.Errorf("its own was written at %d", s.void)
 	}
 }

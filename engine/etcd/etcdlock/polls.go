@@ -92,8 +92,7 @@ func (e *Engine) readFor(life context.Context, what reading) {
 			return
 		}
 		s.mu.Unlock()
-		// No caller's context: one must not break off the others.
-		ctx, cancel := context.WithTimeout(life, e.ttl)
+		ctx, cancel := context.WithTimeout(life, shared)
 		n.err = e.again(ctx, one(func(ctx context.Context) error {
 			r, err := e.do(ctx, e.look(what.name, n.upTo))
 			if err == nil {

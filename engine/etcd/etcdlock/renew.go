@@ -3,10 +3,12 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
 
@@ -22,35 +24,23 @@ type asked struct {
 
 	// stand do, for as long as a waiting claim waits: itself, and those of which one
 	// must leave first. None: the whole queue is read.
-	stand    []place
+	stand    []session.Node
 	lease    clientv3.LeaseID // that those hang on
-	notified bool             // its notification is taken away with this question
+	recorded bool             // its notification is taken away with this question
 
 	ticket uint64 // the queue is read up to there; 0: all of it
 
 	from  int // of the answers: the first of its own
 	reads int // the one with its queue
 
-	queue line
-	at    int64 // the revision at which queue was read
+	queue  line
+	readAt int64 // the revision of queue
 }
 
 // Renew implements [engine.Engine]. The session is kept alive beside it; what is
 // asked here is whether the keys are there still, and who waits, in transactions
 // of many claims. A claim that waits costs two keys, however long its queue is.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if len(rs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d renewals are more than %d", len(rs), engine.MaxBatch)
-	}
-	for i := range rs {
-		if err := engine.CheckTTL(rs[i].Want); err != nil {
-			return nil, err
-		}
-	}
-	if err := e.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.leave()
 	start := boottime.Now()
 	all := make([]*asked, len(rs))
 	for i := range rs {
@@ -59,21 +49,22 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	answered, err := e.ask(ctx, all)
 	out := make([]engine.Claim, 0, len(rs))
 	for _, a := range answered {
-		if i := a.queue.at(a.who(), a.ticket); i >= 0 && !a.queue.places[i].revoked {
+		if i := a.at(); i >= 0 && !a.queue.places[i].revoked {
 			a.lease = a.queue.places[i].lease
 		}
 	}
 	// The keys were there; if their leases are alive now, they were all the time.
-	proof := e.proveEach(ctx, answered, start+e.ttl)
+	proofs := e.proveEach(ctx, answered, start)
 	for _, a := range answered {
-		switch failed := proof[a.lease]; {
-		case errors.Is(failed, errLeaseGone):
+		p := proofs[a.lease]
+		switch {
+		case errors.Is(p.err, errLeaseGone):
 			a.stand, a.queue = nil, line{}
-		case failed != nil:
-			err = errors.Join(err, failed)
+		case p.err != nil:
+			err = errors.Join(err, p.err)
 			continue
 		}
-		out = append(out, e.promoted(a))
+		out = append(out, e.promoted(a, p.ttl))
 	}
 	return out, explain(err)
 }
@@ -81,36 +72,44 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 // question is what has to be asked for one renewal.
 func (e *Engine) question(r *engine.Renewal) *asked {
 	a := &asked{id: r.ID, name: r.Name, claim: e.table.get(r.ID)}
-	if a.claim == nil || a.claim.name != r.Name {
+	if a.claim == nil || a.claim.Name != r.Name {
 		a.claim = nil
 		return a
 	}
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
-	if a.claim.state == engine.Waiting && len(a.claim.blockers) > 0 && a.claim.attended != nil {
-		a.stand, a.lease = append([]place{{key: a.claim.key, ticket: a.claim.ticket}}, a.claim.blockers...), a.claim.lease
+	c := a.claim
+	if c.Phase == session.Waiting && len(c.Ahead) > 0 && c.attended != nil {
+		a.stand, a.lease = append([]session.Node{c.node()}, c.Ahead...), c.lease()
 	}
-	a.ticket = a.claim.ticket
 	// From here on another notification is news.
-	a.notified, a.claim.notified = a.claim.notified, false
+	a.ticket, a.recorded, c.recorded = c.Ticket, c.recorded, false
 	return a
 }
 
-// who is the claim, for finding it.
-func (a *asked) who() *claim {
+// at is where it stands in the queue that was read, or -1.
+func (a *asked) at() int {
 	if a.claim == nil {
-		return &claim{name: a.name, id: a.id}
+		return a.queue.with(a.id)
 	}
-	return a.claim
+	return a.queue.find(a.claim.key, a.ticket)
+}
+
+// class is that of the claim; nil: another client's, or a detached one's.
+func (a *asked) class() *class {
+	if a.claim == nil || a.claim.Detached {
+		return nil
+	}
+	return a.claim.class
 }
 
 // ops are the questions for one claim, but for its queue.
 func (a *asked) ops(e *Engine) (ops []clientv3.Op) {
-	if a.notified {
+	if a.recorded {
 		ops = append(ops, clientv3.OpDelete(e.keys.notification(e.name, a.claim.key)))
 	}
 	for _, p := range a.stand {
-		ops = append(ops, p.standing())
+		ops = append(ops, standing(p))
 	}
 	return ops
 }
@@ -176,7 +175,7 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 		}))
 		if failed != nil {
 			for _, a := range all {
-				e.untold(a)
+				e.unnoted(a)
 			}
 			return answered, failed
 		}
@@ -186,18 +185,18 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 		}
 		for _, a := range now {
 			i := a.from
-			if a.notified {
+			if a.recorded {
 				i++
-				a.notified = false
+				a.recorded = false
 			}
 			if len(a.stand) == 0 {
-				a.queue, a.at = queues[a.reads], r.Header.Revision
+				a.queue, a.readAt = queues[a.reads], r.Header.Revision
 				answered = append(answered, a)
 				continue
 			}
 			all := true
 			for _, p := range a.stand {
-				all = p.stood(r.Responses[i].GetResponseRange()) && all
+				all = stood(p, r.Responses[i].GetResponseRange()) && all
 				i++
 			}
 			if all {
@@ -212,39 +211,35 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 	return answered, nil
 }
 
-// untold: the notification was perhaps not taken away, so the next Renew does it.
-func (e *Engine) untold(a *asked) {
-	if a.notified {
+// unnoted: the notification was perhaps not taken away, so the next Renew does it.
+func (e *Engine) unnoted(a *asked) {
+	if a.recorded {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
-		a.claim.notified = true
+		a.claim.recorded = true
 	}
 }
 
-// promoted is what a renewal is answered.
-func (e *Engine) promoted(a *asked) (got engine.Claim) {
-	switch {
-	case a.stand != nil:
-		e.table.mu.Lock()
-		c := a.claim
-		got = engine.Claim{Name: c.name, ID: c.id, Ticket: c.ticket, Permits: c.permits, Limit: c.limit, State: c.state, Revoked: c.revoked}
-		e.table.mu.Unlock()
-	case a.claim == nil:
-		got, _ = new(table).promote(a.who(), a.queue)
-	default:
-		got, _ = e.table.promote(a.claim, a.queue)
+// promoted is what a renewal is answered whose lease may be trusted for so long.
+func (e *Engine) promoted(a *asked, ttl time.Duration) (got engine.Claim) {
+	if a.claim == nil {
+		if got = lookedAt(a.name, a.id, a.queue); got.State != engine.Gone {
+			got.TTL = ttl
+		}
+		return got
 	}
-	switch {
-	case got.State != engine.Gone:
-		got.TTL = e.ttl
-	case !got.Revoked:
+	c := a.claim
+	got = e.table.report(c, a.stand != nil || e.table.promote(c, a.queue))
+	if got.State != engine.Gone {
+		got.TTL = min(ttl, c.ttl)
+	} else if !got.Revoked {
 		e.drop(a.id)
-		if a.claim != nil && a.queue.find(a.claim) >= 0 {
+		if a.at() >= 0 {
 			e.past.alarm() // another has its key, which nobody knows
 		}
 	}
-	if got.State == engine.Waiting && a.claim != nil && a.stand == nil {
-		e.attend(a.claim, a.queue, a.queue.find(a.claim), a.at)
+	if got.State == engine.Waiting && a.stand == nil {
+		e.attend(c, a.queue, a.at(), a.readAt)
 	}
 	return got
 }

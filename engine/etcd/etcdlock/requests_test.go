@@ -20,7 +20,7 @@ import (
 func TestUncontendedLockIsTwoRequests(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute}) // no renewal interval comes in between
+	e := start(t, w.Client, nil) // no renewal interval comes in between
 	w.counted()
 	for range 10 {
 		leave(t, e, joins(t, e, exclusive("a"), engine.Held))
@@ -38,8 +38,8 @@ func TestHandOverIsFiveRequestsHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{1, 20} {
 		t.Run(fmt.Sprint(waiters, " more wait"), func(t *testing.T) {
 			w := dial(t, clientv3.Config{}, server.Addr)
-			others := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-			e := start(t, w.Client, &Options{TTL: time.Minute})
+			others := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+			e := start(t, w.Client, nil)
 			name := fmt.Sprint("handed over ", waiters)
 			holder := joins(t, others, exclusive(name), engine.Held)
 			notified := joins(t, others, exclusive(name), engine.Waiting) // and tells the holder, which others then need not
@@ -75,7 +75,8 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	const many = 10_000
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: 10 * time.Second}) // the etcd lease: 12 s, a renewal interval: 2 s
+	e := start(t, w.Client, nil)
+	const ttl = 10 * time.Second // the etcd lease: 12 s, a renewal interval: 2 s
 	claims := make(chan engine.Claim, many)
 	work := make(chan int, many)
 	for i := range many {
@@ -85,7 +86,7 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	for range 50 {
 		go func() {
 			for i := range work {
-				c, err := e.Join(t.Context(), exclusive(fmt.Sprint("many/", i)))
+				c, err := e.Join(t.Context(), lasting(exclusive(fmt.Sprint("many/", i)), ttl))
 				if err != nil {
 					t.Error(err)
 				}
@@ -96,10 +97,11 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 	rs := make([]engine.Renewal, many)
 	for i := range rs {
 		c := <-claims
-		rs[i] = engine.Renewal{Name: c.Name, ID: c.ID, Want: 10 * time.Second}
+		rs[i] = engine.Renewal{Name: c.Name, ID: c.ID, Want: ttl}
 	}
 	// Two beats, with a renewal of everything in each.
-	asked := func() time.Duration { return e.current().asked }
+	s := e.table.get(rs[0].ID).class.Session
+	asked := func() time.Duration { return e.current(s).asked }
 	last := asked()
 	until(t, "a renewal interval", func() bool { return asked() != last })
 	began := boottime.Now()
@@ -118,7 +120,7 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		until(t, "a renewal interval", func() bool { return asked() != last })
 	}
 	got := w.counted()
-	most := int((boottime.Now()-began)/e.current().renewalInterval) + 1 // in so much time
+	most := int((boottime.Now()-began)/s.renewalInterval) + 1 // in so much time
 	if got["LeaseKeepAlive"] < 2 || got["LeaseKeepAlive"] > most || got["Txn"] != 2*many/maxOps {
 		t.Errorf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
 	}
@@ -128,14 +130,14 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
 	const many = 100
 	server := servers.Etcd(t, nil)
-	readers := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	readers := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, readers)
 	want := map[engine.ID]bool{}
 	for range many {
 		want[joins(t, readers, permits("read", 1, engine.Max), engine.Held).ID] = true
 	}
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e := start(t, w.Client, nil)
 	w.counted()
 	r := exclusive("read")
 	r.NoWait = true
@@ -160,7 +162,7 @@ func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
 func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	for range 3 {
 		held := joins(t, e, exclusive("often"), engine.Held)
 		waits := []engine.Claim{join(t, e, exclusive("often")), join(t, e, exclusive("often"))}
@@ -189,8 +191,8 @@ func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
 	if len(keys) != 3 {
 		t.Errorf("nine claims, three at a time, had %d keys", len(keys))
 	}
-	if e.table.mu.Lock(); len(e.table.known)+len(e.table.keyed)+len(e.table.slots) > 0 {
-		t.Errorf("remembered of claims that have left: %v, %v, %v", e.table.known, e.table.keyed, e.table.slots)
+	if e.table.mu.Lock(); len(e.table.m.Claims)+len(e.table.keyed)+len(e.table.slots) > 0 {
+		t.Errorf("remembered of claims that have left: %v, %v, %v", e.table.m.Claims, e.table.keyed, e.table.slots)
 	}
 	e.table.mu.Unlock()
 }
@@ -200,8 +202,8 @@ func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
 func TestKeyIsUsedAgain(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	other := start(t, w.Client, &Options{TTL: time.Minute})
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	other := start(t, w.Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	t.Run("and a renewal says that its first claim stands", func(t *testing.T) {
 		first := joins(t, other, exclusive("a"), engine.Held)
 		mine := joins(t, e, exclusive("a"), engine.Waiting)
@@ -216,7 +218,7 @@ func TestKeyIsUsedAgain(t *testing.T) {
 	})
 	t.Run("and a look at what a watch missed says so", func(t *testing.T) {
 		w := dial(t, clientv3.Config{}, server.Addr)
-		e := start(t, w.Client, &Options{TTL: time.Minute})
+		e := start(t, w.Client, nil)
 		received := watch(t, e)
 		first := joins(t, other, exclusive("b"), engine.Held)
 		w.before("Watch", func() {
@@ -262,8 +264,8 @@ func TestKeyIsUsedAgain(t *testing.T) {
 		other.receive(&mvccpb.KeyValue{Key: []byte(other.keys.notification(other.name, key)), Value: []byte(text(revoked, first.Ticket))})
 		other.table.mu.Lock()
 		defer other.table.mu.Unlock()
-		if c.revoked || c.state != engine.Held {
-			t.Errorf("the next claim is %v, revoked %v", c.state, c.revoked)
+		if !c.Phase.Holds() {
+			t.Errorf("the next claim is in phase %v", c.Phase)
 		}
 	})
 }
@@ -273,7 +275,7 @@ func TestManyCallersShareTransactions(t *testing.T) {
 	const callers, each = 64, 20
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e := start(t, w.Client, nil)
 	w.counted()
 	var all sync.WaitGroup
 	for i := range callers {
@@ -302,10 +304,9 @@ func TestManyCallersShareTransactions(t *testing.T) {
 func TestOneOfAGroupIsRefused(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	e.group.busy.Add(many) // as if many callers were about
-	defer e.group.busy.Add(-many)
-	session := e.current().id
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e.group.Many = 0 // as if many callers were about
+	session := now(e).id
 	rs := make([]engine.Request, 20)
 	for i := range rs {
 		rs[i] = exclusive(fmt.Sprint("of many ", i))
@@ -316,7 +317,7 @@ func TestOneOfAGroupIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.table.expect(e.keys, e.name, &rs[7], 0).lease = lease
+	expected(t, e, &rs[7]).Session = int64(lease)
 	if _, err := admin.Revoke(within(t), lease); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,7 @@ func TestOneOfAGroupIsRefused(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if e.current().id != session {
+	if now(e).id != session {
 		t.Error("the others took their session for ended")
 	}
 }
@@ -339,7 +340,7 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute})
+	e := start(t, w.Client, nil)
 	rs := make([]engine.Renewal, claims)
 	for i := range rs {
 		r := exclusive(fmt.Sprint("detached ", i))
@@ -349,7 +350,7 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 	}
 	// It ends between the look at its key and the keep-alive.
 	w.before("LeaseKeepAlive", func() {
-		if _, err := admin.Revoke(within(t), e.table.get(rs[7].ID).lease); err != nil {
+		if _, err := admin.Revoke(within(t), e.table.get(rs[7].ID).lease()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -381,9 +382,8 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 func TestClaimsOfANameAreNotMadeTogether(t *testing.T) {
 	const callers = 20
 	server := servers.Etcd(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	e.group.busy.Add(many) // as if many callers were about
-	defer e.group.busy.Add(-many)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e.group.Many = 0 // as if many callers were about
 	got := make(chan engine.Claim, callers)
 	for range callers {
 		go func() {

@@ -75,7 +75,7 @@ func TestJoinFindsTheKeyOfAnotherClaim(t *testing.T) {
 	c := e.table.get(former.ID)
 	key, value := c.key, c.value
 	leave(t, e, former)
-	if _, err := admin.Put(within(t), key, value, clientv3.WithLease(e.current().id)); err != nil {
+	if _, err := admin.Put(within(t), key, value, clientv3.WithLease(now(e).id)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := admin.Get(within(t), key)
@@ -149,7 +149,7 @@ func TestVoidKeyComesBackWithABackup(t *testing.T) {
 		t.Fatal("void: the Join was answered")
 	}
 	leave(t, e, engine.Claim{Name: r.Name, ID: r.ID})
-	until(t, "the void key is written", func() bool { return e.current().void != 0 && e.table.get(r.ID) == nil })
+	until(t, "the void key is written", func() bool { return now(e).void != 0 && e.table.get(r.ID) == nil })
 	if err := server.Restore(backup); err != nil {
 		t.Fatal(err)
 	}

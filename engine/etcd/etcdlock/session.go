@@ -11,11 +11,13 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
 
-// session is the one etcd lease that all of a client's claims live by, detached
-// ones excepted, and what is proven of it:
+// lifeline is an etcd lease that claims of one class of TTL live by, detached ones
+// excepted, and what is proven of it:
 //
 //	alive until = start of the last successful keep-alive + the TTL in its answer
 //
@@ -24,14 +26,23 @@ import (
 // background whatever its caller is doing, which leaves nobody to ask when the
 // last success was.
 //
-// A new session never inherits claims: those of the old lease are gone with it.
-type session struct {
-	id              clientv3.LeaseID
-	renewalInterval time.Duration
-	asked           time.Duration // start of the last success
-	until           time.Duration
-	void            int64 // the revision at which the void key was written, as far as is known
+// A new lease never inherits claims: those of the old one are gone with it.
+type lifeline struct {
+	seconds         int64              // how long the lease is to last
+	renewalInterval time.Duration      // how often it is kept alive
+	end             context.CancelFunc // of what keeps it alive
+	voidKey         string
+	proving         lock // one keep-alive at a time; mu is not held while it is on its way
+
+	// Under the engine's mu.
+	id    clientv3.LeaseID // 0: there is none
+	asked time.Duration    // start of the last success
+	until time.Duration
+	void  int64 // the revision at which the void key was written, as far as is known
 }
+
+// class is those of a claim.
+type class = session.Class[*lifeline]
 
 // An etcd lease is kept alive every sixth of its TTL, and lasts at least six fifths
 // of what claims are granted. So a Join needs no keep-alive of its own: what it
@@ -42,6 +53,84 @@ const renewalIntervals = 6
 // etcd counts in whole seconds.
 func seconds(ttl time.Duration) int64 {
 	return int64((ttl*renewalIntervals/(renewalIntervals-1) + time.Second - 1) / time.Second)
+}
+
+// trusted is what claims may be granted whose etcd lease lasts so long.
+func trusted(lease time.Duration) time.Duration {
+	return lease * (renewalIntervals - 1) / renewalIntervals
+}
+
+// use is the class of claims with that TTL, with one more use.
+func (e *Engine) use(ttl time.Duration) (*class, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.life.Err() != nil {
+		return nil, engine.ErrClosed
+	}
+	return e.classes.For(max(ttl, e.least), boottime.Now())
+}
+
+// unuse ends one use.
+func (e *Engine) unuse(c *class) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.classes.Done(c, boottime.Now())
+}
+
+// open begins a class, and what keeps its lease alive. With mu held.
+func (e *Engine) open(ttl time.Duration) *lifeline {
+	e.opened++
+	life, end := context.WithCancel(e.life)
+	s := &lifeline{seconds: seconds(ttl), end: end, proving: make(lock, 1), voidKey: fmt.Sprint(e.keys.void(e.name), "/", e.opened)}
+	s.renewalInterval = time.Duration(s.seconds) * time.Second / renewalIntervals
+	e.tasks.Go(func() { e.keep(life, s) })
+	return s
+}
+
+// giveUp ends a class that nobody uses, and its lease. With mu held.
+func (e *Engine) giveUp(s *lifeline) {
+	s.end()
+	if id := s.id; id != 0 && e.life.Err() == nil {
+		s.id = 0
+		e.tasks.Go(func() {
+			ctx, cancel := context.WithTimeout(e.life, closeTime)
+			defer cancel()
+			_, _ = e.client.Revoke(ctx, id) // else it ends by itself
+		})
+	}
+}
+
+// lives are those of all classes.
+func (e *Engine) lives() (all []*lifeline) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.classes.Opened() {
+		all = append(all, c.Session)
+	}
+	return all
+}
+
+// of is the session whose lease that is, or nil.
+func (e *Engine) of(id clientv3.LeaseID) *lifeline {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.classes.Opened() {
+		if c.Session.id == id {
+			return c.Session
+		}
+	}
+	return nil
+}
+
+// shortest is the shortest TTL that is in use.
+func (e *Engine) shortest() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ttl := engine.MaxTTL
+	for _, c := range e.classes.Opened() {
+		ttl = min(ttl, c.TTL)
+	}
+	return ttl
 }
 
 // grant makes an etcd lease. The TTL that counts is the one in the answer: etcd
@@ -65,90 +154,105 @@ func (e *Engine) grant(ctx context.Context, seconds int64) (clientv3.LeaseID, ti
 	}
 }
 
-// begin is the session, a new one if there is none.
-func (e *Engine) begin(ctx context.Context) (clientv3.LeaseID, error) {
-	if s := e.current(); s.id != 0 {
-		return s.id, nil
+// begin is the lease of a session, a new one if there is none.
+func (e *Engine) begin(ctx context.Context, s *lifeline) (clientv3.LeaseID, error) {
+	if id := e.current(s).id; id != 0 {
+		return id, nil
 	}
-	if err := e.proving.lock(ctx); err != nil {
+	if err := s.proving.lock(ctx); err != nil {
 		return 0, err
 	}
-	defer e.proving.unlock()
-	if s := e.current(); s.id != 0 {
-		return s.id, nil // while this call waited, another began it
+	defer s.proving.unlock()
+	if id := e.current(s).id; id != 0 {
+		return id, nil // while this call waited, another began it
 	}
 	start := boottime.Now()
-	id, ttl, err := e.grant(ctx, seconds(e.ttl))
+	id, ttl, err := e.grant(ctx, s.seconds)
 	if err != nil {
 		return 0, err
 	}
 	e.mu.Lock()
-	e.session = session{id: id, renewalInterval: ttl / renewalIntervals, asked: start, until: start + ttl}
+	s.id, s.asked, s.until, s.void = id, start, start+ttl, 0
 	e.mu.Unlock()
 	return id, nil
 }
 
-func (e *Engine) current() session {
+// known is what is known of a session at one moment.
+type known struct {
+	id           clientv3.LeaseID
+	asked, until time.Duration
+	void         int64
+}
+
+func (e *Engine) current(s *lifeline) known {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.session
+	return known{s.id, s.asked, s.until, s.void}
 }
 
 // errLeaseGone: the etcd lease has ended, and all of its keys with it.
 var errLeaseGone = errors.New("the etcd lease has ended")
 
-// prove makes sure that a lease lives until the given time at least, by asking
-// only if that is not known yet. Errors: errLeaseGone; any other: nothing learned.
-func (e *Engine) prove(ctx context.Context, id clientv3.LeaseID, until time.Duration) error {
-	if e.proven(id, until) {
+// prove makes sure that a lease of a session lives until the given time at least, by
+// asking only if that is not known yet. Errors: errLeaseGone; any other: nothing learned.
+func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, until time.Duration) error {
+	if e.proven(s, id, until) {
 		return nil
 	}
-	if err := e.proving.lock(ctx); err != nil {
+	if err := s.proving.lock(ctx); err != nil {
 		return err
 	}
-	defer e.proving.unlock()
-	if e.proven(id, until) {
+	defer s.proving.unlock()
+	if e.proven(s, id, until) {
 		return nil // while this call waited, another asked
 	}
-	var start, ttl time.Duration
-	if err := e.again(ctx, one(func(ctx context.Context) error {
-		start = boottime.Now()
-		ttls, err := e.keepAlive(ctx, id)
-		if err == nil {
-			ttl = ttls[0]
-		}
-		return err
-	})); err != nil {
+	start, ttls, err := e.alive(ctx, id)
+	if err != nil {
 		return err
 	}
-	if ttl <= 0 {
+	if ttls[0] <= 0 {
 		e.sessionEnded(id)
 		return errLeaseGone
 	}
 	e.mu.Lock()
-	if e.session.id == id {
-		e.session.asked, e.session.until = start, max(e.session.until, start+ttl)
+	if s.id == id {
+		s.asked, s.until = start, max(s.until, start+ttls[0])
 	}
 	e.mu.Unlock()
-	return enough(start, ttl, until)
+	return enough(start, ttls[0], until)
+}
+
+// alive keeps leases alive, and says from when on each lives for how long: zero if it
+// has ended.
+func (e *Engine) alive(ctx context.Context, ids ...clientv3.LeaseID) (start time.Duration, ttls []time.Duration, err error) {
+	err = e.again(ctx, one(func(ctx context.Context) (err error) {
+		start = boottime.Now()
+		ttls, err = e.keepAlive(ctx, ids...)
+		return err
+	}))
+	return start, ttls, err
 }
 
 // sessionEnded: etcd does not know that lease any more.
 func (e *Engine) sessionEnded(id clientv3.LeaseID) {
+	s := e.of(id)
+	if s == nil {
+		return
+	}
 	e.mu.Lock()
-	mine := e.session.id == id
-	if mine {
-		e.session = session{}
+	if s.id == id {
+		s.id, s.until = 0, 0
 	}
 	e.mu.Unlock()
-	if mine {
-		e.mail.PostAll() // every claim of it is gone: the core asks, and is told
-	}
+	e.table.mu.Lock()
+	e.table.m.Ended(int64(id))
+	e.table.mu.Unlock()
+	e.mail.PostAll() // what waits to be told may be more than the mailbox keeps
 }
 
-func (e *Engine) proven(id clientv3.LeaseID, until time.Duration) bool {
-	s := e.current()
-	return s.id == id && until <= s.until
+func (e *Engine) proven(s *lifeline, id clientv3.LeaseID, until time.Duration) bool {
+	now := e.current(s)
+	return now.id == id && until <= now.until
 }
 
 // keepAlive asks once for each lease, on one stream, and returns for how long each
@@ -178,38 +282,43 @@ func (e *Engine) keepAlive(ctx context.Context, ids ...clientv3.LeaseID) ([]time
 	return ttls, nil
 }
 
+// proof is what is known of a lease: for how long it may be trusted from the start of
+// the call that asked, or why not.
+type proof struct {
+	ttl time.Duration
+	err error
+}
+
 // proveEach is prove for all leases that some claims hang on. Detached claims have
 // one each: those share requests.
-func (e *Engine) proveEach(ctx context.Context, claims []*asked, until time.Duration) map[clientv3.LeaseID]error {
-	proof := map[clientv3.LeaseID]error{}
-	session := e.current().id
+func (e *Engine) proveEach(ctx context.Context, claims []*asked, start time.Duration) map[clientv3.LeaseID]proof {
+	proofs := map[clientv3.LeaseID]proof{}
 	var own []clientv3.LeaseID
 	for _, a := range claims {
-		if _, asked := proof[a.lease]; asked || a.lease == 0 {
+		if _, asked := proofs[a.lease]; asked || a.lease == 0 {
 			continue
 		}
-		proof[a.lease] = nil
-		if a.lease != session {
+		proofs[a.lease] = proof{}
+		if c := a.class(); c == nil || e.current(c.Session).id != a.lease {
 			own = append(own, a.lease)
-			continue
+		} else {
+			proofs[a.lease] = proof{c.TTL, e.prove(ctx, c.Session, a.lease, start+c.TTL)}
 		}
-		proof[session] = e.prove(ctx, session, until)
 	}
 	for some := range slices.Chunk(own, maxOps) {
-		var start time.Duration
-		var ttls []time.Duration
-		err := e.again(ctx, one(func(ctx context.Context) (err error) {
-			start = boottime.Now()
-			ttls, err = e.keepAlive(ctx, some...)
-			return err
-		}))
+		_, ttls, err := e.alive(ctx, some...)
 		for i, id := range some {
-			if proof[id] = err; err == nil {
-				proof[id] = enough(start, ttls[i], until)
+			switch {
+			case err != nil:
+				proofs[id] = proof{err: err}
+			case ttls[i] <= 0:
+				proofs[id] = proof{err: errLeaseGone}
+			default:
+				proofs[id] = proof{ttl: trusted(ttls[i])}
 			}
 		}
 	}
-	return proof
+	return proofs
 }
 
 // enough: a keep-alive that was sent at start and answered with that TTL proves the
@@ -226,27 +335,30 @@ func enough(start, ttl, until time.Duration) error {
 
 func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
 
-// keep keeps the session alive, beat by beat. It is the only thing here that
-// happens by the clock: a session that nobody kept would end under claims that
-// nobody renews. Without a session it does nothing.
-func (e *Engine) keep(renewalInterval time.Duration) {
-	ticker := time.NewTicker(renewalInterval)
+// keep keeps a session alive, beat by beat, and has those given up that nobody uses.
+// It is the only thing here that happens by the clock: a session that nobody kept would
+// end under claims that nobody renews. Without a lease it does nothing.
+func (e *Engine) keep(life context.Context, s *lifeline) {
+	ticker := time.NewTicker(s.renewalInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-e.life.Done():
+		case <-life.Done():
 			return
 		case <-ticker.C:
 		}
-		s := e.current()
-		if s.id == 0 || boottime.Now()-s.asked < renewalInterval/2 {
+		e.mu.Lock()
+		e.classes.Sweep(boottime.Now())
+		e.mu.Unlock()
+		now := e.current(s)
+		if now.id == 0 || boottime.Now()-now.asked < s.renewalInterval/2 {
 			continue
 		}
 		// An answer that takes longer is of no use to the next Join. Whatever the
 		// error is, the next beat asks again; a lease that has ended is told by
 		// prove.
-		ctx, cancel := context.WithTimeout(e.life, 2*renewalInterval)
-		_ = e.prove(ctx, s.id, s.until+1)
+		ctx, cancel := context.WithTimeout(life, 2*s.renewalInterval)
+		_ = e.prove(ctx, s, now.id, now.until+1)
 		cancel()
 	}
 }

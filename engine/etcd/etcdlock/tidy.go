@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
 // What a client gave up may still be in the queue, or come there: a Leave was not
@@ -17,7 +18,7 @@ import (
 // and would be in everybody's way for as long as that lives.
 //
 // So such claims are kept in mind, and tidied up in one transaction: their keys are
-// deleted, and one key of this client, the void key, is written. Every Join needs
+// deleted, and one key of this session, the void key, is written. Every Join needs
 // that key to be as its client knows it, so that all that were sent before are void
 // from then on:
 //
@@ -31,6 +32,9 @@ import (
 // where many callers give up at once.
 const tidySoon = 100 * time.Millisecond
 
+// untidySoon is how long after what failed it is tried again.
+const untidySoon = time.Second
+
 // maxLeft bounds the claims that are kept in mind. There are more only where etcd
 // does not answer; then nothing more is sent.
 const maxLeft = engine.MaxBatch
@@ -38,16 +42,27 @@ const maxLeft = engine.MaxBatch
 // drop forgets a claim that is not in the queue any more, but for one of which a Join is
 // still under way, for all that is known.
 func (e *Engine) drop(id engine.ID) {
-	if e.table.drop(id) {
-		e.untidy()
+	t := &e.table
+	t.mu.Lock()
+	if c := t.m.Claims[id]; c != nil {
+		t.m.Left(c)
+		c.unattend()
 	}
+	t.mu.Unlock()
+	e.untidy()
 }
 
 // abandon is for claims whose Leave failed.
 func (e *Engine) abandon(cs []engine.Claim) {
+	t := &e.table
+	t.mu.Lock()
 	for i := range cs {
-		e.table.abandon(cs[i].ID)
+		if c := t.m.Claims[cs[i].ID]; c != nil {
+			t.m.Abandon(c)
+			c.unattend()
+		}
 	}
+	t.mu.Unlock()
 	e.untidy()
 }
 
@@ -56,7 +71,7 @@ func (e *Engine) untidy() {
 	t := &e.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left > 0 && !t.tidying {
+	if t.m.Indeterminate > 0 && !t.tidying {
 		t.tidying = e.begun(e.tidy)
 	}
 }
@@ -69,15 +84,15 @@ func (e *Engine) tidy(life context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		ctx, cancel := context.WithTimeout(life, e.ttl)
+		ctx, cancel := context.WithTimeout(life, shared)
 		err := e.tidyUp(ctx)
 		cancel()
 		if wait = tidySoon; err != nil {
-			wait = max(wait, e.ttl/renewalIntervals)
+			wait = untidySoon
 		}
 		t := &e.table
 		t.mu.Lock()
-		if t.left == 0 {
+		if t.m.Indeterminate == 0 {
 			t.tidying = false
 			t.mu.Unlock()
 			return
@@ -86,12 +101,15 @@ func (e *Engine) tidy(life context.Context) {
 	}
 }
 
-// tidyUp tidies up what fits in one transaction.
+// tidyUp tidies up what fits in one transaction, of one session.
 func (e *Engine) tidyUp(ctx context.Context) error {
-	left := e.table.abandoned(atOnce)
-	s := e.current()
-	if s.id != 0 {
-		ops := []clientv3.Op{clientv3.OpPut(e.keys.void(e.name), "", clientv3.WithLease(s.id))}
+	class, left := e.table.abandoned(atOnce)
+	if class == nil {
+		return nil
+	}
+	s := class.Session
+	if id := e.current(s).id; id != 0 {
+		ops := []clientv3.Op{clientv3.OpPut(s.voidKey, "", clientv3.WithLease(id))}
 		for _, c := range left {
 			// Should this be late itself, another claim may have the key.
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{c.mine()}, []clientv3.Op{
@@ -101,13 +119,13 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 		err := e.propose(ctx, one(func(ctx context.Context) error {
 			r, err := e.do(ctx, clientv3.OpTxn(nil, ops, nil))
 			if err == nil {
-				e.voidAt(s.id, r.Txn().Header.Revision)
+				e.voidAt(s, id, r.Txn().Header.Revision)
 			}
 			return err
 		}))
 		switch {
 		case leaseGone(err):
-			e.sessionEnded(s.id)
+			e.sessionEnded(id)
 		case err != nil:
 			return err
 		}
@@ -115,7 +133,9 @@ func (e *Engine) tidyUp(ctx context.Context) error {
 	// Without a session there is nothing that they could live by. Detached ones end
 	// by their own leases.
 	for _, c := range left {
-		e.table.forget(c.id)
+		e.table.mu.Lock()
+		e.table.m.Tidied(c)
+		e.table.mu.Unlock()
 	}
 	return nil
 }
@@ -126,11 +146,11 @@ func (c *claim) mine() clientv3.Cmp { return clientv3.Compare(clientv3.Value(c.k
 // voidAt: the void key of that session was seen to be written at a revision. What is
 // older than was known is believed too, since a backup may have been put back: a Join
 // that is sent with what was true once is refused, and told what is.
-func (e *Engine) voidAt(lease clientv3.LeaseID, revision int64) {
+func (e *Engine) voidAt(s *lifeline, id clientv3.LeaseID, revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.session.id == lease {
-		e.session.void = revision
+	if s.id == id {
+		s.void = revision
 	}
 }
 
@@ -138,53 +158,20 @@ func (e *Engine) voidAt(lease clientv3.LeaseID, revision int64) {
 func (t *table) capacity() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left < maxLeft {
+	if t.m.Indeterminate < maxLeft {
 		return nil
 	}
-	return fmt.Errorf("etcdlock: etcd has not confirmed yet that %d claims are gone; ask again when it answers", t.left)
+	return fmt.Errorf("etcdlock: etcd has not confirmed yet that %d claims are gone; ask again when it answers", t.m.Indeterminate)
 }
 
-// drop forgets a claim, or reports that it has to be tidied up.
-func (t *table) drop(id engine.ID) (untidy bool) {
+// abandoned is some of what is to be tidied up, of one class.
+func (t *table) abandoned(most int) (of *class, some []*claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.known[id]
-	if c == nil {
-		return false
-	}
-	c.unattend()
-	if !c.indeterminate {
-		t.remove(c)
-		return false
-	}
-	t.leave(c)
-	return true
-}
-
-func (t *table) abandon(id engine.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c := t.known[id]; c != nil {
-		t.leave(c)
-	}
-}
-
-// leave: with mu held.
-func (t *table) leave(c *claim) {
-	if !c.left {
-		c.left = true
-		t.left++
-	}
-}
-
-// abandoned is some of what is to be tidied up.
-func (t *table) abandoned(most int) (some []*claim) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.known {
-		if c.left && len(some) < most {
-			some = append(some, c)
+	for _, c := range t.m.Claims {
+		if c.Phase == session.Indeterminate && len(some) < most && (of == nil || of == c.class) {
+			of, some = c.class, append(some, c)
 		}
 	}
-	return some
+	return of, some
 }

@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"leasehold/internal/certs"
+	"leasehold/engine/engineurl"
 )
 
 // Time-outs of connections that Open makes: a dead one must be noticed well within
@@ -25,10 +20,8 @@ const (
 	pingEvery   = 5 * time.Second
 )
 
-var parameters = []string{"ttl", "allow-old", "password-file", "ca", "cert", "key"}
+var parameters = []string{"allow-old", "password-file", "ca", "cert", "key"}
 
-// parseURL does without net/url for all but the query: that knows no lists of
-// hosts, and its errors quote the URL with the password.
 func parseURL(raw string) (clientv3.Config, *Options, error) {
 	c := clientv3.Config{
 		DialTimeout: dialTimeout, DialKeepAliveTime: pingEvery, DialKeepAliveTimeout: dialTimeout,
@@ -40,84 +33,34 @@ func parseURL(raw string) (clientv3.Config, *Options, error) {
 }
 
 func readURL(raw string, c *clientv3.Config, o *Options) error {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	scheme = strings.ToLower(scheme)
-	if !ok || scheme != "etcd" && scheme != "etcds" {
-		return errors.New("this is not an etcd URL: etcd:// and etcds:// are")
-	}
-	rest, query, _ := strings.Cut(rest, "?")
-	q, err := url.ParseQuery(query)
+	u, err := engineurl.Parse(raw, "etcd", "etcds")
 	if err != nil {
-		return errors.New("what follows ? in the URL cannot be read: write special characters as %xx")
+		return fmt.Errorf("this is not an etcd URL: %w", err)
 	}
-	for name := range q {
-		if !slices.Contains(parameters, name) {
-			return fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(parameters, ", "))
-		}
+	if err := u.Only(parameters...); err != nil {
+		return err
 	}
-	authority, path, _ := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		user, password, _ := strings.Cut(authority[:i], ":")
-		authority = authority[i+1:]
-		var err1, err2 error
-		c.Username, err1 = url.PathUnescape(user)
-		c.Password, err2 = url.PathUnescape(password)
-		if err1 != nil || err2 != nil {
-			return errors.New("user or password in the URL cannot be read: write special characters as %xx")
-		}
+	if err := u.PasswordFile(); err != nil {
+		return err
 	}
-	if file := q.Get("password-file"); file != "" {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("the file with the password: %w", err)
-		}
-		c.Password = strings.TrimRight(string(b), "\r\n")
-	}
+	c.Username, c.Password = u.User, u.Password
 	if (c.Username == "") != (c.Password == "") {
 		return errors.New("the URL names a user without a password, or a password without a user: write user:password@, or user@ with ?password-file")
 	}
-	if path, err = url.PathUnescape(path); err != nil {
-		return errors.New("the path of the URL cannot be read: write special characters as %xx")
-	}
-	if path = strings.Trim(path, "/"); path != "" {
+	if path := strings.Trim(u.Path, "/"); path != "" {
 		o.Prefix = path + "/"
 	}
-	if scheme == "etcds" {
-		if c.TLS, err = certs.Config(q); err != nil {
+	http := "http://"
+	if u.Scheme == "etcds" {
+		http = "https://"
+		if c.TLS, err = engineurl.TLS(u.Params); err != nil {
 			return err
 		}
 	}
-	if c.Endpoints, err = endpoints(authority, c.TLS != nil); err != nil {
-		return err
+	u.Authority = cmp.Or(u.Authority, "localhost")
+	hosts, err := u.Hosts("2379")
+	for _, host := range hosts {
+		c.Endpoints = append(c.Endpoints, http+host)
 	}
-	if v := q.Get("ttl"); v != "" {
-		if o.TTL, err = time.ParseDuration(v); err != nil {
-			return fmt.Errorf("ttl=%q is no duration: write 30s or 2m", v)
-		}
-	}
-	if q.Has("allow-old") {
-		v := cmp.Or(q.Get("allow-old"), "true")
-		if o.AllowOld, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("allow-old=%q is neither true nor false", v)
-		}
-	}
-	return nil
-}
-
-func endpoints(authority string, secure bool) (all []string, err error) {
-	scheme := "http://"
-	if secure {
-		scheme = "https://"
-	}
-	for host := range strings.SplitSeq(cmp.Or(authority, "localhost"), ",") {
-		h, p, err := net.SplitHostPort(host)
-		if err != nil {
-			h, p = strings.Trim(host, "[]"), "2379"
-		}
-		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
-			return nil, fmt.Errorf("%q is not host:port", host)
-		}
-		all = append(all, scheme+net.JoinHostPort(h, p))
-	}
-	return all, nil
+	return errors.Join(err, engineurl.Bool(u.Params, "allow-old", &o.AllowOld))
 }

@@ -2,17 +2,17 @@ package etcdlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
-	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
 
@@ -30,7 +30,7 @@ const maxMissed = 16
 func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 	ctx, cancel := context.WithCancel(e.life)
 	e.table.mu.Lock()
-	if c.state != engine.Waiting || c.attended != nil {
+	if c.Phase != session.Waiting || c.attended != nil {
 		e.table.mu.Unlock()
 		cancel()
 		return
@@ -63,7 +63,7 @@ func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 
 // await follows the queue until the claim does not wait any more, or until etcd
 // does not answer: then the next Renew sees how things stand, and begins anew.
-func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision int64) {
+func (e *Engine) await(ctx context.Context, c *claim, ahead []session.Node, revision int64) {
 	for {
 		if len(ahead) > maxWatched {
 			ahead = ahead[len(ahead)-maxWatched:] // the foremost: they are listed from the nearest on
@@ -72,24 +72,27 @@ func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision in
 			return
 		}
 		e.table.mu.Lock()
-		ticket := c.ticket
+		ticket := c.Ticket
 		e.table.mu.Unlock()
-		l, at, err := e.lookAt(ctx, reading{name: c.name}, ticket)
+		l, at, err := e.lookAt(ctx, reading{name: c.Name}, ticket)
 		if err != nil {
 			return
 		}
-		i := l.at(c, ticket)
+		i := l.find(c.key, ticket)
 		if i < 0 {
 			return // gone: who asks is told so
 		}
-		if i < l.held && e.prove(ctx, l.places[i].lease, boottime.Now()) != nil {
+		if i < l.held && e.prove(ctx, c.class.Session, l.places[i].lease, boottime.Now()) != nil {
 			return
 		}
-		switch now, became := e.table.promote(c, l); {
-		case became:
-			e.mail.Post(now)
+		if !e.table.promote(c, l) {
 			return
-		case now.State != engine.Waiting:
+		}
+		e.table.mu.Lock()
+		e.table.m.News(c)
+		waits := c.Phase == session.Waiting
+		e.table.mu.Unlock()
+		if !waits {
 			return
 		}
 		ahead, revision = l.blockers(i), at
@@ -104,14 +107,14 @@ func (e *Engine) await(ctx context.Context, c *claim, ahead []place, revision in
 // begin with the next revision, whichever that is, and then it is looked once
 // whether they still stand. If nothing happened at all up to there, not even
 // that is needed.
-func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bool {
+func (e *Engine) someLeft(ctx context.Context, ahead []session.Node, revision int64) bool {
 	ctx, cancel := context.WithCancel(e.watching(ctx))
 	defer cancel()
 	type received struct{ began, left, alive bool }
 	said := make(chan received, 2*len(ahead)) // each says at most two things
 	for _, p := range ahead {
 		go func() {
-			events := e.client.Watch(ctx, p.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+			events := e.client.Watch(ctx, p.Key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
 			for r := range events {
 				switch {
 				case r.Err() != nil:
@@ -128,7 +131,7 @@ func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bo
 			said <- received{}
 		}()
 	}
-	began, late := 0, false
+	watches := beginning{of: len(ahead)}
 	for {
 		select {
 		case h := <-said:
@@ -136,20 +139,17 @@ func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bo
 			case !h.alive:
 				return false
 			case h.began:
-				began++
-				late = late || h.left
+				if !watches.began(h.left) {
+					continue
+				}
 			default:
 				return true
 			}
-			if began < len(ahead) || !late {
-				continue
-			}
 			// All watches stand: what is read now shows what they missed, and they
 			// hear the rest.
-			late = false
 			var ops []clientv3.Op
 			for _, p := range ahead {
-				ops = append(ops, p.standing())
+				ops = append(ops, standing(p))
 			}
 			if e.missed.lock(ctx) != nil {
 				return false
@@ -160,7 +160,7 @@ func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bo
 				return false
 			}
 			for i, one := range r.Txn().Responses {
-				if !ahead[i].stood(one.GetResponseRange()) {
+				if !stood(ahead[i], one.GetResponseRange()) {
 					return true
 				}
 			}
@@ -168,6 +168,21 @@ func (e *Engine) someLeft(ctx context.Context, ahead []place, revision int64) bo
 			return false
 		}
 	}
+}
+
+// beginning is how many watches stand of those that are to, and whether one of them began
+// after something had happened.
+type beginning struct {
+	of, stand int
+	late      bool
+}
+
+// began takes in that one stands, and reports whether to look at what they missed: all
+// stand, and one began late.
+func (b *beginning) began(late bool) bool {
+	b.stand++
+	b.late = b.late || late
+	return b.stand == b.of && b.late
 }
 
 // watching is the context of watches. All that have the same metadata share a
@@ -191,7 +206,7 @@ func (e *Engine) notifyHolders(ctx context.Context, l line) {
 			notification := e.keys.notification(p.client, p.key)
 			// The notification hangs on the lease of the holder's claim, and goes with it.
 			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{
-				p.stands(),
+				stands(p.node()),
 				clientv3.Compare(clientv3.CreateRevision(notification), "=", 0),
 			}, []clientv3.Op{clientv3.OpPut(notification, text(contended, p.ticket), clientv3.WithLease(p.lease))}, nil))
 		}
@@ -210,40 +225,28 @@ const (
 
 func text(what string, ticket uint64) string { return fmt.Sprintf("%s %d", what, ticket) }
 
-// listenAgain is how long after the end of a subscription the next begins: the
-// library connects again by itself, and ends one only where that may take longer.
-const listenAgain = 200 * time.Millisecond
-
-// listen hears what others have to tell this client, for as long as its Watch
-// runs and the engine lives.
-func (e *Engine) listen(ctx, life context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(life, cancel)()
-	for {
-		once, stop := context.WithCancel(e.watching(ctx))
-		e.mu.Lock()
-		e.hearing = stop
-		e.mu.Unlock()
-		for r := range e.client.Watch(once, e.keys.notifications(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
-			if r.Created {
-				e.mail.PostAll()
-			}
-			for _, event := range r.Events {
-				e.receive(event.Kv)
-			}
-			if r.Err() != nil {
-				e.streams.Add(1)
-				break
-			}
+// listen hears what others have to tell this client: one subscription, for as long as it
+// stands, its Watch runs and the engine lives.
+func (e *Engine) listen(ctx, life context.Context) error {
+	once, stop := context.WithCancel(e.watching(ctx))
+	defer stop()
+	defer context.AfterFunc(life, stop)()
+	e.mu.Lock()
+	e.hearing = stop
+	e.mu.Unlock()
+	for r := range e.client.Watch(once, e.keys.notifications(e.name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify()) {
+		if r.Created {
+			e.mail.PostAll()
 		}
-		stop()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(listenAgain):
+		for _, event := range r.Events {
+			e.receive(event.Kv)
+		}
+		if r.Err() != nil {
+			e.streams.Add(1)
+			return explain(r.Err())
 		}
 	}
+	return errors.New("the subscription to notifications ended")
 }
 
 // deafen has the subscription begin anew.
@@ -264,7 +267,7 @@ func (e *Engine) receive(kv *mvccpb.KeyValue) {
 	c := t.keyed[e.keys.recorded(e.name, string(kv.Key))]
 	switch {
 	case c == nil: // it left
-	case c.ticket == 0: // not answered yet: it may be about who had the key before
+	case c.Ticket == 0: // not answered yet: it may be about who had the key before
 		c.early = string(kv.Value)
 	default:
 		e.received(c, string(kv.Value))
@@ -285,19 +288,15 @@ func (e *Engine) receiveEarly(c *claim) {
 func (e *Engine) received(c *claim, notification string) {
 	what, number, _ := strings.Cut(notification, " ")
 	ticket, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || ticket != c.ticket {
+	if err != nil || ticket != c.Ticket {
 		return // that was another claim, or another incarnation of it
 	}
 	switch {
 	case what == revoked:
-		c.revoked, c.state = true, engine.Gone
+		e.table.m.Revoke(c, ticket)
 		c.unattend()
-		e.mail.Post(engine.Claim{Name: c.name, ID: c.id, Ticket: ticket, State: engine.Gone, Revoked: true})
-	case what == contended && !c.notified:
-		c.notified = true
-		if c.state == engine.Waiting {
-			return // it holds and does not know yet: who tells it so says this as well
-		}
-		e.mail.Post(engine.Claim{Name: c.name, ID: c.id, Ticket: ticket, State: engine.Held, Contended: true})
+	case what == contended && !c.recorded:
+		c.recorded = true
+		e.table.m.Contend(c, ticket) // one that holds and does not know yet is told with that
 	}
 }

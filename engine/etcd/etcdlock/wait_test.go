@@ -87,8 +87,8 @@ func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	proxy := servers.ProxyTo(t, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	other := start(t, admin.Client, &Options{TTL: time.Minute})
-	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, &Options{TTL: time.Minute})
+	other := start(t, admin.Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
 	received := watch(t, e)
 	holder := joins(t, other, exclusive("a"), engine.Held)
 	mine := joins(t, e, exclusive("a"), engine.Waiting)
@@ -126,10 +126,10 @@ func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
 func TestNotificationComesBeforeTheAnswerToAJoin(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, admin.Client, &Options{TTL: time.Minute})
+	e := start(t, admin.Client, nil)
 	received := watch(t, e)
 	r := exclusive("a")
-	c := e.table.expect(e.keys, e.name, &r, 0)
+	c := expected(t, e, &r)
 	now, err := admin.Get(within(t), "nothing")
 	if err != nil {
 		t.Fatal(err)
@@ -149,11 +149,11 @@ func TestNotificationComesBeforeTheAnswerToAJoin(t *testing.T) {
 func TestNotificationOfTheClaimBeforeIsLeft(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
-	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
 	r := exclusive("a")
-	c := e.table.expect(e.keys, e.name, &r, 0)
+	c := expected(t, e, &r)
 	if _, err := admin.Put(within(t), e.keys.notification(e.name, c.key), text(revoked, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +170,8 @@ func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, &Options{TTL: time.Minute})
-	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, &Options{TTL: time.Minute})
+	e := start(t, w.Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	joins(t, other, exclusive("a"), engine.Waiting)
@@ -179,7 +179,7 @@ func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 		c = receives(t, received, held)
 	}
 	arrive := w.holdBack()
-	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: e.ttl}}); err == nil {
+	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: time.Minute}}); err == nil {
 		t.Fatalf("void: it is answered: %v", cs)
 	}
 	if got := renew(t, e, held); got.State != engine.Held {
@@ -191,5 +191,20 @@ func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 	}
 	if err := arrive(); err != nil {
 		t.Error(err)
+	}
+}
+
+// One of several watches that began late is enough to look, whichever says so last.
+func TestWhatAnyWatchMissedIsLookedAt(t *testing.T) {
+	for _, c := range []struct {
+		late []bool
+		look bool
+	}{{[]bool{true}, true}, {[]bool{false}, false}, {[]bool{true, false}, true}, {[]bool{false, true}, true}, {[]bool{false, false}, false}} {
+		b := beginning{of: len(c.late)}
+		for i, late := range c.late {
+			if got := b.began(late); got != (c.look && i == len(c.late)-1) {
+				t.Errorf("%v: watch %d has it looked: %v", c.late, i, got)
+			}
+		}
 	}
 }

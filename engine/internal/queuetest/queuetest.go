@@ -38,9 +38,6 @@ type Subject struct {
 	// Notifications are those of the last operation, in any order.
 	Notifications func(t *Run) []queue.Notification
 
-	// Depart gives up what a client has, as Close does.
-	Depart func(t *Run, c Client) error
-
 	// Grant is what the engine gives a claim that waits, and asks for so much, by a
 	// Join again or by a renewal: nil gives what it asks for.
 	Grant func(t *Run, p queue.Place, want time.Duration, renewal bool) time.Duration
@@ -184,20 +181,11 @@ func (r *Run) operation() {
 		got, want, notifications = r.join(c)
 	case op < 12:
 		got, want, notifications = r.renew(c)
-	case op < 17, op < 18 && r.s.Depart == nil:
+	case op < 18:
 		id := r.id()
 		r.Did("%s leaves %x", c.Name, id[:2])
 		want, notifications = r.queue.Leave(r.Now, name, id)
 		got = r.only(c.Engine.Leave(r.Context(), append([]engine.Claim{{Name: name, ID: id}}, more(r, engine.Claim{Name: nobody})...)))
-	case op < 18:
-		r.Did("%s departs", c.Name)
-		mine := func(p queue.Place) bool { return p.Client == c.Name && !p.Detached }
-		if slices.ContainsFunc(r.queue.Places, mine) { // the queue of a client that is in none is not looked at
-			notifications = r.queue.Depart(r.Now, name, func(client string) bool { return client == c.Name })
-		}
-		if err := r.s.Depart(r, c); err != nil {
-			r.Fatalf("Depart: %v", err)
-		}
 	default:
 		notifications = r.revoke(c)
 	}

@@ -51,12 +51,6 @@ func Micros(n int64) time.Duration {
 
 // Queue implements [engine.Engine].
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
-	if err := engine.CheckName(name); err != nil {
-		return engine.Queue{}, err
-	}
-	if e.closed.Load() {
-		return engine.Queue{}, engine.ErrClosed
-	}
 	lines, err := e.db.Queue(ctx, name)
 	if err != nil || len(lines) == 0 {
 		return engine.Queue{Name: name}, err
@@ -69,11 +63,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	return func(yield func(engine.Queue, error) bool) {
 		end := successor(prefix)
 		for after := []byte{}; ; {
-			var lines Queues
-			err := engine.ErrClosed
-			if !e.closed.Load() {
-				lines, err = e.db.Queues(ctx, after, []byte(prefix), end)
-			}
+			lines, err := e.db.Queues(ctx, after, []byte(prefix), end)
 			if err != nil {
 				yield(engine.Queue{}, err)
 				return
@@ -108,15 +98,6 @@ func successor(prefix string) []byte {
 
 // Revoke implements [engine.Engine].
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
-	if err := engine.CheckName(name); err != nil {
-		return err
-	}
-	if ticket > engine.MaxTicket {
-		return engine.ErrNoClaim
-	}
-	if e.closed.Load() {
-		return engine.ErrClosed
-	}
 	if found, err := e.db.Revoke(ctx, name, ticket, now); err != nil || found {
 		return err
 	}

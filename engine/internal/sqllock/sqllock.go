@@ -1,13 +1,11 @@
 // Package sqllock is the part of an engine that all databases have in common whose
 // queues are rows, changed by procedures of the database's own: what is asked of a
-// [Database], in calls of which size, what is refused before anything is sent, and
-// what is read of queues for inspection.
+// [Database], in calls of which size, what it may answer, and what is read of queues
+// for inspection.
 //
-// It promises that a Database sees only requests that were checked, and of an engine
-// that is not closed; that calls which are not renewals leave connections to those
-// that are; and that Close gives up what was joined, as far as its time goes. It knows
-// no driver and no SQL, and of atomicity, order, expiry and waking nothing: those are
-// the Database's.
+// It promises that calls which are not renewals leave connections to those that are,
+// and that what one name's rows say costs no other name. It knows no driver and no SQL,
+// and of atomicity, order, expiry and waking nothing: those are the Database's.
 package sqllock
 
 import (
@@ -15,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
-	"time"
 
 	"leasehold/engine"
 )
@@ -30,10 +26,6 @@ type Database interface {
 	// Batch renews up to [Chunk] claims, or leaves them if Want is 0, and answers for
 	// all of them in any order. Their names stay locked until its commit.
 	Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error)
-
-	// Depart gives up what this client has in some queues, and says in how many: 0 when
-	// it is in none.
-	Depart(ctx context.Context) (lines int64, err error)
 
 	// Revoke says whether there was a claim with that ticket.
 	Revoke(ctx context.Context, name string, ticket uint64, now bool) (bool, error)
@@ -63,15 +55,12 @@ const (
 	TicketRange                    // the next ticket would be above engine.MaxTicket
 )
 
-// Engine is one client of a database. It lacks Watch of an [engine.Engine].
+// Engine is one client of a database. It lacks Watch and Close of an [engine.Engine].
 type Engine struct {
 	db         Database
 	capacity   capacity // for calls that are not renewals
 	packet     int      // see New
 	guarantees engine.Guarantees
-
-	joined atomic.Bool // something that Close has to give up
-	closed atomic.Bool
 }
 
 // New is an engine over a database that has so many connections, and takes so many bytes
@@ -107,18 +96,6 @@ func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := r.Check(); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := e.guarantees.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	if e.closed.Load() {
-		return engine.Claim{}, engine.ErrClosed
-	}
-	if !r.Detached {
-		e.joined.Store(true) // before it is sent: a Join whose answer is lost must be left too
-	}
 	if err := e.capacity.enter(ctx); err != nil {
 		return engine.Claim{}, err
 	}
@@ -148,11 +125,6 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 
 // Renew implements [engine.Engine].
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	for i := range rs {
-		if err := engine.CheckTTL(rs[i].Want); err != nil {
-			return nil, err
-		}
-	}
 	return e.batch(ctx, rs)
 }
 
@@ -188,17 +160,6 @@ func sound(c *engine.Claim) error {
 
 // batch answers for those claims of which it learned something, and the first error.
 func (e *Engine) batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if len(rs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d claims are more than %d in one call", len(rs), engine.MaxBatch)
-	}
-	for i := range rs {
-		if err := engine.CheckName(rs[i].Name); err != nil {
-			return nil, err
-		}
-	}
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
-	}
 	out := make([]engine.Claim, 0, len(rs))
 	var first error
 	for some := range e.calls(rs) {
@@ -251,28 +212,6 @@ func (e *Engine) calls(rs []engine.Renewal) iter.Seq[[]engine.Renewal] {
 				return
 			}
 			rs = rs[n:]
-		}
-	}
-}
-
-// closeBound is how long Close gives claims up.
-const closeBound = 2 * time.Second
-
-// Close gives up every claim that is not detached, for at most two seconds. What it
-// could not give up ends by its TTL, and the error says so. Closing twice is allowed.
-func (e *Engine) Close() error {
-	if e.closed.Swap(true) || !e.joined.Load() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
-	defer cancel()
-	for {
-		lines, err := e.db.Depart(ctx)
-		if err != nil {
-			return fmt.Errorf("what was not left ends by its TTL: %w", err)
-		}
-		if lines == 0 {
-			return nil
 		}
 	}
 }

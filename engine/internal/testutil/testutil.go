@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/checked"
 )
 
 // Patience bounds every wait for something that must happen.
@@ -59,6 +60,12 @@ func Joins(t testing.TB, e engine.Engine, r engine.Request, want engine.State) e
 	return c
 }
 
+// Again asks once more for a claim that waits, as the core does where there is no order.
+func Again(t testing.TB, e engine.Engine, c engine.Claim, ttl time.Duration) engine.Claim {
+	t.Helper()
+	return Join(t, e, engine.Request{Name: c.Name, ID: c.ID, Permits: c.Permits, Limit: c.Limit, WaitTTL: ttl})
+}
+
 // Leave gives one claim up, and says how it was found.
 func Leave(t testing.TB, e engine.Engine, c engine.Claim) engine.State {
 	t.Helper()
@@ -87,8 +94,8 @@ func Renew(t testing.TB, e engine.Engine, c engine.Claim, want time.Duration) en
 	return cs[0]
 }
 
-// Watch runs Watch for the length of a test, and is what it reports. The subscription
-// stands when it returns.
+// Watch runs Watch for the length of a test, again whenever it breaks, and is what it
+// reports. The subscription stands when it returns.
 func Watch(t testing.TB, e engine.Engine) <-chan engine.Claim {
 	t.Helper()
 	received := make(chan engine.Claim, 10_000)
@@ -96,7 +103,7 @@ func Watch(t testing.TB, e engine.Engine) <-chan engine.Claim {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.Watch(ctx, func(c engine.Claim) { received <- c })
+		checked.New(e).KeepWatching(ctx, func(c engine.Claim) { received <- c }, func(error) {})
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	Expect(t, received, func(c engine.Claim) bool { return c.Name == "" })

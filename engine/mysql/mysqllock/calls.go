@@ -17,7 +17,7 @@ import (
 
 // calls are the statements of one prefix. Each is one round trip and, but for those
 // that only read, one transaction.
-type calls struct{ join, batch, revoke, depart, try, line, lines string }
+type calls struct{ join, batch, revoke, try, line, lines string }
 
 // clock is the server's, where there is no variable to put it in.
 const clock = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
@@ -31,7 +31,6 @@ func newCalls(o *Options) calls {
 		join:   o.in(`CALL @join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
 		batch:  o.in(`CALL @batch(?)`),
 		revoke: o.in(`CALL @evict(?, ?, ?)`),
-		depart: o.in(`CALL @depart(?)`),
 		try:    o.in(`CALL @try()`),
 		line:   o.in(place + `WHERE c.name = ? ORDER BY c.ticket`),
 		lines: o.in(place + `JOIN (SELECT DISTINCT name FROM @claims WHERE name > ? AND name >= ? AND (? IS NULL OR name < ?) ORDER BY name LIMIT 200) some_names

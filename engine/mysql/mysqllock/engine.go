@@ -16,9 +16,7 @@ import (
 type Engine struct {
 	*sqllock.Engine
 	client *client
-	own    bool            // the pool is ours to close
-	life   context.Context // ends when Close has left the claims
-	end    context.CancelFunc
+	own    bool // the pool is ours to close
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -50,32 +48,23 @@ func (e *Engine) Check(ctx context.Context) error {
 // says when to ask. A subscription begins again with each new connection of a pool of
 // ours, which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	if e.life.Err() != nil {
-		return engine.ErrClosed
-	}
 	for {
 		changed(engine.Claim{})
 		select {
 		case <-e.client.made:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-e.life.Done():
-			return engine.ErrClosed
 		}
 	}
 }
 
-// Close implements [engine.Engine]: it gives up every claim that is not detached, for
-// at most two seconds. What it could not give up ends by its TTL, and the error says
-// so.
+// Close implements [engine.Engine].
 func (e *Engine) Close() error {
-	err := e.Engine.Close()
-	e.end()
 	e.client.conns.Close()
 	if e.own {
 		_ = e.client.db.Close() // nothing is owed on its connections
 	}
-	return named(err)
+	return nil
 }
 
 // client makes the calls of one client.
@@ -153,11 +142,6 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		out[i] = c.claim(rs[i].Name, rs[i].ID, n[k*answerLen:])
 	}
 	return out, nil
-}
-
-// Depart implements [sqllock.Database].
-func (c *client) Depart(ctx context.Context) (int64, error) {
-	return c.one(ctx, c.calls.depart, c.id[:])
 }
 
 // Revoke implements [sqllock.Database].

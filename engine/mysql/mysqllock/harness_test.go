@@ -104,7 +104,6 @@ func get[T any](t testing.TB, db *sql.DB, sql string, args ...any) (v T) {
 
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
-	e.end()
 	e.client.conns.Close()
 	e.client.db.Close()
 }

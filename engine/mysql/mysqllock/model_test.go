@@ -42,9 +42,6 @@ func TestProceduresDoWhatPackageQueueDoes(t *testing.T) {
 			do(t, db, `UPDATE test_clock SET t = ?`, now.Microseconds())
 		},
 		Stored: func(t *queuetest.Run, _ string) queue.Queue { return rows.Stored(t, db, "FALSE") },
-		Depart: func(t *queuetest.Run, c queuetest.Client) error {
-			return sqltest.Depart(t.Context(), c.Engine.(*Engine).client)
-		},
 		// One that waits is given an eighth more, unless it has that much left: a look at
 		// it then writes nothing. But where something has expired in the queue, or the
 		// clock stepped back, it is written.

@@ -17,8 +17,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"leasehold/engine"
+	"leasehold/engine/engineurl"
 	"leasehold/engine/internal/sqllock"
-	"leasehold/internal/certs"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -118,14 +118,10 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	}
 	o := &Options{Prefix: take("prefix")}
 	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover} {
-		if !q.Has(key) {
-			continue
+		if err := engineurl.Bool(q, key, to); err != nil {
+			return nil, 0, nil, err
 		}
-		if v := take(key); v == "" {
-			*to = true
-		} else if *to, err = strconv.ParseBool(v); err != nil {
-			return nil, 0, nil, fmt.Errorf("%s is true or false", key)
-		}
+		q.Del(key)
 	}
 	conns := maxConns
 	if v := take("max-conns"); v != "" {
@@ -157,11 +153,9 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	c.Passwd, _ = u.User.Password()
 	switch {
 	case passwordFile != "":
-		text, err := os.ReadFile(passwordFile)
-		if err != nil {
+		if c.Passwd, err = engineurl.Secret(passwordFile); err != nil {
 			return nil, 0, nil, err
 		}
-		c.Passwd = strings.TrimRight(string(text), "\r\n")
 	case c.Passwd == "":
 		c.Passwd = os.Getenv("MYSQL_PWD")
 	}
@@ -169,7 +163,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		if c.TLSConfig != "" && c.TLSConfig != "true" {
 			return nil, 0, nil, fmt.Errorf("ca, cert and key mean tls=true, and this URL says tls=%s: leave it out", c.TLSConfig)
 		}
-		if c.TLS, err = certs.Config(files); err != nil {
+		if c.TLS, err = engineurl.TLS(files); err != nil {
 			return nil, 0, nil, err
 		}
 	}
@@ -224,7 +218,6 @@ func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}) (*
 		return nil, err
 	}
 	e := &Engine{client: c, own: own, Engine: sqllock.New(c, most, c.packet-leastPacket/2, c.guarantees)}
-	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
 

@@ -139,8 +139,8 @@ func TestTheGrantsOfTheDocumentationAreEnough(t *testing.T) {
 		t.Error(err)
 	}
 	do(t, connect(t, asApp), `CALL @sweep('')`)
-	if err := b.Close(); err != nil {
-		t.Error(err)
+	if leave(t, b, second) != engine.Gone {
+		t.Error("the second was revoked, and did not end")
 	}
 
 	third := join(t, a, exclusive("b"))

@@ -16,8 +16,8 @@ import (
 // calls are the statements of one schema. Each is one round trip and one
 // transaction.
 type calls struct {
-	join, revoke, depart, line, lines, able string
-	renew, leave                            several
+	join, revoke, line, lines, able string
+	renew, leave                    several
 }
 
 // several is a call for several claims, and the cheaper one for one, with the same
@@ -43,7 +43,6 @@ func newCalls(o *Options) calls {
 			one: o.in(`SELECT 1, * FROM @leaving(($1::bytea[])[1], ($2::bytea[])[1])`),
 		},
 		revoke: o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
-		depart: o.in(`SELECT @depart($1::text)`),
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
 		lines: o.in(place + `WHERE c.name IN (SELECT DISTINCT name FROM @claims
 			WHERE name > $1::bytea AND name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea) ORDER BY name LIMIT 200) ORDER BY c.name, c.ticket`),

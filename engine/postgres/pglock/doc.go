@@ -38,7 +38,7 @@
 //
 // [Open] makes a pool of its own, [New] takes yours (github.com/jackc/pgx/v5). A call
 // uses a connection for one statement. The listener has one connection beside the pool,
-// made as the pool's are; when it is lost it listens again and has everything looked at. A
+// made as the pool's are; when it is lost the library begins anew and looks at everything. A
 // third of a pool is for renewals, so that calls which wait for a row that somebody else
 // keeps locked leave those of other names a connection. So let a pool have three or more.
 //

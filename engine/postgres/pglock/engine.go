@@ -16,9 +16,7 @@ import (
 type Engine struct {
 	*sqllock.Engine
 	client *client
-	own    bool            // the pool is ours to close
-	life   context.Context // ends when Close has left the claims
-	end    context.CancelFunc
+	own    bool // the pool is ours to close
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -50,15 +48,12 @@ func (e *Engine) Listens() bool { return e.client.poll == 0 }
 // poolBound is how long Close waits for connections.
 const poolBound = 2 * time.Second
 
-// Close implements [engine.Engine]: it gives up every claim that is not detached,
-// for at most two seconds, and then waits for at most two more for connections that
-// are in use. What it could not give up ends by its TTL, and the error says so.
+// Close implements [engine.Engine]. It waits for at most two seconds for connections
+// that are in use.
 func (e *Engine) Close() error {
-	err := e.Engine.Close()
-	e.end()
 	e.client.conns.Close()
 	if !e.own {
-		return named(err)
+		return nil
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -69,7 +64,7 @@ func (e *Engine) Close() error {
 	case <-ended:
 	case <-time.After(poolBound):
 	}
-	return named(err)
+	return nil
 }
 
 // client makes the calls of one client.
@@ -170,12 +165,6 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) (out []engine.C
 		return nil
 	}, func() { out = nil }, args...)
 	return out, err
-}
-
-// Depart implements [sqllock.Database].
-func (c *client) Depart(ctx context.Context) (lines int64, err error) {
-	err = c.row(ctx, c.calls.depart, []any{&lines}, c.channel)
-	return lines, err
 }
 
 // Revoke implements [sqllock.Database].

@@ -340,7 +340,6 @@ func TestANameIsMadeThoughSweptIsEmpty(t *testing.T)     { rows.ANameIsMadeThoug
 func TestWhoComesFirstToANameMeets(t *testing.T)         { rows.WhoComesFirstToANameMeets(t) }
 func TestTheClockIsReadAfterTheWait(t *testing.T)        { rows.TheClockIsReadAfterTheWait(t) }
 func TestNamesOfOneCollationAreTwo(t *testing.T)         { rows.NamesOfOneCollationAreTwo(t) }
-func TestCloseGivesUpEveryQueue(t *testing.T)            { rows.CloseGivesUpEveryQueue(t) }
 func TestAStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	rows.AStuckNameDoesNotKeepOthersFromRenewals(t)
 }

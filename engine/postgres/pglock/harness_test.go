@@ -107,7 +107,6 @@ func get[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (v T)
 
 // kill ends a client as the death of its process would.
 func kill(e *Engine) {
-	e.end()
 	e.client.conns.Close()
 	e.client.pool.Close()
 }
@@ -119,7 +118,7 @@ func prepare(t testing.TB, e *Engine) {
 	c := e.client.calls
 	e.client.conns.Close() // what it keeps for renewals is one of the idle then
 	for _, conn := range e.client.pool.AcquireAllIdle(within(t)) {
-		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.revoke, c.depart} {
+		for _, sql := range []string{c.join, c.renew.one, c.leave.one, c.renew.all, c.leave.all, c.revoke} {
 			if _, err := conn.Conn().Prepare(within(t), sql, sql); err != nil {
 				t.Fatal(err)
 			}

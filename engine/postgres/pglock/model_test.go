@@ -45,9 +45,6 @@ func TestFunctionsDoWhatPackageQueueDoes(t *testing.T) {
 		},
 		Stored:        func(t *queuetest.Run, _ string) queue.Queue { return rows.Stored(t, db, "c.told") },
 		Notifications: func(t *queuetest.Run) []queue.Notification { return notifications(t, pool) },
-		Depart: func(t *queuetest.Run, c queuetest.Client) error {
-			return sqltest.Depart(t.Context(), c.Engine.(*Engine).client)
-		},
 	}, sqltest.Now())
 }
 

@@ -1,16 +1,13 @@
 package pglock
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
+	"leasehold/engine/engineurl"
 	"leasehold/engine/internal/sqllock"
 )
 
@@ -122,18 +120,14 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 	}
 	o := &Options{Schema: ours.Get("schema"), Prefix: ours.Get("prefix")}
 	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover, "poll": &o.Poll} {
-		if ours.Has(key) {
-			if *to, err = strconv.ParseBool(cmp.Or(ours.Get(key), "true")); err != nil {
-				return nil, nil, fmt.Errorf("%s is true or false", key)
-			}
+		if err := engineurl.Bool(ours, key, to); err != nil {
+			return nil, nil, err
 		}
 	}
 	if path := ours.Get("password-file"); path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
+		if config.ConnConfig.Password, err = engineurl.Secret(path); err != nil {
 			return nil, nil, err
 		}
-		config.ConnConfig.Password = strings.TrimRight(string(text), "\r\n")
 	}
 	c := config.ConnConfig
 	if c.ConnectTimeout == 0 {
@@ -186,7 +180,6 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options, p *patience) (*E
 		return nil, err
 	}
 	e := &Engine{client: c, own: p != nil, Engine: sqllock.New(c, most, 0, c.guarantees)}
-	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,39 +25,15 @@ const (
 	answerBound = 5 * time.Second
 )
 
-// Watch implements [engine.Engine]. It listens on a connection of its own, which it
-// makes again whenever it is lost, and hands messages on from the goroutine that
-// reads them.
+// Watch implements [engine.Engine]. It listens on a connection of its own, for as long
+// as that lasts, and hands messages on from the goroutine that reads them.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(e.life, func() { cancel(engine.ErrClosed) })()
 	if !e.Listens() {
 		changed(engine.Claim{})
 		<-ctx.Done()
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
-	const shortest, longest = 20 * time.Millisecond, time.Second
-	pause := shortest
-	for {
-		began := time.Now()
-		_ = e.client.listen(ctx, changed) // whatever it was, the next connection may last longer
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if time.Since(began) > longest {
-			pause = shortest
-		}
-		// Spread over half the pause, so that the clients of a server that restarts
-		// do not all come at once.
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		pause = min(2*pause, longest)
-	}
+	return named(e.client.listen(ctx, changed))
 }
 
 // listener is a connection of this client's own that hears its channel. It is made as

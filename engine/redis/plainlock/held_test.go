@@ -8,9 +8,9 @@ import (
 	"leasehold/lab/servers"
 )
 
-// TestWhoWaitedAndHoldsIsNotTriedForAgain: its Renew extends what it holds, and says that
+// TestWhoWaitedAndHoldsIsNotTakenAnew: its Renew extends what it holds, and says that
 // this is gone where it is, as any holder's does.
-func TestWhoWaitedAndHoldsIsNotTriedForAgain(t *testing.T) {
+func TestWhoWaitedAndHoldsIsNotTakenAnew(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e, other := open(t, "redis://"+r.Addr), open(t, "redis://"+r.Addr)
@@ -18,9 +18,30 @@ func TestWhoWaitedAndHoldsIsNotTriedForAgain(t *testing.T) {
 	c := join(t, e, exclusive("a"))
 	leave(t, other, first)
 	for range 2 {
-		if c := renew(t, e, c, time.Minute); c.State != engine.Held {
+		if c = renew(t, e, c, time.Minute); c.State != engine.Held {
 			t.Fatalf("it is free, and who waits is %v", c.State)
 		}
+	}
+	do(t, r, "DEL", "a")
+	if c := renew(t, e, c, time.Minute); c.State != engine.Gone {
+		t.Errorf("its lock was deleted, and it is %v", c.State)
+	}
+}
+
+// TestWhoJoinedAgainAndHoldsIsNotTriedForAgain: nor does it matter that it holds by a
+// repeated Join.
+func TestWhoJoinedAgainAndHoldsIsNotTriedForAgain(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e, other := open(t, "redis://"+r.Addr), open(t, "redis://"+r.Addr)
+	first, again := join(t, other, exclusive("a")), exclusive("a")
+	if c := join(t, e, again); c.State != engine.Waiting {
+		t.Fatalf("it is taken, and who comes is %v", c.State)
+	}
+	leave(t, other, first)
+	c := join(t, e, again)
+	if c.State != engine.Held {
+		t.Fatalf("it is free, and who asks again is %v", c.State)
 	}
 	do(t, r, "DEL", "a")
 	if c := renew(t, e, c, time.Minute); c.State != engine.Gone {
@@ -41,12 +62,3 @@ func TestTheLastTicketOutlivesItsLock(t *testing.T) {
 		renew(t, e, c, time.Minute)
 	}
 }
-
-// TestWhoHoldsIsRenewedFirst: whatever waits may take its time.
-func TestWhoHoldsIsRenewedFirst(t *testing.T) {
-	t.Parallel()
-	r := servers.Redis(t, nil)
-	kit.HeldFirst(t, r)
-}
-
-func TestWaitsAreExtended(t *testing.T) { t.Parallel(); kit.WaitsAreExtended(t, servers.Redis(t, nil)) }

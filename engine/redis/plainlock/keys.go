@@ -3,7 +3,7 @@ package plainlock
 import (
 	"strings"
 
-	"leasehold/engine/redis/internal/slots"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // side is the prefix of the keys beside the locks.
@@ -14,7 +14,7 @@ const side = "leasehold:plain:"
 // other key has to follow it.
 func (e *Engine) keys(name string) []string {
 	key := e.prefix + name
-	return []string{key, slots.Beside(side, key)}
+	return []string{key, redisconn.KeyBeside(side, key)}
 }
 
 // nameOf is the name to which a key beside a lock belongs.
@@ -32,5 +32,5 @@ func (e *Engine) nameOf(key string) (name string, ok bool) {
 		_, rest, _ = strings.Cut(rest, "}")
 	}
 	name, ok = strings.CutPrefix(rest, e.prefix)
-	return name, ok && slots.Beside(side, rest) == key
+	return name, ok && redisconn.KeyBeside(side, rest) == key
 }

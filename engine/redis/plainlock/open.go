@@ -62,7 +62,7 @@ func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	return &Engine{wire: c, revokes: o.AllowEviction, prefix: o.Prefix, scripts: newScripts(), closing: make(chan struct{})}, nil
+	return &Engine{wire: c, revokes: o.AllowEviction, prefix: o.Prefix, scripts: newScripts()}, nil
 }
 
 // keep is for how long the last ticket of a name is remembered after its hold.

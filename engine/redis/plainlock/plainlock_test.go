@@ -144,24 +144,6 @@ func TestKeyBesideIsInTheSameSlot(t *testing.T) {
 	}
 }
 
-// TestCloseGivesUpWhatIsNotDetached: the next one must not wait for a TTL.
-func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
-	r := servers.Redis(t, nil)
-	e := open(t, "redis://"+r.Addr)
-	join(t, e, exclusive("held"))
-	detached := exclusive("detached")
-	detached.Detached = true
-	join(t, e, detached)
-	if err := e.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	for name, want := range map[string]int64{"held": 0, "detached": 1} {
-		if n := do(t, r, "EXISTS", name).(int64); n != want {
-			t.Errorf("%q: %d keys, want %d", name, n, want)
-		}
-	}
-}
-
 // TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
 // very call that ended the claim.
 func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
@@ -179,9 +161,9 @@ func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 	}
 }
 
-// TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited: the answer of its Renew
-// was lost, and then that of its Leave.
-func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
+// TestALeaveWhoseAnswerWasLostDoesNotSayThatNothingWasThere: who waited may have held, by
+// a Join whose answer was lost, and then that of its Leave was.
+func TestALeaveWhoseAnswerWasLostDoesNotSayThatNothingWasThere(t *testing.T) {
 	r := servers.Redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e, other := open(t, "redis://"+p.Addr), open(t, "redis://"+r.Addr)
@@ -192,7 +174,7 @@ func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
 		t.Fatalf("joined as %+v", waits)
 	}
 	leave(t, other, holds)
-	// As a Renew does whose answer is lost and whose caller goes.
+	// As a Join does whose answer is lost and whose caller goes.
 	do(t, r, "SET", "a", waits.ID.Secret(), "PX", "60000")
 	p.LoseReply("EVALSHA")
 	if cs, err := e.Leave(within(t), []engine.Claim{waits}); err == nil || errors.Is(err, engine.ErrRefused) {

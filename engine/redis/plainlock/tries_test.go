@@ -2,7 +2,6 @@ package plainlock
 
 import (
 	"testing"
-	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
@@ -10,7 +9,6 @@ import (
 )
 
 func TestATryThatArrivesLateIsVoid(t *testing.T) { t.Parallel(); kit.LateTry(t) }
-func TestALeaveThatWasNotSent(t *testing.T)      { t.Parallel(); kit.LeaveThatWasNotSent(t) }
 func TestEveryoneOfACrowdIsServed(t *testing.T)  { t.Parallel(); kit.Crowded(t, 8, 50) }
 
 // TestOfManyThatWereLeftEachIsVoid: a second claim that is left in doubt takes nothing from
@@ -28,7 +26,8 @@ func TestOfManyThatWereLeftEachIsVoid(t *testing.T) {
 	}
 	for i, id := range ids {
 		q := exclusive("a")
-		if c, err := e.tried(&q, time.Minute, e.wire.Call(within(t), e.scripts.join, redisconn.Call{Keys: e.keys("a"), Args: []string{id.Secret(), millis(time.Minute), ""}})); err != nil || c.State != engine.Gone {
+		q.ID = id
+		if c, err := e.Join(within(t), q); err != nil || c.State != engine.Gone {
 			t.Fatalf("a late try of claim %d of %d is %v, %v", i, len(ids), c.State, err)
 		}
 	}

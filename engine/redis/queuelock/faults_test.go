@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,6 +237,26 @@ func TestCutAnywhere(t *testing.T) {
 	p.CutReply(-1)
 }
 
+// TestASubscriptionThatIsDroppedIsOver: Watch is one subscription, and does not begin it
+// again by itself.
+func TestASubscriptionThatIsDroppedIsOver(t *testing.T) {
+	r := redis(t, nil)
+	p := servers.ProxyTo(t, r.Addr)
+	e := newEngine(t, p.Addr)
+	for _, drop := range []func(){p.Reset, func() { do(t, r, "CLIENT", "KILL", "TYPE", "pubsub") }} {
+		began, over := make(chan engine.Claim, 10), make(chan error, 1)
+		go func() { over <- e.Watch(t.Context(), func(c engine.Claim) { began <- c }) }()
+		expect(t, began, func(c engine.Claim) bool { return c.Name == "" })
+		drop()
+		if err := ended(t, over); err == nil {
+			t.Error("it is over, and nobody knows why")
+		}
+		if n := len(began); n > 0 {
+			t.Errorf("it told of %d things more", n)
+		}
+	}
+}
+
 func TestSubscriptionDroppedBeginsAgain(t *testing.T) {
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
@@ -294,45 +313,6 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	p.BlackHole(false)
 }
 
-// TestCloseGivesUpWhatIsNotDetached, be it held, waiting, or joined by a call
-// whose answer was lost.
-func TestCloseGivesUpWhatIsNotDetached(t *testing.T) {
-	r := redis(t, nil)
-	p := servers.ProxyTo(t, r.Addr)
-	e, other := newEngine(t, p.Addr), newEngine(t, r.Addr)
-	join(t, e, long("held"))
-	join(t, other, long("waiting"))
-	join(t, e, long("waiting"))
-	detached := long("detached")
-	detached.Detached = true
-	join(t, e, detached)
-	p.DropReplies(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	unheard := make(chan error, 1)
-	go func() {
-		_, err := e.Join(ctx, long("unheard"))
-		unheard <- err
-	}()
-	until(t, "it has not arrived", func() bool {
-		l, err := other.Queue(within(t), "unheard")
-		return err == nil && len(l.Claims) == 1
-	})
-	cancel()
-	if err := ended(t, unheard); err == nil {
-		t.Fatal("its answer was not lost")
-	}
-	p.DropReplies(false)
-	if err := e.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	for name, want := range map[string]int{"held": 0, "waiting": 1, "detached": 1, "unheard": 0} {
-		if l, err := other.Queue(within(t), name); err != nil || len(l.Claims) != want {
-			t.Errorf("in the queue at %q: %+v %v, want %d", name, l.Claims, err, want)
-		}
-	}
-}
-
 // TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
 // very call that ended the claim.
 func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
@@ -351,32 +331,5 @@ func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 	}
 	if err := e.Revoke(within(t), "a", c.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
 		t.Errorf("once more: %v", err)
-	}
-}
-
-func TestSubscriptionThatIsAlwaysCutIsNotBegunAllTheTime(t *testing.T) {
-	p := servers.ProxyTo(t, redis(t, nil).Addr)
-	e := open(t, "redis://"+p.Addr)
-	const times = 8
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var begun atomic.Int32
-	p.OnCommand(func(name string) {
-		if name != "SUBSCRIBE" {
-			return
-		}
-		if begun.Add(1) == times {
-			cancel()
-		}
-		go p.Reset()
-	})
-	began := time.Now()
-	if err := e.Watch(ctx, func(engine.Claim) {}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("begun %d times: %v", begun.Load(), err)
-	}
-	// Between them are seven pauses from 20 ms to a second, each twice the last, and no
-	// less than half of that: together more than a second. A slow machine makes it more.
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("it subscribed %d times in %v", times, took)
 	}
 }

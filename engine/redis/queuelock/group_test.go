@@ -25,12 +25,12 @@ import (
 func grouping(t testing.TB, addr string) *Engine {
 	t.Helper()
 	e := open(t, "redis://"+addr)
-	e.group.many = 1
+	e.groups.Many = 1
 	return e
 }
 
 // inGroups is how many calls wait in groups, or for one.
-func inGroups(e *Engine) int { return int(e.group.busy.Load()) }
+func inGroups(e *Engine) int { return e.groups.Busy() }
 
 func long(name string) engine.Request {
 	r := exclusive(name)
@@ -98,7 +98,7 @@ func TestGroupDoesWhatSingleCallsDo(t *testing.T) {
 			w := &twins{Run: &queuetest.Run{T: t, Now: tomorrow()}, client: client, rng: rand.New(rand.NewPCG(uint64(seed), 7))}
 			command(t, client, "FLUSHALL")
 			w.group, w.single = bare(client, "group:", "client"), bare(client, "single:", "client")
-			w.group.group.script = redisconn.NewScript(strings.ReplaceAll(w.group.group.script.Text(), "redis.call('TIME')", "{redis.call('GET', 'sec'), redis.call('GET', 'usec')}"))
+			w.group.scripts.group = redisconn.NewScript(strings.ReplaceAll(w.group.scripts.group.Text(), "redis.call('TIME')", "{redis.call('GET', 'sec'), redis.call('GET', 'usec')}"))
 			a, p := w.run()
 			answered, passed = answered+a, passed+p
 		})
@@ -160,17 +160,16 @@ func (w *twins) run() (answered, passed int) {
 		setClock(w, w.client, w.Now)
 
 		ops := make([]op, 1+w.rng.IntN(12))
-		var members []*member
+		var calls []groupable
 		for i := range ops {
 			ops[i] = anyOp()
-			members = append(members, &member{ops[i].c(w.group), make(chan reply, 1)})
+			calls = append(calls, groupable{Call: ops[i].c(w.group)})
 		}
-		w.group.group.sendGroup(members)
+		replies := w.group.together(calls)
 		ofGroup := w.state(w.group, names)
 		var rest []op
-		for i, m := range members {
-			r := <-m.result
-			if !r.simple {
+		for i, r := range replies {
+			if r.again {
 				rest = append(rest, ops[i])
 				continue
 			}
@@ -501,7 +500,7 @@ func TestCloseWhileGroupsHang(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			p := servers.ProxyTo(t, r.Addr)
 			e := open(t, p.Addr)
-			e.group.many = 1
+			e.groups.Many = 1
 			p.BlackHole(true)
 			defer p.BlackHole(false)
 			const n = 20
@@ -532,50 +531,9 @@ func TestCloseWhileGroupsHang(t *testing.T) {
 func TestFewCallsAreNotGrouped(t *testing.T) {
 	r := redis(t, nil)
 	e := open(t, "redis://"+r.Addr)
-	e.group.script = redisconn.NewScript("return redis.error_reply('a group')")
+	e.scripts.group = redisconn.NewScript("return redis.error_reply('a group')")
 	for range 20 {
 		leave(t, e, join(t, e, exclusive("a")))
-	}
-}
-
-// TestWhoGivesUpIsNotSent would take a lock for nobody.
-func TestWhoGivesUpIsNotSent(t *testing.T) {
-	r := redis(t, nil)
-	p := servers.ProxyTo(t, r.Addr)
-	e := grouping(t, p.Addr)
-	p.BlackHole(true)
-	under := make(chan error, 1)
-	go func() {
-		_, err := e.Join(within(t), long("under way"))
-		under <- err
-	}()
-	until(t, "nothing is sent", func() bool {
-		e.group.mu.Lock()
-		defer e.group.mu.Unlock()
-		return e.group.senders == 1 && len(e.group.gathering) == 0
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	gave := make(chan error, 1)
-	go func() {
-		_, err := e.Join(ctx, long("given up"))
-		gave <- err
-	}()
-	until(t, "it does not gather", func() bool {
-		e.group.mu.Lock()
-		defer e.group.mu.Unlock()
-		return len(e.group.gathering) == 1
-	})
-	cancel()
-	if err := ended(t, gave); !errors.Is(err, context.Canceled) {
-		t.Errorf("Join: %v", err)
-	}
-	p.BlackHole(false)
-	if err := ended(t, under); err != nil {
-		t.Errorf("who did not give up: %v", err)
-	}
-	join(t, e, long("after"))
-	if l, err := e.Queue(within(t), "given up"); err != nil || len(l.Claims) > 0 {
-		t.Errorf("the queue: %+v %v", l, err)
 	}
 }
 
@@ -589,7 +547,7 @@ func TestRequestThatHangsHoldsNobodyUpWhoHasCompany(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	e.group.many = 1
+	e.groups.Many = 1
 	h.armed.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	victim := make(chan error, 1)
@@ -636,15 +594,11 @@ func TestWhatFailsForOneIsNotHiddenFromTheOthers(t *testing.T) {
 	}
 	e := open(t, "redis://u:p@"+r.Addr)
 	held, fresh := join(t, e, long("a")), long("fresh")
-	var members []*member
-	for _, c := range []redisconn.Call{e.leaving(&held), e.joining(&fresh)} {
-		members = append(members, &member{c, make(chan reply, 1)})
-	}
-	e.group.sendGroup(members)
-	if left := <-members[0].result; !left.simple || left.Error() != nil {
+	replies := e.together([]groupable{{Call: e.leaving(&held)}, {Call: e.joining(&fresh)}})
+	if left := replies[0]; left.again || left.Error() != nil {
 		t.Errorf("the Leave: %+v", left)
 	}
-	if joined := <-members[1].result; joined.simple {
+	if joined := replies[1]; !joined.again {
 		t.Errorf("the Join, which may not set an expiry: %+v", joined)
 	}
 }

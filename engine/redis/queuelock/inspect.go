@@ -9,12 +9,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 )
 
-func (e *Engine) layout() *joined.Layout {
-	return &joined.Layout{
+func (e *Engine) layout() *parts.Layout {
+	return &parts.Layout{
 		Wire: e.wire, Read: e.scripts.read, Revoke: e.scripts.revoke, View: view, NameOf: e.nameOf,
 		Call: func(name string) redisconn.Call { return redisconn.Call{Keys: []string{e.key(name)}} },
 	}

@@ -5,17 +5,26 @@ import (
 	"fmt"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	return e.claims.Leave(cs, e.leaving, func(calls []redisconn.Call) []redisconn.Answer {
-		if len(calls) == 1 {
-			return []redisconn.Answer{e.group.run(ctx, e.scripts.leave, calls[0], true)}
-		}
-		return e.wire.CallMany(ctx, e.scripts.leave, calls)
-	}, found)
+	calls := make([]redisconn.Call, len(cs))
+	for i := range cs {
+		calls[i] = e.leaving(&cs[i])
+	}
+	var answers []redisconn.Answer
+	if len(calls) == 1 {
+		answers = []redisconn.Answer{e.run(ctx, e.scripts.leave, calls[0])}
+	} else {
+		answers = e.wire.CallMany(ctx, e.scripts.leave, calls)
+	}
+	return parts.Left(cs, answers, func(i int, a redisconn.Answer) (engine.Claim, error) {
+		c, err := left(a)
+		return c, redisconn.Explain(err, calls[i].Keys[0])
+	})
 }
 
 // leaving is the call that leaves a claim.
@@ -23,8 +32,8 @@ func (e *Engine) leaving(c *engine.Claim) redisconn.Call {
 	return redisconn.Call{Keys: []string{e.key(c.Name)}, Args: []string{string(c.ID[:])}}
 }
 
-// found reads what leave.lua answers: a stored claim, if it held.
-func found(_ *engine.Claim, a redisconn.Answer) (c engine.Claim, err error) {
+// left reads what leave.lua answers: a stored claim, if it held.
+func left(a redisconn.Answer) (c engine.Claim, err error) {
 	b, err := a.ToString()
 	if err != nil {
 		return c, err

@@ -159,7 +159,7 @@ func TestAnswersAreWhoseTheyAre(t *testing.T) {
 			}
 			p.BlackHole(false)
 			p.DropReplies(false)
-			q2 := exclusive("second " + itoa(i))
+			q2 := exclusive(t.Name() + " second " + itoa(i))
 			q2.Permits, q2.Limit = 3, 7
 			c, err := eventually(t, func(ctx context.Context) (engine.Claim, error) { return e.Join(ctx, q2) })
 			if err != nil || c.Permits != 3 || c.State != engine.Held {

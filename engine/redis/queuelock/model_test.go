@@ -1,7 +1,6 @@
 package queuelock
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -55,8 +54,8 @@ func testScripts() scripts {
 
 // bare is an engine that nobody asked whether its server will do.
 func bare(client rueidis.Client, prefix, channel string) *Engine {
-	e := &Engine{wire: redisconn.New(client), prefix: prefix, channel: channel, scripts: testScripts(), life: context.Background()}
-	e.group = group{wire: e.wire, script: e.scripts.group, life: e.life, many: many}
+	e := &Engine{wire: redisconn.New(client), prefix: prefix, channel: channel, scripts: testScripts()}
+	e.groups.Many, e.groups.Most, e.groups.Alone, e.groups.Send = many, enough, e.alone, e.together
 	return e
 }
 

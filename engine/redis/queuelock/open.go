@@ -113,8 +113,7 @@ func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error
 		wire: c, revokes: opts.AllowEviction, scripts: newScripts(opts.RestartDelay > 0), longest: opts.RestartDelay,
 		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
 	}
-	e.life, e.end = context.WithCancel(context.Background())
-	e.group = group{wire: c, script: e.scripts.group, life: e.life, many: many}
+	e.groups.Many, e.groups.Most, e.groups.Alone, e.groups.Send = many, enough, e.alone, e.together
 	// Leaving a claim that cannot exist shows whether scripts may be run, and
 	// teaches every server the script on the way. It is asked of a server that does
 	// not grant yet, too.

@@ -10,14 +10,6 @@ import (
 // With ?replicas=n a hold is believed only once n replicas have acknowledged the
 // call that says so.
 
-// asked makes the call of a Join.
-func (e *Engine) asked(ctx context.Context, c redisconn.Call) redisconn.Answer {
-	if e.replicas == 0 {
-		return e.group.run(ctx, e.scripts.join, c, len(c.Args) == 2)
-	}
-	return e.wire.CallSynced(ctx, e.replicas, e.scripts.join, []redisconn.Call{c})[0]
-}
-
 // renewed makes the calls of a Renew.
 func (e *Engine) renewed(ctx context.Context, calls []redisconn.Call) []redisconn.Answer {
 	if e.replicas == 0 {
@@ -35,7 +27,7 @@ func (e *Engine) believed(ctx context.Context, changed func(engine.Claim)) error
 	ended := make(chan error, 1)
 	go func() {
 		defer close(received)
-		ended <- e.watch(ctx, func(c engine.Claim) {
+		ended <- e.subscribe(ctx, func(c engine.Claim) {
 			select {
 			case received <- c:
 			default: // too much at once: the core's own Renew is the floor

@@ -15,6 +15,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/internal/checked"
 	"leasehold/lab/servers"
 )
 
@@ -92,7 +93,7 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 	for name, c := range map[string]struct {
 		options *servers.RedisOptions
 		saves   bool
-		many    int32 // from how many calls on they go together
+		many    int // from how many calls on they go together
 	}{
 		"killed, nothing on disk":                       {nil, false, many},
 		"killed, and many ask at once":                  {nil, false, 1},
@@ -108,7 +109,7 @@ func TestARestartedServerDoesNotGrantTwice(t *testing.T) {
 					url = delaying(r.Addr, delayed)
 				}
 				a, b := open(t, url), open(t, url)
-				b.group.many = c.many
+				b.groups.Many = c.many
 				grants(t, a, ofAll("one", delayed))
 				grants(t, b, ofAll("other", delayed)) // both have looked before the restart
 				restart := func() error { return r.Restart(true) }
@@ -171,7 +172,7 @@ func TestWhatWasForgottenIsNoReasonToLetSomebodyHold(t *testing.T) {
 			return err
 		},
 		"many come at once": func(t *testing.T, e *Engine, waits, _ engine.Claim) error {
-			e.group.many = 1
+			e.groups.Many = 1
 			_, err := e.Join(within(t), ofAll(waits.Name, delayed))
 			return err
 		},
@@ -390,13 +391,14 @@ func TestWhoAsksOfARestartedServerIsToldWhen(t *testing.T) {
 func TestLongerThanTheDelayIsRefused(t *testing.T) {
 	t.Parallel()
 	r := redis(t, nil)
-	e := open(t, delaying(r.Addr, delayed))
+	own := open(t, delaying(r.Addr, delayed))
+	e := checked.New(own)
 	if _, err := e.Join(within(t), ofAll("a", delayed+1)); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("Join: %v", err)
 	}
-	c := grants(t, e, ofAll("a", delayed))
-	if c = renew(t, e, c, time.Hour); c.TTL > delayed {
-		t.Errorf("Renew grants %v", c.TTL)
+	c := grants(t, own, ofAll("a", delayed))
+	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: delayed + 1}}); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("Renew: %v %v", cs, err)
 	}
 	for _, bad := range []string{"999ms", "25h", "-1s", "soon", "on"} {
 		if e, err := Open(within(t), "redis://"+r.Addr+"?restart-delay="+bad); err == nil {
@@ -439,7 +441,7 @@ func TestGroupsAreGuarded(t *testing.T) {
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := open(t, delaying(p.Addr, delayed))
-	e.group.many = 1
+	e.groups.Many = 1
 	grants(t, e, ofAll("first", delayed))
 	p.Forget()
 	var held atomic.Int32

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Watch implements [engine.Engine]. It subscribes on a connection of its own
@@ -14,11 +13,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	if e.replicas > 0 {
 		return e.believed(ctx, changed)
 	}
-	return e.watch(ctx, changed)
-}
-
-func (e *Engine) watch(ctx context.Context, changed func(engine.Claim)) error {
-	return redisconn.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, changed) })
+	return e.subscribe(ctx, changed)
 }
 
 // subscribe listens on one connection for as long as it lasts.
@@ -35,12 +30,5 @@ func (e *Engine) subscribe(ctx context.Context, changed func(engine.Claim)) erro
 	if err := s.Subscribe(ctx, e.channel); err != nil {
 		return err
 	}
-	select {
-	case err := <-s.Lost():
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.life.Done():
-		return engine.ErrClosed
-	}
+	return s.Wait(ctx)
 }

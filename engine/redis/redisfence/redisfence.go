@@ -41,7 +41,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold"
-	"leasehold/engine/redis/internal/slots"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/fence"
 )
 
@@ -64,7 +64,7 @@ func New(client rueidis.Client) *Marks {
 }
 
 // MarkKey is where the mark of a key is kept. Deleting it forgets the mark.
-func MarkKey(key string) string { return slots.Beside("leasehold:fence:", key) }
+func MarkKey(key string) string { return redisconn.KeyBeside("leasehold:fence:", key) }
 
 // Do carries out commands, each a name and its arguments, if the pass is let in at the
 // mark of key, and returns their answers. In a Cluster all keys of the commands must be

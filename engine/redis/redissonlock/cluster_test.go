@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/slots"
 	"leasehold/lab/servers"
 )
 
@@ -138,7 +138,7 @@ func TestNamesThatRedissonCannotUseOnACluster(t *testing.T) {
 	slot := func(key string) any { return do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", key) }
 	seen := map[string]string{}
 	for _, name := range []string{"a", "{a}", "a{b}c", "{}", "{}x", "a}b", "}{", "{", "}", "a{b", "{{a}}", "n{a}", "t{a}", "s{1}a", "{}{x}", "\u00fc}"} {
-		key := slots.Beside(beside, name)
+		key := redisconn.KeyBeside(beside, name)
 		if other, twice := seen[key]; twice {
 			t.Errorf("%q and %q share %q", name, other, key)
 		}
@@ -146,7 +146,7 @@ func TestNamesThatRedissonCannotUseOnACluster(t *testing.T) {
 		if slot(name) != slot(key) {
 			t.Errorf("%q is in slot %v, %q in %v", name, slot(name), key, slot(key))
 		}
-		tag, together := slots.Tagged(name)
+		tag, together := redisconn.Tagged(name)
 		if same := slot(name) == slot("redisson_lock_token:"+tag) && slot(name) == slot(tag+":holder:rwlock_timeout:1"); same != together {
 			t.Errorf("%q and its other keys are together: %v, said: %v", name, same, together)
 		}

@@ -71,8 +71,9 @@ end
 -- far as the clock does. Of a fenced lock it is Redisson's counter, which so rises
 -- over its loss, and Redisson counts on from there. Else nothing, and why: 1, the clock
 -- is absurd; 3, the counter holds no number, or none that leaves room for a ticket;
--- 4, what is beside the lock leaves none, or is more than there can be.
-local function rise()
+-- 4, what is beside the lock leaves none, or is more than there can be. The third value
+-- is what the counter is behind.
+local function following()
 	local t = redis.call('TIME')
 	local now = t[1] * 1000000 + t[2]
 	if now > 9007199254740991 then return nil, '1' end
@@ -86,10 +87,16 @@ local function rise()
 		ticket = math.max(ticket, counted + 1)
 		if ticket > 9007199254740991 then return nil, '3' end
 	end
-	if KIND == 'fenced' then redis.call('INCRBY', KEYS[3], string.format('%.0f', ticket - counted)) end
-	local text = string.format('%.0f', ticket)
-	redis.call('HSET', side, 'last', text)
-	return text
+	return string.format('%.0f', ticket), nil, string.format('%.0f', ticket - counted)
+end
+
+-- Takes that ticket.
+local function rise()
+	local ticket, why, behind = following()
+	if not ticket then return nil, why end
+	if KIND == 'fenced' then redis.call('INCRBY', KEYS[3], behind) end
+	redis.call('HSET', side, 'last', ticket)
+	return ticket
 end
 
 -- Tells who waits that the lock may be free. Before 3.22.0 Redisson listens by

@@ -41,10 +41,10 @@
 //
 // A claim's TTL is the lease of Redisson's lock, and renewing it is what Redisson's
 // watchdog does. A Java program waits for a message or for the end of that lease,
-// and so does a claim here; it looks besides whenever it is renewed, a few times in
-// ten seconds. So a release that nobody tells (a lock deleted by hand; a Java writer
-// that becomes a reader, of which Redisson tells nobody) is seen soon. A lock without
-// an expiry is held until somebody ends it; a queue shows its TTL as 0.
+// and so does a claim here; it asks again besides, every few seconds at the latest. So
+// a release that nobody tells (a lock deleted by hand; a Java writer that becomes a
+// reader, of which Redisson tells nobody) is seen soon. A lock without an expiry is held
+// until somebody ends it; a queue shows its TTL as 0.
 //
 // Redisson renews a read lock by putting the deadline that all its readers share to
 // its lockWatchdogTimeout from then on, whatever others were granted. So the TTL of

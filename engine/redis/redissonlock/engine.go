@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
-	"leasehold/engine/redis/internal/slots"
 )
 
 // Engine is one client of a Redis, in Redisson's layout.
@@ -24,13 +22,8 @@ type Engine struct {
 	kind    Kind
 	longest time.Duration // the longest TTL; 0: the package's
 	scripts scripts
-	claims  joined.Claims
-	waiters waiters
-	tries   joined.Tries
-
-	closed atomic.Bool
-	life   context.Context // ends when Close has left the claims
-	end    context.CancelFunc
+	tries   parts.Tries
+	ears    *parts.Ears
 }
 
 var (
@@ -64,104 +57,85 @@ func (e *Engine) Guarantees() engine.Guarantees {
 // Check implements [engine.Checker]: it looks again at what Open has looked at.
 func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.revokes) }
 
-// Join implements [engine.Engine].
+// Join implements [engine.Engine]. Redis knows nothing of claims that wait, and neither
+// does this: to try again is to join again.
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := e.check(&r); err != nil {
+	call, err := e.joining(&r)
+	if err != nil {
 		return engine.Claim{}, err
 	}
-	if !r.Detached {
-		// Before it is sent: a Join whose answer is lost must be left too.
-		e.claims.Add(r.ID, r.Name, r.WaitTTL)
-	}
 	if !r.NoWait {
-		e.waiters.expect(r, e.channel(r.Name), r.WaitTTL)
+		e.ears.Expect(r.ID, r.Name, r.WaitTTL)
 	}
-	call, err := e.trying(&r, r.WaitTTL)
-	var c engine.Claim
-	if err == nil {
-		e.tries.Begin(r.ID, r.WaitTTL)
-		c, err = e.tried(&r, r.WaitTTL, e.wire.Call(ctx, e.scripts.join, call))
+	e.tries.Begin(r.ID, r.WaitTTL)
+	a := e.wire.Call(ctx, e.scripts.join, call)
+	if a.NonRedisError() == nil && a.Indeterminate == nil {
+		e.tries.Answered(r.ID)
 	}
+	c, err := e.answer(r.Name, r.ID, a.RedisResult)
 	if err != nil {
-		if errors.Is(err, engine.ErrRefused) {
-			e.claims.Drop(r.ID)
-			e.waiters.forget(r.ID)
+		if err = e.explain(err, r.Name); errors.Is(err, engine.ErrRefused) {
+			e.ears.Forget(r.ID)
 		}
 		return engine.Claim{}, err
 	}
 	if r.Replaces != (engine.ID{}) {
-		e.waiters.forget(r.Replaces)
-		e.claims.Drop(r.Replaces)
+		e.ears.Forget(r.Replaces)
 		e.tries.Left(r.Replaces)
 	}
-	if c.State == engine.Waiting && r.NoWait {
-		c = engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}
-	}
-	if c.State == engine.Gone {
-		e.claims.Drop(r.ID)
+	c.Permits = r.Permits
+	switch {
+	case c.State != engine.Waiting:
+		e.ears.Forget(r.ID)
+	case r.NoWait:
+		c.State, c.TTL = engine.Gone, 0
+	default:
+		e.ears.Waits(r.ID)
+		c.PollAfter, c.TTL = look(c.TTL), r.WaitTTL
 	}
 	return c, nil
 }
 
-func (e *Engine) check(r *engine.Request) error {
-	if err := r.Check(); err != nil {
-		return err
-	}
-	if e.closed.Load() {
-		return engine.ErrClosed
-	}
-	if why, taken := besideAnother(r.Name); taken {
-		return engine.Refuse("the key %q may be one beside another lock, since it has %q: choose another name", r.Name, why)
-	}
-	g := e.Guarantees()
-	if err := g.Check(r); err != nil {
-		return err
-	}
-	if r.Limit != engine.Max {
-		// n of n excludes as well, but Redisson's locks cannot tell the two apart.
-		return fmt.Errorf("%w: Redisson's locks have no permits: %w", engine.ErrRefused, errors.ErrUnsupported)
-	}
-	return nil
-}
-
-// trying is the call that takes the lock if it is free.
-func (e *Engine) trying(r *engine.Request, ttl time.Duration) (redisconn.Call, error) {
-	old, indeterminate := "", false
-	if r.Replaces != (engine.ID{}) {
-		old = holder(r.Replaces)
-		_, waits := e.waiters.get(r.Replaces) // and may be tried for until this is answered
-		indeterminate = waits || e.tries.Indeterminate(r.Replaces)
-	}
-	return e.joining(r.Name, holder(r.ID), millis(ttl), r.Owner.Text(), old, flag(r.Permits < r.Limit), flag(indeterminate))
-}
-
-// tried reads what became of a try, ends it, and notifications whether the claim waits.
-func (e *Engine) tried(r *engine.Request, ttl time.Duration, a redisconn.Answer) (engine.Claim, error) {
-	e.tries.End(r.ID, a.NonRedisError() == nil && a.Indeterminate == nil)
-	c, err := e.answer(r.Name, r.ID, a.RedisResult)
-	if err != nil {
-		return c, e.explain(err, r.Name)
-	}
-	c.Permits = r.Permits
-	if c.State != engine.Waiting {
-		if left := e.waiters.forget(r.ID); left && c.State == engine.Held {
-			// Its Leave came back with an error, and may never have been sent.
-			e.wire.Later(func(ctx context.Context) { e.Leave(ctx, []engine.Claim{c}) })
-		}
-		return c, nil
-	}
-	switch left := c.TTL; {
+// look is when a claim that waits should try again if it hears nothing. left: what the
+// lock has left.
+func look(left time.Duration) time.Duration {
+	switch {
 	case left >= 0:
 		// Releases are told: to look is for a holder that has died. A little later
 		// than its deadline, and not all at once.
-		c.PollAfter = left + time.Millisecond + rand.N(10*time.Millisecond)
+		return left + time.Millisecond + rand.N(10*time.Millisecond)
 	case left == free:
 		// It gave up its turn for somebody else, who may have gone meanwhile.
-		c.PollAfter = 30*time.Millisecond + rand.N(60*time.Millisecond)
+		return 30*time.Millisecond + rand.N(60*time.Millisecond)
 	}
-	c.TTL = ttl
-	e.waiters.waits(r.ID)
-	return c, nil
+	return 0
+}
+
+// Renew implements [engine.Engine].
+func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
+	calls := make([]redisconn.Call, len(rs))
+	for i, r := range rs {
+		calls[i] = e.call(r.Name, holder(r.ID), parts.Millis(r.Want))
+	}
+	return parts.Each(e.wire.CallMany(ctx, e.scripts.renew, calls), func(i int, a redisconn.Answer) (engine.Claim, error) {
+		return e.found(rs[i].Name, rs[i].ID, a)
+	})
+}
+
+// Leave implements [engine.Engine].
+func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	calls := make([]redisconn.Call, len(cs))
+	for i, c := range cs {
+		calls[i] = e.call(c.Name, holder(c.ID), parts.Flag(e.tries.Indeterminate(c.ID)))
+	}
+	return parts.Left(cs, e.wire.CallMany(ctx, e.scripts.leave, calls), func(i int, a redisconn.Answer) (engine.Claim, error) {
+		c, err := e.found(cs[i].Name, cs[i].ID, a)
+		if err == nil {
+			e.ears.Forget(cs[i].ID)
+			e.tries.Left(cs[i].ID)
+		}
+		return c, err
+	})
 }
 
 // free is what is left of a lock that nobody holds.
@@ -192,7 +166,7 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	case state == 0 && ticket == 4:
 		return c, errJunk
 	case state == 0 && ticket == 3:
-		tag, _ := slots.Tagged(name)
+		tag, _ := redisconn.Tagged(name)
 		return c, engine.Refuse("Redisson's counter of tokens %q holds no whole number below %d, so no Java program can take the lock %q either: "+
 			"set it to the highest token that was given, or delete it where tokens may begin anew", counter+tag, uint64(engine.MaxTicket), name)
 	case state == 0:
@@ -221,13 +195,11 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 // now it is gone.
 func (e *Engine) found(name string, id engine.ID, a redisconn.Answer) (engine.Claim, error) {
 	c, err := e.answer(name, id, a.RedisResult)
-	if junkBeside(err) {
-		return c, err // Redisson's lock may well stand
-	}
-	if errors.Is(e.explain(err, name), redisconn.ErrForeign) {
+	explained := e.explain(err, name)
+	if errors.Is(explained, redisconn.ErrForeign) && !junkBeside(err) { // beside junk, Redisson's lock may well stand
 		return engine.Claim{Name: name, ID: id, State: engine.Gone}, nil
 	}
-	return c, err
+	return c, explained
 }
 
 // errJunk is the answer that the key beside a lock is somebody's data.
@@ -239,7 +211,7 @@ func junkBeside(err error) bool { return err == errJunk || redisconn.Beside(err,
 // explain is wire.Explain for the keys of a name.
 func (e *Engine) explain(err error, name string) error {
 	if junkBeside(err) {
-		return redisconn.RefuseBeside(name, slots.Beside(beside, name))
+		return redisconn.RefuseBeside(name, redisconn.KeyBeside(beside, name))
 	}
 	if err = redisconn.Explain(err, name); errors.Is(err, redisconn.ErrForeign) {
 		return e.foreign(name)
@@ -255,20 +227,9 @@ func (e *Engine) foreign(name string) error {
 // duration is so many milliseconds, or thirty years.
 func duration(ms int64) time.Duration { return time.Duration(min(ms, 1e12)) * time.Millisecond }
 
-// millis rounds up: less than was asked for must not be granted.
-func millis(d time.Duration) string {
-	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
-}
-
-// Close implements [engine.Engine]: it leaves every claim that is not detached,
-// for at most two seconds, and then waits for at most two more for connections
+// Close implements [engine.Engine]. It waits for at most two seconds for connections
 // that are being made or do not answer.
 func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
-		return nil
-	}
-	err := e.claims.LeaveAll(e.Leave)
-	e.end()
 	e.wire.Close()
-	return err
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/joined"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 )
 
@@ -30,9 +30,17 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	return e.layout().Queues(ctx, redisconn.Literal(prefix)+"*", "hash", prefix)
 }
 
-func (e *Engine) layout() *joined.Layout {
-	return &joined.Layout{
-		Wire: e.wire, Read: e.scripts.read, View: e.view,
+// Revoke implements [engine.Engine]. Only holds that came through leasehold have
+// a ticket. Those of Redisson have ticket 0, and are ended at once, as by its
+// forceUnlock: the holder finds out when it unlocks.
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
+	return e.layout().End(ctx, name, ticket, now,
+		fmt.Errorf("a program with Redisson holds it, which sees no notice: it can only be ended at once: %w", engine.ErrNoClaim), e.foreign(name))
+}
+
+func (e *Engine) layout() *parts.Layout {
+	return &parts.Layout{
+		Wire: e.wire, Read: e.scripts.read, Revoke: e.scripts.revoke, View: e.view, Explain: e.explain,
 		Call:   func(name string) redisconn.Call { return e.call(name) },
 		NameOf: func(key string) (string, bool) { return key, !strings.HasPrefix(key, beside) },
 	}
@@ -42,7 +50,7 @@ func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Queue, error) 
 	l := engine.Queue{Name: name}
 	m, err := r.ToMessage()
 	if err != nil {
-		return l, e.explain(err, name)
+		return l, err
 	}
 	if m.IsInt64() {
 		return l, e.foreign(name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/lab/servers"
 )
 
@@ -97,6 +98,40 @@ func TestJunkBesideALock(t *testing.T) {
 			if c = renew(t, e, c, time.Minute); c.State != engine.Held || leave(t, e, c) != engine.Held {
 				t.Errorf("%s: beside %v: %+v", kit, fields, c)
 			}
+		}
+	}
+}
+
+// TestARefusedJoinReplacesNothing: what it was to replace stands as before, and nobody is
+// told that the lock is free.
+func TestARefusedJoinReplacesNothing(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	for what, c := range map[string]struct {
+		kind Kind
+		old  engine.Request
+	}{
+		"a lock":   {Lock, exclusive("a")},
+		"a reader": {ReadWrite, reader("a")},
+		"a writer": {ReadWrite, exclusive("a")},
+	} {
+		do(t, r, "FLUSHALL")
+		e := of(c.kind, "").Opened(t, "redis://"+r.Addr)
+		old := join(t, e, c.old)
+		side := redisconn.KeyBeside(beside, "a")
+		do(t, r, "HSET", side, "last", "9007199254740991") // behind which there is no ticket
+		before := do(t, r, "DUMP", "a")
+		for _, q := range []engine.Request{exclusive("a"), {Name: "a", Permits: c.old.Permits, Limit: engine.Max, WaitTTL: time.Minute}} {
+			q.ID, q.Replaces = engine.NewID(), old.ID
+			if c, err := e.Join(within(t), q); !errors.Is(err, engine.ErrRefused) {
+				t.Errorf("%s: void: replaced by %+v %v", what, c, err)
+			}
+			if do(t, r, "DUMP", "a") != before {
+				t.Errorf("%s was given up for a claim that was refused", what)
+			}
+		}
+		if c := renew(t, e, old, time.Minute); c.State != engine.Held {
+			t.Errorf("%s is %v after a claim that was to replace it was refused", what, c.State)
 		}
 	}
 }

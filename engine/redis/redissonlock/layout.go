@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
-	"leasehold/engine/redis/internal/slots"
 )
 
 // Kind is which of Redisson's locks the names of an engine are. All programs that
@@ -36,55 +36,56 @@ var redissons = []string{counter, "redisson_unlock_latch:", "redisson_lock_queue
 // readersKey is a part of Redisson's keys with the deadlines of readers.
 const readersKey = ":rwlock_timeout:"
 
-// besideAnother: the lock of that name could be a key that Redisson, or we, keep beside
-// that of another name, and has what tells so. Of Redisson's layout nothing can be put
-// elsewhere.
-func besideAnother(name string) (why string, taken bool) {
-	if side, taken := slots.Side(name); taken {
-		return side, true
-	}
+// checkName refuses a lock whose name could be a key that Redisson, or we, keep beside
+// that of another name. Of Redisson's layout nothing can be put elsewhere.
+func checkName(name string) error {
 	for _, begins := range redissons {
 		if strings.HasPrefix(name, begins) {
-			return begins, true
+			return redisconn.Taken(name, begins)
 		}
 	}
-	return readersKey, strings.Contains(name, readersKey)
+	if strings.Contains(name, readersKey) {
+		return redisconn.Taken(name, readersKey)
+	}
+	return redisconn.CheckKey(name)
 }
 
 // call is one use of a script on a name: the keys and first arguments that
 // common.lua names, and then the script's own.
 func (e *Engine) call(name string, args ...string) redisconn.Call {
-	tag, _ := slots.Tagged(name)
-	channel := e.channel(name)
-	common := []string{tag + ":", channel, flag(e.wire.Cluster()), flag(e.waiters.listening(channel))}
-	return redisconn.Call{Keys: []string{name, slots.Beside(beside, name)}, Args: append(common, args...)}
+	tag, _ := redisconn.Tagged(name)
+	common := []string{tag + ":", e.channel(name), parts.Flag(e.wire.Cluster()), parts.Flag(e.ears.Listening(name))}
+	return redisconn.Call{Keys: []string{name, redisconn.KeyBeside(beside, name)}, Args: append(common, args...)}
 }
 
-// joining is the call that joins. Redisson's other keys must be in the slot of the
-// lock: of names whose braces make that fail, it has no such lock on a Cluster, and
-// neither have we.
-func (e *Engine) joining(name string, args ...string) (redisconn.Call, error) {
-	tag, together := slots.Tagged(name)
-	if e.kind != Lock && !together && e.wire.Cluster() {
-		return redisconn.Call{}, engine.Refuse("Redisson has no %s of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind.class(), name)
+// joining is the call that takes the lock if it is free. Redisson's other keys must be in
+// the slot of the lock: of names whose braces make that fail, it has no such lock on a
+// Cluster, and neither have we.
+func (e *Engine) joining(r *engine.Request) (redisconn.Call, error) {
+	if err := parts.OnlyLocks(r, "Redisson's layout"); err != nil {
+		return redisconn.Call{}, err
 	}
-	c := e.call(name, args...)
+	if err := checkName(r.Name); err != nil {
+		return redisconn.Call{}, err
+	}
+	tag, together := redisconn.Tagged(r.Name)
+	if e.kind != Lock && !together && e.wire.Cluster() {
+		return redisconn.Call{}, engine.Refuse("Redisson has no %s of the name %q on a Cluster, since its braces put its keys into two slots: choose another name", e.kind.class(), r.Name)
+	}
+	old, indeterminate := "", false
+	if r.Replaces != (engine.ID{}) {
+		old, indeterminate = holder(r.Replaces), e.tries.Indeterminate(r.Replaces)
+	}
+	c := e.call(r.Name, holder(r.ID), parts.Millis(r.WaitTTL), r.Owner.Text(), old, parts.Flag(r.Permits < r.Limit), parts.Flag(indeterminate))
 	if e.kind == Fenced {
 		c.Keys = append(c.Keys, counter+tag)
 	}
 	return c, nil
 }
 
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
-}
-
 // channel is where releases of a name are told.
 func (e *Engine) channel(name string) string {
-	tag, _ := slots.Tagged(name)
+	tag, _ := redisconn.Tagged(name)
 	if e.kind == ReadWrite {
 		return "redisson_rwlock:" + tag
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/slots"
 	"leasehold/lab/servers"
 )
 
@@ -36,7 +36,7 @@ func TestLockIsLaidOutAsRedissonsIs(t *testing.T) {
 		if left := do(t, r, "PTTL", name).(int64); left <= 0 || left > redistest.WaitTTL.Milliseconds() {
 			t.Errorf("%q ends in %d ms", name, left)
 		}
-		if left := do(t, r, "PTTL", slots.Beside(beside, name)).(int64); left < keep.Milliseconds() {
+		if left := do(t, r, "PTTL", redisconn.KeyBeside(beside, name)).(int64); left < keep.Milliseconds() {
 			t.Errorf("the last ticket of %q is forgotten in %d ms", name, left)
 		}
 		j := program(t, r)
@@ -99,7 +99,7 @@ func TestOfTheDeadNothingIsKept(t *testing.T) {
 			do(t, r, "DEL", name) // as when its deadline passes
 		}
 		c := join(t, e, exclusive(name))
-		if known := hash(t, r, slots.Beside(beside, name)); len(known) != 2 || known["last"] == "" || known[holder(c.ID)] == "" {
+		if known := hash(t, r, redisconn.KeyBeside(beside, name)); len(known) != 2 || known["last"] == "" || known[holder(c.ID)] == "" {
 			t.Errorf("%s: beside the lock is %v", k, known)
 		}
 	}
@@ -452,9 +452,9 @@ func TestNamesThatNobodyWaitsForAreLeft(t *testing.T) {
 	}
 }
 
-// TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited: the answer of its Renew
-// was lost, and then that of its Leave.
-func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
+// TestALeaveWhoseAnswerWasLostDoesNotSayThatNothingWasThere: who waited may have held, by
+// a Join whose answer was lost, and then that of its Leave was.
+func TestALeaveWhoseAnswerWasLostDoesNotSayThatNothingWasThere(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
@@ -466,7 +466,7 @@ func TestLeaveOfAClaimThatMayHaveHeldDoesNotSayThatItWaited(t *testing.T) {
 		t.Fatalf("joined as %+v", waits)
 	}
 	do(t, r, "DEL", "a")
-	do(t, r, "HSET", "a", holder(waits.ID), "1") // as a Renew does whose answer is lost
+	do(t, r, "HSET", "a", holder(waits.ID), "1") // as a Join does whose answer is lost
 	p.LoseReply("EVALSHA")
 	if cs, err := e.Leave(within(t), []engine.Claim{waits}); err == nil || errors.Is(err, engine.ErrRefused) {
 		t.Errorf("left as %+v", cs)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 )
 
@@ -105,11 +106,11 @@ func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error
 	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	e := &Engine{wire: c, revokes: o.AllowEviction, kind: o.Kind, scripts: newScripts(o.Kind), waiters: newWaiters()}
+	e := &Engine{wire: c, revokes: o.AllowEviction, kind: o.Kind, scripts: newScripts(o.Kind)}
 	if e.kind == ReadWrite {
 		e.longest = o.Watchdog
 	}
-	e.life, e.end = context.WithCancel(context.Background())
+	e.ears = parts.NewEars(e.channel)
 	if err := e.audible(ctx); err != nil {
 		return nil, fmt.Errorf("nobody could be told that a lock is free: %w", err)
 	}

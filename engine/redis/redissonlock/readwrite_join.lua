@@ -26,7 +26,11 @@ end
 
 local old = holds[ARGV[8]] and ARGV[8] or ARGV[8] .. ':write'
 local replaced = holds[old] ~= nil
-if replaced then out(holds, old) end
+if replaced then
+	local ticket, why = following()
+	if not ticket then return {0, why, 0} end -- refused, so nothing is given up for it
+	out(holds, old)
+end
 if mode and next(holds) == nil and not nobody then
 	redis.call('DEL', lock)
 	if replaced and wanted() == 1 then -- a turn ends when somebody else waits

@@ -8,6 +8,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redistest"
+	"leasehold/internal/checked"
 	"leasehold/lab/servers"
 )
 
@@ -168,6 +169,7 @@ func TestReadersTTLIsWithinRedissonsWatchdog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e = checked.New(e)
 		t.Cleanup(func() { e.Close() })
 		if g := e.Guarantees(); g.MaxTTL != most {
 			t.Errorf("%s: the longest TTL is %v", url, g.MaxTTL)
@@ -179,8 +181,11 @@ func TestReadersTTLIsWithinRedissonsWatchdog(t *testing.T) {
 		}
 		q.WaitTTL = time.Second
 		c := join(t, e, q)
-		if c = renew(t, e, c, time.Hour); c.State != engine.Held || c.TTL != most {
-			t.Errorf("%s: renewed for an hour as %+v", url, c)
+		if cs, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: most + 1}}); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s: a longer Renew says %v %v", url, cs, err)
+		}
+		if c = renew(t, e, c, most); c.State != engine.Held || c.TTL != most {
+			t.Errorf("%s: renewed for %v as %+v", url, most, c)
 		}
 		leave(t, e, c)
 	}

@@ -11,7 +11,6 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
-	"leasehold/engine/redis/internal/slots"
 	"leasehold/lab/servers"
 )
 
@@ -35,7 +34,7 @@ func of(k Kind, name string) redistest.Kit {
 		Kill:    func(e engine.Engine) { e.(*Engine).wire.Close() },
 		Scripts: texts(k),
 		Keys: func(name string) []string {
-			return []string{name, slots.Beside(beside, name), counter + "{" + name + "}"}
+			return []string{name, redisconn.KeyBeside(beside, name), counter + "{" + name + "}"}
 		},
 		Stays: "redisson_lock_token:", // Redisson's counters have no expiry: see the package documentation
 	}

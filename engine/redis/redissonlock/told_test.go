@@ -67,13 +67,3 @@ func TestTheEvictedAreNotifiedThoughSomebodyElseHolds(t *testing.T) {
 		}
 	}
 }
-
-func TestWhoHoldsIsRenewedFirst(t *testing.T) {
-	t.Parallel()
-	locks.HeldFirst(t, servers.Redis(t, nil))
-}
-
-func TestWaitsAreExtended(t *testing.T) {
-	t.Parallel()
-	locks.WaitsAreExtended(t, servers.Redis(t, nil))
-}

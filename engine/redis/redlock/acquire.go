@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
@@ -35,7 +36,7 @@ import (
 // their answers: what is above the counter where nobody has held for a while, and
 // goes on rising when the counters are forgotten.
 
-// request is what a claim asks for at every try.
+// request is what a claim asks for.
 type request struct {
 	engine.Request
 	began uint64 // when it first asked, by the masters' clocks in microseconds
@@ -109,9 +110,9 @@ func (t *tally) stamped(majority int) uint64 {
 	return 0
 }
 
-// try takes the lock if a majority of the masters lets it, within ttl, in which
-// it must also be granted.
-func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine.Claim, error) {
+// try takes the lock if a majority of the masters lets it, within the claim's lifetime,
+// in which it must also be granted.
+func (e *Engine) try(ctx context.Context, r *request) (engine.Claim, error) {
 	t := &try{
 		e: e, r: r, number: e.tries.Add(1), keys: e.keys(r.Name),
 		start: boottime.Now(), received: make(chan *ballot, len(e.masters)), over: make(chan struct{}),
@@ -119,8 +120,8 @@ func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine
 	}
 	t.notified.L = &t.mu
 	e.late.add(t)
-	call := t.joining(ttl)
-	timeout := e.opts.timeout(ttl)
+	call := t.joining()
+	timeout := e.opts.timeout(r.WaitTTL)
 	for i, m := range e.masters {
 		before := m.releases.before(t.keys[0])
 		e.spawn(func() { t.ask(i, m, call, before, timeout) })
@@ -132,7 +133,7 @@ func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine
 		t.giveUp()
 		return engine.Claim{}, err
 	}
-	c, err := t.decide(ctx, &ballots, ttl)
+	c, err := t.decide(ctx, &ballots)
 	// Where it was to replace a claim and failed, that may have given its place to
 	// this one, which is all that its caller has. It is asked for again, or left.
 	mayReplace := err != nil && r.Replaces != engine.ID{}
@@ -146,7 +147,7 @@ func (e *Engine) try(ctx context.Context, r *request, ttl time.Duration) (engine
 }
 
 // joining is the call of phase 1.
-func (t *try) joining(ttl time.Duration) redisconn.Call {
+func (t *try) joining() redisconn.Call {
 	replaces, channel := "", t.e.channel
 	if t.r.Replaces != (engine.ID{}) {
 		replaces = t.r.Replaces.Secret()
@@ -155,8 +156,8 @@ func (t *try) joining(ttl time.Duration) redisconn.Call {
 		channel = ""
 	}
 	return redisconn.Call{Keys: t.keys, Args: []string{
-		t.r.ID.Secret(), millis(ttl), t.r.Owner.Text(), replaces,
-		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began), t.e.waiting.ears.listening(t.r.Name),
+		t.r.ID.Secret(), parts.Millis(t.r.WaitTTL), t.r.Owner.Text(), replaces,
+		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began), parts.Flag(t.e.ears.Listening(t.r.Name)),
 	}}
 }
 
@@ -201,32 +202,19 @@ func (b *ballot) read(a redisconn.Answer) error {
 // time.
 func (t *try) collect(ctx context.Context, late <-chan time.Time) (tally, error) {
 	all := tally{stamps: map[uint64]int{}}
-	n, majority := len(t.e.masters), t.e.majority
-	for len(all.all) < n {
-		select {
-		case b := <-t.received:
-			all.add(*b)
-		case <-late:
-			return all, nil
-		case <-ctx.Done():
-			return all, ctx.Err()
-		case <-t.e.life.Done():
-			return all, engine.ErrClosed
-		}
-		owed := n - len(all.all)
-		switch {
-		case all.stamped(majority) > 0:
-			return all, nil
-		case all.mine+owed < majority && all.mine+all.others >= majority:
-			return all, nil // it cannot be had, and not because somebody is silent
-		}
-	}
-	return all, nil
+	majority := t.e.majority
+	err := receive(ctx, t.e, t.received, late, func(b *ballot) bool {
+		all.add(*b)
+		owed := cap(t.received) - len(all.all)
+		// Or it cannot be had, and not because somebody is silent.
+		return all.stamped(majority) > 0 || all.mine+owed < majority && all.mine+all.others >= majority
+	})
+	return all, err
 }
 
 // decide says what came of it, and goes through phase 2 if that is needed.
-func (t *try) decide(ctx context.Context, all *tally, ttl time.Duration) (engine.Claim, error) {
-	e := t.e
+func (t *try) decide(ctx context.Context, all *tally) (engine.Claim, error) {
+	e, ttl := t.e, t.r.WaitTTL
 	e.clock.learn(all.all, e.majority)
 	c := engine.Claim{Name: t.r.Name, ID: t.r.ID, Permits: engine.Max, Limit: engine.Max, State: engine.Waiting, TTL: ttl}
 	switch {
@@ -234,7 +222,7 @@ func (t *try) decide(ctx context.Context, all *tally, ttl time.Duration) (engine
 		ticket := all.stamped(e.majority)
 		if ticket == 0 {
 			var err error
-			if ticket, err = t.stamp(ctx, all, ttl); err != nil {
+			if ticket, err = t.stamp(ctx, all); err != nil {
 				return engine.Claim{}, err
 			}
 		}
@@ -276,11 +264,6 @@ func agreed(lefts []time.Duration, majority int) time.Duration {
 // one of thousands of years.
 func lifetime(ms int64) time.Duration {
 	return time.Duration(max(-1, min(ms, math.MaxInt64/int64(time.Millisecond)))) * time.Millisecond
-}
-
-// millis rounds up: less than was asked for must not be granted.
-func millis(d time.Duration) string {
-	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

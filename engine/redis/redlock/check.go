@@ -17,27 +17,19 @@ var _ engine.Checker = (*Engine)(nil)
 // as. It does not evict keys, is no replica, and syncs every write if it is known as
 // one that does: as such it would vote at once after a restart.
 func (e *Engine) Check(ctx context.Context) error {
-	looked := make(chan ballot, len(e.masters))
-	for i, m := range e.masters {
-		e.spawn(func() { looked <- ballot{master: i, err: e.look(ctx, m)} })
-	}
 	var unfit, unknown []string
-	for range e.masters {
-		select {
-		case b := <-looked:
-			switch m := e.masters[b.master]; {
-			case errors.Is(b.err, engine.ErrRefused):
-				unfit = append(unfit, m.says(b.err))
-			case b.err != nil:
-				unknown = append(unknown, m.says(b.err))
-			}
-			continue
-		case <-ctx.Done():
-			unknown = append(unknown, ctx.Err().Error())
-		case <-e.life.Done():
-			return engine.ErrClosed
+	looked := ask(e, func(i int, m *master) ballot { return ballot{master: i, err: e.look(ctx, m)} })
+	err := receive(ctx, e, looked, nil, func(b ballot) bool {
+		switch m := e.masters[b.master]; {
+		case errors.Is(b.err, engine.ErrRefused):
+			unfit = append(unfit, m.says(b.err))
+		case b.err != nil:
+			unknown = append(unknown, m.says(b.err))
 		}
-		break
+		return false
+	})
+	if err != nil {
+		unknown = append(unknown, err.Error())
 	}
 	switch {
 	case len(unfit) > 0:

@@ -249,50 +249,6 @@ func TestManyLeasesAreFewRequests(t *testing.T) {
 	}
 }
 
-// TestManyWhoWaitAskTogether: while the masters are silent, more than one try is under
-// way.
-func TestManyWhoWaitAskTogether(t *testing.T) {
-	t.Parallel()
-	const waiting = 200
-	all := masters(t, 3, nil)
-	holder, e := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf("timeout=10s&restart-delay=off", addrs(all)...))
-	var rs []engine.Renewal
-	for i := range waiting {
-		name := "name " + decimal(uint64(i))
-		r := exclusive(name)
-		r.WaitTTL = time.Minute
-		join(t, holder, r)
-		r.ID = engine.NewID()
-		if c := join(t, e, r); c.State != engine.Waiting {
-			t.Fatalf("%+v", c)
-		}
-		rs = append(rs, engine.Renewal{Name: name, ID: r.ID, Want: time.Minute})
-	}
-	for _, r := range all {
-		if err := r.Stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := e.Renew(t.Context(), rs)
-		done <- err
-	}()
-	until(t, "they ask one after the other", func() bool {
-		e.masters[0].mu.Lock()
-		defer e.masters[0].mu.Unlock()
-		return e.masters[0].owes >= waiting/4
-	})
-	for _, r := range all {
-		if err := r.Cont(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := <-done; err != nil && !strings.Contains(err.Error(), "do not answer in time") {
-		t.Error(err)
-	}
-}
-
 // TestTheMiddleClock: a few that are wrong have no say, and of two in the middle the
 // earlier counts.
 func TestTheMiddleClock(t *testing.T) {

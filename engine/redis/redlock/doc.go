@@ -49,7 +49,7 @@
 // after the last hold; leasehold:redlock:run, one a master, stays. Holds of other
 // programs have no ticket, and raise none.
 //
-// A name whose key would begin with leasehold:redlock: is refused. What is at one of
+// A name whose key would begin as the keys beside locks do is refused. What is at one of
 // these keys and not as leasehold writes it is left alone: that master has no say on
 // the name, and where a majority is such the error names masters and keys. So it is
 // with a counter that is more than a year ahead of the masters' clocks.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 )
 
@@ -25,38 +26,25 @@ type inspected struct {
 // inspect asks all masters, and hands answers on until enough returns true. It
 // fails unless a majority answered.
 func (e *Engine) inspect(ctx context.Context, s *redisconn.Script, c redisconn.Call, enough func(inspected) bool) error {
-	received := make(chan inspected, len(e.masters))
-	for i, m := range e.masters {
-		e.spawn(func() {
-			x := inspected{ballot: ballot{master: i}}
-			var answers []redisconn.Answer
-			if answers, x.err = m.calls(e.life, false, s, []redisconn.Call{c}); x.err == nil {
-				x.answer = answers[0]
-				x.err = explain(x.answer.Error(), c.Keys)
-			}
-			received <- x
-		})
-	}
+	received := ask(e, func(i int, m *master) inspected {
+		x := inspected{ballot: ballot{master: i}}
+		var answers []redisconn.Answer
+		if answers, x.err = m.calls(e.life, false, s, []redisconn.Call{c}); x.err == nil {
+			x.answer = answers[0]
+			x.err = explain(x.answer.Error(), c.Keys)
+		}
+		return x
+	})
 	timer := time.NewTimer(max(inspectTimeout, e.opts.Timeout))
 	defer timer.Stop()
 	var ballots []ballot
-	for len(ballots) < len(e.masters) {
-		select {
-		case x := <-received:
-			ballots = append(ballots, x.ballot)
-			if enough(x) {
-				return nil
-			}
-			continue
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.life.Done():
-			return engine.ErrClosed
-		case <-timer.C:
-		}
-		break
-	}
-	return e.unavailable(ballots)
+	known := false
+	err := receive(ctx, e, received, timer.C, func(x inspected) bool {
+		ballots = append(ballots, x.ballot)
+		known = enough(x)
+		return known
+	})
+	return e.rest(known, err, ballots)
 }
 
 // Revoke implements [engine.Engine]. Only holds that came through leasehold have
@@ -67,15 +55,8 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 	if err := e.checkName(name); err != nil {
 		return err
 	}
-	if e.closed.Load() {
-		return engine.ErrClosed
-	}
-	at := "0"
-	if now {
-		at = "1"
-	}
 	done, none, foreign := 0, 0, false
-	err := e.inspect(ctx, e.scripts.revoke, redisconn.Call{Keys: e.keys(name), Args: []string{decimal(ticket), at, name}}, func(x inspected) bool {
+	err := e.inspect(ctx, e.scripts.revoke, redisconn.Call{Keys: e.keys(name), Args: []string{decimal(ticket), parts.Flag(now), name}}, func(x inspected) bool {
 		n, err := x.answer.AsInt64()
 		switch {
 		case x.err != nil || err != nil:
@@ -107,12 +88,6 @@ type holder struct {
 // Queue implements [engine.Engine]: who has a majority of the masters holds.
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	l := engine.Queue{Name: name}
-	if err := e.checkName(name); err != nil {
-		return engine.Queue{}, err
-	}
-	if e.closed.Load() {
-		return engine.Queue{}, engine.ErrClosed
-	}
 	holders := map[string]*holder{}
 	answered := 0
 	err := e.inspect(ctx, e.scripts.read, redisconn.Call{Keys: e.keys(name)}, func(x inspected) bool {
@@ -192,10 +167,6 @@ func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engin
 // them.
 func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
 	return func(yield func(engine.Queue, error) bool) {
-		if e.closed.Load() {
-			yield(engine.Queue{}, engine.ErrClosed)
-			return
-		}
 		seen := map[string]bool{}
 		walked := 0
 		var said []ballot
@@ -231,13 +202,13 @@ func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[st
 	}
 	m.leave(nil) // it is asked for as long as it takes, and owes nothing
 	begins := e.opts.Layout.beside() + "b:" + e.opts.Prefix
-	for keys, err := range c.Keys(ctx, redisconn.Literal(begins)+"*", "") {
+	for keys, err := range c.Scan(ctx, redisconn.Literal(begins)+"*", "") {
 		if err != nil {
 			return false, err
 		}
 		for _, key := range keys {
 			name, ok := strings.CutPrefix(key, begins)
-			if !ok || seen[name] || !strings.HasPrefix(name, prefix) || e.checkName(name) != nil {
+			if !ok || seen[name] || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
 				continue
 			}
 			seen[name] = true

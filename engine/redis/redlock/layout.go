@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"strings"
 
-	"leasehold/engine/redis/internal/slots"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Layout is how a lock stands on the masters, and so which other programs share it.
@@ -45,7 +45,7 @@ func (l Layout) channel(key string) string {
 	if l != Redisson {
 		return ""
 	}
-	tag, _ := slots.Tagged(key)
+	tag, _ := redisconn.Tagged(key)
 	return "redisson_lock__channel:" + tag
 }
 

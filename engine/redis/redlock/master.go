@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"leasehold/engine"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
@@ -49,6 +50,16 @@ func (m *master) use(c *redisconn.Client) {
 	defer m.mu.Unlock()
 	m.client, m.why = c, nil
 	close(m.opened)
+}
+
+// there: it has its client.
+func (m *master) there() bool {
+	select {
+	case <-m.opened:
+		return true
+	default:
+		return false
+	}
 }
 
 // unreached says why it has no client yet.
@@ -125,4 +136,35 @@ func (m *master) close() {
 	if c != nil {
 		c.Close()
 	}
+}
+
+// ask has every master asked, side by side, and is what they say.
+func ask[T any](e *Engine, f func(i int, m *master) T) <-chan T {
+	said := make(chan T, len(e.masters))
+	for i, m := range e.masters {
+		e.spawn(func() { said <- f(i, m) })
+	}
+	return said
+}
+
+// hear hands on what was said until it is enough, all have spoken for whom there is room,
+// or it is late.
+//
+// Errors: that of ctx; [engine.ErrClosed].
+func receive[T any](ctx context.Context, e *Engine, said <-chan T, late <-chan time.Time, enough func(T) bool) error {
+	for range cap(said) {
+		select {
+		case x := <-said:
+			if enough(x) {
+				return nil
+			}
+		case <-late:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.life.Done():
+			return engine.ErrClosed
+		}
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/internal/boottime"
 )
@@ -120,7 +121,7 @@ func prepare(names []string, o *Options) (*Engine, error) {
 		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(!opts.NoRestartDelay, opts.Layout),
 		channel: side + "@" + hex.EncodeToString(id[:]),
 	}
-	e.waiting.ears.open(opts.Layout, len(names))
+	e.ears = parts.NewEars(opts.Layout.channel)
 	e.life, e.end = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for _, name := range names {

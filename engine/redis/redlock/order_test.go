@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -116,50 +118,39 @@ func TestAMasterThatWasAboutToBeFreeIsTakenAfterTheGrant(t *testing.T) {
 	}
 }
 
-// TestNoTryBeginsWhileAClaimIsLeft: a Renew that has seen it wait would take the lock for
-// nobody.
-func TestNoTryBeginsWhileAClaimIsLeft(t *testing.T) {
+// TestALeaveComesAfterTheTryThatIsUnderWay: no master is told of it before, or the try would
+// take the lock for nobody.
+func TestALeaveComesAfterTheTryThatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
-	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	held := join(t, other, long("a"))
-	c := join(t, e, long("a"))
-	settled(t, e)
-	for _, m := range e.masters {
-		m.again.Lock() // no master is told yet that it is left
+	e := open(t, urlOf(easy, addrs(all)...))
+	r := long("a")
+	if err := e.turns.take(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
 	}
 	left := make(chan []engine.Claim, 1)
 	go func() {
-		cs, err := e.Leave(within(t), []engine.Claim{c})
+		// Twice the same, in one call: that is no reason to wait for itself.
+		cs, err := e.Leave(within(t), []engine.Claim{{Name: "a", ID: r.ID}, {Name: "a", ID: r.ID}})
 		if err != nil {
 			t.Errorf("Leave: %v", err)
 		}
 		left <- cs
 	}()
-	until(t, "the Leave does not begin", func() bool { return len(e.masters[0].releases.before("a")) > 0 })
-	renewed := make(chan []engine.Claim, 1)
-	go func() {
-		cs, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: time.Minute}})
-		if err != nil {
-			t.Errorf("Renew: %v", err)
-		}
-		renewed <- cs
-	}()
-	leave(t, other, held)
-	for _, r := range all {
-		until(t, "it is not free", func() bool { return valueOf(t, r, "a") == nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if cs, err := e.Leave(ctx, []engine.Claim{{Name: "a", ID: r.ID}}); !errors.Is(err, context.DeadlineExceeded) || len(cs) > 0 {
+		t.Errorf("during a try: %+v %v", cs, err)
 	}
-	for _, m := range e.masters {
-		m.again.Unlock()
+	if c, err := e.try(within(t), &request{Request: r}); err != nil || c.State != engine.Held {
+		t.Fatalf("%+v %v", c, err)
 	}
-	if cs := <-left; len(cs) != 1 || cs[0].State != engine.Waiting {
+	e.turns.end(r.ID)
+	if cs := <-left; len(cs) != 2 || cs[0].State != engine.Held {
 		t.Errorf("left as %+v", cs)
 	}
-	if cs := <-renewed; len(cs) != 1 || cs[0].State != engine.Gone {
-		t.Errorf("renewed as %+v", cs)
-	}
 	settled(t, e)
-	if n := standsOn(t, all, c); n > 0 {
+	if n := standsOn(t, all, engine.Claim{Name: "a", ID: r.ID}); n > 0 {
 		t.Errorf("it stands on %d masters for nobody", n)
 	}
 }

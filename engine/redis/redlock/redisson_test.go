@@ -261,37 +261,10 @@ func TestRedissonsReleaseIsHeard(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	leave(t, e, join(t, e, long("c")))
-	e.waiting.ears.mu.Lock()
-	defer e.waiting.ears.mu.Unlock()
-	if n := len(e.waiting.ears.channels) + len(e.waiting.ears.names); n != 0 {
-		t.Errorf("%d channels and claims are known though nobody waits", n)
-	}
-}
-
-// TestAReleaseBetweenTheAnswerAndTheNotification is heard: a claim is known before it asks.
-func TestAReleaseBetweenTheAnswerAndTheNotification(t *testing.T) {
-	t.Parallel()
-	var w waiting
-	w.ears.open(Redisson, 1)
-	first, id := engine.NewID(), engine.NewID()
-	w.Put(first, request{Request: engine.Request{Name: "a"}}, time.Minute)
-	w.Expect(id, "a", time.Minute)
-	if cs := w.ears.on("redisson_lock__channel:{a}"); len(cs) != 2 {
-		t.Errorf("known: %+v", cs)
-	}
-	if _, _, waits := w.Get(id); waits {
-		t.Error("it waits, and has not asked")
-	}
-	w.Drop(id)
-	w.Drop(first)
-	if more, less := w.ears.changes(map[string]bool{"redisson_lock__channel:{a}": true}); len(more)+len(less) != 0 {
-		t.Errorf("who waits again and again finds it listened to: %q %q", more, less)
-	}
-	w.Expect(id, "b", time.Nanosecond)
-	time.Sleep(time.Millisecond)
-	w.ears.prune()
-	if cs := w.ears.on("redisson_lock__channel:{b}"); len(cs) != 0 {
-		t.Errorf("past its deadline: %+v", cs)
+	for _, name := range []string{"b", "c"} {
+		if cs := e.ears.On(Redisson.channel(name)); len(cs) > 0 || e.ears.Listening(name) {
+			t.Errorf("%s: %v are known, though nobody waits", name, cs)
+		}
 	}
 }
 
@@ -587,7 +560,7 @@ func TestAClaimIsKnownBeforeItAsks(t *testing.T) {
 		if _, err := e.Join(ctx, r); err == nil {
 			continue // the answers were faster
 		}
-		if cs := e.waiting.ears.on("redisson_lock__channel:{" + r.Name + "}"); len(cs) != 1 || cs[0].ID != r.ID {
+		if cs := e.ears.On("redisson_lock__channel:{" + r.Name + "}"); len(cs) != 1 || cs[0].ID != r.ID {
 			t.Errorf("%s: known: %+v", r.Name, cs)
 		}
 		known++

@@ -3,13 +3,12 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"leasehold/engine"
-	"leasehold/engine/redis/internal/joined"
-	"leasehold/internal/boottime"
+	"leasehold/engine/redis/internal/parts"
+	"leasehold/engine/redis/internal/redisconn"
 )
 
 // Engine is one client of N independent masters.
@@ -22,16 +21,14 @@ type Engine struct {
 	clock    clock
 	tries    atomic.Uint64
 
-	claims  joined.Claims
-	waiting waiting
-	late    lateTries
+	ears  *parts.Ears
+	late  lateTries
+	turns turns
 	// What a master forgot is taken again after a renewal: see restore.go.
 	restores restorations
-	turns    turns
 
-	closed atomic.Bool
-	life   context.Context // ends when Close has left the claims
-	end    context.CancelFunc
+	life context.Context // ends at Close
+	end  context.CancelFunc
 
 	mu      sync.Mutex
 	ended   bool
@@ -60,82 +57,56 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
-// Join implements [engine.Engine].
+// Join implements [engine.Engine]. The masters notification who waits for a while, and nothing is
+// tried by that: to try again is to join again.
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := r.Check(); err != nil {
+	if err := parts.OnlyLocks(&r, "redlock"); err != nil {
 		return engine.Claim{}, err
-	}
-	if e.closed.Load() {
-		return engine.Claim{}, engine.ErrClosed
 	}
 	if err := e.checkName(r.Name); err != nil {
 		return engine.Claim{}, err
-	}
-	g := e.Guarantees()
-	if err := g.Check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	if r.Limit != engine.Max {
-		// n of n excludes as well, but a plain key cannot tell the two apart.
-		return engine.Claim{}, fmt.Errorf("%w: redlock has only locks, no permits: %w", engine.ErrRefused, errors.ErrUnsupported)
-	}
-	if !r.Detached {
-		// Before it is sent: a Join whose answer is lost must be left too.
-		e.claims.Add(r.ID, r.Name, r.WaitTTL)
 	}
 	if err := e.turns.take(ctx, r.ID); err != nil {
 		return engine.Claim{}, err
 	}
 	defer e.turns.end(r.ID)
-	q := request{Request: r, began: e.clock.now(boottime.Now())}
-	if known, _, ok := e.waiting.Get(r.ID); ok {
-		q.began = known.began
-	}
+	q := request{Request: r}
 	if !r.NoWait {
-		e.waiting.Expect(r.ID, r.Name, r.WaitTTL)
+		q.began = e.clock.now(e.ears.Expect(r.ID, r.Name, r.WaitTTL))
 	}
-	c, err := e.try(ctx, &q, r.WaitTTL)
+	c, err := e.try(ctx, &q)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
-			e.waiting.Drop(r.ID)
-			e.claims.Drop(r.ID)
+			e.ears.Forget(r.ID)
 		}
 		return engine.Claim{}, err
 	}
 	if r.Replaces != (engine.ID{}) {
-		e.waiting.Drop(r.Replaces)
-		e.claims.Drop(r.Replaces)
+		e.ears.Forget(r.Replaces)
 	}
-	if c.State == engine.Waiting && r.NoWait {
-		c = engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}
-	}
-	switch c.State {
-	case engine.Waiting:
-		q.Replaces = engine.ID{} // done, whether it was held or waiting
-		e.waiting.Put(r.ID, q, c.TTL)
-	case engine.Held:
-		e.waiting.Drop(r.ID)
+	switch {
+	case c.State != engine.Waiting:
+		e.ears.Forget(r.ID)
+	case r.NoWait:
+		c.State, c.TTL, c.PollAfter = engine.Gone, 0, 0
 	default:
-		e.waiting.Drop(r.ID)
-		e.claims.Drop(r.ID)
+		e.ears.Waits(r.ID)
 	}
 	return c, nil
 }
 
-// Close implements [engine.Engine]: it leaves every claim that is not detached,
-// for at most two seconds, and then waits for at most two more for connections
+// checkName refuses a name whose key is one of those beside the locks: its lock would be
+// another name's counter, or who waits for it.
+func (e *Engine) checkName(name string) error { return redisconn.CheckKey(e.opts.Prefix + name) }
+
+// Close implements [engine.Engine]. It waits for at most two seconds for connections
 // that are being made or do not answer.
 func (e *Engine) Close() error {
-	if e.closed.Swap(true) {
-		return nil
-	}
-	err := e.claims.LeaveAll(e.leave)
 	e.close()
-	return err
+	return nil
 }
 
 func (e *Engine) close() {
-	e.closed.Store(true)
 	e.end()
 	var closing sync.WaitGroup
 	for _, m := range e.masters {

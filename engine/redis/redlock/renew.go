@@ -2,111 +2,159 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"fmt"
+	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
+	"leasehold/engine/redis/internal/redisconn"
+	"leasehold/internal/boottime"
 )
 
-// Renew implements [engine.Engine]: of a claim that waits it tries again. A claim
-// is extended if a majority extends it, and gone if a majority cannot have it.
+// batch is how many leases one script call renews.
+const batch = 128
+
+// perLease is what a renewal adds to the time a master may take for a batch, many
+// times of what it takes.
+const perLease = 50 * time.Microsecond
+
+// extension is what the masters said of one claim.
+type extension struct {
+	lefts   []time.Duration // of those that extended it
+	gone    int
+	revoked bool
+	wanted  bool // somebody else waits
+	stamp   uint64
+}
+
+// extended is what one master said, by renewal; nothing where a call failed.
+type extended struct {
+	ballot
+	values []int64 // three for each
+	known  []bool
+	wanted map[int]bool // somebody else waits
+}
+
+// Renew implements [engine.Engine]. A claim is extended if a majority extends it, and gone
+// if a majority cannot have it.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if e.closed.Load() {
-		return nil, engine.ErrClosed
-	}
-	if len(rs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
-	}
-	var first error
-	notification := func(err error) {
-		if first == nil {
-			first = err
-		}
-	}
-	out := make([]engine.Claim, 0, len(rs))
-	var held, waiting []engine.Renewal
+	start := boottime.Now()
+	r := e.restores.begin(start) // before a master is asked: see restorations.begin
+	shortest := rs[0].Want
 	for _, r := range rs {
-		err := errors.Join(e.checkName(r.Name), engine.CheckTTL(r.Want))
-		if err == nil && r.Want > e.opts.MaxTTL {
-			err = engine.Refuse("TTL %v is above this engine's %v", r.Want, e.opts.MaxTTL)
+		shortest = min(shortest, r.Want)
+	}
+	received := ask(e, func(i int, m *master) extended { return e.extendOn(i, m, rs) })
+	all := make([]extension, len(rs))
+	var ballots []ballot
+	var said []extended
+	timer := time.NewTimer(e.opts.timeout(shortest) + time.Duration(len(rs))*perLease)
+	defer timer.Stop()
+	err := receive(ctx, e, received, timer.C, func(x extended) bool {
+		ballots, said = append(ballots, x.ballot), append(said, x)
+		known := true
+		for i := range all {
+			x.add(i, &all[i])
+			known = known && e.settled(&all[i])
 		}
-		if err == nil {
-			// A try that is under way decides whether it waits or holds.
-			err = e.turns.wait(ctx, r.ID)
+		return known
+	})
+	out := make([]engine.Claim, 0, len(rs))
+	held := make([]engine.Claim, len(rs))
+	for i, x := range all {
+		c := engine.Claim{Name: rs[i].Name, ID: rs[i].ID, Ticket: x.stamp, Permits: engine.Max, Limit: engine.Max}
+		switch {
+		case !e.settled(&x):
+			continue
+		case len(x.lefts) >= e.majority:
+			c.State, c.Contended, c.TTL = engine.Held, x.wanted, agreed(x.lefts, e.majority)
+			held[i] = c
+		default:
+			c.State, c.Revoked = engine.Gone, x.revoked
+		}
+		out = append(out, c)
+	}
+	if len(out) > 0 {
+		r.held = held
+		e.spawn(func() { e.restore(r, said, received) })
+	} else {
+		e.restores.end(r)
+	}
+	return out, e.rest(len(out) == len(rs), err, ballots)
+}
+
+// rest is the error of what is not known of a batch: err, if that is why nobody was
+// waited for any longer.
+func (e *Engine) rest(all bool, err error, ballots []ballot) error {
+	switch {
+	case all:
+		return nil
+	case err != nil:
+		return err
+	}
+	return e.unavailable(ballots)
+}
+
+// settled: no other answer can change what is known.
+func (e *Engine) settled(x *extension) bool {
+	return len(x.lefts) >= e.majority || x.gone > len(e.masters)-e.majority
+}
+
+func (x *extended) add(i int, to *extension) {
+	if x.known == nil || !x.known[i] {
+		return
+	}
+	v := x.values[3*i:]
+	if engine.State(v[0]) == engine.Held {
+		to.lefts = append(to.lefts, time.Duration(v[2])*time.Millisecond)
+		to.stamp = max(to.stamp, uint64(v[1]))
+		to.wanted = to.wanted || x.wanted[i]
+		return
+	}
+	to.gone++
+	to.revoked = to.revoked || v[2] == 1
+}
+
+// extendOn asks one master to extend claims.
+func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
+	x.master = i
+	var calls []redisconn.Call
+	for from := 0; from < len(rs); from += batch {
+		var c redisconn.Call
+		for _, r := range rs[from:min(from+batch, len(rs))] {
+			c.Keys = append(c.Keys, e.keys(r.Name)[:2]...)
+			c.Args = append(c.Args, r.ID.Secret(), parts.Millis(r.Want))
+		}
+		for _, r := range rs[from:min(from+batch, len(rs))] {
+			c.Args = append(c.Args, parts.Flag(e.ears.Listening(r.Name)))
+		}
+		calls = append(calls, c)
+	}
+	var answers []redisconn.Answer
+	if answers, x.err = m.vote(e.life, e.scripts.renew, calls); x.err != nil {
+		return x
+	}
+	x.wanted = map[int]bool{}
+	x.values, x.known = make([]int64, 3*len(rs)), make([]bool, len(rs))
+	for j, a := range answers {
+		from := j * batch
+		n := min(batch, len(rs)-from)
+		v, err := a.AsIntSlice()
+		if err == nil && (len(v) <= 3*n || len(v) > 4*n+1) {
+			err = fmt.Errorf("not an answer of ours: %d values for %d renewals", len(v), n)
 		}
 		if err != nil {
-			notification(err)
+			x.err = redisconn.Explain(err, calls[j].Keys[0])
 			continue
 		}
-		switch _, lives, ok := e.waiting.Get(r.ID); {
-		case !ok:
-			held = append(held, r)
-		case lives:
-			waiting = append(waiting, r)
-		default:
-			e.waiting.Drop(r.ID)
-			e.claims.Drop(r.ID)
-			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
+		copy(x.values[3*from:], v[:3*n])
+		x.clock = time.Duration(v[3*n])*time.Microsecond - boottime.Now()
+		for k := range n {
+			x.known[from+k] = true
+		}
+		for _, k := range v[3*n+1:] {
+			x.wanted[from+int(k)-1] = true
 		}
 	}
-	// Together, so that many who wait take one round trip, not one each.
-	tries := make([]retry, len(waiting))
-	for from := 0; from < len(waiting); from += batch {
-		var all sync.WaitGroup
-		for i := from; i < min(from+batch, len(waiting)); i++ {
-			all.Go(func() { tries[i] = e.again(ctx, waiting[i]) })
-		}
-		all.Wait()
-	}
-	for i, t := range tries {
-		switch {
-		case t.err != nil:
-			notification(t.err)
-		case t.waited:
-			out = append(out, t.claim)
-		default:
-			held = append(held, waiting[i]) // another call has just been granted it
-		}
-	}
-	if len(held) > 0 {
-		if err := e.extend(ctx, held, &out); err != nil {
-			notification(err)
-		}
-	}
-	return out, first
-}
-
-// retry is what came of one more try.
-type retry struct {
-	claim  engine.Claim
-	waited bool
-	err    error
-}
-
-// again is one more try of a claim, if it still waits.
-func (e *Engine) again(ctx context.Context, r engine.Renewal) retry {
-	if err := e.turns.take(ctx, r.ID); err != nil {
-		return retry{err: err}
-	}
-	defer e.turns.end(r.ID)
-	w, _, ok := e.waiting.Get(r.ID)
-	if !ok {
-		return retry{}
-	}
-	c, err := e.try(ctx, &w, r.Want)
-	if err != nil {
-		return retry{err: err}
-	}
-	switch c.State {
-	case engine.Waiting:
-		e.waiting.Put(r.ID, w, r.Want)
-		e.claims.Extend(r.ID, r.Want)
-	case engine.Held:
-		e.waiting.Drop(r.ID)
-		e.claims.Extend(r.ID, c.TTL)
-	default:
-		e.waiting.Drop(r.ID)
-		e.claims.Drop(r.ID)
-	}
-	return retry{claim: c, waited: true}
+	return x
 }

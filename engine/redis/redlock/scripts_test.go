@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strings"
@@ -9,7 +8,9 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/lab/servers"
 )
 
@@ -49,7 +50,7 @@ func (a at) on(s *redisconn.Script, keys []string, args ...string) []int64 {
 // join is one request of phase 1.
 func (a at) join(id engine.ID, ttl time.Duration, try uint64, proposal uint64) []int64 {
 	a.t.Helper()
-	return a.call(a.e.scripts.join, id.Secret(), millis(ttl), "", "", decimal(try), decimal(proposal), a.e.channel, "1")
+	return a.call(a.e.scripts.join, id.Secret(), parts.Millis(ttl), "", "", decimal(try), decimal(proposal), a.e.channel, "1")
 }
 
 func (a at) stamp(id engine.ID, ticket uint64) int64 {
@@ -240,39 +241,90 @@ func TestAMasterThatIsOnlyBusyAtTheOpeningJoins(t *testing.T) {
 	}
 }
 
-// TestWatchBeginsAgain: a master's connections are cut, and it says so once more, since
-// what was told meanwhile is lost.
-func TestWatchBeginsAgain(t *testing.T) {
+// TestWatchLastsAsLongAsAMajorityListens: it says once that it has begun, a minority that is
+// cut off is no reason to disturb anybody, and then what the others tell is heard.
+func TestWatchLastsAsLongAsAMajorityListens(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
-	p := servers.ProxyTo(t, all[0].Addr)
-	e := open(t, urlOf(easy, p.Addr, all[1].Addr, all[2].Addr))
-	began := make(chan struct{}, 100)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- e.Watch(ctx, func(c engine.Claim) {
-			if c.Name == "" {
-				began <- struct{}{}
-			}
-		})
-	}()
-	next := func(what string) {
-		t.Helper()
+	var ps []*servers.Proxy
+	var at []string
+	for _, r := range all {
+		ps = append(ps, servers.ProxyTo(t, r.Addr))
+		at = append(at, ps[len(ps)-1].Addr)
+	}
+	e := open(t, urlOf(easy, at...))
+	notified, over := make(chan engine.Claim, 100), make(chan error, 1)
+	go func() { over <- e.Watch(within(t), func(c engine.Claim) { notified <- c }) }()
+	next := func() (c engine.Claim) {
 		select {
-		case <-began:
-		case <-time.After(20 * time.Second):
-			t.Fatal(what)
+		case c = <-notified:
+		case err := <-over:
+			t.Fatalf("Watch ended: %v", err)
+		case <-within(t).Done():
+			t.Fatal("nothing is told")
+		}
+		return c
+	}
+	if c := next(); c.Name != "" {
+		t.Errorf("it begins with %+v", c)
+	}
+	listeners := func(i int) int64 { return do(t, all[i], "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) }
+	for i := range all {
+		until(t, "a master is not listened to", func() bool { return listeners(i) == 1 })
+	}
+	ps[0].Reset()
+	until(t, "it is not cut off", func() bool { return listeners(0) == 0 })
+	id := engine.NewID()
+	for _, r := range all[1:] {
+		do(t, r, "PUBLISH", e.channel, id.Secret()+"a")
+		if c := next(); c.ID != id || c.Name != "a" {
+			t.Errorf("told of %+v", c)
 		}
 	}
-	for range all {
-		next("it does not begin on each master")
+	if n := listeners(0); n != 0 {
+		t.Errorf("%d listen where it was cut off: Watch is one subscription", n)
 	}
-	p.Reset()
-	next("it does not begin again")
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	ps[1].Reset()
+	if err := redistest.Ended(t, over); err == nil || !strings.Contains(err.Error(), "majority") {
 		t.Errorf("Watch: %v", err)
+	}
+	if len(notified) > 0 {
+		t.Errorf("told besides: %+v", <-notified)
+	}
+}
+
+// TestAMasterThatComesLateIsListenedTo, and one that is away is no reason to wait.
+func TestAMasterThatComesLateIsListenedTo(t *testing.T) {
+	l := &listening{majority: 2, open: 2}
+	began := 0
+	l.began = func() { began++ }
+	var why error
+	l.broke = func(err error) { why = err }
+	l.begins()
+	l.begins()
+	l.opened()
+	l.begins()
+	if began != 1 {
+		t.Errorf("it began %d times", began)
+	}
+	l.ends(true, "one")
+	if why != nil {
+		t.Errorf("two of three listen, and it broke: %v", why)
+	}
+	l.ends(true, "two")
+	if why == nil {
+		t.Error("one of three listens, and it goes on")
+	}
+	// Before it has begun: where no majority can listen any more it is over.
+	l, why = &listening{majority: 2, open: 3, began: func() {}, broke: func(err error) { why = err }}, nil
+	l.ends(false, "one")
+	if why != nil {
+		t.Errorf("two may listen yet, and it broke: %v", why)
+	}
+	l.begins()
+	l.ends(false, "two")
+	if why == nil {
+		t.Error("one may listen, and it goes on")
 	}
 }
 

@@ -11,18 +11,18 @@ import (
 	"leasehold/lab/servers"
 )
 
-// atOnce asks three times at once, as the core does when the masters announce a
-// release one by one. Held by one answer, it is held.
-func atOnce(t *testing.T, e *Engine, id engine.ID) (c engine.Claim, err error) {
+// atOnce asks three times at once, which the core does not. Held by one answer, it is
+// held.
+func atOnce(t *testing.T, e *Engine, r engine.Request) (c engine.Claim, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			cs, failed := e.Renew(t.Context(), []engine.Renewal{{Name: "a", ID: id, Want: time.Minute}})
+			got, failed := e.Join(t.Context(), r)
 			mu.Lock()
 			defer mu.Unlock()
-			if err = errors.Join(err, failed); failed == nil && cs[0].State > c.State {
-				c = cs[0] // states only rise: gone, though it was held, is what must not be
+			if err = errors.Join(err, failed); failed == nil && got.State > c.State {
+				c = got // states only rise: gone, though it was held, is what must not be
 			}
 		})
 		time.Sleep(rand.N(200 * time.Microsecond))
@@ -75,7 +75,7 @@ func TestWhoHoldsIsFoundHolding(t *testing.T) {
 				n := 0
 				for err == nil && c.State == engine.Waiting {
 					time.Sleep(min(c.PollAfter, 5*time.Millisecond))
-					c, err = atOnce(t, e, r.ID)
+					c, err = atOnce(t, e, r)
 					n++
 				}
 				if err != nil {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,32 +43,31 @@ func TestWhatWaitedAndHoldsIsNotTakenAnew(t *testing.T) {
 	}
 }
 
-// TestWhatWaitedAndHoldsIsLeftAtClose.
-func TestWhatWaitedAndHoldsIsLeftAtClose(t *testing.T) {
-	t.Parallel()
-	all := masters(t, 3, nil)
-	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	c := waited(t, e, other, "a")
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := standsOn(t, all, c); n > 0 {
-		t.Errorf("it stands on %d masters", n)
-	}
-}
-
-// TestAJoinAskedAgainKeepsItsTime: who waits is told in the order in which they began.
+// TestAJoinAskedAgainKeepsItsTime: who waits is told in the order in which they began,
+// also if they were told before, and somebody else was faster.
 func TestAJoinAskedAgainKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
+	leave(t, e, join(t, e, long("warm"))) // it knows the masters' clocks
+	settled(t, e)
 	join(t, other, long("a"))
 	r := long("a")
-	e.waiting.Put(r.ID, request{Request: r, began: 7}, time.Minute)
-	join(t, e, r)
-	settled(t, e)
-	if score := do(t, all[0], "ZSCORE", e.keys("a")[2], r.ID.Secret()+e.channel); score != "7" {
-		t.Errorf("it began at %v", score)
+	var began [2]uint64
+	for i := range began {
+		join(t, e, r)
+		settled(t, e)
+		score, err := strconv.ParseUint(do(t, all[0], "ZSCORE", e.keys("a")[2], r.ID.Secret()+e.channel).(string), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began[i] = score
+		do(t, all[0], "DEL", e.keys("a")[2])
+		time.Sleep(50 * time.Millisecond)
+	}
+	// What is known of a clock differs from answer to answer, by less than it has waited.
+	if began[1] > began[0]+25_000 {
+		t.Errorf("it began at %d, and asked again at %d", began[0], began[1])
 	}
 }
 
@@ -110,31 +110,6 @@ func TestWhatReplacedAClaimKeepsItsPlace(t *testing.T) {
 		t.Fatalf("void: a minority answers: %+v", c)
 	}
 	until(t, "the place is given up", func() bool { return valueOf(t, all[0], "a") == r.ID.Secret() })
-}
-
-// TestAClaimThatWasReplacedTriesNoMore, and the one in its place replaces once.
-func TestAClaimThatWasReplacedTriesNoMore(t *testing.T) {
-	t.Parallel()
-	all := masters(t, 3, nil)
-	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
-	held := join(t, other, long("a"))
-	first := join(t, e, long("a"))
-	r := long("a")
-	r.Replaces = first.ID
-	if c := join(t, e, r); c.State != engine.Waiting {
-		t.Fatalf("%+v", c)
-	}
-	if w, _, ok := e.waiting.Get(r.ID); !ok || w.Replaces != (engine.ID{}) {
-		t.Errorf("it waits (%v) and would replace %v at each try", ok, w.Replaces)
-	}
-	leave(t, other, held)
-	settled(t, other)
-	if got := renew(t, e, first, time.Minute); got.State != engine.Gone {
-		t.Errorf("replaced, and renewed as %+v", got)
-	}
-	if n := standsOn(t, all, first); n > 0 {
-		t.Errorf("it stands on %d masters", n)
-	}
 }
 
 // TestAMajorityThatMayStillSayMineIsWaitedFor: of five, two are taken and one is free, and

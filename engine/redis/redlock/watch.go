@@ -2,125 +2,112 @@ package redlock
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
-	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 )
 
-// Watch implements [engine.Engine]. It listens on every master. Who is told that a
-// lock is free tries at once, and finds the other masters free as well: they were
-// told to give it up at the same moment.
+// Watch implements [engine.Engine]. It listens on every master, once on each. Who is told
+// that a lock is free tries at once, and finds the other masters free as well: they
+// were told to give it up at the same moment.
+//
+// It has begun when a majority listens, and breaks when no majority does any more: a
+// claim is held, left and revoked on a majority, so one master at least is among both
+// and tells of it. To break with each master would have every claim that waits look
+// whenever a minority flaps, which is to disturb nobody; to go on until the last has
+// gone would miss a release on those that are not heard. A master that broke off is
+// listened to again with the next Watch. One that was away at the opening joins when it
+// is there.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var one sync.Mutex // changed is called by one goroutine at a time
-	notify := func(c engine.Claim) {
-		one.Lock()
-		defer one.Unlock()
-		if ctx.Err() == nil {
-			changed(c)
+	t := parts.NewTeller(changed)
+	defer t.End()
+	l := &listening{majority: e.majority, began: func() { t.Notify(engine.Claim{}) }, broke: stop}
+	there := make([]bool, len(e.masters))
+	for i, m := range e.masters {
+		if there[i] = m.there(); there[i] {
+			l.open++
 		}
 	}
 	var all sync.WaitGroup
 	for i, m := range e.masters {
 		all.Go(func() {
-			if err := e.watch(ctx, m, e.waiting.ears.more[i], notify); errors.Is(err, engine.ErrRefused) {
-				stop(err)
+			if !there[i] {
+				select {
+				case <-m.opened:
+					l.opened()
+				case <-ctx.Done():
+					return
+				}
 			}
+			begun := false
+			err := e.listen(ctx, m, t, func() { begun = true; l.begins() })
+			l.ends(begun, m.says(err))
 		})
 	}
 	all.Wait()
-	if ctx.Err() == nil {
-		return engine.ErrClosed
-	}
 	return context.Cause(ctx)
 }
 
-// watch listens on one master, for as long as the engine lives.
-func (e *Engine) watch(ctx context.Context, m *master, more <-chan struct{}, notify func(engine.Claim)) error {
-	return redisconn.Again(ctx, e.life.Done(), e.closed.Load, func() error { return e.subscribe(ctx, m, more, notify) })
+// listening is which masters one Watch listens to.
+type listening struct {
+	majority int
+	began    func()
+	broke    context.CancelCauseFunc
+
+	mu       sync.Mutex
+	open     int // that may listen: they are there, and have not broken off
+	listen   int // that do
+	notified bool
 }
 
-// subscribe listens on one connection for as long as it lasts.
-func (e *Engine) subscribe(ctx context.Context, m *master, more <-chan struct{}, notify func(engine.Claim)) error {
-	select {
-	case <-m.opened:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.life.Done():
-		return engine.ErrClosed
+// opened: a master is there that was away when Watch began.
+func (l *listening) opened() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open++
+}
+
+func (l *listening) begins() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listen++; l.listen == l.majority && !l.notified {
+		l.notified = true
+		l.began()
 	}
-	// Who has asked before a subscription stood may have missed a release.
-	began := func(channel string) {
-		if channel == e.channel {
-			notify(engine.Claim{})
-		}
-		e.released(channel, notify)
+}
+
+func (l *listening) ends(begun bool, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open--; begun {
+		l.listen--
 	}
-	s, err := m.client.Listen(ctx, began, func(channel, message string) {
-		if channel != e.channel {
-			if message != ours { // of ours one at a time is told
-				e.released(channel, notify)
+	if l.open < l.majority || l.notified && l.listen < l.majority {
+		l.broke(fmt.Errorf("redlock: no majority of the masters is listened to any more: %s", why))
+	}
+}
+
+// listen is one subscription on one master.
+func (e *Engine) listen(ctx context.Context, m *master, t *parts.Teller, began func()) error {
+	return e.ears.Listen(ctx, m.client, e.channel, parts.Listener{
+		Began: began,
+		Notified: func(message string) {
+			if c, ok := notification(message); ok {
+				t.Notify(c)
 			}
-		} else if c, ok := notification(message); ok {
-			notify(c)
-		}
+		},
+		Free: func(channel, message string) {
+			if message != ours { // of ours one at a time is told
+				t.Notify(e.ears.On(channel)...)
+			}
+		},
+		Tuned: func(_, _ []string) {},
 	})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := s.Subscribe(ctx, e.channel); err != nil {
-		return err
-	}
-	prune := time.NewTicker(linger)
-	defer prune.Stop()
-	for listens := map[string]bool{}; ; {
-		if err := e.tune(ctx, s, listens); err != nil {
-			return err
-		}
-		select {
-		case <-more:
-		case <-prune.C:
-			e.waiting.ears.prune()
-		case err := <-s.Lost():
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.life.Done():
-			return engine.ErrClosed
-		}
-	}
-}
-
-// tune has a connection listen to the channels of the locks that claims wait for.
-func (e *Engine) tune(ctx context.Context, s *redisconn.Subscription, listens map[string]bool) error {
-	more, less := e.waiting.ears.changes(listens)
-	for _, channel := range more {
-		listens[channel] = true
-	}
-	for _, channel := range less {
-		delete(listens, channel)
-	}
-	if len(less) > 0 {
-		if err := s.Unsubscribe(ctx, less...); err != nil {
-			return err
-		}
-	}
-	if len(more) > 0 {
-		return s.Subscribe(ctx, more...)
-	}
-	return nil
-}
-
-// released tells who waits for a lock that other programs say is free.
-func (e *Engine) released(channel string, notify func(engine.Claim)) {
-	for _, c := range e.waiting.ears.on(channel) {
-		notify(c)
-	}
 }
 
 // audible refuses a user who may not tell other programs of a release, or not hear of

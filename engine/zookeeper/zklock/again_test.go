@@ -2,24 +2,27 @@ package zklock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
 // What is done once more after a call that failed, and what is not believed without.
 
 // Half of what the session lasts now, which another server may have shortened.
 func TestHalfOfAShorterSessionIsTrusted(t *testing.T) {
-	e := &Engine{ttl: 10 * time.Second, link: &link{session: session{1, 8 * time.Second}}}
-	if got := e.reportLocked(&claim{phase: holding}); got.TTL != 4*time.Second {
+	e := &claimant{link: &link{session: grant{1, 8 * time.Second}}}
+	c := &claim{Claim: session.Claim{Phase: session.Held}, ttl: 10 * time.Second}
+	if got := e.report(c); got.TTL != 4*time.Second {
 		t.Errorf("%v of a session of 8s are trusted", got.TTL)
 	}
 	e.link.session.timeout = time.Minute
-	if got := e.reportLocked(&claim{phase: holding}); got.TTL != e.ttl {
-		t.Errorf("%v are trusted, and %v declared", got.TTL, e.ttl)
+	if got := e.report(c); got.TTL != c.ttl {
+		t.Errorf("%v are trusted, and %v asked for", got.TTL, c.ttl)
 	}
 }
 
@@ -67,7 +70,7 @@ func TestALookThatFailedIsRepeated(t *testing.T) {
 	eventually(t, "it does not hear", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return b.claims[waits.ID].stale
+		return b.m.Claims[waits.ID].Due&session.Queue != 0
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -82,7 +85,7 @@ func TestALookThatFailedIsRepeated(t *testing.T) {
 		}
 	})
 	go func() {
-		_, err := b.Renew(ctx, []engine.Renewal{{Name: "x", ID: waits.ID, Want: b.ttl}})
+		_, err := b.Renew(ctx, []engine.Renewal{{Name: "x", ID: waits.ID, Want: b.usual}})
 		returned <- err
 	}()
 	<-ctx.Done()
@@ -99,16 +102,22 @@ func TestARepeatedJoinIsProven(t *testing.T) {
 	held := a.hold(t, r)
 	a.promote(t, held)
 	a.mu.Lock()
-	path := a.claims[r.ID].path()
-	clear(a.own) // as if its watches had been lost
-	clear(a.lines)
+	path := a.m.Claims[r.ID].Key
+	a.deafen() // as if its watches had been lost
 	a.mu.Unlock()
 	if err := peer(t, s).Delete(path, -1); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := a.Join(within(t), r); err == nil && got.State != engine.Gone {
+	if got, err := a.Join(within(t), a.lasts(r)); err == nil && got.State != engine.Gone {
 		t.Errorf("its node was removed, and it is %v", got.State)
 	}
+}
+
+// deafen has no event reach the claims that there are. The caller holds the mutex.
+func (c client) deafen() {
+	claims := c.m.Claims
+	c.m.Start()
+	c.m.Claims = claims
 }
 
 // promote waits until a holder listens for all that it will.
@@ -118,7 +127,23 @@ func (c client) promote(t *testing.T, held engine.Claim) {
 		got := c.renew(t, held)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		cl := c.claims[held.ID]
-		return got.State == engine.Held && cl.lasts && !cl.stale && !cl.unread
+		cl := c.m.Claims[held.ID]
+		return got.State == engine.Held && cl.Phase == session.Settled && cl.Due == 0
 	})
+}
+
+// What is refused leaves what it would have replaced.
+func TestARefusedJoinReplacesNothing(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, want("x", 1, 2))
+	b.hold(t, want("x", 1, 2))
+	r := a.lasts(want("x", 1, 3))
+	r.Replaces = first.ID
+	if got, err := a.Join(within(t), r); !errors.Is(err, engine.ErrLimit) {
+		t.Fatalf("%v, %v", got.State, err)
+	}
+	if got := a.renew(t, first); got.State != engine.Held {
+		t.Errorf("what a refused Join would have replaced is %v", got.State)
+	}
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"time"
+
+	"leasehold/engine"
 )
 
 // Servers that went back to an older copy of their data have never heard of the last
@@ -34,24 +37,13 @@ func (l *link) committed(server string, until time.Time) (zxid int64, err error)
 	}
 	ctx, cancel := context.WithDeadline(l.greets, until)
 	defer cancel()
-	c, err := l.dial(ctx, "tcp", server)
+	c, _, err := brief(ctx, l.dial, server, 4*time.Second)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+	const xid, sync = 1, 9
 	var p packet
-	p.int32(0).int64(0).int32(int32((4 * time.Second).Milliseconds())).int64(0).string(make([]byte, 16)) // a new session
-	if _, err := c.Write(p.framed()); err != nil {
-		return 0, err
-	}
-	if greeting, err := unframed(c, greetingLen-4, maxGreeting); err != nil {
-		return 0, err
-	} else if binary.BigEndian.Uint64(greeting[8:]) == 0 {
-		return 0, errors.New("no session")
-	}
-	const xid, sync, end = 1, 9, -11
-	p = nil
 	p.int32(xid).int32(sync).string([]byte("/")) // its answer is from behind all that is committed
 	if _, err := c.Write(p.framed()); err != nil {
 		return 0, err
@@ -60,15 +52,61 @@ func (l *link) committed(server string, until time.Time) (zxid int64, err error)
 	if err != nil {
 		return 0, err
 	}
-	p = nil
-	p.int32(xid + 1).int32(end)
-	if _, err := c.Write(p.framed()); err == nil {
-		_, _ = unframed(c, 16, maxGreeting) // else the session times out
-	}
+	end(c)
 	if int32(binary.BigEndian.Uint32(answer[12:])) != 0 {
 		return 0, errors.New("no transaction")
 	}
 	return int64(binary.BigEndian.Uint64(answer[4:])), nil
+}
+
+// brief opens a session of its own, for what is asked beside the library, and says how
+// long the server keeps it. Closing the connection does not end it: see end.
+func brief(ctx context.Context, dial dialer, server string, session time.Duration) (net.Conn, time.Duration, error) {
+	c, err := dial(ctx, "tcp", server)
+	if err != nil {
+		return nil, 0, err
+	}
+	until, _ := ctx.Deadline()
+	_ = c.SetDeadline(until)
+	var p packet
+	p.int32(0).int64(0).int32(int32(session.Milliseconds())).int64(0).string(make([]byte, 16)) // a new session
+	_, err = c.Write(p.framed())
+	var greeting []byte
+	if err == nil {
+		greeting, err = unframed(c, greetingLen-4, maxGreeting)
+	}
+	if err == nil && binary.BigEndian.Uint64(greeting[8:]) == 0 {
+		err = errors.New("no session")
+	}
+	if err != nil {
+		c.Close()
+		return nil, 0, err
+	}
+	return c, time.Duration(int32(binary.BigEndian.Uint32(greeting[4:]))) * time.Millisecond, nil
+}
+
+// end ends a brief session; else it times out.
+func end(c net.Conn) {
+	const xid, end = 2, -11
+	var p packet
+	p.int32(xid).int32(end)
+	if _, err := c.Write(p.framed()); err == nil {
+		_, _ = unframed(c, 16, maxGreeting)
+	}
+}
+
+// allowed is how long the servers keep sessions: at least, and at most.
+func allowed(ctx context.Context, dial dialer, server string) (least, most time.Duration, err error) {
+	for ask, got := range map[time.Duration]*time.Duration{time.Millisecond: &least, 2 * engine.MaxTTL: &most} {
+		c, granted, err := brief(ctx, dial, server, ask)
+		if err != nil {
+			return 0, 0, err
+		}
+		end(c)
+		c.Close()
+		*got = granted
+	}
+	return least, most, nil
 }
 
 // expired is the answer of a server that does not know a session.

@@ -17,7 +17,7 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	s := zooKeeper(t)
 	o := on(s)
-	o.Session = 3 * brief // longer than a server is away
+	o.ttl = 3 * short // longer than a server is away
 	a, b := open(t, o), open(t, o)
 	left := a.hold(t, exclusive("left")) // and stands in the copy
 	all := servers.Ensemble{Servers: []*servers.ZooKeeperServer{s}}
@@ -40,7 +40,7 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 		eventually(t, "nobody comes to hold "+name, func() bool {
 			r := exclusive(name)
 			r.NoWait = true
-			c, err := b.Join(within(t), r)
+			c, err := b.Join(within(t), b.lasts(r))
 			return err == nil && c.State == engine.Held
 		})
 	}
@@ -54,7 +54,7 @@ func TestWhoRefusesIsAskedWhatItHasSeen(t *testing.T) {
 	s := zooKeeper(t)
 	a := open(t, on(s))
 	for seen, want := range map[int64]error{1: errClosed, 1 << 62: errBack} {
-		c := greeted{link: a.link, server: s.Addr, until: time.Now().Add(brief), seen: seen}
+		c := greeted{link: a.link, server: s.Addr, until: time.Now().Add(2 * short), seen: seen}
 		if err := c.check(io.EOF); !errors.Is(err, want) {
 			t.Errorf("to a client that has seen %#x it is %q, want %q", seen, err, want)
 		}

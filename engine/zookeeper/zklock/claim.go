@@ -5,64 +5,37 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
-// claim is one claim of this client. Its fields belong to the engine's mutex, but
-// for those above the blank lineine, which never change.
+// claim is one claim of this client: what the machine knows of it, and what is under
+// way for it. Its key is the path of its node, its queue that of its name's.
 type claim struct {
-	request engine.Request
-	parent  string        // the node of the name
+	session.Claim
 	uuid    string        // by which its own node is known
+	ttl     time.Duration // what it is granted
+	class   *class        // which it uses until it is forgotten
 	made    chan struct{} // closed when it is known what its creation came to
-	removed chan struct{} // closed when it is known that it has no node any more
+	removed chan struct{} // closed when it is known that it has no node any more, or will have one
 	looking chan struct{} // holds one thing while somebody looks (see look)
 
-	phase    phase
-	err      error  // gone: why there never was a node
-	left     error  // gone: why its node could not be removed, or errNotThere
-	revoked  bool   // gone: somebody else removed its node
-	admitted bool   // its place in the queue was not refused
-	dropped  bool   // making: nobody wants it any more: what is made is to be removed
-	node     string // name of its node, below parent
-	session  int64  // whose node it is
-	version  int32  // of the node's data
-	ticket   uint64
-
-	unheard   bool // it became held, and its client was not told
-	contended bool // as the last list, or a watch since, had it
-	notified  bool // its client knows that it is contended
-	stale     bool // the queue has changed since it was listed
-	unread    bool // its own node has changed since it was read
-
-	first *listed // the queue as of its creation, until somebody looks
-
-	lasts bool  // it has held for so long that it is to hear of what happens behind it
-	seen  int64 // holding, until that is so: the last change of the queue when it was listed
-
-	owes bool // it must write to its node, for whoever waits behind (see nodes.Queue.Wakes)
-
-	watches string // waiting: path of the node that it watches, or parent
+	// Under the engine's mutex.
+	err     error   // why there never was a node
+	left    error   // why its node could not be removed, or errNotThere
+	version int32   // of the node's data
+	first   *listed // the queue as of its creation, until somebody looks
 }
 
-// phase is what has become of a claim. The engine's map has those that are not
-// gone.
-type phase uint8
+func newClaim(r engine.Request, queue string, ttl time.Duration, class *class) *claim {
+	return &claim{Claim: session.Claim{Request: r, Queue: queue}, uuid: uuidOf(r.ID), ttl: ttl, class: class,
+		made: make(chan struct{}), removed: make(chan struct{}), looking: make(chan struct{}, 1)}
+}
 
-const (
-	making  phase = iota // its node is being created; nobody knows yet whether there is one
-	waiting              // its node stands in the queue
-	holding              // and is among the first
-	marked               // somebody revoked it: its node stands until it is left
-	leaving              // its node is being removed
-	gone                 // it has none any more
-)
-
-func (c *claim) path() string { return c.parent + "/" + c.node }
-
-// placed: it has a node that stands in the queue, as far as is known.
-func (c *claim) placed() bool { return c.phase == waiting || c.phase == holding || c.phase == marked }
+// node is the name of its node.
+func (c *claim) node() string { return c.Key[len(c.Queue)+1:] }
 
 // uuidOf names the node of a claim. The ID itself is a secret, and whoever may list
 // the queue sees the name.
@@ -78,6 +51,20 @@ type content struct {
 	Claim   string       `json:"claim"` // its uuid: the plain layout has none in the name
 	Owner   engine.Owner `json:"owner"`
 	Revoked bool         `json:"evicted,omitempty"`
+	TTL     int64        `json:"ttl,omitempty"` // milliseconds, that it is granted
+}
+
+// ttl is what a claim of ours says that it is granted, and the most for others.
+func (c *content) ttl(most time.Duration) time.Duration {
+	if c.TTL < 1 || c.TTL > most.Milliseconds() {
+		return most
+	}
+	return time.Duration(c.TTL) * time.Millisecond
+}
+
+// content is that of its node.
+func (c *claim) content() []byte {
+	return (&content{Claim: c.uuid, Owner: c.Owner, TTL: c.ttl.Milliseconds()}).bytes()
 }
 
 func (c *content) bytes() []byte {

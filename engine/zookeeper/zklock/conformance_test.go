@@ -35,7 +35,7 @@ func TestConformanceNodes(t *testing.T) {
 func conformance(t *testing.T, name string, o Options, committed string) {
 	t.Parallel() // it waits for sessions to end
 	s := servers.ZooKeeper(t, nil)
-	o.Servers, o.Session = []string{s.Addr}, brief
+	o.Servers = []string{s.Addr}
 	var wires sync.Map
 	var full atomic.Bool // the server takes no more connections
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {

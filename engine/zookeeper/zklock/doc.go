@@ -35,9 +35,13 @@
 //	proof   sent ------>|-------- trusted: T/2 --------|
 //	next proof               T/6        T/3
 //
-// Sessions should last four ticks of the servers (tickTime) at least. One that the
-// servers raise to their minimum is refused; a longer one than their maximum is what
-// they grant.
+// So a claim lives by a session that lasts twice its TTL. Each class of TTL that is in use
+// has one, and a connection, opened at its first use and given up a minute after its last:
+// TTLs that differ by less than a tenth share one, and there are eight at most; who asks
+// for a ninth is refused in words. Sessions must last four ticks of the servers (tickTime),
+// twice the shortest that they allow as they come: the shortest TTL is the shortest session,
+// and the longest is half of the longest. A client asks for both when it opens, and refuses
+// other TTLs.
 //
 // Why not a single ephemeral node that everybody tries to create: its end wakes
 // everybody who waits, each of whom asks again, and who asks first has it. Here each

@@ -1,51 +1,53 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
+	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
+	"leasehold/internal/boottime"
 )
 
-// Engine is one client of a ZooKeeper: one session, however many names.
+// Engine is one client of a ZooKeeper: one session for each class of TTL that is in use,
+// however many names.
 type Engine struct {
-	link   *link
-	root   string // "" or "/a/b"
-	layout nodes.Layout
-	acl    []zk.ACL
-	ttl    time.Duration // half of the session that was granted first
+	options Options
+	root    string // "" or "/a/b"
+	layout  nodes.Layout
+	acl     []zk.ACL
 
-	life    context.Context // of requests that outlive their callers
+	shortest, longest time.Duration // TTLs that the servers allow
+	usual             time.Duration // of the session of who only looks
+
+	life    context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup // what outlives its caller
+	mail    *mailbox.Box
+	more    chan struct{} // holds one thing when there is something to look at
 
-	mu     sync.Mutex
-	closed bool
-	claims map[engine.ID]*claim
-	// By path of what is watched: the nodes of claims, what they wait for, and
-	// the nodes of names.
-	own     map[string]*claim
-	awaited map[string]map[*claim]struct{}
-	lines   map[string]map[*claim]struct{}
-	// Watches that were asked for and have not fired, and whether they were answered: see
-	// listen.
-	watches  map[watch]bool
-	listings map[string]*listings // by parent, while somebody waits for one
-	creating chan struct{}        // room for those that make nodes
-	news     news
+	mu       sync.Mutex
+	closed   bool // nothing new begins
+	classes  session.Classes[*claimant]
+	watching bool
+	looks    map[*claim]*claimant // what Watch is to look at
 }
 
 var (
 	_ engine.Engine  = (*Engine)(nil)
 	_ engine.Checker = (*Engine)(nil)
 )
+
+// class is the session of some claims.
+type class = session.Class[*claimant]
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -57,123 +59,168 @@ func (e *Engine) Guarantees() engine.Guarantees {
 		Scope:        engine.ScopeCluster,
 		CrashRelease: engine.CrashSession,
 		SeesWaiters:  true,
-		MinTTL:       e.ttl,
-		MaxTTL:       e.ttl,
+		MinTTL:       e.shortest,
+		MaxTTL:       e.longest,
 	}
 }
-
-// granted is for how long a claim may be trusted from the start of a call that
-// proved it.
-//
-// Half of the session's time, for the server that ends a session counts from when
-// it last heard of it, and that is before the proof: the server that a client is
-// connected to passes on only every half tick who of its clients was there, and a
-// client that has nothing to say is silent for a third of its session. A session of
-// four ticks loses at most an eighth and a third of it so.
-func (e *Engine) granted(s session) time.Duration { return min(e.ttl, s.timeout/2) }
 
 func (e *Engine) parent(name string) string { return e.root + "/" + nodes.Encode(name) }
 
-// check refuses what this engine cannot do.
-func (e *Engine) check(r *engine.Request) error {
-	if err := r.Check(); err != nil {
-		return err
+func (e *Engine) rootPath() string { return cmp.Or(e.root, "/") }
+
+// spawn runs f in a goroutine that Close waits for, unless it is too late. The caller
+// holds the mutex.
+func (e *Engine) spawn(f func()) bool {
+	if e.closed {
+		return false
 	}
-	g := e.Guarantees()
-	if err := g.Check(r); err != nil {
-		return err
-	}
-	if g.Modes&engine.Permits == 0 && r.Limit != engine.Max {
-		// n of n excludes as well, but these names cannot tell the two apart.
-		return fmt.Errorf("%w: this layout has no permits: %w", engine.ErrRefused, errors.ErrUnsupported)
-	}
-	return nil
+	e.running.Go(f)
+	return true
 }
 
-// find is a claim of this client. One that it does not know is gone: nodes end with
-// their session, and this engine is the only one who has it.
-func (e *Engine) find(id engine.ID) (*claim, error) {
+// use is the session of a class of TTL, as soon as it is ready, with one more use, which
+// done ends.
+func (e *Engine) use(ctx context.Context, ttl time.Duration) (*class, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.closed {
+		e.mu.Unlock()
 		return nil, engine.ErrClosed
 	}
-	return e.claims[id], nil
+	c, err := e.classes.For(ttl, boottime.Now())
+	e.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Session.ready(ctx); err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.classes.Done(c, boottime.Now())
+		if c.Session.failed != nil {
+			e.classes.Discard(c)
+		}
+		return nil, err
+	}
+	return c, nil
 }
 
-// report is what the owner of a claim is told in a reply, and knows from then on.
-func (e *Engine) report(c *claim) engine.Claim {
+func (e *Engine) done(c *class) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.notified, c.unheard = c.contended, false
-	return e.reportLocked(c)
+	e.classes.Done(c, boottime.Now())
 }
 
-func (e *Engine) reportLocked(c *claim) engine.Claim {
-	r := engine.Claim{Name: c.request.Name, ID: c.request.ID, Ticket: c.ticket, Permits: c.request.Permits, Limit: c.request.Limit}
-	switch c.phase {
-	case waiting:
-		r.State = engine.Waiting
-	case holding:
-		r.State, r.Contended = engine.Held, c.contended
-	case marked:
-		r.State, r.Revoked = engine.Gone, true
-		return r
-	default:
-		r.State, r.Revoked = engine.Gone, c.revoked
-		return r
-	}
-	s, _ := e.link.current()
-	r.TTL = e.granted(s)
-	return r
-}
-
-// forget ends a claim whose node has gone.
-func (e *Engine) forget(c *claim) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.retireLocked(c)
-	e.goneLocked(c)
-}
-
-// goneLocked: its node has gone, or never was. Who removes it may learn that after
-// somebody else did: what replaced it went in one step with it.
-func (e *Engine) goneLocked(c *claim) {
-	if c.phase == gone {
-		return
-	}
-	c.phase = gone
-	if e.claims[c.request.ID] == c {
-		delete(e.claims, c.request.ID)
-	}
-	close(c.removed)
-}
-
-// retireLocked: nothing is listened for any more.
-func (e *Engine) retireLocked(c *claim) {
-	if c.node != "" && e.own[c.path()] == c {
-		delete(e.own, c.path())
-	}
-	e.unwatchLocked(c)
-	if all := e.lines[c.parent]; all != nil {
-		if delete(all, c); len(all) == 0 {
-			delete(e.lines, c.parent)
+// sweep gives up sessions that nobody uses, for as long as the engine lives.
+func (e *Engine) sweep() {
+	ticker := time.NewTicker(session.Idle / 2)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.life.Done():
+			return
+		case <-ticker.C:
+			e.mu.Lock()
+			e.classes.Sweep(boottime.Now())
+			e.mu.Unlock()
 		}
 	}
 }
 
-// unwatchLocked: what it waited for does not matter to it any more.
-func (e *Engine) unwatchLocked(c *claim) {
-	if all := e.awaited[c.watches]; all != nil {
-		if delete(all, c); len(all) == 0 {
-			delete(e.awaited, c.watches)
+// find is a claim of this client, and whose. One that it does not know is gone: nodes end
+// with their session, and this engine is the only one who has it.
+func (e *Engine) find(name string, id engine.ID) (*claimant, *claim) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range e.classes.Opened() {
+		if c := one.Session.m.Claims[id]; c != nil && c.Name == name {
+			return one.Session, c
 		}
 	}
-	c.watches = ""
+	return nil, nil
 }
 
-// Close implements [engine.Engine]: it ends the session, and with it every claim, in
-// one request. Without a server they end when the session times out, which the
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if e.layout.Modes()&engine.Permits == 0 && r.Limit != engine.Max {
+		// n of n excludes as well, but these names cannot tell the two apart.
+		return engine.Claim{}, fmt.Errorf("%w: this layout has no permits: %w", engine.ErrRefused, errors.ErrUnsupported)
+	}
+	if of, c := e.find(r.Name, r.ID); c != nil {
+		return of.joinAgain(ctx, c)
+	}
+	ttl := max(cmp.Or(r.TTL, r.WaitTTL), e.shortest)
+	class, err := e.use(ctx, ttl)
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	return class.Session.join(ctx, r, ttl, class)
+}
+
+// Watch implements [engine.Engine]. ZooKeeper tells that a node has changed; what that
+// means for a claim is looked up, many at a time, and told here.
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	e.mu.Lock()
+	e.watching = e.spawn(func() { e.lookFor(ctx) })
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.watching = false
+		clear(e.looks)
+	}()
+	e.mail.PostAll() // it begins
+	return e.mail.Deliver(ctx, e.life.Done(), changed)
+}
+
+// look has Watch look at a claim. The caller holds the mutex.
+func (e *Engine) look(of *claimant, c *claim) {
+	if e.watching {
+		e.looks[c] = of
+		select {
+		case e.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// lookFor looks for a Watch.
+func (e *Engine) lookFor(ctx context.Context) {
+	room := make(chan struct{}, atOnce)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.life.Done():
+			return
+		case <-e.more:
+		}
+		e.mu.Lock()
+		looks := e.looks
+		e.looks = map[*claim]*claimant{}
+		e.mu.Unlock()
+		for c, of := range looks {
+			select {
+			case room <- struct{}{}:
+			case <-e.life.Done():
+				return
+			}
+			e.mu.Lock()
+			e.spawn(func() {
+				defer func() { <-room }()
+				// An error means that nothing was learned: Renew looks again.
+				_ = of.look(of.life, c)
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				of.m.News(c)
+			})
+			e.mu.Unlock()
+		}
+	}
+}
+
+// Close implements [engine.Engine]: it ends the sessions, and with them every claim, in
+// one request each. Without a server they end when their sessions time out, which the
 // error says. It is bounded by some five seconds.
 func (e *Engine) Close() error {
 	e.mu.Lock()
@@ -182,31 +229,11 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
-	n := len(e.claims)
+	all := e.classes.Opened()
 	e.mu.Unlock()
-	s, up := e.link.current()
+	errs := make([]error, len(all))
 	e.end()
-	e.link.close()
+	each(len(all), func(i int) { errs[i] = all[i].Session.close() })
 	e.running.Wait() // the library has answered everything that was asked
-	if n > 0 && !up && s.id != 0 {
-		return fmt.Errorf("zookeeper: no server was told: %d claims end with their session, within %v", n, s.timeout)
-	}
-	return nil
-}
-
-// explain says what an answer means for somebody who asked about a path.
-func explain(err error, path string) error {
-	switch {
-	case err == nil || errors.Is(err, engine.ErrRefused):
-		return err
-	case errors.Is(err, zk.ErrNoAuth):
-		return engine.Refuse("zookeeper: this client may not use %s: give it a user that may, or the node an ACL that lets it read, write, create and delete (the package documentation has the least that is needed)", path)
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return engine.Refuse("zookeeper: %s is somebody's ephemeral node, and has nothing below it: remove it, or choose another name", path)
-	case errors.Is(err, zk.ErrInvalidACL):
-		return engine.Refuse("zookeeper: the server accepts no ACL for %s from this client: it is not authenticated", path)
-	case strings.HasPrefix(err.Error(), "zookeeper: "):
-		return err
-	}
-	return fmt.Errorf("zookeeper: %s: %w", path, err)
+	return errors.Join(errs...)
 }

@@ -47,7 +47,7 @@ func (c client) answer(t *testing.T, cl engine.Claim) (got engine.Claim) {
 	eventually(t, "nobody answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		cs, err := c.Renew(ctx, []engine.Renewal{{Name: cl.Name, ID: cl.ID, Want: c.ttl}})
+		cs, err := c.Renew(ctx, []engine.Renewal{{Name: cl.Name, ID: cl.ID, Want: c.usual}})
 		if err != nil || len(cs) != 1 {
 			return false
 		}
@@ -63,12 +63,12 @@ func TestAProgramOutlivesItsSession(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	s := zooKeeper(t)
 	a, b := open(t, dying(s)), open(t, on(s))
-	ours, err := leasehold.New(a, nil)
+	ours, err := leasehold.New(a.Engine, &leasehold.Options{TTL: a.usual})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	theirs, err := leasehold.New(b, nil)
+	theirs, err := leasehold.New(b.Engine, &leasehold.Options{TTL: b.usual})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (c *greeted) Read(b []byte) (int, error) {
 	if len(c.head) == greetingLen {
 		c.done = true
 		c.unabort()
-		s := session{
+		s := grant{
 			id:      int64(binary.BigEndian.Uint64(c.head[12:])),
 			timeout: time.Duration(int32(binary.BigEndian.Uint32(c.head[8:]))) * time.Millisecond,
 		}

@@ -11,18 +11,15 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"go.uber.org/goleak"
 
 	"leasehold/engine"
 	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// brief is ten ticks of the servers that tests start: the session of a client whose
-// session's end is waited for.
-const brief = 2 * time.Second
+// short is the TTL of a client whose session's end is waited for: half of a session, which
+// is ten ticks of the servers that tests start.
+const short = time.Second
 
 // lasting is the session of all others: no machine is away for so long.
 const lasting = 20 * time.Second
@@ -203,9 +200,9 @@ func (t *tapped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// client is an engine and its wire.
+// client is an engine, its first session, by which all its claims live, and its wire.
 type client struct {
-	*Engine
+	*claimant
 	wire *wire
 }
 
@@ -218,15 +215,12 @@ func open(t testing.TB, o Options) client {
 		w.dial = o.Dial
 	}
 	o.Dial = w.Dial
-	if o.Session == 0 {
-		o.Session = lasting
-	}
 	e, err := New(within(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	return client{e, w}
+	return client{e.classes.Opened()[0].Session, w}
 }
 
 func on(s ...*servers.ZooKeeperServer) Options {
@@ -240,7 +234,7 @@ func on(s ...*servers.ZooKeeperServer) Options {
 // dying is on for a client whose session's end is waited for.
 func dying(s *servers.ZooKeeperServer) Options {
 	o := on(s)
-	o.Session = brief
+	o.ttl = short
 	return o
 }
 
@@ -251,24 +245,30 @@ func want(name string, permits, limit int32) engine.Request {
 	return engine.Request{Name: name, ID: engine.NewID(), Permits: permits, Limit: limit, WaitTTL: engine.MinTTL}
 }
 
+// lasts is a request for the TTL of the client's first session.
+func (c client) lasts(r engine.Request) engine.Request {
+	r.TTL = c.usual
+	return r
+}
+
 func (c client) join(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	return testutil.Join(t, c, r)
+	return testutil.Join(t, c, c.lasts(r))
 }
 
 func (c client) hold(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	return testutil.Joins(t, c, r, engine.Held)
+	return testutil.Joins(t, c, c.lasts(r), engine.Held)
 }
 
 func (c client) wait(t testing.TB, r engine.Request) engine.Claim {
 	t.Helper()
-	return testutil.Joins(t, c, r, engine.Waiting)
+	return testutil.Joins(t, c, c.lasts(r), engine.Waiting)
 }
 
 func (c client) renew(t testing.TB, cl engine.Claim) engine.Claim {
 	t.Helper()
-	return testutil.Renew(t, c, cl, c.ttl)
+	return testutil.Renew(t, c, cl, c.usual)
 }
 
 func (c client) leave1(t testing.TB, cl engine.Claim) engine.Claim {

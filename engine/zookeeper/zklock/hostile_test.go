@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
@@ -78,13 +79,13 @@ func TestNumbersThatHaveRunOverAreRefusedInWords(t *testing.T) {
 	if _, err := conn.Create("/x/"+node, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Join(within(t), exclusive("x")); !errors.Is(err, nodes.ErrForeign) || !strings.Contains(err.Error(), "run over") {
+	if _, err := a.Join(within(t), a.lasts(exclusive("x"))); !errors.Is(err, nodes.ErrForeign) || !strings.Contains(err.Error(), "run over") {
 		t.Errorf("behind one: %v", err)
 	}
 	// No test makes two thousand million nodes: a claim whose own node has such a number.
-	c := &claim{request: exclusive("x"), parent: "/x", node: node, phase: waiting}
-	if err := a.readQueue(within(t), c, true); !errors.Is(err, engine.ErrRefused) || c.phase != waiting {
-		t.Errorf("its own: %v, %v", err, c.phase)
+	c := &claim{Claim: session.Claim{Request: exclusive("x"), Queue: "/x", Key: "/x/" + node, Phase: session.Placed}}
+	if err := a.readQueue(within(t), c); !errors.Is(err, engine.ErrRefused) || c.Phase != session.Placed {
+		t.Errorf("its own: %v, %v", err, c.Phase)
 	}
 	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
 		t.Errorf("what is left: %v, %v", children, err)

@@ -20,13 +20,7 @@ type shown struct {
 }
 
 // inspect reads every node of a queue. What goes meanwhile is left out.
-func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
-	if err := engine.CheckName(name); err != nil {
-		return nil, err
-	}
-	if err := e.usable(ctx); err != nil {
-		return nil, err
-	}
+func (e *claimant) inspect(ctx context.Context, name string) ([]shown, error) {
 	parent := e.parent(name)
 	there, err := e.list(ctx, parent)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -60,15 +54,6 @@ func (e *Engine) inspect(ctx context.Context, name string) ([]shown, error) {
 	return found, nil
 }
 
-func (e *Engine) usable(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return engine.ErrClosed
-	}
-	return ctx.Err()
-}
-
 func queueOf(all []shown) (l nodes.Queue) {
 	for _, one := range all {
 		l = append(l, one.node)
@@ -76,9 +61,30 @@ func queueOf(all []shown) (l nodes.Queue) {
 	return l
 }
 
-// Queue implements [engine.Engine]. Nodes have no deadlines: what is shown as left is
-// what a client is granted whenever it proves its claims.
+// any is a session to look with: one that claims live by, or the usual one.
+func (e *Engine) any(ctx context.Context) (*class, error) {
+	e.mu.Lock()
+	ttl := e.usual
+	for _, c := range e.classes.Opened() {
+		ttl = c.TTL
+	}
+	e.mu.Unlock()
+	return e.use(ctx, ttl)
+}
+
+// Queue implements [engine.Engine]. Nodes have no deadlines, and servers do not say what is
+// left of a session: what is shown is what the claim is granted whenever it is proven, or
+// the most that these servers allow, where another program made it.
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
+	class, err := e.any(ctx)
+	if err != nil {
+		return engine.Queue{}, err
+	}
+	defer e.done(class)
+	return class.Session.line(ctx, name)
+}
+
+func (e *claimant) line(ctx context.Context, name string) (engine.Queue, error) {
 	all, err := e.inspect(ctx, name)
 	if err != nil {
 		return engine.Queue{}, err
@@ -88,7 +94,7 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	for i, one := range all {
 		c := engine.Claim{
 			Name: name, Ticket: uint64(one.stat.Czxid), Owner: one.Owner, Permits: one.node.Permits, Limit: one.node.Limit,
-			State: engine.Waiting, Contended: line.Contended(i), Revoked: one.Revoked, TTL: e.ttl,
+			State: engine.Waiting, Contended: line.Contended(i), Revoked: one.Revoked, TTL: one.ttl(e.longest),
 		}
 		if line.Held(i) {
 			c.State = engine.Held
@@ -103,11 +109,13 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 // those Queue says what is wrong.
 func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
 	return func(yield func(engine.Queue, error) bool) {
-		if err := e.usable(ctx); err != nil {
+		class, err := e.any(ctx)
+		if err != nil {
 			yield(engine.Queue{}, err)
 			return
 		}
-		there, err := list(ctx, e.link, e.rootPath(), false)
+		defer e.done(class)
+		there, err := list(ctx, class.Session.link, e.rootPath(), false)
 		if err != nil {
 			yield(engine.Queue{}, explain(err, e.rootPath()))
 			return
@@ -117,7 +125,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 			if !ok || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
 				continue
 			}
-			l, err := e.Queue(ctx, name)
+			l, err := class.Session.line(ctx, name)
 			switch {
 			case errors.Is(err, engine.ErrRefused):
 			case err != nil:
@@ -134,7 +142,12 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 // sees, or removed at once. The mark for a node that Curator made is what its
 // revocable locks heed.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
-	all, err := e.inspect(ctx, name)
+	class, err := e.any(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.done(class)
+	all, err := class.Session.inspect(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -144,7 +157,7 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 			continue
 		}
 		path := e.parent(name) + "/" + one.node.Name
-		_, err := ask(ctx, e.link, func(conn *zk.Conn) (struct{}, error) {
+		_, err := ask(ctx, class.Session.link, func(conn *zk.Conn) (struct{}, error) {
 			if now || !line.Held(i) {
 				return struct{}{}, conn.Delete(path, -1)
 			}

@@ -13,63 +13,83 @@ import (
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
-// Join implements [engine.Engine].
+// join makes a claim of this session, in the class that it uses from now on.
 //
 // A node is created, the queue is listed, and what was listed decides. The list may
 // be old (it comes from the server that this client is connected to), but it is
 // never older than the node, and those before the node can only go: who is first in
 // it is first. Whether the node stands is proven by its creation, which counts from
 // the start of this call; one that an earlier call created is checked once more.
-func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := e.check(&r); err != nil {
-		return engine.Claim{}, err
-	}
-	if err := ctx.Err(); err != nil {
-		return engine.Claim{}, err
-	}
-	c, err := e.find(r.ID)
-	if err != nil {
-		return engine.Claim{}, err
-	}
-	again := c != nil // its node may have been made before this call
-	if !again {
-		if r.Replaces != (engine.ID{}) {
-			// What it replaces goes in the step that creates the node. So every
-			// refusal is decided before.
-			if err := e.refuse(ctx, &r); err != nil {
-				return engine.Claim{}, err
-			}
-		}
-		if c, err = e.begin(r); err != nil {
+func (e *claimant) join(ctx context.Context, r engine.Request, ttl time.Duration, class *class) (engine.Claim, error) {
+	if r.Replaces != (engine.ID{}) {
+		// What it replaces goes in the step that creates the node. So every refusal is
+		// decided before.
+		if err := e.refuse(ctx, &r); err != nil {
+			e.done(class)
 			return engine.Claim{}, err
 		}
 	}
+	c := newClaim(r, e.parent(r.Name), ttl, class)
+	oldOf, old := e.find(r.Name, r.Replaces)
+	e.mu.Lock()
+	if first := e.m.Claims[r.ID]; first != nil {
+		e.mu.Unlock()
+		e.done(class) // another call was first
+		return e.joinAgain(ctx, first)
+	}
+	e.m.Begin(c)
+	if old != nil && !old.Phase.Stands() {
+		// It is being made or removed: what comes of it is removed anyway.
+		oldOf.drop(old)
+		old = nil
+	}
+	if !e.spawn(func() { e.make(c, oldOf, old) }) {
+		c.err = engine.ErrClosed
+		close(c.made)
+		e.m.NotMade(c)
+	}
+	e.mu.Unlock()
+	return e.place(ctx, c)
+}
+
+// joinAgain is join of a claim that is known: its node may have been made before this
+// call.
+func (e *claimant) joinAgain(ctx context.Context, c *claim) (engine.Claim, error) {
+	if err := e.isMade(ctx, c); err != nil {
+		return engine.Claim{}, err
+	}
+	if _, err := e.prove(ctx, []*claim{c}); err != nil {
+		return engine.Claim{}, err
+	}
+	return e.place(ctx, c)
+}
+
+// isMade waits until it is known what became of a claim's node.
+func (e *claimant) isMade(ctx context.Context, c *claim) error {
 	select {
 	case <-c.made:
+		return explain(c.err, c.Queue)
 	case <-ctx.Done():
-		return engine.Claim{}, fmt.Errorf("zookeeper: the node is not known to be made yet: %w", context.Cause(ctx))
+		return fmt.Errorf("zookeeper: the node is not known to be made yet: %w", context.Cause(ctx))
 	}
-	e.mu.Lock()
-	err = c.err
-	e.mu.Unlock()
-	if err != nil {
-		return engine.Claim{}, explain(err, c.parent)
+}
+
+// place finds out where in the queue a claim stands, and whether it may.
+func (e *claimant) place(ctx context.Context, c *claim) (engine.Claim, error) {
+	if err := e.isMade(ctx, c); err != nil {
+		return engine.Claim{}, err
 	}
-	if again {
-		if _, err := e.prove(ctx, []*claim{c}); err != nil {
-			return engine.Claim{}, err
-		}
-	}
-	if err := e.look(ctx, c, true); errors.Is(err, engine.ErrRefused) {
+	if err := e.look(ctx, c); errors.Is(err, engine.ErrRefused) {
 		return e.withdraw(ctx, c, err)
 	} else if err != nil {
 		return engine.Claim{}, err
 	}
+	e.mu.Lock()
 	got := e.report(c)
+	e.mu.Unlock()
 	switch {
-	case got.State == engine.Waiting && r.NoWait:
-		gone, err := e.withdraw(ctx, c, nil)
-		return gone, err
+	case got.State == engine.Waiting && c.NoWait:
+		return e.withdraw(ctx, c, nil)
 	case got.State == engine.Waiting:
 		time.AfterFunc(patience, func() { e.promoted(c) })
 	case got.State == engine.Gone && !got.Revoked:
@@ -82,19 +102,18 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 
 // withdraw removes the node of a claim that is not to be in the queue, and says so: with
 // a refusal, or with state Gone. Neither is said before the node has gone.
-func (e *Engine) withdraw(ctx context.Context, c *claim, why error) (engine.Claim, error) {
+func (e *claimant) withdraw(ctx context.Context, c *claim, why error) (engine.Claim, error) {
 	if _, err := e.leave(ctx, c); err != nil {
 		return engine.Claim{}, err
 	}
 	if why != nil {
 		return engine.Claim{}, why
 	}
-	r := &c.request
-	return engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}, nil
+	return engine.Claim{Name: c.Name, ID: c.ID, Permits: c.Permits, Limit: c.Limit, State: engine.Gone}, nil
 }
 
 // refuse looks for a reason to refuse before anything is changed.
-func (e *Engine) refuse(ctx context.Context, r *engine.Request) error {
+func (e *claimant) refuse(ctx context.Context, r *engine.Request) error {
 	parent := e.parent(r.Name)
 	there, err := e.list(ctx, parent)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -103,17 +122,16 @@ func (e *Engine) refuse(ctx context.Context, r *engine.Request) error {
 	if err != nil {
 		return explain(err, parent)
 	}
-	line, err := there.line, e.foreign(parent, there)
-	if err != nil {
+	if err := e.foreign(parent, there); err != nil {
 		return err
 	}
+	_, old := e.find(r.Name, r.Replaces)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, n := range line {
-		if old := e.claims[r.Replaces]; old != nil && old.node == n.Name {
-			continue
+	for _, n := range there.line {
+		if old == nil || old.Key != parent+"/"+n.Name {
+			return limits(r, n)
 		}
-		return limits(r, n)
 	}
 	return nil
 }
@@ -126,44 +144,17 @@ func limits(r *engine.Request, first nodes.Node) error {
 	return nil
 }
 
-// begin enters a claim and has its node made.
-func (e *Engine) begin(r engine.Request) (*claim, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return nil, engine.ErrClosed
-	}
-	if c := e.claims[r.ID]; c != nil {
-		return c, nil
-	}
-	c := &claim{request: r, parent: e.parent(r.Name), uuid: uuidOf(r.ID),
-		made: make(chan struct{}), removed: make(chan struct{}), looking: make(chan struct{}, 1)}
-	e.claims[r.ID] = c
-	if e.lines[c.parent] == nil {
-		e.lines[c.parent] = map[*claim]struct{}{}
-	}
-	e.lines[c.parent][c] = struct{}{}
-	old := e.claims[r.Replaces]
-	if old != nil && !old.placed() {
-		// It is being made or removed: what comes of it is removed anyway.
-		e.dropLocked(old)
-		old = nil
-	}
-	e.running.Go(func() { e.make(c, old) })
-	return c, nil
-}
-
 // make creates the node of a claim, whoever still waits for it. When it returns
 // there is a node that is known, or none.
 //
 // The queue is asked for at once, behind the creation: servers answer the requests of
 // a session in their order. Nothing depends on which of the two goroutines was first.
 // A list that has the node was made after it, and any other is not used.
-func (e *Engine) make(c, old *claim) {
+func (e *claimant) make(c *claim, oldOf *claimant, old *claim) {
 	e.creating <- struct{}{} // whoever has room gives it back: at the latest when this engine is closed
 	defer func() { <-e.creating }()
-	first := e.listing(c.parent)
-	node, by, err := e.create(c, old)
+	first := e.listing(c.Queue)
+	node, by, err := e.create(c, oldOf, old)
 	<-first.done
 	there := first.there
 	e.mu.Lock()
@@ -171,24 +162,22 @@ func (e *Engine) make(c, old *claim) {
 	defer close(c.made)
 	if err != nil {
 		c.err = err
-		e.retireLocked(c)
-		e.goneLocked(c)
+		e.m.NotMade(c)
 		return
-	}
-	c.node, c.phase, c.stale, c.unread = node, waiting, true, by == nil
-	if by != nil {
-		c.ticket, c.session = uint64(by.Mzxid), by.EphemeralOwner
 	}
 	if there.line.Find(node) >= 0 {
 		c.first = &there
 	}
-	e.own[c.path()] = c
-	if s, _ := e.link.current(); by != nil && s.id != c.session {
-		e.endLocked(c, false) // while this waited for its turn: it was not among those that ended
-		return
+	var session int64
+	var ticket uint64
+	if by != nil {
+		session, ticket = by.EphemeralOwner, uint64(by.Mzxid)
 	}
-	if c.dropped {
-		e.dropLocked(c)
+	if e.m.Made(c, c.Queue+"/"+node, session, ticket) {
+		e.spawn(func() { e.remove(c) })
+	}
+	if s, _ := e.link.current(); session != 0 && s.id != session {
+		e.m.Ended(session) // while this waited for its turn: it was not among those that ended
 	}
 }
 
@@ -206,10 +195,9 @@ var errVanishes = errors.New("the node of this name vanishes again and again whi
 // session: a creation answers with a name alone, a write with the transaction and with
 // whose the written node is, and those are the claim's too. by is what that write
 // answered, nil where that is not known. old goes in the same step.
-func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
-	r := &c.request
-	creation := &zk.CreateRequest{Path: c.parent + "/" + e.layout.Prefix(c.uuid, r.Permits, r.Limit),
-		Data: (&content{Claim: c.uuid, Owner: r.Owner}).bytes(), Acl: e.acl, Flags: zk.FlagEphemeralSequential}
+func (e *claimant) create(c *claim, oldOf *claimant, old *claim) (node string, by *zk.Stat, err error) {
+	creation := &zk.CreateRequest{Path: c.Queue + "/" + e.layout.Prefix(c.uuid, c.Permits, c.Limit),
+		Data: c.content(), Acl: e.acl, Flags: zk.FlagEphemeralSequential}
 	for range rounds {
 		s, err := e.link.await(e.life)
 		if err != nil {
@@ -218,31 +206,29 @@ func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 		own := e.root + "/" + nodes.Session(s.id)
 		ops := []any{&zk.SetDataRequest{Path: own, Version: -1}, creation}
 		if old != nil {
-			ops = append(ops, &zk.DeleteRequest{Path: old.path(), Version: -1})
+			ops = append(ops, &zk.DeleteRequest{Path: old.Key, Version: -1})
 		}
 		got, err := e.link.conn.Multi(ops...)
 		if err == nil {
-			if old != nil {
-				e.forget(old)
-			}
+			oldOf.replaced(old)
 			if by = got[0].Stat; by.EphemeralOwner != s.id {
 				by = nil // somebody else's node, or another session by now: the claim's own says
 			}
-			return got[1].String[len(c.parent)+1:], by, nil
+			return got[1].String[len(c.Queue)+1:], by, nil
 		}
 		failed := slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
 		switch missing := errors.Is(err, zk.ErrNoNode); {
 		case missing && failed == 0:
 			if _, err = e.link.conn.Create(own, nil, zk.FlagEphemeral, e.acl); errors.Is(err, zk.ErrNoAuth) {
-				return "", nil, explain(err, e.rootPath()+", which "+c.parent+" needs")
+				return "", nil, explain(err, e.rootPath()+", which "+c.Queue+" needs")
 			}
 		case missing && failed == 1:
-			_, err = e.link.conn.CreateContainer(c.parent, nil, zk.FlagContainer, e.acl)
+			_, err = e.link.conn.CreateContainer(c.Queue, nil, zk.FlagContainer, e.acl)
 		case missing && failed == 2:
-			e.forget(old)
+			oldOf.replaced(old)
 			old, err = nil, nil
 		case indeterminate(err):
-			node, err := e.recover(c, old, err)
+			node, err := e.recover(c, oldOf, old, err)
 			return node, nil, err
 		}
 		switch {
@@ -255,11 +241,21 @@ func (e *Engine) create(c, old *claim) (node string, by *zk.Stat, err error) {
 	return "", nil, errVanishes
 }
 
+// replaced: what went in the step that made another.
+func (e *claimant) replaced(old *claim) {
+	if old == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.m.Left(old)
+}
+
 // recover finds out what became of a node whose creation was not answered: by its
 // name, or in the plain layout by what it holds. Before it looks, something of this
 // session is committed: a creation that was on its way is then done or refused,
 // since the server to which a client moved takes the session over from the former.
-func (e *Engine) recover(c, old *claim, why error) (string, error) {
+func (e *claimant) recover(c *claim, oldOf *claimant, old *claim, why error) (string, error) {
 	for ; ; e.pause() {
 		if err := e.barrier(e.life); err != nil {
 			if e.life.Err() != nil {
@@ -267,7 +263,7 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 			}
 			continue // the connection broke again
 		}
-		there, err := list(e.life, e.link, c.parent, false)
+		there, err := list(e.life, e.link, c.Queue, false)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return "", why
@@ -280,8 +276,8 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 			continue
 		}
 		node, err := e.mine(c, there.children)
-		if err == nil && old != nil && node != "" {
-			e.forget(old) // one step did both
+		if err == nil && node != "" {
+			oldOf.replaced(old) // one step did both
 		}
 		if err == nil && node == "" {
 			return "", fmt.Errorf("the connection broke while the node was made, and there is none: %w", why)
@@ -293,7 +289,7 @@ func (e *Engine) recover(c, old *claim, why error) (string, error) {
 }
 
 // mine is the node of a claim among some, or "".
-func (e *Engine) mine(c *claim, children []string) (string, error) {
+func (e *claimant) mine(c *claim, children []string) (string, error) {
 	for _, node := range children {
 		if e.layout.Protected() {
 			if nodes.Has(node, c.uuid) {
@@ -301,7 +297,7 @@ func (e *Engine) mine(c *claim, children []string) (string, error) {
 			}
 			continue
 		}
-		got, err := get(e.life, e.link, c.parent+"/"+node, false)
+		got, err := get(e.life, e.link, c.Queue+"/"+node, false)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
@@ -314,7 +310,7 @@ func (e *Engine) mine(c *claim, children []string) (string, error) {
 }
 
 // barrier commits something of this session that changes nothing.
-func (e *Engine) barrier(ctx context.Context) error {
+func (e *claimant) barrier(ctx context.Context) error {
 	_, err := ask(ctx, e.link, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
 		return conn.Multi(&zk.CheckVersionRequest{Path: e.rootPath(), Version: -1})
 	})
@@ -326,18 +322,11 @@ func (e *Engine) barrier(ctx context.Context) error {
 
 // pause keeps a request that failed from being made again at once: a connection
 // that broke may look whole for a moment.
-func (e *Engine) pause() {
+func (e *claimant) pause() {
 	select {
 	case <-time.After(50 * time.Millisecond):
 	case <-e.life.Done():
 	}
-}
-
-func (e *Engine) rootPath() string {
-	if e.root == "" {
-		return "/"
-	}
-	return e.root
 }
 
 // got is a node as one answer had it.

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,46 +10,49 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
-	if len(cs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d claims are more than %d in one call", len(cs), engine.MaxBatch)
-	}
-	if err := ctx.Err(); err != nil && len(cs) > 0 {
-		return nil, err
-	}
-	var first error
-	known := make([]engine.Claim, 0, len(cs))
-	var there []*claim
+	out := make([]engine.Claim, 0, len(cs))
+	var there []known
 	for _, q := range cs {
-		if err := engine.CheckName(q.Name); err != nil {
-			first = orElse(first, err)
-			continue
-		}
-		c, err := e.find(q.ID)
-		switch {
-		case err != nil:
-			return nil, err
-		case c == nil || c.request.Name != q.Name:
-			known = append(known, engine.Claim{Name: q.Name, ID: q.ID, State: engine.Gone})
-		default:
-			there = append(there, c)
+		if of, c := e.find(q.Name, q.ID); c != nil {
+			there = append(there, known{of, c})
+		} else {
+			out = append(out, engine.Claim{Name: q.Name, ID: q.ID, State: engine.Gone})
 		}
 	}
 	// One claim of the batch that goes may let another hold: first all are looked
-	// at, then all are left.
-	e.lookBeforeLeave(ctx, there)
-	errs := make([]error, len(there))
-	found := make([]engine.Claim, len(there))
-	each(len(there), func(i int) { found[i], errs[i] = e.leave(ctx, there[i]) })
+	// at, then all are left. Who waits may hold unseen; an error leaves it at what was
+	// last known.
+	each(len(there), func(i int) {
+		of, c := there[i].of, there[i].c
+		e.mu.Lock()
+		waits := c.Phase == session.Waiting
+		if waits {
+			of.m.Owe(c, session.Queue)
+		}
+		e.mu.Unlock()
+		if waits {
+			_ = of.look(ctx, c)
+		}
+	})
+	errs, found := make([]error, len(there)), make([]engine.Claim, len(there))
+	each(len(there), func(i int) { found[i], errs[i] = there[i].of.leave(ctx, there[i].c) })
 	for i := range there {
-		if first = orElse(first, errs[i]); errs[i] == nil {
-			known = append(known, found[i])
+		if errs[i] == nil {
+			out = append(out, found[i])
 		}
 	}
-	return known, first
+	return out, cmp.Or(errs...)
+}
+
+// known is a claim of this client, and whose.
+type known struct {
+	of *claimant
+	c  *claim
 }
 
 // each calls f for many, some at a time, and returns when all have returned.
@@ -69,28 +73,12 @@ func each(n int, f func(i int)) {
 	all.Wait()
 }
 
-// lookBeforeLeave: who waits may hold unseen, and Leave says what it found.
-func (e *Engine) lookBeforeLeave(ctx context.Context, cs []*claim) {
-	var waits []*claim
-	e.mu.Lock()
-	for _, c := range cs {
-		if c.phase == waiting {
-			c.stale = true
-			waits = append(waits, c)
-		}
-	}
-	e.mu.Unlock()
-	// An error leaves it at what was last known.
-	each(len(waits), func(i int) { _ = e.look(ctx, waits[i], false) })
-}
-
 // leave gives a claim up. Once it was called, the node goes, whatever becomes of the
 // call: see remove.
-func (e *Engine) leave(ctx context.Context, c *claim) (engine.Claim, error) {
+func (e *claimant) leave(ctx context.Context, c *claim) (engine.Claim, error) {
 	e.mu.Lock()
-	found := e.reportLocked(c)
-	found.TTL = 0
-	first := e.dropLocked(c)
+	found := e.m.Found(c)
+	first := e.drop(c)
 	e.mu.Unlock()
 	select {
 	case <-c.removed:
@@ -101,7 +89,7 @@ func (e *Engine) leave(ctx context.Context, c *claim) (engine.Claim, error) {
 	defer e.mu.Unlock()
 	switch {
 	case c.left != nil && !errors.Is(c.left, errNotThere):
-		return engine.Claim{}, explain(c.left, c.parent)
+		return engine.Claim{}, explain(c.left, c.Queue)
 	case !first || c.left != nil:
 		found.State, found.Contended = engine.Gone, false
 	}
@@ -110,40 +98,31 @@ func (e *Engine) leave(ctx context.Context, c *claim) (engine.Claim, error) {
 
 var errNotThere = errors.New("somebody else had removed the node")
 
-// dropLocked has the node of a claim removed, once it is known, and reports whether
-// this call was the first to want that.
-func (e *Engine) dropLocked(c *claim) bool {
-	switch c.phase {
-	case making:
-		first := !c.dropped
-		c.dropped = true
-		return first
-	case waiting, holding, marked:
-		e.retireLocked(c)
-		c.phase = leaving
-		if e.closed {
-			return true // the session ends now
-		}
-		e.running.Go(func() { e.remove(c) })
-		return true
+// drop has the node of a claim removed, once it is known, and reports whether this call
+// was the first to want that. The caller holds the mutex. (Where it is too late for a
+// goroutine the session ends now.)
+func (e *claimant) drop(c *claim) (first bool) {
+	first, remove := e.m.Leave(c)
+	if remove {
+		e.spawn(func() { e.remove(c) })
 	}
-	return false
+	return first
 }
 
 // remove deletes the node of a claim, as often as it takes, until the session ends
 // that it belongs to. Where the servers refuse to, it stands until then.
-func (e *Engine) remove(c *claim) {
+func (e *claimant) remove(c *claim) {
 	var err error
 	for ; ; e.pause() {
-		var s session
+		var s grant
 		if s, err = e.link.await(e.life); err != nil {
 			break // closed
 		}
-		if c.session != 0 && s.id != c.session {
+		if c.Session != 0 && s.id != c.Session {
 			err = errNotThere
 			break
 		}
-		_, err = ask(e.life, e.link, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(c.path(), -1) })
+		_, err = ask(e.life, e.link, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(c.Key, -1) })
 		if errors.Is(err, zk.ErrNoNode) {
 			err = errNotThere
 		} else if err != nil && indeterminate(err) {
@@ -153,13 +132,13 @@ func (e *Engine) remove(c *claim) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case c.phase == gone: // what replaced it has removed it
-	case err == nil || errors.Is(err, errNotThere):
-		c.left = err
-		e.goneLocked(c)
-	default:
-		c.left = err
-		close(c.removed) // it stays in the map: whoever asks again is told the same
+	if c.Phase != session.Leaving {
+		return // what replaced it has removed it
 	}
+	if c.left = err; err == nil || errors.Is(err, errNotThere) {
+		e.m.Left(c)
+		return
+	}
+	e.m.Abandon(c) // it stays known: whoever asks again is told the same
+	close(c.removed)
 }

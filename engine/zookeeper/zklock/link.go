@@ -29,33 +29,28 @@ type link struct {
 	abort  context.CancelFunc
 
 	mu       sync.Mutex
-	greeting session          // what the last server that was reached said
-	session  session          // the current one; zero after it expired
+	greeting grant            // what the last server that was reached said
+	session  grant            // the current one; zero after it expired
+	former   grant            // the one before
 	up       bool             // a server serves it
 	changed  chan struct{}    // closed and replaced with every change
 	failures map[string]error // by server: why it does not serve this client, since one did
 	back     error            // the servers have lost what this client had seen
 }
 
-// session is one session: its number, never used again, and for how long the
+// grant is one session: its number, never used again, and for how long the
 // server keeps it without hearing of this client.
-type session struct {
+type grant struct {
 	id      int64
 	timeout time.Duration
 }
 
 // connect begins to connect, in the background. heard is told of every event, by
 // one goroutine at a time, and must not block.
-func connect(life context.Context, o *Options, received func(zk.Event)) (*link, error) {
-	l := &link{life: life, dial: o.Dial, hosts: &hosts{}, changed: make(chan struct{}), failures: map[string]error{}}
+func connect(life context.Context, o *Options, session time.Duration, received func(zk.Event)) *link {
+	l := &link{life: life, dial: o.dialer(), hosts: &hosts{}, changed: make(chan struct{}), failures: map[string]error{}}
 	l.greets, l.abort = context.WithCancel(context.Background())
-	if l.dial == nil {
-		l.dial = (&net.Dialer{}).DialContext
-	}
-	if o.TLS != nil {
-		l.dial = secured(l.dial, o.TLS)
-	}
-	conn, ended, err := zk.Connect(o.Servers, o.Session,
+	conn, ended, _ := zk.Connect(o.Servers, session, // which fails only without a server
 		zk.WithHostProvider(l.hosts),
 		zk.WithLogger(logger{l}), zk.WithLogInfo(false),
 		zk.WithMaxBufferSize(maxAnswer),
@@ -64,19 +59,19 @@ func connect(life context.Context, o *Options, received func(zk.Event)) (*link, 
 			received(ev)
 		}),
 		zk.WithDialer(func(network, server string, _ time.Duration) (net.Conn, error) {
-			return l.reach(network, server, o.Session/3)
+			return l.reach(network, server, max(session/3, leastGreeting))
 		}))
-	if err != nil {
-		l.abort()
-		return nil, err
-	}
 	l.conn, l.ended = conn, ended
-	return l, nil
+	return l
 }
 
 // maxAnswer bounds what a server may have this client read at once: a hundred times what
 // the longest queue takes.
 const maxAnswer = 64 << 20
+
+// leastGreeting is how long a lone server has to greet at least, however short the session:
+// a new one is as good.
+const leastGreeting = time.Second
 
 // firstRound is how long a server has to greet while others could be tried, at first; each
 // round that all were tried in vain doubles it.
@@ -110,6 +105,18 @@ func (l *link) recordFailure(server string, why error) {
 		why = op.Err // without the address
 	}
 	l.set(func() { l.failures[server] = why })
+}
+
+// dialer is how servers are connected to.
+func (o *Options) dialer() dialer {
+	dial := o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	if o.TLS != nil {
+		dial = secured(dial, o.TLS)
+	}
+	return dial
 }
 
 // secured has a dialer speak TLS.
@@ -152,26 +159,33 @@ func (l *link) receive(ev zk.Event) {
 	case zk.StateHasSession:
 		l.set(func() { l.session, l.up, l.failures = l.greeting, true, map[string]error{} })
 	case zk.StateExpired:
-		l.set(func() { l.session, l.up = session{}, false })
+		l.set(func() { l.former, l.session, l.up = l.session, grant{}, false })
 	case zk.StateDisconnected:
 		l.set(func() { l.up = false })
 	}
 }
 
-func (l *link) current() (s session, up bool) {
+func (l *link) current() (s grant, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.session, l.up
 }
 
+// expired is the session that the library was told of last that it has ended.
+func (l *link) expired() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.former.id
+}
+
 // await is the current session, as soon as a server serves one.
-func (l *link) await(ctx context.Context) (session, error) {
+func (l *link) await(ctx context.Context) (grant, error) {
 	for {
 		l.mu.Lock()
 		s, up, changed := l.session, l.up, l.changed
 		l.mu.Unlock()
 		if err := ctx.Err(); err != nil {
-			return session{}, l.away(context.Cause(ctx))
+			return grant{}, l.away(context.Cause(ctx))
 		}
 		if up {
 			return s, nil

@@ -38,7 +38,7 @@ func TestWaitingInVainAsksForOneWatchOfTheHolder(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	first := a.hold(t, exclusive("x"))
-	asked := b.watchRequests(a.claims[first.ID].path())
+	asked := b.watchRequests(a.m.Claims[first.ID].Key)
 	b.wire.requests()
 	for range 10 {
 		b.leave1(t, b.wait(t, exclusive("x")))
@@ -146,7 +146,7 @@ func TestWhatWasNotHeardIsSeenAfterConnectingAgain(t *testing.T) {
 	eventually(t, "it does not listen", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return a.listens(watch{"/x", true}) && !a.claims[held.ID].stale
+		return a.listens(watch{"/x", true}) && a.m.Claims[held.ID].Due == 0
 	})
 	holder := b.hold(t, want("units", 2, 3))
 	waits := a.wait(t, want("units", 2, 3))
@@ -158,7 +158,7 @@ func TestWhatWasNotHeardIsSeenAfterConnectingAgain(t *testing.T) {
 	lose.Store(false)
 	a.wire.cut()
 	eventually(t, "somebody waits, and the holder is never told", func() bool {
-		got, err := a.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: a.ttl}})
+		got, err := a.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: a.usual}})
 		return err == nil && got[0].Contended
 	})
 	eventually(t, "it has its room, and does not hold", func() bool { return a.renew(t, waits).State == engine.Held })
@@ -172,7 +172,7 @@ func TestANodeIsListenedToAgainAfterItChanged(t *testing.T) {
 	received := a.notifications(t)
 	held := a.hold(t, exclusive("x"))
 	a.promoted(t)
-	path := a.claims[held.ID].path()
+	path := a.m.Claims[held.ID].Key
 	data, _, err := conn.Get(path)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestNothingIsKeptOfClaimsThatAreGone(t *testing.T) {
 					return false
 				}
 			}
-			return len(c.claims) == 0 && len(c.own) == 0 && len(c.awaited) == 0 && len(c.lines) == 0 && len(c.news.looks) == 0
+			return len(c.m.Claims) == 0 && c.m.Listening() == 0 && len(c.looks) == 0
 		})
 	}
 }

@@ -32,7 +32,7 @@ func list(ctx context.Context, l *link, path string, watch bool) (listed, error)
 
 // foreign refuses a queue in which something stands that does not belong there: it would
 // be in the queue of others, and not for us.
-func (e *Engine) foreign(parent string, there listed) error {
+func (e *claimant) foreign(parent string, there listed) error {
 	if there.strays == nil {
 		return nil
 	}
@@ -54,20 +54,18 @@ type listing struct {
 // listings are those of one name.
 type listings struct{ now, next *listing }
 
-func (e *Engine) listing(parent string) *listing {
+func (e *claimant) listing(parent string) *listing {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := e.listings[parent]
 	switch {
-	case all == nil && e.closed:
-		l := &listing{done: make(chan struct{}), err: engine.ErrClosed}
-		close(l.done)
-		return l
 	case all == nil:
 		l := &listing{done: make(chan struct{})}
 		all = &listings{now: l}
-		e.listings[parent] = all
-		e.running.Go(func() { e.listOneByOne(parent, all) })
+		if e.listings[parent] = all; !e.spawn(func() { e.listOneByOne(parent, all) }) {
+			l.err = engine.ErrClosed
+			close(l.done)
+		}
 		return l
 	case all.next == nil:
 		all.next = &listing{done: make(chan struct{})}
@@ -76,7 +74,7 @@ func (e *Engine) listing(parent string) *listing {
 }
 
 // listOneByOne goes on until nobody asks.
-func (e *Engine) listOneByOne(parent string, all *listings) {
+func (e *claimant) listOneByOne(parent string, all *listings) {
 	for l := all.now; l != nil; {
 		l.there, l.err = list(e.life, e.link, parent, false)
 		l.there.line, l.there.strays = e.layout.Sort(l.there.children)
@@ -91,7 +89,7 @@ func (e *Engine) listOneByOne(parent string, all *listings) {
 }
 
 // list is the queue of a name as of an answer to a request that was made after this call.
-func (e *Engine) list(ctx context.Context, parent string) (listed, error) {
+func (e *claimant) list(ctx context.Context, parent string) (listed, error) {
 	l := e.listing(parent)
 	select {
 	case <-l.done:

@@ -69,7 +69,7 @@ func TestTenThousandWaitForOneName(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range crowd {
 		all.Go(func() {
-			c, err := b.Join(within(t), exclusive("x"))
+			c, err := b.Join(within(t), b.lasts(exclusive("x")))
 			if crowd[i] = c; err != nil || c.State != engine.Waiting {
 				t.Errorf("%v, %v", c.State, err)
 			}
@@ -101,7 +101,7 @@ func TestTenThousandWaitForOneName(t *testing.T) {
 	receive(t, received, func(c engine.Claim) bool { return c.State == engine.Held })
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range b.claims {
+	for _, c := range b.m.Claims {
 		if c.first != nil {
 			t.Fatal("a waiter keeps the whole queue")
 		}

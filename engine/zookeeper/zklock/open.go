@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,12 +14,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/zookeeper/internal/nodes"
 )
-
-// DefaultSession is Options.Session where it is zero: ten ticks of a server as it
-// comes, which allows two to twenty.
-const DefaultSession = 20 * time.Second
 
 // OpenBound is how long the first connection may take.
 const OpenBound = 5 * time.Second
@@ -32,11 +30,6 @@ type Options struct {
 	// Root is the node below which the nodes of names are; it must exist. "" or
 	// "/a/b", the path of a URL: what other clients give as their chroot.
 	Root string
-
-	// Session is for how long the servers keep the claims of a client that is not
-	// heard of. A lease is trusted for half of it. At least four ticks of the
-	// servers (tickTime, two seconds unless configured). Default DefaultSession.
-	Session time.Duration
 
 	// Layout is "curator" (the default), "readwrite" or "nodes". Programs share
 	// locks only if they use the same: see the package documentation.
@@ -61,17 +54,19 @@ type Options struct {
 	// Dial connects to a server, with a bound in its context. Default: TCP. Not in
 	// a URL.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	ttl time.Duration // of the first session, in tests
 }
 
 // Open connects to the servers that a URL names and returns an engine on them:
 //
-//	zookeeper://[user:password@]host:2181,host:2181/root?session=20s&layout=curator
+//	zookeeper://[user:password@]host:2181,host:2181/root?layout=curator
 //	zookeepers://...                       with TLS, always verified; ca=, cert=, key=
 //
 // ctx bounds the opening only, and [OpenBound] too. No error of it shows a password.
 //
 // Errors: a malformed URL; no server that can be reached; no such root; a user that
-// may not see it; a session that the servers do not grant.
+// may not see it; servers that allow no session long enough.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	o, err := parseURL(rawURL)
 	if err != nil {
@@ -91,40 +86,33 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	e := &Engine{
-		root: o.Root, layout: layout, acl: zk.WorldACL(zk.PermAll),
-		claims: map[engine.ID]*claim{}, own: map[string]*claim{},
-		awaited: map[string]map[*claim]struct{}{}, lines: map[string]map[*claim]struct{}{}, watches: map[watch]bool{},
-		listings: map[string]*listings{}, creating: make(chan struct{}, mostCreated),
-		news: news{looks: map[*claim]struct{}{}, more: make(chan struct{}, 1)},
+		options: o, root: o.Root, layout: layout, acl: zk.WorldACL(zk.PermAll),
+		mail: mailbox.New(), more: make(chan struct{}, 1), looks: map[*claim]*claimant{},
 	}
 	if o.User != "" && !o.OpenACL {
 		e.acl = zk.AuthACL(zk.PermAll)
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	if e.link, err = connect(e.life, &o, e.received); err != nil {
-		e.end()
-		return nil, fmt.Errorf("zookeeper: %w", err)
-	}
+	e.classes.Open = e.newClaimant
+	e.classes.Close = func(of *claimant) { e.spawn(func() { _ = of.close() }) }
 	ctx, cancel := context.WithTimeoutCause(ctx, OpenBound, fmt.Errorf("not within %v", OpenBound))
 	defer cancel()
-	if err := e.start(ctx, &o); err != nil {
-		e.end()
-		e.link.abort()
-		e.link.close()
-		return nil, err
+	if err := e.start(ctx); err != nil {
+		for _, c := range e.classes.Opened() {
+			c.Session.link.abort()
+		}
+		return nil, errors.Join(err, e.Close())
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.spawn(e.sweep)
 	return e, nil
 }
 
 func (o *Options) complete() (layout nodes.Layout, err error) {
-	if o.Session == 0 {
-		o.Session = DefaultSession
-	}
 	switch {
 	case len(o.Servers) == 0:
 		return layout, errors.New("no server is named")
-	case o.Session < 2*engine.MinTTL || o.Session > 2*engine.MaxTTL:
-		return layout, fmt.Errorf("a session of %v is outside %v to %v", o.Session, 2*engine.MinTTL, 2*engine.MaxTTL)
 	case (o.User == "") != (o.Password == ""):
 		return layout, errors.New("a user needs a password, and a password a user")
 	case strings.Contains(o.User, ":"):
@@ -154,27 +142,30 @@ func notNode(s string) bool {
 	return s == "" || s == "." || s == ".." || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// start waits for the first session and looks whether it is what is needed.
-func (e *Engine) start(ctx context.Context, o *Options) error {
-	s, err := e.link.await(ctx)
+// usualTTL is that of the first session, of which claims with that TTL make use, and who
+// only looks.
+const usualTTL = 30 * time.Second
+
+// start waits for the first session, asks what others may be, and looks whether all that
+// is needed is there.
+func (e *Engine) start(ctx context.Context) error {
+	e.usual = cmp.Or(e.options.ttl, usualTTL)
+	class, err := e.use(ctx, e.usual)
 	if err != nil {
 		return err
 	}
-	if s.timeout > o.Session {
-		// As a server comes, the least that it grants is two ticks.
-		return fmt.Errorf("zookeeper: the servers keep every session for %v at least, and a lock needs twice their least: ask for a session of %v or more (?session=), or lower their minSessionTimeout and tickTime", s.timeout, 2*s.timeout)
+	defer e.done(class)
+	s, _ := class.Session.link.current()
+	class.Session.ttl = min(e.usual, s.timeout/2)
+	e.usual, class.TTL = class.Session.ttl, class.Session.ttl
+	least, most, err := allowed(ctx, e.options.dialer(), class.Session.link.conn.Server())
+	if err != nil {
+		return fmt.Errorf("zookeeper: how long sessions may last is not known: %w", err)
 	}
-	e.ttl = s.timeout / 2
-	if e.ttl < engine.MinTTL {
-		return fmt.Errorf("zookeeper: the servers keep a session for %v, which is too short: raise their maxSessionTimeout", s.timeout)
-	}
-	if o.User != "" {
-		_, err := ask(ctx, e.link, func(conn *zk.Conn) (struct{}, error) {
-			return struct{}{}, conn.AddAuth("digest", []byte(o.User+":"+o.Password))
-		})
-		if err != nil {
-			return fmt.Errorf("zookeeper: the servers do not let user %q in: %w", o.User, err)
-		}
+	// A lock needs four ticks; as a server comes, the least that it allows is two.
+	e.shortest, e.longest = max(least, engine.MinTTL), min(most/2, engine.MaxTTL)
+	if e.shortest > e.longest {
+		return fmt.Errorf("zookeeper: the servers keep a session for %v at least and %v at most, and a lock needs one that is twice their least: raise their maxSessionTimeout, or lower their minSessionTimeout and tickTime", least, most)
 	}
 	return e.Check(ctx)
 }
@@ -183,7 +174,12 @@ func (e *Engine) start(ctx context.Context, o *Options) error {
 // servers change while their clients live. It says once that they went back to an older
 // copy of their data.
 func (e *Engine) Check(ctx context.Context) error {
-	there, err := ask(ctx, e.link, func(conn *zk.Conn) (bool, error) {
+	class, err := e.any(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.done(class)
+	there, err := ask(ctx, class.Session.link, func(conn *zk.Conn) (bool, error) {
 		there, _, err := conn.Exists(e.rootPath())
 		return there, err
 	})
@@ -193,12 +189,16 @@ func (e *Engine) Check(ctx context.Context) error {
 	if !there {
 		return engine.Refuse("zookeeper: there is no node %s: create it (zkCli.sh: create %s), or correct the path of the URL", e.root, e.root)
 	}
-	s, _ := e.link.current()
-	if e.granted(s) < e.ttl && s.id != 0 {
-		return engine.Refuse("zookeeper: the servers keep a session for %v now, where it was %v when this client began: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*e.ttl, e.granted(s), e.ttl)
-	}
-	if back := e.link.notifyBack(); back != nil {
-		return engine.Refuse("zookeeper: %w", back)
+	e.mu.Lock()
+	all := e.classes.Opened()
+	e.mu.Unlock()
+	for _, c := range all {
+		if s, _ := c.Session.link.current(); s.id != 0 && s.timeout/2 < c.TTL {
+			return engine.Refuse("zookeeper: the servers keep a session for %v now, where %v was asked for: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*c.TTL, s.timeout/2, c.TTL)
+		}
+		if back := c.Session.link.notifyBack(); back != nil {
+			return engine.Refuse("zookeeper: %w", back)
+		}
 	}
 	return nil
 }

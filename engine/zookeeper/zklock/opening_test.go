@@ -50,7 +50,7 @@ func TestOpenPassesOverMembersThatSayNothing(t *testing.T) {
 	s := zooKeeper(t)
 	silent, _ := answering(t, "")
 	var tried atomic.Int64
-	o := Options{Servers: []string{"one:1", "two:2", "three:3"}, Session: lasting}
+	o := Options{Servers: []string{"one:1", "two:2", "three:3"}}
 	o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		addr := s.Addr
 		if tried.Add(1) <= 2 {
@@ -63,7 +63,7 @@ func TestOpenPassesOverMembersThatSayNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if n := tried.Load(); n != 3 {
+	if n := tried.Load(); n != 3+2 { // and what sessions may be is asked twice
 		t.Errorf("%d members were tried", n)
 	}
 }
@@ -73,7 +73,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error)
 	go func() {
-		_, err := New(ctx, Options{Servers: []string{silent}, Session: lasting})
+		_, err := New(ctx, Options{Servers: []string{silent}})
 		returned <- err
 	}()
 	c := <-accepted
@@ -141,7 +141,6 @@ func refuses(t *testing.T, o Options, addr, want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o.Session = lasting
 	_, err := New(ctx, o)
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), addr) != 1 {
 		t.Errorf("%v does not say %q of %s, once", err, want, addr)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
 // What comes late, twice, or after a connection that broke.
@@ -40,7 +41,7 @@ func TestAServerThatClosesTheConnectionHasNotGoneBack(t *testing.T) {
 	o := on(s)
 	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err == nil && dialled.Add(1) == 2 {
+		if err == nil && dialled.Add(1) == 4 { // the second of the session, after two of opening
 			refused.Add(1)
 			return shut{c}, nil
 		}
@@ -75,7 +76,7 @@ func TestWhatIsReplacedIsForgottenWithoutAnAnswer(t *testing.T) {
 	r := exclusive("x")
 	r.Replaces = first.ID
 	lost := a.wire.loseMulti()
-	got, err := a.Join(within(t), r)
+	got, err := a.Join(within(t), a.lasts(r))
 	if err != nil || got.State != engine.Held {
 		t.Fatal(got, err)
 	}
@@ -84,7 +85,7 @@ func TestWhatIsReplacedIsForgottenWithoutAnAnswer(t *testing.T) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.claims[first.ID] != nil {
+	if a.m.Claims[first.ID] != nil {
 		t.Error("what was replaced is kept")
 	}
 }
@@ -96,7 +97,7 @@ func TestLeaveSaysHowItFoundAWaiter(t *testing.T) {
 	first := a.hold(t, exclusive("x"))
 	waits := b.wait(t, exclusive("x"))
 	b.mu.Lock()
-	clear(b.awaited) // as if its watch had been lost
+	b.deafen() // as if its watch had been lost
 	b.mu.Unlock()
 	a.leave1(t, first)
 	if got := b.leave1(t, waits); got.State != engine.Held {
@@ -119,7 +120,7 @@ func TestAHolderIsContendedNoLongerThanSomebodyWaits(t *testing.T) {
 // A watch that another asked for counts when it was answered: it may come to stand
 // after what was asked for beside it.
 func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
-	e := &Engine{watches: map[watch]bool{}}
+	e := &claimant{Engine: &Engine{}, watches: map[watch]bool{}}
 	w := watch{"/x", true}
 	asks := func(want bool, meanwhile func()) {
 		t.Helper()
@@ -137,12 +138,12 @@ func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
 	asks(true, func() { asks(true, func() {}) })
 	asks(false, func() {})
 	e.mu.Lock()
-	e.changedLocked("/x", zk.EventNodeChildrenChanged)
+	e.changed("/x", session.Listed)
 	e.mu.Unlock()
 	asks(true, func() { // and fires before it is answered
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.changedLocked("/x", zk.EventNodeChildrenChanged)
+		e.changed("/x", session.Listed)
 	})
 	asks(true, func() {})
 }
@@ -163,7 +164,7 @@ func TestAWakeUpAfterSomebodyElseWrote(t *testing.T) {
 	received := c.notifications(t)
 	middle := b.wait(t, want("x", 1, 2))
 	last := c.wait(t, want("x", 1, 2))
-	path := b.claims[middle.ID].path()
+	path := b.m.Claims[middle.ID].Key
 	var struck atomic.Bool
 	b.wire.before(func(op int32) {
 		if op == opSetData && !struck.Swap(true) {
@@ -191,7 +192,7 @@ func TestARepeatedJoinIsNotRefusedForWhatCameLater(t *testing.T) {
 	if _, err := conn.Create("/x/config", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := a.Join(within(t), r); errors.Is(err, engine.ErrRefused) || got.State != engine.Held {
+	if got, err := a.Join(within(t), a.lasts(r)); errors.Is(err, engine.ErrRefused) || got.State != engine.Held {
 		t.Errorf("%v, %v", got.State, err)
 	}
 }

@@ -45,8 +45,8 @@ func TestACutOffHolderLosesItsLeaseBeforeAnotherHolds(t *testing.T) {
 	}
 	at := func(host int, session time.Duration) *leasehold.Client {
 		o := on(e.Servers[host]) // the one beside it: no other is in its reach later
-		o.Session, o.Dial = session, n.Hosts[host].Dial
-		c, err := leasehold.New(open(t, o), nil)
+		o.ttl, o.Dial = session/2, n.Hosts[host].Dial
+		c, err := leasehold.New(open(t, o).Engine, &leasehold.Options{TTL: o.ttl})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,57 +10,46 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
-// look finds out what a claim is now, if anything has changed since that was known:
-// it reads its node and lists the queue, both with a watch where one is needed, and
-// goes on until it holds or watches what it waits for. joining says that Join asks:
-// unless that was promoted before, the claim may still be refused, which is then the
-// error.
+// look finds out what a claim is now, if anything is due: it reads its node and lists
+// the queue, both with a watch where one is needed, and goes on until it holds or watches
+// what it waits for. One that was not let into the queue yet may be refused, which is then
+// the error.
 //
 // Every watch is noted before it is asked for, so that none can fire unseen; what
-// fires meanwhile sets a mark (stale, unread) after it was cleared here, and is
-// looked at once more.
-func (e *Engine) look(ctx context.Context, c *claim, joining bool) (err error) {
+// fires meanwhile is due again after it was taken here, and is looked at once more.
+func (e *claimant) look(ctx context.Context, c *claim) error {
 	select { // one at a time: who comes second has the answer of the first
 	case c.looking <- struct{}{}:
 		defer func() { <-c.looking }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() {
-		if joining && err == nil {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			c.admitted = true
-		}
-	}()
 	for {
 		e.mu.Lock()
-		joining := joining && !c.admitted
-		stale, unread, owes, holds := c.stale, c.unread, c.owes, c.phase == holding
-		if c.phase != waiting && !holds || !stale && !unread && !owes {
-			e.mu.Unlock()
-			return nil
-		}
-		c.stale, c.unread = false, false
+		due := e.m.Take(c)
 		e.mu.Unlock()
-		switch {
-		case stale && unread: // two requests, one journey
+		var err error
+		switch due {
+		case 0:
+			return nil
+		case session.Queue | session.Own: // two requests, one journey
 			read := make(chan error, 1)
 			go func() { read <- e.readOwn(ctx, c) }()
-			err = errors.Join(e.readQueue(ctx, c, joining), <-read)
-		case unread:
+			err = errors.Join(e.readQueue(ctx, c), <-read)
+		case session.Own:
 			err = e.readOwn(ctx, c)
-		case stale:
-			err = e.readQueue(ctx, c, joining)
+		case session.Queue:
+			err = e.readQueue(ctx, c)
 		default:
 			err = e.wake(ctx, c)
 		}
 		if err != nil {
 			e.mu.Lock()
-			c.stale, c.unread = c.stale || stale, c.unread || unread
+			e.m.Owe(c, due)
 			e.mu.Unlock()
 			return err
 		}
@@ -68,60 +58,30 @@ func (e *Engine) look(ctx context.Context, c *claim, joining bool) (err error) {
 
 // readOwn reads a claim's node, with a watch: whose it is, and whether somebody marked
 // it.
-func (e *Engine) readOwn(ctx context.Context, c *claim) error {
-	own, err := e.getWatched(ctx, c.path())
-	if errors.Is(err, zk.ErrNoNode) {
-		e.vanished(c)
-		return nil
-	}
-	if err != nil {
-		return explain(err, c.path())
-	}
+func (e *claimant) readOwn(ctx context.Context, c *claim) error {
+	own, err := e.getWatched(ctx, c.Key)
 	now, _ := e.link.current()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !c.placed() {
-		return nil // whoever removes it goes by what was known then
-	}
-	c.session, c.ticket, c.version = own.stat.EphemeralOwner, uint64(own.stat.Czxid), own.stat.Version
 	switch {
-	case now.id != 0 && c.session != now.id:
-		e.endLocked(c, false) // it was made in a session that has ended since
-	case read(own.data).Revoked:
-		c.phase = marked
-		e.unwatchLocked(c)
-		e.news.notification(e.reportLocked(c))
+	case errors.Is(err, zk.ErrNoNode):
+		e.m.Vanished(c, now.id)
+	case err != nil:
+		return explain(err, c.Key)
+	default:
+		c.version = own.stat.Version
+		e.m.ReadOwn(c, own.stat.EphemeralOwner, uint64(own.stat.Czxid), read(own.data).Revoked, now.id)
 	}
 	return nil
-}
-
-// vanished: the node of a claim is not there any more. The claim's session stands,
-// or this would not have been answered in it: so somebody removed it.
-func (e *Engine) vanished(c *claim) {
-	now, _ := e.link.current()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.endLocked(c, c.session != 0 && c.session == now.id)
-}
-
-// endLocked ends a claim that stood in the queue, and tells its client.
-func (e *Engine) endLocked(c *claim, revoked bool) {
-	if !c.placed() {
-		return // its client knows
-	}
-	c.revoked = revoked
-	e.retireLocked(c)
-	e.goneLocked(c)
-	e.news.notification(e.reportLocked(c))
 }
 
 // readQueue lists the queue and lets the rule decide. A list is asked for with a
 // watch where any change of the queue matters: to a holder that has lasted (see promote),
 // and to the first of those who wait for permits.
-func (e *Engine) readQueue(ctx context.Context, c *claim, joining bool) error {
+func (e *claimant) readQueue(ctx context.Context, c *claim) error {
 	e.mu.Lock()
-	watched := c.phase == holding && c.lasts || c.watches == c.parent
-	ticket, first := c.ticket, c.first
+	watched := c.Phase == session.Settled || slices.Contains(c.Ahead, session.Node{Key: c.Queue})
+	joining, ticket, first := c.Phase == session.Placed, c.Ticket, c.first
 	c.first = nil
 	e.mu.Unlock()
 	var there listed
@@ -130,78 +90,71 @@ func (e *Engine) readQueue(ctx context.Context, c *claim, joining bool) error {
 	case first != nil:
 		there = *first
 	case watched:
-		there, err = e.listWatched(ctx, c.parent)
+		there, err = e.listWatched(ctx, c.Queue)
 	default:
-		there, err = e.list(ctx, c.parent)
+		there, err = e.list(ctx, c.Queue)
 	}
-	if errors.Is(err, zk.ErrNoNode) {
-		e.vanished(c)
-		return nil
-	}
-	if err != nil {
-		return explain(err, c.parent)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return explain(err, c.Queue)
 	}
 	// Nodes of others that appear later do not concern a claim in the queue: the next
 	// Join says so.
-	line, err := there.line, e.foreign(c.parent, there)
-	i := line.Find(c.node)
+	line, foreign := there.line, e.foreign(c.Queue, there)
+	i := line.Find(c.node())
 	if i < 0 {
-		if slices.Contains(there.children, c.node) {
-			return err // its number is none
+		if slices.Contains(there.children, c.node()) {
+			return foreign // its number is none
 		}
-		e.vanished(c)
+		now, _ := e.link.current()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.m.Vanished(c, now.id)
 		return nil
 	}
 	if joining {
-		switch {
-		case err != nil:
-			return err
-		case line[i].Seq > nodes.MaxSeq:
-			return engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d, and end soon after: delete that node while nobody is in the queue, and they begin anew", c.parent, line[i].Seq)
-		case i >= engine.MaxQueue:
-			return engine.Refuse("%d claims are in the queue already, which is the most", i)
-		case ticket > engine.MaxTicket:
-			return engine.Refuse("zookeeper: transaction %#x is beyond %#x, which is as far as tokens go: this ensemble has had more than two million leaders", ticket, uint64(engine.MaxTicket))
-		}
-		if err := limits(&c.request, line[0]); err != nil {
+		if err := cmp.Or(foreign, e.full(c, line, i, ticket)); err != nil {
 			return err
 		}
 	}
-	if line.Held(i) {
-		e.holds(c, line, i, watched, there.stat.Pzxid)
-		return nil
+	v := session.View{Held: line.Held(i), Contended: line.Contended(i), Version: there.stat.Pzxid, Watched: watched}
+	if v.Held {
+		v.Wakes = line.Wakes(i)
+	} else if !c.NoWait { // whose node goes: nobody would mind a watch, and the library keeps it
+		v.Ahead, v.Again = []session.Node{{Key: c.Queue}}, true
+		if before := line.WaitsFor(i); before != "" {
+			v.Ahead[0].Key, v.Again = c.Queue+"/"+before, line[i].Counted()
+		}
 	}
-	if c.request.NoWait {
-		return nil // its node goes: nobody would mind a watch, and the library keeps it
-	}
-	return e.waits(ctx, c, line.WaitsFor(i), line[i].Counted())
-}
-
-// holds: as of a list, the claim holds. It does from then on: what stands before it
-// can only go. changed is the last transaction that changed the queue.
-func (e *Engine) holds(c *claim, line nodes.Queue, i int, watched bool, changed int64) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !c.placed() || c.phase == marked {
-		return
-	}
-	if c.phase == waiting {
-		c.phase, c.owes, c.unheard, c.seen = holding, line.Wakes(i), true, changed
-		e.unwatchLocked(c)
+	was, ahead := c.Phase, c.Ahead
+	e.m.Read(c, v)
+	if c.Phase == session.Held && was != session.Held {
 		time.AfterFunc(promote, func() { e.promoted(c) })
 	}
+	waits := c.Phase == session.Waiting && len(c.Ahead) > 0 && !slices.Equal(ahead, c.Ahead) && c.Ahead[0].Key != c.Queue &&
+		!e.listens(watch{c.Ahead[0].Key, false}) // else somebody here waits for it, or did in vain
+	e.mu.Unlock()
+	if waits {
+		// It may have gone between the list and the watch. Then, and when it is not known
+		// whether there is a watch, whoever waits for it here lists the queue again.
+		if _, err := e.getWatched(ctx, v.Ahead[0].Key); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return explain(err, v.Ahead[0].Key)
+		}
+	}
+	return nil
+}
+
+// full says why a node may not stay at i in a queue.
+func (e *claimant) full(c *claim, line nodes.Queue, i int, ticket uint64) error {
 	switch {
-	case line.Contended(i):
-		c.contended = true
-	case c.request.Permits == c.request.Limit && c.seen != 0 && c.seen != changed:
-		// It was alone, so somebody came, and is gone again.
-		c.contended = true
-	case !c.stale: // else somebody came after this list was made, and was told of
-		c.contended = false
+	case line[i].Seq > nodes.MaxSeq:
+		return engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d, and end soon after: delete that node while nobody is in the queue, and they begin anew", c.Queue, line[i].Seq)
+	case i >= engine.MaxQueue:
+		return engine.Refuse("%d claims are in the queue already, which is the most", i)
+	case ticket > engine.MaxTicket:
+		return engine.Refuse("zookeeper: transaction %#x is beyond %#x, which is as far as tokens go: this ensemble has had more than two million leaders", ticket, uint64(engine.MaxTicket))
 	}
-	if watched {
-		c.seen = 0 // what changes from now on is told
-	}
+	return limits(&c.Request, line[0])
 }
 
 // promote is how long a claim has held before it listens for what comes behind it, and
@@ -214,86 +167,32 @@ const promote = 10 * time.Millisecond
 // waiting by a claim that went.
 const patience = 3 * time.Second
 
-func (e *Engine) promoted(c *claim) {
+func (e *claimant) promoted(c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.listensLocked(c); c.stale || c.unread {
-		e.news.look(c)
+	if e.m.Settle(c) {
+		e.Engine.look(e, c)
 	}
-}
-
-// listensLocked has a claim listen from its next look on, for its revocation and, if it
-// holds, for who comes behind it.
-func (e *Engine) listensLocked(c *claim) {
-	if !c.placed() || c.lasts {
-		return
-	}
-	if c.phase == holding {
-		c.lasts = true
-		c.stale = c.stale || !c.contended // else there is nothing to hear
-	}
-	c.unread = c.unread || !e.listens(watch{c.path(), false})
-}
-
-// waits has a claim that waits watch one node, or the queue. A counted one waits for what
-// stands before it to hold or to go, and only the second shows when it begins to watch:
-// what came to hold between the list and the watch has written to its node already. So
-// it lists the queue once more behind its watch. All others wait for a node to go.
-func (e *Engine) waits(ctx context.Context, c *claim, node string, counted bool) error {
-	target := c.parent
-	if node != "" {
-		target += "/" + node
-	}
-	e.mu.Lock()
-	if !c.placed() || c.phase == marked || c.watches == target {
-		e.mu.Unlock()
-		return nil
-	}
-	e.unwatchLocked(c)
-	c.watches = target
-	if e.awaited[target] == nil {
-		e.awaited[target] = map[*claim]struct{}{}
-	}
-	e.awaited[target][c] = struct{}{}
-	// What is listed behind a watch is minded. The queue's own watch comes with its list.
-	c.stale = c.stale || counted || node == ""
-	if node == "" {
-		e.mu.Unlock()
-		return nil
-	}
-	received := e.listens(watch{target, false})
-	e.mu.Unlock()
-	if received {
-		return nil // somebody here waits for it, or did in vain
-	}
-	// It may have gone between the list and the watch. Then, and when it is not known
-	// whether there is a watch, whoever waits for it here lists the queue again.
-	if _, err := e.getWatched(ctx, target); err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return explain(err, target)
-	}
-	return nil
 }
 
 // wake writes to the node of a claim that holds, for whoever watches it to see
 // whether it still waits.
-func (e *Engine) wake(ctx context.Context, c *claim) error {
+func (e *claimant) wake(ctx context.Context, c *claim) error {
 	e.mu.Lock()
 	version := c.version
-	data := (&content{Claim: c.uuid, Owner: c.request.Owner}).bytes()
+	data := c.content()
 	e.mu.Unlock()
-	stat, err := ask(ctx, e.link, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.path(), data, version) })
+	stat, err := ask(ctx, e.link, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(c.Key, data, version) })
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
 		// It went, or somebody else wrote to it: whoever watches has seen that.
+		e.m.Owe(c, session.Own)
 	case err != nil:
-		return explain(err, c.path())
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if c.owes = false; err == nil {
+		return explain(err, c.Key)
+	default:
 		c.version = max(c.version, stat.Version)
-	} else {
-		c.unread = true
 	}
 	return nil
 }

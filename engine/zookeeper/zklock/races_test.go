@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
 	"leasehold/lab/servers"
 )
@@ -44,7 +45,12 @@ func TestThePredecessorGoesBetweenListingAndWatching(t *testing.T) {
 func (c client) watchesSomebody() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.awaited) > 0
+	for _, cl := range c.m.Claims {
+		if len(cl.Ahead) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func TestAWaiterInTheMiddleVanishes(t *testing.T) {
@@ -84,7 +90,7 @@ func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
 	for i := range 60 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
 		r := exclusive("x")
-		_, _ = b.Join(ctx, r)
+		_, _ = b.Join(ctx, b.lasts(r))
 		cancel()
 		b.leave1(t, engine.Claim{Name: "x", ID: r.ID})
 	}
@@ -122,7 +128,7 @@ func TestALateSuccessIsMinded(t *testing.T) {
 	p.BlackHole(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	r := exclusive("x")
-	if got, err := a.Join(ctx, r); err == nil {
+	if got, err := a.Join(ctx, a.lasts(r)); err == nil {
 		t.Fatalf("through a black hole: %v", got)
 	}
 	if got, err := a.Leave(ctx, []engine.Claim{{Name: "x", ID: r.ID}}); err == nil {
@@ -211,7 +217,7 @@ func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
 		}
 	})
 	r := exclusive("x")
-	got, err := a.Join(within(t), r)
+	got, err := a.Join(within(t), a.lasts(r))
 	if !struck.Load() {
 		t.Fatal("the test struck at nothing")
 	}
@@ -243,7 +249,7 @@ func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
 			a.wire.cut() // unsure whether it was made, it finds the other
 		}
 	})
-	if got, err := a.Join(within(t), r); err == nil {
+	if got, err := a.Join(within(t), a.lasts(r)); err == nil {
 		t.Errorf("%s is of another session, and the claim is %v", path, got.State)
 	}
 	if got := a.renew(t, engine.Claim{Name: "x", ID: r.ID}); got.State != engine.Gone {
@@ -323,12 +329,11 @@ func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
 		c, other := a.hold(t, exclusive(name)), a.hold(t, exclusive(name+"-other"))
 		if !watching {
 			// As if the watches had been lost, once they are set: the check alone must see it.
-			if _, err := a.Renew(within(t), []engine.Renewal{{Name: other.Name, ID: other.ID, Want: a.ttl}, {Name: c.Name, ID: c.ID, Want: a.ttl}}); err != nil {
+			if _, err := a.Renew(within(t), []engine.Renewal{{Name: other.Name, ID: other.ID, Want: a.usual}, {Name: c.Name, ID: c.ID, Want: a.usual}}); err != nil {
 				t.Fatal(err)
 			}
 			a.mu.Lock()
-			clear(a.own)
-			clear(a.lines)
+			a.deafen()
 			a.mu.Unlock()
 		}
 		children, _, err := op.Children("/" + name)
@@ -338,7 +343,7 @@ func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
 		if err := op.Delete("/"+name+"/"+children[0], -1); err != nil {
 			t.Fatal(err)
 		}
-		got, err := a.Renew(within(t), []engine.Renewal{{Name: other.Name, ID: other.ID, Want: a.ttl}, {Name: c.Name, ID: c.ID, Want: a.ttl}})
+		got, err := a.Renew(within(t), []engine.Renewal{{Name: other.Name, ID: other.ID, Want: a.usual}, {Name: c.Name, ID: c.ID, Want: a.usual}})
 		if err != nil || len(got) != 2 {
 			t.Fatal(got, err)
 		}
@@ -360,8 +365,8 @@ func TestSequenceNumbersNearTheirEndAreRefused(t *testing.T) {
 	if _, err := conn.Create("/x/_c_0d1b7c0a-41a5-4c5b-8f0e-6f8e1f0f6a11-lock-2147483000", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	c := &claim{request: exclusive("x"), parent: "/x", node: "_c_0d1b7c0a-41a5-4c5b-8f0e-6f8e1f0f6a11-lock-2147483000", phase: waiting}
-	err := a.readQueue(within(t), c, true)
+	c := &claim{Claim: session.Claim{Request: exclusive("x"), Queue: "/x", Key: "/x/" + "_c_0d1b7c0a-41a5-4c5b-8f0e-6f8e1f0f6a11-lock-2147483000", Phase: session.Placed}}
+	err := a.readQueue(within(t), c)
 	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "begin anew") {
 		t.Errorf("%v", err)
 	}
@@ -377,7 +382,7 @@ func TestForeignNodesAreRefusedAndStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) || !errors.Is(err, nodes.ErrForeign) || !strings.Contains(err.Error(), "config") {
+	if _, err := a.Join(within(t), a.lasts(exclusive("x"))); !errors.Is(err, engine.ErrRefused) || !errors.Is(err, nodes.ErrForeign) || !strings.Contains(err.Error(), "config") {
 		t.Errorf("Join: %v", err)
 	}
 	if _, err := a.Queue(within(t), "x"); !errors.Is(err, nodes.ErrForeign) {

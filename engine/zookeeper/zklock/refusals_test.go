@@ -18,17 +18,17 @@ import (
 
 func TestURLs(t *testing.T) {
 	for raw, want := range map[string]Options{
-		"zookeeper://h":               {Servers: []string{"h:2181"}},
-		"zookeeper://h1:1,h2,[::1]:3": {Servers: []string{"h1:1", "h2:2181", "[::1]:3"}},
-		"ZooKeeper://h/a/b?session=8s&layout=nodes&prefix=client": {Servers: []string{"h:2181"}, Root: "/a/b", Session: 8 * time.Second, Layout: "nodes", Prefix: "client"},
-		"zookeeper://me:s%40%2Fs@h/?acl=open":                     {Servers: []string{"h:2181"}, User: "me", Password: "s@/s", OpenACL: true},
+		"zookeeper://h":                                {Servers: []string{"h:2181"}},
+		"zookeeper://h1:1,h2,[::1]:3":                  {Servers: []string{"h1:1", "h2:2181", "[::1]:3"}},
+		"ZooKeeper://h/a/b?layout=nodes&prefix=client": {Servers: []string{"h:2181"}, Root: "/a/b", Layout: "nodes", Prefix: "client"},
+		"zookeeper://me:s%40%2Fs@h/?acl=open":          {Servers: []string{"h:2181"}, User: "me", Password: "s@/s", OpenACL: true},
 	} {
 		got, err := parseURL(raw)
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 			continue
 		}
-		if strings.Join(got.Servers, ",") != strings.Join(want.Servers, ",") || got.Root != want.Root || got.Session != want.Session ||
+		if strings.Join(got.Servers, ",") != strings.Join(want.Servers, ",") || got.Root != want.Root ||
 			got.Layout != want.Layout || got.Prefix != want.Prefix || got.User != want.User || got.Password != want.Password || got.OpenACL != want.OpenACL {
 			t.Errorf("%s is %+v", raw, *got)
 		}
@@ -44,8 +44,7 @@ func TestURLs(t *testing.T) {
 		"zookeeper://":                            "not host:port",
 		"zookeeper://h:0":                         "not host:port",
 		"zookeeper://h?sesion=1s":                 `unknown parameter "sesion"`,
-		"zookeeper://h?session=soon":              "no duration",
-		"zookeeper://h?session=1ms":               "outside",
+		"zookeeper://h?session=20s":               "unknown parameter",
 		"zookeeper://h?layout=lines":              "curator (the default), readwrite and nodes",
 		"zookeeper://h?prefix=x":                  "only the layout nodes",
 		"zookeeper://h?layout=nodes&prefix=a%2Fb": "none of a node's name",
@@ -79,7 +78,7 @@ func TestWhoIsNotThereIsNamed(t *testing.T) {
 	const nobody = "127.0.0.1:1" // no port that anybody is given
 	for _, addr := range []string{nobody, mute.Addr().String()} {
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		_, err := New(ctx, Options{Servers: []string{addr}, Session: brief})
+		_, err := New(ctx, Options{Servers: []string{addr}})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), addr) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v does not name %s", err, addr)
@@ -93,7 +92,7 @@ func TestWhoIsNotThereIsNamed(t *testing.T) {
 func TestAWrongRootIsNamed(t *testing.T) {
 	s := zooKeeper(t)
 	o := on(s)
-	o.Session, o.Root = lasting, "/apps/lokcs"
+	o.Root = "/apps/lokcs"
 	if _, err := New(within(t), o); err == nil || !strings.Contains(err.Error(), "there is no node /apps/lokcs: create it") {
 		t.Errorf("%v", err)
 	}
@@ -116,17 +115,19 @@ func TestAWrongRootIsNamed(t *testing.T) {
 	}
 }
 
-func TestASessionThatTheServersRaiseIsRefused(t *testing.T) {
-	s := servers.ZooKeeper(t, nil) // at least two ticks of 200 ms
-	o := on(s)
-	o.Session = 300 * time.Millisecond
-	if _, err := New(within(t), o); err == nil || !strings.Contains(err.Error(), "?session=") || !strings.Contains(err.Error(), "800ms") {
-		t.Errorf("%v", err)
+// What the servers allow is what is promised: four ticks, of which the half is trusted, up
+// to half of the longest session.
+func TestTTLsAreWhatTheServersAllow(t *testing.T) {
+	a := open(t, on(servers.ZooKeeper(t, nil))) // sessions of two to twenty ticks of 200 ms
+	if g := a.Guarantees(); g.MinTTL != 400*time.Millisecond || g.MaxTTL != 2*time.Second {
+		t.Errorf("%v to %v", g.MinTTL, g.MaxTTL)
 	}
-	o.Session = time.Hour // at most twenty: what is granted is what is promised
-	a := open(t, o)
-	if g := a.Guarantees(); g.MaxTTL != 2*time.Second || a.hold(t, exclusive("x")).TTL != 2*time.Second {
-		t.Errorf("%+v", g)
+	if got := a.hold(t, exclusive("x")).TTL; got != 2*time.Second {
+		t.Errorf("the longest is %v", got)
+	}
+	o := on(servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: []string{"minSessionTimeout=4000", "maxSessionTimeout=6000"}}))
+	if _, err := New(within(t), o); err == nil || !strings.Contains(err.Error(), "raise their maxSessionTimeout") {
+		t.Errorf("no session is twice the shortest: %v", err)
 	}
 }
 
@@ -246,8 +247,8 @@ func TestWhatIsMadeBelongsToItsMaker(t *testing.T) {
 		a.hold(t, exclusive(name))
 		a.mu.Lock()
 		var node string
-		for path := range a.own {
-			node = path
+		for _, c := range a.m.Claims {
+			node = c.Key
 		}
 		a.mu.Unlock()
 		for _, path := range []string{"/" + name, node} {
@@ -285,7 +286,7 @@ func TestWhoIsRefusedInQueueLeavesIt(t *testing.T) {
 	if _, err := conn.Create(secret, nil, zk.FlagEphemeralSequential, zk.DigestACL(zk.PermAll, "somebody", "secret")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) {
+	if got, err := a.Join(within(t), a.lasts(exclusive("x"))); !errors.Is(err, engine.ErrRefused) {
 		t.Fatalf("behind a node that it may not read: %v, %v", got.State, err)
 	}
 	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
@@ -299,7 +300,7 @@ func TestBelowAnEphemeralNodeIsRefused(t *testing.T) {
 	if _, err := peer(t, s).Create("/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := a.Join(within(t), exclusive("x")); !errors.Is(err, engine.ErrRefused) {
+	if got, err := a.Join(within(t), a.lasts(exclusive("x"))); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("%v, %v", got.State, err)
 	}
 }

@@ -1,13 +1,16 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 )
 
 // Bounds of one multi: a server takes less than a mebibyte in one request.
@@ -16,119 +19,103 @@ const (
 	maxBytes  = 512 << 10
 )
 
-// Renew implements [engine.Engine]. It is one request for two thousand claims, and
-// one more for each claim whose queue has changed or behind which somebody waits.
+// Renew implements [engine.Engine]. It is one request for two thousand claims of a
+// session, and one more for each claim whose queue has changed or behind which somebody
+// waits.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	if len(rs) > engine.MaxBatch {
-		return nil, engine.Refuse("%d renewals are more than %d in one call", len(rs), engine.MaxBatch)
-	}
-	if err := ctx.Err(); err != nil && len(rs) > 0 {
-		return nil, err
-	}
-	var first error
 	out := make([]engine.Claim, 0, len(rs))
-	var asked []*claim
+	var errs []error
+	asked := map[*claimant][]*claim{}
 	for _, r := range rs {
-		if err := errors.Join(engine.CheckName(r.Name), engine.CheckTTL(r.Want)); err != nil {
-			first = orElse(first, err)
+		of, c := e.find(r.Name, r.ID)
+		if c == nil {
+			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
 			continue
-		}
-		c, err := e.find(r.ID)
-		if err != nil {
-			return nil, err
 		}
 		e.mu.Lock()
 		switch {
-		case c == nil || c.request.Name != r.Name:
-			out = append(out, engine.Claim{Name: r.Name, ID: r.ID, State: engine.Gone})
-		case c.phase == making:
-			first = orElse(first, fmt.Errorf("zookeeper: the node is not known to be made yet"))
-		case c.phase == waiting || c.phase == holding:
-			asked = append(asked, c)
+		case c.Phase.Wanted():
+			asked[of] = append(asked[of], c)
+		case c.Phase == session.Making:
+			errs = append(errs, errors.New("zookeeper: the node is not known to be made yet"))
 		default:
-			out = append(out, e.reportLocked(c))
+			out = append(out, of.m.Found(c))
 		}
 		e.mu.Unlock()
 	}
-	proven, err := e.prove(ctx, asked)
-	first = orElse(first, err)
-	looked, err := e.lookAt(ctx, proven)
-	first = orElse(first, err)
-	for _, c := range looked {
+	// Side by side: a session that no server serves is no other's affair.
+	all := slices.Collect(maps.Keys(asked))
+	got, failed := make([][]engine.Claim, len(all)), make([]error, len(all))
+	each(len(all), func(i int) { got[i], failed[i] = all[i].renew(ctx, asked[all[i]]) })
+	return slices.Concat(append(got, out)...), cmp.Or(append(errs, failed...)...)
+}
+
+// renew proves claims of one session, and brings those up to date whose queues have changed.
+func (e *claimant) renew(ctx context.Context, cs []*claim) ([]engine.Claim, error) {
+	proven, first := e.prove(ctx, cs)
+	errs := e.update(ctx, proven)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]engine.Claim, 0, len(proven))
+	for i, c := range proven {
+		// What was proven of a holder is worth telling, whoever waits behind it.
+		if errs[i] != nil && !c.Phase.Holds() && c.Phase.Wanted() {
+			first = cmp.Or(first, errs[i])
+			continue
+		}
 		out = append(out, e.report(c))
 	}
 	return out, first
 }
 
-func orElse(first, err error) error {
-	if first != nil {
-		return first
-	}
-	return err
-}
-
-// lookAt brings claims up to date whose queues have changed. Those that it returns
-// were, or needed it not.
-func (e *Engine) lookAt(ctx context.Context, cs []*claim) (done []*claim, first error) {
+// update looks at claims for which something is due.
+func (e *claimant) update(ctx context.Context, cs []*claim) []error {
 	errs := make([]error, len(cs))
 	each(len(cs), func(i int) {
 		c := cs[i]
 		e.mu.Lock()
-		// Who waits behind a holder may go, unseen: one watch tells of one change.
-		c.stale = c.stale || c.contended
-		if c.phase == holding {
-			e.listensLocked(c)
+		if c.Contended {
+			e.m.Owe(c, session.Queue) // who waits behind it may go, unseen: one watch tells of one change
 		}
-		idle := !c.stale && !c.unread && !c.owes
+		if c.Phase.Holds() {
+			e.m.Settle(c)
+		}
+		idle := c.Due == 0
 		e.mu.Unlock()
 		if !idle {
-			errs[i] = e.look(ctx, c, false)
+			errs[i] = e.look(ctx, c)
 		}
 	})
-	for i, c := range cs {
-		if errs[i] != nil && e.isWaiting(c) {
-			first = orElse(first, errs[i])
-			continue
-		}
-		// What was proven of a holder is worth telling, whoever waits behind it.
-		done = append(done, c)
-	}
-	return done, first
+	return errs
 }
 
 // atOnce bounds the requests that one call, or one Watch, has under way.
 const atOnce = 64
-
-func (e *Engine) isWaiting(c *claim) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return c.phase == waiting
-}
 
 // prove asks the ensemble to commit that the nodes of these claims stand as they
 // were last read, and returns those of which it did or which are gone. That proves
 // two things: that the nodes stand, and that the session does, since an expired one
 // commits nothing. What a server says without a commit (its session state, a ping,
 // a read) proves neither: one that is cut off goes on saying it.
-func (e *Engine) prove(ctx context.Context, cs []*claim) (proven []*claim, first error) {
+func (e *claimant) prove(ctx context.Context, cs []*claim) (proven []*claim, first error) {
 	for len(cs) > 0 {
 		n, bytes := 0, 0
 		for n < len(cs) && n < maxChecks && bytes < maxBytes {
-			bytes += len(cs[n].path()) + 32
+			bytes += len(cs[n].Key) + 32
 			n++
 		}
 		err := e.proveSome(ctx, cs[:n])
 		if err == nil {
 			proven = append(proven, cs[:n]...)
 		}
-		first = orElse(first, err)
+		first = cmp.Or(first, err)
 		cs = cs[n:]
 	}
 	return proven, first
 }
 
 // proveSome proves what fits into one request.
-func (e *Engine) proveSome(ctx context.Context, cs []*claim) error {
+func (e *claimant) proveSome(ctx context.Context, cs []*claim) error {
 	const tries = 3
 	for range tries {
 		before, err := e.link.await(ctx)
@@ -138,8 +125,8 @@ func (e *Engine) proveSome(ctx context.Context, cs []*claim) error {
 		var ops []any
 		e.mu.Lock()
 		for _, c := range cs {
-			if c.phase == waiting || c.phase == holding {
-				ops = append(ops, &zk.CheckVersionRequest{Path: c.path(), Version: c.version})
+			if c.Phase.Wanted() {
+				ops = append(ops, &zk.CheckVersionRequest{Path: c.Key, Version: c.version})
 			}
 		}
 		e.mu.Unlock()
@@ -156,8 +143,8 @@ func (e *Engine) proveSome(ctx context.Context, cs []*claim) error {
 			}
 			e.mu.Lock()
 			for _, c := range cs {
-				if c.session != 0 && c.session != before.id {
-					e.endLocked(c, false)
+				if c.Session != 0 && c.Session != before.id {
+					e.m.Lost(c)
 				}
 			}
 			e.mu.Unlock()
@@ -174,12 +161,11 @@ func (e *Engine) proveSome(ctx context.Context, cs []*claim) error {
 	return errors.New("zookeeper: nodes of this client change again and again while they are checked")
 }
 
-func (e *Engine) readAll(ctx context.Context, cs []*claim) error {
+func (e *claimant) readAll(ctx context.Context, cs []*claim) error {
 	e.mu.Lock()
 	for _, c := range cs {
-		c.unread = true
+		e.m.Owe(c, session.Own)
 	}
 	e.mu.Unlock()
-	_, err := e.lookAt(ctx, cs)
-	return err
+	return cmp.Or(e.update(ctx, cs)...)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/lab/servers"
 )
 
@@ -30,8 +31,8 @@ func TestTenThousandLeasesAreAHandfulOfRequests(t *testing.T) {
 		all.Go(func() {
 			defer func() { <-room }()
 			r := exclusive(fmt.Sprintf("orders/%d/a-name-as-long-as-names-usually-are", i))
-			rs[i] = engine.Renewal{Name: r.Name, ID: r.ID, Want: a.ttl}
-			if c, err := a.Join(within(t), r); err != nil || c.State != engine.Held {
+			rs[i] = engine.Renewal{Name: r.Name, ID: r.ID, Want: a.usual}
+			if c, err := a.Join(within(t), a.lasts(r)); err != nil || c.State != engine.Held {
 				t.Errorf("%v, %v", c.State, err)
 			}
 		})
@@ -81,16 +82,16 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			for i := range clients {
 				clients[i] = open(t, on(s))
 				received[i] = clients[i].notifications(t)
-				line[i], err = clients[i].Join(within(t), want(name, permits, limit))
+				line[i], err = clients[i].Join(within(t), clients[i].lasts(want(name, permits, limit)))
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i := range clients { // as after they have waited for some seconds
 				clients[i].mu.Lock()
-				c := clients[i].claims[line[i].ID]
+				c := clients[i].m.Claims[line[i].ID]
 				clients[i].mu.Unlock()
-				clients[i].Engine.promoted(c)
+				clients[i].claimant.promoted(c)
 			}
 			first := int(limit / permits) // to wait
 			// The watches that joining left behind go off with the first change.
@@ -134,11 +135,11 @@ func (c client) promoted(t *testing.T) {
 	eventually(t, "it looks for ever", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if len(c.news.looks) > 0 || len(c.news.notifications) > 0 {
+		if len(c.looks) > 0 {
 			return false
 		}
-		for _, cl := range c.claims {
-			if len(cl.looking) > 0 || cl.stale || cl.unread || cl.owes || cl.phase == holding && !cl.lasts {
+		for _, cl := range c.m.Claims {
+			if len(cl.looking) > 0 || cl.Due != 0 || cl.Phase == session.Held {
 				return false
 			}
 		}

@@ -60,7 +60,7 @@ func TestTLS(t *testing.T) {
 	s := zooKeeper(t)
 	addr, ca := secure(t, s.Addr)
 	t.Run("a secure port is not served", func(t *testing.T) {
-		e, err := Open(within(t), "zookeepers://"+addr+"/?session=20s&ca="+ca)
+		e, err := Open(within(t), "zookeepers://"+addr+"/?ca="+ca)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestTLS(t *testing.T) {
 	t.Run("a stranger is believed", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		e, err := Open(ctx, "zookeepers://"+addr+"/?session=2s")
+		e, err := Open(ctx, "zookeepers://"+addr+"/")
 		if err == nil {
 			e.Close()
 			t.Fatal("nobody vouches for its certificate")

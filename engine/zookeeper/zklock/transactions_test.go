@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/lab/servers"
 )
 
@@ -17,7 +18,7 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 	for _, leaves := range []string{"after", "before"} {
 		t.Run(leaves, func(t *testing.T) {
 			first := a.hold(t, exclusive(leaves))
-			old := a.claims[first.ID]
+			old := a.m.Claims[first.ID]
 			r := exclusive(leaves)
 			r.Replaces = first.ID
 			left := make(chan error, 1)
@@ -34,10 +35,10 @@ func TestWhatIsReplacedIsLeftMeanwhile(t *testing.T) {
 				eventually(t, "it is not left", func() bool {
 					a.mu.Lock()
 					defer a.mu.Unlock()
-					return old.phase == leaving
+					return old.Phase == session.Leaving
 				})
 				if leaves == "before" { // by somebody else, who was faster than this packet
-					if err := b.link.conn.Delete(old.path(), -1); err != nil {
+					if err := b.link.conn.Delete(old.Key, -1); err != nil {
 						t.Error(err)
 					}
 				}
@@ -65,10 +66,10 @@ func TestWhatIsLeftWhileItIsRead(t *testing.T) {
 	a.notifications(t)
 	held := a.hold(t, exclusive("x"))
 	a.promoted(t)
-	c := a.claims[held.ID]
+	c := a.m.Claims[held.ID]
 	a.mu.Lock()
-	c.unread = true
-	a.news.look(c)
+	a.m.Owe(c, session.Own)
+	a.Engine.look(a.claimant, c)
 	asked := make(chan struct{})
 	a.wire.before(func(op int32) {
 		if op == opGetData {
@@ -82,7 +83,7 @@ func TestWhatIsLeftWhileItIsRead(t *testing.T) {
 	a.leave1(t, held)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.own) != 0 || c.phase != gone {
-		t.Errorf("it is kept: %v", a.own)
+	if a.m.Listening() != 0 || c.Phase != session.Gone {
+		t.Errorf("it is kept: %v", c.Phase)
 	}
 }

@@ -2,7 +2,6 @@ package competitors
 
 import (
 	"context"
-	"time"
 
 	"leasehold/engine"
 	"leasehold/engine/zookeeper/zklock"
@@ -11,16 +10,8 @@ import (
 
 // ZooKeeper is leasehold on ZooKeeper.
 func ZooKeeper() harness.Competitor {
-	return ours(harness.Us, "engine zklock, all defaults: a session of 20 s, trusted for half of it, proven every third of that",
+	return ours(harness.Us, "engine zklock, all defaults: a session of twice the TTL, 30 s or the most that the servers allow, trusted for half of it, proven every third of that",
 		func(ctx context.Context, at harness.Endpoint) (engine.Engine, error) {
-			return zklock.New(ctx, zklock.Options{Servers: at.Addrs, Session: session(at)})
+			return zklock.New(ctx, zklock.Options{Servers: at.Addrs})
 		})
-}
-
-// session is twice the TTL of a load, which is what zklock makes of a TTL.
-func session(at harness.Endpoint) time.Duration {
-	if at.TTL == 0 {
-		return zklock.DefaultSession
-	}
-	return 2 * at.TTL
 }

@@ -1,11 +1,14 @@
 package competitors
 
 import (
+	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"leasehold"
 	"leasehold/lab/bench/harness"
 )
 
@@ -35,6 +38,11 @@ func ZKLock() harness.Competitor {
 			}
 		},
 	}
+}
+
+// session is as long as leasehold's: twice the TTL.
+func session(at harness.Endpoint) time.Duration {
+	return 2 * cmp.Or(at.TTL, leasehold.DefaultTTL)
 }
 
 type zkLocks struct{ conn *zk.Conn }

@@ -109,7 +109,7 @@ func redlock(s *stage, fault string) world {
 
 func zookeeper(s *stage, fault string) world {
 	e := servers.ZooKeeperEnsemble(s, nil)
-	w, cut, mend := cutting(s, "zookeeper://%s?session="+(2*ttl).String(), e.Addrs()...)
+	w, cut, mend := cutting(s, "zookeeper://%s", e.Addrs()...)
 	switch fault {
 	case holderCut:
 		w.do, w.heal = cut, mend
@@ -138,7 +138,7 @@ func zookeeper(s *stage, fault string) world {
 
 func etcd(s *stage, fault string) world {
 	set := servers.EtcdCluster(s, nil)
-	w, cut, mend := cutting(s, "etcd://%s?ttl="+ttl.String(), set.Addrs()...)
+	w, cut, mend := cutting(s, "etcd://%s", set.Addrs()...)
 	switch fault {
 	case holderCut:
 		w.do, w.heal = cut, mend

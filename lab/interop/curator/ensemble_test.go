@@ -25,7 +25,7 @@ func TestSharedWhileTheLeaderIsKilled(t *testing.T) {
 	if _, err := admin.Create(root, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	eng, err := zklock.Open(it.Within(t), "zookeeper://"+strings.Join(e.Addrs(), ",")+root+"?session="+session.String())
+	eng, err := zklock.Open(it.Within(t), "zookeeper://"+strings.Join(e.Addrs(), ",")+root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,12 +84,12 @@ func (r *rig) create(t *testing.T, path, data string) {
 // Parameters of an engine's URL.
 const (
 	mutexes   = ""
-	readWrite = "&layout=readwrite"
-	tutorials = "&layout=nodes&prefix=client"
+	readWrite = "layout=readwrite"
+	tutorials = "layout=nodes&prefix=client"
 )
 
 func (r *rig) url(parameters string) string {
-	return "zookeeper://" + r.server.Addr + root + "?session=" + session.String() + parameters
+	return "zookeeper://" + r.server.Addr + root + "?" + parameters
 }
 
 func (r *rig) engine(t *testing.T, parameters string) engine.Engine {

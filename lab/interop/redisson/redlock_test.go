@@ -162,8 +162,8 @@ func weAreNotified(t *testing.T, r *redRig) {
 		it.Does(t, a, "unlock", Red, name)
 		h.receive(t, waits.ID)
 		it.Until(t, "it can be had", func() bool {
-			cs, err := h.Renew(it.Within(t), []engine.Renewal{{Name: name, ID: waits.ID, Want: longTTL}})
-			return err == nil && len(cs) == 1 && cs[0].State == engine.Held
+			c, err := h.again(t, waits)
+			return err == nil && c.State == engine.Held
 		})
 		h.leave(t, waits)
 	}

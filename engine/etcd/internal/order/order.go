@@ -1,18 +1,12 @@
-// Package order is the one rule of package engine over the permits of a queue's
-// claims, first to last: who holds, and whom a claim waits for. It knows no keys
-// and no etcd.
+// Package order says of the permits of a queue's claims, first to last, whom a claim
+// waits for. Who holds is the one rule of package queue. It knows no keys and no etcd.
 package order
 
-// Held is how many claims hold: those at the front whose permits, summed up, are at
-// most the limit.
+import "leasehold/engine/queue"
+
+// Held is how many claims hold: see [queue.Holders].
 func Held(permits []int32, limit int32) int {
-	sum := int64(0)
-	for i, u := range permits {
-		if sum += int64(u); sum > int64(limit) {
-			return i
-		}
-	}
-	return len(permits)
+	return queue.Holders(len(permits), limit, func(i int) int32 { return permits[i] })
 }
 
 // Blockers are claims ahead of claim i of which at least one must leave before i

@@ -190,7 +190,6 @@ func (k Kit) TheClockIsReadAfterTheWait(t *testing.T) {
 		"Evict": func(ctx context.Context, e engine.Engine, _, next engine.Claim) error {
 			return e.Revoke(ctx, "a", next.Ticket, false)
 		},
-		"Close": func(_ context.Context, e engine.Engine, _, _ engine.Claim) error { return e.Close() },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
@@ -261,22 +260,6 @@ func (k Kit) ABatchLocksNamesInTheirOrder(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// CloseGivesUpEveryQueue: also what stands in more queues than one of its calls takes.
-func (k Kit) CloseGivesUpEveryQueue(t *testing.T) {
-	t.Parallel()
-	url := k.Database(t)
-	e, db := k.open(t, url), k.Connect(t, url)
-	for i := range 150 {
-		testutil.Join(t, e, testutil.Lasting(fmt.Sprint(i), time.Minute))
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := k.count(t, db, `SELECT COUNT(*) FROM @claims`); n != 0 {
-		t.Errorf("%d claims are left", n)
 	}
 }
 

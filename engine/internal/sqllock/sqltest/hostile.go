@@ -130,12 +130,7 @@ func (k Kit) HostileRowsHarmNoOtherName(t *testing.T) {
 			t.Errorf("a name that nobody can lock is listed: %q, %v", l.Name, err)
 		}
 	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := k.count(t, db, `SELECT COUNT(*) FROM @claims WHERE name = 'good'`); n != 0 {
-		t.Error("Close left the good name")
-	}
+	testutil.Leaves(t, e, good, engine.Held)
 }
 
 // WhatIsUsedMeanwhileIsNotSwept: a name that was unused for a day when it was looked at may

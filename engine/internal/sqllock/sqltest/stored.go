@@ -1,7 +1,6 @@
 package sqltest
 
 import (
-	"context"
 	"database/sql"
 	"testing"
 	"time"
@@ -48,15 +47,6 @@ func (k Kit) Stored(t testing.TB, db *sql.DB, notified string) (l queue.Queue) {
 		t.Fatalf("%d claims, %d permits held; want %d, %d", size, used, len(l.Places), permits)
 	}
 	return l
-}
-
-// Depart gives up all that a client has.
-func Depart(ctx context.Context, db sqllock.Database) error {
-	for {
-		if lines, err := db.Depart(ctx); err != nil || lines == 0 {
-			return err
-		}
-	}
 }
 
 // Now is the clock at which a comparison begins.

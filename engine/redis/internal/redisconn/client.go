@@ -161,16 +161,6 @@ func (c *Client) spawn(f func()) {
 	c.running.Go(f)
 }
 
-// Later runs what no caller waits for, for at most two seconds, and not once the
-// client is closed.
-func (c *Client) Later(f func(context.Context)) {
-	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(c.life, closeBound)
-		defer cancel()
-		f(ctx)
-	})
-}
-
 // closeBound is how long Close waits for what the library still does for calls
 // that nobody waits for.
 const closeBound = 2 * time.Second

@@ -51,19 +51,3 @@ func (l *lone) remember(o *rueidis.ClientOption) {
 		return conn, err
 	}
 }
-
-// do sends one command over a connection that stands.
-func (l *lone) do(ctx context.Context, c rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	var over atomic.Bool
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(patience, func() {
-			if !over.Load() {
-				(*l.conn.Load()).Close() // or the one that is being made for this call
-			}
-		})
-	})
-	r := c.Do(context.WithValue(ctx, calling{}, true), cmd)
-	over.Store(true)
-	stop()
-	return r
-}

@@ -135,9 +135,12 @@ const lookEvery = time.Second
 // uptimeUnit is how finely INFO tells the time since the start.
 const uptimeUnit = time.Second
 
-// guarded makes calls of a guarded script by send: each with the run that it is for. A
-// server that was restarted since is looked at again, and asked once more.
-func (c *Client) guarded(ctx context.Context, calls []Call, send func([]Call) []Answer) []Answer {
+// onItsRun makes calls of a script by send; of a guarded one each with the run that it is
+// for. A server that was restarted since is looked at again, and asked once more.
+func (c *Client) onItsRun(ctx context.Context, s *Script, calls []Call, send func([]Call) []Answer) []Answer {
+	if !s.guarded {
+		return send(calls)
+	}
 	answers := make([]Answer, len(calls))
 	which := make([]int, len(calls)) // that have no answer yet
 	for i := range calls {

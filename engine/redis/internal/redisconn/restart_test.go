@@ -195,7 +195,7 @@ func TestWhatWasUnsureStaysSoOverARestart(t *testing.T) {
 			client, _, _ := delaying(t, time.Second, nil)
 			client.anyway()
 			sent := 0
-			answers := client.guarded(t.Context(), []Call{{Keys: []string{"k"}}}, func(calls []Call) (as []Answer) {
+			answers := client.onItsRun(t.Context(), NewScript("return 1").Guarded(), []Call{{Keys: []string{"k"}}}, func(calls []Call) (as []Answer) {
 				for range calls {
 					if sent++; sent == 1 {
 						c.then(client)

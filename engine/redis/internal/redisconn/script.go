@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -76,6 +77,12 @@ func (c *Client) command(s *Script, whole bool, call Call) rueidis.Completed {
 	return c.redis.B().Arbitrary(verb, what, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
 }
 
+// Ask makes one call of a command that is no script, once, and returns as soon
+// as ctx ends.
+func (c *Client) Ask(ctx context.Context, verb string, args ...string) rueidis.RedisResult {
+	return c.do(ctx, c.redis.B().Arbitrary(verb).Args(args...).Build())
+}
+
 // do sends one command.
 func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	if c.lone == nil || !c.lone.stands.Load() {
@@ -88,6 +95,22 @@ func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 		defer cancel()
 	}
 	return c.answered(ctx, c.lone.do(bounded, c.redis, cmd))
+}
+
+// do sends one command over a connection that stands.
+func (l *lone) do(ctx context.Context, c rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
+	var over atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(patience, func() {
+			if !over.Load() {
+				(*l.conn.Load()).Close() // or the one that is being made for this call
+			}
+		})
+	})
+	r := c.Do(context.WithValue(ctx, calling{}, true), cmd)
+	over.Store(true)
+	stop()
+	return r
 }
 
 // ask sends one command to one node, or by the client that knows them all.
@@ -124,10 +147,10 @@ func (c *Client) answered(ctx context.Context, r rueidis.RedisResult) rueidis.Re
 // Call makes one call. It returns as soon as ctx ends; the call may be carried
 // out nevertheless.
 func (c *Client) Call(ctx context.Context, s *Script, call Call) Answer {
-	if s.guarded {
-		return c.CallMany(ctx, s, []Call{call})[0]
+	if !s.guarded {
+		return c.call(ctx, s, call)
 	}
-	return c.call(ctx, s, call)
+	return c.CallMany(ctx, s, []Call{call})[0]
 }
 
 func (c *Client) call(ctx context.Context, s *Script, call Call) Answer {
@@ -136,10 +159,7 @@ func (c *Client) call(ctx context.Context, s *Script, call Call) Answer {
 
 // CallMany makes calls that go out together, each for itself.
 func (c *Client) CallMany(ctx context.Context, s *Script, calls []Call) []Answer {
-	if s.guarded {
-		return c.guarded(ctx, calls, func(calls []Call) []Answer { return c.callMany(ctx, s, calls) })
-	}
-	return c.callMany(ctx, s, calls)
+	return c.onItsRun(ctx, s, calls, func(calls []Call) []Answer { return c.callMany(ctx, s, calls) })
 }
 
 func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer {

@@ -123,10 +123,10 @@ func (c *Client) suitable(info map[string]string, allowEviction bool) error {
 // scanBatch is how many keys one SCAN looks at: so few that it blocks nobody.
 const scanBatch = 500
 
-// Keys walks the keys of every primary that match a pattern and are of a kind
+// Scan walks the keys of every primary that match a pattern and are of a kind
 // (if that is not empty), some at a time, perhaps one more than once. A key that
 // moves between servers meanwhile may be missed. An error ends it.
-func (c *Client) Keys(ctx context.Context, pattern, kind string) iter.Seq2[[]string, error] {
+func (c *Client) Scan(ctx context.Context, pattern, kind string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		nodes, err := c.primaries(ctx)
 		if err != nil {

@@ -16,7 +16,8 @@ func (c *Client) Publish(ctx context.Context, channel, message string) error {
 }
 
 // Subscription is a connection that listens. It ends with the connection: who
-// wants to go on listening begins another.
+// wants to go on listening begins another. Whoever waits for its end does so by a
+// context that ends before the client is closed.
 type Subscription struct {
 	client *Client
 	conn   rueidis.DedicatedClient
@@ -121,6 +122,16 @@ func (c *Client) PublishShard(ctx context.Context, channel, message string) erro
 
 // Lost tells once why the connection ended.
 func (s *Subscription) Lost() <-chan error { return s.lost }
+
+// Wait returns when the connection has ended, or ctx has, and why.
+func (s *Subscription) Wait(ctx context.Context) error {
+	select {
+	case err := <-s.lost:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Close ends it.
 func (s *Subscription) Close() {

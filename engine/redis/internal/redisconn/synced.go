@@ -18,10 +18,7 @@ const syncBound = time.Second
 // not close it: Sentinel may still promote a replica that is behind. A call is
 // made once, or never.
 func (c *Client) CallSynced(ctx context.Context, replicas int, s *Script, calls []Call) []Answer {
-	if s.guarded {
-		return c.guarded(ctx, calls, func(calls []Call) []Answer { return c.callSynced(ctx, replicas, s, calls) })
-	}
-	return c.callSynced(ctx, replicas, s, calls)
+	return c.onItsRun(ctx, s, calls, func(calls []Call) []Answer { return c.callSynced(ctx, replicas, s, calls) })
 }
 
 func (c *Client) callSynced(ctx context.Context, replicas int, s *Script, calls []Call) []Answer {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -17,8 +18,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"leasehold/engine/redis/internal/slots"
-	"leasehold/internal/certs"
+	"leasehold/engine/engineurl"
 )
 
 // Target is what a URL says.
@@ -62,9 +62,7 @@ var schemes = map[string]struct {
 	"redis-cluster": {false, "cluster"}, "rediss-cluster": {true, "cluster"},
 }
 
-// ParseURL reads a URL whose parameters are wire's or among params. It does so
-// itself instead of using net/url for all of it: that knows no lists of hosts,
-// and its errors quote the URL with the password.
+// ParseURL reads a URL whose parameters are wire's or among params.
 func ParseURL(raw string, params ...string) (*Target, error) {
 	t := &Target{}
 	if err := t.parse(raw, params); err != nil {
@@ -73,60 +71,51 @@ func ParseURL(raw string, params ...string) (*Target, error) {
 	return t, nil
 }
 
-func (t *Target) parse(raw string, params []string) (err error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	kind, known := schemes[strings.ToLower(scheme)]
-	if !ok || !known {
-		return errors.New("this is not a Redis URL: redis://, rediss://, unix://, redis-sentinel:// and redis-cluster:// are (valkey:// too)")
+func (t *Target) parse(raw string, params []string) error {
+	u, err := engineurl.Parse(raw, slices.Sorted(maps.Keys(schemes))...)
+	if err != nil {
+		return fmt.Errorf("this is not a Redis URL: %w", err)
 	}
-	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
-	var who string
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		who, authority = authority[:i], authority[i+1:]
-	}
-	user, password, both := strings.Cut(who, ":")
-	if user != "" && !both {
+	if u.User != "" && !u.HasPassword() {
 		return errors.New("the URL names a user without a password: write user:password@, or :password@ for the default user")
 	}
-	q, err := url.ParseQuery(query)
-	for _, text := range []*string{&user, &password, &path} {
-		var wrong error
-		*text, wrong = url.PathUnescape(*text)
-		err = errors.Join(err, wrong)
+	if err := u.Only(append(slices.Clone(params), ours...)...); err != nil {
+		return err
 	}
-	if err != nil { // which may quote the password
-		return errors.New("the URL cannot be read: write special characters in user, password, path and parameters as %xx")
+	if err := u.PasswordFile(); err != nil {
+		return err
 	}
+	kind := schemes[u.Scheme]
 	o := &t.redis
 	*o = rueidis.ClientOption{
-		Username: user, Password: password,
+		Username: u.User, Password: u.Password,
 		DisableCache: true, ClientName: "leasehold", ClientSetInfo: rueidis.DisableClientSetInfo,
 		Dialer:           net.Dialer{Timeout: dialTimeout, KeepAlive: pingInterval},
 		ConnWriteTimeout: replyTimeout, ReadBufferEachConn: buffer, WriteBufferEachConn: buffer,
 		PipelineMultiplex: -1, // one connection carries more than four: its requests share more packets
 		BlockingPoolSize:  64, BlockingPoolCleanup: time.Minute, BlockingPoolMinSize: 1,
 	}
-	if kind.form != "unix" {
-		if o.InitAddress, err = hosts(authority, map[bool]string{true: "26379", false: "6379"}[kind.form == "sentinel"]); err != nil {
-			return err
-		}
-	}
 	if kind.tls {
-		if o.TLSConfig, err = certs.Config(q); err != nil {
+		if o.TLSConfig, err = engineurl.TLS(u.Params); err != nil {
 			return err
 		}
 	}
-	if err := t.form(kind.form, authority, path, q); err != nil {
+	if err := t.form(kind.form, u); err != nil {
 		return err
 	}
-	return t.parameters(q, params)
+	t.params = u.Params
+	return errors.Join(engineurl.Bool(u.Params, "allow-eviction", &t.AllowEviction), engineurl.Bool(u.Params, "failover", &t.Failover))
 }
 
 // form sets what the four kinds of server differ in.
-func (t *Target) form(form, authority, path string, q url.Values) (err error) {
-	o := &t.redis
-	db := q.Get("db")
+func (t *Target) form(form string, u *engineurl.URL) (err error) {
+	o, path, db := &t.redis, u.Path, u.Params.Get("db")
+	if form != "unix" {
+		u.Authority = cmp.Or(u.Authority, "localhost")
+		if o.InitAddress, err = u.Hosts(map[bool]string{true: "26379", false: "6379"}[form == "sentinel"]); err != nil {
+			return err
+		}
+	}
 	switch form {
 	case "standalone":
 		if len(o.InitAddress) > 1 {
@@ -137,7 +126,7 @@ func (t *Target) form(form, authority, path string, q url.Values) (err error) {
 			db = path
 		}
 	case "unix":
-		if authority != "" || path == "" {
+		if u.Authority != "" || path == "" {
 			return errors.New("unix:// takes the path of a socket: unix:///run/redis/redis.sock")
 		}
 		o.ForceSingleClient = true
@@ -154,12 +143,14 @@ func (t *Target) form(form, authority, path string, q url.Values) (err error) {
 			db = rest
 		}
 		o.Sentinel = rueidis.SentinelOption{
-			MasterSet: master, TLSConfig: o.TLSConfig, Dialer: o.Dialer, Username: q.Get("sentinel-user"),
+			MasterSet: master, TLSConfig: o.TLSConfig, Dialer: o.Dialer, Username: u.Params.Get("sentinel-user"),
 			// Without it one missed message would bind us to a demoted primary.
 			TopologyRefreshInterval: 2 * time.Second,
 		}
-		if o.Sentinel.Password, err = secret(q.Get("sentinel-password-file")); err != nil {
-			return err
+		if file := u.Params.Get("sentinel-password-file"); file != "" {
+			if o.Sentinel.Password, err = engineurl.Secret(file); err != nil {
+				return err
+			}
 		}
 	case "cluster":
 		t.cluster = true
@@ -180,60 +171,6 @@ func (t *Target) form(form, authority, path string, q url.Values) (err error) {
 
 // ours are the parameters that every engine's URL may have.
 var ours = []string{"allow-eviction", "failover", "db", "password-file", "ca", "cert", "key", "sentinel-user", "sentinel-password-file"}
-
-// parameters sets the options that every form has.
-func (t *Target) parameters(q url.Values, params []string) (err error) {
-	params = append(slices.Clone(params), ours...)
-	for name := range q {
-		if !slices.Contains(params, name) {
-			return fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(params, ", "))
-		}
-	}
-	t.params = q
-	if file := q.Get("password-file"); file != "" {
-		if t.redis.Password, err = secret(file); err != nil {
-			return err
-		}
-	}
-	for name, set := range map[string]*bool{"allow-eviction": &t.AllowEviction, "failover": &t.Failover} {
-		if !q.Has(name) {
-			continue
-		}
-		v := cmp.Or(q.Get(name), "true")
-		if *set, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("%s=%q is neither true nor false", name, v)
-		}
-	}
-	return nil
-}
-
-func hosts(authority, port string) (addrs []string, err error) {
-	if authority == "" {
-		authority = "localhost"
-	}
-	for host := range strings.SplitSeq(authority, ",") {
-		h, p, err := net.SplitHostPort(host)
-		if err != nil {
-			h, p = strings.Trim(host, "[]"), port
-		}
-		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
-			return nil, fmt.Errorf("%q is not host:port", host)
-		}
-		addrs = append(addrs, net.JoinHostPort(h, p))
-	}
-	return addrs, nil
-}
-
-func secret(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("the file with the password: %w", err)
-	}
-	return strings.TrimRight(string(b), "\r\n"), nil
-}
 
 var errUnreadable = errors.New("its answer cannot be read")
 
@@ -260,18 +197,4 @@ func (t *Target) unreachable(err error) error {
 		return fmt.Errorf("whatever listens there has closed the connection instead of answering: it is not a Redis, or speaks TLS only (rediss://): %w", err)
 	}
 	return Explain(err, "")
-}
-
-// CheckPrefix refuses what must not begin the keys of an engine.
-func CheckPrefix(prefix string) error {
-	_, side := slots.Side(prefix)
-	switch {
-	case strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("the prefix %q contains a brace, which would move its keys to another Cluster slot", prefix)
-	case side:
-		return fmt.Errorf("the prefix %q begins as the keys do that leasehold keeps beside the locks of other names: choose another", prefix)
-	case len(prefix) > 128:
-		return fmt.Errorf("the prefix has %d bytes, more than 128", len(prefix))
-	}
-	return nil
 }

@@ -39,10 +39,19 @@ func Ignored[O any](ignore func(string) O) (all []O) {
 
 // What tests of all engines share.
 var (
-	Within, Until      = testutil.Within, testutil.Until
-	Join, Leave, Renew = testutil.Join, testutil.Leave, testutil.Renew
-	Watch, Expect      = testutil.Watch, testutil.Expect
+	Within, Until = testutil.Within, testutil.Until
+	Join, Leave   = testutil.Join, testutil.Leave
+	Watch, Expect = testutil.Watch, testutil.Expect
 )
+
+// Renew renews a claim, or asks once more for one that waits without order.
+func Renew(t testing.TB, e engine.Engine, c engine.Claim, ttl time.Duration) engine.Claim {
+	t.Helper()
+	if c.State == engine.Waiting && e.Guarantees().Order == engine.OrderNone {
+		return testutil.Again(t, e, c, ttl)
+	}
+	return testutil.Renew(t, e, c, ttl)
+}
 
 // WaitTTL is that of Exclusive: what a test needs held must not be over because its
 // machine had something else to do for a while.

@@ -18,7 +18,7 @@ import (
 func (k Kit) LateTry(t *testing.T) {
 	for name, leave := range map[string]func(t *testing.T, e engine.Engine, c engine.Claim){
 		"left": func(t *testing.T, e engine.Engine, c engine.Claim) {
-			if s := Leave(t, e, c); s != engine.Waiting {
+			if s := Leave(t, e, c); s != engine.Gone {
 				t.Errorf("it was found %v", s)
 			}
 		},
@@ -36,7 +36,8 @@ func (k Kit) LateTry(t *testing.T) {
 			p := servers.ProxyTo(t, r.Addr)
 			e, other := k.Opened(t, "redis://"+p.Addr), k.Opened(t, "redis://"+r.Addr)
 			holds := Join(t, other, Exclusive("a"))
-			waits := Join(t, e, Exclusive("a"))
+			q := Exclusive("a")
+			waits := Join(t, e, q)
 			Leave(t, other, holds)
 
 			ctx, cancel := context.WithCancel(t.Context())
@@ -49,8 +50,8 @@ func (k Kit) LateTry(t *testing.T) {
 					close(late)
 				}
 			})
-			if cs, err := e.Renew(ctx, []engine.Renewal{{Name: "a", ID: waits.ID, Want: WaitTTL}}); err == nil {
-				t.Errorf("void: a try that was broken off is answered: %v", cs)
+			if c, err := e.Join(ctx, q); err == nil {
+				t.Errorf("void: a try that was broken off is answered: %v", c)
 			}
 			leave(t, e, waits)
 			before := scripts(t, r)
@@ -61,35 +62,6 @@ func (k Kit) LateTry(t *testing.T) {
 				t.Errorf("the lock is held for nobody: who comes next is %+v", c)
 			}
 		})
-	}
-}
-
-// LeaveThatWasNotSent: its context was over. A try that is under way then must not hold.
-func (k Kit) LeaveThatWasNotSent(t *testing.T) {
-	r := servers.Redis(t, nil)
-	k.teach(t, r)
-	p := servers.ProxyTo(t, r.Addr)
-	e, other := k.Opened(t, "redis://"+p.Addr), k.Opened(t, "redis://"+r.Addr)
-	holds := Join(t, other, Exclusive("a"))
-	waits := Join(t, e, Exclusive("a"))
-	Leave(t, other, holds)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	var first atomic.Bool
-	p.OnCommand(func(name string) {
-		if strings.HasPrefix(name, "EVAL") && !first.Swap(true) {
-			if cs, err := e.Leave(over, []engine.Claim{waits}); err == nil {
-				t.Errorf("void: it was left: %v", cs)
-			}
-		}
-	})
-	Renew(t, e, waits, 10*time.Minute)
-	c := Join(t, other, Exclusive("a"))
-	Until(t, "the lock is held for nobody", func() bool { return Renew(t, other, c, WaitTTL).State == engine.Held })
-	// And it is not tried for again.
-	Leave(t, other, c)
-	if c := Renew(t, e, waits, WaitTTL); c.State != engine.Gone {
-		t.Errorf("it was left, and is %v", c.State)
 	}
 }
 

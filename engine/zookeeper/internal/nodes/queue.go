@@ -3,6 +3,8 @@ package nodes
 import (
 	"cmp"
 	"slices"
+
+	"leasehold/engine/queue"
 )
 
 // Queue is the nodes of a name in their order.
@@ -38,18 +40,18 @@ func (l Queue) Find(name string) int {
 	return -1
 }
 
-// Holders is how many hold. They are the first: a claim is held exactly when the
-// permits of all claims up to and including it sum to at most the limit. A node
-// whose limit is another than that of the first is about to go, since its Join is
-// refused: until then nobody passes it.
+// Holders is how many hold: see [queue.Holders]. A node whose limit is another than
+// that of the first is about to go, since its Join is refused: until then nobody
+// passes it.
 func (l Queue) Holders() int {
-	sum := int64(0)
-	for i := range l {
-		if sum += int64(l[i].Permits); sum > int64(l[0].Limit) || l[i].Limit != l[0].Limit {
-			return i
-		}
+	n := 0
+	for n < len(l) && l[n].Limit == l[0].Limit {
+		n++
 	}
-	return len(l)
+	if n == 0 {
+		return 0
+	}
+	return queue.Holders(n, l[0].Limit, func(i int) int32 { return l[i].Permits })
 }
 
 // Held reports whether place i holds.

@@ -1,0 +1,124 @@
+package engineurl
+
+import (
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for raw, want := range map[string]URL{
+		"x://":           {Scheme: "x"},
+		"X://h":          {Scheme: "x", Authority: "h"},
+		"xs://h:1,[::1]": {Scheme: "xs", Authority: "h:1,[::1]"},
+		"x://u@h/a/b?c=d&e=%20": {
+			Scheme: "x", User: "u", Authority: "h", Path: "a/b",
+			Params: map[string][]string{"c": {"d"}, "e": {" "}},
+		},
+		"x://u:p@w@h/":      {Scheme: "x", User: "u", Password: "p@w", Authority: "h", colon: true},
+		"x://:%2f%40@h/%3f": {Scheme: "x", Password: "/@", Authority: "h", Path: "?", colon: true},
+	} {
+		got, err := Parse(raw, "x", "xs")
+		if err != nil {
+			t.Errorf("%s: %v", raw, err)
+			continue
+		}
+		if got.Scheme != want.Scheme || got.User != want.User || got.Password != want.Password || got.Authority != want.Authority ||
+			got.Path != want.Path || got.Params.Encode() != want.Params.Encode() || got.HasPassword() != want.colon {
+			t.Errorf("%s says %+v, want %+v", raw, *got, want)
+		}
+	}
+}
+
+// What cannot be read is told without any part of the URL.
+func TestWhatCannotBeReadIsNotShown(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                      "another scheme: known are x://, xs://",
+		"x:sesame":              "another scheme",
+		"sesame://h":            "another scheme",
+		"x://h?sesame=%zz":      "what follows ?",
+		"x://sesame%zz@h":       "user or password",
+		"x://u:sesame%zz@h":     "user or password",
+		"x://u:ses/ame@h":       "",
+		"x://u:p@h/sesame%zz/a": "the path",
+	} {
+		_, err := Parse(raw, "x", "xs")
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) || err != nil && strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v, want %q", raw, err, want)
+		}
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for authority, want := range map[string][]string{
+		"h": {"h:7"}, "h:1,[::1]:2,[::1]": {"h:1", "[::1]:2", "[::1]:7"},
+		"": nil, "h,": nil, "h:0": nil, "h:65536": nil, "h:x": nil, "a b": nil,
+	} {
+		got, err := (&URL{Authority: authority}).Hosts("7")
+		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%q is %q, %v; want %q", authority, got, err, want)
+		}
+	}
+	if got, err := (&URL{Authority: "h"}).Hosts(""); err == nil {
+		t.Errorf("a host without a port is %q", got)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("sesame\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := Parse("x://u@h?password-file="+file+"&alone&yes=true&no=0&odd=maybe", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.PasswordFile(); err != nil || u.Password != "sesame" {
+		t.Errorf("the password is %q, %v", u.Password, err)
+	}
+	if _, err := Secret(file + "x"); err == nil || !strings.Contains(err.Error(), "the file with the password") {
+		t.Error(err)
+	}
+	for name, want := range map[string]bool{"alone": true, "yes": true, "no": false, "absent": true} {
+		got := name == "absent" // is left as it is
+		if err := Bool(u.Params, name, &got); err != nil || got != want {
+			t.Errorf("%s is %v, %v; want %v", name, got, err, want)
+		}
+	}
+	var odd bool
+	if err := Bool(u.Params, "odd", &odd); err == nil || !strings.Contains(err.Error(), `odd="maybe" is neither: write true or false`) {
+		t.Error(err)
+	}
+	if err := u.Only("password-file", "alone", "yes", "no", "odd"); err != nil {
+		t.Error(err)
+	}
+	if err := u.Only("password-file", "alone", "yes", "no"); err == nil || !strings.Contains(err.Error(), `unknown parameter "odd": known are password-file, alone`) {
+		t.Error(err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	c, err := TLS(nil)
+	if err != nil || c.MinVersion != tls.VersionTLS12 || c.InsecureSkipVerify || c.RootCAs != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if err := os.WriteFile(none, []byte("no PEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for params, want := range map[string]string{
+		"ca=" + none: "holds no certificate", "ca=" + none + "x": "the certificate authority",
+		"cert=" + none: "this client's certificate", "key=" + none: "this client's certificate",
+	} {
+		u, err := Parse("x://h?"+params, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := TLS(u.Params); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", params, err, want)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package etcdlock
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engine/internal/session"
+	"leasehold/internal/boottime"
+	"leasehold/lab/servers"
+)
+
+// holderOf is set in a process that holds a name until it is killed: the URL of an engine.
+const holderOf = "ETCDLOCK_HOLDER"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(holderOf); url != "" {
+		holdFor(url)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const killedTTL = 2 * time.Second
+
+func holdFor(url string) {
+	eng, err := Open(context.Background(), url)
+	if err == nil {
+		var locks *leasehold.Client
+		if locks, err = leasehold.New(eng, &leasehold.Options{TTL: killedTTL}); err == nil {
+			_, err = locks.Lock(context.Background(), "killed")
+		}
+	}
+	fmt.Println("holds", err)
+	select {}
+}
+
+// A holder with a TTL of two seconds is killed: the next holds after six fifths of that,
+// in whole seconds, and about one more. Etcd looks twice a second whose lease has ended.
+func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
+	server := servers.Etcd(t, nil)
+	locks, err := leasehold.New(opens(t, "etcd://"+server.Addr), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locks.Close() })
+	var took []time.Duration
+	for round := range 5 {
+		holder := exec.CommandContext(t.Context(), os.Args[0])
+		holder.Env = append(os.Environ(), holderOf+"=etcd://"+server.Addr)
+		out, err := holder.StdoutPipe()
+		if err == nil {
+			err = holder.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := bufio.NewReader(out).ReadString('\n'); err != nil || said != "holds <nil>\n" {
+			t.Fatal(said, err)
+		}
+		next := make(chan *leasehold.Lease, 1)
+		go func() {
+			l, err := locks.Lock(within(t), "killed")
+			if err != nil {
+				t.Error(err)
+			}
+			next <- l
+		}()
+		until(t, "the next waits", func() bool {
+			l, err := locks.Queue(within(t), "killed")
+			return err == nil && len(l.Claims) == 2
+		})
+		time.Sleep(killedTTL + time.Duration(round)*100*time.Millisecond) // anywhere between two keep-alives
+		if err := holder.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		killed := boottime.Now()
+		_ = holder.Wait()
+		l := <-next
+		took = append(took, boottime.Now()-killed)
+		if l == nil {
+			t.FailNow()
+		}
+		if err := l.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("the next held after %v", took)
+	slices.Sort(took)
+	if most := killedTTL*6/5 + time.Second; took[len(took)/2] > most {
+		t.Errorf("the next held after %v, want %v", took, most)
+	}
+}
+
+// Each TTL has an etcd lease of its own, which all claims with it share, and is what they
+// are granted.
+func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	w.counted()
+	leases := map[int64]int64{} // how long each lasts
+	for _, ttl := range []time.Duration{2 * time.Second, 2 * time.Second, 1900 * time.Millisecond, 10 * time.Second, time.Minute} {
+		c := joins(t, e, lasting(exclusive(fmt.Sprint(ttl, len(leases), engine.NewID().Secret())), ttl), engine.Held)
+		if c.TTL != ttl {
+			t.Errorf("%v are granted for %v", c.TTL, ttl)
+		}
+		if got := renew(t, e, c); got.TTL != ttl {
+			t.Errorf("renewed, %v are granted for %v", got.TTL, ttl)
+		}
+		r, err := admin.TimeToLive(within(t), e.table.get(c.ID).lease())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases[int64(r.ID)] = r.GrantedTTL
+		l, err := e.Queue(within(t), c.Name)
+		if left := l.Claims[0].TTL; err != nil || left <= 0 || left > time.Duration(r.GrantedTTL)*time.Second {
+			t.Errorf("of a lease of %d s %v are left, %v", r.GrantedTTL, left, err)
+		}
+	}
+	var each []int64
+	for _, ttl := range leases {
+		each = append(each, ttl)
+	}
+	if slices.Sort(each); !slices.Equal(each, []int64{3, 12, 72}) {
+		t.Errorf("leases of %v seconds", each)
+	}
+	if got := w.counted()["LeaseGrant"]; got != 2 { // that of a minute was there
+		t.Errorf("%d leases were made", got)
+	}
+}
+
+// As many TTLs as there may be leases; one more is refused in words, and goes once one of
+// them is not used any more.
+func TestOneTTLTooMany(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil) // one: a minute
+	var held []engine.Claim
+	for i := range session.MaxClasses - 1 {
+		held = append(held, joins(t, e, lasting(exclusive(fmt.Sprint(i)), 10*time.Second<<i), engine.Held))
+	}
+	r := lasting(exclusive("one more"), 20*time.Hour)
+	if _, err := e.Join(within(t), r); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "different TTLs") {
+		t.Fatalf("one more TTL: %v", err)
+	}
+	given := e.table.get(held[2].ID).lease()
+	leave(t, e, held[2])
+	joins(t, e, r, engine.Held)
+	until(t, "the lease that nobody uses is revoked", func() bool {
+		r, err := e.client.TimeToLive(within(t), given)
+		return err == nil && r.TTL < 0
+	})
+}
+
+// A TTL below what this etcd can grant is refused by whoever asks for one.
+func TestATTLThatIsTooShortIsNotRaised(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := opens(t, "etcd://"+server.Addr)
+	least := e.Guarantees().MinTTL
+	if _, err := leasehold.New(e, &leasehold.Options{TTL: least - time.Millisecond}); err == nil || !strings.Contains(err.Error(), "below") {
+		t.Errorf("%v of at least %v: %v", least-time.Millisecond, least, err)
+	}
+}

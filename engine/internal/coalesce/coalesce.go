@@ -1,0 +1,173 @@
+// Package coalesce carries out the calls of many concurrent callers in one request to a
+// store, as a database commits a group. With many callers most of the work of a lock is
+// not the lock: it is making a request, sending it, beginning it at the store, perhaps
+// writing it to a disk, and answering. So they share that.
+//
+// It promises that each caller gets the answer to its own call; that a caller whose
+// context ends gives up its own waiting and nobody else's, and is told whether its call
+// was withdrawn before it was sent; that no call waits for a clock, since what is asked
+// for while a request is under way goes with the next; and that nothing runs while
+// nothing is asked for. It knows neither stores nor locks.
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Group is a way to a store. Its fields are set before the first call.
+type Group[Call, Answer any] struct {
+	// Alone carries out one call for its caller, in the caller's goroutine. It is used
+	// while fewer than Many calls are under way: then the detour costs more than it
+	// saves.
+	Alone func(context.Context, Call) Answer
+	Many  int
+
+	// Send carries out calls, Most at most, in one request, and answers each at its
+	// place. It belongs to no caller: none may break off the others, so what bounds
+	// it, and ends it when the client is closed, is its own. It runs in a goroutine that
+	// ends when nobody waits.
+	Send func([]Call) []Answer
+	Most int
+
+	// Senders is how many requests are under way at once at most; 0: any number, of
+	// which all but one began with Most calls. So many do not wait for a request that is
+	// under way: one that hangs holds nobody up who has company.
+	Senders int
+
+	// Key, unless nil: calls of one key are never in one request.
+	Key func(Call) string
+
+	// First, unless nil: calls that go before the others.
+	First func(Call) bool
+
+	busy atomic.Int32
+
+	mu      sync.Mutex
+	waiting [2][]*member[Call, Answer] // for a request: those that go first, and the others
+	senders int
+}
+
+// member is one caller's call.
+type member[Call, Answer any] struct {
+	call   Call
+	class  int         // in which part of waiting
+	answer chan Answer // capacity 1: whoever sends waits for no caller
+}
+
+// ErrNotSent marks the error of a call that was withdrawn before it was sent: the store
+// has not seen it and never will.
+var ErrNotSent = errors.New("not sent")
+
+// Do carries out a call, with others if there are many. The error is that of ctx, when
+// it ended before the answer came: the call may be carried out all the same, unless it
+// is [ErrNotSent] too.
+func (g *Group[Call, Answer]) Do(ctx context.Context, c Call) (answer Answer, err error) {
+	defer g.busy.Add(-1)
+	if int(g.busy.Add(1)) < g.Many {
+		return g.Alone(ctx, c), nil
+	}
+	if err := ctx.Err(); err != nil {
+		return answer, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	m := g.add(c)
+	select {
+	case answer = <-m.answer:
+		return answer, nil
+	case <-ctx.Done():
+	}
+	if g.withdraw(m) {
+		return answer, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+	}
+	return answer, ctx.Err()
+}
+
+// Busy is how many calls are under way or wait for it.
+func (g *Group[Call, Answer]) Busy() int { return int(g.busy.Load()) }
+
+func (g *Group[Call, Answer]) add(c Call) *member[Call, Answer] {
+	m := &member[Call, Answer]{call: c, class: 1, answer: make(chan Answer, 1)}
+	if g.First != nil && g.First(c) {
+		m.class = 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting[m.class] = append(g.waiting[m.class], m)
+	full := len(g.waiting[0])+len(g.waiting[1]) >= g.Most && (g.Senders == 0 || g.senders < g.Senders)
+	if g.senders == 0 || full {
+		// Not the caller itself sends: its context may end before the answers come.
+		g.senders++
+		go g.send()
+	}
+	return m
+}
+
+// withdraw reports whether a call was not taken by a sender yet, and never will be.
+func (g *Group[Call, Answer]) withdraw(m *member[Call, Answer]) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := &g.waiting[m.class]
+	i := slices.Index(*w, m)
+	if i < 0 {
+		return false
+	}
+	*w = slices.Delete(*w, i, i+1)
+	return true
+}
+
+// send sends for as long as calls wait.
+func (g *Group[Call, Answer]) send() {
+	for {
+		members := g.take()
+		if len(members) == 0 {
+			return
+		}
+		calls := make([]Call, len(members))
+		for i, m := range members {
+			calls[i] = m.call
+		}
+		answers := g.Send(calls)
+		for i, m := range members {
+			m.answer <- answers[i]
+		}
+	}
+}
+
+// take is what goes in one request now, in the order in which it was asked for. Nothing:
+// this sender ends, in the step that finds it so, or a call that comes then would wait
+// for nobody.
+func (g *Group[Call, Answer]) take() []*member[Call, Answer] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.waiting[0])+len(g.waiting[1]), g.Most)
+	if n == 0 {
+		g.senders--
+		return nil
+	}
+	members := make([]*member[Call, Answer], 0, n)
+	var keys map[string]bool
+	if g.Key != nil {
+		keys = make(map[string]bool, n)
+	}
+	for i := range g.waiting {
+		g.waiting[i] = slices.DeleteFunc(g.waiting[i], func(m *member[Call, Answer]) bool {
+			if len(members) == n {
+				return false
+			}
+			if keys != nil {
+				key := g.Key(m.call)
+				if keys[key] {
+					return false
+				}
+				keys[key] = true
+			}
+			members = append(members, m)
+			return true
+		})
+	}
+	return members
+}

@@ -1,0 +1,176 @@
+// Package checked is what stands around every engine, once: package leasehold puts
+// it there, and so does the conformance suite.
+//
+// It promises an engine that it gets only calls which make sense, while it is open.
+// Names, IDs, permits and limits, owners, TTLs within the bounds of every engine and
+// of this one, modes and detached claims as Guarantees declares them: what is not
+// so is answered here, in words ([engine.ErrRefused]). It also ends Watch when the
+// engine is closed, answers every call after that with [engine.ErrClosed], and
+// begins a Watch again that broke ([Engine.KeepWatching]).
+//
+// It knows nothing of queues, and does not look at what an engine answers.
+//
+// # Which error
+//
+// Where several things are wrong with a call, the answer is the first of these:
+//
+//  1. a batch of more than [engine.MaxBatch] items;
+//  2. what is wrong with the request, in the order of [engine.Request.Check] and
+//     then [engine.Guarantees.Check];
+//  3. [engine.ErrClosed];
+//  4. the error of a context that has ended;
+//  5. what the engine says.
+//
+// So what is refused is refused at any time, and a caller who asks for what cannot be
+// is told so, whatever else is wrong. In a batch the second is of its item alone: the
+// others go on to the engine without it, and it is missing from the result. The error
+// is then the engine's, if it has one, since that is what can be asked again; else
+// that of the first such item.
+//
+// # Short lives
+//
+// [engine.Request].WaitTTL and [engine.Renewal].Want of a claim that waits are short
+// on purpose, whatever the engine's MinTTL. They are raised to it here. The TTL that
+// a user asks for is never raised: that is [engine.Request].TTL, and package
+// leasehold refuses it before anything is asked.
+package checked
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"leasehold/engine"
+)
+
+// Engine is an engine that is asked only what makes sense.
+type Engine struct {
+	inner   engine.Engine
+	checker engine.Checker // inner, if it is one, else nil
+	grants  engine.Guarantees
+
+	life  context.Context // ends at Close
+	end   context.CancelFunc
+	close func() error // inner's, once
+}
+
+var (
+	_ engine.Engine  = (*Engine)(nil)
+	_ engine.Checker = (*Engine)(nil)
+)
+
+// New stands around e. Around what is one already it is that one.
+func New(e engine.Engine) *Engine {
+	if already, is := e.(*Engine); is {
+		return already
+	}
+	c := &Engine{inner: e, grants: e.Guarantees(), close: sync.OnceValue(e.Close)}
+	c.checker, _ = e.(engine.Checker)
+	c.life, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// Unwrap is the engine inside.
+func (e *Engine) Unwrap() engine.Engine { return e.inner }
+
+// open says why nothing can be asked now, or nil.
+func (e *Engine) open(ctx context.Context) error {
+	if e.life.Err() != nil {
+		return engine.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := r.Check(); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := e.grants.Check(&r); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := e.open(ctx); err != nil {
+		return engine.Claim{}, err
+	}
+	r.WaitTTL = max(r.WaitTTL, e.grants.MinTTL)
+	return e.inner.Join(ctx, r)
+}
+
+// Watch implements [engine.Engine]. It ends with Close.
+func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
+	if err := e.open(ctx); err != nil {
+		return err
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	err := e.inner.Watch(both, changed)
+	if ended := e.open(ctx); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// Queue implements [engine.Engine].
+func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
+	if err := engine.CheckName(name); err != nil {
+		return engine.Queue{}, err
+	}
+	if err := e.open(ctx); err != nil {
+		return engine.Queue{}, err
+	}
+	return e.inner.Queue(ctx, name)
+}
+
+// Queues implements [engine.Engine]. It goes no further once the engine is closed.
+func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) {
+		if err := e.open(ctx); err != nil {
+			yield(engine.Queue{}, err)
+			return
+		}
+		for l, err := range e.inner.Queues(ctx, prefix) {
+			if e.life.Err() != nil {
+				l, err = engine.Queue{}, engine.ErrClosed
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Revoke implements [engine.Engine].
+func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
+	if err := engine.CheckName(name); err != nil {
+		return err
+	}
+	if ticket > engine.MaxTicket {
+		return engine.ErrNoClaim
+	}
+	if err := e.open(ctx); err != nil {
+		return err
+	}
+	return e.inner.Revoke(ctx, name, ticket, now)
+}
+
+// Guarantees implements [engine.Engine].
+func (e *Engine) Guarantees() engine.Guarantees { return e.grants }
+
+// Checks reports whether the engine is an [engine.Checker].
+func (e *Engine) Checks() bool { return e.checker != nil }
+
+// Check implements [engine.Checker]: there is nothing to say where the engine is none.
+func (e *Engine) Check(ctx context.Context) error {
+	if err := e.open(ctx); err != nil || e.checker == nil {
+		return err
+	}
+	return e.checker.Check(ctx)
+}
+
+// Close implements [engine.Engine]. The engine is closed once: who closes again gets
+// the same answer.
+func (e *Engine) Close() error {
+	e.end()
+	return e.close()
+}

@@ -1,0 +1,45 @@
+package checked
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"leasehold/engine"
+)
+
+// Between two subscriptions, doubled with each that does not begin, half of it by
+// chance, so that the clients of a server that restarts do not all come at once.
+const (
+	shortest = 50 * time.Millisecond
+	longest  = time.Second
+)
+
+// KeepWatching watches again whenever a Watch ended, until ctx ends or the engine is
+// closed. failed hears why one did that had not begun. That one broke which had begun
+// is told by the next, which begins with changed(Claim{}): rule 6 of package engine.
+func (e *Engine) KeepWatching(ctx context.Context, changed func(engine.Claim), failed func(error)) {
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		var began atomic.Bool
+		err := e.Watch(ctx, func(c engine.Claim) {
+			began.Store(true)
+			changed(c)
+		})
+		if e.open(ctx) != nil {
+			return
+		}
+		if began.Load() {
+			pause = shortest
+		} else {
+			failed(err)
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-ctx.Done():
+			return
+		case <-e.life.Done():
+			return
+		}
+	}
+}
