@@ -29,6 +29,15 @@ func worlds() []*setup {
 	}
 }
 
+// effort is how much of so much to do: nothing here is concurrent, and all is slower where
+// races are looked for.
+func effort(most int) int {
+	if raced {
+		most /= 8
+	}
+	return most * *deep
+}
+
 // step is one thing that happens.
 type step struct {
 	name  string
@@ -309,7 +318,7 @@ func TestChance(t *testing.T) {
 	for _, s := range worlds() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(3_000 * *deep) {
+			for seed := range uint64(effort(3_000)) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				w := newWorld(s)
 				var path []int32
@@ -343,7 +352,7 @@ func TestExplore(t *testing.T) {
 	for _, s := range worlds() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			states, all, wrong := s.explore(s.seen * *deep)
+			states, all, wrong := s.explore(effort(s.seen))
 			if wrong != "" {
 				t.Fatal(wrong)
 			}

@@ -35,7 +35,7 @@ func TestALostCreationIsLookedForBehindACommit(t *testing.T) {
 	a.wire.requests()
 	var mu sync.Mutex
 	var sent []int32
-	lost := a.wire.loseReply()
+	lost := a.wire.loseMulti()
 	a.wire.before(func(op int32) {
 		mu.Lock()
 		defer mu.Unlock()
