@@ -59,18 +59,6 @@ func BenchmarkValid(b *testing.B) {
 	}
 }
 
-// What a pair costs in garbage: each piece more is a piece that every caller pays.
-func TestAPairOfLockAndUnlockMakesLittleGarbage(t *testing.T) {
-	c, err := New(memlock.New(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if n := testing.AllocsPerRun(1000, func() { mustUnlock(t, mustLock(t, c, "x")) }); n > 12 {
-		t.Errorf("%v allocations, want 12 at most", n)
-	}
-}
-
 func benchPair(b *testing.B, c *Client) {
 	l, err := c.Lock(context.Background(), "x")
 	if err == nil {

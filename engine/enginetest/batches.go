@@ -8,7 +8,7 @@ import (
 
 func batches() promise {
 	return promise{"batches", "a batch says what was learned; a missing claim means nothing learned", []kase{
-		{"one claim's fate colours another's", func(t *trial) {
+		{"each claim of a batch is answered by itself", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			mine := a.hold(t.exclusive(name))
 			// Without order nobody is remembered who waits.
@@ -36,7 +36,7 @@ func batches() promise {
 			}
 			b.is(foreign, engine.Held, "it was in no batch")
 		}},
-		{"a failed part is reported, or spoils the rest", func(t *trial) {
+		{"a part that fails is left out, and the rest is answered", func(t *trial) {
 			if t.h.FailPartial == nil {
 				t.notExercised("FailPartial")
 			}

@@ -10,7 +10,7 @@ import (
 
 func cancellation() promise {
 	return promise{"cancellation", "a cancelled Join and a Leave leave nothing; a late Join leaves an orphan of one WaitTTL", []kase{
-		{"a Join cancelled on its way leaves an orphan", func(t *trial) {
+		{"a Join cancelled on its way leaves at most its WaitTTL", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			for range 30 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(2*time.Millisecond))))
@@ -28,7 +28,7 @@ func cancellation() promise {
 				b.leave(second)
 			}
 		}},
-		{"a Join that arrives after its Leave stays", func(t *trial) {
+		{"a Join that arrives after its Leave ends by its WaitTTL", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.brief(t.exclusive(name))
 			a.leave(engine.Claim{Name: name, ID: r.ID})
@@ -37,7 +37,7 @@ func cancellation() promise {
 			t.lapse(a, orphan)
 			b.awaits(second)
 		}},
-		{"a waiting claim that is cancelled holds up who is behind", func(t *trial) {
+		{"a waiting claim that is cancelled holds up nobody", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))

@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func contention() promise {
 	return promise{"contention", "a holder learns, once, that somebody waits", []kase{
-		{"a reply does not say that somebody waits", func(t *trial) {
+		{"a reply says that somebody waits", func(t *trial) {
 			t.needsWaiters()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -30,7 +30,7 @@ func contention() promise {
 			}
 			c.leave(third)
 		}},
-		{"the holder is not told of who joins behind it", func(t *trial) {
+		{"the holder is notified of who joins behind it", func(t *trial) {
 			t.needsWaiters()
 			t.needsNotifications()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -43,7 +43,7 @@ func contention() promise {
 				t.Fatalf("the holder was told %d times that it is contended", n)
 			}
 		}},
-		{"only one of several holders is told", func(t *trial) {
+		{"each of several holders is notified", func(t *trial) {
 			t.needsWaiters()
 			t.needsNotifications()
 			t.needsMode(engine.Exclusive | engine.Shared)
@@ -53,7 +53,7 @@ func contention() promise {
 			a.notifiedContended(first, "a writer joined behind two readers")
 			b.notifiedContended(second, "a writer joined behind two readers")
 		}},
-		{"refused claims tell a holder never, or again and again", func(t *trial) {
+		{"a refused claim notifies a holder once between two renewals", func(t *trial) {
 			t.needsWaiters()
 			t.needsNotifications()
 			a, b, name := t.client(), t.client(), t.name()

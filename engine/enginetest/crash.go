@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func crash() promise {
 	return promise{"crash", "a dead client's claims are free when CrashRelease says, and no earlier than exclusion allows", []kase{
-		{"Close keeps a held claim", func(t *trial) {
+		{"a closed client's claims are free", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.brief(t.exclusive(name)))
 			second := b.wait(t.exclusive(name))
@@ -17,14 +17,14 @@ func crash() promise {
 			}
 			b.awaits(second)
 		}},
-		{"a dead client keeps a held claim", func(t *trial) {
+		{"a dead client's held claim becomes free", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := t.mortalClaim(a, t.exclusive(name))
 			second := b.wait(t.exclusive(name))
 			t.die(a, first)
 			b.awaits(second)
 		}},
-		{"a dead client keeps a place in the queue", func(t *trial) {
+		{"a dead client's place in the queue becomes free", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := b.hold(t.exclusive(name))
@@ -34,7 +34,7 @@ func crash() promise {
 			b.leave(first)
 			c.awaits(third)
 		}},
-		{"after the server started again nobody can hold", func(t *trial) {
+		{"after the server started again somebody holds", func(t *trial) {
 			if t.h.Restart == nil {
 				t.notExercised("Restart")
 			}

@@ -11,11 +11,11 @@ import (
 
 func crowded() promise {
 	return promise{"a crowd", "hundreds wait for one name, and all hold in the end: in order where there is one, with requests that grow with their number", []kase{
-		{"somebody in a crowd cannot join, never holds, or is overtaken", func(t *trial) {
+		{"everybody in a crowd joins and holds in turn", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			t.gather(t.h.Crowd, true)
 		}},
-		{"each of a crowd costs more the larger it is", func(t *trial) {
+		{"the cost of each in a crowd does not grow with the crowd", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			if t.h.CountRequests == nil {
 				t.notExercised("CountRequests")

@@ -8,7 +8,7 @@ import (
 
 func detached() promise {
 	return promise{"detached", "a detached claim outlives its client and ends by its TTL alone", []kase{
-		{"it ends with Close", func(t *trial) {
+		{"it outlives Close", func(t *trial) {
 			a, b := t.client(), t.client()
 			c := t.detach(a, t.long())
 			if err := a.Close(); err != nil {
@@ -21,14 +21,14 @@ func detached() promise {
 			}
 			b.free(c.Name, "the detached claim was left")
 		}},
-		{"it ends with the death of its process", func(t *trial) {
+		{"it outlives its process", func(t *trial) {
 			a, b := t.client(), t.client()
 			c := t.detach(a, t.long())
 			t.kill(a)
 			b.taken(c.Name, "its client died, but the claim is detached")
 			b.leave(c)
 		}},
-		{"it outlives its TTL", func(t *trial) {
+		{"it ends with its TTL", func(t *trial) {
 			a, b := t.client(), t.client()
 			c := t.detach(a, t.short())
 			if err := a.Close(); err != nil {

@@ -22,10 +22,10 @@
 // [Harness.RefuseConnections], [Harness.Spoil], [Harness.CountRequests]. What needs
 // a hook that is absent is shown as "not exercised".
 //
-// A case is named after the failure it prevents, so a red line reads as what
-// went wrong:
+// A case is named after what holds, so a green line and a red one name the same
+// promise:
 //
-//	--- FAIL: TestConformance/replaces/the_turn_is_kept_though_somebody_waits
+//	--- FAIL: TestConformance/replaces/the_turn_is_lost_when_somebody_waits
 //
 // # What the outcomes mean
 //

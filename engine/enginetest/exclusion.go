@@ -12,7 +12,7 @@ import (
 
 func exclusion() promise {
 	return promise{"exclusion", "permits of held claims never exceed the limit", []kase{
-		{"a second client holds as well", func(t *trial) {
+		{"a second client waits", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -26,11 +26,11 @@ func exclusion() promise {
 			b.leave(second)
 			c.free(name, "everybody left")
 		}},
-		{"two hold under contention", func(t *trial) {
+		{"one holds at a time under contention", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			t.crowd(func(name string) engine.Request { return t.exclusive(name) }, 1)
 		}},
-		{"too many hold under contention", func(t *trial) {
+		{"no more than the limit hold under contention", func(t *trial) {
 			t.needsMode(engine.Permits)
 			t.crowd(func(name string) engine.Request { return t.want(name, 1, 3) }, 3)
 		}},

@@ -8,14 +8,14 @@ import (
 
 func expiry() promise {
 	return promise{"expiry", "a claim that nobody renews ends at its deadline, not before", []kase{
-		{"a held claim outlives its TTL", func(t *trial) {
+		{"a held claim ends with its TTL", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.brief(t.exclusive(name)))
 			second := b.wait(t.exclusive(name))
 			t.lapse(a, first)
 			b.awaits(second)
 		}},
-		{"a held claim ends early", func(t *trial) {
+		{"a held claim does not end before its TTL", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			start := t.h.Now()
 			first := a.hold(t.brief(t.exclusive(name)))
@@ -27,7 +27,7 @@ func expiry() promise {
 				}
 			}
 		}},
-		{"a waiting claim outlives its TTL", func(t *trial) {
+		{"a waiting claim ends with its TTL", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -37,7 +37,7 @@ func expiry() promise {
 			a.leave(first)
 			c.awaits(third)
 		}},
-		{"becoming held extends a claim", func(t *trial) {
+		{"becoming held does not extend a claim", func(t *trial) {
 			t.needsFIFO()
 			if t.g.CrashRelease == engine.CrashSession {
 				t.notDeclared("claims live as long as their session")
@@ -52,7 +52,7 @@ func expiry() promise {
 				t.Fatalf("the claim before it became held and was never renewed; at its first deadline Renew of the next says %v", got.State)
 			}
 		}},
-		{"a renewed claim ends", func(t *trial) {
+		{"a renewed claim goes on", func(t *trial) {
 			a := t.client()
 			c := a.hold(t.brief(t.exclusive(t.name())))
 			for range 9 {
@@ -62,7 +62,7 @@ func expiry() promise {
 				}
 			}
 		}},
-		{"the first waiter is not told when to look", func(t *trial) {
+		{"the first waiter is told when to poll", func(t *trial) {
 			t.needsFIFO()
 			if t.g.CrashRelease == engine.CrashSession && !t.h.Polls {
 				t.notDeclared("the server tells of the end of a session")

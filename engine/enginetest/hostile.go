@@ -14,7 +14,7 @@ import (
 
 func hostile() promise {
 	return promise{"hostile data", "junk where a name is kept: every call answers, other names go on", []kase{
-		{"junk panics, hangs, or hurts another name", func(t *trial) {
+		{"junk is a clear error and hurts no other name", func(t *trial) {
 			if len(t.h.Spoil) == 0 {
 				t.notExercised("Spoil")
 			}

@@ -8,7 +8,7 @@ import (
 
 func idempotence() promise {
 	return promise{"idempotence", "a repeated Join finds the place that its ID already has", []kase{
-		{"a repeated Join waits behind itself", func(t *trial) {
+		{"a repeated Join finds its own claim", func(t *trial) {
 			a, name := t.client(), t.name()
 			r := t.exclusive(name)
 			first := a.hold(r)
@@ -22,7 +22,7 @@ func idempotence() promise {
 			a.leave(first)
 			a.free(name, "the only claim left")
 		}},
-		{"a repeated Join loses its place", func(t *trial) {
+		{"a repeated Join keeps its place", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -39,7 +39,7 @@ func idempotence() promise {
 				t.Fatalf("Join of a claim that became held says %v", again.State)
 			}
 		}},
-		{"a repeated Join does not extend", func(t *trial) {
+		{"a repeated Join extends", func(t *trial) {
 			a, name := t.client(), t.name()
 			r := t.exclusive(name)
 			brief := t.brief(r)
@@ -50,7 +50,7 @@ func idempotence() promise {
 			t.h.Sleep(2 * t.short())
 			a.is(c, engine.Held, "it joined for short, then for long")
 		}},
-		{"a Join whose answer was lost waits behind itself", func(t *trial) {
+		{"a Join whose answer was lost finds its own claim", func(t *trial) {
 			if t.h.LoseReply == nil {
 				t.notExercised("LoseReply")
 			}
@@ -68,7 +68,7 @@ func idempotence() promise {
 			a.leave(c)
 			b.free(name, "the only claim left")
 		}},
-		{"a Leave whose answer was lost leaves something", func(t *trial) {
+		{"a Leave whose answer was lost leaves nothing", func(t *trial) {
 			if t.h.LoseReply == nil {
 				t.notExercised("LoseReply")
 			}
@@ -84,7 +84,7 @@ func idempotence() promise {
 			}
 			b.free(name, "the only claim left")
 		}},
-		{"a repeated Join that replaces loses both", func(t *trial) {
+		{"a repeated Join that replaces keeps the new claim", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			old := a.hold(t.exclusive(name))
 			r := t.exclusive(name)

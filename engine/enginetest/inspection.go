@@ -11,14 +11,14 @@ import (
 
 func inspection() promise {
 	return promise{"inspection", "Queue and Queues show who holds and who waits, and no secret", []kase{
-		{"a queue nobody is in is an error", func(t *trial) {
+		{"a queue that nobody is in is empty", func(t *trial) {
 			a, name := t.client(), t.name()
 			l := a.line(name)
 			if l.Name != name || l.Limit != 0 || len(l.Claims) != 0 {
 				t.Fatalf("the queue of a name nobody claims is %+v", l)
 			}
 		}},
-		{"the queue shows something else than the claims", func(t *trial) {
+		{"the queue shows the claims", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.exclusive(name)
 			r.Owner = engine.Owner{
@@ -53,7 +53,7 @@ func inspection() promise {
 				t.Fatalf("the owner is shown as %+v, it said %+v", o, r.Owner)
 			}
 		}},
-		{"a secret is shown", func(t *trial) {
+		{"no secret is shown", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			secrets := []engine.Claim{a.hold(t.exclusive(name)), b.join(t.exclusive(name))}
 			l := b.line(name)
@@ -77,7 +77,7 @@ func inspection() promise {
 				}
 			}
 		}},
-		{"looking changes something", func(t *trial) {
+		{"inspection changes nothing", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.brief(t.exclusive(name)))
 			second := b.wait(t.exclusive(name))
@@ -88,7 +88,7 @@ func inspection() promise {
 			b.awaits(second)
 			_ = ask
 		}},
-		{"an expired claim is shown, or gives its owner to the next", func(t *trial) {
+		{"an expired claim is not shown, nor its owner with the next", func(t *trial) {
 			t.needsWaiters()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
@@ -101,7 +101,7 @@ func inspection() promise {
 				t.Fatalf("the first of two claims has expired, and the queue is %+v", l.Claims)
 			}
 		}},
-		{"Queues misses a name, or shows another", func(t *trial) {
+		{"Queues shows each name, and no other", func(t *trial) {
 			a, prefix := t.client(), t.name()
 			want := map[string]bool{prefix: true, prefix + "/a": true, prefix + "/b": true, prefix + "*": true}
 			for name := range want {
@@ -117,7 +117,7 @@ func inspection() promise {
 			t.lines(a, prefix+"*", map[string]bool{prefix + "*": true}) // a prefix is no pattern
 			t.lines(a, prefix+"?", nil)
 		}},
-		{"stopping Queues half-way hangs", func(t *trial) {
+		{"Queues can be stopped half-way", func(t *trial) {
 			a, prefix := t.client(), t.name()
 			for i := range 3 {
 				a.hold(t.exclusive(fmt.Sprint(prefix, i)))

@@ -14,7 +14,7 @@ import (
 
 func leaks() promise {
 	return promise{"leaks", "what was used is given back: goroutines, and records of names nobody uses", []kase{
-		{"a goroutine is left", func(t *trial) {
+		{"no goroutine is left", func(t *trial) {
 			// A label is inherited by every goroutine started below, so that
 			// others that come and go meanwhile are not blamed.
 			label := fmt.Sprintf("enginetest-%x", rand.Uint64())
@@ -38,7 +38,7 @@ func leaks() promise {
 				time.Sleep(wait)
 			}
 		}},
-		{"records of names are left", func(t *trial) {
+		{"no records of names are left", func(t *trial) {
 			if t.h.CountKeys == nil {
 				t.notExercised("CountKeys")
 			}

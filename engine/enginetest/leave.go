@@ -11,13 +11,13 @@ import (
 
 func leave() promise {
 	return promise{"leave", "Leave says in which state it found the claim", []kase{
-		{"a held claim is not found held", func(t *trial) {
+		{"Leave finds a held claim held", func(t *trial) {
 			a, name := t.client(), t.name()
 			c := a.hold(t.exclusive(name))
 			t.left(a, c, engine.Held, "it was held")
 			t.left(a, c, engine.Gone, "it was left before")
 		}},
-		{"a waiting claim is not found waiting", func(t *trial) {
+		{"Leave finds a waiting claim waiting", func(t *trial) {
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -25,16 +25,16 @@ func leave() promise {
 			t.left(b, second, engine.Waiting, "it waited")
 			t.left(a, first, engine.Held, "it was held")
 		}},
-		{"an expired claim is found held", func(t *trial) {
+		{"Leave finds an expired claim gone", func(t *trial) {
 			a, name := t.client(), t.name()
 			c := a.hold(t.brief(t.exclusive(name)))
 			t.left(t.lapse(a, c), c, engine.Gone, "its deadline had passed")
 		}},
-		{"a claim that was never there is found", func(t *trial) {
+		{"Leave finds a claim that was never there gone", func(t *trial) {
 			a, name := t.client(), t.name()
 			t.left(a, engine.Claim{Name: name, ID: engine.NewID()}, engine.Gone, "it was never there")
 		}},
-		{"a claim that became held unseen is found waiting", func(t *trial) {
+		{"Leave finds a claim held that became so unseen", func(t *trial) {
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -42,7 +42,7 @@ func leave() promise {
 			a.leave(first)
 			t.left(b, second, engine.Held, "the claim before it was left")
 		}},
-		{"what a client had stays when it is closed", func(t *trial) {
+		{"closing a client frees what it had", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, taken := t.client(), t.name()
 			first := a.hold(t.exclusive(taken))

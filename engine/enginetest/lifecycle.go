@@ -11,7 +11,7 @@ import (
 
 func lifecycle() promise {
 	return promise{"life cycle", "Watch ends with its context and can begin again; what is promised does not change", []kase{
-		{"Watch ignores its context, or cannot begin again", func(t *trial) {
+		{"Watch ends with its context and can begin again", func(t *trial) {
 			e := checked.New(t.h.New(t.TB))
 			t.Cleanup(func() {
 				if err := e.Close(); err != nil {
@@ -47,7 +47,7 @@ func lifecycle() promise {
 				}
 			}
 		}},
-		{"Guarantees change, or make no sense", func(t *trial) {
+		{"Guarantees are constant and make sense", func(t *trial) {
 			e := checked.New(t.h.New(t.TB))
 			t.Cleanup(func() { _ = e.Close() })
 			g := e.Guarantees()

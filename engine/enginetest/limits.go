@@ -9,7 +9,7 @@ import (
 
 func limits() promise {
 	return promise{"limits", "disagreement is refused, with the figures, and changes nothing", []kase{
-		{"a disagreeing limit is accepted", func(t *trial) {
+		{"a limit that disagrees is refused", func(t *trial) {
 			if t.g.Modes&engine.Permits == 0 {
 				t.mustRefuse(t.want(t.name(), 1, 3), "claims of some permits")
 			}
@@ -37,7 +37,7 @@ func limits() promise {
 			b.leave(second)
 			b.hold(t.want(name, 1, 4)) // nobody is left to disagree with
 		}},
-		{"less than the engine's least TTL is refused", func(t *trial) {
+		{"a WaitTTL below the engine's least is granted", func(t *trial) {
 			a := t.client()
 			r := t.exclusive(t.name())
 			r.WaitTTL = engine.MinTTL

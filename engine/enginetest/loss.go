@@ -8,7 +8,7 @@ import (
 
 func loss() promise {
 	return promise{"loss", "losing a claim is no error, and who lost one cannot end another's", []kase{
-		{"a late Leave ends the claim of the next holder", func(t *trial) {
+		{"a late Leave does not end the claim of the next holder", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.brief(t.exclusive(name)))
 			second := b.wait(t.exclusive(name))
@@ -20,14 +20,14 @@ func loss() promise {
 			b.is(second, engine.Held, "the Leave was of another claim")
 			t.client().taken(name, "the second claim is held")
 		}},
-		{"Leave with an unknown ID ends a claim", func(t *trial) {
+		{"Leave with an unknown ID ends nothing", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			b.leave(engine.Claim{Name: name, ID: engine.NewID()})
 			a.leave(engine.Claim{Name: name, ID: engine.NewID()})
 			a.is(first, engine.Held, "the Leave was of another claim")
 		}},
-		{"Leave by the public ticket ends a claim", func(t *trial) {
+		{"Leave by the public ticket ends nothing", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			public := first
@@ -35,14 +35,14 @@ func loss() promise {
 			b.leave(public)
 			a.is(first, engine.Held, "tickets authorise nothing")
 		}},
-		{"Renew of a claim that was never there is an error", func(t *trial) {
+		{"Renew of a claim that was never there says gone", func(t *trial) {
 			a, name := t.client(), t.name()
 			a.is(engine.Claim{Name: name, ID: engine.NewID()}, engine.Gone, "it was never there")
 			c := a.hold(t.exclusive(name))
 			a.is(engine.Claim{Name: name, ID: engine.NewID()}, engine.Gone, "it was never there")
 			a.is(c, engine.Held, "nothing ended it")
 		}},
-		{"after the server forgot, a claim is an error, or back", func(t *trial) {
+		{"after the server forgot, a claim is gone", func(t *trial) {
 			if t.h.Forget == nil {
 				t.notExercised("Forget")
 			}

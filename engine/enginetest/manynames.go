@@ -8,7 +8,7 @@ import (
 
 func manyNames() promise {
 	return promise{"many names", "a thousand names are held and renewed by one client", []kase{
-		{"a name is lost among many", func(t *trial) {
+		{"no name is lost among many", func(t *trial) {
 			const many = 1000
 			a, b, prefix := t.client(), t.client(), t.name()
 			held := make([]engine.Claim, many)

@@ -10,7 +10,7 @@ import (
 
 func names() promise {
 	return promise{"names", "every name is a name of its own", []kase{
-		{"two names are one", func(t *trial) {
+		{"distinct names never collide", func(t *trial) {
 			a, b, base := t.client(), t.client(), t.name()
 			nasty := nastyNames(base)
 			held := map[string]engine.Claim{}
@@ -47,7 +47,7 @@ func names() promise {
 				b.free(name, fmt.Sprintf("%q was left", name))
 			}
 		}},
-		{"what is kept beside a name is another name", func(t *trial) {
+		{"what is kept beside a name is no other name", func(t *trial) {
 			a, b, c := t.client(), t.client(), t.client()
 			for k := range t.besides("") {
 				for i, form := range []string{"%s", "%s{B}", "{%s}"} {

@@ -4,14 +4,14 @@ import "leasehold/engine"
 
 func noWait() promise {
 	return promise{"no wait", "NoWait: held at once, or gone with nothing left behind", []kase{
-		{"a free name is refused", func(t *trial) {
+		{"a free name is granted", func(t *trial) {
 			a, name := t.client(), t.name()
 			r := t.exclusive(name)
 			r.NoWait = true
 			c := a.hold(r)
 			a.is(c, engine.Held, "nothing ended it")
 		}},
-		{"a refused claim stays in the queue", func(t *trial) {
+		{"a refused claim leaves nothing behind", func(t *trial) {
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			r := t.exclusive(name)
@@ -27,7 +27,7 @@ func noWait() promise {
 			a.leave(first)
 			c.hold(t.exclusive(name))
 		}},
-		{"it overtakes who waits", func(t *trial) {
+		{"it does not overtake who waits", func(t *trial) {
 			t.needsFIFO()
 			t.needsMode(engine.Exclusive | engine.Shared)
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()

@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func oneWay() promise {
 	return promise{"expiry is one-way", "past its deadline a claim is gone for good, whatever is still stored", []kase{
-		{"Renew revives a claim that nobody took over", func(t *trial) {
+		{"Renew does not revive a claim that nobody took over", func(t *trial) {
 			a, name := t.client(), t.name()
 			c := a.hold(t.brief(t.exclusive(name)))
 			ask := t.lapse(a, c)
@@ -12,7 +12,7 @@ func oneWay() promise {
 			ask.is(c, engine.Gone, "it was gone before")
 			ask.free(name, "the only claim expired")
 		}},
-		{"Renew revives a claim that was passed over", func(t *trial) {
+		{"Renew does not revive a claim that was passed over", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.brief(t.exclusive(name)))
 			second := b.wait(t.exclusive(name))
@@ -21,7 +21,7 @@ func oneWay() promise {
 			ask.is(first, engine.Gone, "another claim holds in its place")
 			b.is(second, engine.Held, "nothing ended it")
 		}},
-		{"Renew revives a waiting claim", func(t *trial) {
+		{"Renew does not revive a waiting claim", func(t *trial) {
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			a.hold(t.exclusive(name))

@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func order() promise {
 	return promise{"order", "first come, first served, between clients", []kase{
-		{"a later claim is served first", func(t *trial) {
+		{"an earlier claim is served first", func(t *trial) {
 			t.needsFIFO()
 			name := t.name()
 			var clients []*client
@@ -24,7 +24,7 @@ func order() promise {
 				clients[i].leave(line[i])
 			}
 		}},
-		{"a reader overtakes a waiting writer", func(t *trial) {
+		{"a reader does not overtake a waiting writer", func(t *trial) {
 			t.needsFIFO()
 			t.needsMode(engine.Exclusive | engine.Shared)
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -38,7 +38,7 @@ func order() promise {
 			b.leave(writer)
 			c.awaits(late)
 		}},
-		{"the queue is not in the order of arrival", func(t *trial) {
+		{"the queue is in the order of arrival", func(t *trial) {
 			t.needsFIFO()
 			t.needsWaiters()
 			a, b, name := t.client(), t.client(), t.name()

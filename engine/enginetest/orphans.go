@@ -11,7 +11,7 @@ import (
 
 func orphans() promise {
 	return promise{"no orphans", "what was given up is never taken again; clients in tight loops are all served, and nothing stands until a TTL", []kase{
-		{"a Renew under way takes what its claim has left", func(t *trial) {
+		{"a Renew under way takes nothing that its claim has left", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, b, c := t.client(), t.client(), t.client()
 			for range 25 {
@@ -33,7 +33,7 @@ func orphans() promise {
 				}
 			}
 		}},
-		{"clients in tight loops stand before a free name", func(t *trial) {
+		{"a free name is taken by clients in tight loops", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			t.loops(8, 25)
 		}},

@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func permits() promise {
 	return promise{"permits", "n of N at a time, with claims of any weight", []kase{
-		{"more than the limit hold", func(t *trial) {
+		{"no more than the limit hold", func(t *trial) {
 			t.needsPermits()
 			name := t.name()
 			var clients []*client
@@ -23,7 +23,7 @@ func permits() promise {
 			clients[1].leave(held[1])
 			d.awaits(fourth)
 		}},
-		{"heavy claims are counted as one", func(t *trial) {
+		{"heavy claims count with all their permits", func(t *trial) {
 			t.needsPermits()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first, second := a.hold(t.want(name, 2, 5)), b.hold(t.want(name, 2, 5))
@@ -33,7 +33,7 @@ func permits() promise {
 			c.awaits(third)
 			b.is(second, engine.Held, "nothing ended it")
 		}},
-		{"permits near the largest number overflow", func(t *trial) {
+		{"permits near the largest number do not overflow", func(t *trial) {
 			t.needsPermits()
 			a, b, name := t.client(), t.client(), t.name()
 			a.hold(t.want(name, engine.Max-1, engine.Max))

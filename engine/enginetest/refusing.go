@@ -10,7 +10,7 @@ import (
 
 func refusing() promise {
 	return promise{"a full server", "while the server takes no further connections, what a client holds stays renewable", []kase{
-		{"a claim cannot be renewed because a connection was refused", func(t *trial) {
+		{"claims are renewed though connections are refused", func(t *trial) {
 			if t.h.RefuseConnections == nil {
 				t.notExercised("RefuseConnections")
 			}

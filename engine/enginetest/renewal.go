@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func renewal() promise {
 	return promise{"renewal", "no call moves a deadline earlier, and Renew says what the claim is", []kase{
-		{"Renew answers without permits or limit", func(t *trial) {
+		{"Renew answers with permits and limit", func(t *trial) {
 			// Whoever adopts a claim compares them with what the handle says.
 			a := t.client()
 			c := a.hold(t.exclusive(t.name()))
@@ -12,7 +12,7 @@ func renewal() promise {
 				t.Fatalf("Join says %v, Renew of the same claim %v", c, got)
 			}
 		}},
-		{"a shorter Renew shortens a held claim", func(t *trial) {
+		{"a shorter Renew does not shorten a held claim", func(t *trial) {
 			a, name := t.client(), t.name()
 			c := a.hold(t.brief(t.exclusive(name)))
 			long := a.renew(c, t.long())
@@ -24,7 +24,7 @@ func renewal() promise {
 				a.is(c, engine.Held, "it was renewed for long, then for short")
 			}
 		}},
-		{"a shorter Renew shortens a waiting claim", func(t *trial) {
+		{"a shorter Renew does not shorten a waiting claim", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -38,7 +38,7 @@ func renewal() promise {
 				b.awaits(second)
 			}
 		}},
-		{"a repeated shorter Join shortens", func(t *trial) {
+		{"a repeated shorter Join does not shorten", func(t *trial) {
 			a, name := t.client(), t.name()
 			r := t.exclusive(name)
 			c := a.hold(r)

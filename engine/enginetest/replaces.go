@@ -8,7 +8,7 @@ import (
 
 func replaces() promise {
 	return promise{"replaces", "one step from one claim to the next; the turn is lost exactly when somebody else waits", []kase{
-		{"the turn is lost though nobody waits", func(t *trial) {
+		{"the turn is kept while nobody waits", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			old := a.hold(t.exclusive(name))
 			c := a.hold(t.replacing(old))
@@ -18,7 +18,7 @@ func replaces() promise {
 			a.leave(c)
 			b.free(name, "everybody left")
 		}},
-		{"the turn is kept though somebody waits", func(t *trial) {
+		{"the turn is lost when somebody waits", func(t *trial) {
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			old := a.hold(t.exclusive(name))
@@ -30,7 +30,7 @@ func replaces() promise {
 			b.leave(second)
 			a.awaits(c)
 		}},
-		{"a waiting claim that replaces another keeps its place", func(t *trial) {
+		{"a waiting claim that replaces another goes to the end", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -42,11 +42,11 @@ func replaces() promise {
 			c.awaits(third)
 			b.is(fresh, engine.Waiting, "it joined after the claim that holds")
 		}},
-		{"a replaced claim that is gone stops the Join", func(t *trial) {
+		{"a replaced claim that is gone does not stop the Join", func(t *trial) {
 			a, name := t.client(), t.name()
 			a.hold(t.replacing(engine.Claim{Name: name, ID: engine.NewID()}))
 		}},
-		{"a refused Join costs the claim it would replace", func(t *trial) {
+		{"a refused Join leaves the claim it would replace", func(t *trial) {
 			t.needsFIFO()
 			t.needsMode(engine.Permits)
 			a, b, name := t.client(), t.client(), t.name()

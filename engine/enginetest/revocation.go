@@ -8,7 +8,7 @@ import (
 
 func revocation() promise {
 	return promise{"revocation", "a marked holder is gone and keeps its room until it leaves or its deadline passes; now frees it at once", []kase{
-		{"a wrong ticket revokes somebody", func(t *trial) {
+		{"a wrong ticket revokes nobody", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			for _, now := range []bool{false, true} {
@@ -23,7 +23,7 @@ func revocation() promise {
 			}
 			a.is(first, engine.Held, "another ticket was revoked")
 		}},
-		{"a marked holder goes on holding, or frees its room early", func(t *trial) {
+		{"a marked holder is gone and keeps its permits until it leaves or its deadline passes", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
@@ -37,7 +37,7 @@ func revocation() promise {
 			}
 			b.awaits(second)
 		}},
-		{"a marked holder is not shown", func(t *trial) {
+		{"a marked holder is shown", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			t.revoke(b, first, false)
@@ -50,7 +50,7 @@ func revocation() promise {
 				t.Fatalf("it left, and the queue shows %+v", l.Claims)
 			}
 		}},
-		{"a marked holder is extended", func(t *trial) {
+		{"a marked holder is not extended", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			r := t.brief(t.exclusive(name))
 			first := a.hold(r)
@@ -64,7 +64,7 @@ func revocation() promise {
 			t.lapse(a, first)
 			b.awaits(second)
 		}},
-		{"now leaves the holder its room", func(t *trial) {
+		{"now frees the permits at once", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
@@ -76,7 +76,7 @@ func revocation() promise {
 			}
 			b.is(second, engine.Held, "nothing ended it")
 		}},
-		{"a waiting claim stays", func(t *trial) {
+		{"a waiting claim is removed", func(t *trial) {
 			t.needsFIFO()
 			for _, now := range []bool{false, true} {
 				a, b, c, name := t.client(), t.client(), t.client(), t.name()

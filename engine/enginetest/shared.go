@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func shared() promise {
 	return promise{"shared", "readers hold together, a writer alone", []kase{
-		{"readers exclude each other", func(t *trial) {
+		{"readers hold together", func(t *trial) {
 			t.needsShared()
 			name := t.name()
 			var clients []*client
@@ -18,7 +18,7 @@ func shared() promise {
 				clients[i].is(c, engine.Held, "readers hold together")
 			}
 		}},
-		{"a writer holds beside a reader", func(t *trial) {
+		{"a writer waits for a reader", func(t *trial) {
 			t.needsShared()
 			t.needsMode(engine.Exclusive)
 			a, b, w, name := t.client(), t.client(), t.client(), t.name()
@@ -29,7 +29,7 @@ func shared() promise {
 			b.leave(second)
 			w.awaits(writer)
 		}},
-		{"a reader holds beside a writer", func(t *trial) {
+		{"a reader waits for a writer", func(t *trial) {
 			t.needsShared()
 			t.needsMode(engine.Exclusive)
 			w, name := t.client(), t.name()

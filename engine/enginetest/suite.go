@@ -13,7 +13,7 @@ type promise struct {
 	cases []kase
 }
 
-// kase is one subtest, named after the failure it prevents.
+// kase is one subtest, named after what holds.
 type kase struct {
 	name string
 	run  func(t *trial)

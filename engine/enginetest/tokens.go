@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func tokens() promise {
 	return promise{"tokens", "tickets rise from holder to holder of a name, whatever happened between them", []kase{
-		{"a ticket comes twice", func(t *trial) {
+		{"no ticket comes twice", func(t *trial) {
 			s := t.newTickets()
 			a, b := t.client(), t.client()
 			for i := range 10 {
@@ -15,7 +15,7 @@ func tokens() promise {
 				who.leave(s.next(who))
 			}
 		}},
-		{"a ticket changes under its claim", func(t *trial) {
+		{"a claim keeps its ticket", func(t *trial) {
 			s := t.newTickets()
 			a := t.client()
 			c := s.next(a)
@@ -23,7 +23,7 @@ func tokens() promise {
 				t.Fatalf("Join said ticket %d, Renew %d", c.Ticket, got.Ticket)
 			}
 		}},
-		{"a waiting claim holds with a lower ticket", func(t *trial) {
+		{"a waiting claim holds with its ticket", func(t *trial) {
 			s := t.newTickets()
 			a, b := t.client(), t.client()
 			first := s.next(a)
@@ -33,13 +33,13 @@ func tokens() promise {
 				t.Fatalf("ticket %d holds after %d", got.Ticket, first.Ticket)
 			}
 		}},
-		{"tickets fall after expiry", func(t *trial) {
+		{"tickets rise over expiry", func(t *trial) {
 			s := t.newTickets()
 			a, b := t.client(), t.client()
 			t.lapse(a, s.take(a, t.brief(t.exclusive(s.name))))
 			s.next(b)
 		}},
-		{"an expired claim that joins once more keeps its ticket", func(t *trial) {
+		{"an expired claim that joins once more has a new ticket", func(t *trial) {
 			// The core tells by the ticket that a repeated Join made the claim
 			// anew, and that what it heard of its former incarnation is void.
 			s := t.newTickets()
@@ -48,7 +48,7 @@ func tokens() promise {
 			ask := t.lapse(a, s.take(a, r))
 			s.take(ask, r)
 		}},
-		{"tickets fall after revocation", func(t *trial) {
+		{"tickets rise over revocation", func(t *trial) {
 			s := t.newTickets()
 			t.needsFIFO()
 			a, b := t.client(), t.client()
@@ -58,7 +58,7 @@ func tokens() promise {
 			}
 			s.next(b)
 		}},
-		{"tickets fall when a client starts again", func(t *trial) {
+		{"tickets rise over a new client", func(t *trial) {
 			s := t.newTickets()
 			for range 3 {
 				a := t.client()
@@ -68,7 +68,7 @@ func tokens() promise {
 				}
 			}
 		}},
-		{"tickets fall when the server starts again", func(t *trial) {
+		{"tickets rise over a restart of the server", func(t *trial) {
 			s := t.newTickets()
 			if t.h.Restart == nil {
 				t.notExercised("Restart")
@@ -82,7 +82,7 @@ func tokens() promise {
 			b.answer(engine.Claim{Name: s.name, ID: engine.NewID()})
 			b.leave(s.next(b))
 		}},
-		{"tickets fall when the server forgets", func(t *trial) {
+		{"tickets rise though the server forgets", func(t *trial) {
 			s := t.newTickets()
 			if t.h.Forget == nil {
 				t.notExercised("Forget")

@@ -4,7 +4,7 @@ import "leasehold/engine"
 
 func wakeUp() promise {
 	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the high-water mark", []kase{
-		{"Renew does not say held after a lost notification", func(t *trial) {
+		{"Renew says held after a lost notification", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
@@ -14,7 +14,7 @@ func wakeUp() promise {
 			a.leave(first)
 			b.awaits(second)
 		}},
-		{"Leave of the holder tells nobody, or the wrong one", func(t *trial) {
+		{"Leave of the holder notifies the next", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -33,7 +33,7 @@ func wakeUp() promise {
 				}
 			}
 		}},
-		{"only one of several who become held is told", func(t *trial) {
+		{"each of several who become held is notified", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			light, heavy := t.weights()
@@ -51,7 +51,7 @@ func wakeUp() promise {
 				}
 			}
 		}},
-		{"who waits behind a waiter that leaves is forgotten", func(t *trial) {
+		{"who waits behind a waiter that leaves becomes held", func(t *trial) {
 			t.needsFIFO()
 			light, heavy := t.weights()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -64,16 +64,16 @@ func wakeUp() promise {
 			}
 			c.awaits(late)
 		}},
-		{"Renew that removes an expired holder tells nobody", func(t *trial) {
+		{"Renew that removes an expired holder notifies the next", func(t *trial) {
 			t.afterLapse(func(c *client, third engine.Claim) { c.renew(third, t.long()) })
 		}},
-		{"Join that removes an expired holder tells nobody", func(t *trial) {
+		{"Join that removes an expired holder notifies the next", func(t *trial) {
 			t.afterLapse(func(c *client, third engine.Claim) { c.join(t.exclusive(third.Name)) })
 		}},
-		{"Leave that removes an expired holder tells nobody", func(t *trial) {
+		{"Leave that removes an expired holder notifies the next", func(t *trial) {
 			t.afterLapse(func(c *client, third engine.Claim) { c.leave(third) })
 		}},
-		{"a claim that Revoke lets hold is not told", func(t *trial) {
+		{"a claim that Revoke lets hold is notified", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
@@ -84,7 +84,7 @@ func wakeUp() promise {
 			}
 			b.notified(second, engine.Held, "the holder was revoked at once")
 		}},
-		{"a revoked claim is not told", func(t *trial) {
+		{"a revoked claim is notified", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
@@ -99,7 +99,7 @@ func wakeUp() promise {
 			}
 			a.notified(first, engine.Gone, "the held claim was revoked")
 		}},
-		{"a call tells its own claim what its reply says", func(t *trial) {
+		{"no call notifies its own claim of what its reply says", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
@@ -114,7 +114,7 @@ func wakeUp() promise {
 				}
 			}
 		}},
-		{"Renew that removes nobody tells somebody", func(t *trial) {
+		{"Renew that removes nobody notifies nobody", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
