@@ -99,6 +99,9 @@ func (v *Liveness) endLife() {
 	v.living.Lock()
 	defer v.living.Unlock()
 	v.removeClient(v.client)
+	if v.living.life != nil {
+		v.living.file.Unlock() // a descriptor that LifeFile gave away would keep the life going
+	}
 	v.living.end()
 }
 
