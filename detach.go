@@ -85,11 +85,11 @@ func (l *Lease) Detach() (Handle, error) {
 	case i < 0:
 		return h, wrap("detach", l.name, cause(claims.Unknown, orMissing(err)))
 	case got[i].State != engine.Held:
-		err := ErrLost
+		err := &LostError{Reason: LossExpired}
 		if got[i].Revoked {
-			err = ErrRevoked
-			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
+			err.Reason = LossRevoked
 		}
+			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
 		k.mu.Lock()
 		l.err = wrap("unlock", l.name, err)
 		k.unlock()

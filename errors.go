@@ -23,7 +23,7 @@ var (
 	// ErrLost: the lease ended before Unlock; somebody else may hold the name
 	// since. It is the cause of the lease's context and the result of Unlock.
 	// Stop using the resource; what was written since may have to be undone,
-	// unless the resource checks tokens.
+	// unless the resource checks tokens. LostError says why.
 	ErrLost = errors.New("lease lost")
 
 	// ErrRevoked is an ErrLost: somebody asked for the name with Revoke.
@@ -115,3 +115,57 @@ func wrap(op, name string, err error) error {
 	}
 	return fmt.Errorf("leasehold: %s %q: %w", op, name, err)
 }
+
+// LossReason says why a lease was lost, as far as the client can tell.
+type LossReason uint8
+
+// The reasons of a loss.
+const (
+	LossExpired    LossReason = iota + 1 // the engine answered no renewal before the TTL had passed
+	LossStopped                          // this process did not run, or its machine slept, until the TTL had passed
+	LossDeleted                          // the engine had the claim no more although its TTL had not passed
+	LossRevoked                          // somebody asked for the name with Revoke
+	LossMaxHold                          // LockOptions.MaxHold has passed
+	LossNotRenewed                       // the TTL has passed, and LockOptions.NoRenew
+)
+
+func (r LossReason) String() string {
+	names := []string{"expired", "stopped", "deleted", "revoked", "max hold", "not renewed"}
+	if r < 1 || int(r) > len(names) {
+		return fmt.Sprintf("loss reason %d", uint8(r))
+	}
+	return names[r-1]
+}
+
+// LostError is the ErrLost of one lease: why it was lost. It is an ErrRevoked or an
+// ErrMaxHold as well where that is the reason.
+type LostError struct {
+	Reason LossReason
+	Err    error // of LossExpired: the call that the engine did not answer, if there was one
+}
+
+func (e *LostError) Error() string { return ErrLost.Error() + ": " + e.Why() }
+
+// Why is the reason in words, and what the engine said.
+func (e *LostError) Why() string {
+	why := map[LossReason]string{
+		LossExpired:    "the engine answered no renewal before the TTL had passed",
+		LossStopped:    "this process did not run, or its machine slept, until the TTL had passed",
+		LossDeleted:    "the engine has no such claim any more although its TTL has not passed (somebody deleted it at the store, or the store forgot it)",
+		LossRevoked:    "somebody revoked it",
+		LossMaxHold:    "it was held for MaxHold",
+		LossNotRenewed: "its TTL has passed, and LockOptions.NoRenew has it not renewed",
+	}[e.Reason]
+	if e.Err != nil {
+		why += ": " + e.Err.Error()
+	}
+	return why
+}
+
+// Is makes a LostError an ErrLost, and an ErrRevoked or ErrMaxHold by its reason.
+func (e *LostError) Is(target error) bool {
+	return target == ErrLost || target == ErrRevoked && e.Reason == LossRevoked || target == ErrMaxHold && e.Reason == LossMaxHold
+}
+
+// Unwrap is what the engine said.
+func (e *LostError) Unwrap() error { return e.Err }

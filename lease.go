@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -222,7 +223,11 @@ func (l *Lease) endLocked(err error) {
 // loseLocked ends a lease that is lost.
 func (l *Lease) loseLocked(cause error) {
 	l.lost = cause
-	l.eventLocked(Event{Kind: EventLost, Held: l.core.now() - l.handle.HeldAt, Err: cause})
+	e := Event{Kind: EventLost, Held: l.core.now() - l.handle.HeldAt, Err: cause}
+	if why, ok := errors.AsType[*LostError](cause); ok {
+		e.Reason = why.Reason
+	}
+	l.eventLocked(e)
 	l.endContextsLocked(cause)
 	if l.lostFunc != nil {
 		l.lostFunc(cause)

@@ -17,7 +17,7 @@ const (
 	EventWaiting                         // a caller has to wait: Own; not where it asks once
 	EventGaveUp                          // a caller stopped waiting with nothing: Waited, Err
 	EventRenewed                         // a held claim was renewed: Token, Held
-	EventLost                            // a lease ended before Unlock: Token, Held, Err
+	EventLost                            // a lease ended before Unlock: Token, Held, Reason, Err
 	EventReleased                        // Unlock ended a lease that was proven to its end: Token, Held
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
 	EventRevoke                          // this client revoked a claim, its own or another's: Token as Queue shows its ticket, without handoffs
@@ -43,6 +43,9 @@ type Event struct {
 	Waited         time.Duration // from asking until this event
 	Held           time.Duration // from the lease's begin until this event
 	Err            error
+
+	// Reason, of EventLost: why, as the LostError in Err says it.
+	Reason LossReason
 
 	// Own, of EventWaiting: this process holds the name already. A call that waits for
 	// itself looks like that: it needs the lease's context (Lease.Bind).
@@ -83,6 +86,9 @@ func LogTo(log *slog.Logger) func(Event) {
 		}
 		if e.Held > 0 {
 			attrs = append(attrs, slog.Duration("held", e.Held))
+		}
+		if e.Reason != 0 {
+			attrs = append(attrs, slog.String("reason", e.Reason.String()))
 		}
 		if e.Own {
 			attrs = append(attrs, slog.String("by", ownHint))

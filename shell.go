@@ -141,7 +141,11 @@ func (k *core) notifyLocked(o *claims.Output) {
 	case claims.Contend:
 		l.contendLocked()
 	case claims.End:
-		l.endLocked(cause(o.Reason, o.Err))
+		if l.lost != nil {
+			l.endLocked(l.lost) // as its context said it
+		} else {
+			l.endLocked(cause(o.Reason, o.Err))
+		}
 	case claims.Extend:
 		l.eventLocked(Event{Kind: EventRenewed, Held: k.now() - l.handle.HeldAt})
 	case claims.Down:
@@ -169,15 +173,21 @@ func cause(why claims.Reason, err error) error {
 	case claims.Upgrade:
 		c = ErrUpgrade
 	case claims.Revoked:
-		c = ErrRevoked
+		return &LostError{Reason: LossRevoked}
 	case claims.Unavailable:
 		c = ErrUnavailable
 	case claims.Closed:
 		c = ErrClosed
 	case claims.Expired:
-		c = ErrLost
+		return &LostError{Reason: LossExpired, Err: err}
+	case claims.NotRenewed:
+		return &LostError{Reason: LossNotRenewed}
+	case claims.Stopped:
+		return &LostError{Reason: LossStopped}
+	case claims.Deleted:
+		return &LostError{Reason: LossDeleted}
 	case claims.MaxHold:
-		c = ErrMaxHold
+		return &LostError{Reason: LossMaxHold}
 	case claims.Unknown:
 		c = ErrUnknown
 	}

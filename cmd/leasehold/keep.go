@@ -305,9 +305,8 @@ type lostError struct {
 func (e *lostError) Unwrap() error { return e.why }
 
 func (e *lostError) Error() string {
-	switch name := quoteName(e.name); {
-	case errors.Is(e.why, leasehold.ErrRevoked):
-		return name + " was lost: somebody revoked it; the command was ended"
+	name := quoteName(e.name)
+	switch {
 	case errors.Is(e.why, leasehold.ErrMaxHold):
 		return name + " was held for --max-hold; the command was ended"
 	case errors.Is(e.why, errNotRenewed):
@@ -316,9 +315,12 @@ func (e *lostError) Error() string {
 		return name + ": leasehold was killed; the command was ended"
 	case errors.Is(e.why, errOrphaned):
 		return name + ": " + errOrphaned.Error() + "; the command was ended"
-	default:
-		return name + " was lost: it could not be renewed; the command was ended"
 	}
+	why := errNotRenewed.Error()
+	if lost, ok := errors.AsType[*leasehold.LostError](e.why); ok {
+		why = lost.Why()
+	}
+	return name + " was lost: " + why + "; the command was ended"
 }
 
 // watch waits for the command's end and passes signals on to it. It returns

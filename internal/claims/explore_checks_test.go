@@ -141,13 +141,13 @@ func (c *client) checkOutput(o *Output) {
 			w.fail("%v loses a lease that it does not hold", a)
 		}
 		p := w.place(o.Lease.claim.Name(), o.Lease.claim.id)
-		if o.Reason == Expired && w.now < o.Lease.Ends() && p != nil && p.Held && p.Ticket == o.Lease.claim.ticket && !p.Revoked {
+		if ranOut(o.Reason) && w.now < o.Lease.Ends() && p != nil && p.Held && p.Ticket == o.Lease.claim.ticket && !p.Revoked {
 			w.fail("%v loses a lease that is proven until %v, and that the engine still has", a, o.Lease.Ends()-start)
 		}
 	case End:
 		a := o.Lease.Tag.(*actor)
 		cl := o.Lease.claim
-		short := o.Reason == Expired && cl.trustedUntil() < cl.heldAt+cl.minHold // MinHold was not proven to its end
+		short := ranOut(o.Reason) && cl.trustedUntil() < cl.heldAt+cl.minHold // MinHold was not proven to its end
 		switch {
 		case a.lease != o.Lease || a.state != unlocks:
 			w.fail("%v: an Unlock ends that did not begin, or ends twice", a)
@@ -232,7 +232,7 @@ func (c *client) checkFail(o *Output) {
 		ok = (a.NoWait || c.machine.cfg.FailFast) && o.Err != nil
 	case Closed:
 		ok = c.closed
-	case Expired:
+	case Expired, NotRenewed, Stopped, Deleted:
 		ok = a.inside > 0 // what it would re-enter was lost
 	case MaxHold:
 		ok = a.inside > 0
@@ -498,4 +498,9 @@ func (c *client) checkTries() {
 	if tries != m.trying || tries > m.maxTries || tries < m.maxTries && len(m.tries) > 0 {
 		c.w.fail("%v has %d tries under way of at most %d, counts %d, and %d more wait", c, tries, m.maxTries, m.trying, len(m.tries))
 	}
+}
+
+// ranOut: the claim ended, and nobody asked for that.
+func ranOut(why Reason) bool {
+	return why == Expired || why == NotRenewed || why == Stopped || why == Deleted
 }

@@ -202,10 +202,25 @@ func (m *Machine) expire(now time.Duration, cl *Claim) {
 	switch {
 	case !cl.phase.open():
 	case now >= cl.trustedUntil():
-		m.lose(now, cl, Expired)
+		why, err := m.whyExpired(cl)
+		m.lose(now, cl, why, err)
 	case cl.maxHold > 0 && now >= cl.heldAt+cl.maxHold:
-		m.lose(now, cl, MaxHold)
+		m.lose(now, cl, MaxHold, nil)
 	}
+}
+
+// whyExpired says why the time of a claim in use has passed. A machine that is told the
+// time asks for renewals long before.
+func (m *Machine) whyExpired(cl *Claim) (Reason, error) {
+	switch {
+	case cl.noRenew:
+		return NotRenewed, nil
+	case cl.inflight == 0 && cl.due < cl.trustedUntil():
+		return Stopped, nil
+	case m.down:
+		return Expired, m.downErr
+	}
+	return Expired, nil
 }
 
 // Expire is a look at the clock by somebody who uses a lease: what it decides
@@ -213,19 +228,19 @@ func (m *Machine) expire(now time.Duration, cl *Claim) {
 func (m *Machine) Expire(now time.Duration, l *Lease) { m.expire(now, l.claim) }
 
 // lose ends every lease of a claim, for good.
-func (m *Machine) lose(now time.Duration, cl *Claim, why Reason) {
+func (m *Machine) lose(now time.Duration, cl *Claim, why Reason, err error) {
 	m.to(cl, Lost)
-	m.loseLeases(cl, why)
+	m.loseLeases(cl, why, err)
 	m.schedule(cl)
 	cl.callers.release(cl)
 	m.advance(now, cl.callers, false)
 }
 
-func (m *Machine) loseLeases(cl *Claim, why Reason) {
+func (m *Machine) loseLeases(cl *Claim, why Reason, err error) {
 	for l := cl.leases; l != nil; l = l.next {
 		l.lost = why
 		l.over.Store(true)
-		m.emit(Output{Act: Lose, Lease: l, Reason: why})
+		m.emit(Output{Act: Lose, Lease: l, Reason: why, Err: err})
 	}
 }
 

@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"errors"
 	"time"
 
 	"leasehold/engine"
@@ -44,6 +43,18 @@ func (m *Machine) giveUp(now time.Duration, cl *Claim, p Phase, why Reason, err 
 	m.schedule(cl)
 }
 
+// whyGone says why the engine has no such claim, as far as can be told: one that it had
+// to keep for longer was ended by somebody, or forgotten with the store.
+func (cl *Claim) whyGone(now time.Duration, got engine.Claim) Reason {
+	switch {
+	case got.Revoked:
+		return Revoked
+	case now < cl.trustedUntil():
+		return Deleted
+	}
+	return Expired
+}
+
 // forget drops a claim, and its queue with the last one.
 func (m *Machine) forget(cl *Claim) {
 	m.timers.remove(cl)
@@ -60,16 +71,13 @@ func (m *Machine) forget(cl *Claim) {
 // gone: the engine does not have the claim any more, at least not in the life that
 // this client knows.
 func (m *Machine) gone(now time.Duration, cl *Claim, got engine.Claim) {
-	why := Expired
-	if got.Revoked {
-		why = Revoked
-	}
+	why := cl.whyGone(now, got)
 	if cl.phase.open() {
-		m.lose(now, cl, why)
+		m.lose(now, cl, why, nil)
 		return
 	}
 	said := why
-	if idle := min(now, cl.trustedUntil()) >= cl.until; cl.phase == Lingering && why == Expired && idle {
+	if idle := min(now, cl.trustedUntil()) >= cl.until; cl.phase == Lingering && why != Revoked && idle {
 		said = OK // it expired after its MinHold, and this was heard late
 	}
 	m.endLingering(cl, never, said, nil)
@@ -153,10 +161,8 @@ func (m *Machine) left(now time.Duration, cl *Claim, found engine.Claim, err err
 		m.end(l, Unknown, orMissing(err))
 	case found.State == engine.Held:
 		m.end(l, OK, nil)
-	case found.Revoked:
-		m.end(l, Revoked, nil)
 	default:
-		m.end(l, Expired, errors.New("the engine had no such claim any more"))
+		m.end(l, cl.whyGone(now, found), nil)
 	}
 }
 
@@ -174,7 +180,7 @@ func (m *Machine) Close(now time.Duration) {
 		m.failClaim(cl, Closed, nil)
 		m.expire(now, cl)
 		if left := cl.minHold - (now - cl.heldAt); left > 0 && cl.phase == InUse {
-			m.loseLeases(cl, Closed)
+			m.loseLeases(cl, Closed, nil)
 			m.to(cl, Lingering)
 			cl.until = now + left
 			want := cl.want(now)
@@ -183,7 +189,7 @@ func (m *Machine) Close(now time.Duration) {
 		}
 		if cl.phase != Lingering && cl.phase != Releasing {
 			if cl.phase.open() {
-				m.loseLeases(cl, Closed)
+				m.loseLeases(cl, Closed, nil)
 				m.to(cl, Lost)
 			}
 			m.emit(Output{Act: Leave, Claim: cl})

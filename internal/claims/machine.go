@@ -79,6 +79,7 @@ type Machine struct {
 	firstTTL time.Duration // what the next claim is born with
 	down     bool          // the engine did not answer last
 	downAt   time.Duration
+	downErr  error // the first of the calls that were not answered since
 
 	serial  uint64 // of the last claim
 	outputs []Output
@@ -142,12 +143,15 @@ const (
 	Refused            // by the engine, for good: Err
 	Unavailable        // the engine did not answer: Err
 	Closed             // the machine is closed
-	Expired            // not proven in time
+	Expired            // no call proved it in time: Err, of the first that was not answered
+	NotRenewed         // its time has passed, and Want.NoRenew
+	Stopped            // its time has passed, and nobody told the machine that it was due
+	Deleted            // the engine had it no more although its time had not passed
 	MaxHold            // Want.MaxHold has passed
 	Unknown            // the engine did not confirm the release: Err
 )
 
-var reasonNames = [...]string{"ok", "held", "own", "upgrade", "revoked", "refused", "unavailable", "closed", "expired", "max hold", "unknown"}
+var reasonNames = [...]string{"ok", "held", "own", "upgrade", "revoked", "refused", "unavailable", "closed", "expired", "not renewed", "stopped", "deleted", "max hold", "unknown"}
 
 func (r Reason) String() string { return reasonNames[r] }
 
@@ -197,7 +201,7 @@ func (m *Machine) reached(now time.Duration, ok bool, err error) {
 			m.emit(Output{Act: Up, Want: now - m.downAt})
 		}
 	case !m.down && !m.closed:
-		m.down, m.downAt = true, now
+		m.down, m.downAt, m.downErr = true, now, err
 		m.emit(Output{Act: Down, Err: err})
 	}
 }
