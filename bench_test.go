@@ -32,7 +32,7 @@ func BenchmarkKept(b *testing.B) {
 	}
 }
 
-func BenchmarkLend100(b *testing.B) {
+func BenchmarkHandoff100(b *testing.B) {
 	c := benchClient(b, nil)
 	var wg sync.WaitGroup
 	n := b.N/100 + 1

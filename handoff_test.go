@@ -135,7 +135,7 @@ func TestLocalHandoffIsBoundedWhileAnotherProcessWaits(t *testing.T) {
 	})
 }
 
-func TestLendTimeEndsLocalHandoffToo(t *testing.T) {
+func TestHandoffTimeEndsLocalHandoffToo(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
 		b, _ := w.client(nil)
@@ -379,7 +379,7 @@ func TestSemaphore(t *testing.T) {
 	})
 }
 
-func TestEvictedHolderIsNotified(t *testing.T) {
+func TestRevokedHolderIsNotified(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
 		b, _ := w.client(nil)

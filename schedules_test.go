@@ -550,7 +550,7 @@ func TestOldErrorDoesNotBlameTheEngine(t *testing.T) {
 }
 
 // An abandoned claim whose Leave is indeterminate is replaced by the next Join.
-func TestGhostOfACancelledWaiterIsReplaced(t *testing.T) {
+func TestOrphanOfACancelledWaiterIsReplaced(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, _ := w.client(nil)
 		c, f := w.client(nil)

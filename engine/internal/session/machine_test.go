@@ -65,7 +65,7 @@ func TestANewLifeBeginsAnew(t *testing.T) {
 
 // A Join that was not answered may arrive when its claim has left: it is kept in mind until
 // the store is known to refuse it, or its session has ended.
-func TestWhatMayArriveYetIsDoubtful(t *testing.T) {
+func TestWhatMayArriveYetIsIndeterminate(t *testing.T) {
 	for _, how := range []string{"tidied", "ended", "another session ended"} {
 		m, c, _ := one(2)
 		c.Indeterminate, c.Session = true, 3

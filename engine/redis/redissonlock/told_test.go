@@ -46,9 +46,9 @@ func TestRevokedWriterWakesAllReaders(t *testing.T) {
 	only(t, r, received, channel, channel+" 0")
 }
 
-// TestTheEvictedAreNotifiedThoughSomebodyElseHolds: what is known of a former holder goes
+// TestTheRevokedAreNotifiedThoughSomebodyElseHolds: what is known of a former holder goes
 // when the next one comes, but not that it was revoked.
-func TestTheEvictedAreNotifiedThoughSomebodyElseHolds(t *testing.T) {
+func TestTheRevokedAreNotifiedThoughSomebodyElseHolds(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	for _, k := range []Kind{Lock, Fenced, ReadWrite} {

@@ -263,7 +263,7 @@ func TestANodeThatMayNotBeReadIsNotAskedForWithoutEnd(t *testing.T) {
 	eventually(t, "it is alone in the queue and does not hold", func() bool { return b.renew(t, waits).State == engine.Held })
 }
 
-func TestAnEvictionBeforeTheHolderListenedIsNotifiedOf(t *testing.T) {
+func TestARevocationBeforeTheHolderListenedIsNotifiedOf(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))
 	received := a.notifications(t)

@@ -178,9 +178,9 @@ func TestACallThatMeetsARestartIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatWasUnsureStaysSoOverARestart: a first attempt may have been carried out by the
+// TestWhatWasIndeterminateStaysSoOverARestart: a first attempt may have been carried out by the
 // run before, which the next one cannot know.
-func TestWhatWasUnsureStaysSoOverARestart(t *testing.T) {
+func TestWhatWasIndeterminateStaysSoOverARestart(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the answer was lost")
 	for name, c := range map[string]struct {
