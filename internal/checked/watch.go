@@ -9,8 +9,10 @@ import (
 	"leasehold/engine"
 )
 
-// Between two subscriptions, doubled with each that does not begin, half of it by
-// chance, so that the clients of a server that restarts do not all come at once.
+// Between two subscriptions, doubled with each that does not last for the longest pause,
+// half of it by chance, so that the clients of a server that restarts do not all come at
+// once, and one that cuts every subscription is not asked at full speed: each that begins
+// has all who wait look.
 const (
 	shortest = 50 * time.Millisecond
 	longest  = time.Second
@@ -22,6 +24,7 @@ const (
 func (e *Engine) KeepWatching(ctx context.Context, changed func(engine.Claim), failed func(error)) {
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		var began atomic.Bool
+		start := time.Now()
 		err := e.Watch(ctx, func(c engine.Claim) {
 			began.Store(true)
 			changed(c)
@@ -29,10 +32,10 @@ func (e *Engine) KeepWatching(ctx context.Context, changed func(engine.Claim), f
 		if e.open(ctx) != nil {
 			return
 		}
-		if began.Load() {
-			pause = shortest
-		} else {
+		if !began.Load() {
 			failed(err)
+		} else if time.Since(start) >= longest {
+			pause = shortest
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)):

@@ -70,6 +70,23 @@ func TestAWatchThatBrokeBeginsAgain(t *testing.T) {
 	})
 }
 
+// A server that cuts each subscription as soon as it began is not asked at full speed.
+func TestASubscriptionThatIsCutAtOnceIsNotAskedForAtFullSpeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cut{}
+		c.watch = func(_ context.Context, _ int, changed func(engine.Claim)) error {
+			changed(engine.Claim{})
+			return errors.New("it broke")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		New(c).KeepWatching(ctx, func(engine.Claim) {}, func(err error) { t.Error(err) })
+		if n := len(c.at); n < 60 || n > 130 {
+			t.Errorf("%d subscriptions in a minute, want one or two a second", n)
+		}
+	})
+}
+
 // Close ends a Watch, one that waits to begin again, and whatever the engine makes of
 // it the answer is engine.ErrClosed.
 func TestCloseEndsWatching(t *testing.T) {
