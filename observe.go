@@ -23,7 +23,7 @@ const (
 	EventRevoke                          // this client revoked a claim, its own or another's: Token as Queue shows its ticket, without handoffs
 	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
 	EventDeadlock                        // a caller is the victim of a cycle, and gives up: Waited, Err with the cycle
-	EventSettings                        // the engine's server is not set as the engine declares (durability, revocation, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
+	EventSettings                        // the engine's server is not set as the engine declares (durability, eviction, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
 )
 
 func (k EventKind) String() string {

@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Prefix begins every key; in a URL it is the path. Clients share locks only
 	// if their prefixes agree. Default "leasehold/"; it ends with a /, has up to 128
-	// bytes, no NUL, and none of its parts is queue, notification or void: below those are the
+	// bytes, no NUL, and none of its parts is line, note or void: below those are the
 	// keys of a shorter prefix.
 	Prefix string
 
