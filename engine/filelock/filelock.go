@@ -57,7 +57,7 @@ type store struct {
 	tasks sync.WaitGroup // goroutines
 }
 
-var _ queuestore.Lives = (*store)(nil)
+var _ queuestore.Liveness = (*store)(nil)
 
 // New opens the directory dir, made with mode 0700 if it is not there, as one
 // more client. The directory must belong to this user, must not be a symbolic
@@ -223,10 +223,10 @@ func (s *store) Notify(client string, notification engine.Claim) {
 	s.lives.Notify(client, &notification)
 }
 
-// Dead implements [linestore.Lives].
+// Dead implements [linestore.Liveness].
 func (s *store) Dead(client string) bool { return s.lives.Dead(client) }
 
-// Await implements [linestore.Lives].
+// Await implements [linestore.Liveness].
 func (s *store) Await(client, name string, until time.Duration) { s.lives.Await(client, name, until) }
 
 // closeTime bounds how long Close removes the names that this client used last.

@@ -17,7 +17,7 @@
 //
 // Order, every mode, expiry decided once, replacing, revocation, inspection, Leave
 // that says what it found: whatever is decided in the queue. The engine adds no
-// goroutine of its own (but see [Lives]), no timer, no retry and no memory of
+// goroutine of its own (but see [Liveness]), no timer, no retry and no memory of
 // queues.
 //
 // # What it cannot

@@ -27,7 +27,7 @@ const pollOthers = 20
 type Engine struct {
 	client     string
 	store      Store
-	lives      Lives // the store, if it has them, else nil
+	lives      Liveness // the store, if it has them, else nil
 	guarantees engine.Guarantees
 	poll       time.Duration
 
@@ -53,7 +53,7 @@ func New(client string, s Store, o *Options) *Engine {
 	g.Order, g.SeesWaiters = engine.FIFO, true
 	g.Modes = engine.Exclusive | engine.Shared | engine.Permits
 	e := &Engine{client: client, store: s, guarantees: g, polling: map[string]bool{}}
-	e.lives, _ = s.(Lives)
+	e.lives, _ = s.(Liveness)
 	if o != nil {
 		e.poll = o.Poll
 	}

@@ -245,7 +245,7 @@ func (e *Engine) send(n *queue.Notification) {
 }
 
 // Look has a queue rid of the dead, and everybody who holds in it told so: who
-// died may have made them hold and ended before saying it. See [Lives].
+// died may have made them hold and ended before saying it. See [Liveness].
 func (e *Engine) PollAfter(ctx context.Context, name string) error {
 	return e.pollAfter(ctx, name, &operation{polls: true, notifies: true})
 }

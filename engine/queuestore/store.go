@@ -45,7 +45,7 @@ type Store interface {
 	// change may have done to Queue then is to drop claims that had expired, so
 	// a store that works in place need not undo it.)
 	//
-	// change calls nothing of the store but [Lives].Dead, and does not block.
+	// change calls nothing of the store but [Liveness].Dead, and does not block.
 	Change(ctx context.Context, name string, change func(*Record) error) error
 
 	// Read is the record of name as it stands, for inspection. The caller may
@@ -72,11 +72,11 @@ type Store interface {
 	Close() error
 }
 
-// Lives is a [Store] that can tell whether a client is still there, so that the
+// Liveness is a [Store] that can tell whether a client is still there, so that the
 // claims of one that is gone need not expire: the engine removes them in the
 // next change in which they matter, and looks at once when a client ends that
 // its claims wait for.
-type Lives interface {
+type Liveness interface {
 	Store
 
 	// Dead reports whether a client is gone for certain and for ever. What

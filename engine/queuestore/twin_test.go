@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a store of bytes in memory, as unfriendly as the Store interface
 // allows where a test asks for it.
 type world struct {
-	mortal bool // stores are Lives
+	mortal bool // stores are Liveness
 	mute   bool // Tell does nothing
 	page   int  // records a call of Records returns; 0: all
 
@@ -59,7 +59,7 @@ type mortal struct{ *twin }
 
 var (
 	_ queuestore.Store = (*twin)(nil)
-	_ queuestore.Lives = mortal{}
+	_ queuestore.Liveness = mortal{}
 )
 
 func newWorld() *world {

@@ -91,7 +91,7 @@ type client struct {
 	name string
 }
 
-var _ queuestore.Lives = client{}
+var _ queuestore.Liveness = client{}
 
 func (c client) Guarantees() engine.Guarantees {
 	return engine.Guarantees{

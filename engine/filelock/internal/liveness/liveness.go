@@ -12,7 +12,7 @@ import (
 	"leasehold/engine/filelock/internal/disk"
 )
 
-// Lives is the clients of a directory as one of them sees and tells them.
+// Liveness is the clients of a directory as one of them sees and tells them.
 type Liveness struct {
 	client  string
 	clock   func() time.Duration

@@ -6,7 +6,7 @@ import (
 )
 
 // monitor is the wait for another client's end. Beyond this engine's share the
-// ends of others are found by renewals, within about a second. Under Lives.mu.
+// ends of others are found by renewals, within about a second. Under Liveness.mu.
 type monitor struct {
 	names   map[string]time.Duration // where it matters, and until when
 	conn    net.Conn

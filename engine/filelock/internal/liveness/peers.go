@@ -9,7 +9,7 @@ import (
 	"leasehold/engine/filelock/internal/disk"
 )
 
-// peer is another client as this one has it open. Under Lives.peers.
+// peer is another client as this one has it open. Under Liveness.peers.
 type peer struct {
 	life          disk.File
 	notifications notifyConn

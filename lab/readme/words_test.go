@@ -1,0 +1,91 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plainWords are what exported types are also called: Go's own, and everybody's.
+var plainWords = strings.Fields("options error kind check checker state owner none id mode memory row conflict stats")
+
+// Every word of the name of a type that users see is in the glossary of docs/design.md,
+// or plain: so there is one word for one thing.
+func TestTheGlossaryHasEveryTypesWords(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "design.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, glossary, found := strings.Cut(string(text), "\n## Words\n")
+	if !found {
+		t.Fatal("docs/design.md has no section Words")
+	}
+	glossary, _, _ = strings.Cut(glossary, "\n## ")
+	_, glossary, _ = strings.Cut(strings.ToLower(glossary), "\n|---")
+	known := func(word string) bool {
+		for _, w := range []string{word, strings.TrimSuffix(word, "s"), word + "s"} {
+			if slices.Contains(plainWords, w) || regexp.MustCompile(`\b`+w+`\b`).MatchString(glossary) {
+				return true
+			}
+		}
+		return false
+	}
+	names := 0
+	for _, dir := range []string{".", "engine", "engine/queue", "engine/queuestore", "fence", "optimistic"} {
+		for _, name := range exportedTypes(t, filepath.Join(root, dir)) {
+			names++
+			for _, word := range camelWords(name) {
+				if !known(word) {
+					t.Errorf("%s.%s: the glossary does not have %q", dir, name, word)
+				}
+			}
+		}
+	}
+	if names < 25 {
+		t.Errorf("%d types were found", names)
+	}
+	if known("line") || known("evicted") {
+		t.Error("the glossary has a word that was given up")
+	}
+}
+
+func exportedTypes(t *testing.T, dir string) (names []string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok {
+				for _, s := range g.Specs {
+					if spec, ok := s.(*ast.TypeSpec); ok && spec.Name.IsExported() {
+						names = append(names, spec.Name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+var camel = regexp.MustCompile(`[A-Z]+(?:[a-z0-9]+)?`)
+
+func camelWords(name string) (words []string) {
+	for _, w := range camel.FindAllString(name, -1) {
+		words = append(words, strings.ToLower(w))
+	}
+	return words
+}
