@@ -57,9 +57,9 @@
 // kernel lock, reads, has the queue changed, writes the slot that is not the
 // newest, looks whether the file is still the record, and unlocks. That is five
 // system calls; the argument why it can be interrupted anywhere is there, at type
-// record. Package lives knows which clients are alive, takes notifications to them and
+// record. Package liveness knows which clients are alive, takes notifications to them and
 // hears when one ends. What is done with a queue, and who is told, is package
-// linestore's; what differs from system to system is in internal/disk. What is
+// queuestore's; what differs from system to system is in internal/disk. What is
 // left is here: the directory, the clock, how much is kept open, and what an error
 // means for who has to act on it.
 package filelock

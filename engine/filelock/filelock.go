@@ -175,7 +175,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	return e.Engine.Renew(records.Renewing(ctx), rs)
 }
 
-// Guarantees implements [linestore.Store].
+// Guarantees implements [queuestore.Store].
 func (s *store) Guarantees() engine.Guarantees {
 	fencing := engine.FencingMemory
 	if s.knowsBoot && disk.Syncs {
@@ -190,7 +190,7 @@ func (s *store) Guarantees() engine.Guarantees {
 	}
 }
 
-// Change implements [linestore.Store].
+// Change implements [queuestore.Store].
 func (s *store) Change(ctx context.Context, name string, change func(*queuestore.Record) error) error {
 	if err := s.lives.IsAlive(); err != nil {
 		joins := s.records.Joins(name, change)
@@ -208,31 +208,31 @@ func (s *store) Change(ctx context.Context, name string, change func(*queuestore
 	return err
 }
 
-// Read implements [linestore.Store].
+// Read implements [queuestore.Store].
 func (s *store) Read(_ context.Context, name string) (queuestore.Record, error) {
 	return s.records.Read(name)
 }
 
-// Records implements [linestore.Store].
+// Records implements [queuestore.Store].
 func (s *store) Records(ctx context.Context, prefix, after string) ([]queuestore.Record, string, error) {
 	return s.records.List(ctx, prefix, after)
 }
 
-// Tell implements [linestore.Store].
+// Tell implements [queuestore.Store].
 func (s *store) Notify(client string, notification engine.Claim) {
 	s.lives.Notify(client, &notification)
 }
 
-// Dead implements [linestore.Liveness].
+// Dead implements [queuestore.Liveness].
 func (s *store) Dead(client string) bool { return s.lives.Dead(client) }
 
-// Await implements [linestore.Liveness].
+// Await implements [queuestore.Liveness].
 func (s *store) Await(client, name string, until time.Duration) { s.lives.Await(client, name, until) }
 
 // closeTime bounds how long Close removes the names that this client used last.
 const closeTime = time.Second
 
-// Close implements [linestore.Store]. Claims that are not detached are free when
+// Close implements [queuestore.Store]. Claims that are not detached are free when
 // it returns, in any case: those that there was no time to leave are a dead
 // client's.
 func (s *store) Close() error {

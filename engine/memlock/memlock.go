@@ -1,5 +1,5 @@
 // Package memlock is the engine of one process, and the twin that tests use in
-// place of a server: a map of queues, under package linestore.
+// place of a server: a map of queues, under package queuestore.
 //
 // It promises what its [Store] can: exclusion, order, every mode, tokens that
 // rise as long as the Store lives. Nothing leaves the process, so nothing
@@ -91,7 +91,7 @@ type client struct {
 
 var _ queuestore.Store = (*client)(nil)
 
-// Guarantees implements [linestore.Store].
+// Guarantees implements [queuestore.Store].
 func (c *client) Guarantees() engine.Guarantees {
 	return engine.Guarantees{
 		Fencing:      engine.FencingMemory,
@@ -102,7 +102,7 @@ func (c *client) Guarantees() engine.Guarantees {
 	}
 }
 
-// Change implements [linestore.Store]. The mutex is what makes it one step.
+// Change implements [queuestore.Store]. The mutex is what makes it one step.
 // Nothing here waits, so the context was looked at already.
 func (c *client) Change(_ context.Context, name string, change func(*queuestore.Record) error) error {
 	s := c.Store
@@ -124,14 +124,14 @@ func (c *client) Change(_ context.Context, name string, change func(*queuestore.
 	return err
 }
 
-// Read implements [linestore.Store].
+// Read implements [queuestore.Store].
 func (c *client) Read(_ context.Context, name string) (queuestore.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.copyOf(name), nil
 }
 
-// Records implements [linestore.Store].
+// Records implements [queuestore.Store].
 func (c *client) Records(_ context.Context, prefix, _ string) (records []queuestore.Record, next string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *Store) copyOf(name string) queuestore.Record {
 	return record
 }
 
-// Tell implements [linestore.Store].
+// Tell implements [queuestore.Store].
 func (c *client) Notify(to string, notification engine.Claim) {
 	c.mu.Lock()
 	e := c.clients[to]
@@ -163,7 +163,7 @@ func (c *client) Notify(to string, notification engine.Claim) {
 	}
 }
 
-// Close implements [linestore.Store].
+// Close implements [queuestore.Store].
 func (c *client) Close() error {
 	c.mu.Lock()
 	delete(c.clients, c.name)

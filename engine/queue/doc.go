@@ -1,5 +1,5 @@
 // Package queue is the queue of one name as a pure value: no clock, no
-// goroutine, no I/O. Package linestore loads one, applies one operation and
+// goroutine, no I/O. Package queuestore loads one, applies one operation and
 // stores it, in one step of whatever keeps it; engines that write the rule in a
 // store's own language are checked against it.
 //

@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 			w := newWorld()
 			make(w)
 			h := enginetest.Harness{
-				Name: "linestore", New: func(testing.TB) engine.Engine { return w.open() },
+				Name: "queuestore", New: func(testing.TB) engine.Engine { return w.open() },
 				Now: w.Now, Sleep: w.Sleep, CountKeys: func(testing.TB) int { return w.count() },
 				Polls: w.mute,
 			}

@@ -1,4 +1,4 @@
-// Package linestore is an engine made of any store that can change one record in
+// Package queuestore is an engine made of any store that can change one record in
 // one step: a map under a mutex, a directory, a bbolt file, a row of a table, a
 // key of Consul, NATS KV or FoundationDB.
 //
@@ -33,7 +33,7 @@
 // encoding.BinaryUnmarshaler. With transactions, Change is
 //
 //	return db.Update(func(tx Tx) error {
-//		record := linestore.Record{Name: name, Now: clock(), Micros: wallClock()}
+//		record := queuestore.Record{Name: name, Now: clock(), Micros: wallClock()}
 //		if b := tx.Get(name); b != nil {
 //			if err := record.Queue.UnmarshalBinary(b); err != nil {
 //				return err

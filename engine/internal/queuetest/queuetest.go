@@ -1,4 +1,4 @@
-// Package linetest does random operations to an engine and to package queue, side by
+// Package queuetest does random operations to an engine and to package queue, side by
 // side, and compares every reply, refusal and notification, and the queue that is left. Both
 // read a clock that the test moves, so that all of it is exact. It sees no two calls at
 // the same time, and no answer that was lost.

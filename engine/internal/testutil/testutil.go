@@ -1,4 +1,4 @@
-// Package kit is what tests of engines say often: one call that must be answered, one
+// Package testutil is what tests of engines say often: one call that must be answered, one
 // notification that must be heard. Whatever does not happen within [Patience] ends the test.
 package testutil
 

@@ -1,4 +1,4 @@
-// Package lives is who is alive among the clients of a directory, and the way
+// Package liveness is who is alive among the clients of a directory, and the way
 // notifications take between them.
 //
 // What it promises: a client whose process ended, however it did, is dead for

@@ -16,7 +16,7 @@ type peer struct {
 	dials         bool // notifications is open
 }
 
-const clientSize = 13 // characters of a client's name: see linestore.NewClient
+const clientSize = 13 // characters of a client's name: see queuestore.NewClient
 
 func validClient(s string) bool {
 	return len(s) == clientSize && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""

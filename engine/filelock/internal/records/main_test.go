@@ -55,7 +55,7 @@ func openEngine(t testing.TB, dir string) *client {
 // epoch is when the clock of all clients began.
 var epoch = time.Now().Add(-time.Hour)
 
-// store is the least that linestore takes.
+// store is the least that queuestore takes.
 type store struct {
 	records *Records
 	root    disk.Dir

@@ -10,7 +10,7 @@ import (
 	"leasehold/engine/queuestore"
 )
 
-// Read is [linestore.Store].Read. It reads without the lock: what it shows was
+// Read is [queuestore.Store].Read. It reads without the lock: what it shows was
 // true a moment ago.
 func (c *Records) Read(name string) (queuestore.Record, error) {
 	record := c.record(name)
@@ -28,7 +28,7 @@ func (c *Records) Read(name string) (queuestore.Record, error) {
 // page is as many records as Records reads at a time.
 const page = 1000
 
-// List is [linestore.Store].Records. Names are found by reading every record: they
+// List is [queuestore.Store].Records. Names are found by reading every record: they
 // are hashed on disk.
 func (c *Records) List(ctx context.Context, prefix, after string) (found []queuestore.Record, next string, err error) {
 	files, next, err := c.part(after, page)

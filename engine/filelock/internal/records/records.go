@@ -114,7 +114,7 @@ func (c *Records) Close(ctx context.Context) {
 	c.reserve.close()
 }
 
-// Change is [linestore.Store].Change. Its error is one of change as it is, or
+// Change is [queuestore.Store].Change. Its error is one of change as it is, or
 // explained. now is when it was, by the clock.
 func (c *Records) Change(ctx context.Context, name string, change func(*queuestore.Record) error) (now time.Duration, err error) {
 	r := c.hold(name)

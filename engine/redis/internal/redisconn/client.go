@@ -1,4 +1,4 @@
-// Package wire is what every engine of this module knows of Redis: calls of
+// Package redisconn is what every engine of this module knows of Redis: calls of
 // scripts, subscriptions, what the server is, and the URLs that name it. It is
 // github.com/redis/rueidis and nothing beside it: connections, pipelining,
 // pools and reconnecting are the library's. It knows calls and not claims; the
