@@ -89,7 +89,7 @@ func (l *Lease) Detach() (Handle, error) {
 		if got[i].Revoked {
 			err.Reason = LossRevoked
 		}
-			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
+		_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
 		k.mu.Lock()
 		l.err = wrap("unlock", l.name, err)
 		k.unlock()

@@ -58,7 +58,7 @@ type twin struct {
 type mortal struct{ *twin }
 
 var (
-	_ queuestore.Store = (*twin)(nil)
+	_ queuestore.Store    = (*twin)(nil)
 	_ queuestore.Liveness = mortal{}
 )
 

@@ -120,8 +120,6 @@ func exclusive(name string) Want {
 	return Want{Name: name, Permits: engine.Max, Limit: engine.Max, TTL: ttl}
 }
 
-func shared(name string) Want { return Want{Name: name, Permits: 1, Limit: engine.Max, TTL: ttl} }
-
 // enter is a caller with what it asks for, under outer.
 func (r *rig) enter(w Want, outer ...*Lease) *Caller {
 	c := &Caller{Want: w, Lease: new(Lease)}
@@ -182,8 +180,6 @@ func (r *rig) left(state engine.State, change ...func(*engine.Claim)) {
 }
 
 func contended(c *engine.Claim) { c.Contended = true }
-
-func revoked(c *engine.Claim) { c.State, c.Revoked = engine.Gone, true }
 
 // hold is a lease of a claim of its own.
 func (r *rig) hold(w Want, ticket uint64, outer ...*Lease) *Lease {

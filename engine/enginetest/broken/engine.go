@@ -312,7 +312,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	}
 }
 
-// anyJunk is what Lnes ends with: after all names that could be read.
+// anyJunk is what Queues ends with: after all names that could be read.
 func (e *Engine) anyJunk(prefix string) error {
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
