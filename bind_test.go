@@ -152,10 +152,10 @@ func TestWhoWaitsForItsOwnProcessIsToldSo(t *testing.T) {
 	for what, o := range map[string]Options{"behind a lease of its own": {}, "with a claim of its own": {NoLocalHandoff: true}} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				var waiting []Event
+				waiting := make(chan Event, 9)
 				o.Observer = func(e Event) {
 					if e.Kind == EventWaiting {
-						waiting = append(waiting, e)
+						waiting <- e
 					}
 				}
 				c, _ := w.client(&o)
@@ -167,10 +167,13 @@ func TestWhoWaitsForItsOwnProcessIsToldSo(t *testing.T) {
 				if !errors.As(err, &held) || !held.Own {
 					t.Errorf("got %v, want one that says that this process holds it", err)
 				}
-				if len(waiting) != 1 || waiting[0].Name != "x" || waiting[0].Context.Value(key{}) != "a trace" || waiting[0].Own != !o.NoLocalHandoff {
-					t.Errorf("got the events %+v, want one, of x, with the caller's context", waiting)
+				if n := len(waiting); n != 1 {
+					t.Fatalf("got %d events, want one", n)
 				}
-				if _, err := c.TryLock(ctx, "x"); !errors.Is(err, ErrHeld) || len(waiting) != 1 {
+				if e := <-waiting; e.Name != "x" || e.Context.Value(key{}) != "a trace" || e.Own != !o.NoLocalHandoff {
+					t.Errorf("got the event %+v, want one of x, with the caller's context", e)
+				}
+				if _, err := c.TryLock(ctx, "x"); !errors.Is(err, ErrHeld) || len(waiting) != 0 {
 					t.Errorf("TryLock: %v, %d events", err, len(waiting))
 				}
 				mustUnlock(t, l)

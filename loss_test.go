@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/door"
 )
 
 // A lease that is lost says why: in its context, in Unlock and in the event.
@@ -20,6 +22,7 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 			w.t.Fatal(err)
 		}
 	}
+	var stood atomic.Int64 // how long the process stood still
 	for what, c := range map[string]struct {
 		options LockOptions
 		lose    func(w *world, l *Lease, f *faulty)
@@ -39,23 +42,25 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 		"MaxHold has passed":  {options: LockOptions{MaxHold: time.Second}, lose: func(*world, *Lease, *faulty) { time.Sleep(2 * time.Second) }, reason: LossMaxHold, also: ErrMaxHold},
 		"it is not renewed":   {options: LockOptions{NoRenew: true}, lose: func(*world, *Lease, *faulty) { time.Sleep(time.Minute) }, reason: LossNotRenewed},
 		"the process stands still": {lose: func(w *world, l *Lease, _ *faulty) {
-			// Nobody ticks: the clock of this client alone goes on.
-			k := l.core
-			k.mu.Lock()
-			now := k.now
-			k.now = func() time.Duration { return now() + time.Hour }
-			k.mu.Unlock()
+			stood.Store(int64(time.Hour)) // nobody ticks: the clock of this client alone goes on
 			l.Valid()
 		}, reason: LossStopped},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				var events []Event
-				locks, f := w.client(&Options{Observer: func(e Event) {
+				stood.Store(0)
+				events := make(chan Event, 9)
+				f := &faulty{Engine: w.store.Engine()}
+				clock := func() time.Duration { return w.clock() + time.Duration(stood.Load()) }
+				locks, err := New(&door.Engine{Engine: f, Clock: clock}, &Options{Observer: func(e Event) {
 					if e.Kind == EventLost {
-						events = append(events, e)
+						events <- e
 					}
 				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer locks.Close()
 				l := mustLock(t, locks.With(c.options), "x")
 				ctx := l.Context()
 				c.lose(w, l, f)
@@ -68,11 +73,14 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 				}
 				check("the context", context.Cause(ctx))
 				check("Unlock", l.Unlock())
-				if len(events) != 1 || events[0].Reason != c.reason {
-					t.Errorf("got the events %+v, want one with the reason %v", events, c.reason)
-				} else {
-					check("the event", events[0].Err)
+				if n := len(events); n != 1 {
+					t.Fatalf("got %d events, want one", n)
 				}
+				e := <-events
+				if e.Reason != c.reason {
+					t.Errorf("got an event with the reason %v, want %v", e.Reason, c.reason)
+				}
+				check("the event", e.Err)
 			})
 		})
 	}
