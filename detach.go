@@ -88,8 +88,8 @@ func (l *Lease) Detach() (Handle, error) {
 		err := &LostError{Reason: LossExpired}
 		if got[i].Revoked {
 			err.Reason = LossRevoked
+			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the permits of a marked claim
 		}
-		_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the room of a marked claim
 		k.mu.Lock()
 		l.err = wrap("unlock", l.name, err)
 		k.unlock()

@@ -141,7 +141,7 @@ func (r LossReason) String() string {
 // ErrMaxHold as well where that is the reason.
 type LostError struct {
 	Reason LossReason
-	Err    error // of LossExpired: the call that the engine did not answer, if there was one
+	Err    error // more about it: of LossExpired the call that the engine did not answer, if there was one
 }
 
 func (e *LostError) Error() string { return ErrLost.Error() + ": " + e.Why() }

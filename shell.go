@@ -173,7 +173,7 @@ func cause(why claims.Reason, err error) error {
 	case claims.Upgrade:
 		c = ErrUpgrade
 	case claims.Revoked:
-		return &LostError{Reason: LossRevoked}
+		return &LostError{Reason: LossRevoked, Err: err}
 	case claims.Unavailable:
 		c = ErrUnavailable
 	case claims.Closed:
@@ -181,13 +181,13 @@ func cause(why claims.Reason, err error) error {
 	case claims.Expired:
 		return &LostError{Reason: LossExpired, Err: err}
 	case claims.NotRenewed:
-		return &LostError{Reason: LossNotRenewed}
+		return &LostError{Reason: LossNotRenewed, Err: err}
 	case claims.Stopped:
-		return &LostError{Reason: LossStopped}
+		return &LostError{Reason: LossStopped, Err: err}
 	case claims.Deleted:
-		return &LostError{Reason: LossDeleted}
+		return &LostError{Reason: LossDeleted, Err: err}
 	case claims.MaxHold:
-		return &LostError{Reason: LossMaxHold}
+		return &LostError{Reason: LossMaxHold, Err: err}
 	case claims.Unknown:
 		c = ErrUnknown
 	}

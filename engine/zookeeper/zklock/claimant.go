@@ -26,8 +26,9 @@ type claimant struct {
 	started chan struct{} // closed when it may be used, or never will be
 
 	// Under the engine's mutex.
-	failed error // started: why it never will be
-	m      session.Machine[*claim]
+	failed    error // started: why it never will be
+	connected bool  // it has had a session
+	m         session.Machine[*claim]
 	// Watches that were asked for and have not fired, and whether they were answered: see
 	// listen.
 	watches  map[watch]bool

@@ -77,6 +77,10 @@ func (e *claimant) received(ev zk.Event) {
 	case zk.EventSession:
 		switch ev.State {
 		case zk.StateHasSession:
+			if !e.connected {
+				e.connected = true // for the first time: there is nothing that could have been missed
+				return
+			}
 			e.mail.PostAll()
 			// The library renews its watches and says since when, by the last answer
 			// it had: one that came on the new connection before it said so hides

@@ -32,7 +32,7 @@ func releasesAreNotified(t *testing.T, r *rig, layout, kind string) {
 	it.Done(t, java)
 	r.lined(t, name, holds, 0)
 	if n := len(two.received); n != 0 {
-		t.Errorf("who waits behind others was told of %d changes", n)
+		t.Errorf("who waits behind others was told of %d changes, the first %+v", n, <-two.received)
 	}
 	it.Does(t, b, "release", kind, path)
 	two.receive(t, last.ID)
