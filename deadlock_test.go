@@ -497,7 +497,7 @@ func endedWhileItsCallerWaits(t *testing.T, another bool) {
 		b, _ := w.client(&Options{Label: "B"})
 		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
 		inner := async(func() (*Lease, error) { return waits.Lock(context.WithoutCancel(la.Context()), "b") })
-		next := async(func() (*Lease, error) { return a.Lock(context.Background(), "a") }) // is handed off the claim
+		next := async(func() (*Lease, error) { return a.Lock(context.Background(), "a") }) // is handed the claim
 		synctest.Wait()
 		time.Sleep(900 * time.Millisecond)
 		mustUnlock(t, la)

@@ -34,6 +34,12 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 			f.set(func(f *faulty) { f.renew = cutRenew })
 			time.Sleep(time.Minute)
 		}, reason: LossExpired, says: "cut"},
+		"no renewal is answered, and the process stands still as well": {lose: func(_ *world, l *Lease, f *faulty) {
+			f.set(func(f *faulty) { f.renew = cutRenew })
+			time.Sleep(20 * time.Second)
+			stood.Store(int64(time.Hour))
+			l.Valid()
+		}, reason: LossExpired, says: "cut"},
 		"somebody deletes the claim at the store": {lose: func(w *world, l *Lease, _ *faulty) {
 			deletes(w, l.Name(), l.handle.Claim().ID())
 			time.Sleep(20 * time.Second) // until its next renewal

@@ -20,7 +20,6 @@ var errWaited = errors.New("waited long enough")
 type waiter struct {
 	claims.Caller
 	lock  *LockOptions
-	asked context.Context // of the call
 	began time.Duration
 	ready chan struct{} // capacity 1: answered
 	why   claims.Reason
@@ -35,6 +34,7 @@ type ask struct {
 	permits, limit int32
 	try            bool // once, without waiting
 	again          bool // it was refused once, by somebody who was gone by then
+	waits          bool // the Observer knows that it waits
 }
 
 // lock asks for all of a name.
@@ -105,7 +105,8 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 		// again with the same ID.
 		k.join(ctx, &l.call, entered, mine.join)
 	}
-	if k.opts.Observer != nil && !a.try && len(w.ready) == 0 {
+	if k.opts.Observer != nil && !a.try && !a.waits && len(w.ready) == 0 {
+		a.waits = true // once for a call, also where it asks anew
 		k.mu.Lock()
 		own := k.machine.BehindOwn(&w.Caller)
 		k.unlock()
@@ -203,9 +204,12 @@ func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *claims.
 	l.handle.Tag, l.handle.Outer = l, outer
 	w.Want, w.Lease, w.Holds = want, &l.handle, door.Holds(l.asked)
 	w.Ticket, w.Silent, w.Err = 0, false, nil
-	w.lock, w.asked, w.began, w.why, w.err, w.names = o, l.asked, 0, claims.OK, nil, nil
+	w.lock, w.began, w.why, w.err, w.names = o, 0, claims.OK, nil, nil
 	return w
 }
+
+// asked is the context of the call.
+func (w *waiter) asked() context.Context { return w.Lease.Tag.(*Lease).asked }
 
 // answerLocked has the caller go on, with its lease or without.
 func (w *waiter) answerLocked(o *claims.Output) {
@@ -257,7 +261,7 @@ func (k *core) tooLate(ctx context.Context, w *waiter) error {
 func (k *core) gaveUp(op string, w *waiter, err error) error {
 	err = wrap(op, w.Name, err)
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked, Waited: k.waited(w), Err: err})
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked(), Waited: k.waited(w), Err: err})
 	}
 	return err
 }
@@ -265,7 +269,7 @@ func (k *core) gaveUp(op string, w *waiter, err error) error {
 // deadlocked makes the error of the victim of a cycle.
 func (k *core) deadlocked(op string, w *waiter, cycle *DeadlockError) error {
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked, Waited: k.waited(w), Err: cycle})
+		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked(), Waited: k.waited(w), Err: cycle})
 	}
 	return k.gaveUp(op, w, cycle)
 }

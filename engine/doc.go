@@ -56,14 +56,14 @@
 //     stands. A plain read never proves Held. An engine need not remember
 //     claims that are gone: the core never Joins an ID it saw Gone or sent
 //     Leave for. A Join asked for again after its first arrival has expired
-//     makes the claim anew, with a higher ticket: the ticket tells the lives of
-//     one ID apart, and what was reported of a former one is void.
+//     makes the claim anew, with a higher ticket: the ticket tells the incarnations
+//     of one ID apart, and what was reported of a former one is void.
 //  6. Whatever call makes another claim held, or makes a holder contended,
 //     tells that claim's client through Watch: Join, Renew, Leave and Revoke
 //     alike. A Renew that removes nobody tells nobody. No call tells its own
 //     claim what its reply already says. Revoke tells the client of the claim
 //     it ends. Watch may lose, repeat and reorder, and may come before Join
-//     returns; Renew is the high-water mark. Watch is one subscription: it says
+//     returns; Renew is the fallback. Watch is one subscription: it says
 //     changed(Claim{}) when that has begun, which means look at every waiting
 //     claim, and returns when it breaks. changed is called from one goroutine
 //     at a time, never inside another method than Watch; it does not block, and
@@ -77,8 +77,8 @@
 //  8. Leave answers the state in which the claim was found: Held, Waiting, or
 //     Gone if it was absent, expired or marked. Revoke removes a waiting claim
 //     at once; a holder it marks: from then on every call says Gone and
-//     Revoked and nothing extends it, and its capacity is free when its holder
-//     leaves or its deadline passes. With now its capacity is free at once, which
+//     Revoked and nothing extends it, and its permits are free when its holder
+//     leaves or its deadline passes. With now they are free at once, which
 //     may overlap with a holder that has not yet noticed.
 //  9. With order [OrderNone] an engine need remember nobody who waits: a Join of
 //     what is taken answers Waiting and leaves nothing behind. The core repeats

@@ -44,12 +44,12 @@ var caught = map[string][]string{
 	"a dead client holds on":                          {"crash"},
 
 	// Who is told.
-	"a wake-up is lost and there is no high-water mark": {"wake-up"},
-	"who becomes held is not told":                      {"wake-up"},
-	"everybody is told of everything":                   {"wake-up", "a crowd"},
-	"a call tells its own claim":                        {"wake-up"},
-	"contended and never told":                          {"contention"},
-	"Watch ignores its context":                         {"life cycle"},
+	"a wake-up is lost and there is no fallback": {"wake-up"},
+	"who becomes held is not told":               {"wake-up"},
+	"everybody is told of everything":            {"wake-up", "a crowd"},
+	"a call tells its own claim":                 {"wake-up"},
+	"contended and never told":                   {"contention"},
+	"Watch ignores its context":                  {"life cycle"},
 	// Both kinds of notification are missing, so both files must say so.
 	"nobody is ever told": {"wake-up", "contention"},
 

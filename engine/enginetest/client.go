@@ -268,7 +268,7 @@ func (a *client) pollAfter(ctx context.Context, c engine.Claim) (engine.Claim, e
 	return cs[0], nil
 }
 
-// awaits looks at a waiting claim until it is held: the high-water mark under every lost
+// awaits looks at a waiting claim until it is held: the fallback under every lost
 // notification, and the way things go where there is no order.
 func (a *client) awaits(c engine.Claim) engine.Claim {
 	a.t.Helper()

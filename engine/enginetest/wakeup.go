@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func wakeUp() promise {
-	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the high-water mark", []kase{
+	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the fallback", []kase{
 		{"Renew says held after a lost notification", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))

@@ -215,10 +215,10 @@ func (m *Machine) whyExpired(cl *Claim) (Reason, error) {
 	switch {
 	case cl.noRenew:
 		return NotRenewed, nil
+	case m.down:
+		return Expired, m.downErr // also where a retry was due a moment ago, and this is late
 	case cl.inflight == 0 && cl.due < cl.trustedUntil():
 		return Stopped, nil
-	case m.down:
-		return Expired, m.downErr
 	}
 	return Expired, nil
 }

@@ -33,11 +33,11 @@ func TestTurns(t *testing.T) {
 		}
 		return most, l
 	}
-	t.Run("tokens rise beyond 1,024 hands off", func(t *testing.T) {
+	t.Run("tokens rise beyond 1,024 handoffs", func(t *testing.T) {
 		r := newRig(t, Config{})
 		n, l := turns(r, r.hold(exclusive("x"), 5), 2000)
 		if n != 1<<engine.HandoffBits {
-			t.Errorf("%d hands off", n)
+			t.Errorf("%d handoffs", n)
 		}
 		if old := r.take(Join).Claim; old.Request().Replaces != l.Claim().ID() {
 			t.Error("the next claim does not replace the last")

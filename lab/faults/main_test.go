@@ -189,7 +189,7 @@ func TestWhatCannotBePlantedIsAnErrorBeforeAnythingRuns(t *testing.T) {
 }
 
 // The faults of this tree can be planted now: whether they are noticed takes
-// minutes, and is for make broken.
+// minutes, and is for make faults.
 func TestTheFaultsOfThisTreeApply(t *testing.T) {
 	root := filepath.Join("..", "..")
 	faults, err := readFaults("patches")

@@ -9,7 +9,7 @@ import (
 // notices are faults of who is told what.
 func notices() []Fault {
 	return []Fault{
-		{Name: "a wake-up is lost and there is no high-water mark", leave: func(e *Engine, ctx context.Context, q engine.Claim) (engine.Claim, error) {
+		{Name: "a wake-up is lost and there is no fallback", leave: func(e *Engine, ctx context.Context, q engine.Claim) (engine.Claim, error) {
 			// A waiting claim leaves, which lets those behind it hold: nobody
 			// sees it, and their Renew goes by what was written down.
 			before := map[engine.ID]engine.State{}

@@ -1,12 +1,9 @@
 package etcdlock
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,89 +15,23 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
-	"leasehold/internal/boottime"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
-// holderOf is set in a process that holds a name until it is killed: the URL of an engine.
-const holderOf = "ETCDLOCK_HOLDER"
-
 func TestMain(m *testing.M) {
-	if url := os.Getenv(holderOf); url != "" {
-		holdFor(url)
-	}
+	testutil.HoldIfAsked(func(ctx context.Context, url string) (engine.Engine, error) { return Open(ctx, url) })
 	goleak.VerifyTestMain(m)
-}
-
-const killedTTL = 2 * time.Second
-
-func holdFor(url string) {
-	eng, err := Open(context.Background(), url)
-	if err == nil {
-		var locks *leasehold.Client
-		if locks, err = leasehold.New(eng, &leasehold.Options{TTL: killedTTL}); err == nil {
-			_, err = locks.Lock(context.Background(), "killed")
-		}
-	}
-	fmt.Println("holds", err)
-	select {}
 }
 
 // A holder with a TTL of two seconds is killed: the next holds after six fifths of that,
 // in whole seconds, and about one more. Etcd looks twice a second whose lease has ended.
 func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
-	server := servers.Etcd(t, nil)
-	locks, err := leasehold.New(opens(t, "etcd://"+server.Addr), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { locks.Close() })
-	var took []time.Duration
-	for round := range 5 {
-		holder := exec.CommandContext(t.Context(), os.Args[0])
-		holder.Env = append(os.Environ(), holderOf+"=etcd://"+server.Addr)
-		out, err := holder.StdoutPipe()
-		if err == nil {
-			err = holder.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if said, err := bufio.NewReader(out).ReadString('\n'); err != nil || said != "holds <nil>\n" {
-			t.Fatal(said, err)
-		}
-		next := make(chan *leasehold.Lease, 1)
-		go func() {
-			l, err := locks.Lock(within(t), "killed")
-			if err != nil {
-				t.Error(err)
-			}
-			next <- l
-		}()
-		until(t, "the next waits", func() bool {
-			l, err := locks.Queue(within(t), "killed")
-			return err == nil && len(l.Claims) == 2
-		})
-		time.Sleep(killedTTL + time.Duration(round)*100*time.Millisecond) // anywhere between two keep-alives
-		if err := holder.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		killed := boottime.Now()
-		_ = holder.Wait()
-		l := <-next
-		took = append(took, boottime.Now()-killed)
-		if l == nil {
-			t.FailNow()
-		}
-		if err := l.Unlock(); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Logf("the next held after %v", took)
-	slices.Sort(took)
-	if most := killedTTL*6/5 + time.Second; took[len(took)/2] > most {
-		t.Errorf("the next held after %v, want %v", took, most)
+	url := "etcd://" + servers.Etcd(t, nil).Addr
+	took := testutil.Killed(t, opens(t, url), url, 5, 100*time.Millisecond) // anywhere between two keep-alives
+	if most := testutil.KilledTTL*6/5 + time.Second; took > most {
+		t.Errorf("the next held after %v, want at most %v", took, most)
 	}
 }
 

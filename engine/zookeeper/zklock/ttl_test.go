@@ -1,12 +1,9 @@
 package zklock
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,35 +11,15 @@ import (
 
 	"go.uber.org/goleak"
 
-	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
-	"leasehold/internal/boottime"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
-// holderOf is set in a process that holds a name until it is killed: the URL of an engine.
-const holderOf = "ZKLOCK_HOLDER"
-
 func TestMain(m *testing.M) {
-	if url := os.Getenv(holderOf); url != "" {
-		holdFor(url)
-	}
+	testutil.HoldIfAsked(func(ctx context.Context, url string) (engine.Engine, error) { return Open(ctx, url) })
 	goleak.VerifyTestMain(m)
-}
-
-const killedTTL = 2 * time.Second
-
-func holdFor(url string) {
-	eng, err := Open(context.Background(), url)
-	if err == nil {
-		var locks *leasehold.Client
-		if locks, err = leasehold.New(eng, &leasehold.Options{TTL: killedTTL}); err == nil {
-			_, err = locks.Lock(context.Background(), "killed")
-		}
-	}
-	fmt.Println("holds", err)
-	select {}
 }
 
 // A holder with a TTL of two seconds is killed: the next holds after twice that, which is
@@ -50,56 +27,9 @@ func holdFor(url string) {
 func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := zooKeeper(t)
-	locks, err := leasehold.New(open(t, on(s)).Engine, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { locks.Close() })
-	var took []time.Duration
-	for round := range 4 {
-		holder := exec.CommandContext(t.Context(), os.Args[0])
-		holder.Env = append(os.Environ(), holderOf+"=zookeeper://"+s.Addr)
-		out, err := holder.StdoutPipe()
-		if err == nil {
-			err = holder.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if said, err := bufio.NewReader(out).ReadString('\n'); err != nil || said != "holds <nil>\n" {
-			t.Fatal(said, err)
-		}
-		next := make(chan *leasehold.Lease, 1)
-		go func() {
-			l, err := locks.Lock(within(t), "killed")
-			if err != nil {
-				t.Error(err)
-			}
-			next <- l
-		}()
-		eventually(t, "the next does not wait", func() bool {
-			l, err := locks.Queue(within(t), "killed")
-			return err == nil && len(l.Claims) == 2
-		})
-		time.Sleep(killedTTL + time.Duration(round)*killedTTL/12) // anywhere between two proofs
-		if err := holder.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		killed := boottime.Now()
-		_ = holder.Wait()
-		l := <-next
-		took = append(took, boottime.Now()-killed)
-		if l == nil {
-			t.FailNow()
-		}
-		if err := l.Unlock(); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Logf("the next held after %v", took)
-	slices.Sort(took)
-	if most := 2*killedTTL + 2*servers.DefaultTick; took[len(took)/2] > most {
-		t.Errorf("the next held after %v, want %v", took, most)
+	took := testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, 4, testutil.KilledTTL/12) // anywhere between two proofs
+	if most := 2*testutil.KilledTTL + 2*servers.DefaultTick; took > most {
+		t.Errorf("the next held after %v, want at most %v", took, most)
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/filelock/internal/disk"
+	"leasehold/lab/servers"
 )
 
 // Clients that reserve at the same time each find what they asked for reserved. The
 // next one removes what they leave.
 func TestManyReserveAtOnce(t *testing.T) {
 	if !disk.Syncs {
-		t.Skip("nothing is reserved here")
+		servers.Missing(t, "nothing is reserved on this system: it cannot sync a folder")
 	}
 	dir := t.TempDir()
 	var wg sync.WaitGroup
@@ -56,7 +57,7 @@ func TestManyReserveAtOnce(t *testing.T) {
 // What somebody put there that is no mark, or says more than there can be, says nothing.
 func TestForeignMarksSayNothing(t *testing.T) {
 	if !disk.Syncs {
-		t.Skip("nothing is reserved here")
+		servers.Missing(t, "nothing is reserved on this system: it cannot sync a folder")
 	}
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "reserve"), 0o700); err != nil {
@@ -79,7 +80,7 @@ func TestForeignMarksSayNothing(t *testing.T) {
 func lay(t *testing.T, marks ...mark) (dir string) {
 	t.Helper()
 	if !disk.Syncs {
-		t.Skip("nothing is reserved here")
+		servers.Missing(t, "nothing is reserved on this system: it cannot sync a folder")
 	}
 	dir = t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "reserve"), 0o700); err != nil {
