@@ -64,6 +64,11 @@ func stopJob(sig syscall.Signal, needless func() bool) {
 		return
 	}
 	_ = syscall.Kill(0, sig)
+	// The kernel queues even an ignored signal if the first thread blocks
+	// signals just then, as the runtime does for moments. Left in the queue it
+	// would meet the default action below and stop the job once more, after the
+	// shell has continued it; ignoring it again empties the queue.
+	signal.Ignore(sig)
 	// signal.Reset would not do: the runtime keeps its handler for this
 	// signal, and the handler does not stop anything.
 	var before, stop sigaction
