@@ -151,10 +151,10 @@ func TestNoSecondProposalWhileTheFirstMayBeQueued(t *testing.T) {
 func TestHowCallsAreGathered(t *testing.T) {
 	var e Engine
 	e.gather()
-	if !e.group.First(call{leaves: true}) || e.group.First(call{}) {
+	if !e.group.First(&call{leaves: true}) || e.group.First(&call{}) {
 		t.Error("who leaves does not go first")
 	}
-	if e.group.Key(call{name: "a"}) == e.group.Key(call{name: "b"}) || e.group.Key(call{name: "a", leaves: true}) != e.group.Key(call{name: "a"}) {
+	if e.group.Key(&call{name: "a"}) == e.group.Key(&call{name: "b"}) || e.group.Key(&call{name: "a", leaves: true}) != e.group.Key(&call{name: "a"}) {
 		t.Error("names are not told apart, or calls of one are")
 	}
 }

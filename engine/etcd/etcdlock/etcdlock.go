@@ -40,7 +40,7 @@ type Engine struct {
 	mail  *mailbox.Box
 
 	table   table
-	group   coalesce.Group[call, answer]
+	group   coalesce.Group[*call, answer]
 	looks   looks
 	past    past
 	streams atomic.Int64 // how many watches have failed; see watching
@@ -134,7 +134,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		op := e.joining(c, r, lease, s.void, seen, crowded)
 		var answer answer
 		err = e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
-			if answer = e.commit(ctx, call{name: r.Name, op: op, patience: patience}); indeterminate(answer.err) {
+			if answer = e.commit(ctx, &call{name: r.Name, op: op, patience: patience}); indeterminate(answer.err) {
 				e.table.indeterminate(c)
 			}
 			return answer.err

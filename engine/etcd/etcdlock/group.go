@@ -55,12 +55,12 @@ const (
 func (e *Engine) gather() {
 	e.group.Alone, e.group.Many = e.alone, many
 	e.group.Send, e.group.Most, e.group.Senders = e.send, atOnce, maxSenders
-	e.group.Key = func(c call) string { return c.name }
-	e.group.First = func(c call) bool { return c.leaves }
+	e.group.Key = func(c *call) string { return c.name }
+	e.group.First = func(c *call) bool { return c.leaves }
 }
 
 // commit carries out a transaction about one name, with others if there are many.
-func (e *Engine) commit(ctx context.Context, c call) answer {
+func (e *Engine) commit(ctx context.Context, c *call) answer {
 	a, err := e.group.Do(ctx, c)
 	if err != nil {
 		return answer{err: err}
@@ -73,7 +73,7 @@ func (e *Engine) commit(ctx context.Context, c call) answer {
 	return a
 }
 
-func (e *Engine) alone(ctx context.Context, c call) answer {
+func (e *Engine) alone(ctx context.Context, c *call) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	r, err := e.do(ctx, c.op)
@@ -102,7 +102,7 @@ func (e *Engine) inOne(ctx context.Context, ops []clientv3.Op) ([]answer, error)
 }
 
 // send carries out the calls of a group.
-func (e *Engine) send(calls []call) []answer {
+func (e *Engine) send(calls []*call) []answer {
 	var ops []clientv3.Op
 	var patience time.Duration
 	for _, c := range calls {

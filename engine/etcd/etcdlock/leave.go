@@ -165,7 +165,7 @@ func (e *Engine) txns(ctx context.Context, name string, ops []clientv3.Op, patie
 		defer cancel()
 		return e.inOne(ctx, ops)
 	}
-	a := e.commit(ctx, call{name: name, op: ops[0], leaves: true, patience: patience})
+	a := e.commit(ctx, &call{name: name, op: ops[0], leaves: true, patience: patience})
 	return []answer{a}, a.err
 }
 
