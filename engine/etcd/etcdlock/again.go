@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -67,6 +68,24 @@ func one(ask func(ctx context.Context) error) func(context.Context, time.Duratio
 // shared bounds what is asked for many at once: no caller's context does, since one must
 // not break off the others.
 const shared = 30 * time.Second
+
+// do carries one request out, and remembers what its answer says of the store.
+func (e *Engine) do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
+	asked := e.past.asked()
+	r, err := e.client.Do(ctx, op)
+	if err != nil {
+		return r, err
+	}
+	switch {
+	case r.Txn() != nil:
+		e.past.saw(r.Txn().Header, asked)
+	case r.Get() != nil:
+		e.past.saw(r.Get().Header, asked)
+	case r.Del() != nil:
+		e.past.saw(r.Del().Header, asked)
+	}
+	return r, nil
+}
 
 // pause waits for up to most, and returns ctx's error if that ends first.
 func (e *Engine) pause(ctx context.Context, most time.Duration) error {

@@ -106,24 +106,6 @@ func (p *past) fallen(ticket, highWater uint64) error {
 		"restore with etcdutl's --bump-revision, or start the programs anew that lock here, whose tokens then begin lower", highWater, ticket)
 }
 
-// do carries one request out, and remembers what its answer says of the store.
-func (e *Engine) do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
-	asked := e.past.asked()
-	r, err := e.client.Do(ctx, op)
-	if err != nil {
-		return r, err
-	}
-	switch {
-	case r.Txn() != nil:
-		e.past.saw(r.Txn().Header, asked)
-	case r.Get() != nil:
-		e.past.saw(r.Get().Header, asked)
-	case r.Del() != nil:
-		e.past.saw(r.Del().Header, asked)
-	}
-	return r, nil
-}
-
 // reconnects has it looked, for as long as the engine lives, whenever there was no
 // connection to any member and there is one again.
 func (e *Engine) reconnects(life context.Context) {

@@ -1,0 +1,305 @@
+package etcdlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// Join implements [engine.Engine].
+func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if err := errors.Join(e.table.capacity(), e.fit()); err != nil {
+		return engine.Claim{}, err
+	}
+	start := boottime.Now()
+	c, err := e.expect(&r)
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	j, err := e.join(ctx, c, &r)
+	if err != nil {
+		if errors.Is(err, engine.ErrRefused) {
+			e.forgo(ctx, c)
+		}
+		return engine.Claim{}, explain(err)
+	}
+	if j.refused {
+		e.forgo(ctx, c)
+		e.begun(func(ctx context.Context) { e.notifyHolders(ctx, j.queue) })
+		return engine.Claim{Name: r.Name, ID: r.ID, Permits: r.Permits, Limit: r.Limit, State: engine.Gone}, nil
+	}
+	// Only now is the hold believed: the key was seen, and lives as long as the
+	// lease does.
+	if p := j.queue.places[j.at]; !p.revoked {
+		if err := e.prove(ctx, c.class.Session, p.lease, start+c.ttl); err != nil {
+			return engine.Claim{}, explain(err)
+		}
+	}
+	if r.Replaces != (engine.ID{}) {
+		e.drop(r.Replaces)
+	}
+	got := e.table.report(c, e.table.promote(c, j.queue))
+	e.receiveEarly(c)
+	if got.State == engine.Waiting {
+		e.attend(c, j.queue, j.at, j.revision)
+	}
+	return got, nil
+}
+
+// joined is what a Join found.
+type joined struct {
+	queue    line
+	at       int // where the claim is in it
+	revision int64
+	refused  bool // NoWait, and there was no room
+}
+
+// maxTries bounds how often one Join is sent because of what others did in between.
+const maxTries = 100
+
+// join takes a place in one transaction. It is sent again where that can tell
+// more: with a new session if the old one was gone, and for a claim that does not
+// wait if the queue was not as it looked.
+func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined, error) {
+	seen := int64(0) // NoWait: there was room at this revision
+	for range maxTries {
+		lease, err := e.leaseOf(ctx, c)
+		if err != nil {
+			return joined{}, err
+		}
+		s := e.current(c.class.Session)
+		crowded := !r.NoWait && e.table.crowded(c)
+		op := e.joining(c, r, lease, s.void, seen, crowded)
+		var answer answer
+		err = e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
+			if answer = e.commit(ctx, &call{name: r.Name, op: op, patience: patience}); indeterminate(answer.err) {
+				e.table.indeterminate(c)
+			}
+			return answer.err
+		})
+		if leaseGone(err) {
+			e.ended(c, lease)
+			continue // once a session's TTL at most
+		}
+		if err != nil {
+			return joined{}, err
+		}
+		if answer.succeeded {
+			return e.joined(ctx, c, answer, crowded)
+		}
+		now := e.refusal(c, answer)
+		j := joined{queue: now.queue, at: now.queue.at(c), revision: answer.revision}
+		switch {
+		case now.mine && now.queue.places[j.at].ticket > c.Floor: // by a call whose answer was lost
+			return j, nil
+		case now.key != nil: // of a claim that had the slot, or of this one, before a backup was put back
+			if err := e.deleteOld(ctx, c, now.key); err != nil {
+				return joined{}, err
+			}
+		case len(now.queue.places) > 0 && now.queue.places[0].limit != r.Limit:
+			return joined{}, &engine.LimitError{Name: r.Name, Have: now.queue.places[0].limit, Want: r.Limit}
+		case r.NoWait && !now.queue.fits(r.Permits, r.Limit):
+			j.refused = true
+			return j, nil
+		case now.void == s.void && !(r.NoWait && now.newest > seen):
+			// Only keys that are no claims stand against it.
+			return joined{}, engine.Refuse("below %q are keys of another program, which must be deleted: %q", e.keys.line(r.Name), now.foreign)
+		}
+		seen = j.revision
+		e.voidAt(c.class.Session, s.id, now.void)
+	}
+	return joined{}, fmt.Errorf("etcdlock: the queue or the session changed with each of %d tries", maxTries)
+}
+
+// joined is what a Join found that was carried out.
+func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (j joined, err error) {
+	ticket := uint64(a.revision)
+	if ticket <= c.Floor {
+		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
+			return joined{}, err
+		}
+		return joined{}, e.past.fallen(ticket, c.Floor)
+	}
+	if crowded {
+		j.queue, j.revision, err = e.lookAt(ctx, reading{c.Name, true}, ticket)
+	} else {
+		j.queue, j.revision = e.keys.read(a.last()), a.revision
+	}
+	if err != nil {
+		return joined{}, err
+	}
+	if j.at = j.queue.find(c.key, ticket); j.at < 0 {
+		return joined{}, errors.New("the claim was ended while it joined; ask again")
+	}
+	if j.at >= engine.MaxQueue {
+		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
+			return joined{}, err
+		}
+		return joined{}, engine.Refuse("%d claims are in the queue already, which is the most", engine.MaxQueue)
+	}
+	if i := slices.IndexFunc(j.queue.places[:j.at], func(p place) bool { return p.lease == 0 }); i >= 0 {
+		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
+			return joined{}, err
+		}
+		return joined{}, engine.Refuse("the key %q has no lease, so that it never ends: no program of leasehold wrote it, and it must be deleted", j.queue.places[i].key)
+	}
+	return j, nil
+}
+
+// deleteOld deletes what stands under a claim's key, in that life.
+func (e *Engine) deleteOld(ctx context.Context, c *claim, kv *mvccpb.KeyValue) error {
+	_, err := e.do(ctx, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.key), "=", kv.CreateRevision)},
+		[]clientv3.Op{clientv3.OpDelete(c.key)}, nil))
+	return err
+}
+
+// joining is the transaction of one Join. In a crowd the queue is read after it, for
+// many together.
+func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64, crowded bool) clientv3.Op {
+	then := e.take(c, r, lease)
+	if !crowded {
+		then = append(then, e.look(r.Name, 0))
+	}
+	return clientv3.OpTxn(e.may(c, r, void, seen), then, []clientv3.Op{
+		clientv3.OpGet(c.class.Session.voidKey), clientv3.OpGet(c.key), e.look(r.Name, 0),
+	})
+}
+
+// refusal is what stood against a Join.
+type refusal struct {
+	void    int64            // the revision of the void key
+	key     *mvccpb.KeyValue // what has the claim's key, or nil
+	mine    bool             // which is this claim
+	queue   line
+	newest  int64  // the create revision of the last key that came to the queue
+	foreign []byte // one of its keys that is no claim's, if there is one
+}
+
+func (e *Engine) refusal(c *claim, a answer) (r refusal) {
+	if kvs := a.responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		r.void = kvs[0].ModRevision
+	}
+	if kvs := a.responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
+		r.key, r.mine = kvs[0], string(kvs[0].Value) == c.value
+	}
+	r.queue = e.keys.read(a.last())
+	for _, kv := range a.last().Kvs {
+		r.newest = max(r.newest, kv.CreateRevision)
+		if _, ok := e.keys.parse(kv); !ok {
+			r.foreign = kv.Key
+		}
+	}
+	return r
+}
+
+// may are the conditions under which a claim joins: it is not there yet, this Join
+// is not void, and nobody is in the queue with another limit. One that does not wait also needs its
+// room: nobody has come since the queue was seen to have it. Who has left since
+// only made more.
+func (e *Engine) may(c *claim, r *engine.Request, void, seen int64) []clientv3.Cmp {
+	all, same := e.keys.line(r.Name), e.keys.limited(r.Name, r.Limit)
+	absent := func(from, to string) clientv3.Cmp {
+		return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
+	}
+	may := []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(c.key), "=", 0),
+		clientv3.Compare(clientv3.ModRevision(c.class.Session.voidKey), "=", void),
+		absent(all, same),
+	}
+	if r.Limit < engine.Max { // there is no higher one
+		may = append(may, absent(clientv3.GetPrefixRangeEnd(same), clientv3.GetPrefixRangeEnd(all)))
+	}
+	if r.NoWait {
+		may = append(may, clientv3.Compare(clientv3.CreateRevision(same), "<", seen+1).WithPrefix())
+	}
+	return may
+}
+
+// take makes the claim, in the place of the one it replaces.
+func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
+	if r.Replaces != (engine.ID{}) {
+		// One of this client's: if it was ever sent, its key is known.
+		if old := e.table.get(r.Replaces); old != nil {
+			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.notification(e.name, old.key)))
+		}
+	}
+	// A notification may be left of who had the key before.
+	return append(ops, clientv3.OpDelete(e.keys.notification(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)))
+}
+
+// look reads a queue up to a ticket; 0 is all of it.
+func (e *Engine) look(name string, upTo uint64) clientv3.Op {
+	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(int64(upTo)))
+}
+
+// inspect reads a queue with IDs and owners.
+func (e *Engine) inspect(name string) clientv3.Op {
+	return clientv3.OpGet(e.keys.line(name), clientv3.WithPrefix())
+}
+
+// expect records a claim that is about to join, and the class of its TTL.
+func (e *Engine) expect(r *engine.Request) (*claim, error) {
+	ttl := max(cmp.Or(r.TTL, r.WaitTTL), e.least)
+	class, err := e.use(ttl)
+	if err != nil {
+		return nil, err
+	}
+	c, made := e.table.expect(e.keys, e.name, r, ttl, class, e.past.highWater())
+	if !made {
+		e.unuse(class) // it has its own
+	}
+	return c, nil
+}
+
+// leaseOf is the lease to make a claim with: the session's, or its own.
+func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error) {
+	// A detached claim has a lease of its own, and a session for as long as it is known:
+	// its void key.
+	id, err := e.begin(ctx, c.class.Session)
+	if err != nil {
+		return 0, err
+	}
+	if c.Detached {
+		e.table.mu.Lock()
+		own := c.lease()
+		e.table.mu.Unlock()
+		if own != 0 {
+			return own, nil // of an earlier attempt
+		}
+		if id, _, err = e.grant(ctx, seconds(c.ttl)); err != nil {
+			return 0, err
+		}
+	}
+	e.table.mu.Lock()
+	defer e.table.mu.Unlock()
+	c.Session = int64(id)
+	return id, nil
+}
+
+// forgo forgets a claim that did not join, and the lease that was made for it.
+func (e *Engine) forgo(ctx context.Context, c *claim) {
+	e.drop(c.ID)
+	if c.Detached && c.Session != 0 {
+		_, _ = e.client.Revoke(ctx, c.lease()) // else it ends by its TTL
+	}
+}
+
+// ended: etcd does not know the lease any more that the claim was to live by.
+func (e *Engine) ended(c *claim, lease clientv3.LeaseID) {
+	if !c.Detached {
+		e.sessionEnded(lease)
+		return
+	}
+	e.table.mu.Lock()
+	c.Session = 0
+	e.table.mu.Unlock()
+}
