@@ -321,8 +321,11 @@ func watchdogs(t *testing.T, r *rig) {
 
 // Callers of one program pass a claim on among themselves, and Java is not in their
 // queue.
-func busy(t *testing.T, r *rig) {
-	c := r.client(t, nil)
+func busy(t *testing.T, r *rig) { takesTurns(t, r.client(t, nil), r.java.Thread(1), Lock, 10) }
+
+// takesTurns: Java locks and unlocks so often beside eight callers of one program.
+func takesTurns(t *testing.T, c *leasehold.Client, java *Thread, kind string, times int) {
+	t.Helper()
 	name := it.NameOf(t)
 	ctx, stop := context.WithCancel(it.Within(t))
 	defer stop()
@@ -336,9 +339,9 @@ func busy(t *testing.T, r *rig) {
 			ended <- err
 		}()
 	}
-	for range 10 {
-		it.Does(t, r.java.Thread(1), "lock", Lock, name)
-		it.Does(t, r.java.Thread(1), "unlock", Lock, name)
+	for range times {
+		it.Does(t, java, "lock", kind, name)
+		it.Does(t, java, "unlock", kind, name)
 	}
 	stop()
 	for range cap(ended) {

@@ -170,30 +170,7 @@ func weAreNotified(t *testing.T, r *redRig) {
 }
 
 func redBusy(t *testing.T, r *redRig) {
-	c := r.client(t, longTTL)
-	name := it.NameOf(t)
-	ctx, stop := context.WithCancel(it.Within(t))
-	defer stop()
-	ended := make(chan error, 8)
-	for range cap(ended) {
-		go func() {
-			var err error
-			for ctx.Err() == nil && err == nil {
-				err = c.Do(ctx, name, func(context.Context, *leasehold.Lease) error { return nil })
-			}
-			ended <- err
-		}()
-	}
-	for range 5 {
-		it.Does(t, r.java.Thread(1), "lock", Red, name)
-		it.Does(t, r.java.Thread(1), "unlock", Red, name)
-	}
-	stop()
-	for range cap(ended) {
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("ours: %v", err)
-		}
-	}
+	takesTurns(t, r.client(t, longTTL), r.java.Thread(1), Red, 5)
 }
 
 // redCounter: two processes of ours and two of Java, each of which must get the lock
