@@ -286,7 +286,7 @@ func TestDetachAndAdopt(t *testing.T) {
 		}
 		for _, text := range []string{fmt.Sprint(h), fmt.Sprintf("%v %+v %#v %q", h, h, h, h)} {
 			if strings.Contains(text, string(h)) {
-				t.Error("the handle is in a log lineine")
+				t.Error("the handle is in a log line")
 			}
 		}
 		if err := a.Close(); err != nil {

@@ -57,7 +57,7 @@ func TestStoppedHolderSeesLossBeforeItsFirstWrite(t *testing.T) {
 	if !ok {
 		t.Fatal("no lease:", held)
 	}
-	// It is at work: each lineine is a write under a valid lease.
+	// It is at work: each line is a write under a valid lease.
 	if got := next(); got != "write" {
 		t.Fatal(got)
 	}

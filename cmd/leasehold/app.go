@@ -107,7 +107,7 @@ func (a *app) engineURL() (string, error) {
 	case err != nil:
 		return "", usageError("reading the engine URL: %w", err)
 	case given == "" || len(text) > maxURL || strings.ContainsAny(given, "\r\n\x00"):
-		return "", usageError("%s does not hold one engine URL on one lineine", path)
+		return "", usageError("%s does not hold one engine URL on one line", path)
 	}
 	return given, nil
 }

@@ -195,7 +195,7 @@ func (p *place) held(name string) claimView {
 	return v.Claims[0]
 }
 
-// one requires that text is one sentence on one lineine that contains each of
+// one requires that text is one sentence on one line that contains each of
 // want.
 func one(t testing.TB, text string, want ...string) {
 	t.Helper()

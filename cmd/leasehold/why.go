@@ -42,7 +42,7 @@ time it is printed it may be wrong. A cycle is broken by the library itself, or 
 	}
 }
 
-// printWhy prints the tree of holders and what they wait for, each lineine of it once.
+// printWhy prints the tree of holders and what they wait for, each line of it once.
 func (s *snapshot) printWhy(w io.Writer, name string) error {
 	var b strings.Builder
 	seen := map[string]bool{}

@@ -180,7 +180,7 @@ func (c *client) Close() error {
 	return nil
 }
 
-// step looks at the next two queues of the walk and forgets those in which
+// step looks at the next two lines of the walk and forgets those in which
 // every claim has expired: nobody may ever touch them again, and nobody is
 // left to be told. An update adds one queue at most and two are looked at, so
 // the walk gains on the store, whose size stays within a factor of the queues

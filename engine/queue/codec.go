@@ -18,7 +18,7 @@ import (
 //
 // Ticket, Deadline and Asked have eight bytes and Permits four, least significant
 // first; Client and Owner follow their length; lengths and what stands in the
-// first queue are uvarints.
+// first line are uvarints.
 const version = 1
 
 const (

@@ -9,7 +9,7 @@ import (
 	"leasehold/engine/queue"
 )
 
-// operation is one operation on one lineine, and what came of its last attempt.
+// operation is one operation on one queue, and what came of its last attempt.
 type operation struct {
 	run func(*Record, *operation) // sets claims, notifications and err; called anew for every attempt
 

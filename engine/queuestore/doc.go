@@ -4,7 +4,7 @@
 //
 //	Join, Renew, Leave, Revoke        an [Engine]: the nine rules of package engine
 //	        |
-//	   package queue                  one operation on one lineine, as a pure value
+//	   package queue                  one operation on one queue, as a pure value
 //	        |
 //	Change, Read, Records, Tell        a [Store]: yours, one to two hundred queues
 //

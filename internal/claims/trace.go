@@ -20,7 +20,7 @@ func (m *Machine) String() string {
 	return b.String()
 }
 
-// Step is one queue of a machine's history: an input, a claim's change of phase,
+// Step is one line of a machine's history: an input, a claim's change of phase,
 // or an output.
 type Step struct {
 	At     time.Duration // of the input that it belongs to

@@ -71,7 +71,7 @@ func (s *Search) namedBy(in set) map[*claim][]*claim {
 // of those in, unless that is nil.
 //
 // In a queue it is enough to know the first that waits for a claim: those behind that
-// one wait for it in their turn. So each lineine is gone through once.
+// one wait for it in their turn. So each queue is gone through once.
 func (s *Search) blockedBy(from *claim, in set) set {
 	seen, todo := set{from: true}, []*claim{from}
 	done := map[*line]int{} // from there on all are seen

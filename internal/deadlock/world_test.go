@@ -211,7 +211,7 @@ func (w *world) victims() (n int) {
 	return n
 }
 
-// pass goes through one pass, and calls between before each lineine it reads. It
+// pass goes through one pass, and calls between before each queue it reads. It
 // returns how many it read.
 func (w *world) pass(s *Search, between func()) (reads int) {
 	for keys := s.Next(); len(keys) > 0; keys = s.Next() {

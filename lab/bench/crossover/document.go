@@ -77,7 +77,7 @@ func write(page string, results []*result, window time.Duration, rounds int) err
 	return os.WriteFile(page, []byte(before+begin+"\n"+b.String()+"\n"+end+after), 0o644)
 }
 
-// draw is one queue for each way, both axes logarithmic.
+// draw is one line for each way, both axes logarithmic.
 func (r *result) draw(base string) error {
 	lines := map[string]plotter.XYs{}
 	for _, w := range r.ways {

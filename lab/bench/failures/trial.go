@@ -39,7 +39,7 @@ type world struct {
 	names        int                    // how many to lock so that some are hit; 0: samples
 }
 
-// row is one queue of the document: an engine, a fault and what came of it.
+// row is one line of the document: an engine, a fault and what came of it.
 type row struct {
 	engine, fault string
 	why           string // not empty: the engine cannot have the fault, and why

@@ -33,7 +33,7 @@ type job struct {
 // or take a half: workers in step would all look at their leases when one is stopped.
 const think = 20 * time.Millisecond
 
-// said is a queue of a worker. Times are CLOCK_MONOTONIC in nanoseconds, which all
+// said is a line of a worker. Times are CLOCK_MONOTONIC in nanoseconds, which all
 // processes of a machine share.
 type said struct {
 	Kind  string // "asks", "holds", "reads", "writes", "lost", "fails"

@@ -10,7 +10,7 @@ import (
 )
 
 // Arena is memory that the bench and its workers share: a mapped file of
-// 64-byte cells, so that no two writers meet in one cache lineine.
+// 64-byte cells, so that no two writers meet in one cache line.
 //
 //	cell 0            from, to, verdict
 //	cells 1 to 128    one per process: grants so far, how many still run

@@ -66,7 +66,7 @@ func Print(line string) {
 }
 
 // Run starts n copies of this program, which share the directory dir, and calls
-// line, one call at a time, with each lineine that one prints. It returns when all have
+// line, one call at a time, with each line that one prints. It returns when all have
 // ended: nil if each succeeded, otherwise what the first said on its standard
 // error. When ctx ends, copies still running are killed, which is no error.
 func Run(ctx context.Context, n int, dir string, args []string, line func(proc int, text string)) error {

@@ -147,7 +147,7 @@ func TestTicketsRiseWithTheTimeOfThisBoot(t *testing.T) {
 	for s := range uint64(3) {
 		c.clock = func() time.Duration { return time.Duration(s) * time.Second }
 		if got, want := c.record("x").Micros, 2000+s*1_000_000; got != want {
-			t.Errorf("after %d s a new lineine begins at %d; want %d", s, got, want)
+			t.Errorf("after %d s a new queue begins at %d; want %d", s, got, want)
 		}
 	}
 }
