@@ -1,4 +1,4 @@
-// Package leaseholdtest is for the permit tests of programs that use leasehold:
+// Package leaseholdtest is for the unit tests of programs that use leasehold:
 // a Client on an engine in memory, and the ugly hours on request.
 //
 //	locks := leaseholdtest.New(t)

@@ -14,7 +14,7 @@ var errNoDir = errors.New("no directory for locks: HOME is not set; say where wi
 // DefaultDir is the directory that all processes of this user agree on if they
 // are given none. The first of these that applies:
 //
-//  1. $STATE_DIRECTORY, as systemd sets it for a permit with StateDirectory=;
+//  1. $STATE_DIRECTORY, as systemd sets it for a unit with StateDirectory=;
 //     of several directories the first. (With StateDirectory=leasehold that is
 //     /var/lib/leasehold for system permits: the same as 3.)
 //  2. $XDG_STATE_HOME/leasehold

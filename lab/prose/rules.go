@@ -28,7 +28,7 @@ var question = regexp.MustCompile(`\?["')]*$`)
 func rulebook() []rule {
 	re := regexp.MustCompile
 	return []rule{
-		{name: "clause as subject", pattern: re(`^(Who|What|Whom) `), but: question,
+		{name: "clause as subject", pattern: re(`^(Who|What|Whom) `), but: question, kinds: []kind{page, godoc, help, failed},
 			advice: "name the component or person that does it"},
 		{name: "clause as subject", pattern: re(`[,;:] (?:and |but |so |then )?what (?:[a-z']+ ){1,6}(is|are|was|has|does|goes|comes|stays|ends|makes|needs)\b`),
 			advice: "name the thing"},
@@ -59,7 +59,7 @@ func rulebook() []rule {
 			but:    re(`(?i)eviction policy|maxmemory|evicts? keys`),
 			advice: "the glossary has another word"},
 		{name: "one does", pattern: re(`(?i)\bthe one (who|that|which) (holds|waits|is|has|comes|leaves|asks) `), advice: "the holder, the waiter"},
-		{name: "free relative", pattern: re(`(?i)\b(run|runs|do|does|keeps?|deletes?|returns?|gives?|takes?|reads?|sends?|sees?|says?|knows?) what\b [^,.;:]{0,80}\b(prints|says|holds|waits|stands|leaves|made|makes|asked|came|is there|was there)\b`),
+		{name: "free relative", pattern: re(`(?i)\b(run|runs|do|does|keeps?|deletes?|returns?|gives?|takes?|reads?|sends?) what\b [^,.;:]{0,80}\b(prints|says|holds|waits|stands|leaves|made|makes|asked|came|is there|was there)\b`),
 			advice: "name the thing"},
 	}
 }

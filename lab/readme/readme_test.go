@@ -29,56 +29,64 @@ func page(t *testing.T, name string) []block {
 	return all
 }
 
-// The go.mod and the program that the README shows to users of the library are
-// what they copy: they must build, and run.
+// The workspace and the program that the README shows to users of the library are what
+// they copy: they must build, with one engine and with all of them.
 func TestAnotherModuleBuildsWhatTheREADMEShows(t *testing.T) {
-	var mod, program string
+	var workspace, program string
 	for _, b := range readme(t) {
 		switch {
-		case strings.HasPrefix(b.text, "module "):
-			mod = b.text
+		case strings.Contains(b.text, "go work init"):
+			workspace = b.text
 		case strings.HasPrefix(b.text, "package main"):
 			program = b.text
 		}
 	}
-	if mod == "" || program == "" {
-		t.Fatal("the README shows no go.mod (a block that begins with module) or no program (package main)")
+	if workspace == "" || program == "" {
+		t.Fatal("the README shows no workspace (go work init) or no program (package main)")
 	}
+	// The block says ../leasehold, a clone beside the user's module. The
+	// checkout may have any name.
 	here, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The block says ../leasehold, a clone beside the user's module. The
-	// checkout may have any name.
-	if strings.Count(mod, "=> ../leasehold") == 0 {
-		t.Fatalf("the go.mod does not replace by ../leasehold:\n%s", mod)
+	if strings.Count(workspace, " ../leasehold") < 2 {
+		t.Fatalf("the workspace does not use ../leasehold:\n%s", workspace)
 	}
-	mod = strings.ReplaceAll(mod, "=> ../leasehold", "=> "+filepath.ToSlash(here))
-
-	dir := t.TempDir()
-	var sums []byte // what go mod tidy would find, without the network
-	for _, module := range []string{".", "engines"} {
-		sum, err := os.ReadFile(filepath.Join(root, module, "go.sum"))
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-		sums = append(sums, sum...)
-	}
-	for name, text := range map[string]string{"go.mod": mod, "main.go": program, "go.sum": string(sums)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", "-mod=mod", ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "LEASEHOLD_ENGINE=dir://"+filepath.ToSlash(t.TempDir()))
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(out), "token") {
-		t.Error("the program prints no token")
+	workspace = strings.ReplaceAll(workspace, " ../leasehold", " "+filepath.ToSlash(here))
+	for _, c := range []struct{ name, workspace, program string }{
+		{"one engine", workspace, program},
+		{"all engines", strings.ReplaceAll(workspace, "/engine/redis", "/engines"), strings.NewReplacer(
+			`"leasehold/engine/redis"`, `"leasehold/engines"`,
+			`redis.Open(ctx, "redis://127.0.0.1:6379")`, `engines.Open(ctx, "")`).Replace(program)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			env := append(os.Environ(), "GOWORK=", "XDG_STATE_HOME="+t.TempDir())
+			do := func(name string, args ...string) string {
+				t.Helper()
+				cmd := exec.CommandContext(t.Context(), name, args...)
+				cmd.Dir, cmd.Env = filepath.Join(dir, "shop"), env
+				if name == "sh" {
+					cmd.Dir = dir
+				}
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				return string(out)
+			}
+			do("sh", "-euc", c.workspace)
+			if err := os.WriteFile(filepath.Join(dir, "shop", "main.go"), []byte(c.program), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if do("go", "build", "-o", "shop", "."); c.name == "one engine" {
+				return // it needs a server
+			}
+			if out := do("./shop"); !strings.Contains(out, "held with token") {
+				t.Errorf("got %q, want a token", out)
+			}
+		})
 	}
 }
 
@@ -112,7 +120,7 @@ var (
 func work(context.Context, leasehold.Token) error { return nil }
 `
 	program := before
-	for _, name := range []string{"README.md", "docs/engines.md", "docs/fencing.md", "docs/migrating.md"} {
+	for _, name := range []string{"README.md", "docs/tour.md", "docs/engines.md", "docs/fencing.md", "docs/migrating.md"} {
 		n := 0
 		for _, b := range page(t, name) {
 			if b.lang != "go" || strings.HasPrefix(b.text, "package ") {
@@ -211,45 +219,6 @@ func TestABlockThatFailsOrPrintsSomethingElseIsAnError(t *testing.T) {
 		err = all[0].run("page", t.TempDir(), env)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", page, err, want)
-		}
-	}
-}
-
-// The table of guarantees is copied from what the suite measured.
-func TestTheTableOfGuaranteesIsTheMeasuredOne(t *testing.T) {
-	rows, err := filepath.Glob(filepath.Join(root, "docs", "guarantees", "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) == 0 {
-		t.Fatal("docs/guarantees has no rows: run `make guarantees`")
-	}
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range rows {
-		var row struct {
-			Engine   string
-			Declared []struct{ Name, Cell string }
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(data, &row); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		cells := map[string]string{}
-		for _, d := range row.Declared {
-			cells[d.Name] = d.Cell
-		}
-		want := "| " + row.Engine
-		for _, name := range []string{"Scope", "Order", "Modes", "Fencing", "Failover", "CrashRelease"} {
-			want += " | " + cells[name]
-		}
-		if want += " |\n"; !strings.Contains(string(text), want) {
-			t.Errorf("the README lacks the row\n%s", want)
 		}
 	}
 }
