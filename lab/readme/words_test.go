@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"os"
@@ -88,4 +89,34 @@ func camelWords(name string) (words []string) {
 		words = append(words, strings.ToLower(w))
 	}
 	return words
+}
+
+// Every package that users land on has examples that run.
+func TestPackagesHaveExamplesThatRun(t *testing.T) {
+	total := 0
+	for dir, least := range map[string]int{".": 20, "fence": 3, "fence/fencehttp": 1, "optimistic": 3, "engine/filelock": 1, "engines": 2} {
+		files, err := filepath.Glob(filepath.Join(root, dir, "example*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range doc.Examples(f) {
+				if e.Output != "" {
+					n++
+				}
+			}
+		}
+		if n < least {
+			t.Errorf("%s has %d examples that run, want %d at least", dir, n, least)
+		}
+		total += n
+	}
+	if total < 25 {
+		t.Errorf("%d examples run, want 25 at least", total)
+	}
 }
