@@ -25,8 +25,10 @@ func goSource(file string, src []byte) (all []text, err error) {
 			all = append(all, text{k, set.Position(at).Line, body})
 		}
 	}
+	done := map[*ast.CommentGroup]bool{} // that of a group is each member's
 	document := func(c *ast.CommentGroup) {
-		if c != nil {
+		if c != nil && !done[c] {
+			done[c] = true
 			for _, p := range paragraphs(c.Text()) {
 				add(godoc, c.Pos(), p)
 			}
