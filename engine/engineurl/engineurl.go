@@ -108,7 +108,7 @@ func (u *URL) PasswordFile() (err error) {
 	return err
 }
 
-// Secret is what a file says, without the end of its queue.
+// Secret is what a file says, without the end of its line.
 func Secret(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
