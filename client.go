@@ -191,7 +191,13 @@ func (c *Client) Queue(ctx context.Context, name string) (engine.Queue, error) {
 
 // Queues shows every queue whose name begins with prefix, in no order.
 func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
-	return c.core.eng.Queues(ctx, prefix)
+	return func(yield func(engine.Queue, error) bool) {
+		for queue, err := range c.core.eng.Queues(ctx, prefix) {
+			if !yield(queue, wrap("queues", prefix, err)) {
+				return
+			}
+		}
+	}
 }
 
 // Revoke ends the claim with that ticket (as Queue shows it). One that waits is

@@ -85,13 +85,15 @@ func (l *Lease) Detach() (Handle, error) {
 	case i < 0:
 		return h, wrap("detach", l.name, cause(claims.Unknown, orMissing(err)))
 	case got[i].State != engine.Held:
-		err := &LostError{Reason: LossExpired}
+		// It was proven a moment ago: its TTL has not passed.
+		err := &LostError{Reason: LossDeleted}
 		if got[i].Revoked {
 			err.Reason = LossRevoked
 			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the permits of a marked claim
 		}
 		k.mu.Lock()
 		l.err = wrap("unlock", l.name, err)
+		l.lossLocked(err)
 		k.unlock()
 		return "", wrap("detach", l.name, err)
 	}
@@ -168,9 +170,14 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		return l, nil
 	case claims.Own:
 		return nil, wrap("adopt", body.Name, errAdopted)
+	case claims.Expired:
+		return nil, wrap("adopt", body.Name, errOver)
 	}
 	return nil, wrap("adopt", body.Name, cause(w.why, w.err))
 }
+
+// errOver: this client never held the claim, so it cannot say why the claim is gone.
+var errOver = fmt.Errorf("%w: the engine has no such claim any more: its TTL has passed, or somebody adopted and unlocked it, or deleted it", ErrLost)
 
 // beginAdopt reports whether this client may ask for the claim now. Not while it
 // has it, or asks for it already: the answer could be older than its own Unlock,

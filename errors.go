@@ -113,6 +113,9 @@ func wrap(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if errors.Is(err, engine.ErrClosed) {
+		err = ErrClosed
+	}
 	return fmt.Errorf("leasehold: %s %q: %w", op, name, err)
 }
 
@@ -127,10 +130,11 @@ const (
 	LossRevoked                          // somebody asked for the name with Revoke
 	LossMaxHold                          // LockOptions.MaxHold has passed
 	LossNotRenewed                       // the TTL has passed, and LockOptions.NoRenew
+	LossClosed                           // this Client was closed; the cause is ErrClosed
 )
 
 func (r LossReason) String() string {
-	names := []string{"expired", "stopped", "deleted", "revoked", "max hold", "not renewed"}
+	names := []string{"expired", "stopped", "deleted", "revoked", "max hold", "not renewed", "closed"}
 	if r < 1 || int(r) > len(names) {
 		return fmt.Sprintf("loss reason %d", uint8(r))
 	}

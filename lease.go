@@ -220,14 +220,21 @@ func (l *Lease) endLocked(err error) {
 	}
 }
 
-// loseLocked ends a lease that is lost.
-func (l *Lease) loseLocked(cause error) {
-	l.lost = cause
+// lossLocked notifies the observer of the loss of a lease.
+func (l *Lease) lossLocked(cause error) {
 	e := Event{Kind: EventLost, Held: l.core.now() - l.handle.HeldAt, Err: cause}
 	if why, ok := errors.AsType[*LostError](cause); ok {
 		e.Reason = why.Reason
+	} else if errors.Is(cause, ErrClosed) {
+		e.Reason = LossClosed
 	}
 	l.eventLocked(e)
+}
+
+// loseLocked ends a lease that is lost.
+func (l *Lease) loseLocked(cause error) {
+	l.lost = cause
+	l.lossLocked(cause)
 	l.endContextsLocked(cause)
 	if l.lostFunc != nil {
 		l.lostFunc(cause)
