@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/enginetest/kinds"
 )
 
 // An inner lock waits no longer than the request that asks for it, whatever holds the
@@ -181,5 +182,70 @@ func TestWhoWaitsForItsOwnProcessIsToldSo(t *testing.T) {
 				mustUnlock(t, l)
 			})
 		})
+	}
+}
+
+// That a call waits is told once, however often it is asked for: an engine without order
+// is asked again and again, and a call asks anew where its claim says that it holds what
+// it does not hold any more.
+func TestACallTellsOnceThatItWaits(t *testing.T) {
+	t.Run("without order", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			r := kinds.NewRegister(w.store)
+			r.PollAfter = 50 * time.Millisecond
+			h, f := &received{}, &faulty{Engine: r.Engine()}
+			holder, err := New(w.timed(r.Engine()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer holder.Close()
+			c, err := New(w.timed(f), &Options{Observer: h.observe})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			l := mustLock(t, holder, "x")
+			waits := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+			time.Sleep(time.Second)
+			mustUnlock(t, l)
+			o := <-waits
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			mustUnlock(t, o.l)
+			if joins, _, _ := f.calls(); joins < 3 {
+				t.Fatalf("void: %d joins", joins)
+			}
+			wantWaitingOnce(t, h)
+		})
+	})
+	t.Run("with a claim that says too much", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			h := &received{}
+			a, _ := w.client(nil)
+			c, f := w.client(&Options{Observer: h.observe})
+			outer, x := mustLock(t, a, "outer"), mustLock(t, a, "x")
+			waits := async(func() (*Lease, error) { return c.Lock(context.WithoutCancel(outer.Context()), "x") })
+			synctest.Wait()
+			mustUnlock(t, outer) // by somebody else than who waits
+			time.Sleep(3 * deadlockAfter)
+			mustUnlock(t, x)
+			o := <-waits
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			mustUnlock(t, o.l)
+			if joins, _, _ := f.calls(); joins != 2 {
+				t.Fatalf("void: %d joins", joins)
+			}
+			wantWaitingOnce(t, h)
+		})
+	})
+}
+
+func wantWaitingOnce(t *testing.T, h *received) {
+	t.Helper()
+	if e := h.of(EventWaiting); len(e) != 1 || e[0].Name != "x" {
+		t.Errorf("got the events %+v, want one that it waits for x", e)
 	}
 }
