@@ -88,6 +88,94 @@ func revokeNow(l *Lease) {
 	c.RevokeNow(context.Background(), l.Name(), l.Token().Ticket())
 }
 
+// Whoever binds to a lease that is over learns why, whether anybody did before.
+func TestAContextThatIsBoundTooLateSaysWhy(t *testing.T) {
+	for what, bound := range map[string]bool{"the first": false, "one more": true} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, _ := w.client(nil)
+				l := mustLock(t, c, "x")
+				if bound {
+					_, cancel := l.Bind(context.Background())
+					defer cancel()
+				}
+				revokeNow(l)
+				synctest.Wait()
+				late, cancel := l.Bind(context.Background())
+				defer cancel()
+				if cause := context.Cause(late); !errors.Is(cause, ErrRevoked) {
+					t.Errorf("got the cause %v, want %v", cause, ErrRevoked)
+				}
+				if err := l.Unlock(); !errors.Is(err, ErrRevoked) {
+					t.Errorf("Unlock: got %v, want %v", err, ErrRevoked)
+				}
+			})
+		})
+	}
+}
+
+// What is bound to several leases ends with the first that is lost, for its reason, and
+// with Unlock.
+func TestAContextThatIsBoundToAllEndsWithTheFirst(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		all, err := c.LockAll(context.Background(), "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := all.Bind(context.Background())
+		defer cancel()
+		revokeNow(all.Leases()[1])
+		synctest.Wait()
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrRevoked) {
+			t.Errorf("one was revoked: got the cause %v, want %v", cause, ErrRevoked)
+		}
+		f.set(func(f *faulty) { f.renew = cutRenew })
+		time.Sleep(DefaultTTL) // the other is lost as well, otherwise
+		late, cancel := all.Bind(context.Background())
+		defer cancel()
+		if cause := context.Cause(late); !errors.Is(cause, ErrRevoked) {
+			t.Errorf("bound when both were lost: got the cause %v, want %v of the first", cause, ErrRevoked)
+		}
+		if err := all.Unlock(); !errors.Is(err, ErrRevoked) {
+			t.Errorf("Unlock: got %v, want %v", err, ErrRevoked)
+		}
+	})
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		all, err := c.LockAll(context.Background(), "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := all.Bind(context.Background())
+		defer cancel()
+		if err := all.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if cause := context.Cause(ctx); cause != context.Canceled {
+			t.Errorf("unlocked: got the cause %v, want %v", cause, context.Canceled)
+		}
+	})
+}
+
+// A lease may be held for days, and every request under it binds: nothing is kept of those
+// that are over.
+func TestACancelledBindLeavesNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		l := mustLock(t, c, "x")
+		for range 10 {
+			_, cancel := l.Bind(context.Background())
+			cancel()
+			cancel()
+		}
+		if n := len(l.bound.cancels); n != 0 {
+			t.Errorf("the lease keeps %d of 10 contexts that were cancelled", n)
+		}
+		mustUnlock(t, l)
+	})
+}
+
 // What ctx holds already is held beside the lease, and the caller's claim says all of it.
 func TestABoundContextHoldsBoth(t *testing.T) {
 	bubble(t, func(w *world) {
