@@ -51,6 +51,10 @@ func TestAnEventHasTheContextOfItsCall(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		mustUnlock(t, l)
 
+		if e := h.of(EventRevoke); len(e) != 1 || e[0].Name != "x" || e[0].Token.Ticket() != o.l.Token().Ticket() {
+			t.Errorf("got the events %+v, want one that the claim with ticket %d was revoked", e, o.l.Token().Ticket())
+		}
+
 		type said struct {
 			kind    EventKind
 			what    any

@@ -88,8 +88,9 @@ func TestOneTTLTooMany(t *testing.T) {
 	if _, err := e.Join(within(t), r); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "different TTLs") {
 		t.Fatalf("one more TTL: %v", err)
 	}
-	given := e.table.get(held[2].ID).lease()
-	leave(t, e, held[2])
+	last := held[len(held)-1] // whose lease would outlive this test
+	given := e.table.get(last.ID).lease()
+	leave(t, e, last)
 	joins(t, e, r, engine.Held)
 	until(t, "the lease that nobody uses is revoked", func() bool {
 		r, err := e.client.TimeToLive(within(t), given)
@@ -104,6 +105,25 @@ func TestATTLThatIsTooShortIsNotRaised(t *testing.T) {
 	least := e.Guarantees().MinTTL
 	if _, err := leasehold.New(e, &leasehold.Options{TTL: least - time.Millisecond}); err == nil || !strings.Contains(err.Error(), "below") {
 		t.Errorf("%v of at least %v: %v", least-time.Millisecond, least, err)
+	}
+}
+
+// The etcd lease of a detached claim goes with it, whether it held or waited.
+func TestTheLeaseOfADetachedClaimGoesWithIt(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	detached := func() engine.Request {
+		r := exclusive("x")
+		r.Detached = true
+		return r
+	}
+	holds, waits := joins(t, e, detached(), engine.Held), joins(t, e, detached(), engine.Waiting)
+	for _, c := range []engine.Claim{waits, holds} {
+		own := e.table.get(c.ID).lease()
+		leave(t, e, c)
+		if r, err := e.client.TimeToLive(within(t), own); err != nil || r.TTL >= 0 {
+			t.Errorf("a claim that was %v has left, and its lease has %d s left, %v", c.State, r.TTL, err)
+		}
 	}
 }
 
