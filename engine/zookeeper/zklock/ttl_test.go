@@ -212,3 +212,30 @@ func TestASessionThatWasRefusedIsTriedAnew(t *testing.T) {
 		t.Errorf("asked for once more: %v, the same: %v; want another session", err, again == c)
 	}
 }
+
+// What a node says that it is granted is shown, unless it cannot be.
+func TestATTLThatCannotBeIsNotShown(t *testing.T) {
+	for ms, want := range map[int64]time.Duration{
+		1: time.Millisecond, 1500: 1500 * time.Millisecond, 60_000: time.Minute,
+		0: time.Minute, -1: time.Minute, 60_001: time.Minute, 1 << 62: time.Minute,
+	} {
+		if got := (&content{TTL: ms}).ttl(time.Minute); got != want {
+			t.Errorf("of %d ms shown are %v, want %v", ms, got, want)
+		}
+	}
+}
+
+// Servers that keep a session for longer than it was asked for would keep the claims of a
+// dead client for as long: there is no such session.
+func TestASessionThatTheServersRaiseIsRefused(t *testing.T) {
+	a := open(t, on(zooKeeper(t)))
+	a.mu.Lock()
+	of := a.newClaimant(a.shortest / 3) // two thirds of the shortest session: as if the servers had been set anew
+	a.mu.Unlock()
+	if err := of.ready(within(t)); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "open this client anew") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	if err := of.close(); err != nil {
+		t.Error(err)
+	}
+}
