@@ -76,6 +76,19 @@ func revocation() promise {
 			}
 			b.is(second, engine.Held, "nothing ended it")
 		}},
+		{"now frees the permits of a marked holder too", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			t.revoke(b, first, false)
+			b.is(second, engine.Waiting, "the revoked holder has not left")
+			t.revoke(b, first, true)
+			b.awaits(second)
+			if got := a.leave(first); got.State != engine.Gone {
+				t.Fatalf("Leave of a revoked claim says %v", got.State)
+			}
+			b.is(second, engine.Held, "nothing ended it")
+		}},
 		{"a waiting claim is removed", func(t *trial) {
 			t.needsFIFO()
 			for _, now := range []bool{false, true} {
