@@ -121,7 +121,11 @@ func (t *Table) write(w io.Writer) {
 	var traffic []string
 	for _, r := range t.Rows {
 		if len(r.Traffic) > 0 {
-			traffic = append(traffic, r.Competitor+" `"+commands(r.Traffic)+"`")
+			text := "nothing"
+			if all := commands(r.Traffic); all != "" {
+				text = "`" + all + "`"
+			}
+			traffic = append(traffic, r.Competitor+" "+text)
 		}
 	}
 	if len(traffic) > 0 {
