@@ -7,7 +7,7 @@ import (
 )
 
 func revocation() promise {
-	return promise{"revocation", "a marked holder is gone and keeps its room until it leaves or its deadline passes; now frees it at once", []kase{
+	return promise{"revocation", "a marked holder is gone and keeps its permits until it leaves or its deadline passes; Revoke with now frees them at once", []kase{
 		{"a wrong ticket revokes nobody", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
