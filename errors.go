@@ -74,7 +74,7 @@ type HeldError struct {
 	By     []engine.Claim // the holders; empty if they were gone by then
 	Ahead  int            // how many waited as well
 
-	// Own: this process holds it. If that is the caller's own call, it waits for itself:
+	// Own: this Client holds it. If that is the caller's own call, it waits for itself:
 	// it needs the lease's context (Lease.Bind, Lease.Context).
 	Own bool
 

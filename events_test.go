@@ -137,26 +137,20 @@ func TestLogToPassesTheContextOn(t *testing.T) {
 }
 
 // A process is told by its host and its number: one of the two may be another's as well.
-func TestOnlyThisProcessIsOnesOwn(t *testing.T) {
-	for what, c := range map[string]struct {
-		change func(k *core)
-		own    bool
-	}{
-		"this process":                 {func(*core) {}, true},
-		"another of this host":         {func(k *core) { k.pid++ }, false},
-		"the same number, on another":  {func(k *core) { k.host += "2" }, false},
-		"neither the host nor the one": {func(k *core) { k.host, k.pid = "h", 1 }, false},
-	} {
+func TestOnlyWhatThisClientHoldsIsItsOwn(t *testing.T) {
+	for what, own := range map[string]bool{"this client": true, "another client": false} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				holder, _ := w.client(nil)
-				c.change(holder.core)
 				asks, _ := w.client(nil)
+				holder := asks
+				if !own {
+					holder, _ = w.client(nil)
+				}
 				l := mustLock(t, holder, "x")
 				_, err := asks.TryLock(context.Background(), "x")
 				var held *HeldError
-				if !errors.As(err, &held) || held.Own != c.own {
-					t.Errorf("got %v, want one that says that it is this process: %v", err, c.own)
+				if !errors.As(err, &held) || held.Own != own {
+					t.Errorf("got %v, want one that says that this client holds it: %v", err, own)
 				}
 				mustUnlock(t, l)
 			})
@@ -166,7 +160,6 @@ func TestOnlyThisProcessIsOnesOwn(t *testing.T) {
 		bubble(t, func(w *world) {
 			asks, _ := w.client(nil)
 			other, _ := w.client(nil)
-			other.core.pid++
 			var readers []*Lease
 			for _, c := range []*Client{asks, other} {
 				l, err := c.RLock(context.Background(), "x")

@@ -47,7 +47,7 @@ type Event struct {
 	// Reason, of EventLost: why, as the LostError in Err says it.
 	Reason LossReason
 
-	// Own, of EventWaiting: this process holds the name already. A call that waits for
+	// Own, of EventWaiting: this Client holds the name already. A call that waits for
 	// itself looks like that: it needs the lease's context (Lease.Bind).
 	Own bool
 
