@@ -231,7 +231,7 @@ func (w *waiter) answerLocked(o *claims.Output) {
 	w.ready <- struct{}{} // capacity 1, sent once
 }
 
-// errNoAnswer: an engine that has not failed, and not answered either.
+// errNoAnswer is of an engine that has neither failed nor answered.
 var errNoAnswer = errors.New("it has not answered yet")
 
 // tooLate is why w's call ended with ctx: at its deadline, or that of Wait, it

@@ -43,12 +43,12 @@ func TestParse(t *testing.T) {
 // What cannot be read is told without any part of the URL.
 func TestWhatCannotBeReadIsNotShown(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                      "another scheme: known are x://, xs://",
-		"x:sesame":              "another scheme",
-		"sesame://h":            "another scheme",
-		"x://h?sesame=%zz":      "what follows ?",
-		"x://sesame%zz@h":       "user or password",
-		"x://u:sesame%zz@h":     "user or password",
+		"":                      "an unknown scheme: known are x://, xs://",
+		"x:sesame":              "an unknown scheme",
+		"sesame://h":            "an unknown scheme",
+		"x://h?sesame=%zz":      "the query of the URL",
+		"x://sesame%zz@h":       "the user or the password",
+		"x://u:sesame%zz@h":     "the user or the password",
 		"x://u:ses/ame@h":       "",
 		"x://u:p@h/sesame%zz/a": "the path",
 	} {
@@ -86,7 +86,7 @@ func TestParameters(t *testing.T) {
 	if err := u.PasswordFile(); err != nil || u.Password != "sesame" {
 		t.Errorf("the password is %q, %v", u.Password, err)
 	}
-	if _, err := Secret(file + "x"); err == nil || !strings.Contains(err.Error(), "the file with the password") {
+	if _, err := Secret(file + "x"); err == nil || !strings.Contains(err.Error(), "read the password") {
 		t.Error(err)
 	}
 	for name, want := range map[string]bool{"alone": true, "yes": true, "no": false, "absent": true} {
@@ -96,7 +96,7 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	var odd bool
-	if err := Bool(u.Params, "odd", &odd); err == nil || !strings.Contains(err.Error(), `odd="maybe" is neither: write true or false`) {
+	if err := Bool(u.Params, "odd", &odd); err == nil || !strings.Contains(err.Error(), `odd="maybe" is neither true nor false: write one of the two`) {
 		t.Error(err)
 	}
 	if err := u.Only("password-file", "alone", "yes", "no", "odd"); err != nil {
