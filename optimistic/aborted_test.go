@@ -26,7 +26,7 @@ func TestATransactionThatHasEndedIsNamed(t *testing.T) {
 		},
 		Write: func(context.Context, int, int) (bool, error) { return false, pgState("40001") },
 	}, func(n int) (int, error) { return n + 1, nil })
-	if err == nil || !strings.Contains(err.Error(), "a transaction of its own") || reads != 2 {
+	if err == nil || !strings.Contains(err.Error(), "its own transaction") || reads != 2 {
 		t.Errorf("after %d reads: %v", reads, err)
 	}
 }
@@ -37,7 +37,7 @@ func TestATransactionThatHasEndedIsNamedByAWrite(t *testing.T) {
 		Read:  func(context.Context) (int, error) { return 1, nil },
 		Write: func(context.Context, int, int) (bool, error) { return false, pgState("25P02") },
 	}, func(n int) (int, error) { return n + 1, nil })
-	if err == nil || !strings.Contains(err.Error(), "a transaction of its own") {
+	if err == nil || !strings.Contains(err.Error(), "its own transaction") {
 		t.Errorf("it says %v", err)
 	}
 }
