@@ -101,8 +101,9 @@ dependencies: ## compare every go.mod with docs/dependencies.txt
 	go run ./lab/dependencies
 
 .PHONY: readme
-readme: ## run every shell block of README.md in a clean clone of the last commit
+readme: ## run every shell block of README.md, in both languages, in a clean clone of the last commit
 	go run ./lab/readme
+	go run ./lab/readme -skip 'make deps test' README.zh-CN.md
 
 .PHONY: faults
 faults: ## plant each fault of lab/faults/patches; fail if a test does not see it

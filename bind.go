@@ -7,10 +7,10 @@ import (
 	"leasehold/internal/claims"
 )
 
-// Bind is ctx under the lease: it ends when ctx does and when the lease does, with the
-// cause of what came first, has the deadline and the values of ctx, and holds the name
-// as Context does, besides what ctx holds already. It is the context for the work of one
-// request under a lease, and for the locks that this asks for:
+// Bind returns a context under both ctx and the lease. It ends with the first of them
+// that ends, with its cause. It has the deadline and the values of ctx, and it holds
+// the name as Context does, besides the names that ctx holds. Use it for the work of
+// one request under a lease, and for the locks of that request:
 //
 //	lease, err := locks.Lock(ctx, "order:7")
 //	...
@@ -19,7 +19,7 @@ import (
 //	defer cancel()
 //	inner, err := locks.Lock(ctx, "stock:4") // waits as long as ctx lasts, at most
 //
-// cancel frees what Bind made. It does not end the lease.
+// cancel frees the resources of the context. It does not end the lease.
 func (l *Lease) Bind(ctx context.Context) (bound context.Context, cancel context.CancelFunc) {
 	k := l.core
 	k.mu.Lock()
@@ -43,9 +43,9 @@ func (l *Lease) endContextsLocked(cause error) {
 	}
 }
 
-// bindings are contexts of callers that end with a lease as well. They are ended one by
-// one, since a context has one parent: ended by a goroutine that waits for the lease
-// (context.AfterFunc), they would go on for a moment after it was lost.
+// bindings are contexts of callers that also end with a lease. The lease ends them one
+// by one, since a context has one parent. A goroutine that waits for the lease
+// (context.AfterFunc) would end them a moment after it was lost.
 type bindings struct {
 	mu      sync.Mutex
 	cancels map[*context.CancelCauseFunc]struct{}
@@ -53,7 +53,7 @@ type bindings struct {
 	cause   error
 }
 
-// bind is ctx for a caller who holds held too.
+// bind returns a context for a caller who also holds held.
 func (b *bindings) bind(ctx context.Context, held *claims.Holding) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{}, held.Under(holding(ctx))))
 	b.mu.Lock()
@@ -74,7 +74,8 @@ func (b *bindings) bind(ctx context.Context, held *claims.Holding) (context.Cont
 	}
 }
 
-// end ends what was bound, and what will be. The first cause counts.
+// end ends the contexts that were bound, and later ones at once. The first cause
+// counts.
 func (b *bindings) end(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,10 +89,11 @@ func (b *bindings) end(cause error) {
 	b.cancels = nil
 }
 
-// leaseKey is under which a context says what its owner holds: a *claims.Holding.
+// leaseKey is the key under which a context carries what its owner holds: a
+// *claims.Holding.
 type leaseKey struct{}
 
-// holding is what a caller with ctx holds.
+// holding returns what a caller with ctx holds.
 func holding(ctx context.Context) *claims.Holding {
 	held, _ := ctx.Value(leaseKey{}).(*claims.Holding)
 	return held

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/enginetest/kinds"
 )
 
 // An inner lock waits no longer than the request that asks for it, whatever holds the
@@ -85,6 +86,94 @@ func TestABoundContextEndsWithWhatEndsFirst(t *testing.T) {
 func revokeNow(l *Lease) {
 	c := &Client{core: l.core}
 	c.RevokeNow(context.Background(), l.Name(), l.Token().Ticket())
+}
+
+// Whoever binds to a lease that is over learns why, whether anybody did before.
+func TestAContextThatIsBoundTooLateSaysWhy(t *testing.T) {
+	for what, bound := range map[string]bool{"the first": false, "one more": true} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, _ := w.client(nil)
+				l := mustLock(t, c, "x")
+				if bound {
+					_, cancel := l.Bind(context.Background())
+					defer cancel()
+				}
+				revokeNow(l)
+				synctest.Wait()
+				late, cancel := l.Bind(context.Background())
+				defer cancel()
+				if cause := context.Cause(late); !errors.Is(cause, ErrRevoked) {
+					t.Errorf("got the cause %v, want %v", cause, ErrRevoked)
+				}
+				if err := l.Unlock(); !errors.Is(err, ErrRevoked) {
+					t.Errorf("Unlock: got %v, want %v", err, ErrRevoked)
+				}
+			})
+		})
+	}
+}
+
+// What is bound to several leases ends with the first that is lost, for its reason, and
+// with Unlock.
+func TestAContextThatIsBoundToAllEndsWithTheFirst(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		all, err := c.LockAll(context.Background(), "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := all.Bind(context.Background())
+		defer cancel()
+		revokeNow(all.Leases()[1])
+		synctest.Wait()
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrRevoked) {
+			t.Errorf("one was revoked: got the cause %v, want %v", cause, ErrRevoked)
+		}
+		f.set(func(f *faulty) { f.renew = cutRenew })
+		time.Sleep(DefaultTTL) // the other is lost as well, otherwise
+		late, cancel := all.Bind(context.Background())
+		defer cancel()
+		if cause := context.Cause(late); !errors.Is(cause, ErrRevoked) {
+			t.Errorf("bound when both were lost: got the cause %v, want %v of the first", cause, ErrRevoked)
+		}
+		if err := all.Unlock(); !errors.Is(err, ErrRevoked) {
+			t.Errorf("Unlock: got %v, want %v", err, ErrRevoked)
+		}
+	})
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		all, err := c.LockAll(context.Background(), "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := all.Bind(context.Background())
+		defer cancel()
+		if err := all.Unlock(); err != nil {
+			t.Error(err)
+		}
+		if cause := context.Cause(ctx); cause != context.Canceled {
+			t.Errorf("unlocked: got the cause %v, want %v", cause, context.Canceled)
+		}
+	})
+}
+
+// A lease may be held for days, and every request under it binds: nothing is kept of those
+// that are over.
+func TestACancelledBindLeavesNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		l := mustLock(t, c, "x")
+		for range 10 {
+			_, cancel := l.Bind(context.Background())
+			cancel()
+			cancel()
+		}
+		if n := len(l.bound.cancels); n != 0 {
+			t.Errorf("the lease keeps %d of 10 contexts that were cancelled", n)
+		}
+		mustUnlock(t, l)
+	})
 }
 
 // What ctx holds already is held beside the lease, and the caller's claim says all of it.
@@ -181,5 +270,70 @@ func TestWhoWaitsForItsOwnProcessIsToldSo(t *testing.T) {
 				mustUnlock(t, l)
 			})
 		})
+	}
+}
+
+// That a call waits is told once, however often it is asked for: an engine without order
+// is asked again and again, and a call asks anew where its claim says that it holds what
+// it does not hold any more.
+func TestACallTellsOnceThatItWaits(t *testing.T) {
+	t.Run("without order", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			r := kinds.NewRegister(w.store)
+			r.PollAfter = 50 * time.Millisecond
+			h, f := &received{}, &faulty{Engine: r.Engine()}
+			holder, err := New(w.timed(r.Engine()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer holder.Close()
+			c, err := New(w.timed(f), &Options{Observer: h.observe})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			l := mustLock(t, holder, "x")
+			waits := async(func() (*Lease, error) { return c.Lock(context.Background(), "x") })
+			time.Sleep(time.Second)
+			mustUnlock(t, l)
+			o := <-waits
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			mustUnlock(t, o.l)
+			if joins, _, _ := f.calls(); joins < 3 {
+				t.Fatalf("void: %d joins", joins)
+			}
+			wantWaitingOnce(t, h)
+		})
+	})
+	t.Run("with a claim that says too much", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			h := &received{}
+			a, _ := w.client(nil)
+			c, f := w.client(&Options{Observer: h.observe})
+			outer, x := mustLock(t, a, "outer"), mustLock(t, a, "x")
+			waits := async(func() (*Lease, error) { return c.Lock(context.WithoutCancel(outer.Context()), "x") })
+			synctest.Wait()
+			mustUnlock(t, outer) // by somebody else than who waits
+			time.Sleep(3 * deadlockAfter)
+			mustUnlock(t, x)
+			o := <-waits
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			mustUnlock(t, o.l)
+			if joins, _, _ := f.calls(); joins != 2 {
+				t.Fatalf("void: %d joins", joins)
+			}
+			wantWaitingOnce(t, h)
+		})
+	})
+}
+
+func wantWaitingOnce(t *testing.T, h *received) {
+	t.Helper()
+	if e := h.of(EventWaiting); len(e) != 1 || e[0].Name != "x" {
+		t.Errorf("got the events %+v, want one that it waits for x", e)
 	}
 }

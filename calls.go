@@ -8,11 +8,11 @@ import (
 	"leasehold/internal/claims"
 )
 
-// join asks the engine for cl's place, in the goroutine of the caller whose ctx
-// this is, or in one of its own (with the client's life). Trust counts from s, a
-// moment before the request is written. The caller may have gone when the answer
-// comes: then ctx has ended, and the machine is told that it was cut short. call is
-// memory for the call's own context.
+// join asks the engine for the place of cl. It runs in the goroutine of the caller
+// whose ctx this is, or in one of its own (with the client's life). Trust counts from
+// s, a moment before the request is written. The caller may have gone when the answer
+// comes: then ctx has ended, and join reports to the machine that the call was cut
+// short. call is memory for the call's own context.
 func (k *core) join(ctx context.Context, call *bounded, s time.Duration, cl *claims.Claim) {
 	r := cl.Request()
 	call.begin(ctx, k.joining, r.WaitTTL)
@@ -25,8 +25,9 @@ func (k *core) join(ctx context.Context, call *bounded, s time.Duration, cl *cla
 	k.carryOutLocked(nil)
 }
 
-// hasEnded also where ctx's deadline has come and its timer is late: what a
-// caller's own time-out cut short says nothing of the engine.
+// hasEnded reports whether ctx has ended, or its deadline has passed and only its timer
+// is late. A call that the caller's own time-out cut short says nothing about the
+// engine.
 func hasEnded(ctx context.Context) bool {
 	at, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(at)

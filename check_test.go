@@ -22,6 +22,7 @@ type checking struct {
 	most    int // at once
 	hangs   chan struct{}
 	bounded bool
+	rough   bool // says what it found, and not that its context has ended
 }
 
 func (c *checking) Check(ctx context.Context) error {
@@ -41,7 +42,7 @@ func (c *checking) Check(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.under--
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !c.rough {
 		return ctx.Err()
 	}
 	return c.err
@@ -144,6 +145,23 @@ func TestTheSecondLookAtSettingsIsAloneToo(t *testing.T) {
 		synctest.Wait()
 		if e.checks != 3 || e.most != 1 {
 			t.Errorf("%d looks, %d at once; want 3, one at a time", e.checks, e.most)
+		}
+	})
+}
+
+// What an engine that is being closed says of its server is no news.
+func TestALookThatCloseEndedSaysNothing(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, e, h := checkingClient(w)
+		e.hangs, e.rough = make(chan struct{}), true
+		e.now(errors.New("use of closed connection"))
+		e.notify(begins)
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if told := h.of(EventSettings); e.checks != 1 || len(told) != 0 {
+			t.Errorf("after %d looks told %+v, want nothing of one", e.checks, told)
 		}
 	})
 }

@@ -18,17 +18,16 @@ import (
 	"leasehold/internal/door"
 )
 
-// Client obtains leases from one engine. It is safe for concurrent use; one
-// per process and engine is the rule, since callers of one Client share claims
-// and renewals.
+// Client obtains leases from one engine. It is safe for concurrent use. Make one Client
+// per process and engine: callers of one Client share claims and renewals.
 type Client struct {
 	core *core
 	lock LockOptions
 }
 
-// New makes a Client and takes the engine over: Close closes it. Errors:
-// ErrRequire if the engine does not promise what o.Require asks for; TTLs out
-// of bounds.
+// New returns a Client of the engine, which Close of the Client closes. It returns
+// ErrRequire if the engine does not promise what o.Require asks for, and an error if a
+// TTL is out of bounds or o.IdleTimeout is negative.
 func New(eng engine.Engine, o *Options) (*Client, error) {
 	k := &core{
 		now:   boottime.Now,
@@ -57,7 +56,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		return nil, err
 	}
 	if k.opts.IdleTimeout < 0 {
-		return nil, fmt.Errorf("leasehold: Options.IdleTimeout %v is negative", k.opts.IdleTimeout)
+		return nil, fmt.Errorf("leasehold: Options.IdleTimeout %v is negative: leave it out to give names back at once", k.opts.IdleTimeout)
 	}
 	config := claims.Config{
 		IdleTimeout: k.opts.IdleTimeout, NoLocalHandoff: k.opts.NoLocalHandoff, FailFast: k.opts.FailFast,
@@ -76,7 +75,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	return &Client{core: k}, nil
 }
 
-// defaultTTL: whoever says nothing takes what the engine has.
+// defaultTTL returns DefaultTTL within the engine's bounds.
 func defaultTTL(g engine.Guarantees) time.Duration {
 	shortest, longest := g.TTLs()
 	return min(max(DefaultTTL, shortest), longest)
@@ -96,46 +95,51 @@ func (k *core) checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// With is this Client with o as the choices of the calls made through it, in place of
-// those that the receiver has: what o leaves out is not chosen. To change one choice
-// and keep the others, begin with [Client.LockOptions].
+// With returns this Client with o as the choices of its calls. They replace the
+// receiver's: a field that o leaves out has its zero value. To change one choice and
+// keep the others, begin with [Client.LockOptions].
 func (c *Client) With(o LockOptions) *Client { return &Client{core: c.core, lock: o} }
 
-// LockOptions is what With was given.
+// LockOptions returns the choices that With was given.
 func (c *Client) LockOptions() LockOptions { return c.lock }
 
-// Lock obtains name exclusively. ctx bounds the waiting only: the lease goes
-// on after ctx ended, until Unlock, Close or loss; its life is
-// Lease.Context.
+// Lock obtains name exclusively. ctx bounds only the waiting: the lease goes on after
+// ctx has ended, until Unlock, Close or loss. Lease.Context lives as long as the lease.
 //
-// A caller whose context holds the name already (Lease.Context) gets ErrReentry
-// at once, or counts up with LockOptions.Reentrant. One whose context holds
-// another name queues for itself; everybody else in this process shares claims,
-// first come, first served. To wait whatever happens to ctx, and keep what it
-// holds, pass context.WithoutCancel(ctx).
+// A caller whose context holds the name already (Lease.Context) gets ErrReentry at
+// once, or one more handle with LockOptions.Reentrant. A caller whose context holds
+// another name has a claim of its own in the queue. All other callers of this process
+// share claims, first come, first served. To wait even if ctx ends, and keep the names
+// that it carries, pass context.WithoutCancel(ctx).
 //
-// Errors: ErrHeld when LockOptions.Wait or ctx's deadline has passed; ctx's cause,
-// also with that; ErrReentry, ErrUpgrade; ErrDeadlock (see Options.DeadlockAfter); ErrUnavailable when the engine could
-// not be reached by then; ErrRevoked if somebody revoked the waiting claim; ErrClosed; engine.ErrName,
-// engine.ErrLimit, errors.ErrUnsupported.
+// Errors:
+//
+//   - ErrHeld when LockOptions.Wait or the deadline of ctx has passed;
+//   - the cause of ctx when ctx has ended, together with ErrHeld after a deadline;
+//   - ErrReentry and ErrUpgrade when the context holds the name already;
+//   - ErrDeadlock (see Options.DeadlockAfter);
+//   - ErrUnavailable when the engine could not be reached in that time;
+//   - ErrRevoked when somebody revoked the waiting claim;
+//   - ErrClosed, engine.ErrName, engine.ErrLimit and errors.ErrUnsupported.
 func (c *Client) Lock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, lock(name))
 }
 
-// TryLock is Lock that never waits: ErrHeld if somebody else holds the name, or
-// keeps it for a moment (Options.IdleTimeout), or is in the queue for it. LockOptions.Wait
-// does not matter.
+// TryLock is Lock that never waits. It returns ErrHeld if somebody else holds the name,
+// if an idle claim keeps it (Options.IdleTimeout), or if somebody waits for it.
+// LockOptions.Wait does not matter.
 func (c *Client) TryLock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, lock(name).once())
 }
 
-// RLock obtains name shared: together with other shared leases, never with an
-// exclusive one. Where the engine has an order (Guarantees), a waiting Lock lets no
-// later RLock of another process pass, and one of this process that shares a claim
-// at most for a moment (see Options.NoLocalHandoff). Under one's own Lock
-// it is ErrReentry; with LockOptions.Reentrant it is one more handle of that
-// Lock and keeps readers out as that does: nothing is downgraded, others get in
-// when the last handle has ended.
+// RLock obtains name shared: together with other shared leases, never with an exclusive
+// one. If the engine has an order (Guarantees), no later RLock of another process
+// overtakes a waiting Lock. A later RLock of this process that shares a claim can do so
+// for a moment at most (see Options.NoLocalHandoff).
+//
+// RLock under the caller's own Lock fails with ErrReentry. With LockOptions.Reentrant
+// it returns one more handle of that Lock, which stays exclusive: others get in when
+// the last handle has ended.
 func (c *Client) RLock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, rlock(name))
 }
@@ -145,13 +149,14 @@ func (c *Client) TryRLock(ctx context.Context, name string) (*Lease, error) {
 	return c.obtain(ctx, rlock(name).once())
 }
 
-// Acquire obtains permits of limit: a semaphore. Every user of a name must give
-// the same limit, 1 to engine.Max - 1: engine.Max is that of Lock and RLock. A
-// caller whose context holds permits of the name gets ErrReentry at once; with
-// LockOptions.Reentrant it gets further permits, each call its own, unless it
-// holds so many already that it would wait for itself.
+// Acquire obtains permits of limit: a semaphore. Every user of a name must give the
+// same limit, from 1 to engine.Max - 1. The limit engine.Max is that of Lock and RLock.
 //
-// Errors: those of Lock; engine.ErrLimit for the limit engine.Max.
+// A caller whose context holds permits of the name gets ErrReentry at once. With
+// LockOptions.Reentrant it obtains further permits, each call its own. ErrReentry
+// remains when it holds so many already that it would wait for itself.
+//
+// Errors: those of Lock, and engine.ErrLimit for the limit engine.Max.
 func (c *Client) Acquire(ctx context.Context, name string, permits, limit int32) (*Lease, error) {
 	return c.acquire(ctx, ask{op: "acquire", name: name, permits: permits, limit: limit})
 }
@@ -163,14 +168,14 @@ func (c *Client) TryAcquire(ctx context.Context, name string, permits, limit int
 
 func (c *Client) acquire(ctx context.Context, a ask) (*Lease, error) {
 	if a.limit == engine.Max {
-		return nil, wrap(a.op, a.name, fmt.Errorf("%w: %d is that of Lock and RLock, call those or give less", engine.ErrLimit, a.limit))
+		return nil, wrap(a.op, a.name, fmt.Errorf("%w: %d is the limit of Lock and RLock; call those or pass a smaller limit", engine.ErrLimit, a.limit))
 	}
 	return c.obtain(ctx, a)
 }
 
-// Do runs fn under an exclusive lease of name. The context of fn ends with
-// ctx and with the lease, whichever ends first. The error joins fn's and
-// Unlock's: nil means that fn returned nil and the hold was proven to the end.
+// Do runs fn under an exclusive lease of name. The context of fn ends with ctx or with
+// the lease, whichever ends first. The error joins the errors of fn and Unlock: nil
+// means that fn returned nil and the hold was proven to the end.
 func (c *Client) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error) (err error) {
 	l, err := c.Lock(ctx, name)
 	if err != nil {
@@ -182,29 +187,35 @@ func (c *Client) Do(ctx context.Context, name string, fn func(context.Context, *
 	return fn(inner, l)
 }
 
-// Queue shows who holds name and who waits, in order. It is for people: by the
-// time it is read it may be wrong.
+// Queue returns who holds name and who waits, in order. It is for people: it may be
+// wrong by the time it is read.
 func (c *Client) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	l, err := c.core.eng.Queue(ctx, name)
 	return l, wrap("queue", name, err)
 }
 
-// Queues shows every queue whose name begins with prefix, in no order.
+// Queues returns every queue whose name begins with prefix, in no order.
 func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
-	return c.core.eng.Queues(ctx, prefix)
+	return func(yield func(engine.Queue, error) bool) {
+		for queue, err := range c.core.eng.Queues(ctx, prefix) {
+			if !yield(queue, wrap("queues", prefix, err)) {
+				return
+			}
+		}
+	}
 }
 
-// Revoke ends the claim with that ticket (as Queue shows it). One that waits is
-// removed. A holder is told and has lost its lease; the name is free when it
-// unlocks or its TTL has passed. Errors: engine.ErrNoClaim, and
-// errors.ErrUnsupported where the engine has no way to tell a holder.
+// Revoke ends the claim with that ticket (as Queue shows it). A waiting claim is
+// removed at once. A holder is notified and loses its lease; the name is free when it
+// unlocks or when its TTL has passed. Revoke returns engine.ErrNoClaim if there is no
+// such claim, and errors.ErrUnsupported if the engine cannot notify a holder.
 func (c *Client) Revoke(ctx context.Context, name string, ticket uint64) error {
 	return c.revoke(ctx, name, ticket, false)
 }
 
-// RevokeNow is Revoke that frees the name at once, also from a holder that has
-// not noticed yet: until it does, two may hold the name. Errors:
-// engine.ErrNoClaim.
+// RevokeNow is Revoke that frees the name at once. A holder that has not noticed yet
+// still uses the name: until it notices, two may hold it. It returns engine.ErrNoClaim
+// if there is no such claim.
 func (c *Client) RevokeNow(ctx context.Context, name string, ticket uint64) error {
 	return c.revoke(ctx, name, ticket, true)
 }
@@ -217,14 +228,16 @@ func (c *Client) revoke(ctx context.Context, name string, ticket uint64, now boo
 	return wrap("revoke", name, err)
 }
 
-// Guarantees says what the engine promises.
+// Guarantees returns what the engine promises.
 func (c *Client) Guarantees() engine.Guarantees { return c.core.grants }
 
-// Close ends every lease (cause ErrClosed) and every waiting call (ErrClosed),
-// gives every claim up and closes the engine. It waits at most a few seconds
-// for an engine that does not answer: what it could not give up ends by its TTL.
-// What LockOptions.MinHold still keeps is not given up, nor what Lease.Detach
-// handed over. Closing a view closes them all; closing twice is allowed.
+// Close ends every lease and every waiting call with ErrClosed, gives every claim back
+// and closes the engine. It keeps claims that LockOptions.MinHold still keeps, and
+// those that Lease.Detach handed over.
+//
+// It waits a few seconds at most for an engine that does not answer. A claim that it
+// could not give back ends by its TTL. Close of a Client that With returned closes them
+// all. A second Close returns the result of the first.
 func (c *Client) Close() error { return c.core.close() }
 
 func (k *core) close() error {

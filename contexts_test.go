@@ -278,6 +278,7 @@ func TestWhatIsHandedOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // a subscription that begins now would ask, and be told
 			f.set(func(f *faulty) { f.deaf = true })
 			if err := c.Revoke(ctx, "x", l.Token().Ticket()); err != nil {
 				t.Fatal(err)

@@ -19,19 +19,20 @@ const (
 	minDeadlockAfter = 10 * time.Millisecond
 )
 
-// DeadlockError is the ErrDeadlock of one caller: the whole cycle.
+// DeadlockError is the ErrDeadlock of one caller, with the whole cycle.
 type DeadlockError struct {
-	// Cycle is who waits for whom: each for the next one, the last for the first.
-	// The first is the caller that gets this error.
+	// Cycle is the callers, each of whom waits for the next one, and the last for the
+	// first. The first is the caller that gets this error.
 	Cycle []DeadlockStep
 }
 
-// DeadlockStep is one caller of a cycle, who waits for the next one.
+// DeadlockStep is one caller of a cycle. It waits for the next one.
 type DeadlockStep struct {
-	Claim  engine.Claim // with which it waits: Name, Ticket, Owner with Since and Holds
-	Behind uint64       // the ticket, in the queue of Claim.Name, of the next one's claim
+	Claim  engine.Claim // the claim that waits: Name, Ticket, Owner with Since and Holds
+	Behind uint64       // the ticket of the next caller's claim, in the queue of Claim.Name
 }
 
+// Error returns the cycle in words, from this caller around to it.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrDeadlock.Error())
@@ -57,9 +58,9 @@ func (e *DeadlockError) Error() string {
 // Is makes a DeadlockError an ErrDeadlock.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// detector looks for deadlocks on behalf of a caller that waits while it holds
-// something: see package deadlock. It begins when the caller has waited for one
-// period; before that it costs a timer.
+// detector searches for deadlocks on behalf of a caller that waits while it holds
+// something: see package deadlock. It begins when the caller has waited for one period;
+// before that it costs a timer.
 type detector struct {
 	core  *core
 	w     *waiter      // under core.mu; nil once the caller goes on, which may use it again
@@ -115,8 +116,8 @@ func (o *detector) end(cancel context.CancelFunc) {
 	o.core.unlock()
 }
 
-// others is the clients in whose engines claims may be that w's claim or that of
-// others like it names: this one first, and those of the leases in w's context.
+// others returns the clients whose engines are to be read: this one first, then those
+// of the leases in w's context. Claims of other callers may wait there for w's.
 func (k *core) others(w *waiter) []*core {
 	cores := []*core{k}
 	for h := w.Lease.Outer; h != nil; h = h.Outer {
@@ -128,8 +129,8 @@ func (k *core) others(w *waiter) []*core {
 	return cores
 }
 
-// run looks until it has something to say or ctx ends: every two periods, since
-// whoever closes a cycle is its youngest claim and looks after one.
+// run searches until it finds something or ctx ends, every two periods. The caller that
+// closes a cycle has its youngest claim and searches after one period.
 func (o *detector) run(ctx context.Context) {
 	for period := o.core.opts.DeadlockAfter; ; {
 		if v := o.look(ctx); v != (verdict{}) {
@@ -185,8 +186,8 @@ func (o *detector) look(ctx context.Context) (v verdict) {
 	return v
 }
 
-// pass reads what s asks for. It reports false if a queue could not be read: then
-// nothing is learned; or if s says that the rest need not be.
+// pass reads the queues that s asks for. It reports false if one could not be read,
+// since nothing is learned then, and if s needs no more of them.
 func (o *detector) pass(ctx context.Context, s *deadlock.Search) bool {
 	ctx, cancel := context.WithTimeout(ctx, releaseBound)
 	defer cancel()

@@ -68,7 +68,7 @@ func TestACycleOfTwoHasOneVictim(t *testing.T) {
 				t.Errorf("%q is not in: %v", want, o.err)
 			}
 		}
-		if d := h.of(EventDeadlock); len(d) != 1 || d[0].Name != "a" || !errors.Is(d[0].Err, ErrDeadlock) {
+		if d := h.of(EventDeadlock); len(d) != 1 || d[0].Name != "a" || !errors.Is(d[0].Err, ErrDeadlock) || d[0].Context == nil || holding(d[0].Context).Lease != &lb.handle {
 			t.Errorf("heard %+v", d)
 		}
 		if d := h.of(EventGaveUp); len(d) != 1 || !errors.Is(d[0].Err, ErrDeadlock) {

@@ -14,14 +14,14 @@ import (
 	"leasehold/internal/claims"
 )
 
-// Handle is a lease that left its process: text that another process gives to
-// Client.Adopt. It is a secret: whoever has it can renew and end the lease.
+// Handle is a lease that left its process: text that another process passes to
+// Client.Adopt. It is a secret: its owner can renew and end the lease.
 type Handle string
 
-// String hides the handle from logs; convert it to a string to hand it over.
+// String hides the handle from logs. Convert it with string(h) to hand it over.
 func (h Handle) String() string { return "handle (secret)" }
 
-// GoString hides it from %#v as well.
+// GoString hides the handle from %#v too.
 func (h Handle) GoString() string { return h.String() }
 
 const handlePrefix = "leasehold1."
@@ -35,15 +35,14 @@ type handleBody struct {
 	TTL     time.Duration `json:"d"`
 }
 
-// Detach ends the lease here without giving the name up, and returns the
-// handle with which Client.Adopt goes on with it, in this process or another,
-// within the TTL. Nobody renews it in between. Only leases obtained with
-// LockOptions.Detached can be detached, and none with MinHold: the handle does not
-// say until when the name must stay taken.
+// Detach ends the lease here and keeps the name taken. It returns the handle with which
+// Client.Adopt continues the lease, in this process or another, within the TTL. Nobody
+// renews it in between. The lease must have been obtained with LockOptions.Detached,
+// and without MinHold: a handle does not say until when the name must stay taken.
 //
-// Errors: errors.ErrUnsupported for other leases and for one that was re-entered;
-// ErrLost. ErrUnknown comes together with a good handle: the engine did not
-// confirm the fresh TTL, so less than one may be left.
+// It returns errors.ErrUnsupported for any other lease and for one that was re-entered,
+// and ErrLost for a lost one. ErrUnknown comes together with a good handle: the engine
+// did not confirm the fresh TTL, so less than a TTL may be left.
 func (l *Lease) Detach() (Handle, error) {
 	k := l.core
 	k.mu.Lock()
@@ -55,7 +54,7 @@ func (l *Lease) Detach() (Handle, error) {
 	case l.lost != nil:
 		err = l.lost
 	case l.handle.Ended():
-		err = errors.New("it was unlocked already")
+		err = errors.New("the lease was unlocked already")
 	case !detached:
 		err = fmt.Errorf("%w: obtain it with LockOptions.Detached and without MinHold", errors.ErrUnsupported)
 	case reentered:
@@ -85,13 +84,15 @@ func (l *Lease) Detach() (Handle, error) {
 	case i < 0:
 		return h, wrap("detach", l.name, cause(claims.Unknown, orMissing(err)))
 	case got[i].State != engine.Held:
-		err := &LostError{Reason: LossExpired}
+		// It was proven a moment ago: its TTL has not passed.
+		err := &LostError{Reason: LossDeleted}
 		if got[i].Revoked {
 			err.Reason = LossRevoked
 			_, _ = k.eng.Leave(ctx, []engine.Claim{{Name: l.name, ID: cl.ID()}}) // frees the permits of a marked claim
 		}
 		k.mu.Lock()
 		l.err = wrap("unlock", l.name, err)
+		l.lossLocked(err)
 		k.unlock()
 		return "", wrap("detach", l.name, err)
 	}
@@ -101,18 +102,18 @@ func (l *Lease) Detach() (Handle, error) {
 // orMissing is why nothing was learned of a claim.
 func orMissing(err error) error {
 	if err == nil {
-		return errors.New("the engine's answer leaves it out")
+		return errors.New("the engine's answer does not have the claim")
 	}
 	return err
 }
 
-// Adopt goes on with a lease that Lease.Detach ended elsewhere: it is renewed
-// from now on, and Unlock gives the name up. The token is the same. Two
-// processes that adopt one handle both hold it: hand it to one.
+// Adopt continues a lease that Lease.Detach ended elsewhere. The client renews it from
+// now on, and Unlock gives the name back. The token is the same. Two processes that
+// adopt one handle both hold the name: give it to one.
 //
-// Errors: ErrLost if its TTL has passed or it was revoked; ErrUnavailable;
-// errors.ErrUnsupported; choices of c that Lock refuses too; a handle that
-// Detach did not make.
+// Adopt returns ErrLost if the TTL of the lease has passed or somebody revoked it, and
+// ErrHandle for text that is no handle. It returns ErrUnavailable and
+// errors.ErrUnsupported as Lock does, and refuses the same choices of c.
 func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	k := c.core
 	body, id, err := h.parse()
@@ -168,9 +169,14 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		return l, nil
 	case claims.Own:
 		return nil, wrap("adopt", body.Name, errAdopted)
+	case claims.Expired:
+		return nil, wrap("adopt", body.Name, errOver)
 	}
 	return nil, wrap("adopt", body.Name, cause(w.why, w.err))
 }
+
+// errOver: this client never held the claim, so it cannot say why the claim is gone.
+var errOver = fmt.Errorf("%w: the engine has no such claim any more: its TTL has passed, or somebody adopted and unlocked it, or deleted it", ErrLost)
 
 // beginAdopt reports whether this client may ask for the claim now. Not while it
 // has it, or asks for it already: the answer could be older than its own Unlock,
@@ -196,8 +202,8 @@ func (k *core) endAdopt(id engine.ID) {
 
 var errAdopted = errors.New("this client adopted that handle already")
 
-// ErrHandle: Adopt was given what is no handle.
-var ErrHandle = errors.New("this is no handle of Lease.Detach: pass it on unchanged")
+// ErrHandle is returned by Adopt for text that is no handle.
+var ErrHandle = errors.New("this is not a handle of Lease.Detach: pass the handle on unchanged")
 
 func (h Handle) parse() (b handleBody, id engine.ID, err error) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(string(h)), handlePrefix)

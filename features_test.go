@@ -545,6 +545,9 @@ func TestTokensAreTextInJSON(t *testing.T) {
 	if err := json.Unmarshal(b, &out); err != nil || out != in {
 		t.Fatalf("%v, %v", out, err)
 	}
+	if err := json.Unmarshal([]byte(`{"T":"9223372036854775807"}`), &out); err != nil || out.T != 1<<63-1 {
+		t.Errorf("the last token is %v, %v", out.T, err)
+	}
 	if err := json.Unmarshal([]byte(`{"T":"9223372036854775808"}`), &out); err == nil {
 		t.Error("a token of 2^63")
 	}

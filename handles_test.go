@@ -282,6 +282,50 @@ func TestHandleIsAdoptedOnceAtATime(t *testing.T) {
 	})
 }
 
+// Nor meanwhile another is.
+func TestHandleIsAdoptedOnceAtATimeAmongOthers(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		slow := detached(t, c)
+		l, err := c.With(LockOptions{Detached: true}).Lock(context.Background(), "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := l.Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan struct{})
+		f.set(func(f *faulty) {
+			f.renew = func(_ context.Context, rs []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				if rs[0].Name == "x" {
+					<-answered
+				}
+				return real()
+			}
+		})
+		first := async(func() (*Lease, error) { return c.Adopt(context.Background(), slow) })
+		synctest.Wait()
+		if l, err = c.Adopt(context.Background(), other); err != nil {
+			t.Fatal(err)
+		}
+		mustUnlock(t, l)
+		again := async(func() (*Lease, error) { return c.Adopt(context.Background(), slow) })
+		synctest.Wait()
+		if len(again) == 0 {
+			t.Error("it is asked for while it is asked for already")
+		} else if o := <-again; !errors.Is(o.err, errAdopted) {
+			t.Errorf("got %v, want %v", o.err, errAdopted)
+		}
+		close(answered)
+		o := <-first
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		mustUnlock(t, o.l)
+	})
+}
+
 // A refusal is the engine's answer: it is not taken for one that does not answer.
 func TestAdoptSaysWhatTheEngineRefused(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -417,6 +417,57 @@ func TestRevokedHolderIsNotified(t *testing.T) {
 	})
 }
 
+// Revoke waits for a holder that does not hear of it, RevokeNow does not.
+func TestRevokeNowFreesTheNameAtOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, f := w.client(nil)
+		b, _ := w.client(nil)
+		l := mustLock(t, a, "x")
+		synctest.Wait()
+		f.set(func(f *faulty) { f.deaf = true })
+		if err := b.Revoke(context.Background(), "x", l.Token().Ticket()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.TryLock(context.Background(), "x"); !errors.Is(err, ErrHeld) {
+			t.Fatalf("after Revoke: got %v, %v, want %v", got, err, ErrHeld)
+		}
+		if err := b.RevokeNow(context.Background(), "x", l.Token().Ticket()); err != nil {
+			t.Fatal(err)
+		}
+		next, err := b.TryLock(context.Background(), "x")
+		if err != nil {
+			t.Fatalf("after RevokeNow: got %v, want a lease", err)
+		}
+		mustUnlock(t, next)
+		time.Sleep(DefaultTTL) // its next renewal says so
+		if err := l.Unlock(); !errors.Is(err, ErrLost) {
+			t.Errorf("Unlock of what was revoked: got %v, want %v", err, ErrLost)
+		}
+	})
+}
+
+// A lease says what kind of hold it is.
+func TestALeaseSaysItsMode(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		ctx := context.Background()
+		for want, obtain := range map[engine.Modes]func() (*Lease, error){
+			engine.Exclusive: func() (*Lease, error) { return c.Lock(ctx, "a") },
+			engine.Shared:    func() (*Lease, error) { return c.RLock(ctx, "b") },
+			engine.Permits:   func() (*Lease, error) { return c.Acquire(ctx, "c", 2, 3) },
+		} {
+			l, err := obtain()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := l.Mode(); got != want {
+				t.Errorf("got the mode %v, want %v", got, want)
+			}
+			mustUnlock(t, l)
+		}
+	})
+}
+
 func TestCloseEndsEverything(t *testing.T) {
 	bubble(t, func(w *world) {
 		c, _ := w.client(&Options{Label: "c"})

@@ -11,16 +11,16 @@ import (
 )
 
 // Token is a fencing token: ticket << 10 + handoff count, below 2^63. Tokens of
-// exclusive leases of one name only rise, where the engine declares Fencing:
-// give them to the resource, and let it refuse any that is below the highest
-// it has seen. It is a decimal string in JSON: readers that use doubles would
-// lose its last digits.
+// exclusive leases of one name only rise, if the engine declares Fencing. Give them to
+// the resource, and let it refuse any token below the highest it has seen. In JSON a
+// token is a decimal string: readers that use doubles would lose the last digits of a
+// number.
 type Token uint64
 
-// String is the token in decimal.
+// String returns the token in decimal.
 func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
 
-// MarshalText makes JSON write a string.
+// MarshalText returns the token in decimal, so JSON writes a string.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
@@ -30,14 +30,14 @@ func (t *Token) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Ticket is the place in the queue that the token was made from; it identifies
-// the claim to Revoke.
+// Ticket returns the ticket that the token was made from: the claim's place in the
+// queue. Revoke takes it.
 func (t Token) Ticket() uint64 { return uint64(t) >> engine.HandoffBits }
 
-// Lease is a name held for a while. It is renewed by itself until Unlock.
+// Lease is a name held for a while. The client renews it until Unlock.
 //
-// The lock alone cannot protect a resource from a holder that was paused after
-// it looked: hand Token to the resource and let it check.
+// The lock alone cannot protect a resource from a holder that paused after it checked
+// the lease. Hand Token to the resource and let the resource check it.
 type Lease struct {
 	core   *core
 	name   string
@@ -59,33 +59,33 @@ type Lease struct {
 	waiting   chan struct{} // closed when it is over, if somebody waits for that
 }
 
-// Name is what is held.
+// Name returns the locked name.
 func (l *Lease) Name() string { return l.name }
 
-// Token is the fencing token.
+// Token returns the fencing token.
 func (l *Lease) Token() Token { return l.token }
 
-// Fencing says how long tokens of this name keep rising, as the engine declares it.
+// Fencing returns how long tokens of this name keep rising, as the engine declares it.
 // With engine.FencingNone a token says nothing.
 func (l *Lease) Fencing() engine.Fencing { return l.core.grants.Fencing }
 
-// Mode is what kind of hold it is: engine.Exclusive, engine.Shared, or
-// engine.Permits for some permits of a semaphore.
+// Mode returns the kind of the hold: engine.Exclusive, engine.Shared, or engine.Permits
+// for some permits of a semaphore.
 func (l *Lease) Mode() engine.Modes {
 	cl := l.handle.Claim()
 	return engine.ModeOf(cl.Permits(), cl.Limit())
 }
 
-// Context is the lease's life: it carries the values of the context that the
-// lease was asked with, and ends at Unlock, or with the cause ErrLost
-// (ErrRevoked, ErrMaxHold) when the lease is lost, at its trusted-until at the
-// latest. It does not end with the context that the lease was asked with: work that
-// must end with a request as well takes a context from Bind.
+// Context returns a context that lives as long as the lease. It ends at Unlock. If the
+// lease is lost, it ends with the cause ErrLost (ErrRevoked, ErrMaxHold), at its
+// trusted-until at the latest. It carries the values of the context that the lease was
+// obtained with, but does not end with it. Work that must also end with a request takes
+// a context from Bind.
 //
-// Whoever asks under it for a name that it holds would wait for itself, and gets
-// ErrReentry at once; with LockOptions.Reentrant it counts up instead.
-// context.WithoutCancel of it still holds the name: a goroutine that is to wait
-// for it needs a context that does not come from the lease.
+// The context holds the name. A caller that asks for that name with it would wait for
+// itself, and gets ErrReentry at once, or one more handle with LockOptions.Reentrant.
+// context.WithoutCancel of it still holds the name. A goroutine that has to wait for
+// the name needs a context that does not come from the lease.
 func (l *Lease) Context() context.Context {
 	k := l.core
 	k.mu.Lock()
@@ -100,9 +100,9 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Valid reports whether the lease is still proven: not unlocked, not lost, and
-// before its trusted-until. It reads the clock, takes no lock while the lease
-// is good, and once false it stays false.
+// Valid reports whether the lease is still proven: not unlocked, not lost, and before
+// its trusted-until. It reads the clock and takes no mutex while the lease is good.
+// Once false, it stays false.
 func (l *Lease) Valid() bool {
 	if l.handle.Over() {
 		return false
@@ -120,9 +120,9 @@ func (l *Lease) Valid() bool {
 	return !l.handle.Over()
 }
 
-// Remaining is how long the lease is proven from now on if no renewal ever
-// succeeds again; 0 once it is not valid. It is short (about 3 s or the TTL)
-// in the first moments of a hold, until the first renewal.
+// Remaining returns how long the lease stays proven if no renewal succeeds any more,
+// and 0 if it is not valid. It is short (about 3 s or the TTL) in the first moments of
+// a hold, until the first renewal.
 func (l *Lease) Remaining() time.Duration {
 	if !l.Valid() {
 		return 0
@@ -130,9 +130,9 @@ func (l *Lease) Remaining() time.Duration {
 	return max(0, l.handle.Ends()-l.core.now())
 }
 
-// Contended is closed once somebody waits for this name behind this lease,
-// in this process or another (where the engine sees waiters). A long job can
-// take it as the request to stop at the next good moment.
+// Contended returns a channel that is closed once somebody waits behind this lease, in
+// this process or another (if the engine sees waiters). A long job can take it as the
+// request to stop at the next good moment.
 func (l *Lease) Contended() <-chan struct{} {
 	k := l.core
 	k.mu.Lock()
@@ -146,17 +146,17 @@ func (l *Lease) Contended() <-chan struct{} {
 	return l.contended
 }
 
-// Unlock ends the lease. It needs no context, takes a few seconds at most with
-// an engine that does not answer, may be called from any goroutine and any
-// number of times, and tells the truth:
+// Unlock ends the lease. It needs no context, and takes a few seconds at most if the
+// engine does not answer. Any goroutine may call it, any number of times. It tells the
+// truth:
 //
 //   - nil: the lease was proven until this call.
 //   - ErrLost (ErrRevoked, ErrMaxHold): it was not.
-//   - ErrUnknown: it was, but the engine did not confirm the release; others
-//     may wait until the TTL has passed.
+//   - ErrUnknown: it was, but the engine did not confirm the release; others may wait
+//     until the TTL has passed.
 //
-// A lease that this process can hand to the next local caller, or of which
-// another handle is still open (re-entered), ends without a round trip.
+// A lease ends without a round trip if this process can hand its claim to the next
+// local caller, or if another handle of it is still open (re-entered).
 func (l *Lease) Unlock() error {
 	k := l.core
 	k.mu.Lock()
@@ -220,14 +220,21 @@ func (l *Lease) endLocked(err error) {
 	}
 }
 
-// loseLocked ends a lease that is lost.
-func (l *Lease) loseLocked(cause error) {
-	l.lost = cause
+// lossLocked notifies the observer of the loss of a lease.
+func (l *Lease) lossLocked(cause error) {
 	e := Event{Kind: EventLost, Held: l.core.now() - l.handle.HeldAt, Err: cause}
 	if why, ok := errors.AsType[*LostError](cause); ok {
 		e.Reason = why.Reason
+	} else if errors.Is(cause, ErrClosed) {
+		e.Reason = LossClosed
 	}
 	l.eventLocked(e)
+}
+
+// loseLocked ends a lease that is lost.
+func (l *Lease) loseLocked(cause error) {
+	l.lost = cause
+	l.lossLocked(cause)
 	l.endContextsLocked(cause)
 	if l.lostFunc != nil {
 		l.lostFunc(cause)
@@ -245,7 +252,7 @@ func (l *Lease) contendLocked() {
 	}
 }
 
-// eventLocked is one that happened to the lease: e without what says which.
+// eventLocked reports e, an event of the lease, and fills in which lease it is.
 func (l *Lease) eventLocked(e Event) {
 	if l.core.opts.Observer == nil {
 		return

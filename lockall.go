@@ -23,11 +23,11 @@ type Leases struct {
 	bound  bindings
 }
 
-// LockAll obtains every name exclusively, in the order of their bytes whatever
-// the order given, so that callers of LockAll never wait for each other in a
-// cycle. A name given twice counts once. If one cannot be had, what was had is
-// given up again and the error is that of Lock. LockOptions apply to each name:
-// Wait bounds the waiting for each. At most 1,000 names.
+// LockAll obtains every name exclusively, in the order of their bytes. So callers of
+// LockAll never wait for each other in a cycle, whatever order they give. A name given
+// twice counts once. If one name cannot be obtained, LockAll gives the others back and
+// returns the error of Lock. LockOptions apply to each name: Wait bounds the waiting
+// for each. At most 1,000 names.
 func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) {
 	return c.lockAll(ctx, names, false)
 }
@@ -40,7 +40,7 @@ func (c *Client) TryLockAll(ctx context.Context, names ...string) (*Leases, erro
 func (c *Client) lockAll(ctx context.Context, names []string, try bool) (*Leases, error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxLockAll {
-		return nil, fmt.Errorf("leasehold: LockAll of %d names: at most %d", len(names), maxLockAll)
+		return nil, fmt.Errorf("leasehold: lock %d names: LockAll takes at most %d; lock fewer at once", len(names), maxLockAll)
 	}
 	all := &Leases{core: c.core, leases: make([]*Lease, 0, len(names))}
 	all.life, all.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -80,19 +80,19 @@ func (l *Lease) onLoss(f func(error)) {
 	}
 }
 
-// Leases are the single leases, in the order of their names.
+// Leases returns the single leases, in the order of their names.
 func (a *Leases) Leases() []*Lease { return slices.Clone(a.leases) }
 
-// Context ends when the first of the leases is lost, with its cause, and at
-// Unlock. It holds each of the names, as Lease.Context says.
+// Context returns a context that ends when the first of the leases is lost, with its
+// cause, and at Unlock. It holds each of the names, as Lease.Context does.
 func (a *Leases) Context() context.Context { return a.life }
 
-// Bind is Lease.Bind for all of them: the context ends with the first that is lost.
+// Bind is Lease.Bind for all leases: the context ends when the first of them is lost.
 func (a *Leases) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	return a.bound.bind(ctx, a.held)
 }
 
-// Valid reports whether every one of them is.
+// Valid reports whether every lease is valid.
 func (a *Leases) Valid() bool {
 	for _, l := range a.leases {
 		if !l.Valid() {
@@ -102,7 +102,7 @@ func (a *Leases) Valid() bool {
 	return true
 }
 
-// Remaining is the shortest Remaining; of no names it is 0.
+// Remaining returns the shortest Remaining of the leases, or 0 if there are none.
 func (a *Leases) Remaining() (left time.Duration) {
 	for i, l := range a.leases {
 		if r := l.Remaining(); i == 0 || r < left {
@@ -118,12 +118,12 @@ func (a *Leases) end(cause error) {
 	a.bound.end(cause)
 }
 
-// Unlock ends all leases, the last obtained first, with one call to the engine
-// for all. The error joins what Lease.Unlock says of each.
+// Unlock ends all leases, the last obtained first, with one call to the engine. The
+// error joins what Lease.Unlock returns for each.
 func (a *Leases) Unlock() error { return a.unlock(true) }
 
-// unlock may keep the names (Options.IdleTimeout) or not: those of a LockAll that failed
-// are not worth keeping, least of all from the one who holds the missing one.
+// unlock may keep the names (Options.IdleTimeout). A LockAll that failed does not keep
+// them: the holder of the missing name may want them.
 func (a *Leases) unlock(keep bool) error {
 	a.end(nil)
 	k := a.core

@@ -27,19 +27,31 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 		options LockOptions
 		lose    func(w *world, l *Lease, f *faulty)
 		reason  LossReason
-		also    error
+		also    error // of ErrRevoked and ErrMaxHold
+		wraps   error
 		says    string
 	}{
 		"no renewal is answered": {lose: func(_ *world, _ *Lease, f *faulty) {
 			f.set(func(f *faulty) { f.renew = cutRenew })
 			time.Sleep(time.Minute)
-		}, reason: LossExpired, says: "cut"},
+		}, reason: LossExpired, wraps: errCut, says: "cut"},
 		"no renewal is answered, and the process stands still as well": {lose: func(_ *world, l *Lease, f *faulty) {
 			f.set(func(f *faulty) { f.renew = cutRenew })
 			time.Sleep(20 * time.Second)
 			stood.Store(int64(time.Hour))
 			l.Valid()
-		}, reason: LossExpired, says: "cut"},
+		}, reason: LossExpired, wraps: errCut, says: "cut"},
+		"a renewal hangs, and the process stands still as well": {lose: func(_ *world, l *Lease, f *faulty) {
+			f.set(func(f *faulty) {
+				f.renew = func(ctx context.Context, _ []engine.Renewal, _ func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+			})
+			time.Sleep(time.Second) // the first one, which asks for the whole TTL
+			stood.Store(int64(time.Hour))
+			l.Valid()
+		}, reason: LossExpired},
 		"somebody deletes the claim at the store": {lose: func(w *world, l *Lease, _ *faulty) {
 			deletes(w, l.Name(), l.handle.Claim().ID())
 			time.Sleep(20 * time.Second) // until its next renewal
@@ -73,8 +85,13 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 				check := func(where string, err error) {
 					t.Helper()
 					lost, ok := errors.AsType[*LostError](err)
-					if !ok || lost.Reason != c.reason || !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), c.says) || c.also != nil && !errors.Is(err, c.also) {
+					if !ok || lost.Reason != c.reason || !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), c.says) || c.wraps != nil && !errors.Is(err, c.wraps) {
 						t.Errorf("%s: got %v, want %v", where, err, c.reason)
+					}
+					for _, one := range []error{ErrRevoked, ErrMaxHold} {
+						if got, want := errors.Is(err, one), one == c.also; got != want {
+							t.Errorf("%s: %v is %v: %v, want %v", where, err, one, got, want)
+						}
 					}
 				}
 				check("the context", context.Cause(ctx))

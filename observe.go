@@ -7,25 +7,27 @@ import (
 	"time"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// The kinds of event. Fields not mentioned are zero, except Name.
+// These are the kinds of event. Each names the fields that it sets besides Name; the
+// others are zero.
 const (
 	EventHeld       EventKind = iota + 1 // a lease began with a claim of its own: Token, Waited
-	EventHandoff                         // a lease began with a claim this process held already: Token, Waited
-	EventWaiting                         // a caller has to wait: Own; not where it asks once
+	EventHandoff                         // a lease began with a claim that this process held already: Token, Waited
+	EventWaiting                         // a call has to wait (a Try never does): Own
 	EventGaveUp                          // a caller stopped waiting with nothing: Waited, Err
 	EventRenewed                         // a held claim was renewed: Token, Held
 	EventLost                            // a lease ended before Unlock: Token, Held, Reason, Err
 	EventReleased                        // Unlock ended a lease that was proven to its end: Token, Held
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
 	EventRevoke                          // this client revoked a claim, its own or another's: Token as Queue shows its ticket, without handoffs
-	EventEngineUp                        // a call succeeded again: Held is how long it was down; no Name
+	EventEngineUp                        // a call succeeded again: Held is how long the engine was down; no Name
 	EventDeadlock                        // a caller is the victim of a cycle, and gives up: Waited, Err with the cycle
-	EventSettings                        // the engine's server is not set as the engine declares (durability, eviction, read-only), seen when a subscription began again: Err, each different one once; no Err: it is again; no Name
+	EventSettings                        // the engine's server is not configured as the engine declares (durability, eviction, read-only), or is so again; no Name. A new subscription reads the settings. Err: each different error once, nil when all is as declared
 )
 
+// String returns the kind in one or two words.
 func (k EventKind) String() string {
 	names := []string{"held", "handed off", "waiting", "gave up", "renewed", "lost", "released", "engine down", "revoke", "engine up", "deadlock", "settings"}
 	if k < 1 || int(k) > len(names) {
@@ -34,31 +36,32 @@ func (k EventKind) String() string {
 	return names[k-1]
 }
 
-// Event is one thing that happened.
+// Event is what an Observer receives.
 type Event struct {
 	Kind           EventKind
 	Name           string
 	Token          Token
 	Permits, Limit int32
 	Waited         time.Duration // from asking until this event
-	Held           time.Duration // from the lease's begin until this event
+	Held           time.Duration // from the beginning of the lease until this event
 	Err            error
 
-	// Reason, of EventLost: why, as the LostError in Err says it.
+	// Reason is why the lease was lost (EventLost), as the LostError in Err says it.
 	Reason LossReason
 
-	// Own, of EventWaiting: this process holds the name already. A call that waits for
-	// itself looks like that: it needs the lease's context (Lease.Bind).
+	// Own reports that this Client holds the name already (EventWaiting). A call that
+	// waits for itself shows like that: it needs the lease's context (Lease.Bind).
 	Own bool
 
-	// Context is that of the call which asked for the lease, for what it carries: a
-	// trace, a request's id. It may have ended. Nil where no lease was asked for.
+	// Context is the context of the call that asked for the lease, for its values: a
+	// trace, a request's ID. It may have ended. It is nil if no call asked for a lease.
 	Context context.Context
 }
 
-// LogTo makes an Options.Observer that writes to a slog.Logger: losses as
-// errors, revocations, deadlocks, an engine that is down and a server that is set
-// otherwise than declared as warnings, that it is back as information, the rest at level debug.
+// LogTo returns an Options.Observer that writes to log. Losses are errors. Warnings are
+// revocations, deadlocks, an engine that is down, and a server that is not configured
+// as declared. The end of either of the last two is information. All other events have
+// level debug.
 func LogTo(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug

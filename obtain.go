@@ -86,7 +86,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
 		w.began = k.now()
 	}
-	if want.NoWait && k.opts.IdleTimeout > 0 {
+	if k.opts.IdleTimeout > 0 && (want.NoWait || want.Limit != engine.Max) {
 		k.releaseIdle(ctx, w)
 	}
 
@@ -138,7 +138,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 			return nil, k.gaveUp(op, w, context.Cause(ctx))
 		}
 	case claims.Held:
-		held := k.heldError(ctx, w, time.Second)
+		held := k.heldError(ctx, w)
 		if held.free && !a.again {
 			// Nobody to wait for. It may have been a claim that was only kept
 			// (Options.IdleTimeout), whose client gave it back when it heard of this
@@ -151,8 +151,9 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 	return nil, k.gaveUp(op, w, cause(w.why, w.err))
 }
 
-// releaseIdle gives back what this client keeps of the name for nobody, if that
-// would refuse w, who asks once. It waits for that until ctx ends.
+// releaseIdle gives back the claims that this client keeps of the name for nobody, if they
+// would have w refused: it does not wait, or asks for permits of another limit. It waits
+// for that until ctx ends.
 func (k *core) releaseIdle(ctx context.Context, w *waiter) {
 	k.mu.Lock()
 	k.machine.ReleaseIdle(k.now(), &w.Caller)
@@ -230,7 +231,7 @@ func (w *waiter) answerLocked(o *claims.Output) {
 	w.ready <- struct{}{} // capacity 1, sent once
 }
 
-// errNoAnswer: an engine that has not failed, and not answered either.
+// errNoAnswer is of an engine that has neither failed nor answered.
 var errNoAnswer = errors.New("it has not answered yet")
 
 // tooLate is why w's call ended with ctx: at its deadline, or that of Wait, it
@@ -247,7 +248,7 @@ func (k *core) tooLate(ctx context.Context, w *waiter) error {
 	case silent != nil:
 		err = fmt.Errorf("%w: %w", ErrUnavailable, silent)
 	case timeUp:
-		err = k.heldError(ctx, w, sayBound)
+		err = k.heldError(ctx, w)
 	default:
 		return cause
 	}
@@ -285,12 +286,16 @@ func (k *core) waited(w *waiter) time.Duration {
 // name: enough for an engine that answers, and little where it does not.
 const sayBound = 250 * time.Millisecond
 
-// heldError says who holds the name, as far as the engine does within bound.
-func (k *core) heldError(ctx context.Context, w *waiter, bound time.Duration) *HeldError {
+// lookBound is how long a caller that was refused with time left asks who holds the name.
+const lookBound = time.Second
+
+// heldError says who holds the name, if the engine says so soon.
+func (k *core) heldError(ctx context.Context, w *waiter) *HeldError {
 	held := &HeldError{Name: w.Name, Waited: k.waited(w)}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookBound)
 	defer cancel()
-	queue, err := k.eng.Queue(ctx, w.Name)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(sayBound, cancel) })()
+	queue, err := k.eng.Queue(look, w.Name)
 	if err != nil {
 		return held // that somebody holds it is known; who, is not
 	}
@@ -298,12 +303,20 @@ func (k *core) heldError(ctx context.Context, w *waiter, bound time.Duration) *H
 	for _, c := range queue.Claims {
 		if c.State == engine.Held {
 			held.By = append(held.By, c)
-			held.Own = held.Own || c.Owner.Host == k.host && c.Owner.PID == k.pid
+			held.Own = held.Own || c.Owner.Host == k.host && c.Owner.PID == k.pid && k.has(c.Ticket)
 		} else if w.Ticket == 0 || c.Ticket < w.Ticket {
 			held.Ahead++ // not this caller's own claim, which is being left
 		}
 	}
 	return held
+}
+
+// has reports whether this client holds the claim with a ticket. It looks at every claim,
+// so ask it only of one that the owner's text says is this process's.
+func (k *core) has(ticket uint64) bool {
+	k.mu.Lock()
+	defer k.unlock()
+	return k.machine.Uses(ticket)
 }
 
 // owner is what others see of the claim that is made for w, with what its

@@ -114,9 +114,11 @@ func TestAPermitOfTheLimitMaxIsRefused(t *testing.T) {
 		for _, client := range []*Client{c, reentrant(c)} {
 			for _, ctx := range []context.Context{context.Background(), l.Context()} {
 				for _, permits := range []int32{1, 2, engine.Max} {
-					_, err := client.Acquire(ctx, "x", permits, engine.Max)
-					if !errors.Is(err, engine.ErrLimit) || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "RLock") {
-						t.Fatalf("%d of Max: %v", permits, err)
+					for _, acquire := range []func(context.Context, string, int32, int32) (*Lease, error){client.Acquire, client.TryAcquire} {
+						_, err := acquire(ctx, "x", permits, engine.Max)
+						if !errors.Is(err, engine.ErrLimit) || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "RLock") {
+							t.Fatalf("%d of Max: %v", permits, err)
+						}
 					}
 				}
 			}

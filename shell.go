@@ -168,7 +168,7 @@ func cause(why claims.Reason, err error) error {
 	case claims.Own:
 		c = ErrReentry
 		if err == nil {
-			return fmt.Errorf("%w; give it a context that does not come from the lease, or choose LockOptions.Reentrant", c)
+			return fmt.Errorf("%w; pass a context that does not come from the lease, or choose LockOptions.Reentrant", c)
 		}
 	case claims.Upgrade:
 		c = ErrUpgrade

@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// CheckName says why name cannot be locked, or nil. The error is [ErrName].
-// This one validator serves the core, engines that read names from a store, and
-// every test.
+// CheckName returns why name cannot be locked, or nil. The error is [ErrName]. It
+// serves the core, engines that read names from a store, and every test.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -25,7 +24,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckTTL refuses lifetimes outside MinTTL to MaxTTL.
+// CheckTTL refuses a lifetime outside MinTTL to MaxTTL.
 func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
 		return Refuse("TTL %v is outside %v to %v", ttl, MinTTL, MaxTTL)
@@ -33,9 +32,9 @@ func CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// Check refuses a request that no engine may accept, with the first error of the
-// name, the ID, permits and limit, Replaces, the owner, the TTLs. It is called above
-// engines, before [Guarantees.Check]: an engine need not.
+// Check refuses a request that no engine may accept. The error is the first about the
+// name, the ID, permits and limit, Replaces, the owner, the TTLs. The checker in front
+// of engines calls it, before [Guarantees.Check]; an engine need not.
 func (r *Request) Check() error {
 	if err := CheckName(r.Name); err != nil {
 		return err
@@ -63,8 +62,8 @@ func (r *Request) Check() error {
 	return CheckTTL(r.WaitTTL)
 }
 
-// Check refuses a request that needs what g does not declare: a mode, a detached
-// claim, a TTL. A WaitTTL below g.MinTTL is none of that: it is raised.
+// Check refuses a request that needs what g does not declare: a mode, a detached claim,
+// a TTL. It accepts a WaitTTL below g.MinTTL, which is raised.
 func (g Guarantees) Check(r *Request) error {
 	need := ModeOf(r.Permits, r.Limit)
 	switch {
@@ -81,7 +80,7 @@ func (g Guarantees) Check(r *Request) error {
 	return g.CheckTTL(max(r.WaitTTL, g.MinTTL))
 }
 
-// CheckTTL refuses a lifetime that g cannot grant as it was asked for.
+// CheckTTL refuses a lifetime that g cannot grant as asked for.
 func (g Guarantees) CheckTTL(ttl time.Duration) error {
 	if err := CheckTTL(ttl); err != nil {
 		return err

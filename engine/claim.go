@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds that every request keeps: what is outside does not reach an engine.
+// These bounds hold for every request: nothing outside them reaches an engine.
 const (
 	Max         = math.MaxInt32 // permits of an exclusive claim, and its limit
 	MaxName     = 512           // bytes of a name
@@ -21,11 +21,11 @@ const (
 	HandoffBits = 10        // token = ticket << HandoffBits + handoffs
 )
 
-// ID names a claim to its owner alone. It is secret: whoever knows it may
-// renew and leave the claim.
+// ID identifies a claim to its owner alone. It is secret: its owner can renew and leave
+// the claim.
 type ID [16]byte
 
-// NewID draws 128 random bits.
+// NewID returns 128 random bits.
 func NewID() (id ID) {
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
 	return id
@@ -42,7 +42,7 @@ func ParseID(s string) (id ID, err error) {
 	return id, nil
 }
 
-// Secret is the ID as 32 hexadecimal digits, for engines to store.
+// Secret returns the ID as 32 hexadecimal digits, for engines to store.
 func (id ID) Secret() string { return hex.EncodeToString(id[:]) }
 
 // String hides the ID, so that no log can leak one.
@@ -53,11 +53,11 @@ func (id ID) String() string {
 	return "ID (secret)"
 }
 
-// GoString hides the ID from %#v as well.
+// GoString hides the ID from %#v too.
 func (id ID) GoString() string { return id.String() }
 
-// State is what is known of a claim. It only rises, and reports of one ID
-// merge by max.
+// State is what is known of a claim. It only rises: of two reports about one ID the
+// larger counts.
 type State uint8
 
 const (
@@ -84,8 +84,8 @@ func (s State) String() string {
 // Request asks for a place in a queue.
 type Request struct {
 	Name  string // valid UTF-8, 1 to MaxName bytes, no NUL
-	ID    ID     // chosen by the caller, fresh for every claim
-	Owner Owner  // shown to whoever inspects the queue
+	ID    ID     // chosen by the core, fresh for every claim
+	Owner Owner  // shown to anybody who inspects the queue
 
 	Permits int32 // 1 to Limit
 	Limit   int32 // 1 to Max; every claim in a queue must agree
@@ -95,15 +95,15 @@ type Request struct {
 	WaitTTL time.Duration
 
 	// TTL is the lifetime that Renew will ask for once the claim is held, from
-	// [Guarantees].MinTTL to MaxTTL; 0: the same as WaitTTL. Engines whose claims
-	// live by sessions choose the session by it; others need not look.
+	// [Guarantees].MinTTL to MaxTTL; 0 means the same as WaitTTL. Engines whose claims
+	// live by sessions choose the session by it; other engines need not read it.
 	TTL time.Duration
 
 	NoWait   bool // held at once, or Gone with nothing left behind
 	Detached bool // outlives its client; ends by its TTL alone
 
-	// Replaces, unless empty, is a claim of this client on the same name to
-	// leave in the same step. Not together with NoWait.
+	// Replaces, unless empty, is a claim of this client on the same name, which the
+	// engine leaves in the same step. It excludes NoWait.
 	Replaces ID
 }
 
@@ -114,7 +114,7 @@ type Renewal struct {
 	Want time.Duration // lifetime from now on, MinTTL to MaxTTL
 }
 
-// Claim is a place in a queue as some call found it.
+// Claim is a place in a queue as one call found it.
 type Claim struct {
 	Name   string
 	ID     ID // empty in a Queue
@@ -124,31 +124,31 @@ type Claim struct {
 	Permits, Limit int32
 	State          State
 
-	// Contended: somebody waits behind this claim, or was refused with NoWait
+	// Contended means that somebody waits behind this claim, or was refused with NoWait
 	// because of it. It means something for held claims only.
 	Contended bool
 
-	// Revoked: the claim was ended by Revoke. In a Queue, where a marked holder
-	// still stands as Held: its room is not free yet.
+	// Revoked means that Revoke ended the claim. In a Queue a marked holder is still
+	// Held: its permits are not free yet.
 	Revoked bool
 
-	// TTL is what was granted, from the start of the call. In a Queue it is what
-	// is left; 0 there: the hold has no expiry, which only other programs make
-	// (see the plain layout of Redis).
+	// TTL is the time granted, from the start of the call. In a Queue it is the time
+	// left. 0 there means a hold without expiry, which only other programs make (see
+	// the plain layout of Redis).
 	TTL time.Duration
 
-	// PollAfter is how long until looking again is worthwhile if nothing is heard.
-	// For the first waiter it is the earliest time at which expiry alone makes
-	// room; a polling engine returns its interval by place. Whoever has advice
-	// looks after a second at the latest. 0: no advice, which should mean that
-	// it is not next or that notifications do not get lost; it polls every four seconds,
-	// or every second where the engine has no order.
+	// PollAfter is advice: poll after this time if no notification comes. For the first
+	// waiter it is the earliest time at which expiry alone makes room. A polling engine
+	// returns its interval by place. With advice the core polls within a second at the
+	// latest. 0 is no advice: the waiter is not the next, or notifications do not get
+	// lost. The core then polls every four seconds, or every second if the engine has
+	// no order.
 	PollAfter time.Duration
 }
 
-// Queue is one name's queue as inspection shows it.
+// Queue is the queue of one name as inspection shows it.
 type Queue struct {
 	Name   string
-	Limit  int32 // 0 if nobody is in the queue
+	Limit  int32 // 0 if the queue is empty
 	Claims []Claim
 }

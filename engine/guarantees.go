@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Guarantees is what an engine promises, or the least that somebody needs (see
-// [Guarantees.Missing]). The zero value of every part is the least. What an
-// engine does not declare it refuses.
+// Guarantees is what an engine promises, or the least that a user needs (see
+// [Guarantees.Missing]). The zero value of every part is the least. An engine refuses
+// what it does not declare.
 type Guarantees struct {
 	Order        Order
 	Modes        Modes
@@ -17,17 +17,17 @@ type Guarantees struct {
 	Scope        Scope
 	CrashRelease CrashRelease
 	Detach       bool // detached claims
-	SeesWaiters  bool // Queue shows who waits, and with their Owner what they hold: deadlocks can be found
+	SeesWaiters  bool // Queue shows who waits and, in their Owner, what they hold: deadlocks can be found
 
-	// MinTTL and MaxTTL bound the TTLs that are granted as asked for; the package's
-	// own bounds where zero. Others are refused. Only the first life of a claim and
-	// that of one that waits (Request.WaitTTL) may be less, and are raised.
+	// MinTTL and MaxTTL bound the TTLs that the engine grants as asked for. Zero means
+	// the bounds of this package. Other TTLs are refused. Only the lifetime of a new or
+	// waiting claim (Request.WaitTTL) may be less; it is raised.
 	MinTTL, MaxTTL time.Duration
 }
 
-// Missing says in words what of need g does not promise; nothing if it promises
-// all of it. Each part is compared alone, larger being stronger; a zero part of
-// need does not matter. need.MinTTL and need.MaxTTL are a short and a long TTL
+// Missing returns in words what need asks for and g does not promise; nothing if g
+// promises all of it. Each part is compared separately, larger being stronger. A zero
+// part of need does not matter. need.MinTTL and need.MaxTTL are a short and a long TTL
 // that must both be granted as asked for.
 func (g Guarantees) Missing(need Guarantees) []string {
 	var missing []string
@@ -50,7 +50,8 @@ func (g Guarantees) Missing(need Guarantees) []string {
 	return missing
 }
 
-// TTLs are the shortest and the longest lifetime that are granted as asked for.
+// TTLs returns the shortest and the longest lifetime that the engine grants as asked
+// for.
 func (g Guarantees) TTLs() (shortest, longest time.Duration) {
 	longest = MaxTTL
 	if g.MaxTTL > 0 {
@@ -59,11 +60,11 @@ func (g Guarantees) TTLs() (shortest, longest time.Duration) {
 	return max(g.MinTTL, MinTTL), longest
 }
 
-// Order says who is next.
+// Order says which waiter is next.
 type Order uint8
 
 const (
-	OrderNone Order = iota // whoever tries at a good moment
+	OrderNone Order = iota // any waiter that tries at a good moment
 	FIFO                   // first come, first served, between processes too
 )
 
@@ -78,7 +79,7 @@ const (
 	Permits                     // n of N
 )
 
-// ModeOf is the kind of a claim: Exclusive if it takes all of the limit.
+// ModeOf returns the kind of a claim: Exclusive if it takes all of the limit.
 func ModeOf(permits, limit int32) Modes {
 	switch {
 	case permits == limit:
@@ -110,14 +111,13 @@ const (
 
 func (f Fencing) String() string { return pick(f, "none", "until it forgets", "always") }
 
-// Failover says what the loss of a server may do. Nothing declared is the
-// weakest.
+// Failover says what the loss of a server can cause. The zero value is the weakest.
 type Failover uint8
 
 const (
-	FailoverMayDouble Failover = iota // another takes over, and may grant what is still held
-	FailoverNone                      // one place: while it is away, nothing is granted
-	FailoverConsensus                 // another takes over with everything that was granted
+	FailoverMayDouble Failover = iota // another server takes over, and may grant what is still held
+	FailoverNone                      // one store: while it is away, nothing is granted
+	FailoverConsensus                 // another server takes over with all that was granted
 )
 
 func (f Failover) String() string { return pick(f, "may grant twice", "none", "consensus") }
@@ -138,8 +138,8 @@ type CrashRelease uint8
 
 const (
 	CrashTTL     CrashRelease = iota // when their TTL has passed
-	CrashSession                     // when its session has timed out
-	CrashAtOnce                      // when its operating system closes its files
+	CrashSession                     // when the process's session has timed out
+	CrashAtOnce                      // when the operating system closes the process's files
 )
 
 func (c CrashRelease) String() string {

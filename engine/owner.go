@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Owner says who made a claim, for people who inspect a queue and for the
-// search for deadlocks. It is what the owner says of itself: untrusted, and
-// never a reason to grant or expire anything. Escape it before it reaches a
-// terminal.
+// Owner says who made a claim, for people who inspect a queue and for the search for
+// deadlocks. The client says it of itself: it is untrusted, and never a reason to grant
+// or expire anything. Escape it before it reaches a terminal.
 type Owner struct {
 	Host  string    `json:"host,omitempty"`
 	PID   int       `json:"pid,omitempty"`
 	Label string    `json:"label,omitempty"`
-	Since time.Time `json:"since,omitzero"` // when it asked, by its own clock
+	Since time.Time `json:"since,omitzero"` // when the client asked, by its own clock
 	Holds []Hold    `json:"holds,omitempty"`
 }
 
@@ -24,15 +23,15 @@ type Hold struct {
 	Name   string `json:"name"`
 	Ticket uint64 `json:"ticket,string"` // a string: JSON readers lose digits of large numbers
 
-	// Elsewhere: it is a claim of another client of the same process, perhaps
-	// on another engine. There it has the owner's host and process.
+	// Elsewhere means a claim of another client of the same process, perhaps on another
+	// engine. There the claim has the owner's host and process.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// Text is the owner as engines store it: JSON. [Request.Check] bounds it.
+// Text returns the owner as engines store it: JSON. [Request.Check] bounds it.
 //
-// Every Join writes one, so the usual owner, of plain ASCII, is written without
-// reflection; the result is the same.
+// Every Join writes one, so it writes the usual owner, of plain ASCII, without
+// reflection. The result is the same.
 func (o Owner) Text() string {
 	var room [256]byte // of most owners
 	return string(o.AppendText(room[:0]))
@@ -55,7 +54,7 @@ func (o *Owner) isPlain() bool {
 	return plain(o.Host) && plain(o.Label) && !o.Since.IsZero() && o.Since.Year() > 0 && o.Since.Year() < 10_000
 }
 
-// plain: JSON writes s as it is.
+// plain reports whether JSON writes s as it is.
 func plain(s string) bool { return escaped(s) == len(s) }
 
 func (o Owner) json() []byte {
@@ -110,8 +109,8 @@ func (o *Owner) appendPlain(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Fits reports whether Text has at most MaxOwner bytes. Most owners are plainly
-// small: only a doubtful one is encoded to find out.
+// Fits reports whether Text has at most MaxOwner bytes. Most owners are plainly small:
+// Fits encodes only an owner that may not be.
 func (o *Owner) Fits() bool {
 	const fixed, hold, escape = 100, 70, 6 // bytes of field names, numbers and the time; of a byte at most
 	most := fixed + escape*(len(o.Host)+len(o.Label))
@@ -121,7 +120,7 @@ func (o *Owner) Fits() bool {
 	return most <= MaxOwner || len(o.Text()) <= MaxOwner
 }
 
-// escaped is the most bytes that s takes in JSON: plain ASCII stands as it is,
+// escaped returns the most bytes that s takes in JSON: plain ASCII stays as it is,
 // anything else may become \u and four digits for each byte.
 func escaped(s string) int {
 	n := len(s)
@@ -133,8 +132,8 @@ func escaped(s string) int {
 	return n
 }
 
-// ParseOwner reads what [Owner.Text] wrote. Text from elsewhere that is no
-// owner becomes the label, so that inspection still shows it.
+// ParseOwner reads what [Owner.Text] wrote. Any other text becomes the label, so that
+// inspection still shows it.
 func ParseOwner(text string) Owner {
 	var o Owner
 	if text == "" {
@@ -146,7 +145,7 @@ func ParseOwner(text string) Owner {
 	return o
 }
 
-// String is host, process and label, unescaped.
+// String returns host, process and label, unescaped.
 func (o Owner) String() string {
 	switch {
 	case o.Host == "" && o.PID == 0:

@@ -33,8 +33,8 @@ func openDir(_ context.Context, rawURL string) (engine.Engine, error) {
 	return eng, nil
 }
 
-// dirOf is the directory a dir: URL names, empty for the default one, and how
-// to open it.
+// dirOf returns the directory of a dir: URL, empty for the default one, and how to open
+// it.
 func dirOf(rawURL string) (string, *filelock.Options, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -45,9 +45,9 @@ func dirOf(rawURL string) (string, *filelock.Options, error) {
 	case err != nil:
 		return "", nil, err
 	case u.Host != "" || u.User != nil:
-		return "", nil, fmt.Errorf("a directory has no host: an absolute path takes three slashes, dir:///%s%s", u.Host, u.Path)
+		return "", nil, fmt.Errorf("a directory has no host: give an absolute path three slashes, dir:///%s%s", u.Host, u.Path)
 	case u.Fragment != "":
-		return "", nil, fmt.Errorf("write %%23 for a # in the path")
+		return "", nil, fmt.Errorf("a # begins a fragment, which a directory has not: write %%23 for a # in the path")
 	}
 	o := &filelock.Options{}
 	for key, values := range query {
@@ -55,7 +55,7 @@ func dirOf(rawURL string) (string, *filelock.Options, error) {
 			return "", nil, fmt.Errorf("unknown option %q: known is force=true; write %%3F for a ? in the path", key)
 		}
 		if o.Force, err = strconv.ParseBool(values[0]); err != nil || len(values) > 1 {
-			return "", nil, fmt.Errorf("force is true or false")
+			return "", nil, fmt.Errorf("force is neither true nor false: give one of the two")
 		}
 	}
 	path := u.Path

@@ -1,16 +1,14 @@
-// Package engines opens any engine of leasehold by a URL, for programs whose
-// users choose the engine: the command line, a service with a setting.
+// Package engines opens any engine of leasehold by a URL, for programs whose users choose
+// the engine: the command line, a service with a setting.
 //
 //	eng, err := engines.Open(ctx, os.Getenv("LEASEHOLD_ENGINE"))
 //	locks, err := leasehold.New(eng, nil)
 //
-// A program that knows its engine imports that engine's package instead and
-// links nothing else. This package is a module of its own because it depends
-// on every engine there is.
+// A program with one engine imports that engine's package instead and links nothing else.
+// This package is a module of its own because it depends on every engine.
 //
-// What it promises: a URL it does not understand is refused with the list of
-// those it does, and no error of Open shows a password. What it cannot: say more
-// about a server than that it answered once.
+// It promises to refuse an unknown URL with the list of the known ones, and no error of
+// Open shows a password. It cannot promise more about a server than that it answered once.
 package engines
 
 import (
@@ -28,12 +26,12 @@ import (
 	"leasehold/engine/zookeeper/zklock"
 )
 
-// Default is what an empty URL means: the embedded engine in its default
-// directory, for the processes of one machine.
+// Default is the meaning of an empty URL: the embedded engine in its default directory,
+// for the processes of one machine.
 const Default = "dir:"
 
-// ErrURL: the text is no URL of an engine. Its scheme or one of its parameters is not
-// known (the error lists those that are), or the rest cannot be read.
+// ErrURL is returned for text that is no URL of an engine. Its scheme or one of its
+// parameters is unknown (the error lists the known ones), or the rest cannot be parsed.
 var ErrURL = engine.ErrURL
 
 // Scheme is one kind of URL.
@@ -43,7 +41,7 @@ type Scheme struct {
 	open  func(ctx context.Context, rawURL string) (engine.Engine, error)
 }
 
-// Schemes lists what Open knows. Adding an engine is one queue here.
+// Schemes returns the schemes that Open knows. A new engine adds one line here.
 func Schemes() []Scheme {
 	return []Scheme{
 		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir},
@@ -64,24 +62,24 @@ func Schemes() []Scheme {
 	}
 }
 
-// Open opens the engine that rawURL names; empty means [Default]. ctx bounds the
-// opening, which may have to reach a server, and so does [OpenWithin]: whatever
-// listens at the address, Open returns. Close of the engine, or of the client that
-// took it over, ends it.
+// Open opens the engine that rawURL names; empty means [Default]. ctx and [OpenWithin]
+// bound the opening, which may have to reach a server. Open returns in that time even if
+// the server never answers. Close of the engine, or of the client that took it over, ends
+// it.
 //
-// The URL is trusted: it says which servers are spoken to and which files are read,
-// and a password from a file goes to the server that stands beside it. Do not take it
-// from somebody who may not read what this process may.
+// The URL is trusted: it decides which servers the program talks to and which files it
+// reads, and a password from a file goes to the server of the same URL. Do not take it
+// from a person who may not read what this process may.
 //
-// Errors: [ErrURL]; a server that cannot be reached or does not answer in time,
-// whatever the engine refuses. Passwords in the URL are not in the error.
+// Open returns [ErrURL], or the error of a server that cannot be reached, does not answer
+// in time or refuses. The error does not show passwords of the URL.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if rawURL == "" {
 		rawURL = Default
 	}
 	name, _, found := strings.Cut(rawURL, ":")
 	if !found || strings.ContainsAny(name, `/\`) {
-		return nil, fmt.Errorf("engine %q is %w: it has no scheme: %s", Redact(rawURL), ErrURL, known())
+		return nil, fmt.Errorf("engine %q: %w: it has no scheme; %s", Redact(rawURL), ErrURL, known())
 	}
 	for _, s := range Schemes() {
 		if !slices.Contains(s.Names, strings.ToLower(name)) {
@@ -93,7 +91,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		}
 		return eng, nil
 	}
-	return nil, fmt.Errorf("engine %q is %w: unknown scheme %q: %s", Redact(rawURL), ErrURL, name, known())
+	return nil, fmt.Errorf("engine %q: %w: unknown scheme %q; %s", Redact(rawURL), ErrURL, name, known())
 }
 
 // known is the end of every error about a scheme.
@@ -107,7 +105,7 @@ func known() string {
 
 func openMem(_ context.Context, rawURL string) (engine.Engine, error) {
 	if _, rest, _ := strings.Cut(rawURL, ":"); rest != "" {
-		return nil, fmt.Errorf("%w: mem: takes nothing after the colon: every one is a memory of its own", ErrURL)
+		return nil, fmt.Errorf("%w: mem: takes no text after the colon, since each one has a memory of its own: leave it out", ErrURL)
 	}
 	return memlock.New(), nil
 }

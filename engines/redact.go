@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "xxxxx"
 
-// Redact is rawURL fit for a log or a terminal: without passwords, whether
-// before the @ or in a query. A user without a password is hidden too, since
-// many a password was put there by mistake. It works on the text, not on a
-// parsed URL, because the URLs most in need of it are those that do not parse.
+// Redact returns rawURL fit for a log or a terminal: without passwords, whether before the
+// @ or in a query. It also hides a user without a password, since many a password was put
+// there by mistake. It works on the text, not on a parsed URL, because the URLs most in
+// need of it are those that do not parse.
 func Redact(rawURL string) string {
 	return redact(rawURL).text
 }
 
-// HasSecret reports whether rawURL carries a password. Such a URL belongs into
-// the environment or a file, not into the arguments of a command, which every
-// user of the machine can read.
+// HasSecret reports whether rawURL has a password. Such a URL belongs into the environment
+// or a file, not into the arguments of a command, which every user of the machine can
+// read.
 func HasSecret(rawURL string) bool {
 	return redact(rawURL).passwords
 }
@@ -84,8 +84,8 @@ func secretKey(key string) bool {
 	return false
 }
 
-// openError is what an engine said of a URL, without the URL's secrets. The
-// engine's own error stays reachable for errors.Is and errors.As.
+// openError is an engine's error about a URL, without the URL's secrets. The engine's own
+// error stays reachable for errors.Is and errors.As.
 type openError struct {
 	text string
 	err  error

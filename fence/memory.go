@@ -7,19 +7,20 @@ import (
 	"leasehold"
 )
 
-// Marks are the marks of a kind of resource.
+// Marks are the marks of one kind of resource.
 type Marks interface {
-	// Do calls write if the pass is let in, and returns what it returned. Until then
-	// nobody with a newer token is let in, so that what write does comes before
-	// what they do.
+	// Do calls write if the pass is admitted, and returns the error of write. Until then
+	// no newer token is admitted, so that this write comes before the writes of newer
+	// tokens.
 	//
-	// Errors: a StaleError, ErrPass, the cause of ctx if it ended before write began.
+	// Do returns a StaleError, ErrPass, or the cause of ctx if it ended before write
+	// began.
 	Do(ctx context.Context, p Pass, write func() error) error
 }
 
-// Memory are marks in this process: for tests, and for a server that is one process
-// and whose data does not outlive it either. After a restart it has seen nobody, and
-// lets in who was stale. It forgets no name. The zero value is ready.
+// Memory keeps marks in this process: for tests, and for a server that is one process and
+// whose data does not outlive it either. After a restart it has seen no token, and admits
+// stale passes. It forgets no name. The zero value is ready.
 type Memory struct {
 	mu    sync.Mutex
 	marks map[string]*mark
@@ -36,7 +37,7 @@ type mark struct {
 
 var _ Marks = (*Memory)(nil)
 
-// Do is that of Marks. write must not call Do for the same name: it would wait for
+// Do implements [Marks]. write must not call Do for the same name: it would wait for
 // itself, until ctx ends.
 func (m *Memory) Do(ctx context.Context, p Pass, write func() error) error {
 	if err := p.Valid(); err != nil {
@@ -114,7 +115,7 @@ func (m *Memory) of(name string) *mark {
 	return k
 }
 
-// wake has everybody who waits look again.
+// wake makes every waiter check again.
 func (k *mark) wake() {
 	close(k.changed)
 	k.changed = make(chan struct{})

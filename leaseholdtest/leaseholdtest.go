@@ -1,14 +1,14 @@
-// Package leaseholdtest is for the unit tests of programs that use leasehold:
-// a Client on an engine in memory, and the ugly hours on request.
+// Package leaseholdtest is for the unit tests of programs that use leasehold: a Client on
+// an engine in memory, which blocks, loses and fails on request.
 //
 //	locks := leaseholdtest.New(t)
 //	job := NewJob(locks.Client)
 //	release := locks.Block("report")   // somebody else holds it
 //	...
-//	locks.Lose("report")               // whoever holds it has lost it
+//	locks.Lose("report")               // its holder has lost it
 //
-// It works inside a testing/synctest bubble: renewals and deadlines then run
-// on the bubble's clock. Everything it started has ended when the test has.
+// It works inside a testing/synctest bubble: renewals and deadlines then run on the
+// bubble's clock. Everything it started has ended when the test has.
 package leaseholdtest
 
 import (
@@ -26,7 +26,7 @@ import (
 	"leasehold/internal/door"
 )
 
-// Locks is a Client of leasehold and the strings to pull on it.
+// Locks is a Client of leasehold whose locks a test can take, lose and fail.
 type Locks struct {
 	*leasehold.Client
 
@@ -37,7 +37,7 @@ type Locks struct {
 	losing   chan struct{}     // capacity 1: one Lose at a time
 }
 
-// New makes a Client for the length of one test, with default options.
+// New returns a Client for the length of one test, with default options.
 func New(t testing.TB) *Locks { return NewOptions(t, nil) }
 
 // NewOptions is New with options.
@@ -80,13 +80,13 @@ func (l *Locks) client(e engine.Engine, o leasehold.Options) *leasehold.Client {
 	return c
 }
 
-// Other is a Client of the same names in another process, so to speak.
+// Other returns a Client of the same names that acts as another process.
 func (l *Locks) Other() *leasehold.Client { return l.other }
 
-// Block makes somebody else hold name exclusively, waiting for whoever holds
-// it now, until release is called, Lose takes it away or the test ends. It
-// fails the test at once if it cannot: call it from the test's own goroutine.
-// Calling release again, or of what was lost, does nothing.
+// Block makes somebody else hold name exclusively, until release is called, Lose takes it
+// away or the test ends. It waits for the present holder. It fails the test at once if it
+// cannot lock: call it from the test's own goroutine. A second call of release, or one
+// after Lose, does nothing.
 func (l *Locks) Block(name string) (release func()) {
 	l.t.Helper()
 	lease, err := l.other.Lock(l.t.Context(), name)
@@ -101,11 +101,10 @@ func (l *Locks) Block(name string) (release func()) {
 	}
 }
 
-// Lose makes every lease of name, of Client, of Other and of Block, a lost one.
-// When it returns their contexts are cancelled with a cause that is
-// leasehold.ErrLost, and the name is free, or held by who was next in the queue. It
-// fails the test if nobody held the name. Any goroutine may call it; several
-// at once lose one name after the other.
+// Lose ends every lease of name as lost, of Client, of Other and of Block. When it
+// returns, their contexts are cancelled with a cause that is leasehold.ErrLost, and the
+// name is free or held by the next waiter. It fails the test if nobody held the name. Any
+// goroutine may call it; several calls at once lose one name after the other.
 func (l *Locks) Lose(name string) {
 	l.t.Helper()
 	l.losing <- struct{}{}
@@ -135,7 +134,7 @@ func (l *Locks) Lose(name string) {
 		select {
 		case <-gone:
 		case <-ctx.Done():
-			l.t.Errorf("leaseholdtest: Lose(%q): its holder was not told in 10 s", name)
+			l.t.Errorf("leaseholdtest: Lose(%q): its holder was not notified within 10 s", name)
 		}
 	}
 	if held == 0 {
@@ -143,7 +142,7 @@ func (l *Locks) Lose(name string) {
 	}
 }
 
-// Held reports whether anybody, of Client, of Other or of Block, holds name.
+// Held reports whether anybody holds name, through Client, Other or Block.
 func (l *Locks) Held(name string) bool {
 	l.t.Helper()
 	queue, err := l.other.Queue(context.WithoutCancel(l.t.Context()), name)
@@ -153,10 +152,9 @@ func (l *Locks) Held(name string) bool {
 	return len(queue.Claims) > 0 && queue.Claims[0].State == engine.Held
 }
 
-// FailEngine makes every call to the engine of Client fail with err, as an
-// engine does that cannot be reached, until it is called with nil. A test may
-// end before that. What the engine tells by itself still arrives: Lose works
-// meanwhile.
+// FailEngine makes every call to the engine of Client fail with err, like an engine that
+// cannot be reached, until it is called with nil. A test may end before that.
+// Notifications of the engine still arrive, so Lose works meanwhile.
 func (l *Locks) FailEngine(err error) {
 	if err != nil {
 		err = &injectedError{err}
@@ -172,7 +170,7 @@ type injectedError struct{ err error }
 func (e *injectedError) Error() string { return "leaseholdtest: " + e.err.Error() }
 func (e *injectedError) Unwrap() error { return e.err }
 
-// told is what the clients have been told by the engine.
+// notified is what the engine has told the clients.
 type notified struct {
 	telling sync.Mutex // a client is told one thing at a time
 
@@ -186,7 +184,7 @@ type notified struct {
 	done   chan struct{}
 }
 
-// expect returns a channel that is closed when the claim's client was told.
+// expect returns a channel that is closed when the claim's client was notified.
 func (t *notified) expect(name string, ticket uint64) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,9 +192,9 @@ func (t *notified) expect(name string, ticket uint64) <-chan struct{} {
 	return t.done
 }
 
-// tell passes on what the engine tells one client. That a claim is gone both are
-// told: one that was detached and adopted is the other's by now, who would hear
-// of it only when it renews.
+// notify passes a notification to its client. Both clients learn that a claim is gone: one
+// that was detached and adopted is the other's by now, which would otherwise learn of it
+// only when it renews.
 func (t *notified) notify(changed func(engine.Claim), c engine.Claim) {
 	t.telling.Lock()
 	defer t.telling.Unlock()
@@ -222,7 +220,7 @@ func (t *notified) passed(c engine.Claim) {
 	}
 }
 
-// watched is an engine that reports what its client has been told.
+// watched is an engine that reports the notifications of its client.
 type watched struct {
 	engine.Engine
 	notified *notified

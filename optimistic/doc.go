@@ -1,5 +1,5 @@
-// Package optimistic changes a row without locking it: read it with its version,
-// compute, and write only if the version is still the same; if it is not, begin again.
+// Package optimistic changes a row without locking it. It reads the row with its version,
+// computes, and writes only if the version is still the same. Otherwise it begins again.
 //
 //	stock, err := optimistic.Update(ctx, nil, optimistic.Row[Stock]{
 //		Read: func(ctx context.Context) (s Stock, err error) {
@@ -23,34 +23,36 @@
 //
 // # When one statement is enough
 //
-// Where the new value can be computed by the database there is nothing to try again,
-// and nothing here is needed but Changed. Overselling is cured by this alone:
+// If the database can compute the new value, no attempt can conflict, and you need only
+// Changed from this package. This statement alone prevents overselling:
 //
 //	sold, err := optimistic.Changed(db.ExecContext(ctx, "UPDATE stock SET n = n - 1 WHERE id = $1 AND n > 0", id))
 //
 // # What it promises
 //
-// What change computed is written only over what it was computed from. So no update is
-// lost, whoever is stopped or killed wherever, without a lock, a token or a clock. At
-// most Options.Attempts are made, with a pause between two that is random between 0 and
-// a bound that doubles (full jitter), and none after ctx has ended.
+// Update writes a new row only if the row that change had read is still there. So no
+// update is lost, even if a process is stopped or killed at any point, and without a lock,
+// a token or a clock. Update makes Options.Attempts attempts at most, and none after ctx
+// has ended. The pause between two attempts is random between 0 and a bound that doubles
+// (full jitter).
 //
 // # What it cannot promise
 //
-//   - Order, or a turn for everybody: who is quick wins, and under enough writers
-//     somebody runs out of attempts with [ErrConflict]. docs/choosing.md has measured
-//     from where on a lock is faster.
-//   - Anything but the row. change runs once per attempt: it must only compute. Charge
-//     the customer after Update, or under a lock.
-//   - What a Write did whose answer was lost. Its error is returned, not tried again: the
-//     row may be changed, and a second attempt would change it twice.
+//   - Order, or a turn for every caller: the quickest writer wins, and with enough writers
+//     some run out of attempts with [ErrConflict]. docs/choosing.md has measured from
+//     where on a lock is faster.
+//   - Anything but the row. change runs once per attempt: it must only compute. Charge the
+//     customer after Update, or under a lock.
+//   - The effect of a Write whose answer was lost. Update returns its error and does not
+//     try again: the row may be changed, and a second attempt would change it twice.
 //
-// Every writer must raise the version, those that use SQL by hand too. Comparing the
-// value instead of a version misses that it was changed and changed back.
+// Every writer must raise the version, those that use SQL by hand too. A comparison of the
+// value instead of a version misses a change that was changed back.
 //
 // Read and Write must not be in one transaction at repeatable read, the default of MySQL
-// and MariaDB: its reads see the same snapshot for ever, so every attempt would be in
-// vain, until it gives up with [ErrConflict]. In PostgreSQL the first conflict ends such a
-// transaction with 40001, and every further statement in it, after any error, is refused
-// with 25P02, which the error then says. Without a transaction around them, or with one for each attempt, they are right.
+// and MariaDB. Its reads see the same snapshot for ever, so every attempt would be in
+// vain, until Update gives up with [ErrConflict]. In PostgreSQL the first conflict ends
+// such a transaction with 40001. It then refuses every further statement with 25P02, after
+// any error, and the error of Update says so. Use no transaction around Read and Write, or
+// one for each attempt.
 package optimistic

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Defaults of Options.
+// These are the defaults of Options.
 const (
 	DefaultAttempts = 20
 	DefaultPause    = 2 * time.Millisecond
@@ -17,37 +17,36 @@ const (
 
 // Options are the bounds of an Update. Nil means the defaults.
 type Options struct {
-	// Attempts is how often to read and write at most; 0: DefaultAttempts.
+	// Attempts is how often Update reads and writes at most; 0 means DefaultAttempts.
 	Attempts int
 
-	// The pause after attempt n is random, between 0 and the lesser of
-	// Pause x 2^(n-1) and MaxPause; 0: DefaultPause, DefaultMaxPause.
+	// Pause and MaxPause bound the random pause after attempt n: it is between 0 and the
+	// lesser of Pause x 2^(n-1) and MaxPause. 0 means DefaultPause and DefaultMaxPause.
 	Pause, MaxPause time.Duration
 
-	// Conflict says of an error of Read or Write that nothing was written because of
-	// somebody else, so that another attempt is right. Nil: [Serialization].
+	// Conflict reports whether an error of Read or Write means that another writer
+	// prevented the write, so that another attempt is right. Nil means [Serialization].
 	Conflict func(error) bool
 
 	// Stats, unless nil, counts. Several callers may share one.
 	Stats *Stats
 }
 
-// Row is how one row is read and written. R has the columns that change needs, and the
-// version.
+// Row reads and writes one row. R has the columns that change needs, and the version.
 type Row[R any] struct {
 	Read func(ctx context.Context) (R, error)
 
-	// Write writes new if the row still has old's version, and raises the version.
-	// False: it has another, or the row is gone.
+	// Write writes new if the row still has old's version, and raises the version. It
+	// returns false if the row has another version or is gone.
 	Write func(ctx context.Context, old, new R) (bool, error)
 }
 
-// Update reads the row, has change compute the new one and writes it, again until nobody
-// was faster. It returns what was written.
+// Update reads the row, lets change compute the new one and writes it. It repeats that
+// until no other writer was faster, and returns the written row.
 //
-// Errors: a ConflictError when the attempts are used up or ctx ends in a pause; the cause
-// of ctx if it had ended before; an error of change, Read or Write as it is, at once.
-// Nothing was written then, unless the error is Write's.
+// Update returns a ConflictError when the attempts are used up or ctx ends in a pause. It
+// returns the cause of ctx if ctx had ended before, and an error of change, Read or Write
+// as it is, at once. Then nothing was written, unless the error is Write's.
 func Update[R any](ctx context.Context, o *Options, row Row[R], change func(R) (R, error)) (R, error) {
 	opts := o.withDefaults()
 	if ctx.Err() != nil {
@@ -73,8 +72,8 @@ func Update[R any](ctx context.Context, o *Options, row Row[R], change func(R) (
 	}
 }
 
-// try is one attempt. With conflict, err is what the database said, if it said so by an
-// error.
+// try makes one attempt. If it reports a conflict, err is the error of the database, if
+// there was one.
 func try[R any](ctx context.Context, o *Options, row Row[R], change func(R) (R, error)) (_ R, conflict bool, err error) {
 	old, err := row.Read(ctx)
 	if err != nil {
@@ -126,7 +125,7 @@ func (o *Options) bound(attempt int) time.Duration {
 	return min(d, o.MaxPause)
 }
 
-// pause waits for a random time up to bound: full jitter. Those who met once would
+// pause waits for a random time up to bound: full jitter. Writers that met once would
 // otherwise meet again after each pause.
 func pause(ctx context.Context, bound time.Duration) error {
 	t := time.NewTimer(rand.N(bound))
@@ -141,19 +140,19 @@ func pause(ctx context.Context, bound time.Duration) error {
 	return nil
 }
 
-// ErrConflict is every [ConflictError].
+// ErrConflict is returned as a [ConflictError].
 var ErrConflict = errors.New("conflict")
 
-// ConflictError says that somebody else was faster each time, and that nothing was
+// ConflictError says that another writer was faster each time, and that nothing was
 // written.
 type ConflictError struct {
-	Conflicts int   // how often
-	Err       error // the cause of ctx, the database's last word, or nil
+	Conflicts int   // how many attempts conflicted
+	Err       error // the cause of ctx, the last error of the database, or nil
 }
 
-// Error says what to do next.
+// Error returns the number of conflicts and what to do next.
 func (e *ConflictError) Error() string {
-	s := fmt.Sprintf("optimistic: nothing written: %d conflicts with other writers; try later, give more attempts, or lock", e.Conflicts)
+	s := fmt.Sprintf("optimistic: nothing was written: %d conflicts with other writers; try later, allow more attempts, or lock", e.Conflicts)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

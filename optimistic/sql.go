@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Changed is whether a statement of database/sql changed its row: it takes what
-// ExecContext returns. More than one row is an error: the condition does not name one
+// Changed reports whether a statement of database/sql changed its row: it takes the
+// results of ExecContext. More than one row is an error: the condition does not select one
 // row, and all of them have been changed.
 func Changed(result interface{ RowsAffected() (int64, error) }, err error) (bool, error) {
 	if err != nil {
@@ -14,12 +14,12 @@ func Changed(result interface{ RowsAffected() (int64, error) }, err error) (bool
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
-		return false, fmt.Errorf("optimistic: written, or not: %w", err)
+		return false, fmt.Errorf("optimistic: read the number of changed rows: the row was written or not; read it before you write again: %w", err)
 	}
 	return one(n)
 }
 
-// ChangedPgx is Changed for what Exec of pgx returns.
+// ChangedPgx is Changed for the results of Exec of pgx.
 func ChangedPgx[T interface{ RowsAffected() int64 }](tag T, err error) (bool, error) {
 	if err != nil {
 		return false, err
@@ -29,24 +29,24 @@ func ChangedPgx[T interface{ RowsAffected() int64 }](tag T, err error) (bool, er
 
 func one(n int64) (bool, error) {
 	if n > 1 {
-		return false, fmt.Errorf("optimistic: %d rows were changed: the condition must name one", n)
+		return false, fmt.Errorf("optimistic: %d rows were changed: let the condition select one", n)
 	}
 	return n == 1, nil
 }
 
-// aborted says what PostgreSQL's 25P02 means here: every statement after one that failed
-// is refused with it, so that no further attempt in that transaction can succeed.
+// aborted explains PostgreSQL's 25P02: the transaction refuses every statement after one
+// that failed, so no further attempt in it can succeed.
 func aborted(err error) error {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) && state.SQLState() == "25P02" {
-		return fmt.Errorf("optimistic: attempts are made in one transaction, which an error has ended before: give each a transaction of its own, or none: %w", err)
+		return fmt.Errorf("optimistic: all attempts are in one transaction, which an earlier error has ended: give each attempt its own transaction, or none: %w", err)
 	}
 	return err
 }
 
 // Serialization reports whether a database ended the transaction because of another one:
-// SQLSTATE 40001 (serialization failure) or 40P01 (deadlock), as errors of pgx and lib/pq
-// say by a method SQLState. Drivers without that method need a function of their own; for
+// SQLSTATE 40001 (serialization failure) or 40P01 (deadlock). Errors of pgx and lib/pq
+// have a method SQLState. Drivers without it need a function of their own; for
 // github.com/go-sql-driver/mysql:
 //
 //	func(err error) bool {

@@ -2,17 +2,17 @@ package optimistic
 
 import "sync/atomic"
 
-// Stats counts what Updates met. The zero value is ready; a nil one counts nothing.
-// Conflicts in proportion to updates say whether a lock would be cheaper.
+// Stats counts the outcomes of Updates. The zero value is ready; a nil Stats counts
+// nothing. Conflicts in proportion to updates say whether a lock would be cheaper.
 type Stats struct{ updates, conflicts, gaveUps atomic.Int64 }
 
-// Updates is how many were written.
+// Updates returns how many Updates wrote their row.
 func (s *Stats) Updates() int64 { return s.updates.Load() }
 
-// Conflicts is how many attempts were in vain.
+// Conflicts returns how many attempts were in vain.
 func (s *Stats) Conflicts() int64 { return s.conflicts.Load() }
 
-// GaveUp is how many Updates ended with ErrConflict.
+// GaveUp returns how many Updates ended with ErrConflict.
 func (s *Stats) GaveUp() int64 { return s.gaveUps.Load() }
 
 func (s *Stats) updated() {

@@ -23,13 +23,13 @@ func (a *app) acquireCommand() *cobra.Command {
 		Use:   "acquire NAME",
 		Short: "Obtain a name and print a handle for it",
 		Long: `Obtain NAME and print a handle, alone on standard output. NAME stays held until
-"release", or until its TTL has passed without a "renew". Nobody notices if the
-script that holds it dies before: where a command can be run, "run" is better.
-Stopped while it waits (Ctrl-Z), it loses its place within seconds.
+"release", or until its TTL has passed without a "renew". leasehold does not
+notice if the script that holds NAME dies before: use "run" if you can. A job
+that is stopped while it waits (Ctrl-Z) loses its place within seconds.
 
-A handle is a secret: whoever has it can renew and release. The commands take
-it as an argument, from LEASEHOLD_HANDLE, or with - from standard input;
-arguments can be read by every user of the machine.`,
+A handle is a secret: anybody who has it can renew and release. "renew" and
+"release" take it as an argument, from LEASEHOLD_HANDLE, or with - from standard
+input. Every user of the machine can read arguments.`,
 		Example: `  LEASEHOLD_HANDLE=$(leasehold acquire deploy --ttl 10m) || exit
   export LEASEHOLD_HANDLE
   ./step-one && leasehold renew && ./step-two
@@ -42,7 +42,7 @@ arguments can be read by every user of the machine.`,
 				return err
 			}
 			if a.nobodyReads() {
-				return usageError("standard output is closed or %s: nobody would have the handle, and %s would be held until its TTL has passed", os.DevNull, quoteName(o.Name))
+				return usageError("standard output is closed or %s: nobody would have the handle, and %s would stay held until its TTL has passed; read the output", os.DevNull, quoteName(o.Name))
 			}
 			return untilAsked(cmd.Context(), func(ctx context.Context) error {
 				if _, err := a.nested(ctx, o); err != nil {
@@ -85,14 +85,14 @@ func (a *app) acquire(ctx context.Context, o *order) error {
 		return err
 	}
 	if err != nil {
-		a.say("%s: held, perhaps for less than %v, since the engine did not answer", quoteName(o.Name), o.lifetime(locks.Guarantees()))
+		a.say("%s: held, perhaps for less than %v: the engine did not confirm the TTL; renew it soon", quoteName(o.Name), o.lifetime(locks.Guarantees()))
 	}
 	if _, err := fmt.Fprintln(a.out, string(h)); err != nil {
 		// Nobody has the handle, so nobody could give the name back.
 		if lease, again := locks.Adopt(context.WithoutCancel(ctx), h); again == nil {
 			err = errors.Join(err, lease.Unlock())
 		}
-		return &exitError{codeFailed, fmt.Errorf("printing the handle: %w", err)}
+		return &exitError{codeFailed, fmt.Errorf("print the handle: %w", err)}
 	}
 	return nil
 }
@@ -116,10 +116,10 @@ func (a *app) nobodyReads() bool {
 func (a *app) renewCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "renew [HANDLE | -]",
-		Short: "Keep what acquire obtained for another TTL",
-		Long: `Keep what "acquire" obtained for another TTL, the one it was obtained with. The
-exit code is 76 if it is lost. Without HANDLE it is read from LEASEHOLD_HANDLE,
-with - from standard input.`,
+		Short: "Keep a name from acquire for another TTL",
+		Long: `Keep a name that "acquire" obtained for another TTL, as long as the first. The
+exit code is 76 if the lease is lost. Without HANDLE, renew reads the handle from
+LEASEHOLD_HANDLE; with - it reads it from standard input.`,
 		Args:              arguments(0, 1, "one handle"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -134,10 +134,10 @@ with - from standard input.`,
 func (a *app) releaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release [HANDLE | -]",
-		Short: "Give back what acquire obtained",
-		Long: `Give back what "acquire" obtained. The exit code is 76 if it had been lost
-before. Without HANDLE it is read from LEASEHOLD_HANDLE, with - from standard
-input.`,
+		Short: "Give back a name from acquire",
+		Long: `Give back a name that "acquire" obtained. The exit code is 76 if the lease was
+lost before. Without HANDLE, release reads the handle from LEASEHOLD_HANDLE;
+with - it reads it from standard input.`,
 		Args:              arguments(0, 1, "one handle"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -156,9 +156,9 @@ func (a *app) adopt(cmd *cobra.Command, args []string, do func(*leasehold.Lease)
 		lease, err := locks.Adopt(ctx, h)
 		switch {
 		case errors.Is(err, leasehold.ErrHandle):
-			return usageError("this is no handle: pass on unchanged what acquire printed, as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
+			return usageError("this is not a handle: pass the handle that acquire printed, unchanged: as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
 		case errors.Is(err, leasehold.ErrLost):
-			return &exitError{codeLost, errors.New("the lease of this handle is lost: released, revoked, or not renewed in time")}
+			return &exitError{codeLost, errors.New("the lease of this handle is lost: it was released, revoked, or not renewed in time; acquire the name again")}
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, leasehold.ErrUnavailable) {
 			return &exitError{codeUsage, err} // of another kind, or for another engine
@@ -179,13 +179,13 @@ func (a *app) handle(args []string) (leasehold.Handle, error) {
 	if text == "-" {
 		b, err := io.ReadAll(io.LimitReader(a.in, maxHandle))
 		if err != nil {
-			return "", usageError("reading the handle: %w", err)
+			return "", usageError("read the handle: %w", err)
 		}
 		text = string(b)
 	}
 	h := leasehold.Handle(strings.TrimSpace(text))
 	if h == "" {
-		return "", usageError("give a handle, as acquire prints it: as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
+		return "", usageError("no handle given: pass the one that acquire printed: as an argument, in LEASEHOLD_HANDLE, or with - on standard input")
 	}
 	return h, nil
 }

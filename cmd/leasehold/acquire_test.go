@@ -97,7 +97,7 @@ func TestHandleThatCannotBePrinted(t *testing.T) {
 	if code := x.wait(t); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	one(t, x.err.String(), "printing the handle")
+	one(t, x.err.String(), "print the handle")
 	if l := p.line("d"); len(l.Claims) > 0 {
 		t.Errorf("held by nobody: %+v", l.Claims)
 	}

@@ -57,8 +57,12 @@ func (a *app) root() *cobra.Command {
 		Long: `leasehold runs commands under a lock, shows who holds what and who waits, and
 asks holders to let go.
 
-Exit codes: those of the command that was run; ` + codesHelp + `
-Other commands have 1 as well: the answer is no, or cannot be written.`,
+"leasehold run" exits with the code of its command, or with one of these:
+
+` + codesHelp + `
+
+The other commands use the same codes. They exit with 1 if the answer is no or
+cannot be written.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noSuchCommand,
@@ -70,8 +74,8 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	a.chosen = func() bool { return flags.Changed("engine") }
-	flags.StringVar(&a.engine, "engine", "", "engine URL, or @file to read it from (default $LEASEHOLD_ENGINE, else a directory of this machine)")
-	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these, such as cluster,fencing")
+	flags.StringVar(&a.engine, "engine", "", "engine URL, or @FILE with the URL in it (default $LEASEHOLD_ENGINE, or a directory of this machine)")
+	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these: a list such as cluster,fencing")
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
@@ -82,14 +86,14 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 	return root
 }
 
-// engineURL is the URL that was chosen, and refuses a password that every
+// engineURL returns the chosen URL. It refuses a password in an argument, which every
 // user of the machine could read in the list of processes.
 func (a *app) engineURL() (string, error) {
 	given := a.engine
 	if !a.chosen() {
 		given = os.Getenv("LEASEHOLD_ENGINE")
 	} else if given == "" {
-		return "", usageError("--engine is empty: leave it out to use LEASEHOLD_ENGINE, or else a directory of this machine")
+		return "", usageError("--engine is empty: give a URL, or leave it out to use LEASEHOLD_ENGINE or a directory of this machine")
 	} else if engines.HasSecret(given) {
 		return "", usageError("--engine %s has a password, which every user of this machine could read: put the URL into LEASEHOLD_ENGINE, or into a file and give --engine @file", engines.Redact(given))
 	}
@@ -99,15 +103,15 @@ func (a *app) engineURL() (string, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return "", usageError("reading the engine URL: %w", err)
+		return "", usageError("read the engine URL: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxURL+1))
 	switch given = strings.TrimSpace(string(text)); {
 	case err != nil:
-		return "", usageError("reading the engine URL: %w", err)
+		return "", usageError("read the engine URL: %w", err)
 	case given == "" || len(text) > maxURL || strings.ContainsAny(given, "\r\n\x00"):
-		return "", usageError("%s does not hold one engine URL on one line", path)
+		return "", usageError("read the engine URL: %s does not have one URL on one line", path)
 	}
 	return given, nil
 }

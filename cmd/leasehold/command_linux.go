@@ -61,7 +61,7 @@ func newGroup(page *sharedDeadline) (*group, error) {
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("starting the process that watches over the command: %w", err)
+		return nil, fmt.Errorf("start the process that watches over the command: %w", err)
 	}
 	unix.CloseOnExec(fd)
 	go g.attend(reap)

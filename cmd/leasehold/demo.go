@@ -29,22 +29,22 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See what goes wrong without a lock, and not with one",
-		Long: `Several processes draw rising ids from one file: read the last, add one, write
-it back, with no pause. First without a lock, then with one, which is on the
-chosen engine. Ids drawn twice are counted.`,
+		Long: `Several processes draw rising ids from one file: each reads the last, adds one and
+writes it back, without a pause. They do so first without a lock, then with a
+lock on the chosen engine. The demo counts ids that were drawn twice.`,
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case d.procs < 2 || d.procs > 64:
-				return usageError("--procs %d is outside 2 to 64", d.procs)
+				return usageError("--procs %d is outside 2 to 64: give a number in between", d.procs)
 			case d.length < 100*time.Millisecond || d.length > time.Hour:
-				return usageError("--for %v is outside 100ms to 1h", d.length)
+				return usageError("--for %v is outside 100ms to 1h: give a time in between", d.length)
 			}
 			return untilAsked(cmd.Context(), func(ctx context.Context) error { return a.demo(ctx, d) })
 		},
 	}
-	cmd.Flags().IntVar(&d.procs, "procs", 4, "how many processes draw")
-	cmd.Flags().DurationVar(&d.length, "for", 3*time.Second, "how long, each time")
+	cmd.Flags().IntVar(&d.procs, "procs", 4, "how many processes draw ids")
+	cmd.Flags().DurationVar(&d.length, "for", 3*time.Second, "how long they draw, each time")
 	return cmd
 }
 

@@ -29,11 +29,13 @@ const (
 	codeSignal      = 128 // + its number
 )
 
-const codesHelp = `128+n if signal n ended it, or
-leasehold while it waited; 126 or 127 if it cannot be run; 75 if the lock was
-not obtained; 76 if it was lost; 64 for wrong arguments, which the engine's URL
-and what --require asks of it are part of; 69 if the engine cannot be used or
-reached.`
+const codesHelp = `    64     wrong arguments, a wrong engine URL, or an engine that --require refuses
+    69     the engine cannot be used or reached
+    75     the lock was not obtained
+    76     the lock was lost
+    126    the command cannot be run
+    127    the command was not found
+    128+n  signal n ended the command, or ended leasehold while it waited`
 
 // exitError is an error that has decided its exit code.
 type exitError struct {

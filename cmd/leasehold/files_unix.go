@@ -27,7 +27,7 @@ func enoughFiles() error {
 	for range needFiles {
 		fd, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			return &exitError{codeUnavailable, fmt.Errorf("too few files may be open here: leasehold needs %d more than were open at its start, and %d could be had: raise the limit (ulimit -n)", needFiles, len(open))}
+			return &exitError{codeUnavailable, fmt.Errorf("too few files may be open: leasehold needs %d more than were open at its start, and could open %d; raise the limit (ulimit -n)", needFiles, len(open))}
 		}
 		if err != nil {
 			return nil // something else will be told of that

@@ -18,15 +18,16 @@ func (a *app) graphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Draw who holds what and who waits for what",
-		Long: `Print a graph of all queues, for Mermaid or Graphviz: from each name to who holds it,
-and from each caller to the name it waits for. Who holds what it said that it
-holds when it asked is one caller. Those in a cycle are marked.`,
+		Long: `Print a graph of all queues, for Mermaid or Graphviz. An arrow leads from each
+name to its holders, and from each waiting caller to the name that it wants. A
+caller is one node with the names that it reported to hold when it asked. Callers
+in a cycle are marked.`,
 		Example: `  leasehold graph --format dot | dot -Tsvg > locks.svg`,
 		Args:    arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := map[string]func(io.Writer, *graph) error{"mermaid": writeMermaid, "dot": writeDot}[format]
 			if !ok {
-				return usageError("--format %q is neither mermaid nor dot", format)
+				return usageError("--format %q is neither mermaid nor dot: give one of the two", format)
 			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 				s, err := readSnapshot(ctx, locks)

@@ -210,7 +210,7 @@ func (k *keeper) await(ctx context.Context, locks *leasehold.Client) (*leasehold
 // looks at, and would stop at the first word it asks the terminal for, with the name.
 // A launcher that is stopped when its command runs is another thing: that goes on.
 func (k *keeper) pass(ctx context.Context, locks *leasehold.Client, lease *leasehold.Lease) (*leasehold.Lease, error) {
-	k.say("%s: its turn came while this job was stopped: it goes to the next, and the job waits anew when it is continued", quoteName(k.order.Name))
+	k.say("%s: its turn came while this job was stopped, and goes to the next waiter; the job waits anew when it is continued", quoteName(k.order.Name))
 	if k.order.MinHold > 0 {
 		// Nothing ran that others would have to be kept from.
 		_ = locks.RevokeNow(ctx, k.order.Name, lease.Token().Ticket())
@@ -283,7 +283,7 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	if err := lease.Unlock(); why == nil && errors.Is(err, leasehold.ErrLost) {
 		why = err // between its last renewal and its end
 	} else if errors.Is(err, leasehold.ErrUnknown) {
-		k.say("%s: the release was not confirmed: others may wait up to %v", quoteName(k.order.Name), k.order.TTL)
+		k.say("%s: the engine did not confirm the release: others may wait up to %v", quoteName(k.order.Name), k.order.TTL)
 	}
 	if why == nil {
 		return end, nil

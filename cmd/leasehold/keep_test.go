@@ -271,7 +271,7 @@ func TestAWaiterThatIsStoppedAgainPassesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Unlock()
-	if n := strings.Count(said.String(), "it goes to the next"); n != 2 || launcher.asked != 5 {
+	if n := strings.Count(said.String(), "and goes to the next waiter"); n != 2 || launcher.asked != 5 {
 		t.Errorf("passed %d times, looked %d times: %s", n, launcher.asked, said.String())
 	}
 }

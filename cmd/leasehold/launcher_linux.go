@@ -71,11 +71,11 @@ type starter struct {
 
 // killedHelp is what the help of run says of its own end.
 const killedHelp = `
-So it is if leasehold itself is killed or stopped, as long as one of its three
-processes is left (the third is called lease-reaper). If all three are killed at
-once, COMMAND itself is killed, but what it started goes on, beside the next
-holder once the TTL has passed. Processes of another user (sudo) may not be
-killed: they are waited for.
+The same happens if leasehold itself is killed or stopped, as long as one of its
+three processes is left (the third is called lease-reaper). If all three are
+killed at once, COMMAND itself is killed, but the processes that it started go
+on, beside the next holder once the TTL has passed. leasehold may not kill
+processes of another user (sudo): it waits for them.
 `
 
 // runOrder does what "run" was asked to do and returns the exit code.
@@ -136,7 +136,7 @@ func (f *starter) start() error {
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attr,
 	})
 	if err != nil {
-		return fmt.Errorf("starting the process that keeps the lease: %w", err)
+		return fmt.Errorf("start the process that keeps the lease: %w", err)
 	}
 	// In the background, only a process that ignores this may take the
 	// terminal back.

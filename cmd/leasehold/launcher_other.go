@@ -37,7 +37,7 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 
 // killedHelp is what the help of run says of its own end.
 const killedHelp = `If leasehold itself is killed, COMMAND goes on beside the next holder: on this
-system nobody is left to end it.
+system no process is left to end it.
 `
 
 // noLauncher is a launcher that is this very process.

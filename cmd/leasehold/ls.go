@@ -17,11 +17,11 @@ func (a *app) lsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
-		Short: "List the names that somebody holds or waits for",
-		Long: `List the names that somebody holds or waits for, all of them or those that begin
-with PREFIX. The list is read name by name: it may not have been true at any
-one moment. FIRST is who stands in front, and HOLDS what that one held already
-when it asked.`,
+		Short: "List the names that are held or waited for",
+		Long: `List the names that are held or waited for, all of them or those that begin
+with PREFIX. leasehold reads name by name: the list may not have been true at any
+one moment. FIRST is the owner of the first claim, and HOLDS are the names that it
+held already when it asked.`,
 		Args:              arguments(0, 1, "one prefix"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {

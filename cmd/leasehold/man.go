@@ -38,9 +38,9 @@ func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write the manual pages",
-		Long: `Write the manual pages, one for each command, into DIRECTORY, which is made if
-it is not there: leasehold man ~/.local/share/man/man1. Their date is that of
-SOURCE_DATE_EPOCH, if that is set, else of today.`,
+		Long: `Write the manual pages, one for each command, into DIRECTORY, for example with
+leasehold man ~/.local/share/man/man1. man makes the directory if it is missing.
+The pages have the date of SOURCE_DATE_EPOCH if that is set, or today's.`,
 		Args: arguments(1, 1, "a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {

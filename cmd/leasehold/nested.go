@@ -34,7 +34,7 @@ func outerHolds() (held []outerHold, err error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(text), &held); err != nil {
-		return nil, usageError("%s is not as leasehold wrote it: unset it (%w)", heldVariable, err)
+		return nil, usageError("read %s: it is not as leasehold wrote it (%w); unset it", heldVariable, err)
 	}
 	return held, nil
 }
@@ -85,21 +85,21 @@ func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
 	defer locks.Close()
 	l, err := locks.Queue(ctx, o.Name)
 	if err != nil {
-		return nil, fmt.Errorf("whether %s is held by the run above this one cannot be found out: %w", quoteName(o.Name), err)
+		return nil, fmt.Errorf("find out whether the run above this one holds %s: %w", quoteName(o.Name), err)
 	}
 	for _, c := range l.Claims {
 		token, ok := tokens[c.Ticket]
 		switch {
 		case !ok || c.State == engine.Waiting:
 		case !o.within(c):
-			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one as %s (ticket %d), which is less than what is asked for: "+
-				"ask for it above", quoteName(o.Name), modeText(c), c.Ticket)}
+			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one as %s (ticket %d), which is less than this run asks for: "+
+				"ask for more in the run above", quoteName(o.Name), modeText(c), c.Ticket)}
 		case o.Command == nil: // acquire, which has nothing to run under it
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
-				"go on under that hold, whose token is in LEASEHOLD_TOKEN", quoteName(o.Name), modeText(c), c.Ticket)}
+				"continue under that hold; its token is in LEASEHOLD_TOKEN", quoteName(o.Name), modeText(c), c.Ticket)}
 		case !o.Reentrant:
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
-				"run --reentrant runs under that hold", quoteName(o.Name), modeText(c), c.Ticket)}
+				"give run --reentrant to run under that hold", quoteName(o.Name), modeText(c), c.Ticket)}
 		default:
 			return environ(o.Name, token, held), nil
 		}

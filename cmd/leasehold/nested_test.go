@@ -27,7 +27,7 @@ func TestRunInsideItself(t *testing.T) {
 		{"nonblock", nil, `$L run x --nonblock -- echo in`, 75, "would wait for itself", ""},
 		{"acquire", nil, `$L acquire x`, 75, "would wait for itself", ""},
 		{"acquire has nothing to run under a hold", nil, `$L acquire x --shared`, 75, "LEASEHOLD_TOKEN", ""},
-		{"nothing helps who wants more", []string{"--shared"}, `$L run x -- echo in`, 75, "less than what is asked for: ask for it above", ""},
+		{"nothing helps who wants more", []string{"--shared"}, `$L run x -- echo in`, 75, "less than this run asks for: ask for more in the run above", ""},
 		{"shared in shared, behind a writer it would wait", []string{"--shared"}, `$L run x --shared -- echo in`, 75, "as shared", ""},
 		{"a chain", nil, `$L run y -- $L run x -- echo in`, 75, "x is held by the run above", ""},
 		{"the same engine by another URL", nil, `LEASEHOLD_ENGINE=$ALIAS $L run x -- echo in`, 75, "would wait for itself", ""},

@@ -53,7 +53,7 @@ func (n *engineNotice) fails(err error) {
 		return // it answered while this was about to begin, or all is over
 	}
 	n.timer, n.said = nil, true
-	n.say("%s: the engine fails, and is asked again and again: %v", quoteName(n.name), err)
+	n.say("%s: the engine fails, leasehold tries again and again: %v", quoteName(n.name), err)
 }
 
 // close says nothing more of an engine that fails: how it ended will be said.

@@ -95,7 +95,7 @@ func TestEngineNotice(t *testing.T) {
 				var got []string
 				for line := range strings.Lines(b.String()) {
 					switch {
-					case strings.Contains(line, "n: the engine fails, and is asked again and again: no answer"):
+					case strings.Contains(line, "n: the engine fails, leasehold tries again and again: no answer"):
 						got = append(got, "fails")
 					case strings.Contains(line, "n: the engine answers again, after 1s"):
 						got = append(got, "again")

@@ -20,24 +20,24 @@ func (a *app) revokeCommand() *cobra.Command {
 	var now, yes bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME --ticket N",
-		Short: "End somebody's claim on a name",
-		Long: `End the claim with that ticket, as "show NAME" shows it. One that waits is
-removed. A holder is told that it has lost the name, which is free when it has
-let go or its TTL has passed. With --now the name is free at once: that may
-overlap with a holder that has not noticed yet.
+		Short: "End a claim on a name",
+		Long: `End the claim with that ticket, as "show NAME" shows it. A waiting claim is
+removed. A holder is notified and loses the name, which is free when the holder
+has let go or its TTL has passed. With --now the name is free at once, while a
+holder that has not noticed yet may still use it.
 
-A person is asked before anything is done. Where standard input is no terminal, as
-in a script, nothing is done and the exit code is 64, unless --yes is given. The
-ticket is whose claim is meant: if that one has left by now, nobody else is hit, and
-the exit code is 1.`,
+revoke asks on the terminal before it does anything. If standard input is no
+terminal, as in a script, it needs --yes; otherwise it does nothing and the exit
+code is 64. The ticket names one claim: if that has ended by now, no other claim
+ends, and the exit code is 1.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("ticket") {
-				return usageError("--ticket is needed: show %s shows whose is which", quoteName(args[0]))
+				return usageError("--ticket is needed: leasehold show %s shows the tickets", quoteName(args[0]))
 			}
 			if !yes && !term.IsTerminal(int(a.in.Fd())) {
-				return usageError("nobody is there to ask: give --yes")
+				return usageError("standard input is no terminal, so nobody can confirm: give --yes")
 			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 				return a.revoke(ctx, locks, args[0], ticket, now, yes)
@@ -45,7 +45,7 @@ the exit code is 1.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Uint64Var(&ticket, "ticket", 0, "whose claim")
+	f.Uint64Var(&ticket, "ticket", 0, "the ticket of the claim to end")
 	f.BoolVar(&now, "now", false, "do not wait for the holder to let go")
 	f.BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
@@ -63,7 +63,7 @@ func (a *app) revoke(ctx context.Context, locks *leasehold.Client, name string, 
 		}
 	}
 	if state == "" {
-		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d: %w", quoteName(name), ticket, engine.ErrNoClaim)}
+		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d, or not any more: %w", quoteName(name), ticket, engine.ErrNoClaim)}
 	}
 	if !yes {
 		question := fmt.Sprintf("Revoke %s (%s, ticket %d) from %s?", whose, state, ticket, quoteName(name))
@@ -98,7 +98,7 @@ func (a *app) ask(ctx context.Context, question string) (bool, error) {
 		if got == "y" || got == "yes" {
 			return true, nil
 		}
-		return false, &exitError{codeFailed, fmt.Errorf("nothing was done")}
+		return false, &exitError{codeFailed, fmt.Errorf("nothing was revoked: you did not answer yes")}
 	case <-ctx.Done():
 		fmt.Fprintln(a.err)
 		return false, ctx.Err()

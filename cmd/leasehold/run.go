@@ -45,23 +45,25 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a name",
-		Long: `Obtain NAME, run COMMAND, give NAME back when COMMAND itself has ended. What it
-left running in the background goes on without the lock, unless
---hold-descendants is given.
+		Long: `Obtain NAME, run COMMAND, and give NAME back when COMMAND itself has ended.
+Processes that COMMAND left in the background go on without the lock, unless
+--hold-descendants is given. COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in
+its environment.
 
-COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in its environment. It never
-runs on a lost lock: while the lock cannot be renewed, COMMAND and its process
-group are sent TERM in the last third of the time that is left, and at the end
-of it they are killed with everything they started.
+COMMAND never runs on a lost lock. While leasehold cannot renew the lock, it
+sends TERM to COMMAND and its process group, in the last third of the time that
+is left. At the end of that time it kills them and everything they started.
 ` + killedHelp + `
-LEASEHOLD_HELD tells a leasehold that COMMAND runs which names are held around
-it. Asking for NAME again, which would wait for itself, fails at once, or runs
-under that hold with --reentrant. Runs that wait for each other's names in a
-cycle are found: the youngest fails, as one that did not obtain its name.
-A job that is stopped while it waits (Ctrl-Z) gives its turn to the next, and waits
+A leasehold that COMMAND runs learns from LEASEHOLD_HELD which names the runs
+above it hold. A run of the same NAME would wait for itself: it fails at once,
+or runs under that hold with --reentrant. If runs wait for each other's names in
+a cycle, the youngest fails as if it had not obtained its name. A job that is
+stopped while it waits (Ctrl-Z) gives its turn to the next waiter. It waits
 anew when it is continued.
 
-Exit codes: COMMAND's own; ` + codesHelp,
+leasehold exits with the code of COMMAND, or with one of these:
+
+` + codesHelp,
 		Example: `  leasehold run backup -- ./backup.sh
   leasehold run deploy --nonblock -- make deploy || echo "not now: $?"
   leasehold run mail --permits 1 --of 4 --wait 10s -- ./send.sh`,
@@ -84,10 +86,10 @@ Exit codes: COMMAND's own; ` + codesHelp,
 	claimFlags(cmd, o, &nonblock)
 	f := cmd.Flags()
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
-	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; TERM comes 5s before that, or after two thirds of it if it is shorter than 15s")
-	f.BoolVar(&o.Reentrant, "reentrant", false, "where this is part of a run that holds NAME, run COMMAND under that hold and its bounds")
-	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until everything that COMMAND started has ended (as flock does)")
-	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost, 1 to 255: the command was ended, which is no success")
+	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; it gets TERM 5s earlier, or after two thirds of a time shorter than 15s")
+	f.BoolVar(&o.Reentrant, "reentrant", false, "if a run above this one holds NAME, run COMMAND under that hold and its bounds")
+	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until all processes that COMMAND started have ended (as flock does)")
+	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost, 1 to 255 (not 0: COMMAND was ended, which is no success)")
 	return cmd
 }
 
@@ -96,11 +98,11 @@ func claimFlags(cmd *cobra.Command, o *order, nonblock *bool) {
 	f := cmd.Flags()
 	f.BoolVar(&o.Shared, "shared", false, "hold NAME together with other shared holders")
 	f.Int32Var(&o.Permits, "permits", 0, "hold this many permits of a semaphore (with --of)")
-	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must say the same")
-	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long, opening the engine included, which has 2s at least (default: as long as it takes)")
-	f.BoolVar(nonblock, "nonblock", false, "do not wait for NAME at all; the engine has 2s to answer")
-	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lock outlives the last sign of life (default %v, or the engine's longest)", leasehold.DefaultTTL))
-	f.StringVar(&o.Label, "label", "", "shown to whoever looks who holds NAME")
+	f.Int32Var(&o.Of, "of", 0, "how many permits NAME has; every user of NAME must give the same number")
+	f.DurationVar(&o.Wait, "wait", 0, "wait at most this long; opening the engine counts, and has 2s at least (default: wait without limit)")
+	f.BoolVar(nonblock, "nonblock", false, "do not wait for NAME; the engine has 2s to answer")
+	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lock outlives the last sign of life of this process (default %v, or the engine's longest)", leasehold.DefaultTTL))
+	f.StringVar(&o.Label, "label", "", "text that others see in the queue of NAME")
 	f.IntVar(&o.Conflict, "conflict-exit-code", codeConflict, "exit code if NAME was not obtained")
 }
 
@@ -119,11 +121,11 @@ func (o *order) lifetime(g engine.Guarantees) time.Duration {
 func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool) (err error) {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash < 0 && len(args) < 2:
-		return usageError("give a name and a command: %s", cmd.UseLine())
+		return usageError("name or command missing: %s", cmd.UseLine())
 	case dash != 1:
-		return usageError("one name, then --, then the command: %s", cmd.UseLine())
+		return usageError("give one name, then --, then the command: %s", cmd.UseLine())
 	case len(args) < 2:
-		return usageError("no command after --")
+		return usageError("no command after --: %s", cmd.UseLine())
 	}
 	o.Name, o.Command = args[0], args[1:]
 	if err := a.fillClaim(cmd, o, nonblock); err != nil {
@@ -131,11 +133,11 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 	}
 	switch {
 	case o.MinHold < 0 || o.MaxHold < 0:
-		return usageError("--min-hold and --max-hold cannot be negative")
+		return usageError("--min-hold %v or --max-hold %v is negative: leave out the one that you do not need", o.MinHold, o.MaxHold)
 	case cmd.Flags().Changed("max-hold") && o.MaxHold < engine.MinTTL:
-		return usageError("--max-hold %v is less than %v", o.MaxHold, engine.MinTTL)
+		return usageError("--max-hold %v is less than %v: give a longer time", o.MaxHold, engine.MinTTL)
 	case o.MinHold > engine.MaxTTL:
-		return usageError("--min-hold %v is more than %v", o.MinHold, engine.MaxTTL)
+		return usageError("--min-hold %v is more than %v: give a shorter time", o.MinHold, engine.MaxTTL)
 	case o.MaxHold > 0 && o.MinHold > o.MaxHold:
 		return usageError("--min-hold %v is more than the %v of --max-hold", o.MinHold, o.MaxHold)
 	case badCode(o.Lost) || o.Lost == 0:
@@ -179,9 +181,9 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 	case flags.Changed("permits") && (o.Permits < 1 || o.Permits > o.Of):
 		return usageError("--permits %d is outside 1 to the %d of --of", o.Permits, o.Of)
 	case o.Wait < 0:
-		return usageError("--wait cannot be negative")
+		return usageError("--wait %v is negative: give --nonblock to ask once", o.Wait)
 	case len(o.Label) > maxLabel:
-		return usageError("--label has %d bytes, more than %d", len(o.Label), maxLabel)
+		return usageError("--label has %d bytes, more than %d: give a shorter one", len(o.Label), maxLabel)
 	case badCode(o.Conflict):
 		return usageError("--conflict-exit-code %d is outside 0 to 255", o.Conflict)
 	}

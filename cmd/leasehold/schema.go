@@ -14,17 +14,18 @@ func (a *app) schemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema postgres|mysql",
 		Short: "Print the tables and functions that a database needs",
-		Long: `Print, as SQL, the tables and functions that locks in a database need, for who may
-create them where the programs that lock may not:
+		Long: `Print the SQL that creates the tables and functions for locks in a database. A
+program whose user may create them does so itself. For a program whose user may
+not, let their owner create them:
 
     leasehold schema postgres | psql postgres://owner@host/database
     leasehold schema mysql | mysql --host=host --user=owner database
 
-A program that may create them does so by itself. It may be run again at any time, also
-while locks are held: tables and what is in them stay, and functions are replaced. A
-program that finds older functions and may not replace them says so: run this of the
-newest version in use, as their owner, before such programs start. The grants that a program needs
-are in docs/engines.md.`,
+The owner may run the SQL again at any time, even while locks are held. It keeps
+tables and their rows, and replaces functions. A program that finds older
+functions and may not replace them fails and says so. Run the SQL of the
+newest version in use before such programs start. docs/engines.md has the grants
+that a program needs.`,
 		Args:      arguments(1, 1, "a kind of database"),
 		ValidArgs: []string{"postgres", "mysql"},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,11 +36,11 @@ are in docs/engines.md.`,
 				text, err = pglock.Schema(&pglock.Options{Schema: schema, Prefix: prefix})
 			case "mysql", "mariadb":
 				if cmd.Flags().Changed("schema") {
-					return usageError("MySQL has no schemas in a database: name the database to the program that reads this")
+					return usageError("--schema is for postgres: a MySQL database has no schemas; choose the database in the program that runs the SQL")
 				}
 				text, err = mysqllock.Schema(&mysqllock.Options{Prefix: prefix})
 			default:
-				return usageError("%q has no schema here: known are postgres and mysql", args[0])
+				return usageError("there is no SQL for %q: give postgres or mysql", args[0])
 			}
 			if err != nil {
 				return usageError("%w", err)
@@ -50,7 +51,7 @@ are in docs/engines.md.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&schema, "schema", "leasehold", "postgres: the schema that has them, as ?schema= in the URL")
-	cmd.Flags().StringVar(&prefix, "prefix", "", "what their names begin with, as ?prefix= in the URL")
+	cmd.Flags().StringVar(&schema, "schema", "leasehold", "postgres: the schema of the tables and functions, as ?schema= in the URL")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "prefix of the names of tables and functions, as ?prefix= in the URL")
 	return cmd
 }

@@ -17,9 +17,9 @@ func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show the queue of one name: who holds it, who waits",
-		Long: `Show the queue of one name, in order: who holds it and who waits. A ticket is
-what "revoke" asks for; owners are what they say of themselves, with what they
-held already when they asked, if anything.`,
+		Long: `Show the queue of one name, in order: who holds it and who waits. "revoke" takes
+a ticket. Each owner describes itself, and lists the names that it held already
+when it asked.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ type claimKey struct {
 // readSnapshot reads all queues: what a holder waits for may be in any of them.
 func readSnapshot(ctx context.Context, locks *leasehold.Client) (*snapshot, error) {
 	if !locks.Guarantees().SeesWaiters {
-		return nil, usageError("this engine does not show who waits, nor what for")
+		return nil, usageError("this engine does not show who waits: choose an engine that does (--require waiters)")
 	}
 	queues, err := readQueues(ctx, locks, "")
 	if err != nil {

@@ -23,14 +23,14 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch [PREFIX]",
 		Short: "Follow who holds and who waits",
 		Long: `Follow who holds and who waits, for all names or those that begin with PREFIX,
-until interrupted or until nobody reads what it writes. On a terminal the list is drawn anew; elsewhere one line is
-written per change. It polls every so often (--every): what comes and goes in
-between is not seen.`,
+until it is interrupted or its reader is gone. On a terminal watch draws the list
+anew; elsewhere it writes one line per change. It polls (--every): it does not see
+a claim that comes and goes between two polls.`,
 		Args:              arguments(0, 1, "one prefix"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < minEvery || every > maxEvery {
-				return usageError("--every %v is outside %v to %v", every, minEvery, maxEvery)
+				return usageError("--every %v is outside %v to %v: give a time in between", every, minEvery, maxEvery)
 			}
 			return a.inspect(cmd, func(ctx context.Context, locks *leasehold.Client) error {
 				w := watcher{app: a, locks: locks, prefix: strings.Join(args, ""), every: every}
@@ -54,7 +54,7 @@ between is not seen.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one JSON object per change and line")
-	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to poll")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func (w *watcher) run(ctx context.Context) error {
 			return nil
 		case err != nil && !down:
 			down = true
-			w.say("the engine does not answer, looking again every %v: %v", w.every, err)
+			w.say("the engine does not answer, polling again every %v: %v", w.every, err)
 		case err == nil:
 			if down {
 				down = false

@@ -15,12 +15,12 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why NAME",
-		Short: "Say why NAME is not free: who holds it, what that one waits for, and so on",
-		Long: `Follow NAME to who holds it, from there to what that one waits for, and so on, to
-those who wait for nothing, or back: then it says "a cycle". What a caller holds
-is what it said when it asked. Every queue is read, one after the other: by the
-time it is printed it may be wrong. A cycle is broken by the library itself, or by
-"revoke" of a claim that waits.`,
+		Short: "Say why NAME is not free: its holders, the names they wait for, and so on",
+		Long: `Follow NAME to its holders, from each holder to the names that it waits for, and so
+on. It stops at callers that wait for nothing. If it comes back to a name, it prints
+"a cycle". It believes what callers said that they hold when they asked. It reads
+every queue, one after the other: the answer may be wrong by the time it is
+printed. The library itself breaks a cycle; so does "revoke" of a waiting claim.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -7,8 +7,8 @@ import (
 )
 
 func batches() promise {
-	return promise{"batches", "a batch says what was learned; a missing claim means nothing learned", []kase{
-		{"each claim of a batch is answered by itself", func(t *trial) {
+	return promise{"batches", "the answer to a batch says what the client learned; about a missing claim it learned nothing", []kase{
+		{"each claim of a batch has its own answer", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			mine := a.hold(t.exclusive(name))
 			// Without order nobody is remembered who waits.

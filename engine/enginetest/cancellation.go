@@ -9,7 +9,7 @@ import (
 )
 
 func cancellation() promise {
-	return promise{"cancellation", "a cancelled Join and a Leave leave nothing; a late Join leaves an orphan of one WaitTTL", []kase{
+	return promise{"cancellation", "a cancelled Join and a Leave leave no claim behind; a late Join leaves an orphan that ends after its WaitTTL", []kase{
 		{"a Join cancelled on its way leaves at most its WaitTTL", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			for range 30 {
@@ -37,7 +37,7 @@ func cancellation() promise {
 			t.lapse(a, orphan)
 			b.awaits(second)
 		}},
-		{"a waiting claim that is cancelled holds up nobody", func(t *trial) {
+		{"a waiting claim that is cancelled delays no other", func(t *trial) {
 			t.needsFIFO()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))

@@ -30,7 +30,7 @@ func contention() promise {
 			}
 			c.leave(third)
 		}},
-		{"the holder is notified of who joins behind it", func(t *trial) {
+		{"the holder is notified of a claim that joins behind it", func(t *trial) {
 			t.needsWaiters()
 			t.needsNotifications()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()

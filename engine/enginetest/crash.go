@@ -34,7 +34,7 @@ func crash() promise {
 			b.leave(first)
 			c.awaits(third)
 		}},
-		{"after the server started again somebody holds", func(t *trial) {
+		{"after a restart of the server a name can be held", func(t *trial) {
 			if t.h.Restart == nil {
 				t.notExercised("Restart")
 			}

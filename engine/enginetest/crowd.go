@@ -10,12 +10,12 @@ import (
 )
 
 func crowded() promise {
-	return promise{"a crowd", "hundreds wait for one name, and all hold in the end: in order where there is one, with requests that grow with their number", []kase{
+	return promise{"a crowd", "hundreds of claims wait for one name and all become held, in order if the engine keeps one; the requests grow with their number", []kase{
 		{"everybody in a crowd joins and holds in turn", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			t.gather(t.h.Crowd, true)
 		}},
-		{"the cost of each in a crowd does not grow with the crowd", func(t *trial) {
+		{"the cost of each claim in a crowd does not grow with the crowd", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			if t.h.CountRequests == nil {
 				t.notExercised("CountRequests")

@@ -11,7 +11,7 @@ import (
 )
 
 func exclusion() promise {
-	return promise{"exclusion", "permits of held claims never exceed the limit", []kase{
+	return promise{"exclusion", "the permits of the held claims never exceed the limit", []kase{
 		{"a second client waits", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()

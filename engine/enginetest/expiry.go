@@ -62,10 +62,10 @@ func expiry() promise {
 				}
 			}
 		}},
-		{"the first waiter is told when to poll", func(t *trial) {
+		{"the first waiter learns when to poll", func(t *trial) {
 			t.needsFIFO()
 			if t.g.CrashRelease == engine.CrashSession && !t.h.Polls {
-				t.notDeclared("the server tells of the end of a session")
+				t.notDeclared("the server announces the end of a session")
 			}
 			a, b, name := t.client(), t.client(), t.name()
 			start := t.h.Now()
@@ -73,7 +73,7 @@ func expiry() promise {
 			second := b.wait(t.exclusive(name))
 			most := t.h.Now() - start + first.TTL
 			if second.PollAfter <= 0 || second.PollAfter > most {
-				t.Fatalf("Look of the first waiter is %v, the claim before it ends within %v", second.PollAfter, most)
+				t.Fatalf("PollAfter of the first waiter is %v, the claim before it ends within %v", second.PollAfter, most)
 			}
 		}},
 	}}

@@ -38,7 +38,7 @@ type Harness struct {
 	Patience time.Duration
 
 	// Polls: the engine sends no notifications (it has nothing to send them with).
-	// Then Look of every waiting claim must be positive and at most Patience,
+	// Then PollAfter of every waiting claim must be positive and at most Patience,
 	// and the promises about notifications are shown as not declared.
 	Polls bool
 

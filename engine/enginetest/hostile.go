@@ -13,7 +13,7 @@ import (
 )
 
 func hostile() promise {
-	return promise{"hostile data", "junk where a name is kept: every call answers, other names go on", []kase{
+	return promise{"hostile data", "with junk in the record of a name, every call answers and other names go on", []kase{
 		{"junk is a clear error and hurts no other name", func(t *trial) {
 			if len(t.h.Spoil) == 0 {
 				t.notExercised("Spoil")
@@ -53,12 +53,12 @@ func (t *trial) spoil(a, b *client, kind, before string) {
 	}{
 		{"Renew of who held", func(ctx context.Context) error { _, err := a.Renew(ctx, t.renewals(claims[0])); return err }},
 		{"Renew of who waited", func(ctx context.Context) error { _, err := b.Renew(ctx, t.renewals(claims[1])); return err }},
-		{"Line", func(ctx context.Context) error { _, err := a.Queue(ctx, name); return err }},
+		{"Queue", func(ctx context.Context) error { _, err := a.Queue(ctx, name); return err }},
 		{"Join", func(ctx context.Context) error { _, err := a.Join(ctx, t.exclusive(name)); return err }},
 		{"Join without waiting", func(ctx context.Context) error { _, err := b.Join(ctx, noWait); return err }},
 		{"Join of one permit", func(ctx context.Context) error { _, err := b.Join(ctx, t.reader(name)); return err }},
 		{"Join that replaces", func(ctx context.Context) error { _, err := a.Join(ctx, replaces); return err }},
-		{"Evict", func(ctx context.Context) error { return b.Revoke(ctx, name, max(1, claims[1].Ticket), false) }},
+		{"Revoke", func(ctx context.Context) error { return b.Revoke(ctx, name, max(1, claims[1].Ticket), false) }},
 		{"Revoke at once", func(ctx context.Context) error { return b.Revoke(ctx, name, max(1, claims[0].Ticket), true) }},
 		{"Leave of who waited", func(ctx context.Context) error { _, err := b.Leave(ctx, claims[1:]); return err }},
 		{"Leave of who held", func(ctx context.Context) error { _, err := a.Leave(ctx, claims[:1]); return err }},

@@ -88,7 +88,7 @@ func inspection() promise {
 			b.awaits(second)
 			_ = ask
 		}},
-		{"an expired claim is not shown, nor its owner with the next", func(t *trial) {
+		{"an expired claim is not shown, nor its owner with the next claim", func(t *trial) {
 			t.needsWaiters()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()

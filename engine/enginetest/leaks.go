@@ -13,7 +13,7 @@ import (
 )
 
 func leaks() promise {
-	return promise{"leaks", "what was used is given back: goroutines, and records of names nobody uses", []kase{
+	return promise{"leaks", "a client ends its goroutines, and an engine removes the records of unused names", []kase{
 		{"no goroutine is left", func(t *trial) {
 			// A label is inherited by every goroutine started below, so that
 			// others that come and go meanwhile are not blamed.

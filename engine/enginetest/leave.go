@@ -34,7 +34,7 @@ func leave() promise {
 			a, name := t.client(), t.name()
 			t.left(a, engine.Claim{Name: name, ID: engine.NewID()}, engine.Gone, "it was never there")
 		}},
-		{"Leave finds a claim held that became so unseen", func(t *trial) {
+		{"Leave finds a claim held that its client believes waiting", func(t *trial) {
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))

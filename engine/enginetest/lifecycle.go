@@ -10,7 +10,7 @@ import (
 )
 
 func lifecycle() promise {
-	return promise{"life cycle", "Watch ends with its context and can begin again; what is promised does not change", []kase{
+	return promise{"life cycle", "Watch ends with its context and can begin again; the declared guarantees do not change", []kase{
 		{"Watch ends with its context and can begin again", func(t *trial) {
 			e := checked.New(t.h.New(t.TB))
 			t.Cleanup(func() {

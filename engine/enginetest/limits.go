@@ -8,7 +8,7 @@ import (
 )
 
 func limits() promise {
-	return promise{"limits", "disagreement is refused, with the figures, and changes nothing", []kase{
+	return promise{"limits", "a claim with another limit is refused, with both limits, and changes nothing", []kase{
 		{"a limit that disagrees is refused", func(t *trial) {
 			if t.g.Modes&engine.Permits == 0 {
 				t.mustRefuse(t.want(t.name(), 1, 3), "claims of some permits")

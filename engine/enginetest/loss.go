@@ -7,7 +7,7 @@ import (
 )
 
 func loss() promise {
-	return promise{"loss", "losing a claim is no error, and who lost one cannot end another's", []kase{
+	return promise{"loss", "losing a claim is no error, and its former holder cannot end another claim", []kase{
 		{"a late Leave does not end the claim of the next holder", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.brief(t.exclusive(name)))

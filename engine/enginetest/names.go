@@ -9,7 +9,7 @@ import (
 )
 
 func names() promise {
-	return promise{"names", "every name is a name of its own", []kase{
+	return promise{"names", "two names never share a queue", []kase{
 		{"distinct names never collide", func(t *trial) {
 			a, b, base := t.client(), t.client(), t.name()
 			nasty := nastyNames(base)

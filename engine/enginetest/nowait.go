@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func noWait() promise {
-	return promise{"no wait", "NoWait: held at once, or gone with nothing left behind", []kase{
+	return promise{"no wait", "a claim with NoWait is held at once, or gone with nothing left behind", []kase{
 		{"a free name is granted", func(t *trial) {
 			a, name := t.client(), t.name()
 			r := t.exclusive(name)
@@ -27,7 +27,7 @@ func noWait() promise {
 			a.leave(first)
 			c.hold(t.exclusive(name))
 		}},
-		{"it does not overtake who waits", func(t *trial) {
+		{"it does not overtake a waiting claim", func(t *trial) {
 			t.needsFIFO()
 			t.needsMode(engine.Exclusive | engine.Shared)
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()

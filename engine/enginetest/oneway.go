@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func oneWay() promise {
-	return promise{"expiry is one-way", "past its deadline a claim is gone for good, whatever is still stored", []kase{
+	return promise{"expiry is one-way", "a claim past its deadline is gone for good, even if the engine still stores it", []kase{
 		{"Renew does not revive a claim that nobody took over", func(t *trial) {
 			a, name := t.client(), t.name()
 			c := a.hold(t.brief(t.exclusive(name)))

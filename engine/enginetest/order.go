@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func order() promise {
-	return promise{"order", "first come, first served, between clients", []kase{
+	return promise{"order", "clients are served in order of arrival", []kase{
 		{"an earlier claim is served first", func(t *trial) {
 			t.needsFIFO()
 			name := t.name()

@@ -10,7 +10,7 @@ import (
 )
 
 func orphans() promise {
-	return promise{"no orphans", "what was given up is never taken again; clients in tight loops are all served, and nothing stands until a TTL", []kase{
+	return promise{"no orphans", "a claim that was given up is never held again; all clients in tight loops are served, and no claim blocks a name for a TTL", []kase{
 		{"a Renew under way takes nothing that its claim has left", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, b, c := t.client(), t.client(), t.client()

@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func permits() promise {
-	return promise{"permits", "n of N at a time, with claims of any weight", []kase{
+	return promise{"permits", "n of N permits at a time, by claims of one permit or more", []kase{
 		{"no more than the limit hold", func(t *trial) {
 			t.needsPermits()
 			name := t.name()

@@ -9,7 +9,7 @@ import (
 )
 
 func refusing() promise {
-	return promise{"a full server", "while the server takes no further connections, what a client holds stays renewable", []kase{
+	return promise{"a full server", "a client can renew its claims while the server refuses new connections", []kase{
 		{"claims are renewed though connections are refused", func(t *trial) {
 			if t.h.RefuseConnections == nil {
 				t.notExercised("RefuseConnections")

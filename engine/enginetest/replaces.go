@@ -7,7 +7,7 @@ import (
 )
 
 func replaces() promise {
-	return promise{"replaces", "one step from one claim to the next; the turn is lost exactly when somebody else waits", []kase{
+	return promise{"replaces", "Join replaces a claim by a new one in one step; the new claim keeps the turn exactly if no other claim waits", []kase{
 		{"the turn is kept while nobody waits", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			old := a.hold(t.exclusive(name))

@@ -7,7 +7,7 @@ import (
 )
 
 func revocation() promise {
-	return promise{"revocation", "a marked holder is gone and keeps its room until it leaves or its deadline passes; now frees it at once", []kase{
+	return promise{"revocation", "a marked holder is gone and keeps its permits until it leaves or its deadline passes; Revoke with now frees them at once", []kase{
 		{"a wrong ticket revokes nobody", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
@@ -71,6 +71,19 @@ func revocation() promise {
 			t.revoke(b, first, true)
 			b.awaits(second)
 			a.is(first, engine.Gone, "it was revoked")
+			if got := a.leave(first); got.State != engine.Gone {
+				t.Fatalf("Leave of a revoked claim says %v", got.State)
+			}
+			b.is(second, engine.Held, "nothing ended it")
+		}},
+		{"now frees the permits of a marked holder too", func(t *trial) {
+			a, b, name := t.client(), t.client(), t.name()
+			first := a.hold(t.exclusive(name))
+			second := b.wait(t.exclusive(name))
+			t.revoke(b, first, false)
+			b.is(second, engine.Waiting, "the revoked holder has not left")
+			t.revoke(b, first, true)
+			b.awaits(second)
 			if got := a.leave(first); got.State != engine.Gone {
 				t.Fatalf("Leave of a revoked claim says %v", got.State)
 			}

@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func shared() promise {
-	return promise{"shared", "readers hold together, a writer alone", []kase{
+	return promise{"shared", "readers hold together, a writer holds alone", []kase{
 		{"readers hold together", func(t *trial) {
 			t.needsShared()
 			name := t.name()

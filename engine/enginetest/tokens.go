@@ -3,7 +3,7 @@ package enginetest
 import "leasehold/engine"
 
 func tokens() promise {
-	return promise{"tokens", "tickets rise from holder to holder of a name, whatever happened between them", []kase{
+	return promise{"tokens", "tickets rise from holder to holder of a name, over expiry, revocation, new clients, restarts and a server that forgets", []kase{
 		{"no ticket comes twice", func(t *trial) {
 			s := t.newTickets()
 			a, b := t.client(), t.client()

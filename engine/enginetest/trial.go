@@ -87,7 +87,7 @@ func (t *trial) needsWaiters() {
 func (t *trial) needsNotifications() {
 	t.Helper()
 	if t.h.Polls {
-		t.notDeclared("the engine sends no notifications: waiters look again after Look")
+		t.notDeclared("the engine sends no notifications: waiters poll after PollAfter")
 	}
 }
 

@@ -3,13 +3,13 @@ package enginetest
 import "leasehold/engine"
 
 func wakeUp() promise {
-	return promise{"wake-up", "exactly those who become held are told, by whatever call it is; Renew is the fallback", []kase{
+	return promise{"wake-up", "an engine notifies exactly the claims that become held, whichever call lets them hold; Renew is the fallback", []kase{
 		{"Renew says held after a lost notification", func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			first := a.hold(t.exclusive(name))
 			second := b.wait(t.exclusive(name))
 			if t.h.Polls && (second.PollAfter <= 0 || second.PollAfter > t.h.Patience) {
-				t.Fatalf("the engine sends no notifications, and Look of a waiting claim is %v", second.PollAfter)
+				t.Fatalf("the engine sends no notifications, and PollAfter of a waiting claim is %v", second.PollAfter)
 			}
 			a.leave(first)
 			b.awaits(second)
@@ -33,7 +33,7 @@ func wakeUp() promise {
 				}
 			}
 		}},
-		{"each of several who become held is notified", func(t *trial) {
+		{"each of several claims that become held is notified", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			light, heavy := t.weights()
@@ -51,7 +51,7 @@ func wakeUp() promise {
 				}
 			}
 		}},
-		{"who waits behind a waiter that leaves becomes held", func(t *trial) {
+		{"a claim behind a waiter that leaves becomes held", func(t *trial) {
 			t.needsFIFO()
 			light, heavy := t.weights()
 			a, b, c, name := t.client(), t.client(), t.client(), t.name()
@@ -99,7 +99,7 @@ func wakeUp() promise {
 			}
 			a.notified(first, engine.Gone, "the held claim was revoked")
 		}},
-		{"no call notifies its own claim of what its reply says", func(t *trial) {
+		{"no call sends its own claim a notification of what the reply says", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()
@@ -114,7 +114,7 @@ func wakeUp() promise {
 				}
 			}
 		}},
-		{"Renew that removes nobody notifies nobody", func(t *trial) {
+		{"Renew that removes no claim notifies no client", func(t *trial) {
 			t.needsNotifications()
 			t.needsFIFO()
 			a, b, name := t.client(), t.client(), t.name()

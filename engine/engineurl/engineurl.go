@@ -1,14 +1,14 @@
-// Package engineurl reads URLs of engines:
+// Package engineurl parses URLs of engines:
 //
 //	scheme://user:password@host:port,host:port/path?parameter=value
 //
-// It does so itself instead of using net/url for all of it: that knows no lists of
-// hosts, and its errors quote the URL with the password. No error of this package
-// shows any part of a URL that may be one.
+// It does not use net/url for all of it: that knows no lists of hosts, and its errors
+// quote the URL with the password. No error of this package shows any part of a URL that
+// may be a password.
 //
-// What the parts mean is the engine's: which schemes it has, whether a path or several
-// hosts make sense, and which parameters there are. Nothing is read from a file, and
-// no default filled in, unless it is asked for.
+// The engine decides what the parts mean: which schemes and parameters it has, and whether
+// a path or several hosts make sense. The package reads files and fills in defaults only
+// in the functions for that.
 package engineurl
 
 import (
@@ -25,29 +25,29 @@ import (
 	"strings"
 )
 
-// URL is what a URL says.
+// URL is the parts of a URL.
 type URL struct {
 	Scheme    string // in lower case
 	User      string
 	Password  string
-	Authority string // the hosts, as they stand there
-	Path      string // without the slash that begins it
+	Authority string // the hosts, as written
+	Path      string // without its first slash
 	Params    url.Values
 
 	colon bool // one follows the user
 }
 
-// Parse reads a URL whose scheme is one of those.
+// Parse parses a URL whose scheme is one of schemes.
 func Parse(raw string, schemes ...string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	u := &URL{Scheme: strings.ToLower(scheme)}
 	if !ok || !slices.Contains(schemes, u.Scheme) {
-		return nil, errors.New("the URL has another scheme: known are " + strings.Join(schemes, "://, ") + "://")
+		return nil, errors.New("the URL has an unknown scheme: known are " + strings.Join(schemes, "://, ") + "://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	var err error
 	if u.Params, err = url.ParseQuery(query); err != nil {
-		return nil, unreadable("what follows ? in the URL")
+		return nil, unreadable("the query of the URL (after the ?)")
 	}
 	u.Authority, u.Path, _ = strings.Cut(rest, "/")
 	if i := strings.LastIndexByte(u.Authority, '@'); i >= 0 {
@@ -60,7 +60,7 @@ func Parse(raw string, schemes ...string) (*URL, error) {
 	u.Path, path = url.PathUnescape(u.Path)
 	switch {
 	case user != nil || password != nil:
-		return nil, unreadable("user or password in the URL")
+		return nil, unreadable("the user or the password of the URL")
 	case path != nil:
 		return nil, unreadable("the path of the URL")
 	}
@@ -68,14 +68,14 @@ func Parse(raw string, schemes ...string) (*URL, error) {
 }
 
 func unreadable(what string) error {
-	return errors.New(what + " cannot be read: write special characters as %xx")
+	return errors.New(what + " cannot be parsed: write special characters as %xx")
 }
 
-// HasPassword reports whether the URL itself says a password, if an empty one.
+// HasPassword reports whether the URL itself has a password, even an empty one.
 func (u *URL) HasPassword() bool { return u.colon }
 
-// Hosts are the addresses, each with a port: that one where none stands there. An
-// empty port means that each must have one.
+// Hosts returns the addresses, each with a port: the given one if the URL has none. With
+// an empty port each address must have one.
 func (u *URL) Hosts(port string) (addrs []string, err error) {
 	for host := range strings.SplitSeq(u.Authority, ",") {
 		h, p, err := net.SplitHostPort(host)
@@ -83,14 +83,14 @@ func (u *URL) Hosts(port string) (addrs []string, err error) {
 			h, p = strings.Trim(host, "[]"), port
 		}
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
-			return nil, fmt.Errorf("%q is not host:port", host)
+			return nil, fmt.Errorf("%q is not an address: write host:port", host)
 		}
 		addrs = append(addrs, net.JoinHostPort(h, p))
 	}
 	return addrs, nil
 }
 
-// Only refuses a parameter that is none of those.
+// Only returns an error for a parameter that is not one of params.
 func (u *URL) Only(params ...string) error {
 	for name := range u.Params {
 		if !slices.Contains(params, name) {
@@ -100,7 +100,7 @@ func (u *URL) Only(params ...string) error {
 	return nil
 }
 
-// PasswordFile takes the password from the file that ?password-file names, if it does.
+// PasswordFile reads the password from the file of ?password-file, if the URL has that.
 func (u *URL) PasswordFile() (err error) {
 	if u.Params.Get("password-file") != "" {
 		u.Password, err = Secret(u.Params.Get("password-file"))
@@ -108,46 +108,46 @@ func (u *URL) PasswordFile() (err error) {
 	return err
 }
 
-// Secret is what a file says, without the end of its queue.
+// Secret returns the text of a file without the end of its line.
 func Secret(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("the file with the password: %w", err)
+		return "", fmt.Errorf("read the password: %w", err)
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
-// Bool reads a parameter that is true or false, or stands alone for true.
+// Bool parses a parameter that is true or false, or stands alone for true.
 func Bool(params url.Values, name string, to *bool) (err error) {
 	if !params.Has(name) {
 		return nil
 	}
 	v := cmp.Or(params.Get(name), "true")
 	if *to, err = strconv.ParseBool(v); err != nil {
-		return fmt.Errorf("%s=%q is neither: write true or false", name, v)
+		return fmt.Errorf("%s=%q is neither true nor false: write one of the two", name, v)
 	}
 	return nil
 }
 
-// TLS is TLS 1.2 or later with the files that a URL names: ca= (whom to believe instead
-// of the machine's authorities), cert= and key= (who we are), all in PEM. The server is
-// always verified.
+// TLS returns a configuration of TLS 1.2 or later with the files that a URL names, all in
+// PEM. The file of ca= has the authorities to trust instead of the machine's. The files of
+// cert= and key= are the client's own. The client always verifies the server.
 func TLS(params url.Values) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := params.Get("ca"); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("the certificate authority: %w", err)
+			return nil, fmt.Errorf("read the certificate authority: %w", err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the certificate authority: %s holds no certificate in PEM", file)
+			return nil, fmt.Errorf("read the certificate authority: %s holds no certificate in PEM", file)
 		}
 	}
 	if cert, key := params.Get("cert"), params.Get("key"); cert != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return nil, fmt.Errorf("this client's certificate: %w", err)
+			return nil, fmt.Errorf("read this client's certificate: %w", err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}

@@ -1,12 +1,19 @@
 package engineurl
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParse(t *testing.T) {
@@ -36,12 +43,12 @@ func TestParse(t *testing.T) {
 // What cannot be read is told without any part of the URL.
 func TestWhatCannotBeReadIsNotShown(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                      "another scheme: known are x://, xs://",
-		"x:sesame":              "another scheme",
-		"sesame://h":            "another scheme",
-		"x://h?sesame=%zz":      "what follows ?",
-		"x://sesame%zz@h":       "user or password",
-		"x://u:sesame%zz@h":     "user or password",
+		"":                      "an unknown scheme: known are x://, xs://",
+		"x:sesame":              "an unknown scheme",
+		"sesame://h":            "an unknown scheme",
+		"x://h?sesame=%zz":      "the query of the URL",
+		"x://sesame%zz@h":       "the user or the password",
+		"x://u:sesame%zz@h":     "the user or the password",
 		"x://u:ses/ame@h":       "",
 		"x://u:p@h/sesame%zz/a": "the path",
 	} {
@@ -54,7 +61,7 @@ func TestWhatCannotBeReadIsNotShown(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	for authority, want := range map[string][]string{
-		"h": {"h:7"}, "h:1,[::1]:2,[::1]": {"h:1", "[::1]:2", "[::1]:7"},
+		"h": {"h:7"}, "h:65535": {"h:65535"}, "h:1,[::1]:2,[::1]": {"h:1", "[::1]:2", "[::1]:7"},
 		"": nil, "h,": nil, "h:0": nil, "h:65536": nil, "h:x": nil, "a b": nil,
 	} {
 		got, err := (&URL{Authority: authority}).Hosts("7")
@@ -79,7 +86,7 @@ func TestParameters(t *testing.T) {
 	if err := u.PasswordFile(); err != nil || u.Password != "sesame" {
 		t.Errorf("the password is %q, %v", u.Password, err)
 	}
-	if _, err := Secret(file + "x"); err == nil || !strings.Contains(err.Error(), "the file with the password") {
+	if _, err := Secret(file + "x"); err == nil || !strings.Contains(err.Error(), "read the password") {
 		t.Error(err)
 	}
 	for name, want := range map[string]bool{"alone": true, "yes": true, "no": false, "absent": true} {
@@ -89,7 +96,7 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	var odd bool
-	if err := Bool(u.Params, "odd", &odd); err == nil || !strings.Contains(err.Error(), `odd="maybe" is neither: write true or false`) {
+	if err := Bool(u.Params, "odd", &odd); err == nil || !strings.Contains(err.Error(), `odd="maybe" is neither true nor false: write one of the two`) {
 		t.Error(err)
 	}
 	if err := u.Only("password-file", "alone", "yes", "no", "odd"); err != nil {
@@ -120,5 +127,64 @@ func TestTLS(t *testing.T) {
 		if _, err := TLS(u.Params); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", params, err, want)
 		}
+	}
+}
+
+// A file counts where one is named, whatever else the URL says, and all that it says but
+// for the end of its line.
+func TestAPasswordFileCounts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(" open sesame \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for params, want := range map[string]string{"password-file=" + file: " open sesame ", "password-file=": "said", "": "said"} {
+		u, err := Parse("x://u:said@h?"+params, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.PasswordFile(); err != nil || u.Password != want {
+			t.Errorf("%q: the password is %q, %v; want %q", params, u.Password, err, want)
+		}
+	}
+}
+
+// Whoever is named is believed, and nobody else; and who we are is shown.
+func TestTheFilesOfTLSCount(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{
+		"cert": {Type: "CERTIFICATE", Bytes: der}, "key": {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := Parse("x://h?ca="+dir+"/cert&cert="+dir+"/cert&key="+dir+"/key", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := TLS(u.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	only := x509.NewCertPool()
+	only.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	if c.RootCAs == nil || !c.RootCAs.Equal(only) || c.InsecureSkipVerify || c.MinVersion != tls.VersionTLS12 {
+		t.Errorf("the authority that was named is not the only one believed: %+v", c)
+	}
+	if len(c.Certificates) != 1 || !slices.Equal(c.Certificates[0].Certificate[0], der) {
+		t.Errorf("%d certificates of this client, want the one that was named", len(c.Certificates))
 	}
 }

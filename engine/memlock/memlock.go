@@ -1,10 +1,10 @@
-// Package memlock is the engine of one process, and the twin that tests use in
-// place of a server: a map of queues, under package queuestore.
+// Package memlock is the engine of one process, and the twin that tests use in place of a
+// server: a map of queues, under package queuestore.
 //
-// It promises what its [Store] can: exclusion, order, every mode, tokens that
-// rise as long as the Store lives. Nothing leaves the process, so nothing
-// survives it. To close an engine is the death of a client here: what it has not
-// left is free at once. One that is merely dropped leaves its claims to their TTL.
+// It promises what its [Store] can: exclusion, order, every mode, and tokens that rise as
+// long as the Store lives. Nothing leaves the process, so nothing survives it. Closing an
+// engine is the death of a client here: the claims that it has not left are free at once.
+// An engine that a program drops without Close leaves its claims to their TTL.
 package memlock
 
 import (
@@ -23,9 +23,9 @@ import (
 
 // Options are the choices of a Store. Nil means the defaults.
 type Options struct {
-	// Clock is the time elapsed since a fixed moment. Default: the machine's
-	// time since boot, suspension included. Tests inside a synctest bubble
-	// give one of their own, since that clock is not the bubble's.
+	// Clock returns the time elapsed since a fixed moment. Default: the machine's time
+	// since boot, suspension included. Tests inside a synctest bubble give a clock of
+	// their own, since the default is not the bubble's.
 	Clock func() time.Duration
 }
 
@@ -37,7 +37,7 @@ type Store struct {
 	lines     map[string]*entry
 	sweep     []*entry // the same entries, in any order, to be walked in steps
 	next      int      // where the walk goes on
-	highWater uint64   // no ticket of a queue that was forgotten is above it
+	highWater uint64   // the highest ticket of all forgotten queues
 	clients   map[string]*Engine
 	record    queuestore.Record // of the change under way: there is one at a time
 }
@@ -50,7 +50,7 @@ type entry struct {
 	one [1]queue.Place // where the usual queue stands
 }
 
-// NewStore makes an empty store.
+// NewStore returns an empty store.
 func NewStore(o *Options) *Store {
 	s := &Store{clock: boottime.Now, lines: map[string]*entry{}, clients: map[string]*Engine{}}
 	if o != nil && o.Clock != nil {
@@ -59,8 +59,8 @@ func NewStore(o *Options) *Store {
 	return s
 }
 
-// Len is how many names the store remembers: those somebody is in the queue of,
-// and those whose claims all expired and that no update has come across yet.
+// Len returns how many names the store remembers: those with claims, and those whose
+// claims all expired and which no update has tidied yet.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,10 +70,10 @@ func (s *Store) Len() int {
 // Engine is one client of a Store.
 type Engine = queuestore.Engine
 
-// New is an engine on a store of its own.
+// New returns an engine on a store of its own.
 func New() *Engine { return NewStore(nil).Engine() }
 
-// Engine makes one more client of the store.
+// Engine returns one more client of the store.
 func (s *Store) Engine() *Engine {
 	name := queuestore.NewClient()
 	e := queuestore.New(name, &client{s, name}, nil)
@@ -153,7 +153,7 @@ func (s *Store) copyOf(name string) queuestore.Record {
 	return record
 }
 
-// Tell implements [queuestore.Store].
+// Notify implements [queuestore.Store].
 func (c *client) Notify(to string, notification engine.Claim) {
 	c.mu.Lock()
 	e := c.clients[to]
@@ -180,11 +180,10 @@ func (c *client) Close() error {
 	return nil
 }
 
-// step looks at the next two lines of the walk and forgets those in which
-// every claim has expired: nobody may ever touch them again, and nobody is
-// left to be told. An update adds one queue at most and two are looked at, so
-// the walk gains on the store, whose size stays within a factor of the queues
-// in use, at a bounded price for each update.
+// step checks the next two queues of the walk and forgets those in which every claim has
+// expired: perhaps no call ever touches them again, and nobody is left to be notified. An
+// update adds one queue at most and step checks two. So the walk gains on the store, whose
+// size stays within a factor of the queues in use, at a bounded price for each update.
 func (s *Store) step(now time.Duration) {
 	for range min(2, len(s.sweep)) {
 		if s.next >= len(s.sweep) {
@@ -196,7 +195,7 @@ func (s *Store) step(now time.Duration) {
 	}
 }
 
-// tidy forgets a queue nobody is in. The floor keeps the tickets of forgotten
+// tidy forgets a queue without claims. The high-water mark keeps the tickets of forgotten
 // names rising.
 func (s *Store) tidy(now time.Duration, n *entry) {
 	if !n.queue.Empty(now) {

@@ -35,7 +35,7 @@ var (
 	_ encoding.BinaryUnmarshaler = (*Queue)(nil)
 )
 
-// ErrEncoding: the bytes are no queue that this version has written.
+// ErrEncoding is returned for bytes that are no queue written by this version.
 var ErrEncoding = errors.New("not a stored queue")
 
 // AppendBinary implements [encoding.BinaryAppender]. The error is always nil.
@@ -69,15 +69,14 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of
-// data, and uses the room that Places has. The error is [ErrEncoding]; what
-// could not be a queue is one too, because no operation may meet it; the queue
-// is then as nobody ever joined it.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of data, and
+// reuses the memory of Places. The error is [ErrEncoding], also for values that cannot be
+// a queue, since no operation may meet one. The queue is then as new.
 func (l *Queue) UnmarshalBinary(data []byte) error {
 	places := l.Places[:0]
 	*l = Queue{}
 	if len(data) == 0 || data[0] != version {
-		return fmt.Errorf("%w, or one of another version", ErrEncoding)
+		return fmt.Errorf("%w of this version", ErrEncoding)
 	}
 	r := reader{s: string(data[1:])}
 	read := Queue{Last: r.uvarint(engine.MaxTicket), Limit: int32(r.uvarint(engine.Max))}
@@ -115,9 +114,9 @@ func (l *Queue) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// reader takes values off the front of a string; the first that is not there
-// or out of bounds makes it bad, and everything after it zero. It counts
-// instead of reslicing: moving a pointer costs a write barrier each time.
+// reader takes values off the front of a string. The first value that is missing or out of
+// bounds makes it bad, and every later value zero. It counts instead of reslicing: moving
+// a pointer costs a write barrier each time.
 type reader struct {
 	s   string
 	at  int

@@ -1,14 +1,14 @@
-// Package queue is the queue of one name as a pure value: no clock, no
-// goroutine, no I/O. Package queuestore loads one, applies one operation and
-// stores it, in one step of whatever keeps it; engines that write the rule in a
-// store's own language are checked against it.
+// Package queue is the queue of one name as a pure value: no clock, no goroutine, no I/O.
+// Package queuestore loads a queue, applies one operation and stores it, in one step of
+// its store. Engines that state the rule in the language of their store are checked
+// against this package.
 //
-// Every operation takes the engine's clock as now, a duration since any fixed
-// moment, and returns the reply for the caller plus the notifications that others must
-// be sent (rule 6 of package engine). The clock may be one that steps: back, and
-// no claim stays longer than it asked to, counted from the first operation
-// after the step; forward, and claims expire early, which nothing can mend.
+// Every operation takes the engine's clock as now, a duration since any fixed moment. It
+// returns the reply for the caller, and the notifications for other clients (rule 6 of
+// package engine). The clock may step. If it steps back, no claim stays longer than it
+// asked to, counted from the first operation after the step. If it steps forward, claims
+// expire early, which no code can prevent.
 //
-// Held places are a prefix of the queue, so promoting it is one loop, Contended
-// one comparison, and nothing ever moves back.
+// Held places are a prefix of the queue. So promoting is one loop, Contended is one
+// comparison, and no claim ever moves back.
 package queue

@@ -8,12 +8,11 @@ import (
 	"leasehold/engine"
 )
 
-// Queue is the queue of one name. The zero value is a queue nobody ever joined.
-// The fields are exported for engines to store; only this package's methods
-// may change them.
+// Queue is the queue of one name. The zero value is the queue of a new name. The fields
+// are exported for engines to store; only this package's methods may change them.
 type Queue struct {
 	Last   uint64  // the highest ticket ever given out
-	Limit  int32   // of the claims in Places; meaningless when there are none
+	Limit  int32   // of the claims in Places; meaningless if there are none
 	Places []Place // in order; the held ones are a prefix
 }
 
@@ -21,8 +20,8 @@ type Queue struct {
 type Place struct {
 	ID       engine.ID
 	Ticket   uint64
-	Client   string        // whom to tell; chosen by the engine, opaque here
-	Owner    string        // who made it, for people: see [engine.Owner.Text]
+	Client   string        // the client to notify; chosen by the engine, opaque here
+	Owner    string        // who made the claim, for people: see [engine.Owner.Text]
 	Deadline time.Duration // by the engine's clock; at most Asked ahead of it
 	Asked    time.Duration // the longest lifetime asked for at once
 	Permits  int32
@@ -30,21 +29,20 @@ type Place struct {
 	Detached bool
 	Revoked  bool // marked: held until its holder leaves or its deadline passes
 
-	// Told: the holder knows that somebody waits (or was refused). It keeps
-	// one holder from being told of every single arrival.
+	// Notified means that the holder knows that somebody waits or was refused. So one
+	// holder is not notified of every single arrival.
 	Notified bool
 }
 
-// Notification tells a client of a change of one of its claims.
+// Notification is for a client: one of its claims changed.
 type Notification struct {
 	Client string
 	Claim  engine.Claim
 }
 
-// Join takes a place at the end, or finds the one that r.ID already has.
-// micros is the engine's wall clock in microseconds; it seeds tickets, so that
-// they rise even over an engine that forgot the queue. The request has passed
-// [engine.Request.Check].
+// Join takes a place at the end, or finds the place that r.ID already has. micros is the
+// engine's wall clock in microseconds. It seeds tickets, so that they rise even if the
+// engine forgot the queue. The request has passed [engine.Request.Check].
 func (l *Queue) Join(now time.Duration, micros uint64, client string, r engine.Request) (engine.Claim, []Notification, error) {
 	if i := l.find(now, r.ID); i >= 0 {
 		// A retry of a Join whose answer was lost. What it replaced is gone
@@ -71,11 +69,11 @@ func (l *Queue) Join(now time.Duration, micros uint64, client string, r engine.R
 		others++
 	}
 	if others >= engine.MaxQueue {
-		return engine.Claim{}, nil, engine.Refuse("%d claims are in the queue already, which is the most", others)
+		return engine.Claim{}, nil, engine.Refuse("the queue has %d claims already, the most: let fewer callers wait for one name", others)
 	}
 	ticket := max(l.Last+1, micros)
 	if ticket > engine.MaxTicket {
-		return engine.Claim{}, nil, engine.Refuse("ticket %d is above %d: the engine's clock is wrong", ticket, uint64(engine.MaxTicket))
+		return engine.Claim{}, nil, engine.Refuse("ticket %d is above %d: the engine's clock is wrong; set it", ticket, uint64(engine.MaxTicket))
 	}
 
 	if r.Replaces != (engine.ID{}) {
@@ -101,7 +99,7 @@ func (l *Queue) Join(now time.Duration, micros uint64, client string, r engine.R
 	return l.reply(now, r.Name, r.ID), notifications, nil
 }
 
-// Renew extends one claim and says what it is now.
+// Renew extends one claim and returns its state.
 func (l *Queue) Renew(now time.Duration, r engine.Renewal) (engine.Claim, []Notification) {
 	i := l.find(now, r.ID)
 	if i >= 0 && !l.Places[i].Revoked {
@@ -111,7 +109,7 @@ func (l *Queue) Renew(now time.Duration, r engine.Renewal) (engine.Claim, []Noti
 	return l.reply(now, r.Name, r.ID), notifications
 }
 
-// Leave removes one claim and says in which state it was found.
+// Leave removes one claim and returns the state in which it found it.
 func (l *Queue) Leave(now time.Duration, name string, id engine.ID) (engine.Claim, []Notification) {
 	found := engine.Claim{Name: name, ID: id, State: engine.Gone}
 	if i := l.find(now, id); i >= 0 {
@@ -124,8 +122,8 @@ func (l *Queue) Leave(now time.Duration, name string, id engine.ID) (engine.Clai
 	return found, l.promote(now, name, id)
 }
 
-// Revoke ends the claim with that ticket: one that waits at once, one that
-// holds by a mark, or at once too if immediately. Its client is told.
+// Revoke ends the claim with that ticket and notifies its client. It removes a waiting
+// claim at once. It marks a holder, or removes it at once too if immediately is true.
 func (l *Queue) Revoke(now time.Duration, name string, ticket uint64, immediately bool) ([]Notification, error) {
 	notifications := l.promote(now, name, engine.ID{})
 	i := slices.IndexFunc(l.Places, func(p Place) bool { return p.Ticket == ticket })
@@ -141,13 +139,13 @@ func (l *Queue) Revoke(now time.Duration, name string, ticket uint64, immediatel
 	return append(notifications, l.promote(now, name, engine.ID{})...), nil
 }
 
-// Depart removes the claims of clients that are gone, detached ones excepted.
+// Depart removes the claims of clients that are gone, except detached ones.
 func (l *Queue) Depart(now time.Duration, name string, gone func(client string) bool) []Notification {
 	l.remove(func(p *Place) bool { return !p.Detached && gone(p.Client) })
 	return l.promote(now, name, engine.ID{})
 }
 
-// View is the queue for inspection, in order and without what has expired.
+// View returns the queue for inspection, in order and without expired claims.
 func (l *Queue) View(now time.Duration, name string) engine.Queue {
 	v := engine.Queue{Name: name}
 	lastWaiter := -1 // nothing was promoted: who stands last may have expired
@@ -173,7 +171,7 @@ func (l *Queue) View(now time.Duration, name string) engine.Queue {
 	return v
 }
 
-// Empty reports whether nobody is in the queue.
+// Empty reports whether the queue has no claims.
 func (l *Queue) Empty(now time.Duration) bool {
 	for i := range l.Places {
 		if !l.Places[i].expired(now) {
@@ -191,15 +189,15 @@ func (p *Place) extend(now, want time.Duration) {
 	p.Deadline, p.Asked = max(p.Deadline, now+want), max(p.Asked, want)
 }
 
-// bound is for clocks that step back, which moves every deadline away: a dead
-// holder would keep its name for as long as the step was, and a living one be
-// granted that much. What was asked for is enough for both, counted from now,
-// which is later than when it was asked. So no owner is cut short: none trusts
-// more than what it asked for, from when it asked.
+// bound limits a deadline after the clock stepped back, which moves every deadline away: a
+// dead holder would keep its name for as long as the step was, and a living one would be
+// granted that much. The lifetime asked for is enough for both, counted from now, which is
+// later than when it was asked. So no owner is cut short: none trusts more than it asked
+// for, from when it asked.
 func (p *Place) bound(now time.Duration) { p.Deadline = min(p.Deadline, now+p.Asked) }
 
-// find is the index of a claim that has not expired, or -1. A claim past its
-// deadline is gone for its owner even while its record stands (rule 5).
+// find returns the index of a claim that has not expired, or -1. A claim past its deadline
+// is gone for its owner even while its record is there (rule 5).
 func (l *Queue) find(now time.Duration, id engine.ID) int {
 	for i := range l.Places {
 		if p := &l.Places[i]; p.ID == id && !p.expired(now) {
@@ -226,9 +224,9 @@ func (l *Queue) remove(which func(*Place) bool) {
 	l.Places = l.Places[:n]
 }
 
-// Holders is the rule, for every engine: how many of n claims hold, which are the
-// first. A claim is held exactly when the permits of all claims up to and including it
-// sum to at most the limit.
+// Holders is the rule, for every engine. It returns how many of n claims hold; these are
+// the first ones. A claim is held exactly when the permits of all claims up to and
+// including it sum to at most the limit.
 func Holders(n int, limit int32, permits func(i int) int32) int {
 	sum := int64(0)
 	for i := range n {
@@ -239,8 +237,8 @@ func Holders(n int, limit int32, permits func(i int) int32) int {
 	return n
 }
 
-// promote drops what has expired and lets the rule decide who holds. Everyone
-// who became held is told, except subject, whose reply says it.
+// promote drops expired claims and lets the rule decide who holds. It notifies every new
+// holder except subject, whose reply says it.
 func (l *Queue) promote(now time.Duration, name string, subject engine.ID) (notifications []Notification) {
 	l.remove(func(p *Place) bool { return p.expired(now) })
 	for i := range l.Places {
@@ -276,14 +274,14 @@ func (l *Queue) fits(permits, limit int32) bool {
 	return sum <= int64(limit)
 }
 
-// contended: somebody waits behind place i. Waiting places are a suffix, so
-// the last one tells.
+// contended reports whether somebody waits behind place i. Waiting places are a suffix, so
+// the last place tells.
 func (l *Queue) contended(i int) bool {
 	last := len(l.Places) - 1
 	return i < last && !l.Places[last].Held
 }
 
-// notifyHolders tells each holder once that it is contended.
+// notifyHolders notifies each holder once that it is contended.
 func (l *Queue) notifyHolders(name string, notifications []Notification) []Notification {
 	for i := range l.Places {
 		p := &l.Places[i]
@@ -302,7 +300,7 @@ func (l *Queue) notifyHolders(name string, notifications []Notification) []Notif
 	return notifications
 }
 
-// reply is what a claim's owner is told; it promotes what the owner knows.
+// reply returns what the reply tells a claim's owner, and records that the owner knows it.
 func (l *Queue) reply(now time.Duration, name string, id engine.ID) engine.Claim {
 	i := l.find(now, id)
 	if i < 0 {
@@ -330,7 +328,7 @@ func (l *Queue) claim(now time.Duration, name string, i int) engine.Claim {
 	return c
 }
 
-// look is how long until expiry alone lets the first waiter, at i, hold.
+// pollAfter returns after how long expiry alone lets the first waiter, at i, hold.
 func (l *Queue) pollAfter(now time.Duration, i int) time.Duration {
 	sum := int64(l.Places[i].Permits)
 	ahead := slices.Clone(l.Places[:i])

@@ -71,9 +71,9 @@ func leave(c *Record, op *operation) {
 	}
 }
 
-// update applies one operation to one queue and then, because only then it
-// counts, tells those concerned. Whoever dies in between has told nobody;
-// renewals are the floor.
+// update applies one operation to one queue. Then, because only then it counts, it
+// notifies the clients concerned. A client that dies in between has notified nobody;
+// renewals are the fallback.
 func (e *Engine) update(ctx context.Context, name string, op *operation) ([]engine.Claim, error) {
 	if err := e.enter(); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (e *Engine) attempt(c *Record, op *operation) error {
 }
 
 // mend corrects an answer by what came of the attempt before, which may have
-// been stored but told nobody: what it would have told is told if it is so, an
+// been stored but notified nobody: its notifications are sent if they are true, an
 // Revoke that finds nothing any more may have ended the claim itself, and a
 // Leave says what that attempt found.
 func (op *operation) mend(c *Record, before *outcome) {
@@ -144,7 +144,7 @@ func (op *operation) mend(c *Record, before *outcome) {
 	}
 }
 
-// advise says when to look again where nobody is told anything.
+// advise says when to poll if the store delivers no notifications.
 func (e *Engine) advise(cs []engine.Claim) {
 	for i := range cs {
 		if c := &cs[i]; c.State == engine.Waiting {

@@ -1,35 +1,34 @@
-// Package queuestore is an engine made of any store that can change one record in
-// one step: a map under a mutex, a directory, a bbolt file, a row of a table, a
-// key of Consul, NATS KV or FoundationDB.
+// Package queuestore makes an engine of any store that can change one record in one step.
+// Examples are a map under a mutex, a directory, a bbolt file, a row of a table, and a key
+// of Consul, NATS KV or FoundationDB.
 //
 //	Join, Renew, Leave, Revoke        an [Engine]: the nine rules of package engine
 //	        |
 //	   package queue                  one operation on one queue, as a pure value
 //	        |
-//	Change, Read, Records, Tell        a [Store]: yours, one to two hundred queues
+//	Change, Read, Records, Notify     a [Store]: yours, one to two hundred lines
 //
-// A record is where the store keeps the queue of one name. Every call of the engine
-// is one Change: the store loads the record, has the engine apply one operation of
-// package queue to it, and stores what came of it, with nobody in between. Only
-// when that counts does the engine tell those concerned, through Tell.
+// A record is where the store keeps the queue of one name. Every call of the engine is one
+// Change. The store loads the record, the engine applies one operation of package queue to
+// it, and the store stores the result, with no other change in between. Only then does the
+// engine notify the clients concerned, through Notify.
 //
 // # What it promises
 //
-// Order, every mode, expiry decided once, replacing, revocation, inspection, Leave
-// that says what it found: whatever is decided in the queue. The engine adds no
-// goroutine of its own (but see [Liveness]), no timer, no retry and no memory of
-// queues.
+// It promises all that the queue decides: order, every mode, expiry decided once,
+// replacing, revocation, inspection, and what Leave returns. The engine adds no goroutine
+// of its own (but see [Liveness]), no timer, no retry and no memory of queues.
 //
-// # What it cannot
+// # What it cannot promise
 //
-// It excludes as far as Change is one step, and no further. What the store may
-// forget, how far its clock is trusted and who sees it is for the store to say,
-// in [Store].Guarantees. A store with no clock of its own that all its clients
-// share cannot decide expiry: a client's wall clock must not.
+// The engine excludes as far as Change is one step, and no further. The store declares in
+// [Store].Guarantees what it may forget, how far its clock is trusted and who sees it. A
+// store needs one clock that all its clients share: a client's wall clock must not decide
+// expiry.
 //
 // # Writing a store
 //
-// Where the store keeps bytes, queue.Queue is an encoding.BinaryAppender and an
+// A store of bytes uses queue.Queue as an encoding.BinaryAppender and an
 // encoding.BinaryUnmarshaler. With transactions, Change is
 //
 //	return db.Update(func(tx Tx) error {
@@ -49,12 +48,11 @@
 //		return tx.Put(name, b)
 //	})
 //
-// and with compare-and-set it is a loop around the same: load the value and its
-// revision, change, set it if the revision is still that one, begin again if it
-// is not. A set whose answer was lost may have happened: begin again with
-// [Record].Again.
+// With compare-and-set it is a loop around the same. Load the value and its revision,
+// change the value, and set it if the revision is still the same; otherwise begin again. A
+// set whose answer was lost may have happened: then begin again with [Record].Again.
 //
-// Records in which nobody is any more ([queue.Queue.Empty]) must go within a day, and
-// tickets must go on rising over that: keep the highest Last of what was removed
-// and give it to the queues of unknown names. examples/bboltlock does all of it.
+// A store must remove empty records ([queue.Queue.Empty]) within a day, and tickets must
+// go on rising after that. Keep the highest Last of the removed records and give it to the
+// queues of unknown names. examples/bboltlock does all of it.
 package queuestore

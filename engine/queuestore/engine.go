@@ -15,12 +15,13 @@ import (
 
 // Options are the choices of an Engine. Nil means the defaults.
 type Options struct {
-	// Poll, unless 0, says that notifications do not reach other clients, and how long
-	// the first waiter of a queue should wait before it looks again; those
-	// behind it are told to wait pollOthers times that.
+	// Poll, unless 0, says that notifications do not reach other clients. It is how long
+	// the first waiter of a queue waits before it polls; the engine advises waiters behind
+	// it to wait pollOthers times that.
 	Poll time.Duration
 }
 
+// pollOthers is how many times longer than the first waiter the others wait.
 const pollOthers = 20
 
 // Engine is one client of a store.
@@ -35,19 +36,19 @@ type Engine struct {
 	closed bool         // under gate
 	end    context.Context
 	stop   context.CancelFunc
-	tasks  sync.WaitGroup // goroutines of look
+	tasks  sync.WaitGroup // goroutines of pollSoon
 
 	mail *mailbox.Box
 
 	mu      sync.Mutex
-	polling map[string]bool // names somebody is about to look at
+	polling map[string]bool // names that pollSoon is about to poll
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// New makes the engine of one client. client names it in queues and to Tell: it
-// must be unlike that of every client the store ever had, see [NewClient]. The
-// engine closes the store.
+// New returns the engine of one client. client names it in queues and for Notify. It must
+// differ from every client that the store ever had: see [NewClient]. The engine closes the
+// store.
 func New(client string, s Store, o *Options) *Engine {
 	g := s.Guarantees()
 	g.Order, g.SeesWaiters = engine.FIFO, true
@@ -62,8 +63,8 @@ func New(client string, s Store, o *Options) *Engine {
 	return e
 }
 
-// NewClient draws a name for a client: 64 random bits as 13 lower-case letters
-// and digits.
+// NewClient returns a name for a client: 64 random bits as 13 lower-case letters and
+// digits.
 func NewClient() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
@@ -119,7 +120,7 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	return e.view(name, &c), nil
 }
 
-// view shows a record as the next change will find it: without the dead.
+// view shows a record as the next change will find it: without dead clients.
 func (e *Engine) view(name string, c *Record) engine.Queue {
 	if e.lives != nil {
 		dead := map[string]bool{}
@@ -157,8 +158,8 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	}
 }
 
-// page is what Queues asks the store for at a time. What the caller does with
-// the queues must not hold up Close.
+// page is what Queues asks the store for at a time. Close must not wait for the caller of
+// Queues.
 func (e *Engine) page(ctx context.Context, prefix, after string) (queues []engine.Queue, next string, err error) {
 	if err := e.enter(); err != nil {
 		return nil, "", err
@@ -173,7 +174,7 @@ func (e *Engine) page(ctx context.Context, prefix, after string) (queues []engin
 	return queues, next, err
 }
 
-// enter lets a method run until Close: a store is closed when nothing runs.
+// enter lets a method run until Close: the engine closes the store when no method runs.
 func (e *Engine) enter() error {
 	e.gate.RLock()
 	if e.closed {

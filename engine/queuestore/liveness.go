@@ -14,8 +14,8 @@ import (
 // may cost a call of the system for each client, so it is asked only where the
 // answer matters:
 //
-//   - of every client that a change is about to tell something: who becomes
-//     held must be alive, and who is told that it is contended must be;
+//   - of every client that a change is about to notify: a new holder must be alive,
+//     and so must a holder that is notified that it is contended;
 //   - of those ahead of a claim that has to wait: holders by the first waiter,
 //     the next ahead by the others, more of them by renewals;
 //   - of everybody, before a request is refused because of them.
@@ -28,7 +28,7 @@ const (
 	askMany = 1024 // clients asked about before refusing, or after a death
 )
 
-// death says whose death must be heard until when.
+// death says until when a claim has to learn of a client's death.
 type death struct {
 	client string
 	until  time.Duration
@@ -74,8 +74,8 @@ func (e *Engine) apply(c *Record, op *operation) (died bool) {
 	return len(dead) > 0
 }
 
-// findDead returns clients with claims in the queue that are found dead, where
-// that could change what came of the operation.
+// findDead returns dead clients with claims in the queue, where that could change the
+// outcome of the operation.
 func (e *Engine) findDead(l *queue.Queue, op *operation, known map[string]bool) (dead []string) {
 	places := l.Places
 	refused := errors.Is(op.err, engine.ErrLimit) || op.join != nil && op.join.NoWait && !anyState(op.claims, engine.Held)
@@ -138,15 +138,15 @@ func anyState(cs []engine.Claim, s engine.State) bool {
 	return slices.ContainsFunc(cs, func(c engine.Claim) bool { return c.State == s })
 }
 
-// heed completes an outcome: whom to tell what an earlier attempt, or a dead
-// client, may not have told; whose deaths this client's waiting claims must
-// hear of; and which other waiting clients have to look again for themselves.
+// heed completes an outcome. It adds notifications that an earlier attempt, or a dead
+// client, may not have sent, the clients whose deaths this client's waiting claims must
+// learn of, and the other waiting clients that have to poll.
 func (e *Engine) heed(c *Record, before []queue.Place, op *operation, dead map[string]bool) {
 	places := c.Queue.Places
 	if op.notifies {
 		op.notifications = append(op.notifications, notifyAll(c)...)
 	}
-	// No claim is told what its reply says; no dead client is told anything.
+	// No claim is notified of what its reply says, and no dead client of anything.
 	op.notifications = slices.DeleteFunc(op.notifications, func(n queue.Notification) bool {
 		return dead[n.Client] || slices.ContainsFunc(op.claims, func(c engine.Claim) bool { return c.ID == n.Claim.ID })
 	})
@@ -165,7 +165,7 @@ func (e *Engine) heed(c *Record, before []queue.Place, op *operation, dead map[s
 	op.notifications = append(op.notifications, rearm(c, before, e.client)...)
 }
 
-// notifyAll tells every holder what it is.
+// notifyAll notifies every holder of its state.
 func notifyAll(c *Record) (notifications []queue.Notification) {
 	places := c.Queue.Places
 	for i := range places {
@@ -182,10 +182,10 @@ func notifyAll(c *Record) (notifications []queue.Notification) {
 	return notifications
 }
 
-// rearm asks other waiting clients to look again for themselves, if a change
-// gave them others to await: by a notification that names the queue and says nothing of
-// a claim. In a queue of exclusive claims that is nobody: who is the first to
-// wait now awaited the holder already, when that was still waiting ahead of it.
+// rearm asks other waiting clients to poll, if a change gave them others to await: by a
+// notification that names the queue and says nothing of a claim. A queue of exclusive
+// claims needs none: the first waiter awaited the holder already, when that was still
+// waiting ahead of it.
 func rearm(c *Record, before []queue.Place, me string) (notifications []queue.Notification) {
 	places := c.Queue.Places
 	j := 0
@@ -214,10 +214,10 @@ func rearm(c *Record, before []queue.Place, me string) (notifications []queue.No
 	return notifications
 }
 
-// ahead lists the clients that the claim waiting at i must outlive or outwait:
-// the holders if it is the first to wait, else the next one ahead. Not those of
-// detached claims: their end frees nothing, and who awaited one that is dead
-// already would look again and again.
+// ahead lists the clients that the claim waiting at i must outlive or outwait: the holders
+// if it is the first to wait, otherwise the next one ahead. It leaves out detached claims:
+// their client's death frees nothing, and a claim that awaited a dead one would poll again
+// and again.
 func ahead(places []queue.Place, i int) (clients []string) {
 	from := i - 1
 	if i == 0 {
@@ -244,8 +244,9 @@ func (e *Engine) send(n *queue.Notification) {
 	}
 }
 
-// Look has a queue rid of the dead, and everybody who holds in it told so: who
-// died may have made them hold and ended before saying it. See [Liveness].
+// PollAfter removes dead clients from a queue and notifies everybody who holds in it: a
+// client that died may have made them hold and ended before it could notify them. See
+// [Liveness].
 func (e *Engine) PollAfter(ctx context.Context, name string) error {
 	return e.pollAfter(ctx, name, &operation{polls: true, notifies: true})
 }
@@ -258,12 +259,11 @@ func (e *Engine) pollAfter(ctx context.Context, name string, op *operation) erro
 	return err
 }
 
-// maxPolling bounds the goroutines of pollSoon. What is not looked at then is
-// looked at by renewals.
+// maxPolling bounds the goroutines of pollSoon. Renewals poll the queues beyond that.
 const maxPolling = 256
 
-// pollSoon looks at a queue on behalf of a caller that must not wait: one
-// goroutine per name at a time.
+// pollSoon polls a queue on behalf of a caller that must not wait: one goroutine per name
+// at a time.
 func (e *Engine) pollSoon(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

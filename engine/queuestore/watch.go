@@ -12,8 +12,8 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	return e.mail.Deliver(ctx, e.end.Done(), changed)
 }
 
-// Post takes a notification that another client's Tell has sent to this one. It does
-// not block, and may be called at any time.
+// Post takes a notification that another client's Notify has sent to this one. It does not
+// block, and may be called at any time.
 func (e *Engine) Post(notification engine.Claim) {
 	if notification.State == engine.Unknown { // see rearm
 		e.pollSoon(notification.Name)
@@ -22,7 +22,7 @@ func (e *Engine) Post(notification engine.Claim) {
 	e.mail.Post(notification)
 }
 
-// PostAll says that notifications may have been lost: after a subscription began again,
-// say. Watch then has everything looked at. It does not block, and may be
-// called at any time.
+// PostAll reports that notifications may have been lost, for example when a subscription
+// began again. Watch then has every claim checked. It does not block, and may be called at
+// any time.
 func (e *Engine) PostAll() { e.mail.PostAll() }

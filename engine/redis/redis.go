@@ -1,21 +1,24 @@
-// Package redis opens the engines that keep locks in Redis or Valkey, from Redis
-// 6.2 on: one server, Sentinel, or Cluster.
+// Package redis opens the engines that keep locks in Redis or Valkey, from Redis 6.2 on:
+// one server, Sentinel, or Cluster.
 //
-//   - queuelock keeps queues: first come, first served, shared and counted
-//     locks, hand-over by one message. It is the default.
+//   - queuelock keeps queues: first come, first served, shared and counted locks,
+//     hand-over by one message. It is the default.
 //   - plainlock shares keys with programs that use SET NX PX.
 //   - redissonlock shares the locks of Java programs that use Redisson.
-//   - redlock holds a lock on a majority of several independent servers, as redsync
-//     or as Redisson's RedissonRedLock does.
+//   - redlock holds a lock on a majority of several independent servers, as redsync or as
+//     Redisson's RedissonRedLock does.
 //
-// Each also has an Open of its own, and a New that takes a client of yours
-// (github.com/redis/rueidis). If you know go-redis: Addr is InitAddress with one
-// element and ForceSingleClient; FailoverOptions.MasterName is
-// Sentinel.MasterSet; ClusterOptions.Addrs is InitAddress; DB is SelectDB;
-// Username, Password and TLSConfig have the same names; PoolSize has no
-// counterpart, since commands share few connections; ReadTimeout and
-// WriteTimeout are ConnWriteTimeout; MaxRetries does not matter: no script is
-// repeated except by claim ID.
+// Each package also has its own Open, and a New that takes the caller's client
+// (github.com/redis/rueidis). The options of go-redis have these counterparts there:
+//
+//	Addr                          InitAddress with one element, and ForceSingleClient
+//	ClusterOptions.Addrs          InitAddress
+//	FailoverOptions.MasterName    Sentinel.MasterSet
+//	DB                            SelectDB
+//	Username, Password, TLSConfig the same names
+//	ReadTimeout, WriteTimeout     ConnWriteTimeout
+//	PoolSize                      none: commands share few connections
+//	MaxRetries                    none: a script is repeated only by claim ID
 //
 // # URLs
 //
@@ -26,8 +29,8 @@
 //	redis-cluster://[user:password@]host:6379,host:6379
 //	redlock://[user:password@]host:6379,host:6379,host:6379[/db]
 //
-// rediss-sentinel://, rediss-cluster:// and redlocks:// use TLS, valkey:// and valkeys:// mean
-// the same as redis:// and rediss://. Special characters are written as %xx.
+// rediss-sentinel://, rediss-cluster:// and redlocks:// use TLS. valkey:// and valkeys://
+// mean the same as redis:// and rediss://. Write special characters as %xx.
 //
 // With redisson in place of redis each of them is redissonlock on that server:
 // redisson://, redissons:// with TLS, redisson+unix://, redisson-sentinel://,
@@ -51,10 +54,10 @@
 //	cert=path, key=path      this client's certificate
 //	sentinel-user=name, sentinel-password-file=path
 //
-// and of redlock alone, which has no replicas:
+// redlock, which has no replicas, also has:
 //
 //	layout=redisson          share locks with RedissonRedLock instead of redsync
-//	timeout=20ms             how long one master is waited for (TTL/200, 5 to 50 ms)
+//	timeout=20ms             how long a call waits for one master (TTL/200, 5 to 50 ms)
 //	max-ttl=1m               the longest TTL, and how long a restarted master has no vote
 //	restart-delay=off        a restarted master votes at once
 package redis
@@ -72,8 +75,8 @@ import (
 	"leasehold/engine/redis/redlock"
 )
 
-// Open is the engine that a URL names. No error of it shows a password. ctx
-// bounds the opening only.
+// Open returns the engine that a URL names. Its errors show no password. ctx bounds the
+// opening only.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	scheme, _, _ := strings.Cut(strings.ToLower(rawURL), "://")
 	switch {
@@ -83,13 +86,13 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 		return redlock.Open(ctx, rawURL)
 	}
 	_, query, _ := strings.Cut(rawURL, "?")
-	params, _ := url.ParseQuery(query) // what cannot be read the engine refuses
+	params, _ := url.ParseQuery(query) // the engine refuses a bad query
 	switch params.Get("layout") {
 	case "", "lines":
 		return queuelock.Open(ctx, rawURL)
 	case "plain":
 		return plainlock.Open(ctx, rawURL)
 	default:
-		return nil, fmt.Errorf("redis: %w: the layout is unknown: queues (the default) and plain are known", engine.ErrURL)
+		return nil, fmt.Errorf("redis: %w: the layout is unknown: use lines (the default) or plain", engine.ErrURL)
 	}
 }

@@ -11,10 +11,11 @@
 //		return fencehttp.Refused(resp) // a *fence.StaleError if it was
 //	})
 //
-// and without Go: curl -H "Leasehold-Token: $LEASEHOLD_TOKEN".
+// Without Go: curl -H "Leasehold-Token: $LEASEHOLD_TOKEN".
 //
-// A server says which name guards a request, and either lets [Handler] check, or checks
-// in the transaction that writes, which is right with any number of servers:
+// A server names the lock that guards a request. Either [Handler] checks the token, or the
+// server checks it in the transaction that writes, which is right with any number of
+// servers:
 //
 //	mux.Handle("PUT /stock/{id}", fencehttp.Reader(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 //		p, _ := fence.FromContext(r.Context())
@@ -37,15 +38,15 @@
 //
 // # What it cannot promise
 //
-// A token is no credential: who may write is for the server's authentication to say.
-// A client that sends no token to a route without the middleware is not seen.
+// A token is no credential: the server's authentication decides which client may write.
+// The server does not see a client that sends no token to a route without the middleware.
 //
-// A request that is redirected carries its token along, to another host too, and so does
-// one that a handler makes under its request's context: which name guards what is there
-// must be the same name. For a service that is guarded by another, take its own pass, or
-// a client without [Transport].
+// A redirected request takes its token along, to another host too. So does a request that
+// a handler makes under its request's context. The same name must guard the other
+// resource. For a service that another name guards, take that name's pass, or a client
+// without [Transport].
 //
-// With [Handler], a holder that is stopped in the middle of its upload keeps those who
-// come next waiting until the connection ends: give the http.Server a ReadTimeout, or
-// read the body before the check ([Reader]).
+// With [Handler], a holder that stops in the middle of its upload makes later requests
+// wait until its connection ends. Give the http.Server a ReadTimeout, or read the body
+// before the check ([Reader]).
 package fencehttp

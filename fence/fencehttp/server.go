@@ -9,9 +9,10 @@ import (
 	"leasehold/fence"
 )
 
-// Reader gives next the request's pass in its context (fence.FromContext), and answers
-// requests that have none, or no proper one, itself. name says which name guards the
-// request. Nothing is compared: next does that where it writes, and calls [Refuse].
+// Reader returns a handler that gives next the request's pass in its context
+// (fence.FromContext). It answers a request without a pass, or with a bad one, itself.
+// name returns the name that guards the request. Reader compares nothing: next does that
+// where it writes, and calls [Refuse].
 func Reader(name func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		values := r.Header.Values(Token)
@@ -32,9 +33,9 @@ func Reader(name func(*http.Request) string, next http.Handler) http.Handler {
 	})
 }
 
-// Handler is [Reader] that compares too: next runs if marks let the pass in, and until
-// it has returned nobody with a newer token gets in. What next began and left running
-// is not covered.
+// Handler is [Reader] that also checks. It calls next if marks admit the pass, and admits
+// no newer token until next has returned. Handler does not cover work that next left
+// running.
 func Handler(marks fence.Marks, name func(*http.Request) string, next http.Handler) http.Handler {
 	return Reader(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := fence.FromContext(r.Context()) // Reader put it there
@@ -49,8 +50,8 @@ func Handler(marks fence.Marks, name func(*http.Request) string, next http.Handl
 	}))
 }
 
-// Refuse answers 409, with a body that says why, if err is a fence.StaleError, and
-// reports whether it was. Nothing may have been written to w before.
+// Refuse answers 409, with a body that says why, if err is a fence.StaleError, and reports
+// whether it was. The handler must not have written to w before.
 func Refuse(w http.ResponseWriter, err error) bool {
 	stale, ok := errors.AsType[*fence.StaleError](err)
 	if !ok {
@@ -62,7 +63,7 @@ func Refuse(w http.ResponseWriter, err error) bool {
 	return true
 }
 
-// problemBody is an answer of RFC 9457; tokens in it are strings.
+// problemBody is an answer of RFC 9457. Its tokens are strings.
 type problemBody struct {
 	Title  string          `json:"title"`
 	Status int             `json:"status"`

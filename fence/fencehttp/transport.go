@@ -8,19 +8,20 @@ import (
 	"leasehold/fence"
 )
 
-// The headers.
+// These are the names of the headers.
 const (
 	Token = "Leasehold-Token" // of a request: the pass, as fence.Pass.String writes it
 	Mark  = "Leasehold-Mark"  // of a 409: the mark that refused it
 )
 
-// Transport shows the pass of a request's context (fence.NewContext). A request
-// without one goes as it is. The zero value is ready, on http.DefaultTransport.
+// Transport shows the pass of a request's context (fence.NewContext). It sends a request
+// without a pass as it is. The zero value is ready, and uses http.DefaultTransport.
 type Transport struct {
 	Base http.RoundTripper
 }
 
-// RoundTrip fails with fence.ErrPass, and sends nothing, if the pass is of permits.
+// RoundTrip sends the request with its pass. For a pass that is not valid, such as one of
+// permits, it returns fence.ErrPass and sends nothing.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {
@@ -41,8 +42,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return base.RoundTrip(r)
 }
 
-// Refused is a *fence.StaleError if the answer says that the request's token is stale,
-// else nil. It reads headers only; the body is still the caller's.
+// Refused returns a *fence.StaleError if the answer says that the request's token is
+// stale, and nil otherwise. It reads only headers; the caller still has the body.
 func Refused(resp *http.Response) error {
 	if resp.StatusCode != http.StatusConflict || resp.Request == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"leasehold/fence"
 )
 
-// Tx is a transaction of database/sql: *sql.Tx, or what wraps one. A *sql.DB is none,
+// Tx is a transaction of database/sql: *sql.Tx, or a wrapper of one. A *sql.DB is none,
 // and must not be: the mark would be free again before the write.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -17,7 +17,7 @@ type Tx interface {
 	Commit() error
 }
 
-// Row is one row that was read, of database/sql or pgx.
+// Row is one row of a result, of database/sql or pgx.
 type Row interface{ Scan(dest ...any) error }
 
 // PgxTx is a transaction of pgx, such as pgx.Tx.
@@ -26,14 +26,13 @@ type PgxTx[R Row] interface {
 	Commit(ctx context.Context) error
 }
 
-// Check is nil if the pass is let in: then what the transaction writes comes before
-// what anybody with a newer token can. On any error roll back.
+// Check returns nil if the pass is admitted: then the writes of the transaction come
+// before those of any newer token. Roll back on any error: a fence.StaleError,
+// fence.ErrPass, or an error of the database.
 //
-// Errors: a fence.StaleError; fence.ErrPass; what the database says. Check comes first:
-// what the transaction read before it may have been changed since by who had an older
-// token. After statements that only write it is right too, but a transaction that has
-// locked a row and now wants the mark, and one that does it the other way round, end in
-// a deadlock.
+// Check must come first: an older token may have changed what the transaction read before
+// it. After statements that only write it is also right. But two transactions deadlock if
+// one locks a row and then the mark, and the other does it the other way round.
 func (d Dialect) Check(ctx context.Context, tx Tx, p fence.Pass) error {
 	row := func(query string, args ...any) Row { return tx.QueryRowContext(ctx, query, args...) }
 	switch d {
@@ -47,7 +46,7 @@ func (d Dialect) Check(ctx context.Context, tx Tx, p fence.Pass) error {
 			return row(mysqlRaised, p.Name)
 		})
 	}
-	return fmt.Errorf("fencesql: %v is unknown: PostgreSQL and MySQL are known", d)
+	return fmt.Errorf("fencesql: %v is unknown; use PostgreSQL or MySQL", d)
 }
 
 // CheckPgx is Dialect.Check in a transaction of pgx.
@@ -56,9 +55,9 @@ func CheckPgx[R Row](ctx context.Context, tx PgxTx[R], p fence.Pass) error {
 	return check(p, postgresShare, row, func() Row { return row(postgresRaise, p.Name, int64(p.Raises())) })
 }
 
-// Do runs write in a transaction in which the pass was let in, and commits it if write
-// returned nil, else rolls back. An error of the commit itself does not say whether it
-// happened.
+// Do runs write in a transaction in which the pass was admitted. It commits if write
+// returned nil, and otherwise rolls back. An error of the commit itself does not say
+// whether the commit happened.
 func (d Dialect) Do(ctx context.Context, db *sql.DB, p fence.Pass, write func(*sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -72,14 +71,14 @@ func (d Dialect) Do(ctx context.Context, db *sql.DB, p fence.Pass, write func(*s
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("fencesql: commit, which may have happened or not: %w", err)
+		return fmt.Errorf("fencesql: commit: it may have happened or not; read the data before you write again: %w", err)
 	}
 	return nil
 }
 
-// check locks the mark and compares. A shared pass shares the mark's row; where there
-// is none to lock yet it makes one as an exclusive pass does, with 0: or a writer's
-// first check could come between this check and what is done under it.
+// check locks the mark and compares. A shared pass shares the mark's row. If there is none
+// to lock yet, it makes one as an exclusive pass does, with 0. Otherwise a writer's first
+// check could come between this check and the work under it.
 func check(p fence.Pass, share string, row func(string, ...any) Row, raise func() Row) error {
 	if err := p.Valid(); err != nil {
 		return err
@@ -99,8 +98,8 @@ func check(p fence.Pass, share string, row func(string, ...any) Row, raise func(
 }
 
 func failedCheck(err error) error {
-	return fmt.Errorf("fencesql: the pass was not checked: roll back, and try again after a deadlock or a serialization failure "+
-		"(Dialect.Schema makes the table of marks): %w", err)
+	return fmt.Errorf("fencesql: check the pass: %w; roll back, and try again after a deadlock or a serialization failure "+
+		"(Dialect.Schema makes the table of marks)", err)
 }
 
 // failed is a row that could not be read.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Dialect is which SQL the server speaks.
+// Dialect is the SQL of a server.
 type Dialect uint8
 
 const (
@@ -29,8 +29,8 @@ var postgresSchema string
 //go:embed mysql.sql
 var mysqlSchema string
 
-// Schema makes the table of marks where there is none. The user of the program then
-// needs SELECT, INSERT and UPDATE on it.
+// Schema returns the SQL that makes the table of marks if it is missing. The program's
+// user then needs SELECT, INSERT and UPDATE on it.
 func (d Dialect) Schema() string {
 	if d == MySQL {
 		return mysqlSchema

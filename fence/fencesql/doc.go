@@ -1,5 +1,6 @@
 // Package fencesql checks fencing tokens in the transaction that writes, in PostgreSQL,
-// MySQL and MariaDB. It needs no driver: database/sql is the caller's, and so is pgx.
+// MySQL and MariaDB. It imports no driver: the caller chooses one for database/sql, or
+// pgx.
 //
 //	err := fencesql.PostgreSQL.Do(ctx, db, fence.Of(lease), func(tx *sql.Tx) error {
 //		_, err := tx.ExecContext(ctx, "UPDATE stock SET n = $1 WHERE id = $2", n, id)
@@ -9,23 +10,23 @@
 //		return err // the lease was lost, somebody else was here: nothing was written
 //	}
 //
-// or [Dialect.Check] in a transaction that is there already, and [CheckPgx] in one of pgx.
+// Use [Dialect.Check] in a transaction that you began yourself, and [CheckPgx] in one of
+// pgx.
 //
-// The marks are in a table, leasehold_marks, one row for each name; [Dialect.Schema]
-// prints it for your migrations. The check locks the name's row until the transaction
-// ends. So whoever has a newer token waits, and sees what was written; and whoever has
-// an older one, and comes later, is refused.
+// The table leasehold_marks has the marks, one row for each name; [Dialect.Schema] returns
+// its SQL for your migrations. The check locks the name's row until the transaction ends.
+// So a holder with a newer token waits, and sees the writes of this transaction. A holder
+// with an older token that comes later is refused.
 //
 // # The same in one statement
 //
-// A table whose rows are each guarded by a name of their own can have the mark in a
-// column, fence BIGINT NOT NULL DEFAULT 0, and needs neither this package nor one more
-// statement:
+// If each row of a table is guarded by a name of its own, the mark can be a column: fence
+// BIGINT NOT NULL DEFAULT 0. That needs neither this package nor one more statement:
 //
 //	UPDATE stock SET n = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// with the token for both (a shared pass sets no fence). If no row was changed there is
-// none with that id, or the token is stale, or, in MySQL, the row had these values
+// with the token for both (a shared pass sets no fence). If the statement changed no row,
+// no row has that id, or the token is stale, or, in MySQL, the row had these values
 // already. Read the fence to tell them apart:
 //
 //	var mark leasehold.Token
@@ -33,26 +34,28 @@
 //	...
 //	return pass.Check(mark) // a StaleError, or nil
 //
-// It fences what is written to this row, and nothing else of the transaction. Call
-// Pass.Valid first: the statement does not know permits from a lock.
+// It fences the writes to this row, and no other write of the transaction. Call Pass.Valid
+// first: the statement does not know permits from a lock.
 //
 // # What it costs, and what it cannot
 //
-// One statement in PostgreSQL, two in MySQL and MariaDB (which cannot return what they
-// wrote in both). Exclusive passes of one name check one after the other, as long as
-// their transactions last; they are the holders of one lock, so there is one. Shared
-// ones check together, but the first ever of a name, which makes its row.
+// A check is one statement in PostgreSQL, and two in MySQL and MariaDB (which cannot
+// return what they wrote in both). Exclusive passes of one name check one after the other,
+// each for as long as its transaction lasts; they are holders of one lock, so there is
+// only one. Shared passes check together, except the first of a name, which makes its row.
 //
-// At the isolation levels repeatable read and serializable the check may fail with a
-// serialization error, like any statement of such a transaction: run the transaction
-// again. In MySQL and MariaDB, at their default level, two first shared checks at once may
-// end in a deadlock error, even those of two names; and in every database two transactions
-// that check two names in opposite orders, or both first as shared and then as exclusive.
-// That is the same case.
+// A check may fail like any statement of its transaction; run the transaction again then:
 //
-// A check lasts as long as its transaction: a rollback to a savepoint before it undoes it.
-// It locks a row, so it fails in a transaction that is read-only and on a replica.
+//   - At the isolation levels repeatable read and serializable it may fail with a
+//     serialization error.
+//   - In MySQL and MariaDB, at their default level, two first shared checks at once may
+//     fail with a deadlock error, even for two names.
+//   - In every database two transactions may fail with a deadlock error that check two
+//     names in opposite orders, or that both check first as shared and then as exclusive.
 //
-// A row stays until it is deleted. Deleting it forgets the mark: do that when the
-// resource itself is gone.
+// A check lasts as long as its transaction. A rollback to an earlier savepoint undoes it.
+// A check locks a row, so it fails in a read-only transaction and on a replica.
+//
+// A row stays until you delete it. Deleting it forgets the mark: do that when the resource
+// itself is gone.
 package fencesql

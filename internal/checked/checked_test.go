@@ -302,6 +302,33 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
+// slowToClose is an engine whose Close takes until the test has seen enough.
+type slowToClose struct {
+	asked
+	closing, close chan struct{}
+}
+
+func (s *slowToClose) Close() error {
+	close(s.closing)
+	<-s.close
+	return nil
+}
+
+// An engine is asked nothing more from the moment on that it is being closed.
+func TestNothingIsAskedOfAnEngineThatIsBeingClosed(t *testing.T) {
+	s := &slowToClose{asked{grants: everything}, make(chan struct{}), make(chan struct{})}
+	e, closed := New(s), make(chan error)
+	go func() { closed <- e.Close() }()
+	<-s.closing
+	if _, err := e.Join(t.Context(), request()); !errors.Is(err, engine.ErrClosed) || s.calls() > 0 {
+		t.Errorf("a Join says %v, and %d calls reached the engine; want %v and none", err, s.calls(), engine.ErrClosed)
+	}
+	close(s.close)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 // In a batch what is wrong costs itself alone, and the error tells; the caller's slice
 // stays as it is.
 func TestOneBadItemOfABatch(t *testing.T) {

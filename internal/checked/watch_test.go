@@ -70,6 +70,23 @@ func TestAWatchThatBrokeBeginsAgain(t *testing.T) {
 	})
 }
 
+// That a subscription does not begin is told from the first one on.
+func TestAFirstWatchThatFailsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c := &cut{watch: func(context.Context, int, func(engine.Claim)) error { return errSaid }}
+		var told error
+		New(c).KeepWatching(ctx, func(engine.Claim) {}, func(err error) {
+			told = err
+			cancel()
+		})
+		if n := len(c.at); n != 1 || !errors.Is(told, errSaid) {
+			t.Errorf("told %v after %d subscriptions, want %v after the first", told, n, errSaid)
+		}
+	})
+}
+
 // A server that cuts each subscription as soon as it began is not asked at full speed.
 func TestASubscriptionThatIsCutAtOnceIsNotAskedForAtFullSpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,8 +125,12 @@ func TestCloseEndsWatching(t *testing.T) {
 					e.KeepWatching(t.Context(), func(engine.Claim) {}, func(error) {})
 				}()
 				synctest.Wait()
+				closed := time.Now()
 				_ = e.Close()
 				<-ended
+				if took := time.Since(closed); took != 0 {
+					t.Errorf("it went on for %v after Close", took)
+				}
 			})
 		})
 	}

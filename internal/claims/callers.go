@@ -70,6 +70,51 @@ type callers struct {
 	claims     int32     // claims that point here
 	gone       uint16    // claims in a row that the engine had no more before anybody held one
 	solo       bool      // one caller's own, not to be found by others
+	sibling    *callers  // the next of the same name that callers share
+}
+
+// find is what callers share who ask for that, or nil.
+func (m *Machine) find(k key) *callers {
+	q := m.callersOf[k.name]
+	for q != nil && q.key != k {
+		q = q.sibling
+	}
+	return q
+}
+
+// found has q found by others.
+func (m *Machine) found(q *callers) {
+	q.sibling = m.callersOf[q.key.name]
+	m.callersOf[q.key.name] = q
+}
+
+// unfound has q not found any more, if it was.
+func (m *Machine) unfound(q *callers) {
+	first := m.callersOf[q.key.name]
+	if first == q {
+		if q.sibling == nil {
+			delete(m.callersOf, q.key.name)
+		} else {
+			m.callersOf[q.key.name] = q.sibling
+		}
+		return
+	}
+	for ; first != nil; first = first.sibling {
+		if first.sibling == q {
+			first.sibling = q.sibling
+			return
+		}
+	}
+}
+
+// inTheWay are the claims of a name that this process has, for callers who ask for
+// something else, and beside which a claim like k is not held: another mode, limit or TTL.
+func (m *Machine) inTheWay(k key, yield func(*Claim)) {
+	for q := m.callersOf[k.name]; q != nil; q = q.sibling {
+		if cl := q.current; q.key != k && cl != nil && (cl.limit != k.limit || int64(cl.permits)+int64(k.permits) > int64(k.limit)) {
+			yield(cl)
+		}
+	}
 }
 
 func (q *callers) push(c *Caller) {

@@ -13,7 +13,7 @@ import (
 // nothing then. It needs no time: reading the clock is the larger half of what
 // a hand-over inside a process costs.
 func (m *Machine) EnterBehind(c *Caller) bool {
-	q := m.callersOf[key{c.Name, c.Permits, c.Limit, c.TTL}]
+	q := m.find(key{c.Name, c.Permits, c.Limit, c.TTL})
 	if m.closed || q == nil || q.current == nil || q.current.phase != InUse || !q.current.exclusive() ||
 		c.NoWait || c.Lease.Outer != nil || len(c.Holds) > 0 || m.cfg.NoLocalHandoff || !c.mayHandOff() {
 		return false
@@ -41,7 +41,7 @@ func (m *Machine) Enter(now time.Duration, c *Caller) {
 		return
 	}
 	k := key{c.Name, c.Permits, c.Limit, c.TTL}
-	q := m.callersOf[k]
+	q := m.find(k)
 	// What a caller wants for itself, or holds already, keeps it out of the
 	// shared queue: a holder that queued behind a local claim could wait for a
 	// sibling that waits for it, unseen by anybody who looks at the queues.
@@ -54,7 +54,7 @@ func (m *Machine) Enter(now time.Duration, c *Caller) {
 		q = &callers{key: k, solo: true}
 	} else if q == nil {
 		q = &callers{key: k}
-		m.callersOf[k] = q
+		m.found(q)
 	}
 	if cl := q.current; cl != nil && cl.phase == InUse && cl.exclusive() {
 		m.enterBehind(q, c)
@@ -124,26 +124,20 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	return true
 }
 
-// ReleaseIdle comes before the Enter of a caller who does not wait: what this
-// process keeps of the name for nobody in the other mode, shared or exclusive,
-// would refuse it. Its Leave has c as its Caller, and is to be over before c
-// enters.
+// ReleaseIdle comes before the Enter of a caller who does not wait: a claim that this
+// process keeps of the name for nobody would refuse it. The Leave of each has c as its
+// Caller, and is to be over before c enters.
 func (m *Machine) ReleaseIdle(now time.Duration, c *Caller) {
-	if m.closed || !c.lockLike() {
+	if m.closed {
 		return
 	}
-	k := key{c.Name, 1, c.Limit, c.TTL}
-	if c.Permits == 1 {
-		k.permits = engine.Max
-	}
-	q := m.callersOf[k]
-	if q == nil || q.current == nil || q.current.phase != Idle {
-		return
-	}
-	cl := q.current
-	m.traceInput(now, "make room", c.Name, cl.ticket)
-	m.giveUp(now, cl, Releasing, OK, nil)
-	m.emit(Output{Act: Leave, Claim: cl, Caller: c})
+	m.inTheWay(key{c.Name, c.Permits, c.Limit, c.TTL}, func(cl *Claim) {
+		if cl.phase == Idle {
+			m.traceInput(now, "make room", c.Name, cl.ticket)
+			m.giveUp(now, cl, Releasing, OK, nil)
+			m.emit(Output{Act: Leave, Claim: cl, Caller: c})
+		}
+	})
 }
 
 // advance moves a queue on as far as it can: whenever a caller came or its
@@ -189,6 +183,16 @@ func (m *Machine) holds(c *Caller) bool {
 		}
 	}
 	return len(c.Holds) > 0
+}
+
+// Uses reports whether leases are open of the claim with a ticket.
+func (m *Machine) Uses(ticket uint64) bool {
+	for _, cl := range m.claims {
+		if cl.ticket == ticket && cl.phase.open() {
+			return true
+		}
+	}
+	return false
 }
 
 // BehindOwn reports whether a caller waits for a claim of which leases of this process

@@ -429,9 +429,11 @@ func (c *client) checkTimers() {
 // checkQueues: whoever waits, waits for something that goes on.
 func (c *client) checkQueues() {
 	w, m := c.w, c.machine
-	for k, q := range m.callersOf {
-		if q.key != k || q.solo {
-			w.fail("a queue stands under another's key")
+	for name, q := range m.callersOf {
+		for ; q != nil; q = q.sibling {
+			if q.key.name != name || q.solo || m.find(q.key) != q {
+				w.fail("a queue stands under another's key")
+			}
 		}
 	}
 	count := map[*callers]int{}
@@ -471,7 +473,7 @@ func (c *client) checkQueues() {
 		case cl.index < 0 && cl.phase != Joining && !(cl.phase == Indeterminate && due(cl) == never) && !slices.Contains(m.tries, cl):
 			w.fail("%v waits for %s, which is %v and not due", a, title(cl.id), cl.phase)
 		}
-		if !q.solo && m.callersOf[q.key] != q {
+		if !q.solo && m.find(q.key) != q {
 			w.fail("%v waits in a queue that nobody finds", a)
 		}
 	}

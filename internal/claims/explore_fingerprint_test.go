@@ -233,7 +233,7 @@ func (p *printer) aClaim(cl *Claim) {
 func (p *printer) aQueue(m *Machine, q *callers) {
 	p.id(q.orphan)
 	p.claim(q.current)
-	p.bools(q.solo, q.err != nil, m.callersOf[q.key] == q)
+	p.bools(q.solo, q.err != nil, m.find(q.key) == q)
 	p.num(int(min(q.gone, 7))) // more make no difference: see backoff
 	p.num(int(q.claims), int(q.key.permits), p.w.nameIndex(q.key.name))
 	for c := q.head; c != nil; c = c.next {
@@ -322,7 +322,7 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 			"born", "minHold", "maxHold", "heldAt", "sent", "again", "advised", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
 			"handoffs", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "tries", "poll", "receivedHeld", "receivedRevoked"}},
 		{contention{}, []string{"received", "alone", "since", "budget", "yes"}},
-		{callers{}, []string{"key", "head", "tail", "current", "orphan", "err", "claims", "gone", "solo"}},
+		{callers{}, []string{"key", "head", "tail", "current", "orphan", "err", "claims", "gone", "solo", "sibling"}},
 		{Caller{}, []string{"Want", "Lease", "Holds", "Tag", "Ticket", "Silent", "Err", "callers", "prev", "next"}},
 		{Lease{}, []string{"Outer", "Tag", "Token", "HeldAt", "machine", "claim", "hold", "own", "prev", "next", "over", "lost", "notified", "ended", "unlockedAt"}},
 		{hold{}, []string{"count"}},

@@ -42,8 +42,8 @@ func (m *Machine) join(now time.Duration, q *callers, old *Claim) {
 	} else {
 		m.ask(cl)
 	}
-	if cl.exclusive() && !q.solo {
-		m.letWriterIn(now, q.key)
+	if !cl.noWait {
+		m.makeWay(now, q)
 	}
 }
 
@@ -60,21 +60,19 @@ func (m *Machine) ask(cl *Claim) {
 	m.emit(o)
 }
 
-// letWriterIn: local readers let a local writer through, as they would one of
-// another process; no need to hear it from the engine. Those who wait for their
+// makeWay: this process does not keep for nobody what one of its callers waits behind, and
+// its readers let its writer through, as they would one of another process; neither needs
+// a notification, which an engine without order may not send. Readers who wait for their
 // claim to be proven came before the writer, and are handed it first.
-func (m *Machine) letWriterIn(now time.Duration, k key) {
-	k.permits = 1
-	readers := m.callersOf[k]
-	if readers == nil || readers.current == nil || readers.head != nil {
-		return
-	}
-	switch cl := readers.current; cl.phase {
-	case InUse:
-		m.drain(cl)
-	case Idle:
-		m.giveUp(now, cl, Leaving, OK, nil)
-	}
+func (m *Machine) makeWay(now time.Duration, q *callers) {
+	m.inTheWay(q.key, func(cl *Claim) {
+		switch {
+		case cl.phase == Idle:
+			m.giveUp(now, cl, Leaving, OK, nil)
+		case cl.phase == InUse && !cl.exclusive() && !q.solo && cl.callers.head == nil:
+			m.drain(cl)
+		}
+	})
 }
 
 // Joined is the answer of a Join that began at s. cancelled says that the call
@@ -198,10 +196,10 @@ func (m *Machine) share(cl *Claim) bool {
 	if m.cfg.NoLocalHandoff || c == nil || !c.mayHandOff() || m.holds(c) {
 		return false
 	}
-	q := m.callersOf[solo.key]
+	q := m.find(solo.key)
 	if q == nil {
 		q = &callers{key: solo.key}
-		m.callersOf[solo.key] = q
+		m.found(q)
 	} else if q.current != nil || q.head != nil {
 		return false
 	}

@@ -63,8 +63,8 @@ func (m *Machine) forget(cl *Claim) {
 	if q.orphan == cl.id {
 		q.orphan = engine.ID{}
 	}
-	if q.claims--; q.claims == 0 && q.head == nil && m.callersOf[q.key] == q {
-		delete(m.callersOf, q.key)
+	if q.claims--; q.claims == 0 && q.head == nil {
+		m.unfound(q)
 	}
 }
 
@@ -196,6 +196,8 @@ func (m *Machine) Close(now time.Duration) {
 		}
 	}
 	for _, q := range m.callersOf {
-		m.failAll(q, Closed, nil)
+		for ; q != nil; q = q.sibling {
+			m.failAll(q, Closed, nil)
+		}
 	}
 }

@@ -68,7 +68,7 @@ type Machine struct {
 	cfg Config
 
 	closed    bool
-	callersOf map[key]*callers
+	callersOf map[string]*callers // by name, the first of those that callers share
 	claims    map[engine.ID]*Claim
 	timers    timers
 
@@ -90,7 +90,7 @@ type Machine struct {
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg:       cfg,
-		callersOf: map[key]*callers{},
+		callersOf: map[string]*callers{},
 		claims:    map[engine.ID]*Claim{},
 		maxTries:  MaxTries,
 		firstTTL:  FirstTTL,
@@ -174,9 +174,9 @@ func (m *Machine) Due() (time.Duration, bool) {
 	return m.timers[0].due, true
 }
 
-// Len is how many claims there are, those being given up included, and how many
-// names and modes callers share.
-func (m *Machine) Len() (claims, callersOf int) { return len(m.claims), len(m.callersOf) }
+// Len is how many claims there are, those being given up included, and of how many names
+// callers share claims.
+func (m *Machine) Len() (claims, names int) { return len(m.claims), len(m.callersOf) }
 
 // Has reports whether there is a claim of that ID, those being given up included.
 func (m *Machine) Has(id engine.ID) bool { return m.claims[id] != nil }

@@ -37,7 +37,7 @@ func curatorLibrary() *javaLibrary {
 func curators() []harness.Competitor {
 	return []harness.Competitor{
 		{Name: mutex, Renews: true, Open: noLoad, Waits: "watches the node before its own",
-			About: "Curator " + curator.Current + ", defaults (a session of 60 s); a warm JVM that is told by queues what to do, and times by its own clock"},
+			About: "Curator " + curator.Current + ", defaults (a session of 60 s); a warm JVM that reads commands, one a line, and times with its own clock"},
 		{Name: mutexToUs, Open: noLoad, About: "a process with InterProcessMutex hands over to one with engine zklock"},
 		{Name: usToMutex, Open: noLoad, About: "a process with engine zklock hands over to one with InterProcessMutex"},
 	}

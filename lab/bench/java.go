@@ -172,7 +172,7 @@ func (j *javaLibrary) handingOver(id string, rows []string) harness.Workload {
 		ID: id, Title: "hand-over between two processes with " + j.library + "'s locks", Main: harness.P50, Lower: true,
 		Competitors: rows,
 		Columns:     []harness.Column{harness.ColP50, harness.ColP99, harness.ColMax},
-		How:         "One process holds, the other has asked 5 ms ago. p50 and p99 are from the call of unlock in the one to the return of lock in the other, each noted by the process itself; leasehold's side is the bench's own process. 100 turns after 200 that are not counted.",
+		How:         "One process holds, and the other asked 5 ms ago. The p50 and p99 are from the call of unlock in the first to the return of lock in the second. Each process notes its own time; leasehold's is the process of the benchmark. 100 turns are counted, after 200 that are not.",
 		Measure: func(ctx context.Context, s *harness.Stage, p harness.Competitor) (sample harness.Sample, err error) {
 			from, to, err := j.sides(ctx, s.At.Addrs[0], p.Name)
 			if err != nil {

@@ -19,11 +19,11 @@ func queueOf(id string, n int, unit string, columns []harness.Column) harness.Wo
 		window *= 2
 	}
 	return harness.Cycling(harness.Workload{
-		ID: fmt.Sprintf("%s-line-%d", id, n), Title: fmt.Sprintf("a queue of %d distinct clients", n),
+		ID: fmt.Sprintf("%s-queue-%d", id, n), Title: fmt.Sprintf("a queue of %d distinct clients", n),
 		Competitors: []string{harness.Us}, Once: true, SkipQuick: n > 100, Main: harness.P50, Lower: true,
 		Columns: append(slices.Clone(columns), harness.Column{Key: harness.Renews, Head: "of these renewals"}),
-		How: "Distinct clients in 4 processes, all in one queue, relayed, held 2 ms: what a hand-over costs must not depend on who else waits. " +
-			"The window begins when all have been in the queue of a while. Renewals of waiting and holding claims are part of the " + unit + " and shown apart.",
+		How: "Distinct clients in 4 processes, all in one queue, relayed, held 2 ms. The cost of a hand-over must not depend on the other waiters. " +
+			"The window begins when all clients have been in the queue for a while. Renewals of waiting and holding claims are part of the " + unit + " and shown apart.",
 	}, 4, harness.Load{Names: 1, Relay: true, Clients: n / 4, HoldMin: 2 * ms, HoldMax: 2 * ms, Settle: 25 * ms}, window, nil)
 }
 

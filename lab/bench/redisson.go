@@ -36,12 +36,12 @@ func redissonLibrary() *javaLibrary {
 
 // redissons are Redisson as competitors.
 func redissons() []harness.Competitor {
-	about := "Redisson " + redisson.Current + ", defaults (lockWatchdogTimeout 30 s); a warm JVM that is told by queues what to do, and times by its own clock"
+	about := "Redisson " + redisson.Current + ", defaults (lockWatchdogTimeout 30 s); a warm JVM that reads commands, one a line, and times with its own clock"
 	return []harness.Competitor{
 		{Name: rlock, Renews: true, Open: noLoad, About: about,
-			Waits: "subscribes and is told of a release, then all who wait ask again; else looks when the holder's lease is over"},
+			Waits: "subscribes to releases, after which all waiters ask again; without one, asks again when the holder's lease is over"},
 		{Name: rfairlock, Renews: true, Open: noLoad, About: about,
-			Waits: "the same in order of arrival: only the first is told"},
+			Waits: "the same in order of arrival: only the first waiter is notified"},
 		{Name: rlockToUs, Open: noLoad, About: "a process with RLock hands over to one with engine redissonlock"},
 		{Name: usToRLock, Open: noLoad, About: "a process with engine redissonlock hands over to one with RLock"},
 	}

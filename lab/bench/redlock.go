@@ -80,7 +80,7 @@ func onMasters(pair []harness.Column) harness.Workload {
 	return harness.Cycling(harness.Workload{
 		ID: "W1-masters", Title: "uncontended, one goroutine, five masters", Columns: pair, Main: harness.P50, Lower: true,
 		Competitors: []string{ourRedlock, redsync5, ourRedlockNear, ourRedlockSlow, redsync5Slow, ourRedlockAway},
-		How:         "As W1, on five masters. Two of them are behind a proxy that only forwards (what a proxy costs by itself), behind one that makes everything 20 ms later, or not there.",
+		How:         "As W1, on five masters. In some rows two of the masters are behind a proxy that only forwards (which shows the cost of a proxy), behind a proxy that delays everything by 20 ms, or away.",
 	}, 1, harness.Load{}, 600*time.Millisecond, nil)
 }
 

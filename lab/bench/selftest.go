@@ -76,7 +76,7 @@ type lockFunc func(ctx context.Context, name string) (harness.Unlock, error)
 func (f lockFunc) Lock(ctx context.Context, name string) (harness.Unlock, error) { return f(ctx, name) }
 func (lockFunc) Close() error                                                    { return nil }
 
-// openEcho asks a server that answers every queue: once to lock, once to unlock,
+// openEcho asks a server that answers every line: once to lock, once to unlock,
 // and so many times too often in all.
 func openEcho(extra int) func(context.Context, harness.Endpoint) (harness.Locker, error) {
 	return func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {

@@ -29,7 +29,7 @@ func etcdSuite() *harness.Suite {
 
 	add(harness.Cycling(harness.Workload{
 		ID: "E1", Title: "uncontended, one goroutine", Competitors: both, Columns: pair, Main: harness.P50, Lower: true,
-		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair: two commits, each synced to the disk.",
+		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair: two commits, each synced to the disk.",
 	}, 1, harness.Load{}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "E2", Title: "uncontended, 64 goroutines of one process", Competitors: both, Columns: pair, Main: harness.Rate,
@@ -37,7 +37,7 @@ func etcdSuite() *harness.Suite {
 	}, 1, harness.Load{Goroutines: 64}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "E3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: both, Columns: handover, Main: harness.P50, Lower: true,
-		How: "Whoever released asks again only when the next one holds. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
+		How: "The releaser asks again only when the next client holds. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 2500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "E3-free-8", Title: "hand-over between 8 processes, free", Competitors: both, Columns: handover, Main: harness.Rate,
@@ -49,7 +49,7 @@ func etcdSuite() *harness.Suite {
 	add(harness.IdleLoad(harness.Workload{
 		ID: "E7", Title: "10,000 leases held by one client, TTL 10 s", Competitors: []string{us}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerLease, Head: "requests per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
-		How:     "The library's Session keeps its etcd lease alive and looks at no key; here each renewal sees that the keys are there.",
+		How:     "The library's Session keeps its etcd lease alive and checks no key; each renewal of leasehold checks that the keys are there.",
 	}, 10_000, 10*time.Second, 10*time.Second))
 
 	ratio := func(id, key string) func(*harness.Results) (harness.Stat, bool) {
@@ -60,9 +60,9 @@ func etcdSuite() *harness.Suite {
 		{ID: "own-names", What: "64 goroutines, own names: pairs/s", Want: ">= 1.0 x concurrency.Mutex", Least: 1, Of: ratio("E2", harness.Rate)},
 		{ID: "relay-8", What: "hand-over between 8 processes, relayed, p50", Want: "<= 1.0 x concurrency.Mutex", Most: 1, Of: ratio("E3-relay-8", harness.P50)},
 		{ID: "relay-8-p99", What: "hand-over between 8 processes, relayed, p99", Want: "<= 0.1 x concurrency.Mutex", Most: 0.1, Of: ratio("E3-relay-8", harness.P99)},
-		{ID: "line-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 5", Most: 5, Of: withoutRenewals("E3-line-8")},
-		{ID: "line-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 5", Most: 5, Of: withoutRenewals("E3-line-100")},
-		{ID: "line-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 5", Most: 5, Of: withoutRenewals("E3-line-500")},
+		{ID: "queue-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 5", Most: 5, Of: withoutRenewals("E3-queue-8")},
+		{ID: "queue-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 5", Most: 5, Of: withoutRenewals("E3-queue-100")},
+		{ID: "queue-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 5", Most: 5, Of: withoutRenewals("E3-queue-500")},
 	}
 	return f
 }

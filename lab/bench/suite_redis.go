@@ -42,7 +42,7 @@ func redisSuite() *harness.Suite {
 	java := redissonLibrary()
 	add(java.alsoJava(harness.Cycling(harness.Workload{
 		ID: "W1", Title: "uncontended, one goroutine", Competitors: append(with(ping, setnx), ourRLock, rlock, rfairlock), Columns: pair, Main: harness.P50, Lower: true,
-		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
+		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
 	}, 1, harness.Load{}, 600*ms, nil)))
 	add(onMasters(pair))
 	add(harness.Cycling(harness.Workload{
@@ -58,7 +58,7 @@ func redisSuite() *harness.Suite {
 		add(harness.Cycling(harness.Workload{
 			ID: id, Title: fmt.Sprintf("hand-over between %d processes, relayed, held %s", procs, held),
 			Competitors: who, Columns: handover, Main: harness.P50, Lower: true, SkipQuick: to > 50*ms || procs < 8,
-			How: "Whoever released asks again only when the next one holds: the lock is only taken by somebody who was blocked already. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
+			How: "The releaser asks again only when the next client holds, so only a client that was blocked takes the lock. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
 		}, procs, harness.Load{Names: 1, Relay: true, HoldMin: from, HoldMax: to}, window, nil))
 	}
 	relay("W3-relay-8", 8, 2*ms, 2*ms, 1200*ms, "2 ms")
@@ -93,32 +93,32 @@ func redisSuite() *harness.Suite {
 			ID: fmt.Sprintf("W4-%d", n), Title: fmt.Sprintf("%d goroutines of one process, one name", n),
 			Competitors: who, Main: harness.Rate, SkipQuick: n != 100,
 			Columns: []harness.Column{harness.ColChanges, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever},
-			How:     "All goroutines share one client and fight for one name.",
+			How:     "All goroutines share one client and compete for one name.",
 		}, 1, harness.Load{Names: 1, Goroutines: n}, 800*ms, nil))
 	}
 
 	add(harness.Idle(harness.Workload{
 		ID: "W5", Title: "one holder, 100 waiters in 4 processes, idle", Competitors: locks, Main: harness.PerSecond, Lower: true, Once: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerProc, Head: "per process"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}},
-		How:     "What waiting costs while nothing happens: requests of the waiting processes on the wire, their CPU, counted over 10 s (every competitor's rhythm fits into that several times). TTL 30 s for all, since some never renew. The holder is a fifth process and not counted.",
+		How:     "The cost of waiting while nothing happens: the requests of the waiting processes and their CPU, counted over 10 s. Every competitor's rhythm fits into that several times. The TTL is 30 s for all, since some never renew. The holder is a fifth process and not counted.",
 	}, 4, 100, 10*time.Second))
 
 	add(harness.Killed(harness.Workload{
 		ID: "W6", Title: "the holder is killed, TTL 2 s", Competitors: append(with(), ourRedlock), Main: harness.Late, Lower: true,
 		Columns: []harness.Column{{Key: harness.Late, Head: "after the deadline", Unit: harness.Nanoseconds}, {Key: harness.Outage, Head: "after the kill", Unit: harness.Nanoseconds}},
-		How:     "SIGKILL about half a second after the lock was obtained, with one process waiting. The deadline is what the server says is left of the lock right after the kill.",
+		How:     "The holder gets SIGKILL about half a second after it obtained the lock, while one process waits. The deadline is the time that the server says is left of the lock right after the kill.",
 	}, 2*time.Second))
 
 	add(harness.IdleLoad(harness.Workload{
 		ID: "W7", Title: "10,000 leases held by one client, TTL 6 s", Competitors: []string{us, rueidislock, ourRedlock}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerLease, Head: "requests per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
-		How:     "Only competitors that renew by themselves take part. Memory is heap and stacks of the client, its connection included.",
+		How:     "Only competitors that renew by themselves take part. Memory is heap and stacks of the client, including its connection.",
 	}, 10_000, 6*time.Second, 6*time.Second))
 
 	add(harness.Cycling(harness.Workload{
 		ID: "W8-zipf", Title: "1,000 names under Zipf contention", Competitors: locks, Main: harness.Rate,
 		Columns: pair,
-		How:     "8 goroutines in each of 4 processes draw names (Zipf, s = 1.1). p50 and p99 are of the wait for the lock.",
+		How:     "8 goroutines in each of 4 processes draw names (Zipf, s = 1.1). The p50 and p99 are of the wait for the lock.",
 	}, 4, harness.Load{Names: 1000, Zipf: 1.1, Goroutines: 8}, 1000*ms, nil))
 	modes := []harness.Column{{Key: harness.Rate, Head: "locks/s"}, harness.ColP50, harness.ColP99, harness.ColCPU, harness.ColServer, harness.ColRequests, harness.ColFair, harness.ColNever}
 	add(harness.Cycling(harness.Workload{
@@ -166,9 +166,9 @@ func redisSuite() *harness.Suite {
 		{ID: "fair-relay", What: "Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99, Of: figure("W3-relay-8", harness.Fair)},
 		{ID: "fair-free", What: "Jain index, 8 processes, free", Want: ">= 0.99", Least: 0.99, Of: figure("W3-free-8", harness.Fair)},
 		{ID: "served-free", What: "processes never served, free", Want: "0", Most: 0.001, Of: figure("W3-free-8", harness.Never)},
-		{ID: "line-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-line-8")},
-		{ID: "line-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-line-100")},
-		{ID: "line-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-line-500")},
+		{ID: "queue-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-queue-8")},
+		{ID: "queue-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-queue-100")},
+		{ID: "queue-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("W3-queue-500")},
 		{ID: "goroutines-100", What: "100 goroutines of one process: owner changes/s by the best competitor's", Want: ">= 50", Least: 50,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W4-100", harness.Rate, false) }},
 		{ID: "goroutines-500", What: "500 goroutines of one process: owner changes/s by the best competitor's", Want: ">= 50", Least: 50,

@@ -29,7 +29,7 @@ func sqlSuite() *harness.Suite {
 
 	add(harness.Cycling(harness.Workload{
 		ID: "P1", Title: "uncontended, one goroutine", Competitors: []string{baseline, advisory, us}, Columns: pair, Main: harness.P50, Lower: true,
-		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. An advisory lock stores nothing.",
+		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair. An advisory lock stores nothing.",
 	}, 1, harness.Load{}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "P2", Title: "uncontended, 64 goroutines of one process", Competitors: []string{baseline, us}, Columns: pair, Main: harness.Rate,
@@ -37,7 +37,7 @@ func sqlSuite() *harness.Suite {
 	}, 1, harness.Load{Goroutines: 64}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "P3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: []string{advisory, us}, Columns: handover, Main: harness.P50, Lower: true,
-		How: "Whoever released asks again only when the next one holds. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
+		How: "The releaser asks again only when the next client holds. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 2500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "P3-free-8", Title: "hand-over between 8 processes, free", Competitors: []string{advisory, us}, Columns: handover, Main: harness.Rate,
@@ -49,17 +49,17 @@ func sqlSuite() *harness.Suite {
 	add(harness.Idle(harness.Workload{
 		ID: "P5", Title: "one holder, 100 waiters in 4 processes, idle", Competitors: []string{us}, Main: harness.PerSecond, Lower: true, Once: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "statements/s"}, {Key: harness.PerProc, Head: "per process"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}},
-		How:     "What waiting costs while nothing happens, counted over 10 s. An advisory lock waits without a statement, on 100 connections.",
+		How:     "The cost of waiting while nothing happens, counted over 10 s. An advisory lock waits without a statement, on 100 connections.",
 	}, 4, 100, 10*time.Second))
 	add(harness.Killed(harness.Workload{
 		ID: "P6", Title: "the holder is killed, TTL 2 s", Competitors: []string{us}, Main: harness.Late, Lower: true,
 		Columns: []harness.Column{{Key: harness.Late, Head: "after the deadline", Unit: harness.Nanoseconds}, {Key: harness.Outage, Head: "after the kill", Unit: harness.Nanoseconds}},
-		How:     "SIGKILL about half a second after the lock was obtained, with one process waiting, and nothing that sweeps. The deadline is what the server says is left of the lock right after the kill.",
+		How:     "The holder gets SIGKILL about half a second after it obtained the lock, while one process waits and no process sweeps. The deadline is the time that the server says is left of the lock right after the kill.",
 	}, 2*time.Second))
 	add(harness.IdleLoad(harness.Workload{
 		ID: "P7", Title: "10,000 leases held by one client, TTL 10 s", Competitors: []string{us}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "statements/s"}, {Key: harness.PerLease, Head: "statements per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
-		How:     "Memory is heap and stacks of the client, its connections included. Advisory locks on connections of their own would be 10,000 of these.",
+		How:     "Memory is heap and stacks of the client, including its connections. Advisory locks, each on a connection of its own, would need 10,000 connections.",
 	}, 10_000, 10*time.Second, 10*time.Second))
 
 	f.Targets = []harness.Target{
@@ -73,9 +73,9 @@ func sqlSuite() *harness.Suite {
 			}},
 		{ID: "fair-relay", What: "PostgreSQL: Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Figure("P3-relay-8", us, harness.Fair) }},
-		{ID: "line-8", What: "PostgreSQL: statements per hand-over without renewals, 8 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("P3-line-8")},
-		{ID: "line-100", What: "PostgreSQL: statements per hand-over without renewals, 100 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("P3-line-100")},
-		{ID: "line-500", What: "PostgreSQL: statements per hand-over without renewals, 500 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("P3-line-500")},
+		{ID: "queue-8", What: "PostgreSQL: statements per hand-over without renewals, 8 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("P3-queue-8")},
+		{ID: "queue-100", What: "PostgreSQL: statements per hand-over without renewals, 100 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("P3-queue-100")},
+		{ID: "queue-500", What: "PostgreSQL: statements per hand-over without renewals, 500 clients waiting", Want: "<= 2", Most: 2.05, Of: withoutRenewals("P3-queue-500")},
 		{ID: "idle", What: "PostgreSQL: 100 waiters, idle: statements/s per waiting process", Want: "<= 2", Most: 2,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Figure("P5", us, harness.PerProc) }},
 		{ID: "killed", What: "PostgreSQL: holder killed: next holds after the kill (ms), TTL 2 s", Want: "<= 3000", Most: 3000,

@@ -25,11 +25,11 @@ func mysqlSuite() *harness.Suite {
 
 	add(harness.Cycling(harness.Workload{
 		ID: "M1", Title: "uncontended, one goroutine", Competitors: []string{baseline, getLock, us}, Columns: pair, Main: harness.P50, Lower: true,
-		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. GET_LOCK stores nothing.",
+		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair. GET_LOCK stores nothing.",
 	}, 1, harness.Load{}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "M3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: []string{getLock, us}, Columns: handover, Main: harness.P50, Lower: true,
-		How: "Whoever released asks again only when the next one holds. p50 and p99 are from the call of Unlock to the return of the next holder's Lock. Nothing tells a client of MySQL anything: who waits looks.",
+		How: "The releaser asks again only when the next client holds. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock. MySQL does not notify clients, so waiters poll.",
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 4000*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "M3-relay-100", Title: "hand-over between 8 processes, relayed, held 100 ms", Competitors: []string{us}, Columns: handover, Main: harness.P50, Lower: true,
@@ -38,17 +38,17 @@ func mysqlSuite() *harness.Suite {
 	add(harness.Idle(harness.Workload{
 		ID: "M5", Title: "one holder, 100 waiters in 4 processes, idle", Competitors: []string{us}, Main: harness.PerSecond, Lower: true, Once: true, SkipQuick: true, // a queue has to stand still for a while
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "statements/s"}, {Key: harness.PerProc, Head: "per process"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}},
-		How:     "What waiting costs while nothing happens, counted over 10 s. GET_LOCK waits without a statement, on 100 connections.",
+		How:     "The cost of waiting while nothing happens, counted over 10 s. GET_LOCK waits without a statement, on 100 connections.",
 	}, 4, 100, 10*time.Second))
 	add(harness.Killed(harness.Workload{
 		ID: "M6", Title: "the holder is killed, TTL 2 s", Competitors: []string{us}, Main: harness.Late, Lower: true,
 		Columns: []harness.Column{{Key: harness.Late, Head: "after the deadline", Unit: harness.Nanoseconds}, {Key: harness.Outage, Head: "after the kill", Unit: harness.Nanoseconds}},
-		How:     "SIGKILL about half a second after the lock was obtained, with one process waiting, and nothing that sweeps. The deadline is what the server says is left of the lock right after the kill.",
+		How:     "The holder gets SIGKILL about half a second after it obtained the lock, while one process waits and no process sweeps. The deadline is the time that the server says is left of the lock right after the kill.",
 	}, 2*time.Second))
 	add(harness.IdleLoad(harness.Workload{
 		ID: "M7", Title: "10,000 leases held by one client, TTL 10 s", Competitors: []string{us}, Main: harness.PerSecond, Lower: true, SkipQuick: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "statements/s"}, {Key: harness.PerLease, Head: "statements per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
-		How:     "Memory is heap and stacks of the client, its connections included.",
+		How:     "Memory is heap and stacks of the client, including its connections.",
 	}, 10_000, 10*time.Second, 10*time.Second))
 
 	milliseconds := func(id, key string) func(*harness.Results) (harness.Stat, bool) {

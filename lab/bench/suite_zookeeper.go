@@ -36,7 +36,7 @@ func zookeeperSuite() *harness.Suite {
 
 	add(java.alsoJava(harness.Cycling(harness.Workload{
 		ID: "W1", Title: "uncontended, one goroutine", Competitors: append(both[:2:2], mutex), Columns: pair, Main: harness.P50, Lower: true,
-		How: "One goroutine locks and unlocks a name of its own. p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
+		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair. Requests are counted exactly, over 100 pairs.",
 	}, 1, harness.Load{}, 1000*ms, nil)))
 	add(harness.Cycling(harness.Workload{
 		ID: "W2", Title: "uncontended, 64 goroutines of one process", Competitors: both, Columns: pair, Main: harness.Rate,
@@ -44,7 +44,7 @@ func zookeeperSuite() *harness.Suite {
 	}, 1, harness.Load{Goroutines: 64}, 1000*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "W3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: both, Columns: handover, Main: harness.P50, Lower: true,
-		How: "Whoever released asks again only when the next one holds: the lock is only taken by somebody who was blocked already. p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
+		How: "The releaser asks again only when the next client holds, so only a client that was blocked takes the lock. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock.",
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 1500*ms, nil))
 	add(java.handingOver("W3-curator", []string{mutex, us, mutexToUs, usToMutex}))
 	for _, n := range []int{8, 100, 500} {
@@ -53,12 +53,12 @@ func zookeeperSuite() *harness.Suite {
 	add(harness.Killed(harness.Workload{
 		ID: "W6", Title: "the holder is killed, session 4 s", Competitors: []string{us}, Main: harness.Outage, Lower: true,
 		Columns: []harness.Column{{Key: harness.Outage, Head: "after the kill", Unit: harness.Nanoseconds}},
-		How:     "SIGKILL about half a second after the lock was obtained, with one process waiting. The servers end the session when it has timed out, at a tick of theirs (1 s).",
+		How:     "The holder gets SIGKILL about half a second after it obtained the lock, while one process waits. When its session has timed out, the servers end it at their next tick (1 s).",
 	}, 2*time.Second))
 	add(harness.IdleLoad(harness.Workload{
 		ID: "W7", Title: "10,000 leases held by one client, TTL 6 s", Competitors: []string{us}, Main: harness.PerSecond, Lower: true, SkipQuick: true, Once: true,
 		Columns: []harness.Column{{Key: harness.PerSecond, Head: "requests/s"}, {Key: harness.PerLease, Head: "requests per lease and TTL"}, {Key: harness.Calls, Head: "renew calls"}, {Key: harness.Share, Head: "CPU of a core", Unit: harness.Percent}, {Key: harness.Weight, Head: "bytes/lease"}},
-		How:     "Memory is heap and stacks of the client, its connection included.",
+		How:     "Memory is heap and stacks of the client, including its connection.",
 	}, 10_000, 6*time.Second, 6*time.Second))
 
 	shared := func(row string) func(*harness.Results) (harness.Stat, bool) {
@@ -77,9 +77,9 @@ func zookeeperSuite() *harness.Suite {
 		{ID: "woken-by-us", What: "hand-over from leasehold to Curator, p50", Want: "<= 2 x Curator to Curator", Most: 2, Of: shared(usToMutex)},
 		{ID: "fair-relay", What: "Jain index, 8 processes, relayed", Want: ">= 0.99", Least: 0.99,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Figure("W3-relay-8", us, harness.Fair) }},
-		{ID: "line-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 5, as zk.Lock", Most: 5.1, Of: withoutRenewals("W3-line-8")},
-		{ID: "line-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 5, as zk.Lock", Most: 5.1, Of: withoutRenewals("W3-line-100")},
-		{ID: "line-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 5, as zk.Lock", Most: 5.1, Of: withoutRenewals("W3-line-500")},
+		{ID: "queue-8", What: "requests per hand-over without renewals, 8 clients waiting", Want: "<= 5, as zk.Lock", Most: 5.1, Of: withoutRenewals("W3-queue-8")},
+		{ID: "queue-100", What: "requests per hand-over without renewals, 100 clients waiting", Want: "<= 5, as zk.Lock", Most: 5.1, Of: withoutRenewals("W3-queue-100")},
+		{ID: "queue-500", What: "requests per hand-over without renewals, 500 clients waiting", Want: "<= 5, as zk.Lock", Most: 5.1, Of: withoutRenewals("W3-queue-500")},
 		{ID: "killed", What: "holder killed: next holds after the kill (ms), session 4 s", Want: "<= 5000", Most: 5000,
 			Of: func(r *harness.Results) (harness.Stat, bool) {
 				s, ok := r.Figure("W6", us, harness.Outage)

@@ -11,7 +11,7 @@
 //	# fault: a renewal moves the deadline earlier
 //	# package: leasehold/engine/queue
 //	# test: TestLine.*
-//	diff --git a/engine/queue/line.go b/engine/queue/line.go
+//	diff --git a/engine/queue/queue.go b/engine/queue/queue.go
 //	...
 //
 // It fails if a fault goes unnoticed, no longer applies or does not compile,

@@ -12,7 +12,7 @@ import (
 )
 
 // markdown are the texts of a page: paragraphs, items of lists, cells and headings. Code
-// blocks are none.
+// blocks are none. An item that is only a link repeats a heading.
 func markdown(src []byte) (all []text) {
 	root := goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(mdtext.NewReader(src))
 	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // nothing of ours fails
@@ -22,6 +22,9 @@ func markdown(src []byte) (all []text) {
 		k := page
 		switch n.(type) {
 		case *ast.Paragraph, *ast.TextBlock:
+			if link, ok := n.FirstChild().(*ast.Link); ok && link.NextSibling() == nil {
+				k = cell
+			}
 		case *ast.Heading, *extast.TableCell:
 			k = cell
 		default:

@@ -64,14 +64,14 @@ func TestPlainSentencesPass(t *testing.T) {
 }
 
 func TestTextsAreFound(t *testing.T) {
-	md := markdown([]byte("# A `title`\n\nOne. Two `x`\nwraps e.g. here.\n\n- an [item](x.md)\n\n| a | b |\n|---|---|\n| c | d |\n\n```go\nWho codes.\n```\n"))
+	md := markdown([]byte("# A `title`\n\nOne. Two `x`\nwraps e.g. here.\n\n- an [item](x.md)\n- [What one may say](#x)\n\n| a | b |\n|---|---|\n| c | d |\n\n```go\nWho codes.\n```\n"))
 	var got []string
 	for _, x := range md {
 		for _, s := range x.sentences() {
 			got = append(got, string(x.kind)+": "+s.text)
 		}
 	}
-	want := []string{"cell: A CODE", "page: One.", "page: Two CODE wraps e.g. here.", "page: an item", "cell: a", "cell: b", "cell: c", "cell: d"}
+	want := []string{"cell: A CODE", "page: One.", "page: Two CODE wraps e.g. here.", "page: an item", "cell: What one may say", "cell: a", "cell: b", "cell: c", "cell: d"}
 	if !slices.Equal(got, want) {
 		t.Errorf("of a page: got %q, want %q", got, want)
 	}

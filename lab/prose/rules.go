@@ -48,7 +48,7 @@ func rulebook() []rule {
 		{name: "also where", pattern: re(`(?i)\balso (where|when|if|what|one|in one|of one)\b`), advice: "even if, and"},
 		{name: "few alone", pattern: re(`(?i)\b(for|of|by|to) few\b[ .,;:]*$`), advice: "say how many of what"},
 		{name: "preposition at the end", pattern: re(`(?i)\b(against|upon|into|from|of|by|beside|behind|with|for|to)[.:;]$`),
-			but:    re(`(?i)\b(due|used|asked|waited|looked|accounted|cared|paid|stands|meant|made) (for|to|of|by|from)[.:;]$`),
+			but:    re(`(?i)\b(leaves?|left|leaving) .*behind[.:;]$|\b(due|used|asked|waited|looked|accounted|cared|paid|stands|meant|made) (for|to|of|by|from)[.:;]$`),
 			advice: "put the noun behind the preposition"},
 		{name: "have as well", pattern: re(`(?i)\bhave \S+ as well\b`), advice: "also use, also return"},
 		{name: "let 's", pattern: re(`(?i)\blet [a-z ]+'s [a-z]+[.,;:]?$`), advice: "allow the user to"},

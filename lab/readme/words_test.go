@@ -120,3 +120,62 @@ func TestPackagesHaveExamplesThatRun(t *testing.T) {
 		t.Errorf("%d examples run, want 25 at least", total)
 	}
 }
+
+// headings are the levels of a page's headings, in order, without those in code.
+func headings(t *testing.T, name string) (levels []int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if level := len(line) - len(strings.TrimLeft(line, "#")); !code && level > 0 {
+			levels = append(levels, level)
+		}
+	}
+	return levels
+}
+
+// A page in Chinese has the sections and the code of the one in English; only comments
+// in code and texts that programs print differ.
+func TestPagesInChineseHaveTheSectionsOfTheEnglishOnes(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "*.zh-CN.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join(root, "docs", "*.zh-CN.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files = append(files, more...); len(files) == 0 {
+		t.Fatal("there is no page in Chinese")
+	}
+	said := regexp.MustCompile(`(?m)(//|#).*$|"[^"]*"`)
+	for _, file := range files {
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		english := strings.Replace(name, ".zh-CN", "", 1)
+		if got, want := headings(t, name), headings(t, english); !slices.Equal(got, want) {
+			t.Errorf("%s: got headings of levels %v, want %v as in %s", name, got, want, english)
+		}
+		got, want := page(t, name), page(t, english)
+		if len(got) != len(want) {
+			t.Errorf("%s: got %d blocks of code, want %d as in %s", name, len(got), len(want), english)
+			continue
+		}
+		for i := range got {
+			if got[i].lang == "text" {
+				continue
+			}
+			if a, b := said.ReplaceAllString(got[i].text, ""), said.ReplaceAllString(want[i].text, ""); got[i].lang != want[i].lang || a != b {
+				t.Errorf("%s:%d: the code differs from %s:%d:\n%s", name, got[i].line, english, want[i].line, got[i].text)
+			}
+		}
+	}
+}

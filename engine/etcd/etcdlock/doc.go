@@ -5,7 +5,7 @@
 // rises. Who waits watches the one key that must go before it can hold, and no
 // other waiter hears of that.
 //
-//	leasehold/queue/jobs\x00...        create revision
+//	leasehold/line/jobs\x00...         create revision
 //	  writer A   41  holds
 //	  writer B   42  watches A
 //	  reader C   45  watches B
@@ -82,8 +82,8 @@
 //
 // # Keys
 //
-// Everything is below the prefix, "leasehold/" unless it is set: queue/ has the
-// claims, notification/ what clients tell each other, void/ a key for each etcd lease of a client
+// Everything is below the prefix, "leasehold/" unless it is set: line/ has the
+// claims, note/ what clients tell each other, void/ a key for each etcd lease of a client
 // that ever gave up a Join which had not been answered, for as long as the lease lives:
 // with it etcd refuses that Join, should it arrive yet. Whoever may read there can read
 // claim IDs, and with them end claims: give the prefix to nobody else. Nothing is left

@@ -18,9 +18,9 @@ import (
 
 // keys is how names and claims are written below one prefix.
 //
-//	{prefix}queue/{name}\x00{limit}/{permits}/{client}/{slot}  a claim; its value is the ID and the owner
-//	{prefix}notification/{client}/{name}\x00{limit}/...{slot}       a notification to that claim's client
-//	{prefix}void/{client}                                   written: that client's Joins under way are void
+//	{prefix}line/{name}\x00{limit}/{permits}/{client}/{slot}   a claim; its value is the ID and the owner
+//	{prefix}note/{client}/{name}\x00{limit}/...{slot}            a notification to that claim's client
+//	{prefix}void/{client}                                     written: that client's Joins under way are void
 //
 // A NUL ends the name, which has none, so that no name's queue is in another's,
 // and names keep their order and prefixes. The limit comes first, so that "nobody

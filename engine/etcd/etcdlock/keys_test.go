@@ -2,6 +2,8 @@ package etcdlock
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"leasehold/engine"
+	"leasehold/lab/servers"
 )
 
 // A key says what it was made of, lies in its name's queue and in no other's, and
@@ -70,5 +73,30 @@ func TestEnough(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// More queues than are read at a time are shown once each, and so is each claim.
+func TestQueuesOfSeveralReadings(t *testing.T) {
+	w := dial(t, clientv3.Config{}, servers.Etcd(t, nil).Addr)
+	e := start(t, w.Client, nil)
+	var puts []clientv3.Op
+	for i := range queuesAtOnce + 10 {
+		puts = append(puts, clientv3.OpPut(e.keys.claim(fmt.Sprintf("n%05d", i), 1, 1, "c", 0), "x"))
+	}
+	for some := range slices.Chunk(puts, maxOps) {
+		if _, err := w.Txn(within(t)).Then(some...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := 0
+	for q, err := range e.Queues(within(t), "n") {
+		if want := fmt.Sprintf("n%05d", shown); err != nil || q.Name != want || len(q.Claims) != 1 {
+			t.Fatalf("shown are %q with %d claims, %v; want %q with one", q.Name, len(q.Claims), err, want)
+		}
+		shown++
+	}
+	if shown != len(puts) {
+		t.Errorf("%d queues are shown of %d", shown, len(puts))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
 	"leasehold/engine/internal/testutil"
+	"leasehold/internal/boottime"
 	"leasehold/lab/servers"
 )
 
@@ -87,8 +88,9 @@ func TestOneTTLTooMany(t *testing.T) {
 	if _, err := e.Join(within(t), r); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "different TTLs") {
 		t.Fatalf("one more TTL: %v", err)
 	}
-	given := e.table.get(held[2].ID).lease()
-	leave(t, e, held[2])
+	last := held[len(held)-1] // whose lease would outlive this test
+	given := e.table.get(last.ID).lease()
+	leave(t, e, last)
 	joins(t, e, r, engine.Held)
 	until(t, "the lease that nobody uses is revoked", func() bool {
 		r, err := e.client.TimeToLive(within(t), given)
@@ -103,5 +105,94 @@ func TestATTLThatIsTooShortIsNotRaised(t *testing.T) {
 	least := e.Guarantees().MinTTL
 	if _, err := leasehold.New(e, &leasehold.Options{TTL: least - time.Millisecond}); err == nil || !strings.Contains(err.Error(), "below") {
 		t.Errorf("%v of at least %v: %v", least-time.Millisecond, least, err)
+	}
+}
+
+// The etcd lease of a detached claim goes with it, whether it held or waited.
+func TestTheLeaseOfADetachedClaimGoesWithIt(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	detached := func() engine.Request {
+		r := exclusive("x")
+		r.Detached = true
+		return r
+	}
+	holds, waits := joins(t, e, detached(), engine.Held), joins(t, e, detached(), engine.Waiting)
+	for _, c := range []engine.Claim{waits, holds} {
+		own := e.table.get(c.ID).lease()
+		leave(t, e, c)
+		if r, err := e.client.TimeToLive(within(t), own); err != nil || r.TTL >= 0 {
+			t.Errorf("a claim that was %v has left, and its lease has %d s left, %v", c.State, r.TTL, err)
+		}
+	}
+}
+
+// However a claim goes, or does not come to be, what it used of its class goes with it: else
+// the etcd lease would be kept alive, and in the way of other TTLs, for as long as the client
+// lives.
+func TestNobodyUsesAClassAfterItsClaims(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil) // of a minute, which is used
+	brief := func(r engine.Request) engine.Request { return lasting(r, 10*time.Second) }
+	joins(t, other, lasting(exclusive("taken"), time.Minute), engine.Held)
+	for what, use := range map[string]func() error{
+		"left": func() error {
+			leave(t, e, joins(t, e, brief(exclusive("a")), engine.Held))
+			return nil
+		},
+		"joined twice, and left": func() error {
+			r := brief(exclusive("b"))
+			joins(t, e, r, engine.Held)
+			leave(t, e, joins(t, e, r, engine.Held))
+			return nil
+		},
+		"refused room": func() error {
+			r := brief(exclusive("taken"))
+			r.NoWait = true
+			joins(t, e, r, engine.Gone)
+			return nil
+		},
+		"refused for its limit": func() error {
+			_, err := e.Join(within(t), brief(permits("taken", 1, 3)))
+			if !errors.Is(err, engine.ErrLimit) {
+				return fmt.Errorf("got %v, want %v", err, engine.ErrLimit)
+			}
+			return nil
+		},
+		"replaced": func() error {
+			next := lasting(exclusive("c"), time.Minute)
+			next.Replaces = joins(t, e, brief(exclusive("c")), engine.Held).ID
+			leave(t, e, joins(t, e, next, engine.Held))
+			return nil
+		},
+		"detached, and left": func() error {
+			r := brief(exclusive("d"))
+			r.Detached = true
+			leave(t, e, joins(t, e, r, engine.Held))
+			return nil
+		},
+		"revoked, and left": func() error {
+			c := joins(t, e, brief(exclusive("e")), engine.Held)
+			if err := other.Revoke(within(t), c.Name, c.Ticket, false); err != nil {
+				return err
+			}
+			renew(t, e, c)
+			_, err := e.Leave(within(t), []engine.Claim{c})
+			return err
+		},
+	} {
+		if err := use(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		e.mu.Lock()
+		e.classes.Sweep(boottime.Now() + session.Idle)
+		for _, c := range e.classes.Opened() {
+			if c.TTL != time.Minute {
+				t.Errorf("%s: the class of %v is used still", what, c.TTL)
+				e.classes.Discard(c) // of the next
+			}
+		}
+		e.mu.Unlock()
 	}
 }

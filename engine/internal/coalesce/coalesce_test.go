@@ -177,6 +177,21 @@ func TestFullRequestsDoNotWait(t *testing.T) {
 	})
 }
 
+// A request that is just full waits for none that is under way.
+func TestARequestThatIsJustFullDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(3)
+		var all sync.WaitGroup
+		s.asks(t, &all, "a", "b", "c")
+		want(t, s.sent(), "a")
+		s.asks(t, &all, "d")
+		want(t, s.sent(), "b+c+d")
+		s.answer()
+		s.answer()
+		all.Wait()
+	})
+}
+
 func TestKeysAreApartAndSomeGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(3)
@@ -221,6 +236,29 @@ func TestACallEndsWithItsContext(t *testing.T) {
 		cancelled("late", true)
 		s.answer()
 		want(t, s.sent(), "after")
+		s.answer()
+		all.Wait()
+	})
+}
+
+// So does one that would go before the others.
+func TestACallThatGoesFirstEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(10)
+		s.group.First = func(c string) bool { return strings.HasSuffix(c, "!") }
+		var all sync.WaitGroup
+		s.asks(t, &all, "under way")
+		ctx, cancel := context.WithCancel(t.Context())
+		all.Go(func() {
+			if _, err := s.group.Do(ctx, "first!"); !errors.Is(err, context.Canceled) || !errors.Is(err, coalesce.ErrNotSent) {
+				t.Errorf("got %v, want that it was cancelled and not sent", err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		s.asks(t, &all, "after")
+		s.answer()
+		want(t, s.sent(), "under way after")
 		s.answer()
 		all.Wait()
 	})

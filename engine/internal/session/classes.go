@@ -7,36 +7,36 @@ import (
 )
 
 const (
-	// MaxClasses bounds the TTLs that one client has sessions for at once.
+	// MaxClasses bounds the TTLs for which one client has sessions at once.
 	MaxClasses = 8
 
-	// Idle is how long a class stays open that nobody uses.
+	// Idle is how long an unused class stays open.
 	Idle = time.Minute
 )
 
-// Classes are the sessions of one client: one for each class of TTL that is in use. S is
-// what an engine keeps of a session. The zero value with Open and Close set has none.
-// It knows no mutex: its engine has one.
+// Classes are the sessions of one client: one for each class of TTL in use. S is what an
+// engine keeps of a session. The zero value with Open and Close set has no sessions. It
+// has no mutex: its engine has one.
 type Classes[S any] struct {
 	Open  func(ttl time.Duration) S // begins a session
-	Close func(S)                   // gives one up
+	Close func(S)                   // ends one
 
 	all []*Class[S]
 }
 
-// Class is one session, and how many use it.
+// Class is one session, and how many claims use it.
 type Class[S any] struct {
-	TTL     time.Duration // the longest that its users trust
+	TTL     time.Duration // the longest TTL that its users trust
 	Session S
 
 	uses   int
-	unused time.Duration // since when, where nobody does
+	unused time.Duration // since when, if uses is 0
 }
 
-// For is a class for that TTL, with one more use that Done ends: one that is open and
-// hardly longer, so that a dead client's claims go about as soon as was asked for; else a
-// new one, in the place of one that is unused if there are many. The error is
-// [engine.ErrRefused]: all are used.
+// For returns a class for that TTL, with one more use, which Done ends. It prefers an open
+// class with a TTL of at most a tenth more, so that a dead client's claims end about as
+// soon as was asked for. Otherwise it opens one, in the place of the oldest unused one if
+// there are [MaxClasses]. If all of those are used, it returns [engine.ErrRefused].
 func (cs *Classes[S]) For(ttl, now time.Duration) (*Class[S], error) {
 	var best, oldest *Class[S]
 	for _, c := range cs.all {
@@ -50,7 +50,7 @@ func (cs *Classes[S]) For(ttl, now time.Duration) (*Class[S], error) {
 	if best == nil {
 		if len(cs.all) >= MaxClasses {
 			if oldest == nil {
-				return nil, engine.Refuse("claims with %d different TTLs are in the queue already, and each needs a session of its own: use fewer different TTLs than that, not %v as well", len(cs.all), ttl)
+				return nil, engine.Refuse("TTL %v needs one more session, and the client has the most already, %d: use fewer different TTLs at once", ttl, len(cs.all))
 			}
 			cs.drop(oldest)
 		}
@@ -61,8 +61,8 @@ func (cs *Classes[S]) For(ttl, now time.Duration) (*Class[S], error) {
 	return best, nil
 }
 
-// Discard gives up a class whose session cannot be had, whoever uses it: the next who asks
-// has another.
+// Discard closes a class whose session cannot be used any more. The next For opens
+// another.
 func (cs *Classes[S]) Discard(c *Class[S]) { cs.drop(c) }
 
 // Done ends one use.
@@ -72,7 +72,7 @@ func (cs *Classes[S]) Done(c *Class[S], now time.Duration) {
 	}
 }
 
-// Sweep gives up what has been unused for [Idle].
+// Sweep closes classes that were unused for [Idle].
 func (cs *Classes[S]) Sweep(now time.Duration) {
 	for _, c := range cs.Opened() {
 		if c.uses == 0 && now-c.unused >= Idle {
@@ -81,7 +81,7 @@ func (cs *Classes[S]) Sweep(now time.Duration) {
 	}
 }
 
-// Opened are those that there are.
+// Opened returns the open classes.
 func (cs *Classes[S]) Opened() []*Class[S] { return append([]*Class[S](nil), cs.all...) }
 
 func (cs *Classes[S]) drop(c *Class[S]) {

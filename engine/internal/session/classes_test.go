@@ -40,12 +40,13 @@ func TestATTLHasASessionThatIsHardlyLonger(t *testing.T) {
 		{8900 * time.Millisecond, 9 * time.Second},  // the nearest of two
 		{10*time.Second + 1, 10*time.Second + 1},    // never a shorter one
 		{30 * time.Second, 30 * time.Second}, {time.Hour, time.Hour},
+		{31 * time.Second, 31 * time.Second}, {29 * time.Second, 30 * time.Second}, // two are hardly longer: the shorter one
 	} {
 		if got := r.use(t, c.ttl, 0); got.TTL != c.want || got.Session != c.want {
 			t.Errorf("%v has a session of %v, want %v", c.ttl, got.TTL, c.want)
 		}
 	}
-	if n := len(r.Opened()); n != 5 {
+	if n := len(r.Opened()); n != 6 {
 		t.Errorf("%d sessions", n)
 	}
 }

@@ -99,12 +99,12 @@ func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n i
 	}
 	fields := strings.Fields(text)
 	if len(fields) != n {
-		return nil, fmt.Errorf("not an answer of ours: %d numbers, not %d", len(fields), n)
+		return nil, fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): %d numbers, not %d", len(fields), n)
 	}
 	numbers := make([]int64, n)
 	for i, f := range fields {
 		if numbers[i], err = strconv.ParseInt(f, 10, 64); err != nil {
-			return nil, fmt.Errorf("not an answer of ours: %w", err)
+			return nil, fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): %w", err)
 		}
 	}
 	return numbers, nil

@@ -6,17 +6,20 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"leasehold/migrate"
 )
 
-// classic is a table in which a row is a lock. Whoever could insert it holds; who dies
-// leaves it to whom looks at update_time.
-func classic(ctx context.Context, db *sql.DB, name string, work func(context.Context) error) error {
+// classic is a table in which a row is a lock. The program that could insert it holds.
+type classic struct {
+	db   *sql.DB
+	name string
+}
+
+func (l *classic) Lock(ctx context.Context) error {
 	for {
-		_, err := db.ExecContext(ctx, "INSERT INTO locks (lock_key, owner, count, update_time) VALUES (?, 'me', 1, NOW())", name)
-		if err == nil {
-			break
-		}
-		if code(err) != 1062 { // somebody else holds
+		_, err := l.db.ExecContext(ctx, "INSERT INTO locks (lock_key, owner, count, update_time) VALUES (?, 'me', 1, NOW())", l.name)
+		if err == nil || code(err) != 1062 { // 1062: somebody else holds
 			return err
 		}
 		select {
@@ -25,39 +28,53 @@ func classic(ctx context.Context, db *sql.DB, name string, work func(context.Con
 			return ctx.Err()
 		}
 	}
-	err := work(ctx)
-	_, del := db.ExecContext(context.WithoutCancel(ctx), "DELETE FROM locks WHERE lock_key = ?", name)
-	return errors.Join(err, del)
+}
+
+func (l *classic) Unlock(ctx context.Context) error {
+	_, err := l.db.ExecContext(ctx, "DELETE FROM locks WHERE lock_key = ?", l.name)
+	return err
 }
 
 // getLock pins a connection for as long as the lock is held or waited for.
-func getLock(ctx context.Context, db *sql.DB, name string, work func(context.Context) error) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
+type getLock struct {
+	db   *sql.DB
+	name string
+	conn *sql.Conn
+}
+
+func (l *getLock) Lock(ctx context.Context) (err error) {
+	if l.conn, err = l.db.Conn(ctx); err != nil {
 		return err
 	}
-	defer conn.Close()
 	var held sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 20)", name).Scan(&held); err != nil {
-		return err
+	err = l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 20)", l.name).Scan(&held)
+	if err == nil && held.Int64 != 1 {
+		err = errors.New("not within 20 s")
 	}
-	if held.Int64 != 1 {
-		return errors.New("not within 20 s")
+	if err != nil {
+		discard(l.conn) // the server may have granted it all the same
 	}
+	return err
+}
+
+func (l *getLock) Unlock(ctx context.Context) error {
 	// A connection that is lost has unlocked: one that could not unlock must not go back
 	// to the pool.
-	defer func() {
-		if _, err := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", name); err != nil {
-			discard(conn)
-		}
-	}()
-	return work(ctx)
+	if _, err := l.conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", l.name); err != nil {
+		discard(l.conn)
+		return err
+	}
+	return l.conn.Close()
 }
 
 // While a fleet changes over, a new program holds both.
 func TestWhileAFleetChangesOver(t *testing.T) {
 	t.Parallel()
 	const table = `CREATE TABLE locks (lock_key VARCHAR(255) PRIMARY KEY, owner TEXT, count INT, update_time DATETIME)`
-	t.Run("from the classic table", func(t *testing.T) { rows.AFleetChangesOver(t, table, classic) })
-	t.Run("from GET_LOCK", func(t *testing.T) { rows.AFleetChangesOver(t, table, getLock) })
+	t.Run("from the classic table", func(t *testing.T) {
+		rows.AFleetChangesOver(t, table, func(db *sql.DB, name string) migrate.Lock { return &classic{db, name} })
+	})
+	t.Run("from GET_LOCK", func(t *testing.T) {
+		rows.AFleetChangesOver(t, table, func(db *sql.DB, name string) migrate.Lock { return &getLock{db: db, name: name} })
+	})
 }

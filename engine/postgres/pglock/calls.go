@@ -109,7 +109,7 @@ func (c *client) rowOf(ctx context.Context, k sqllock.Kind, sql string, to []any
 		return r.Scan(to...)
 	}, func() {}, args...)
 	if err == nil && !found {
-		err = errors.New("not an answer of ours: no row")
+		err = errors.New("unexpected answer of leasehold's functions in the database (did somebody change them?): no row")
 	}
 	return err
 }

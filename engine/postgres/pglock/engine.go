@@ -159,7 +159,7 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) (out []engine.C
 			return err
 		}
 		if i < 1 || int(i) > len(rs) {
-			return fmt.Errorf("not an answer of ours: claim %d of %d", i, len(rs))
+			return fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): claim %d of %d", i, len(rs))
 		}
 		out = append(out, c.claim(rs[i-1].Name, rs[i-1].ID, &a))
 		return nil

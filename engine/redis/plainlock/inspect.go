@@ -26,7 +26,7 @@ func (e *Engine) layout() *parts.Layout {
 // would never end: with ticket 0 and now it is removed.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	return e.layout().End(ctx, name, ticket, now,
-		fmt.Errorf("another program holds it: only a key without expiry can be removed, and only at once: %w", engine.ErrNoClaim))
+		fmt.Errorf("another program holds the name: only a key without expiry can be removed, and only at once (--now): %w", engine.ErrNoClaim))
 }
 
 // Queue implements [engine.Engine].
@@ -34,9 +34,8 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	return e.layout().Queue(ctx, name)
 }
 
-// Queues implements [engine.Engine]. It finds the names that leasehold has used
-// within the last hours: whether any other string is somebody's lock cannot be
-// told.
+// Queues implements [engine.Engine]. It finds the names that leasehold has used within the
+// last hours: it cannot know whether any other string is a lock.
 func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
 	return e.layout().Queues(ctx, side+"*", "", prefix)
 }
@@ -52,7 +51,7 @@ func view(name string, r rueidis.RedisResult) (engine.Queue, error) {
 	var revoked int
 	c := engine.Claim{Name: name, Owner: engine.ParseOwner(owner), Permits: engine.Max, Limit: engine.Max, State: engine.Held}
 	if _, err := fmt.Sscan(numbers, &left, &c.Ticket, &revoked); err != nil {
-		return l, fmt.Errorf("not an answer of ours: %w", err)
+		return l, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	c.Revoked = revoked == 1
 	if left >= 0 { // else it has no expiry

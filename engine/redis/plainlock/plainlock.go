@@ -43,11 +43,11 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
-// Check implements [engine.Checker]: it looks again at what Open has looked at.
+// Check implements [engine.Checker]: it checks the settings that Open checked.
 func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.revokes) }
 
-// Join implements [engine.Engine]. Redis knows nothing of claims that wait, and neither
-// does this: to try again is to join again.
+// Join implements [engine.Engine]. Neither Redis nor this engine remembers waiting claims:
+// to try again is to join again.
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	if err := parts.OnlyLocks(&r, "the plain layout"); err != nil {
 		return engine.Claim{}, err
@@ -70,7 +70,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	case err != nil:
 		return engine.Claim{}, e.explain(err, r.Name)
 	case c.State == engine.Unknown:
-		return engine.Claim{}, engine.Refuse("the clock of this Redis is absurd: there is no ticket above %d", uint64(engine.MaxTicket))
+		return engine.Claim{}, engine.Refuse("the next ticket would be above %d: the clock of this Redis is wrong; set it", uint64(engine.MaxTicket))
 	}
 	if replaces {
 		e.tries.Left(r.Replaces)
@@ -127,8 +127,8 @@ func (e *Engine) explain(err error, name string) error {
 	return redisconn.Explain(err, keys[0])
 }
 
-// found is answer for a claim that was there. Where its key is somebody's data by now
-// it is gone.
+// found is answer for a claim that was there. If its key has another program's data by
+// now, the claim is gone.
 func (e *Engine) found(name string, a redisconn.Answer) (engine.Claim, error) {
 	c, err := answer(a)
 	if errors.Is(redisconn.Explain(err, ""), redisconn.ErrForeign) {
@@ -137,8 +137,8 @@ func (e *Engine) found(name string, a redisconn.Answer) (engine.Claim, error) {
 	return c, e.explain(err, name)
 }
 
-// answer reads what the scripts return: state, ticket, and a number. Its errors are to
-// be explained.
+// answer reads the results of the scripts: state, ticket, and a number. The caller
+// explains its errors.
 func answer(a redisconn.Answer) (c engine.Claim, err error) {
 	text, err := a.ToString()
 	if err != nil {
@@ -147,7 +147,7 @@ func answer(a redisconn.Answer) (c engine.Claim, err error) {
 	var number int64
 	c = engine.Claim{Permits: engine.Max, Limit: engine.Max}
 	if _, err := fmt.Sscan(text, &c.State, &c.Ticket, &number); err != nil {
-		return c, fmt.Errorf("not an answer of ours: %w", err)
+		return c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	if c.State == engine.Gone {
 		c.Revoked = number == 8
@@ -157,16 +157,16 @@ func answer(a redisconn.Answer) (c engine.Claim, err error) {
 	return c, nil
 }
 
-// Watch implements [engine.Engine]. Plain keys tell nobody, so it only waits:
-// Look of every waiting claim says when to try again.
+// Watch implements [engine.Engine]. Plain keys send no notifications, so Watch only waits:
+// PollAfter of every waiting claim says when to try again.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	changed(engine.Claim{})
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// Close implements [engine.Engine]. It waits for at most two seconds for connections
-// that are being made or do not answer.
+// Close implements [engine.Engine]. It waits for at most two seconds for connections that
+// are being made or do not answer.
 func (e *Engine) Close() error {
 	e.wire.Close()
 	return nil

@@ -8,14 +8,14 @@ import (
 	"leasehold/engine/redis/internal/redisconn"
 )
 
-// Engine is one client of a Redis, in the queues layout.
+// Engine is one client of a Redis, in the layout with queues.
 type Engine struct {
 	wire     *redisconn.Client
 	revokes  bool // Options.AllowEviction
 	groups   groups
 	scripts  scripts
 	prefix   string
-	channel  string // where this engine's claims are told of changes
+	channel  string // on which this engine's claims are notified
 	replicas int
 	longest  time.Duration // the longest TTL; 0: the package's
 }
@@ -46,7 +46,7 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
-// Check implements [engine.Checker]: it looks again at what Open has looked at.
+// Check implements [engine.Checker]: it checks the settings that Open checked.
 func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.revokes) }
 
 // Close implements [engine.Engine]. It waits for at most two seconds for connections

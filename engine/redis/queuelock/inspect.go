@@ -42,7 +42,7 @@ func view(name string, r rueidis.RedisResult) (engine.Queue, error) {
 		return none, err
 	}
 	if len(both) != 2 {
-		return none, fmt.Errorf("not an answer of ours: %d values", len(both))
+		return none, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values", len(both))
 	}
 	micros, err := both[0].AsInt64()
 	if err != nil {

@@ -73,7 +73,7 @@ func joined(r *engine.Request, key string, a redisconn.Answer) (engine.Claim, er
 	}
 	b, err := m.ToString()
 	if err != nil {
-		return engine.Claim{}, fmt.Errorf("redis: not an answer of ours: %w", err)
+		return engine.Claim{}, fmt.Errorf("redis: unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	if c, ok := decode(b); ok {
 		return c, nil
@@ -82,12 +82,12 @@ func joined(r *engine.Request, key string, a redisconn.Answer) (engine.Claim, er
 	case b == "X":
 		return engine.Claim{}, redisconn.Foreign(key)
 	case b == "T":
-		return engine.Claim{}, engine.Refuse("the key %q remembers a ticket behind which there is none below %d, or the clock of this Redis is absurd: "+
-			"if the clock is right, delete that key where nobody holds", key, uint64(engine.MaxTicket))
+		return engine.Claim{}, engine.Refuse("the next ticket would be above %d: the clock of this Redis is wrong, or the key %q has a wrong ticket; "+
+			"set the clock, or delete that key when nobody holds the name", uint64(engine.MaxTicket), key)
 	case len(b) == 5 && b[0] == 'L':
 		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: int32(u32(b[1:])), Want: r.Limit}
 	case len(b) == 5 && b[0] == 'C':
-		return engine.Claim{}, engine.Refuse("%d claims are in the queue already, which is the most", u32(b[1:]))
+		return engine.Claim{}, engine.Refuse("the queue has %d claims already, the most: let fewer callers wait for one name", u32(b[1:]))
 	}
-	return engine.Claim{}, fmt.Errorf("redis: not an answer of ours: %d bytes", len(b))
+	return engine.Claim{}, fmt.Errorf("redis: unexpected answer (is the server Redis or Valkey?): %d bytes", len(b))
 }

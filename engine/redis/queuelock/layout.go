@@ -35,13 +35,13 @@ func bucket(name string) byte {
 	return byte(h ^ h>>8 ^ h>>16 ^ h>>24)
 }
 
-// nameOf is the name in a key of ours.
+// nameOf returns the name in a key of this layout.
 func (e *Engine) nameOf(key string) (string, bool) {
 	_, name, _ := strings.Cut(key, "}:") // a prefix has no braces
 	return name, key == e.key(name)
 }
 
-// said is the length of what say() in the queue.lua packs.
+// said is the length of what say() in line.lua packs.
 const said = 33
 
 // decode reads what say() packed.
@@ -80,7 +80,7 @@ func (e *Engine) notification(m string) (c engine.Claim, ok bool) {
 	return c, read(m[16:], &c)
 }
 
-// parseQueue reads the fields of a queue's hash: see queue.lua.
+// parseQueue reads the fields of a queue's hash: see line.lua.
 func parseQueue(fields map[string]string) (l queue.Queue, err error) {
 	m, ok := fields["m"]
 	if !ok {
@@ -109,7 +109,7 @@ func parseQueue(fields map[string]string) (l queue.Queue, err error) {
 			}
 			flags := record[40]
 			if m[0] == 'Q' {
-				// Who holds, and was told that others wait, follows from m.
+				// m says which claim holds, and whether it was notified that others wait.
 				if flags &^= 1 | 8; id == front {
 					if flags |= 1; untold == 0 {
 						flags |= 8

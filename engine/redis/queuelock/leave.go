@@ -41,7 +41,7 @@ func left(a redisconn.Answer) (c engine.Claim, err error) {
 	if len(b) != 17 && len(b) != 18 {
 		c, ok := decode(b)
 		if !ok {
-			err = fmt.Errorf("not an answer of ours: %d bytes", len(b))
+			err = fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d bytes", len(b))
 		}
 		return c, err
 	}

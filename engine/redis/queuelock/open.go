@@ -24,25 +24,25 @@ type Options struct {
 	// if their prefixes agree. Default "leasehold:"; up to 128 bytes, no braces.
 	Prefix string
 
-	// Replicas, if not 0, is how many replicas must have acknowledged a hold
-	// before it is believed: ?replicas=. It costs a round trip to them. 0 to 100.
+	// Replicas, if not 0, is how many replicas must have acknowledged a hold before the
+	// client believes it: ?replicas=. It costs a round trip to them. 0 to 100.
 	Replicas int
 
-	// RestartDelay, if not 0, bounds every TTL, and is how long after its start a
-	// server grants, extends and frees nothing, unless it syncs every write: what it
-	// may have forgotten has expired by then. ?restart-delay=1m. From one second to
-	// [engine.MaxTTL]. Every client of the same locks must agree on it: see the
-	// package documentation.
+	// RestartDelay, if not 0, bounds every TTL: ?restart-delay=1m. For that time after its
+	// start a server grants, extends and frees nothing, unless it syncs every write:
+	// claims that it may have forgotten have expired then. From one second to
+	// [engine.MaxTTL]. All clients of the same locks must agree on it: see the package
+	// documentation.
 	RestartDelay time.Duration
 
 	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
 	// of locks that are held: ?allow-eviction.
 	AllowEviction bool
 
-	// Failover says that another server may take this one's place behind the same
-	// address, as at many providers, without showing replicas: ?failover. Two may hold
-	// then, and the engine declares it. Where the server shows replicas, or this user
-	// may not ask, it does so by itself.
+	// Failover declares that another server may take this one's place behind the same
+	// address without showing replicas, as at many providers: ?failover. Two may hold
+	// then, and the engine declares it. The engine does so by itself if the server shows
+	// replicas, or this user may not ask.
 	Failover bool
 }
 
@@ -50,31 +50,31 @@ type Options struct {
 const leastDelay = time.Second
 
 // Open connects to the Redis that a URL names and returns an engine on it. The
-// documentation of package leasehold/engine/redis lists the forms and
-// parameters. No error of it shows a password. ctx bounds the opening only.
+// documentation of package leasehold/engine/redis lists the forms and parameters. Its
+// errors show no password. ctx bounds the opening only.
 //
-// Errors: a malformed URL, a server that cannot be reached or is no Redis, a
-// wrong password, a user who may not do what is needed, a server that is unfit
-// ([Options.AllowEviction], a replica, one node of a Cluster).
+// It returns an error for a malformed URL, a server that cannot be reached or is not
+// Redis, a wrong password, and a user without the rights that the engine needs. It refuses
+// a server that is unfit ([Options.AllowEviction], a replica, one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return redisconn.Open(ctx, rawURL, "queuelock", "lines", func(t *redisconn.Target) (o *Options, err error) {
 		o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}
 		if v := t.Param("replicas"); v != "" {
 			if o.Replicas, err = strconv.Atoi(v); err != nil {
-				return nil, fmt.Errorf("replicas=%q is not a number", v)
+				return nil, fmt.Errorf("replicas=%q is not a number: give one from 0 to 100", v)
 			}
 		}
 		if v := t.Param("restart-delay"); v != "" {
 			if o.RestartDelay, err = time.ParseDuration(v); err != nil {
-				return nil, fmt.Errorf("restart-delay=%q is no duration such as 1m", v)
+				return nil, fmt.Errorf("restart-delay=%q is not a duration: give one such as 1m", v)
 			}
 		}
 		return o, nil
 	}, start, "prefix", "replicas", "restart-delay")
 }
 
-// New is an engine on the caller's own client, which the caller closes after
-// the engine. It asks the server whether it can do what is needed. A nil o means
+// New returns an engine on the caller's own client, which the caller closes after the
+// engine. It asks the server whether it can do all that the engine needs. A nil o means
 // the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
 	e, err := start(ctx, redisconn.New(client), o)
@@ -91,10 +91,10 @@ func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error
 		return nil, err
 	}
 	if opts.Replicas < 0 || opts.Replicas > 100 {
-		return nil, fmt.Errorf("%d replicas are outside 0 to 100", opts.Replicas)
+		return nil, fmt.Errorf("replicas %d is outside 0 to 100: give a number in between", opts.Replicas)
 	}
 	if d := opts.RestartDelay; d != 0 && (d < leastDelay || d > engine.MaxTTL) {
-		return nil, fmt.Errorf("the restart-delay %v is outside %v to %v", d, leastDelay, engine.MaxTTL)
+		return nil, fmt.Errorf("the restart-delay %v is outside %v to %v: give a time in between", d, leastDelay, engine.MaxTTL)
 	}
 	if opts.Failover {
 		c.MayFailOver()
@@ -122,17 +122,16 @@ func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error
 		return nil, redisconn.Explain(err, "")
 	}
 	if _, ok := decode(b); !ok {
-		return nil, errors.New("this server runs scripts, but not as Redis does")
+		return nil, errors.New("this server runs scripts, but not as Redis does: use Redis or Valkey")
 	}
 	if err := e.audible(ctx); err != nil {
-		return nil, fmt.Errorf("nobody could be told that a claim holds: %w", err)
+		return nil, fmt.Errorf("the engine could notify no waiter that its claim holds: %w", err)
 	}
 	return e, nil
 }
 
-// audible refuses a user who may not listen to this engine's channel, or not
-// publish there: scripts do not fail because of that, and every wait would take a
-// second.
+// audible refuses a user who may not subscribe to this engine's channel, or may not
+// publish there: scripts do not fail because of that, and every wait would take a second.
 func (e *Engine) audible(ctx context.Context) error {
 	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
 	if err != nil {

@@ -59,7 +59,7 @@ func (e *Engine) renew(ctx context.Context, some [][]engine.Renewal, out *[]engi
 		case err != nil:
 			err = redisconn.Explain(err, calls[i].Keys[0])
 		case len(b) != said*len(rs):
-			err = fmt.Errorf("redis: not an answer of ours: %d bytes for %d renewals", len(b), len(rs))
+			err = fmt.Errorf("redis: unexpected answer (is the server Redis or Valkey?): %d bytes for %d renewals", len(b), len(rs))
 		default:
 			for j, r := range rs {
 				c, _ := decode(b[said*j:])

@@ -18,8 +18,8 @@ func (e *Engine) renewed(ctx context.Context, calls []redisconn.Call) []rediscon
 	return e.wire.CallSynced(ctx, e.replicas, e.scripts.renew, calls)
 }
 
-// believed hands claims on that were heard of. Where the word of one server is
-// not enough, one that is said to be held is renewed and waited for first.
+// believed passes notifications of claims on. If the word of one server is not enough, it
+// first renews a claim that is said to be held, and waits for the replicas.
 func (e *Engine) believed(ctx context.Context, changed func(engine.Claim)) error {
 	received := make(chan engine.Claim, 1024)
 	ctx, cancel := context.WithCancel(ctx)

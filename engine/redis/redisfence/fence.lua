@@ -13,7 +13,7 @@ end
 local mark = redis.pcall('GET', KEYS[1]) or '0'
 if type(mark) == 'table' and not string.find(mark.err, 'WRONGTYPE', 1, true) then return mark end
 if type(mark) == 'table' or mark ~= '0' and not string.find(mark, '^[1-9]%d*$') or #mark > 19 then
-	return redis.error_reply('ERR ' .. KEYS[1] .. ' does not hold a token; nothing was written')
+	return redis.error_reply('ERR ' .. KEYS[1] .. ' does not hold a token: nothing was written; delete the key if no other program uses it')
 end
 if below(ARGV[1], mark) then
 	return {mark}

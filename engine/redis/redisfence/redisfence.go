@@ -1,5 +1,5 @@
 // Package redisfence writes to Redis or Valkey only with a fencing token that is not
-// stale: the check and the commands are one script, so nothing comes between.
+// stale. The check and the commands are one script, so no other command comes between.
 //
 //	marks := redisfence.New(client) // your github.com/redis/rueidis client
 //	_, err := marks.Do(ctx, fence.Of(lease), "stock:42", []string{"SET", "stock:42", "5"})
@@ -7,28 +7,27 @@
 //		return err // the lease was lost, somebody else was here: nothing was written
 //	}
 //
-// The mark of a key, the highest exclusive token that it was written with, is in a key
-// beside it, in the same slot of a Cluster. The engine that granted the lease may be
-// any.
+// The mark of a key is the highest exclusive token that wrote it. It is in a key beside
+// it, in the same slot of a Cluster. Any engine may have granted the lease.
 //
 // # What it promises
 //
-// Once commands with token t were carried out for a key, none with a lower token are, as
-// long as the mark is kept. It has no expiry, and is lost as the data is: by FLUSHALL,
+// After commands with token t were carried out for a key, none with a lower token are, as
+// long as the mark is kept. The mark has no expiry. It is lost like the data: by FLUSHALL,
 // by a failover to a replica that missed both, by a crash without appendfsync always.
 //
 // # What it cannot promise
 //
 //   - A maxmemory-policy that begins with allkeys may drop the mark and keep the data:
-//     then a stale write is let in. Use noeviction or volatile-*.
+//     then a stale write is admitted. Use noeviction or volatile-*.
 //   - Redis takes nothing back: if the second command fails, the first was carried out.
-//   - An error of the connection does not say whether the commands were carried out.
-//     The client does not send them again.
+//   - An error of the connection does not say whether the commands were carried out. The
+//     client does not send them again.
 //   - Delete the mark ([MarkKey]) with the key, and not before the last holder has ended.
 //
-// Tokens are compared as text, by length and then by digits: scripts count in doubles,
-// in which neighbouring tokens are the same number. A user needs, besides the commands,
-// +get +set +eval +evalsha and ~leasehold:fence:* .
+// The script compares tokens as text, by length and then by digits: scripts count in
+// doubles, in which neighbouring tokens are the same number. A user needs, besides the
+// commands, +get +set +eval +evalsha and ~leasehold:fence:* .
 package redisfence
 
 import (
@@ -48,8 +47,8 @@ import (
 //go:embed fence.lua
 var script string
 
-// MaxWords is how many words a command may have: Lua passes no more on at once than some
-// 8,000, and would say so after the commands before it were carried out.
+// MaxWords is how many words a command may have. Lua passes on at most some 8,000 at once,
+// and would fail only after the commands before it were carried out.
 const MaxWords = 7000
 
 // Marks are the marks of keys.
@@ -58,20 +57,20 @@ type Marks struct {
 	script *rueidis.Lua
 }
 
-// New keeps marks in the server of client, which stays the caller's.
+// New returns the marks in the server of client. The caller still owns client.
 func New(client rueidis.Client) *Marks {
 	return &Marks{client, rueidis.NewLuaScript(script)}
 }
 
-// MarkKey is where the mark of a key is kept. Deleting it forgets the mark.
+// MarkKey returns the key of the mark of a key. Deleting it forgets the mark.
 func MarkKey(key string) string { return redisconn.KeyBeside("leasehold:fence:", key) }
 
-// Do carries out commands, each a name and its arguments, if the pass is let in at the
-// mark of key, and returns their answers. In a Cluster all keys of the commands must be
-// in the slot of key. Without commands it shows the pass, which raises the mark.
+// Do carries out commands, each a name and its arguments, if the pass is admitted at the
+// mark of key, and returns their answers. In a Cluster all keys of the commands must be in
+// the slot of key. Without commands Do shows the pass, which raises the mark.
 //
-// Errors: a fence.StaleError; fence.ErrPass; a command's, which ends the rest; the
-// client's.
+// Do returns a fence.StaleError, fence.ErrPass, the error of a command, which ends the
+// rest, or the error of the client.
 func (m *Marks) Do(ctx context.Context, p fence.Pass, key string, commands ...[]string) ([]rueidis.RedisMessage, error) {
 	if err := p.Valid(); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func (m *Marks) Do(ctx context.Context, p fence.Pass, key string, commands ...[]
 	args := []string{p.Token.String(), p.Raises().String()}
 	for _, command := range commands {
 		if len(command) == 0 || len(command) > MaxWords {
-			return nil, fmt.Errorf("redisfence: a command of %d words: 1 to %d are possible", len(command), MaxWords)
+			return nil, fmt.Errorf("redisfence: a command has %d words: it needs 1 to %d; split it", len(command), MaxWords)
 		}
 		args = append(args, strconv.Itoa(len(command)))
 		args = append(args, command...)
@@ -89,7 +88,7 @@ func (m *Marks) Do(ctx context.Context, p fence.Pass, key string, commands ...[]
 		return nil, fmt.Errorf("redisfence: %w", err)
 	}
 	if len(answers) == 0 {
-		return nil, errors.New("redisfence: an answer without a mark")
+		return nil, errors.New("redisfence: the server's answer has no mark: check that it is Redis or Valkey")
 	}
 	mark, err := answers[0].ToString()
 	if err != nil {
@@ -100,7 +99,7 @@ func (m *Marks) Do(ctx context.Context, p fence.Pass, key string, commands ...[]
 	}
 	n, err := strconv.ParseUint(mark, 10, 63)
 	if err != nil {
-		return nil, fmt.Errorf("redisfence: %s does not hold a token; nothing was written", MarkKey(key))
+		return nil, fmt.Errorf("redisfence: %s does not hold a token: nothing was written; delete the key if no other program uses it", MarkKey(key))
 	}
 	return nil, &fence.StaleError{Name: p.Name, Token: p.Token, Mark: leasehold.Token(n)}
 }

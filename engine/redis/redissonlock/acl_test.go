@@ -90,7 +90,7 @@ func TestLeastPrivilegeOnCluster(t *testing.T) {
 			do(t, n, "ACL", "SETUSER", "app", "+spublish", "+ssubscribe", lacks)
 		}
 		_, err := Open(within(t), "redisson-cluster://app:secret@"+c.Addrs()[0])
-		if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+		if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "the engine could notify no waiter") || !strings.Contains(err.Error(), "ACL") {
 			t.Errorf("%s: Open: %v", lacks, err)
 		}
 	}

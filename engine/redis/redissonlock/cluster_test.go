@@ -200,3 +200,24 @@ func TestAClusterWithoutShardChannels(t *testing.T) {
 		}
 	}
 }
+
+// TestShardSubscriptionsEnd: a Redisson client that finds one takes it for somebody who
+// waits.
+func TestShardSubscriptionsEnd(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	home, err := c.NodeOf("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := locks.Opened(t, redistest.ClusterURL(c))
+	watch(t, e)
+	listeners := func() any {
+		return do(t, home, "PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{a}").([]any)[1]
+	}
+	program(t, home).lock("a", 10*time.Minute)
+	q := join(t, e, exclusive("a"))
+	until(t, "nobody listens while a claim waits", func() bool { return listeners() == int64(1) })
+	leave(t, e, q)
+	until(t, "nobody waits, and it is listened to", func() bool { return listeners() == int64(0) })
+}

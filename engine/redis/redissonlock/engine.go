@@ -54,7 +54,7 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
-// Check implements [engine.Checker]: it looks again at what Open has looked at.
+// Check implements [engine.Checker]: it checks the settings that Open checked.
 func (e *Engine) Check(ctx context.Context) error { return e.wire.CheckAgain(ctx, e.revokes) }
 
 // Join implements [engine.Engine]. Redis knows nothing of claims that wait, and neither
@@ -149,28 +149,28 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 		return c, err
 	}
 	if len(list) < 3 {
-		return c, fmt.Errorf("not an answer of ours: %d values", len(list))
+		return c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values", len(list))
 	}
 	state, err1 := list[0].AsInt64()
 	text, err2 := list[1].ToString()
 	number, err3 := list[2].AsInt64()
 	ticket, err4 := strconv.ParseUint(text, 10, 64)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return c, fmt.Errorf("not an answer of ours: %w", err)
+		return c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	switch {
 	case state == 0 && ticket == 0:
 		return c, e.foreign(name)
 	case state == 0 && ticket == 1:
-		return c, engine.Refuse("the clock of this Redis is absurd: there is no ticket above %d", uint64(engine.MaxTicket))
+		return c, engine.Refuse("the next ticket would be above %d: the clock of this Redis is wrong; set it", uint64(engine.MaxTicket))
 	case state == 0 && ticket == 4:
 		return c, errJunk
 	case state == 0 && ticket == 3:
 		tag, _ := redisconn.Tagged(name)
-		return c, engine.Refuse("Redisson's counter of tokens %q holds no whole number below %d, so no Java program can take the lock %q either: "+
-			"set it to the highest token that was given, or delete it where tokens may begin anew", counter+tag, uint64(engine.MaxTicket), name)
+		return c, engine.Refuse("Redisson's counter %q of tokens has no whole number below %d: Java programs cannot take the lock %q either; "+
+			"set it to the highest token so far, or delete it if tokens may begin anew", counter+tag, uint64(engine.MaxTicket), name)
 	case state == 0:
-		return c, engine.Refuse("%d claims hold already, which is the most", engine.MaxQueue)
+		return c, engine.Refuse("%d claims hold already, the most: let fewer callers share one name", engine.MaxQueue)
 	}
 	c = engine.Claim{Name: name, ID: id, Ticket: ticket, Permits: engine.Max, Limit: engine.Max, State: engine.State(state)}
 	if c.State == engine.Gone {
@@ -181,7 +181,7 @@ func (e *Engine) answer(name string, id engine.ID, r rueidis.RedisResult) (c eng
 	more := [2]int64{}
 	for i := range list[3:min(5, len(list))] {
 		if more[i], err = list[3+i].AsInt64(); err != nil {
-			return c, fmt.Errorf("not an answer of ours: %w", err)
+			return c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 		}
 	}
 	c.Contended = more[0] == 1
@@ -202,10 +202,10 @@ func (e *Engine) found(name string, id engine.ID, a redisconn.Answer) (engine.Cl
 	return c, explained
 }
 
-// errJunk is the answer that the key beside a lock is somebody's data.
-var errJunk = errors.New("BESIDE what is there is not ours")
+// errJunk is the answer that the key beside a lock has another program's data.
+var errJunk = errors.New("BESIDE the key has another program's data")
 
-// junkBeside: the key beside a lock is somebody's data.
+// junkBeside reports whether the key beside a lock has another program's data.
 func junkBeside(err error) bool { return err == errJunk || redisconn.Beside(err, "", "") != nil }
 
 // explain is wire.Explain for the keys of a name.
@@ -219,7 +219,7 @@ func (e *Engine) explain(err error, name string) error {
 	return err
 }
 
-// foreign refuses a key that is no lock of this kind. Nothing of it is touched.
+// foreign refuses a key that is no lock of this kind. The engine does not touch it.
 func (e *Engine) foreign(name string) error {
 	return engine.Refuse("the key %q %w, and not Redisson's %s: choose another name, or the kind that the Java programs use (?kind=)", name, redisconn.ErrForeign, e.kind.class())
 }

@@ -35,7 +35,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 // forceUnlock: the holder finds out when it unlocks.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	return e.layout().End(ctx, name, ticket, now,
-		fmt.Errorf("a program with Redisson holds it, which sees no notice: it can only be ended at once: %w", engine.ErrNoClaim), e.foreign(name))
+		fmt.Errorf("a program with Redisson holds the name and would not notice: end it at once (--now): %w", engine.ErrNoClaim), e.foreign(name))
 }
 
 func (e *Engine) layout() *parts.Layout {
@@ -63,7 +63,7 @@ func (e *Engine) view(name string, r rueidis.RedisResult) (engine.Queue, error) 
 		}
 	}
 	if err != nil {
-		return engine.Queue{Name: name}, fmt.Errorf("not an answer of ours: %w", err)
+		return engine.Queue{Name: name}, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	slices.SortFunc(l.Claims, func(a, b engine.Claim) int {
 		return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Owner.Label, b.Owner.Label))

@@ -9,8 +9,8 @@ import (
 	"leasehold/engine/redis/internal/redisconn"
 )
 
-// Kind is which of Redisson's locks the names of an engine are. All programs that
-// use a name must agree on it.
+// Kind is the kind of Redisson lock that the names of an engine are. All programs that use
+// a name must agree on it.
 type Kind string
 
 const (
@@ -19,12 +19,12 @@ const (
 	Fenced    Kind = "fenced"    // RFencedLock: getFencedLock
 )
 
-// class is how Java programs know that kind.
+// class returns the name of that kind in Java programs.
 func (k Kind) class() string {
 	return map[Kind]string{Lock: "RLock", ReadWrite: "RReadWriteLock", Fenced: "RFencedLock"}[k]
 }
 
-// beside is the prefix of the keys that are ours alone.
+// beside is the prefix of leasehold's own keys.
 const beside = "leasehold:redisson:"
 
 // counter is the prefix of Redisson's counters of tokens.
@@ -36,8 +36,8 @@ var redissons = []string{counter, "redisson_unlock_latch:", "redisson_lock_queue
 // readersKey is a part of Redisson's keys with the deadlines of readers.
 const readersKey = ":rwlock_timeout:"
 
-// checkName refuses a lock whose name could be a key that Redisson, or we, keep beside
-// that of another name. Of Redisson's layout nothing can be put elsewhere.
+// checkName refuses a lock whose name could be a key that Redisson or leasehold keeps
+// beside the lock of another name. Redisson's keys cannot be moved elsewhere.
 func checkName(name string) error {
 	for _, begins := range redissons {
 		if strings.HasPrefix(name, begins) {

@@ -18,57 +18,57 @@ import (
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
 // parameters of the same name.
 type Options struct {
-	// Kind is which of Redisson's locks the names are: ?kind=. Default [Lock].
+	// Kind is the kind of Redisson lock that the names are: ?kind=. Default [Lock].
 	Kind Kind
 
-	// Watchdog is the shortest lockWatchdogTimeout of the Java programs that share
-	// the names: ?watchdog=. It matters to readers and writers alone, whose TTL may
-	// be no longer: see the package documentation. Default 30 s, as Redisson's.
+	// Watchdog is the shortest lockWatchdogTimeout of the Java programs that share the
+	// names: ?watchdog=. It bounds the TTL of readers and writers, and matters to no other
+	// kind: see the package documentation. Default 30 s, as in Redisson.
 	Watchdog time.Duration
 
 	// AllowEviction accepts a server whose maxmemory-policy may drop the keys
 	// of locks that are held: ?allow-eviction.
 	AllowEviction bool
 
-	// Failover says that another server may take this one's place behind the same
-	// address, as at many providers, without showing replicas: ?failover. Two may hold
-	// then, and the engine declares it. Where the server shows replicas, or this user
-	// may not ask, it does so by itself.
+	// Failover declares that another server may take this one's place behind the same
+	// address without showing replicas, as at many providers: ?failover. Two may hold
+	// then, and the engine declares it. The engine does so by itself if the server shows
+	// replicas, or this user may not ask.
 	Failover bool
 }
 
-// defaultWatchdog is Redisson's lockWatchdogTimeout where nobody sets it.
+// defaultWatchdog is Redisson's default of lockWatchdogTimeout.
 const defaultWatchdog = 30 * time.Second
 
 // Open connects to the Redis that a URL names and returns an engine on it. The
-// documentation of package leasehold/engine/redis lists the forms and
-// parameters. No error of it shows a password. ctx bounds the opening only.
+// documentation of package leasehold/engine/redis lists the forms and parameters. Its
+// errors show no password. ctx bounds the opening only.
 //
-// Errors: a malformed URL, a server that cannot be reached or is no Redis, a
-// wrong password, a server that is unfit ([Options.AllowEviction], a replica,
-// one node of a Cluster), a user who may not listen or publish.
+// It returns an error for a malformed URL, a server that cannot be reached or is not
+// Redis, and a wrong password. It refuses a server that is unfit ([Options.AllowEviction],
+// a replica, one node of a Cluster) and a user who may not subscribe or publish.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	// Redisson's schemes are Redis' own: redisson: redis:, redissons-cluster:
 	// rediss-cluster:, redisson+unix: redis+unix:.
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	form, isOurs := strings.CutPrefix(strings.ToLower(scheme), "redisson")
 	if !ok || !isOurs {
-		return nil, errors.New("redissonlock: the URL does not begin with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
+		return nil, errors.New("redissonlock: the URL has another scheme: begin it with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
 	}
 	return redisconn.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *redisconn.Target) (*Options, error) {
 		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction, Failover: t.Failover}
 		if v := t.Param("watchdog"); v != "" {
 			var err error
 			if o.Watchdog, err = time.ParseDuration(v); err != nil {
-				return nil, fmt.Errorf("watchdog=%q is no duration such as 30s", v)
+				return nil, fmt.Errorf("watchdog=%q is not a duration: give one such as 30s", v)
 			}
 		}
 		return o, o.check()
 	}, start, "kind", "watchdog")
 }
 
-// New is an engine on the caller's own client, which the caller closes after
-// the engine. It asks the server whether it is fit. A nil o means the defaults.
+// New returns an engine on the caller's own client, which the caller closes after the
+// engine. It asks the server whether it is fit. A nil o means the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
 	var opts Options
 	if o != nil {
@@ -87,14 +87,14 @@ func (o *Options) check() error {
 	switch o.Kind {
 	case Lock, ReadWrite, Fenced:
 	default:
-		return fmt.Errorf("the kind %q is unknown: lock (the default), readwrite and fenced are known", o.Kind)
+		return fmt.Errorf("the kind %q is unknown: use lock (the default), readwrite or fenced", o.Kind)
 	}
 	if o.Watchdog != 0 && o.Kind != ReadWrite {
-		return errors.New("watchdog matters to kind=readwrite only")
+		return errors.New("watchdog is only for kind=readwrite: leave it out")
 	}
 	o.Watchdog = cmp.Or(o.Watchdog, defaultWatchdog)
 	if o.Watchdog < engine.MinTTL || o.Watchdog > engine.MaxTTL {
-		return fmt.Errorf("watchdog=%v is outside %v to %v", o.Watchdog, engine.MinTTL, engine.MaxTTL)
+		return fmt.Errorf("watchdog=%v is outside %v to %v: give a time in between", o.Watchdog, engine.MinTTL, engine.MaxTTL)
 	}
 	return nil
 }
@@ -112,13 +112,13 @@ func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error
 	}
 	e.ears = parts.NewEars(e.channel)
 	if err := e.audible(ctx); err != nil {
-		return nil, fmt.Errorf("nobody could be told that a lock is free: %w", err)
+		return nil, fmt.Errorf("the engine could notify no waiter that a lock is free: %w", err)
 	}
 	return e, nil
 }
 
-// audible refuses a user who may not listen, or not publish: every wait would last
-// until somebody looks.
+// audible refuses a user who may not subscribe, or not publish: every wait would last
+// until the next poll.
 func (e *Engine) audible(ctx context.Context) error {
 	channel := e.channel(nobody)
 	s, err := e.wire.Listen(ctx, func(string) {}, func(string, string) {})
@@ -135,7 +135,7 @@ func (e *Engine) audible(ctx context.Context) error {
 		if received(); errors.Is(err, engine.ErrRefused) && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
-		// Scripts go on without it, and no Java program since 3.22.0 would be told.
+		// Scripts go on without it, and would notify no Java program since 3.22.0.
 		if err := e.wire.PublishShard(ctx, channel, "0"); err != nil {
 			return err
 		}

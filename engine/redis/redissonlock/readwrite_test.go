@@ -281,3 +281,15 @@ func TestLastLiveReaderDecides(t *testing.T) {
 	}
 	only(t, r, received, rwChannel, rwChannel+" 0")
 }
+
+// TestARenewalSaysWhetherItReads: Adopt takes no lease that is not what its handle says.
+func TestARenewalSaysWhetherItReads(t *testing.T) {
+	t.Parallel()
+	e := readWrite.Opened(t, "redis://"+servers.Redis(t, nil).Addr)
+	for _, r := range []engine.Request{reader("a"), exclusive("b")} {
+		c := join(t, e, r)
+		if got := renew(t, e, c, time.Minute); c.Permits != r.Permits || got.State != engine.Held || got.Permits != r.Permits || got.Limit != r.Limit {
+			t.Errorf("%d permits of %d: joined as %+v, renewed as %+v", r.Permits, r.Limit, c, got)
+		}
+	}
+}

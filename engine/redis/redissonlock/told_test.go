@@ -1,6 +1,7 @@
 package redissonlock
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -66,4 +67,40 @@ func TestTheRevokedAreNotifiedThoughSomebodyElseHolds(t *testing.T) {
 			t.Errorf("%s: it was revoked, and is %v, revoked: %v", k, c.State, c.Revoked)
 		}
 	}
+}
+
+// TestOnlyWhoWaitsIsListenedFor: others take who listens for waiting, and give up their
+// turns for it; and what holds, or was replaced, is told of no release.
+func TestOnlyWhoWaitsIsListenedFor(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e := locks.Opened(t, "redis://"+r.Addr).(*Engine)
+	waiting := func(what, name string, want ...engine.ID) {
+		t.Helper()
+		var got []engine.ID
+		for _, c := range e.ears.On(e.channel(name)) {
+			got = append(got, c.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: listened for %v, want %v", what, got, want)
+		}
+	}
+	first := exclusive("a")
+	program(t, r).lock("a", time.Minute)
+	if c := join(t, e, first); c.State != engine.Waiting {
+		t.Fatalf("joined as %+v", c)
+	}
+	waiting("it waits", "a", first.ID)
+	second := exclusive("a")
+	second.Replaces = first.ID
+	if c := join(t, e, second); c.State != engine.Waiting {
+		t.Fatalf("joined as %+v", c)
+	}
+	waiting("it was replaced", "a", second.ID)
+	do(t, r, "DEL", "a")
+	second.Replaces = engine.ID{}
+	if c := join(t, e, second); c.State != engine.Held {
+		t.Fatalf("joined as %+v", c)
+	}
+	waiting("it holds", "a")
 }

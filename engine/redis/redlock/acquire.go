@@ -185,7 +185,7 @@ func (b *ballot) read(a redisconn.Answer) error {
 		return err
 	}
 	if len(v) != 6 {
-		return fmt.Errorf("not an answer of ours: %d values", len(v))
+		return fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values", len(v))
 	}
 	b.state = engine.State(v[0])
 	b.left = lifetime(v[3])
@@ -230,7 +230,7 @@ func (t *try) decide(ctx context.Context, all *tally) (engine.Claim, error) {
 			break // somebody else was given more meanwhile, so these masters are no longer ours
 		}
 		if took := boottime.Now() - t.start; took >= ttl-drift(ttl) {
-			return engine.Claim{}, fmt.Errorf("redlock: it took %v to ask the masters, too much of a TTL of %v", took, ttl)
+			return engine.Claim{}, fmt.Errorf("redlock: it took %v to ask the masters, too much of a TTL of %v: use a longer TTL", took, ttl)
 		}
 		c.State, c.Ticket, c.Contended, c.TTL = engine.Held, ticket, all.wanted, agreed(all.lefts(), e.majority)
 		return c, nil

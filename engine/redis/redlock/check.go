@@ -13,9 +13,9 @@ import (
 
 var _ engine.Checker = (*Engine)(nil)
 
-// Check implements [engine.Checker]: whether each master is still what it was opened
-// as. It does not evict keys, is no replica, and syncs every write if it is known as
-// one that does: as such it would vote at once after a restart.
+// Check implements [engine.Checker]: it checks that each master still is as Open found it.
+// A master must not evict keys and must not be a replica. A master that is known to sync
+// every write must still do so, since it would vote at once after a restart.
 func (e *Engine) Check(ctx context.Context) error {
 	var unfit, unknown []string
 	looked := ask(e, func(i int, m *master) ballot { return ballot{master: i, err: e.look(ctx, m)} })
@@ -35,12 +35,13 @@ func (e *Engine) Check(ctx context.Context) error {
 	case len(unfit) > 0:
 		return engine.Refuse("redlock: %s", strings.Join(unfit, "; "))
 	case len(unknown) > 0:
-		return fmt.Errorf("redlock: the settings of some masters could not be looked at: %s", strings.Join(unknown, "; "))
+		return fmt.Errorf("redlock: check the settings of all masters: %s", strings.Join(unknown, "; "))
 	}
 	return nil
 }
 
-// look is Check of one master. An error that is not refused: it could not be asked.
+// look is Check of one master. An error that is not a refusal means that it could not be
+// asked.
 func (e *Engine) look(ctx context.Context, m *master) error {
 	m.mu.Lock()
 	c, why, run := m.client, m.why, m.run
@@ -70,12 +71,12 @@ func (e *Engine) look(ctx context.Context, m *master) error {
 	}
 	for name, want := range map[string]string{"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"} {
 		if got := config[name]; got != want {
-			return engine.Refuse("it is known to sync every write and does not any more (%s is %s): after a restart it would vote though it may have forgotten "+
-				"who holds: set %s to %s, or open a client now, which has its next restart delayed", name, got, name, want)
+			return engine.Refuse("it does not sync every write any more (%s is %s), so after a restart it could vote without all holds: "+
+				"set %s to %s, or open a new client, which delays its restart", name, got, name, want)
 		}
 	}
 	return nil
 }
 
-// unseen is an error that is not refused: asked again, it may be known.
+// unseen returns an error that is not a refusal: asked again, the master may answer.
 func unseen(err error) error { return errors.New(err.Error()) }

@@ -1,82 +1,88 @@
-// Package redlock keeps locks on several Redis servers that know nothing of each
-// other: whoever has a lock on a majority of them holds it. It is the published
-// Redlock algorithm (redis.io/docs/latest/develop/clients/patterns/distributed-locks)
-// with every part of it, on the keys that redsync uses, so programs with redsync
-// v4 on the same masters and leasehold exclude each other.
+// Package redlock keeps locks on several Redis servers that know nothing of each other: a
+// holder has the lock on a majority of them. It is the published Redlock algorithm
+// (redis.io/docs/latest/develop/clients/patterns/distributed-locks) with every part of it,
+// on the keys that redsync uses. So programs with redsync v4 on the same masters and
+// leasehold exclude each other.
 //
 //	all masters at once, each for a small time-out:   take the lock if it is free
 //	a majority has it, and TTL - elapsed - drift > 0: held, with a ticket
-//	else: leave everywhere, and try again later, by chance or when told
+//	else: leave everywhere, and try again later, by chance or when notified
 //
-// It promises that two do not hold at a time while those masters that forget a hold,
-// or have their clocks stepped, are fewer than a majority together with those that
-// do not have it: they were down, cut off or late, were restarted since, or somebody
-// else tried there at the same moment. (Of a hold that all of five have, two may
-// forget it; of one that three have, none.) It promises that it goes on while a
-// minority is down, slow or cut off; that a master which was restarted has no vote
-// until what it may have forgotten has expired, without anybody's having to delay
-// its start; and that tickets rise from holder to holder over all majorities, so
-// that a resource can refuse who was paused.
+// # What it promises
 //
-// It cannot promise order (who tries at a good moment has it; a release is
-// announced to one of those who wait, and they look again after a second at the
-// latest), shared or counted locks, or anything where a majority shares its fate:
-// five servers on one machine, or with one clock that is set wrongly. Who waits is
-// not seen, and who is revoked hears of it when it renews.
+// Two do not hold at a time while too few masters have lost a hold to make a majority with
+// those that never had it. A master loses a hold if it forgets it, or its clock is
+// stepped. A master never had it if it was down, cut off or late, had restarted, or
+// another client tried there at the same moment. (Of a hold that all of five have, two may
+// forget it; of one that three have, none.)
+//
+// The lock works on while a minority is down, slow or cut off. A restarted master has no
+// vote until the holds that it may have forgotten have expired, and nobody has to delay
+// its start. Tickets rise from holder to holder over all majorities, so that a resource
+// can refuse a paused holder.
+//
+// # What it cannot promise
+//
+// It has no order: any waiter that tries at a good moment obtains the lock. A release
+// notifies one of the waiters; waiters also poll, after a second at the latest. It has no
+// shared or counted locks. It promises nothing if a majority shares its fate: five servers
+// on one machine, or with one clock that is set wrongly. The queue does not show waiters,
+// and the holder of a revoked claim learns of it when it renews.
 //
 // # Restarts
 //
-// A master that started less than MaxTTL ago has no vote. The exception is a master
-// with appendonly yes, appendfsync always and no-appendfsync-on-rewrite no that a
-// client of the same locks looked at before its restart as well, and that came up
-// with what it had then: it has forgotten nothing. A run between that did not sync
-// every write, or of which a client could not know, ends that; one that no client
-// looked at, or whose settings were changed and changed back while it ran, is not
-// seen. All clients must agree on MaxTTL, and programs with redsync must not ask for
-// longer expiries. They keep to no delay themselves: what redsync grants after a
-// restart nobody protects.
+// A master that started less than MaxTTL ago has no vote. The exception is a master that has
+// forgotten nothing. It has appendonly yes, appendfsync always and
+// no-appendfsync-on-rewrite no, and a client of the same locks also checked that before the
+// restart. It started with the data that it had then. A run in between ends the exception if it did not
+// sync every write, or if no client could know that. Clients do not notice a run that no
+// client checked, or whose settings were changed and changed back while it ran.
 //
-// A lease that lasts comes back on a master that forgot it, or never had it: a
-// renewal that a majority proves has the others take it again, where it is free and
-// the master has a vote. So it outlives that all masters are restarted one after the
-// other, MaxTTL and one renewal apart. One that loses a majority between two
-// renewals is lost, and its holder is told.
+// All clients must agree on MaxTTL, and programs with redsync must not ask for longer
+// expiries. Programs with redsync keep no delay: nobody protects what they are granted
+// after a restart.
+//
+// A long lease comes back on a master that forgot it, or never had it. After a renewal
+// that a majority proves, the other masters take it again, if it is free there and the
+// master has a vote. So the lease survives a restart of all masters one after the other,
+// MaxTTL and one renewal apart. A lease that loses a majority between two renewals is
+// lost, and its holder is notified.
 //
 // # Keys
 //
-// The lock of a name is the key prefix+name, as with package plainlock. The two
-// keys beside it begin with leasehold:redlock: and go by themselves, some two hours
-// after the last hold; leasehold:redlock:run, one a master, stays. Holds of other
-// programs have no ticket, and raise none.
+// The lock of a name is the key prefix+name, as with package plainlock. The two keys
+// beside it begin with leasehold:redlock: and expire some two hours after the last hold.
+// The key leasehold:redlock:run, one on each master, stays. Holds of other programs have
+// no ticket, and raise none.
 //
-// A name whose key would begin as the keys beside locks do is refused. What is at one of
-// these keys and not as leasehold writes it is left alone: that master has no say on
-// the name, and where a majority is such the error names masters and keys. So it is
-// with a counter that is more than a year ahead of the masters' clocks.
+// The engine refuses a name whose key would begin like the keys beside locks. It leaves
+// alone a key of these that has not leasehold's format: that master has no say on the
+// name. If a majority is like that, the error names masters and keys. The same holds for a
+// counter that is more than a year ahead of the masters' clocks.
 //
 // # RedissonRedLock
 //
-// With [Redisson] (?layout=redisson) a lock is what a RedissonRedLock of a Java program
-// makes of it, an RLock on each master: a hash with one field, who holds. Tested with
-// the releases 3.13.2 and 4.7.0. Both sides exclude each other and wake each other by the
-// messages of its channel; who takes all masters as a RedissonMultiLock is excluded as
-// well. There is no prefix: the names are the keys. The majority, the drift, the delay
-// after a restart and all else said here hold between programs with leasehold. Redisson
-// keeps to none but the majority, so beside it less is promised:
+// With [Redisson] (?layout=redisson) a lock is that of a RedissonRedLock of a Java
+// program: an RLock on each master, which is a hash with one field for the holder. It is
+// tested with the releases 3.13.2 and 4.7.0. Both sides exclude each other and wake each
+// other by the messages of its channel. A RedissonMultiLock that takes all masters is
+// excluded too. There is no prefix: the names are the keys. The majority, the drift, the
+// delay after a restart and all other promises hold between programs with leasehold.
+// Redisson keeps only the majority, so beside it the engine promises less:
 //
-//   - Its holders have no token, so none are promised ([engine.FencingNone]).
-//   - Its programs take a restarted master at once. Where that forgot a hold of ours
-//     which no more than a majority had, they may take the lock beside us. And a program
-//     of theirs renews each master by itself and never counts: if a majority of the
-//     masters forget its hold, be it one after the other, it does not notice, and we may
-//     take the lock beside it. The delay covers what was forgotten of leases (or a
+//   - Redisson's holders have no token, so none are promised ([engine.FencingNone]).
+//   - Redisson's programs use a restarted master at once. If that forgot a hold of
+//     leasehold which no more than a majority had, they may take the lock beside it. A
+//     program with Redisson renews each master separately and never counts. If a majority
+//     of the masters forget its hold, even one after the other, it does not notice, and
+//     leasehold may take the lock beside it. The delay covers forgotten leases (or a
 //     lockWatchdogTimeout) of at most MaxTTL.
-//   - It does not count how long an acquisition took, nor clocks that run apart.
+//   - Redisson does not count how long an acquisition took, nor clocks that run apart.
 //
-// Who listens to the channel waits, so a holder is told that it is contended, and its
-// turn ends when it would pass to another caller of its client. Redisson's message is 0;
-// ours is 00, the same number to Redisson, by which no leasehold tries: of these one at
-// a time is told.
+// A program that subscribes to the channel waits. So the engine notifies a holder that it
+// is contended, and its turn ends when it would pass to another caller of its client.
+// Redisson's message is 0. That of leasehold is 00, the same number to Redisson, on which
+// no leasehold tries: the engine notifies one leasehold waiter at a time.
 //
 // # The least a user needs
 //
@@ -91,5 +97,5 @@
 //	+scan +publish +subscribe +unsubscribe +pubsub +info +config|get +ping +hello +auth
 //	+select
 //
-// (+config|get may be left out, then no master is known to sync every write.)
+// Without +config|get no master is known to sync every write.
 package redlock

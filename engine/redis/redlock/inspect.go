@@ -47,10 +47,9 @@ func (e *Engine) inspect(ctx context.Context, s *redisconn.Script, c redisconn.C
 	return e.rest(known, err, ballots)
 }
 
-// Revoke implements [engine.Engine]. Only holds that came through leasehold have
-// a ticket; those of other programs end by their expiry. One that has no expiry
-// would never end: with ticket 0 and now it is removed. The holder hears of it
-// when it renews.
+// Revoke implements [engine.Engine]. Only holds that came through leasehold have a ticket;
+// those of other programs end by their expiry. A hold without expiry would never end:
+// ticket 0 with now removes it. The holder learns of it when it renews.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	if err := e.checkName(name); err != nil {
 		return err
@@ -138,7 +137,7 @@ func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engin
 		return "", c, err
 	}
 	if len(list) != 5 {
-		return "", c, fmt.Errorf("not an answer of ours: %d values", len(list))
+		return "", c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values", len(list))
 	}
 	value, err1 := list[0].ToString()
 	left, err2 := list[1].AsInt64()
@@ -146,7 +145,7 @@ func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engin
 	owner, err4 := list[3].ToString()
 	revoked, err5 := list[4].AsInt64()
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return "", c, fmt.Errorf("not an answer of ours: %w", err)
+		return "", c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	c = engine.Claim{
 		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Permits: engine.Max, Limit: engine.Max,
@@ -161,10 +160,9 @@ func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engin
 	return value, c, nil
 }
 
-// Queues implements [engine.Engine]. It finds the names that leasehold has used
-// within the last hours: whether any other string is somebody's lock cannot be
-// told. It walks a majority of the masters: every lock that is held is on one of
-// them.
+// Queues implements [engine.Engine]. It finds the names that leasehold has used within the
+// last hours: it cannot know whether any other string is a lock. It walks a majority of
+// the masters: every held lock is on one of them.
 func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Queue, error] {
 	return func(yield func(engine.Queue, error) bool) {
 		seen := map[string]bool{}

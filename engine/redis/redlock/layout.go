@@ -7,13 +7,13 @@ import (
 	"leasehold/engine/redis/internal/redisconn"
 )
 
-// Layout is how a lock stands on the masters, and so which other programs share it.
-// All programs that use the same names must agree on it.
+// Layout is how masters store a lock, and so which other programs share it. All programs
+// that use the same names must agree on it.
 type Layout string
 
 const (
 	Redsync  Layout = "redsync"  // plain keys, as redsync v4 has them
-	Redisson Layout = "redisson" // RLocks, as a RedissonRedLock is made of
+	Redisson Layout = "redisson" // RLocks, the parts of a RedissonRedLock
 )
 
 var (
@@ -31,7 +31,7 @@ func (l Layout) lua() string {
 	return stringLua
 }
 
-// beside begins the keys that are ours alone. Locks of two layouts have nothing in
+// beside is the prefix of leasehold's own keys. Locks of two layouts have nothing in
 // common, even if their names are the same.
 func (l Layout) beside() string {
 	if l == Redisson {
@@ -40,7 +40,7 @@ func (l Layout) beside() string {
 	return side
 }
 
-// channel is where other programs tell of a lock that it is free; "": nowhere.
+// channel returns where other programs announce that a lock is free; "" if they do not.
 func (l Layout) channel(key string) string {
 	if l != Redisson {
 		return ""
@@ -49,7 +49,8 @@ func (l Layout) channel(key string) string {
 	return "redisson_lock__channel:" + tag
 }
 
-// ours is the message by which we tell other programs of a release: see redisson.lua.
+// ours is the message by which leasehold announces a release to other programs: see
+// redisson.lua.
 const ours = "00"
 
 // same is what the values of one holder on several masters have in common. A

@@ -26,8 +26,8 @@ type left struct {
 	answers []redisconn.Answer
 }
 
-// Leave implements [engine.Engine]. Every master is told; how a claim was found
-// is what a majority says.
+// Leave implements [engine.Engine]. It asks every master; a majority decides in which
+// state the claim was found.
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	end, err := e.turns.last(ctx, cs)
 	if err != nil {

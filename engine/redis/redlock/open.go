@@ -24,23 +24,23 @@ import (
 //
 //	redlock://[user:password@]host:6379,host:6379,host:6379[/db]
 //
-// redlocks:// uses TLS. User, password, database and parameters are those of
-// redis:// (see package leasehold/engine/redis) and the same for every master;
-// besides prefix and allow-eviction there are
+// redlocks:// uses TLS. User, password, database and parameters are those of redis:// (see
+// package leasehold/engine/redis) and the same for every master. Besides prefix and
+// allow-eviction there are
 //
 //	layout=redisson      RedissonRedLock's locks, not redsync's
-//	timeout=20ms         how long one master is waited for
+//	timeout=20ms         how long a call waits for one master
 //	max-ttl=1m           the longest TTL, and how long a restarted master has no vote
 //	restart-delay=off    a restarted master votes at once
 //
-// A minority that cannot be reached is looked for in the background. No error
-// shows a password. ctx bounds the opening only, which takes five seconds at most.
-// Masters that have no vote yet are no error of it: what is asked of them before
-// they have one fails with the time from which they vote.
+// The engine tries to reach a missing minority in the background. Errors show no password.
+// ctx bounds the opening only, which takes five seconds at most. Open succeeds on masters
+// that have no vote yet. Calls to them before they have one fail with the time from which
+// they vote.
 //
-// Errors: a malformed URL, fewer than three masters, a majority that cannot be
-// reached; of any master: that it is no Redis, refuses the password, or is unfit
-// ([Options.AllowEviction], a replica, a node of a Cluster).
+// Open returns an error for a malformed URL, fewer than three masters, and a majority that
+// cannot be reached. It refuses any master that is not Redis, refuses the password, or is
+// unfit ([Options.AllowEviction], a replica, a node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	o, targets, names, err := parse(rawURL)
 	if err != nil {
@@ -53,9 +53,9 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return e, e.start(ctx, func(ctx context.Context, i int) (*redisconn.Client, error) { return redisconn.Dial(ctx, targets[i]) })
 }
 
-// New is an engine on the caller's own clients, one for each master, which the
-// caller closes after the engine. It asks each master whether it is fit. A nil o
-// means the defaults.
+// New returns an engine on the caller's own clients, one for each master, which the caller
+// closes after the engine. It asks each master whether it is fit. A nil o means the
+// defaults.
 func New(ctx context.Context, clients []rueidis.Client, o *Options) (*Engine, error) {
 	var names []string
 	for i := range clients {

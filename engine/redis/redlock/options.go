@@ -15,26 +15,24 @@ import (
 // parameters: see [Open]. Every client of the same locks must agree on Layout,
 // Prefix, MaxTTL and NoRestartDelay.
 type Options struct {
-	// Layout is which other programs share the locks: ?layout=. Default [Redsync].
+	// Layout decides which other programs share the locks: ?layout=. Default [Redsync].
 	Layout Layout
 
-	// Prefix begins every key: ?prefix=. Default none; up to 128 bytes, no
-	// braces. Not with [Redisson], whose names are the keys.
+	// Prefix begins every key: ?prefix=. Default none; up to 128 bytes, no braces. Not
+	// with [Redisson], whose names are the keys.
 	Prefix string
 
-	// Timeout is how long one master is waited for: ?timeout=. Default: the
-	// claim's TTL / 200, at least 5 ms and at most 50 ms. 1 ms to 10 s.
+	// Timeout is how long a call waits for one master: ?timeout=. Default: the claim's TTL
+	// / 200, at least 5 ms and at most 50 ms. 1 ms to 10 s.
 	Timeout time.Duration
 
-	// MaxTTL bounds every lifetime, and is how long a master that was restarted
-	// has no vote: ?max-ttl=. Default one minute; from one second to
-	// [engine.MaxTTL].
+	// MaxTTL bounds every lifetime, and is how long a restarted master has no vote:
+	// ?max-ttl=. Default one minute; from one second to [engine.MaxTTL].
 	MaxTTL time.Duration
 
-	// NoRestartDelay lets a master vote as soon as it is up again, whatever it
-	// may have forgotten: ?restart-delay=off. Two may then hold after one master
-	// was restarted. For masters that are known never to forget, and whose INFO
-	// or CONFIG may not be asked.
+	// NoRestartDelay lets a master vote as soon as it is up again, even if it may have
+	// forgotten holds: ?restart-delay=off. Two may then hold after one master restarted.
+	// It is for masters that never forget, and for users who may not run INFO or CONFIG.
 	NoRestartDelay bool
 
 	// AllowEviction accepts masters whose maxmemory-policy may drop the keys of
@@ -42,7 +40,7 @@ type Options struct {
 	AllowEviction bool
 }
 
-// Bounds of what the algorithm leaves open.
+// These bounds fill in what the algorithm leaves open.
 const (
 	defaultMaxTTL = time.Minute
 	leastMaxTTL   = time.Second
@@ -55,7 +53,7 @@ const (
 	longestPatience = 10 * time.Second
 )
 
-// check fills in the defaults and refuses what is out of bounds.
+// check fills in the defaults and refuses options out of bounds.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -65,13 +63,13 @@ func (o *Options) check() (Options, error) {
 	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
 	switch {
 	case c.Layout != Redsync && c.Layout != Redisson:
-		return c, fmt.Errorf("redlock: the layout %q is unknown: redsync (the default) and redisson are known", c.Layout)
+		return c, fmt.Errorf("redlock: the layout %q is unknown: use redsync (the default) or redisson", c.Layout)
 	case c.Layout == Redisson && c.Prefix != "":
 		return c, errors.New("redlock: Redisson's names are the keys: leave the prefix out")
 	case c.MaxTTL < leastMaxTTL || c.MaxTTL > engine.MaxTTL:
-		return c, fmt.Errorf("redlock: the longest TTL %v is outside %v to %v", c.MaxTTL, leastMaxTTL, engine.MaxTTL)
+		return c, fmt.Errorf("redlock: the longest TTL %v is outside %v to %v: give a time in between", c.MaxTTL, leastMaxTTL, engine.MaxTTL)
 	case c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > longestPatience):
-		return c, fmt.Errorf("redlock: the time-out %v of a master is outside 1ms to %v", c.Timeout, longestPatience)
+		return c, fmt.Errorf("redlock: the time-out %v of a master is outside 1ms to %v: give a time in between", c.Timeout, longestPatience)
 	}
 	if err := redisconn.CheckPrefix(c.Prefix); err != nil {
 		return c, fmt.Errorf("redlock: %w", err)
@@ -82,8 +80,7 @@ func (o *Options) check() (Options, error) {
 	return c, nil
 }
 
-// timeout is how long each master is waited for in a call that is about a
-// lifetime of ttl.
+// timeout returns how long a call that is about a lifetime of ttl waits for each master.
 func (o *Options) timeout(ttl time.Duration) time.Duration {
 	if o.Timeout != 0 {
 		return o.Timeout
@@ -91,6 +88,6 @@ func (o *Options) timeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/timeoutPart, leastTimeout), mostTimeout)
 }
 
-// drift is by how much clocks of masters may run apart during a lifetime, and
-// how finely they expire keys: what the published algorithm takes off.
+// drift returns by how much clocks of masters may run apart during a lifetime, and how
+// finely they expire keys: the published algorithm subtracts it.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }

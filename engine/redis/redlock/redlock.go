@@ -17,7 +17,7 @@ type Engine struct {
 	masters  []*master
 	majority int
 	scripts  scripts
-	channel  string // where this engine's claims are told that a lock is free
+	channel  string // on which this engine's claims are notified that a lock is free
 	clock    clock
 	tries    atomic.Uint64
 
@@ -57,8 +57,8 @@ func (e *Engine) Guarantees() engine.Guarantees {
 	return g
 }
 
-// Join implements [engine.Engine]. The masters notification who waits for a while, and nothing is
-// tried by that: to try again is to join again.
+// Join implements [engine.Engine]. The masters remember for a while who waits, and try
+// nothing for it: to try again is to join again.
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	if err := parts.OnlyLocks(&r, "redlock"); err != nil {
 		return engine.Claim{}, err
@@ -96,7 +96,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 }
 
 // checkName refuses a name whose key is one of those beside the locks: its lock would be
-// another name's counter, or who waits for it.
+// another name's counter, or its list of waiters.
 func (e *Engine) checkName(name string) error { return redisconn.CheckKey(e.opts.Prefix + name) }
 
 // Close implements [engine.Engine]. It waits for at most two seconds for connections
@@ -119,7 +119,7 @@ func (e *Engine) close() {
 	e.running.Wait() // every call has ended with its client
 }
 
-// spawn runs what may outlive the call that began it, until Close at the latest.
+// spawn runs f, which may outlive the call that began it, until Close at the latest.
 func (e *Engine) spawn(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

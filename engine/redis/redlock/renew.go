@@ -141,7 +141,7 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 		n := min(batch, len(rs)-from)
 		v, err := a.AsIntSlice()
 		if err == nil && (len(v) <= 3*n || len(v) > 4*n+1) {
-			err = fmt.Errorf("not an answer of ours: %d values for %d renewals", len(v), n)
+			err = fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values for %d renewals", len(v), n)
 		}
 		if err != nil {
 			x.err = redisconn.Explain(err, calls[j].Keys[0])

@@ -22,7 +22,7 @@ func (t *try) stamp(ctx context.Context, all *tally) (uint64, error) {
 	}
 	ticket := max(e.clock.now(boottime.Now()), highest+1)
 	if ticket > engine.MaxTicket {
-		return 0, engine.Refuse("the next ticket is above %d: the clocks of these masters are wrong", uint64(engine.MaxTicket))
+		return 0, engine.Refuse("the next ticket would be above %d: the clocks of these masters are wrong; set them", uint64(engine.MaxTicket))
 	}
 	type answer struct {
 		ballot

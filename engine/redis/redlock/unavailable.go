@@ -23,9 +23,9 @@ func explain(err error, keys []string) error {
 	return redisconn.Explain(err, keys[0])
 }
 
-// unavailable says why no majority could be asked: nothing was learned. An answer
-// that a majority would repeat for ever is refused instead. It is told of every
-// master that has answered: of the others it says that they do not.
+// unavailable says why no majority answered: nothing was learned. If a majority would
+// repeat a refusal for ever, it returns that refusal instead. It names every master that
+// answered, and says of the others that they do not.
 func (e *Engine) unavailable(ballots []ballot) error {
 	var silent, refused []string
 	var final error
@@ -73,8 +73,8 @@ func (e *Engine) unavailable(ballots []ballot) error {
 	return fmt.Errorf("redlock: %s: %d are needed", strings.Join(said, "; "), e.majority)
 }
 
-// refusal is what a majority refuses, each master with its reason. It is the error of
-// one of them.
+// refusal is the refusal of a majority, each master with its reason. It unwraps to the
+// error of one of them.
 type refusal struct {
 	text string
 	err  error
@@ -83,7 +83,7 @@ type refusal struct {
 func (r *refusal) Error() string { return "redlock: " + r.text }
 func (r *refusal) Unwrap() error { return r.err }
 
-// says is what a master said, with its name once: errors of connections have it too.
+// says is a master's error with the master's name once: errors of connections have it too.
 func (m *master) says(err error) string {
 	text := err.Error()
 	for _, name := range []string{m.name, m.name + ":6379"} {

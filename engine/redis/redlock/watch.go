@@ -10,17 +10,16 @@ import (
 	"leasehold/engine/redis/internal/redisconn"
 )
 
-// Watch implements [engine.Engine]. It listens on every master, once on each. Who is told
-// that a lock is free tries at once, and finds the other masters free as well: they
-// were told to give it up at the same moment.
+// Watch implements [engine.Engine]. It subscribes on every master, once on each. A waiter
+// that learns that a lock is free tries at once, and finds the other masters free too: the
+// holder left all of them at the same moment.
 //
-// It has begun when a majority listens, and breaks when no majority does any more: a
-// claim is held, left and revoked on a majority, so one master at least is among both
-// and tells of it. To break with each master would have every claim that waits look
-// whenever a minority flaps, which is to disturb nobody; to go on until the last has
-// gone would miss a release on those that are not heard. A master that broke off is
-// listened to again with the next Watch. One that was away at the opening joins when it
-// is there.
+// The subscription has begun when a majority is subscribed, and breaks when no majority is
+// any more. A claim is held, left and revoked on a majority, so at least one subscribed
+// master notifies. If Watch broke with each master, every waiting claim would poll
+// whenever a minority flaps, for nothing. If it went on until the last master had gone, it
+// would miss a release on the others. The next Watch subscribes again on a master that
+// broke off. A master that was away at the opening joins when it is reachable.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -88,7 +87,7 @@ func (l *listening) ends(begun bool, why string) {
 		l.listen--
 	}
 	if l.open < l.majority || l.notified && l.listen < l.majority {
-		l.broke(fmt.Errorf("redlock: no majority of the masters is listened to any more: %s", why))
+		l.broke(fmt.Errorf("redlock: the subscription ended: no majority of the masters is subscribed any more: %s", why))
 	}
 }
 

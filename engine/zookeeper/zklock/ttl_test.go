@@ -14,6 +14,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
 	"leasehold/engine/internal/testutil"
+	"leasehold/internal/boottime"
 	"leasehold/lab/servers"
 )
 
@@ -101,4 +102,140 @@ func TestOneTTLTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a session that nobody uses goes on", func() bool { return of.life.Err() != nil })
+}
+
+// However a claim goes, or does not come to be, what it used of its class goes with it: else
+// the session would be kept alive, and in the way of other TTLs, for as long as the client
+// lives.
+func TestNobodyUsesAClassAfterItsClaims(t *testing.T) {
+	s := zooKeeper(t)
+	other, a := open(t, on(s)), open(t, on(s))
+	other.hold(t, exclusive("taken"))
+	const ttl = 2 * time.Second
+	brief := func(r engine.Request) engine.Request {
+		r.TTL = ttl
+		return r
+	}
+	for what, use := range map[string]func() error{
+		"left": func() error {
+			a.leave1(t, testutil.Joins(t, a, brief(exclusive("a")), engine.Held))
+			return nil
+		},
+		"joined twice, and left": func() error {
+			r := brief(exclusive("b"))
+			testutil.Joins(t, a, r, engine.Held)
+			a.leave1(t, testutil.Joins(t, a, r, engine.Held))
+			return nil
+		},
+		"joined twice at once, and left": func() error {
+			r := brief(exclusive("c"))
+			c := testutil.Joins(t, a, r, engine.Held)
+			class, err := a.use(within(t), ttl) // as a call does that has not found it
+			if err != nil {
+				return err
+			}
+			if _, err := class.Session.join(within(t), r, ttl, class); err != nil {
+				return err
+			}
+			a.leave1(t, c)
+			return nil
+		},
+		"refused room": func() error {
+			r := brief(exclusive("taken"))
+			r.NoWait = true
+			testutil.Joins(t, a, r, engine.Gone)
+			return nil
+		},
+		"refused for its limit": func() error {
+			_, err := a.Join(within(t), brief(want("taken", 1, 3)))
+			if !errors.Is(err, engine.ErrLimit) {
+				return fmt.Errorf("got %v, want %v", err, engine.ErrLimit)
+			}
+			return nil
+		},
+		"refused for its limit, in the place of another": func() error {
+			r := brief(want("taken", 1, 3))
+			r.Replaces = engine.NewID()
+			if _, err := a.Join(within(t), r); !errors.Is(err, engine.ErrLimit) {
+				return fmt.Errorf("got %v, want %v", err, engine.ErrLimit)
+			}
+			return nil
+		},
+		"not waited for": func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			r := exclusive("e")
+			r.TTL = 2 * ttl // whose session has not begun
+			if _, err := a.Join(ctx, r); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("got %v, want %v", err, context.Canceled)
+			}
+			return nil
+		},
+		"replaced": func() error {
+			next := a.lasts(exclusive("d"))
+			next.Replaces = testutil.Joins(t, a, brief(exclusive("d")), engine.Held).ID
+			a.leave1(t, testutil.Joins(t, a, next, engine.Held))
+			return nil
+		},
+	} {
+		if err := use(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		a.mu.Lock()
+		a.classes.Sweep(boottime.Now() + session.Idle)
+		for _, c := range a.classes.Opened() {
+			t.Errorf("%s: the class of %v is used still", what, c.TTL)
+			a.classes.Discard(c) // of the next
+		}
+		a.mu.Unlock()
+	}
+}
+
+// A session that the servers refuse may be had later: who asks for that TTL again is not
+// told the same for ever.
+func TestASessionThatWasRefusedIsTriedAnew(t *testing.T) {
+	a := open(t, on(zooKeeper(t)))
+	const ttl = 2 * time.Second
+	c, err := a.use(within(t), ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := engine.Refuse("not now")
+	a.mu.Lock()
+	c.Session.failed = refused
+	a.mu.Unlock()
+	if _, err := a.use(within(t), ttl); !errors.Is(err, refused) {
+		t.Fatalf("got %v, want %v", err, refused)
+	}
+	again, err := a.use(within(t), ttl)
+	if err != nil || again == c {
+		t.Errorf("asked for once more: %v, the same: %v; want another session", err, again == c)
+	}
+}
+
+// What a node says that it is granted is shown, unless it cannot be.
+func TestATTLThatCannotBeIsNotShown(t *testing.T) {
+	for ms, want := range map[int64]time.Duration{
+		1: time.Millisecond, 1500: 1500 * time.Millisecond, 60_000: time.Minute,
+		0: time.Minute, -1: time.Minute, 60_001: time.Minute, 1 << 62: time.Minute,
+	} {
+		if got := (&content{TTL: ms}).ttl(time.Minute); got != want {
+			t.Errorf("of %d ms shown are %v, want %v", ms, got, want)
+		}
+	}
+}
+
+// Servers that keep a session for longer than it was asked for would keep the claims of a
+// dead client for as long: there is no such session.
+func TestASessionThatTheServersRaiseIsRefused(t *testing.T) {
+	a := open(t, on(zooKeeper(t)))
+	a.mu.Lock()
+	of := a.newClaimant(a.shortest / 3) // two thirds of the shortest session: as if the servers had been set anew
+	a.mu.Unlock()
+	if err := of.ready(within(t)); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "open this client anew") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	if err := of.close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -16,7 +16,7 @@ import (
 func ours(name, about string, open func(context.Context, harness.Endpoint) (engine.Engine, error)) harness.Competitor {
 	return harness.Competitor{
 		Name:   name,
-		Waits:  "is told by the engine when it holds; polls again every second if it is next, every four else",
+		Waits:  "the engine notifies it when it holds; the next waiter polls every second, the others every four",
 		About:  about,
 		Modes:  harness.ReadWrite | harness.Semaphore,
 		Renews: true,

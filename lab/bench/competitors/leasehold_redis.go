@@ -10,7 +10,7 @@ import (
 
 // Redis is leasehold on one Redis.
 func Redis() harness.Competitor {
-	return ours(harness.Us, "engine redislock, opened by its URL, all defaults: TTL 30 s, renewed every third of it",
+	return ours(harness.Us, "engine queuelock, opened by its URL, all defaults: TTL 30 s, renewed every third of it",
 		func(ctx context.Context, at harness.Endpoint) (engine.Engine, error) {
 			return queuelock.Open(ctx, "redis://"+at.Addrs[0])
 		})

@@ -17,7 +17,7 @@ func Redlock(name, about string, pick Pick) harness.Competitor {
 			return redlock.Open(ctx, "redlock://"+strings.Join(pick(at.Addrs), ",")+"?max-ttl=10s")
 		})
 	p.Modes = 0
-	p.Waits = "is told by the masters when the lock is free, one waiter at a time; polls again every second at the latest"
+	p.Waits = "the masters notify one waiter at a time when the lock is free; it polls every second at the latest"
 	// A master that has just started has no vote: the first lock waits for that.
 	p.Prepare = func(ctx context.Context, at harness.Endpoint, _ []string) error {
 		l, err := p.Open(ctx, at)

@@ -61,7 +61,7 @@ func GetLock() harness.Competitor {
 	return harness.Competitor{
 		Name: "GET_LOCK", Baseline: true,
 		Waits: "in the server, on a connection of its own",
-		About: "GET_LOCK of the name, on a connection that the pool lends it until RELEASE_LOCK: no lease, no token",
+		About: "GET_LOCK of the name, on a connection that it keeps from the pool until RELEASE_LOCK: no lease, no token",
 		Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {
 			db, err := mysqlPool(at)
 			if err == nil {

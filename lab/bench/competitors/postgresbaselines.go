@@ -51,7 +51,7 @@ func Advisory() harness.Competitor {
 	return harness.Competitor{
 		Name: "pg_advisory_lock", Baseline: true,
 		Waits: "in the server, on a connection of its own",
-		About: "pg_advisory_lock of the name's hash, on a connection that the pool lends it until it is unlocked: no lease, no token",
+		About: "pg_advisory_lock of the name's hash, on a connection that it keeps from the pool until it is unlocked: no lease, no token",
 		Open: func(ctx context.Context, at harness.Endpoint) (harness.Locker, error) {
 			pool, err := pgxpool.New(ctx, postgresURL(at))
 			return advisory{pool}, err

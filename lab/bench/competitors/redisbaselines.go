@@ -93,7 +93,7 @@ func (s *setnxs) Close() error {
 func Token() harness.Competitor {
 	return harness.Competitor{
 		Name: "BLPOP", Baseline: true,
-		Waits: "blocked in BLPOP; Redis serves who waits longest",
+		Waits: "blocked in BLPOP; Redis serves the longest waiter first",
 		About: "BLPOP and LPUSH of one token on bare connections; the token dies with its holder",
 		Prepare: func(_ context.Context, at harness.Endpoint, names []string) error {
 			c, err := dial(at.Addrs[0])

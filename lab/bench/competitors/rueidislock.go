@@ -14,7 +14,7 @@ import (
 func Rueidislock() harness.Competitor {
 	return harness.Competitor{
 		Name:   "rueidislock",
-		Waits:  "is told by client-side caching when the key changes, then all who wait ask again",
+		Waits:  "client-side caching notifies all waiters when the key changes, and all ask again",
 		About:  "KeyMajority 1 and NoLoopTracking (README's choice for one Redis; without it an idle held lock renews in a busy loop); validity 5 s, renewed every half of it",
 		Renews: true,
 		Open: func(_ context.Context, at harness.Endpoint) (harness.Locker, error) {

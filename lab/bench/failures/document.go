@@ -26,7 +26,7 @@ func (r *row) cells() []string {
 	}
 	notified := spread(r.notified)
 	if r.fault == holderKilled {
-		notified = "nobody is left"
+		notified = "no holder is left"
 	} else if notified == "" {
 		notified = "nothing was lost"
 	}
@@ -72,32 +72,34 @@ func document(rows []*row, took time.Duration) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# When something fails
 
-What happens to whoever holds a lock, and to whoever waits for it, when a process or
-an engine fails. Every figure was measured by `+"`make failures`"+`, which wrote this page;
-nothing is typed by hand. One run on %s, %s.
+This page shows the effect of a failed process or engine on the holder of a lock and on
+the next waiter. `+"`make failures`"+` measured every figure and wrote this page; no figure is
+typed by hand. One run on %s, %s.
 
-- One process holds %d names with a TTL of %v, another waits for the same names; then
-  the fault comes, somewhere between two renewals. What heals (stopped, cut off)
+- One process holds %d names with a TTL of %v, and another waits for the same names. Then
+  the fault comes, somewhere between two renewals. A fault that heals (stopped, cut off)
   does so after %v. Clocks step by %v.
-- **next holds**: seconds from the fault to the grant, over the names. Where the fault
-  ends no lease, that is said, and the next held when the lease was given back.
-- **old one told**: seconds from the fault until the lease's context ended, in the old
-  holder. One that is stopped is told when it goes on.
-- **two held**: the longest time for which both could trust their leases, and how much
-  the engine's guarantee allows (plus a second for a busy machine, where it allows any).
+- **next holds**: the seconds from the fault to the grant, over the names. If the fault ends
+  no lease, the row says so; then the next waiter held when the lease was given back.
+- **old holder learns**: the seconds from the fault until the lease's context ended, in the
+  old holder. A stopped holder learns of it when it goes on.
+- **two held**: the longest time for which both processes could trust their leases.
+- **allowed**: how much of that the engine's guarantee allows. If it allows any, a second is
+  added for a busy machine.
 - **tokens**: whether the next holder's token was higher.
-- **unfenced**, **fenced**: both processes read a number, think for some %v and write the
-  number back plus one. How many such updates were lost in the end; and the same where the resource refuses stale tokens (package fence), with how
-  much it refused. A holder looks at its lease *before* it thinks, as programs do: a
-  stopped one writes when it goes on, whatever the engine. It shows its token when it
-  reads, too.
+- **unfenced**: both processes read a number, think for some %v and write the number back plus
+  one. The cell says how many such updates were lost in the end. A holder checks its lease
+  *before* it thinks, as programs do. So on every engine a stopped holder writes when it goes
+  on.
+- **fenced**: the same with a resource that refuses stale tokens (package fence), and how many
+  it refused. The holder shows its token when it reads, too.
 
-What these words promise is in [guarantees.md](guarantees.md). Times, and how
-much was lost, differ from run to run; `+"`make failures`"+` fails if it is more than that allows.
+These words are explained in [guarantees.md](guarantees.md). Times and lost updates differ
+from run to run. `+"`make failures`"+` fails if they are more than the guarantee allows.
 `, harness.ThisMachine(), took.Round(time.Minute), samples, ttl, outage, step, think)
 	for _, d := range deployments() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", d.engine, strings.ToUpper(d.about[:1])+d.about[1:])
-		b.WriteString("| fault | next holds | old one told | two held | allowed | tokens | unfenced | fenced |\n|---|---|---|---|---|---|---|---|\n")
+		b.WriteString("| fault | next holds | old holder learns | two held | allowed | tokens | unfenced | fenced |\n|---|---|---|---|---|---|---|---|\n")
 		var not []string
 		for _, r := range rows {
 			switch {

@@ -66,33 +66,33 @@ func deployments() []deployment {
 		noServer   = "there is no server"
 		nothing    = "it keeps everything on disk"
 		oneServer  = "there is one server"
-		isFailover = "that is a failover: see there"
-		itself     = "its clients find the servers by themselves, past what would cut them off here; the engine's tests have it, in network namespaces"
+		isFailover = "it causes a failover: see there"
+		itself     = "its clients find the servers by themselves and go round the proxy that cuts them off here; the engine's tests do it in network namespaces"
 	)
 	return []deployment{
 		{
 			engine: "filelock", about: "a directory of one machine", fencing: true,
 			cannot: map[string]string{
 				holderCut: noServer, engineStopped: noServer, restartedKept: noServer, failedOver: noServer,
-				restartedLost: noServer + "; what deleting its directory does is in [engines.md](engines.md#filelock)",
-				clockForward:  "no wall clock is asked when a lease ends", clockBack: "no wall clock is asked when a lease ends",
+				restartedLost: noServer + "; the effect of deleting its directory is in [engines.md](engines.md#filelock)",
+				clockForward:  "no wall clock decides when a lease ends", clockBack: "no wall clock decides when a lease ends",
 			},
 			start: directory,
 		},
 		{
-			engine: "redislock, one server", about: "kept: `appendfsync always`; lost: nothing on disk", fencing: true,
+			engine: "queuelock, one server", about: "memory kept: `appendfsync always`; memory lost: nothing on disk", fencing: true,
 			cannot:  map[string]string{failedOver: oneServer},
 			allowed: map[string]time.Duration{restartedLost: renewal, clockForward: renewal},
 			start:   redis("redis://%s", 0),
 		},
 		{
-			engine: "redislock, `restart-delay=4s`", about: "the same: what was restarted and does not sync every write grants nothing for so long", fencing: true,
+			engine: "queuelock, `restart-delay=4s`", about: "the same, but a restarted server that does not sync every write grants nothing for 4 s", fencing: true,
 			cannot:  map[string]string{failedOver: oneServer},
 			allowed: map[string]time.Duration{clockForward: renewal},
 			start:   redis("redis://%s?restart-delay=4s", 4*time.Second),
 		},
 		{
-			engine: "redislock, Sentinel", about: "a primary, a replica, three Sentinels", fencing: true,
+			engine: "queuelock, Sentinel", about: "a primary, a replica, three Sentinels", fencing: true,
 			cannot: map[string]string{
 				holderCut: itself, engineStopped: isFailover, restartedKept: isFailover, restartedLost: isFailover,
 				clockForward: "as with one server", clockBack: "as with one server",
@@ -101,7 +101,7 @@ func deployments() []deployment {
 			start:   sentinel,
 		},
 		{
-			engine: "redislock, Cluster", about: "three primaries, three replicas", fencing: true,
+			engine: "queuelock, Cluster", about: "three primaries, three replicas", fencing: true,
 			cannot: map[string]string{
 				holderCut: itself, engineStopped: isFailover, restartedKept: isFailover, restartedLost: isFailover,
 				clockForward: "as with one server", clockBack: "as with one server",
@@ -110,7 +110,7 @@ func deployments() []deployment {
 			start:   cluster,
 		},
 		{
-			engine: "plainlock", about: "redislock's `layout=plain`, the keys of redsync", fencing: true,
+			engine: "plainlock", about: "the URL of queuelock with `layout=plain`: the keys of redsync", fencing: true,
 			cannot:  map[string]string{failedOver: oneServer},
 			allowed: map[string]time.Duration{restartedLost: renewal, clockForward: renewal},
 			start:   redis("redis://%s?layout=plain", 0),
@@ -122,31 +122,31 @@ func deployments() []deployment {
 			start:   redis("redisson://%s?kind=fenced", 0),
 		},
 		{
-			engine: "redlock", about: "five masters, `max-ttl=4s`; stopped and restarted: all five; memory kept: `appendfsync always`; clock: of one", fencing: true,
-			cannot: map[string]string{failedOver: "nothing takes over from a master"},
+			engine: "redlock", about: "five masters, `max-ttl=4s`; stopped and restarted: all five; memory kept: `appendfsync always`; clock: one master's", fencing: true,
+			cannot: map[string]string{failedOver: "no server takes over from a master"},
 			start:  redlock,
 		},
 		{
-			engine: "zklock", about: "an ensemble of three; stopped and restarted: all three; failed over: the leader killed; the copy: of before the locks were taken, after which tokens may be lower", fencing: true, copies: true,
+			engine: "zklock", about: "an ensemble of three; stopped and restarted: all three; failed over: the leader killed; the copy: taken before the locks were, so tokens may be lower after it", fencing: true, copies: true,
 			allowed: map[string]time.Duration{olderCopy: renewal},
 			falls:   map[string]bool{olderCopy: true},
 			cannot: map[string]string{
 				restartedLost: nothing,
-				clockForward:  "no wall clock is asked when a session ends", clockBack: "no wall clock is asked when a session ends",
+				clockForward:  "no wall clock decides when a session ends", clockBack: "no wall clock decides when a session ends",
 			},
 			start: zookeeper,
 		},
 		{
-			engine: "etcdlock", about: "three members; stopped and restarted: all three; failed over: the leader killed; the copy: of before the locks were taken, without etcdutl's `--bump-revision`", fencing: true, copies: true,
+			engine: "etcdlock", about: "three members; stopped and restarted: all three; failed over: the leader killed; the copy: taken before the locks were, and put back without etcdutl's `--bump-revision`", fencing: true, copies: true,
 			allowed: map[string]time.Duration{olderCopy: renewal},
 			cannot: map[string]string{
 				restartedLost: nothing,
-				clockForward:  "no wall clock is asked when a lease ends", clockBack: "no wall clock is asked when a lease ends",
+				clockForward:  "no wall clock decides when a lease ends", clockBack: "no wall clock decides when a lease ends",
 			},
 			start: etcd,
 		},
 		{
-			engine: "pglock", about: "stopped: nothing passes between it and its clients; failed over: to a replica that follows asynchronously", fencing: true,
+			engine: "pglock", about: "stopped: no traffic between it and its clients; failed over: to a replica that follows asynchronously", fencing: true,
 			cannot:  map[string]string{restartedLost: nothing},
 			allowed: map[string]time.Duration{failedOver: renewal, clockForward: renewal},
 			start:   postgres,

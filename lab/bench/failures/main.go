@@ -4,7 +4,7 @@
 // resource kept of the data.
 //
 //	go run ./lab/bench/failures -write docs/failures.md     # all of it, four minutes
-//	go run ./lab/bench/failures -only 'redislock|holder'    # what matches, to the terminal
+//	go run ./lab/bench/failures -only 'queuelock|holder'    # what matches, to the terminal
 //
 // What it promises: real servers, real processes, and no figure that was not
 // measured in this run. It exits with 1, and writes nothing, if two held for longer

@@ -56,7 +56,7 @@ func TestTheTrialSees(t *testing.T) {
 	})
 	t.Run("that a lease outlives a restart", func(t *testing.T) {
 		t.Parallel()
-		r := one(t, "redislock, one server", restartedKept, 4*ttl) // which a slow start does not outlast
+		r := one(t, "queuelock, one server", restartedKept, 4*ttl) // which a slow start does not outlast
 		if r.kept != samples || len(r.next) != 0 || len(r.wrong()) > 0 {
 			t.Errorf("%d kept, %d held by others, wrong %v", r.kept, len(r.next), r.wrong())
 		}

@@ -64,7 +64,7 @@ func (r *Results) Write(w io.Writer, m Machine) {
 		t.write(w)
 	}
 	if len(r.Targets) > 0 {
-		fmt.Fprintf(w, "\n### Bars\n\n")
+		fmt.Fprintf(w, "\n### Targets\n\n")
 		rows = [][]string{{"target", "wanted", "measured (spread)", "verdict"}}
 		for _, b := range r.Targets {
 			got := "-"
@@ -121,11 +121,15 @@ func (t *Table) write(w io.Writer) {
 	var traffic []string
 	for _, r := range t.Rows {
 		if len(r.Traffic) > 0 {
-			traffic = append(traffic, r.Competitor+": "+commands(r.Traffic))
+			text := "nothing"
+			if all := commands(r.Traffic); all != "" {
+				text = "`" + all + "`"
+			}
+			traffic = append(traffic, r.Competitor+" "+text)
 		}
 	}
 	if len(traffic) > 0 {
-		fmt.Fprintf(w, "\nOn the wire: %s.\n", strings.Join(traffic, "; "))
+		fmt.Fprintf(w, "\nOn the wire: %s.\n", strings.Join(traffic, ", "))
 	}
 	for _, r := range t.Rows {
 		if len(r.Faults) == 0 {

@@ -1,14 +1,16 @@
 //go:build unix
 
-// Package firstfiles ends a program, with a sentence, that may open so few files that
+// Package firstfiles ends a program with one sentence if it may open so few files that
 // Go's runtime would end it with a trace.
 //
-// It does so in init, against the habits of this tree, because the trace comes from an
-// init: protobuf's, below the client of etcd, opens the program itself to hash it, and
-// the first file that package os opens needs two descriptors more, for the poller,
-// whose absence is fatal. This package imports nothing but syscall, and packages are
-// initialised in the order of their paths as soon as what they import is: that is
-// before os, whose path is greater, and so before whoever imports os.
+// The package does so in init, against the habits of this tree, because the trace comes
+// from another init. That of protobuf, below the client of etcd, opens the program itself
+// to hash it. The first file that package os opens needs two more descriptors, for the
+// poller, whose absence is fatal.
+//
+// This package imports only syscall. Go initialises packages in the order of their paths,
+// each as soon as its imports are initialised. So this package comes before os, whose path
+// is greater, and before every package that imports os.
 package firstfiles
 
 import "syscall"
@@ -16,7 +18,7 @@ import "syscall"
 // least is what the inits of other packages need: the program, the poller's two.
 const least = 3
 
-const sentence = "leasehold: too few files may be open here: raise the limit (ulimit -n)\n"
+const sentence = "leasehold: too few files may be open: raise the limit (ulimit -n)\n"
 
 func init() {
 	var open [least]int

@@ -11,24 +11,14 @@ import (
 
 	"leasehold"
 	"leasehold/engine/internal/testutil"
+	"leasehold/migrate"
 )
 
-// Locker is a lock that programs had before.
-type Locker func(ctx context.Context, db *sql.DB, name string, work func(context.Context) error) error
-
-// both is how a new program locks a name while old ones still use a lock of theirs: see
-// docs/migrating.md.
-func both(ctx context.Context, locks *leasehold.Client, db *sql.DB, old Locker, name string, work func(context.Context) error) (err error) {
-	lease, err := locks.Lock(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lease.Unlock()) }()
-	return old(lease.Context(), db, name, work)
-}
+// Old is a lock that programs had before, of one name.
+type Old func(db *sql.DB, name string) migrate.Lock
 
 // AFleetChangesOver from an old lock, which may need a table.
-func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
+func (k Kit) AFleetChangesOver(t *testing.T, table string, old Old) {
 	t.Parallel()
 	url := k.Database(t)
 	db := k.Connect(t, url)
@@ -36,7 +26,7 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 		t.Fatal(err)
 	}
 	var inside, entered atomic.Int32
-	work := func(context.Context) error {
+	work := func() error {
 		if inside.Add(1) != 1 {
 			t.Error("two are inside")
 		}
@@ -50,7 +40,12 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 	for range 2 {
 		all.Go(func() {
 			for range each {
-				if err := old(testutil.Within(t), db, "orders", work); err != nil {
+				ctx, lock := testutil.Within(t), old(db, "orders")
+				if err := lock.Lock(ctx); err != nil {
+					t.Error(err)
+					continue
+				}
+				if err := errors.Join(work(), lock.Unlock(ctx)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -62,7 +57,9 @@ func (k Kit) AFleetChangesOver(t *testing.T, table string, old Locker) {
 		defer locks.Close()
 		all.Go(func() {
 			for range each {
-				if err := both(testutil.Within(t), locks, db, old, "orders", work); err != nil {
+				err := migrate.Both(testutil.Within(t), locks, "orders", old(db, "orders"),
+					func(context.Context, *leasehold.Lease) error { return work() })
+				if err != nil {
 					t.Error(err)
 				}
 			}

@@ -1,6 +1,6 @@
-// Package parts is what several engines of this module have in common: how the answers
-// of a batch are read, which tries may arrive late, who listens for a lock's release,
-// and how the queues that stand are shown.
+// Package parts is shared by several engines of this module. It reads the answers of a
+// batch, knows which tries may arrive late, listens for a lock's release, and shows
+// queues.
 package parts
 
 import (

@@ -1,13 +1,12 @@
-// Package redisconn is what every engine of this module knows of Redis: calls of
-// scripts, subscriptions, what the server is, and the URLs that name it. It is
-// github.com/redis/rueidis and nothing beside it: connections, pipelining,
-// pools and reconnecting are the library's. It knows calls and not claims; the
-// engines know claims and not connections.
+// Package redisconn connects the engines of this module to Redis: calls of scripts,
+// subscriptions, the kind of the server, and its URLs. It wraps github.com/redis/rueidis,
+// which does connections, pipelining, pools and reconnecting. The package knows calls and
+// not claims; the engines know claims and not connections.
 //
-// What it adds is three rules. A call returns when its context ends, whatever
-// the library is doing ([Client.Call]). A call is sent again only where a
-// connection broke under it, and then says so ([Answer]). What must be on
-// replicas is not believed before they said so ([Client.CallSynced]).
+// It adds three rules. A call returns when its context ends, even if the library still
+// works ([Client.Call]). A call is sent again only if its connection broke, and its answer
+// then says so ([Answer]). A write that replicas must have is not believed before they
+// acknowledged it ([Client.CallSynced]).
 package redisconn
 
 import (

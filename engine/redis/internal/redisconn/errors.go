@@ -10,10 +10,10 @@ import (
 	"leasehold/engine"
 )
 
-// ErrForeign: a key is somebody else's.
+// ErrForeign means that a key has another program's data.
 var ErrForeign = errors.New("holds data that is not leasehold's")
 
-// Foreign refuses a key that somebody else uses. Nothing of it is touched.
+// Foreign refuses a key that another program uses. The engine does not touch it.
 func Foreign(key string) error {
 	return engine.Refuse("the key %q %w: choose another prefix (?prefix=) or name, or move that data", key, ErrForeign)
 }
@@ -41,9 +41,9 @@ func Passing(err error) bool {
 	return strings.Contains(text, "max number of clients reached")
 }
 
-// Explain turns what Redis answered into what the caller can do about it.
-// Answers that asking again cannot change are refused; everything else is
-// "nothing learned", and the core asks again. Keys may be empty.
+// Explain turns an answer of Redis into what the caller can do about it. It refuses
+// answers that asking again cannot change. Any other error means that nothing was learned,
+// and the core asks again. key may be empty.
 func Explain(err error, key string) error {
 	switch err {
 	case nil:
@@ -64,7 +64,7 @@ func Explain(err error, key string) error {
 	case strings.Contains(text, "WRONGTYPE"), strings.Contains(text, "FOREIGN"):
 		return Foreign(key)
 	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
-		return engine.Refuse("redis: this user may not do that (%s): the package documentation has the ACL that is needed", text)
+		return engine.Refuse("redis: this user may not do that (%s): grant the rights in the package documentation", text)
 	case kind == "WRONGPASS" || kind == "NOAUTH":
 		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
 	case means[kind] != "":
@@ -82,10 +82,10 @@ func Beside(err error, lock, key string) error {
 	return RefuseBeside(lock, key)
 }
 
-// RefuseBeside refuses the key beside a lock, which holds somebody else's data, or what
-// cannot be ours.
+// RefuseBeside refuses the key beside a lock, which has another program's data, or a value
+// that leasehold cannot have written.
 func RefuseBeside(lock, key string) error {
-	return engine.Refuse("the key %q, where leasehold keeps what is beside the lock %q, %w: delete or move that; who holds the lock is not in it", key, lock, ErrForeign)
+	return engine.Refuse("the key %q, which belongs to leasehold's lock %q, %w: delete or move that; it does not say who holds the lock", key, lock, ErrForeign)
 }
 
 // Apart reports whether a batch was refused only because its keys are on the

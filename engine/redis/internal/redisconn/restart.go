@@ -121,7 +121,7 @@ func (c *Client) Grants(ctx context.Context, key string) error {
 	return err
 }
 
-var errRestarted = errors.New("this server was restarted, or another has taken its place: asked again, it says whether it grants")
+var errRestarted = errors.New("this server was restarted, or another has taken its place: ask again")
 
 // restarted: run.lua has refused a script.
 func restarted(err error) bool {
@@ -252,7 +252,7 @@ func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants 
 	text, err := c.Call(ctx, c.restarts.info, Call{Keys: []string{key}}).ToString()
 	answered := boottime.Now()
 	if err != nil {
-		return "", 0, fmt.Errorf("whether it was restarted cannot be known: %w", Explain(err, ""))
+		return "", 0, fmt.Errorf("find out whether the server was restarted: %w", Explain(err, ""))
 	}
 	uptime := int64(-1)
 	for l := range strings.Lines(text) {
@@ -266,7 +266,7 @@ func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants 
 		}
 	}
 	if len(run) != 40 || uptime < 0 {
-		return "", 0, engine.Refuse("whether it was restarted cannot be known: INFO does not say run_id and uptime_in_seconds")
+		return "", 0, engine.Refuse("find out whether the server was restarted: its INFO has no run_id and uptime_in_seconds; do without the restart delay")
 	}
 	if c.restarts.judge != nil {
 		if err := c.restarts.judge(run); err != nil {
@@ -284,7 +284,7 @@ func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants 
 	switch {
 	case restarted(err): // so this run is over, which the first guarded script is told
 	case err != nil:
-		return "", 0, fmt.Errorf("whether the run before kept its writes cannot be noted: %w", Explain(err, c.restarts.mark))
+		return "", 0, fmt.Errorf("record whether the server keeps its writes: %w", Explain(err, c.restarts.mark))
 	case kept:
 		grants = min(grants, answered)
 	case off > 0:

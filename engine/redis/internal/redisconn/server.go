@@ -38,8 +38,8 @@ func (c *Client) CheckAgain(ctx context.Context, allowEviction bool) error {
 	case errors.As(err, &unfit):
 		return engine.Refuse("%w", err)
 	case err == nil && replicas > 0 && !c.FailsOver():
-		return engine.Refuse("this server has %d replicas by now, and one of them may take its place behind this address without what was granted: "+
-			"open it with ?failover, which declares that two may hold then, or take the replicas away", replicas)
+		return engine.Refuse("this server has %d replicas by now, and one of them may take its place without all grants: "+
+			"open it with ?failover, which declares that two may hold then, or remove the replicas", replicas)
 	}
 	return err
 }

@@ -39,11 +39,11 @@ func CheckPrefix(prefix string) error {
 	_, side := sideOf(prefix)
 	switch {
 	case strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("the prefix %q contains a brace, which would move its keys to another Cluster slot", prefix)
+		return fmt.Errorf("the prefix %q contains a brace, which would move its keys to another Cluster slot: leave it out", prefix)
 	case side:
-		return fmt.Errorf("the prefix %q begins as the keys do that leasehold keeps beside the locks of other names: choose another", prefix)
+		return fmt.Errorf("the prefix %q begins like the keys that leasehold keeps beside other locks: choose another", prefix)
 	case len(prefix) > 128:
-		return fmt.Errorf("the prefix has %d bytes, more than 128", len(prefix))
+		return fmt.Errorf("the prefix has %d bytes, more than 128: choose a shorter one", len(prefix))
 	}
 	return nil
 }

@@ -183,18 +183,18 @@ func (t *Target) unreachable(err error) error {
 	case errors.As(err, &unknown):
 		return fmt.Errorf("its certificate is signed by an authority this machine does not know: name it with ?ca=file: %w", err)
 	case errors.Is(err, errUnreadable), strings.Contains(text, "unknown message type") || strings.Contains(text, "unknown redis message"):
-		return fmt.Errorf("whatever listens there is not a Redis, or speaks TLS only (rediss://): %w", err)
+		return fmt.Errorf("the server is not a Redis, or speaks TLS only (rediss://): %w", err)
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return fmt.Errorf("it does not speak TLS: use redis:// or its TLS port: %w", err)
 	case errors.As(err, &op) && op.Op == "dial" && !secured:
 		return Explain(err, "") // nobody is there
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
 		if secured {
-			return fmt.Errorf("whatever listens there has shaken no hands in time: it does not speak TLS (use redis:// or its TLS port), or hangs: %w", err)
+			return fmt.Errorf("the server did not finish the TLS handshake in time: it does not speak TLS (use redis:// or its TLS port), or hangs: %w", err)
 		}
-		return fmt.Errorf("whatever listens there has not answered in time: it is not a Redis, or hangs: %w", err)
+		return fmt.Errorf("the server has not answered in time: it is not a Redis, or hangs: %w", err)
 	case broken(err):
-		return fmt.Errorf("whatever listens there has closed the connection instead of answering: it is not a Redis, or speaks TLS only (rediss://): %w", err)
+		return fmt.Errorf("the server closed the connection instead of answering: it is not a Redis, or speaks TLS only (rediss://): %w", err)
 	}
 	return Explain(err, "")
 }
