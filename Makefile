@@ -11,7 +11,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(ROOT)/lab/bench $(ROOT)/lab/interop
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme dependencies)
+TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme dependencies pictures internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -128,6 +128,10 @@ failures: ## every fault to every engine: writes docs/failures.md, in a few minu
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md
 	go run ./lab/bench/crossover -write docs/choosing.md
+
+.PHONY: pictures
+pictures: ## draw the pictures of the pages: writes docs/pictures
+	go run ./lab/pictures
 
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees

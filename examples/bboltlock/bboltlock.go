@@ -1,14 +1,13 @@
 // Package bboltlock is an engine in a bbolt file, and an example of how one is
 // made of any store with transactions: see package queuestore.
 //
-// It is for a program that keeps its state in such a file anyway. bbolt lets one
+// It is for a program that keeps its state in such a file anyway. The library lets one
 // process at a time open a file, so exclusion is among the clients of one
-// process; what the file adds is that tokens rise, and detached claims stay, over
+// process. Because of the file tokens rise and detached claims stay over
 // crash and restart. Every call is a transaction, written through to the disk.
 //
-// Deadlines are counted by a clock that goes on while the file is open and stands
-// still while it is not: a detached claim never ends early, and may stay longer
-// by the time that nobody had the file open.
+// The clock of deadlines runs only while the file is open. So a detached claim never
+// ends early. It may stay longer by the time during which the file was closed.
 package bboltlock
 
 import (
@@ -26,13 +25,13 @@ import (
 )
 
 var (
-	lines = []byte("lines") // bucket: name to line
-	meta  = []byte("meta")  // bucket: what follows
-	floor = []byte("floor") // no ticket of a queue that was removed is above it
+	lines = []byte("lines") // bucket: name to queue
+	meta  = []byte("meta")  // bucket: the keys below
+	floor = []byte("floor") // no ticket of a removed queue is above it
 	clock = []byte("clock") // the time, as of the last change
 )
 
-// DB is an open file. Its engines are closed before it.
+// DB is an open file. Close its engines before it.
 type DB struct {
 	file   *bbolt.DB
 	opened time.Time
@@ -40,15 +39,15 @@ type DB struct {
 
 	mu      sync.Mutex
 	clients map[string]*queuestore.Engine
-	swept   []byte // the last name the sweep looked at
+	swept   []byte // the last name the sweep read
 }
 
-// Open opens the file, which is made if it is not there. It fails if another
-// process has it open still after a second.
+// Open opens the file, and creates it if it is not there. It fails if another
+// process still has it open after a second.
 func Open(path string) (*DB, error) {
 	file, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
 	if err != nil {
-		return nil, fmt.Errorf("bboltlock: %s (no other process may have it open): %w", path, err)
+		return nil, fmt.Errorf("bboltlock: %s did not open: %w; end the process that has it open, if there is one", path, err)
 	}
 	d := &DB{file: file, opened: time.Now(), clients: map[string]*queuestore.Engine{}}
 	err = file.Update(func(tx *bbolt.Tx) error {
@@ -61,7 +60,7 @@ func Open(path string) (*DB, error) {
 	})
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("bboltlock: %s: %w", path, err)
+		return nil, fmt.Errorf("bboltlock: making the buckets of %s failed: %w", path, err)
 	}
 	return d, nil
 }
@@ -69,7 +68,7 @@ func Open(path string) (*DB, error) {
 // Close closes the file.
 func (d *DB) Close() error { return d.file.Close() }
 
-// Engine makes one more client.
+// Engine returns the engine of one more client.
 func (d *DB) Engine() *queuestore.Engine {
 	name := queuestore.NewClient()
 	e := queuestore.New(name, client{d, name}, nil)
@@ -103,7 +102,7 @@ func (c client) Guarantees() engine.Guarantees {
 	}
 }
 
-// Change is one transaction: bbolt runs one at a time, and has it on the disk
+// Change is one transaction. bbolt runs one at a time, and writes it to the disk
 // before it returns.
 func (c client) Change(ctx context.Context, name string, change func(*queuestore.Record) error) error {
 	return c.file.Update(func(tx *bbolt.Tx) error {
@@ -152,8 +151,8 @@ func save(tx *bbolt.Tx, record *queuestore.Record) error {
 	return tx.Bucket(lines).Delete(name)
 }
 
-// sweep looks at the next two lines, so that those in which all claims have
-// expired do not pile up: a change adds one line at most.
+// sweep removes the next two queues if all their claims have expired. So such
+// queues do not pile up: a change adds one at most.
 func (d *DB) sweep(tx *bbolt.Tx) error {
 	for range 2 {
 		at := tx.Bucket(lines).Cursor()
@@ -214,16 +213,16 @@ func (c client) Notify(client string, notification engine.Claim) {
 	}
 }
 
-// Dead: nobody else can have the file open, so who is not of this process has
-// ended.
+// Dead reports true for every client of another process: no other process can have
+// the file open, so that one has ended.
 func (c client) Dead(client string) bool { return c.engineOf(client) == nil }
 
-// Await has nothing to wait for: a client of this process ends by Close, which
-// has everybody look.
+// Await does nothing: a client of this process ends by Close, which makes all others
+// read their queues again.
 func (c client) Await(string, string, time.Duration) {}
 
-// Close: what the client has not left is a dead client's. Whoever waits looks, and
-// finds that.
+// Close ends the client. Its claims are then those of a dead client, and the waiters
+// find that when they read their queues again.
 func (c client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

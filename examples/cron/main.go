@@ -1,19 +1,19 @@
 // Cron runs a job once per tick across a fleet of machines, each of which has
-// the same crontab and a clock that is a little off. Whoever comes first takes
-// the tick's name without waiting; the others find it held and go on.
+// the same crontab and a clock that is a little off. The first machine takes
+// the tick's name without waiting. The others find it held and go on.
 //
 //	go run ./examples/cron               # with the lock: once per tick
 //	go run ./examples/cron -min-hold=0   # the job is short, the clocks differ: again and again
 //	go run ./examples/cron -lock=false   # without: once per machine
 //
-// The second line is why MinHold exists: the job is done before the machine
-// with the slowest clock asks, and it would find the name free. MinHold keeps
-// the name taken longer than the clocks can differ, even over the end of the
-// process. The tick is part of the name, so that a MinHold longer than a tick
+// The second line shows why MinHold exists. The job is done before the machine
+// with the slowest clock asks, and that machine would find the name free. MinHold
+// keeps the name taken longer than the clocks can differ, even over the end of the
+// process. The tick is part of the name, so a MinHold longer than a tick
 // does no harm: the next tick has a name of its own.
 //
-// The machines of one run are processes of this one. With an engine that
-// reaches further, real machines that run this command at the same time are
+// The machines of one run are processes of this program. With an engine that
+// reaches several machines, those that run this command at the same time are
 // one fleet, and each tick runs on one of them:
 //
 //	LEASEHOLD_ENGINE=redis://host go run ./examples/cron
@@ -119,14 +119,14 @@ func work(s settings) error {
 	return nil
 }
 
-// job is what is to happen once per tick.
+// job must happen once per tick.
 func job(tick string) { fleet.Print("ran " + tick) }
 
 var errNotOnce = errors.New("a tick did not run exactly once")
 
 // oversee runs the machines and counts the runs of each tick. A tick that ran
-// on none of them, although each found it held, ran on another real machine:
-// that is possible only where LEASEHOLD_ENGINE says how far the fleet reaches.
+// on none of them, although each found it held, ran on another real machine.
+// That is possible only if LEASEHOLD_ENGINE names an engine that reaches it.
 func oversee(dir string, s settings, args []string, out io.Writer) error {
 	runs := map[string]int{}
 	err := fleet.Run(context.Background(), s.procs, dir, args, func(_ int, line string) {

@@ -1,8 +1,7 @@
-// Floor numbers the replies of discussion threads: each reply gets the next
-// floor of its thread, and nobody ever reads half a reply. Replies are written
-// under the thread's lock, pages are read under the same lock, shared, so that
-// readers do not wait for each other. Each thread has a name of its own: two
-// threads never wait for each other.
+// Floor numbers the replies of discussion threads. Each reply gets the next
+// floor of its thread, and no reader ever sees half a reply. A writer holds the
+// thread's lock. A reader holds the same lock shared, so readers do not wait for each
+// other. Each thread has a name of its own, so two threads never wait for each other.
 //
 //	go run ./examples/floor              # with the lock: 1, 2, 3, ...
 //	go run ./examples/floor -lock=false  # without: two replies on one floor
@@ -150,7 +149,7 @@ func countFile(dir string, thread int) string {
 	return filepath.Join(dir, fmt.Sprintf("count-%d", thread))
 }
 
-var errFloor = errors.New("the thread is a mess")
+var errFloor = errors.New("a floor was given twice, or a page was read half written")
 
 // oversee runs the processes and checks the floors they give.
 func oversee(dir string, lock bool, length time.Duration, procs int, out io.Writer) error {

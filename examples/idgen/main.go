@@ -1,6 +1,6 @@
-// Idgen is the job that leasehold began with: several processes draw rising
-// ids from one shared store by reading the last, computing the next and
-// writing it back, with no pause.
+// Idgen does the job that gave rise to leasehold. Several processes draw rising
+// ids from one shared store: each reads the last, computes the next and
+// writes it back, with no pause.
 //
 //	go run ./examples/idgen              # with the lock: no id twice
 //	go run ./examples/idgen -lock=false  # without: stops at the first duplicate

@@ -1,11 +1,11 @@
 // Stock sells a limited stock from many processes and never one piece too
-// many: reading what is left, charging the customer and writing what is left
-// then happen under one lock.
+// many. A process reads the number, charges the customer and writes the new number
+// under one lock.
 //
 //	go run ./examples/stock              # with the lock: sold out, exactly
 //	go run ./examples/stock -way none    # without: oversold
 //
-// A database can do it without a lock, if the piece is taken first and charged for
+// A database can do it without a lock, if the process takes the piece first and charges
 // afterwards:
 //
 //	go run ./examples/stock -way version   -database postgres://...  # package optimistic
@@ -136,9 +136,9 @@ func sell(ctx context.Context, s shelf) (sold bool, err error) {
 	return true, s.write(ctx, left-1)
 }
 
-// takeAndCharge charges for a piece that is taken already: without a lock the charge
-// must come second, or a customer would pay in each attempt. Who dies in between has
-// taken a piece that nobody paid for.
+// takeAndCharge charges for a piece that is taken already. Without a lock the charge
+// must come second, or a customer would pay in each attempt. A process that dies in
+// between has taken a piece that nobody paid for.
 func takeAndCharge(ctx context.Context, take func(context.Context) (bool, error)) (sold bool, err error) {
 	if sold, err = take(ctx); err != nil || !sold {
 		return false, err

@@ -40,8 +40,8 @@ func (t *table) write(ctx context.Context, left int) error {
 	return err
 }
 
-// takeByStatement is the cure where it fits: the database computes, so there is nothing
-// to be wrong about.
+// takeByStatement lets the database compute the new number, so no process works with an
+// old one.
 func (t *table) takeByStatement(ctx context.Context) (bool, error) {
 	return optimistic.ChangedPgx(t.c.Exec(ctx, "UPDATE leasehold_example_stock SET n = n - 1 WHERE n > 0"))
 }
@@ -50,8 +50,8 @@ type stock struct{ n, version int }
 
 var errSoldOut = errors.New("sold out")
 
-// takeByVersion is for what the database cannot compute: nothing is written over what
-// was not read.
+// takeByVersion is for a value that the database cannot compute: the write fails if the
+// row has changed since the read.
 func (t *table) takeByVersion(ctx context.Context) (bool, error) {
 	row := optimistic.Row[stock]{
 		Read: func(ctx context.Context) (s stock, err error) {

@@ -53,7 +53,7 @@ func summarize(readme string, all report) error {
 	}
 	var table strings.Builder
 	table.WriteString("| on | lock and unlock, nobody else | hand-over between 8 processes |\n|---|---|---|\n")
-	var bars []plots.Target
+	var bars []plots.Bar
 	for _, h := range headlines() {
 		r := all.suite(h.suite)
 		if r == nil || r.Table(h.pair) == nil || r.Table(h.handover) == nil {
@@ -61,12 +61,12 @@ func summarize(readme string, all report) error {
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", h.on, h.ahead(r, h.pair), h.ahead(r, h.handover))
 		if len(bars) > 0 {
-			bars = append(bars, plots.Target{})
+			bars = append(bars, plots.Bar{})
 		}
 		for _, row := range r.Table(h.handover).Rows {
 			s, ok := row.Figures[harness.P50]
 			if ok && (row.Competitor == h.us || h.shows(row)) {
-				bars = append(bars, plots.Target{
+				bars = append(bars, plots.Bar{
 					Label: h.on + ": " + row.Competitor, Value: s.Median / 1e6, Text: harness.Nanoseconds.Format(s.Median), Us: row.Competitor == h.us,
 				})
 			}
@@ -79,7 +79,7 @@ func summarize(readme string, all report) error {
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return err
 	}
-	return plots.Targets(base, "Hand-over between 8 processes, median", "milliseconds, logarithmic", bars)
+	return plots.Bars(base, "Hand-over between 8 processes, median", "milliseconds, logarithmic", bars)
 }
 
 func (all report) suite(name string) *harness.Results {

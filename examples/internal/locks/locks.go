@@ -1,6 +1,5 @@
-// Package locks opens what the examples lock with: the engine of
-// LEASEHOLD_ENGINE. With one that reaches several machines, examples that run
-// on all of them exclude each other.
+// Package locks opens the engine of the examples: the one that LEASEHOLD_ENGINE
+// names. If it reaches several machines, examples on all of them exclude each other.
 package locks
 
 import (
@@ -17,20 +16,20 @@ import (
 	"leasehold/lab/servers/fleet"
 )
 
-// Open makes the client of one process of a fleet. Where LEASEHOLD_ENGINE is
-// empty it is on the embedded engine, in a directory inside fleet.Dir, so that
-// an example leaves nothing behind. ctx bounds the opening.
+// Open returns the client of one process of a fleet. If LEASEHOLD_ENGINE is
+// empty, it uses the embedded engine in a directory inside fleet.Dir, so that
+// an example leaves no files behind. ctx bounds the opening.
 //
-// An engine that excludes within one process only is refused: a fleet is
-// several.
+// Open refuses an engine that excludes within one process only: a fleet is
+// several processes.
 func Open(ctx context.Context) (*leasehold.Client, error) {
 	eng, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if eng.Guarantees().Scope == engine.ScopeProcess {
-		return nil, errors.Join(errors.New("LEASEHOLD_ENGINE excludes within one process and this is several: "+
-			"leave it empty, or name a directory or a server"), eng.Close())
+		return nil, errors.Join(errors.New("the engine of LEASEHOLD_ENGINE excludes within one process, and this is several processes: "+
+			"leave the variable empty, or name a directory or a server"), eng.Close())
 	}
 	return leasehold.New(eng, &leasehold.Options{Label: fmt.Sprintf("process %d", fleet.Place())})
 }

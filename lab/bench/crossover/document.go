@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"leasehold/lab/bench/plots"
+	"leasehold/lab/internal/svg"
 )
 
 const (
@@ -86,7 +87,7 @@ func (r *result) draw(base string) error {
 		}
 	}
 	var failed error
-	err := plots.Write(base, 560, 300, func(t plots.Theme) *plot.Plot {
+	err := plots.Write(base, 560, 300, func(t svg.Theme) *plot.Plot {
 		p := plot.New()
 		p.Title.Text, p.X.Label.Text, p.Y.Label.Text = r.title, "writers", "updates per second"
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
