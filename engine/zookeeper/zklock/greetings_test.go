@@ -44,11 +44,12 @@ func greets(late time.Duration) fare {
 	return func(c net.Conn) error {
 		go func() {
 			_, _ = c.Read(make([]byte, maxGreeting))
-			time.Sleep(late)
-			var p packet
-			p.int32(0).int32(2000).int64(7).string(make([]byte, 16))
-			_, _ = c.Write(p.framed())
-			_, _ = io.Copy(io.Discard, c)
+			time.AfterFunc(late, func() {
+				var p packet
+				p.int32(0).int32(2000).int64(7).string(make([]byte, 16))
+				_, _ = c.Write(p.framed())
+				_, _ = io.Copy(io.Discard, c)
+			})
 		}()
 		return nil
 	}
@@ -101,6 +102,17 @@ func TestAConnectionThatAServerLostCostsLittle(t *testing.T) {
 					t.Errorf("it is served after %v, want at most %v", took, c.most)
 				}
 			})
+		})
+	}
+}
+
+// A server that is slow to greet serves its clients, however short their sessions.
+func TestASlowGreetingIsWaitedFor(t *testing.T) {
+	for _, servers := range [][]string{{"a"}, {"a", "b", "c"}} {
+		synctest.Test(t, func(t *testing.T) {
+			if took := served(t, time.Second, servers, greets(5*time.Second)); took > time.Minute {
+				t.Errorf("one of %d serves after %v", len(servers), took)
+			}
 		})
 	}
 }

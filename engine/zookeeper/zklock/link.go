@@ -60,7 +60,7 @@ func connect(life context.Context, o *Options, session time.Duration, received f
 			received(ev)
 		}),
 		zk.WithDialer(func(network, server string, _ time.Duration) (net.Conn, error) {
-			return l.reach(network, server, max(session/3, leastGreeting))
+			return l.reach(network, server)
 		}))
 	l.conn, l.ended = conn, ended
 	return l
@@ -70,8 +70,7 @@ func connect(life context.Context, o *Options, session time.Duration, received f
 // the longest queue takes.
 const maxAnswer = 64 << 20
 
-// leastGreeting is how long a lone server has to greet at least, however short the session:
-// a new one is as good.
+// leastGreeting is how long a lone server has to greet at first.
 const leastGreeting = time.Second
 
 // firstRound is how long a server has to greet while others could be tried, at first.
@@ -80,7 +79,8 @@ const firstRound = 500 * time.Millisecond
 // patience is how long a server has to greet. One that is stopped accepts connections and
 // says nothing, and one that starts may lose a connection and never answer it: at first it
 // has little time. Each greeting in a row that did not come in time doubles it, for servers
-// that are slow. Connections that are refused do not: after an outage the time is short.
+// that are slow, up to 32 times and however short the session: a session that ended
+// meanwhile gives way to a new one. Connections that are refused do not: after an outage the time is short.
 func (l *link) patience(server string) time.Duration {
 	first := leastGreeting
 	if l.hosts.Len() > 1 {
@@ -88,7 +88,7 @@ func (l *link) patience(server string) time.Duration {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return first << min(l.silent[server], 10)
+	return first << min(l.silent[server], 5)
 }
 
 // recordSilence counts greetings that did not come in time. A server that refuses or closes
@@ -104,8 +104,8 @@ func (l *link) recordSilence(server string, silent bool) {
 }
 
 // reach connects to one server.
-func (l *link) reach(network, server string, most time.Duration) (net.Conn, error) {
-	until := time.Now().Add(min(most, l.patience(server)))
+func (l *link) reach(network, server string) (net.Conn, error) {
+	until := time.Now().Add(l.patience(server))
 	ctx, cancel := context.WithDeadline(l.greets, until)
 	defer cancel()
 	l.set(func() { l.failures[server] = cmp.Or(l.failures[server], errors.New("no connection yet")) })
