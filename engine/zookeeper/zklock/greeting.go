@@ -130,8 +130,10 @@ func (c *greeted) Close() error {
 	return c.Conn.Close()
 }
 
+// SetReadDeadline keeps the bound of the greeting: the library takes its deadline off after
+// the first four bytes.
 func (c *greeted) SetReadDeadline(t time.Time) error {
-	if !c.done && t.After(c.until) {
+	if !c.done && (t.IsZero() || t.After(c.until)) {
 		t = c.until
 	}
 	return c.Conn.SetReadDeadline(t)

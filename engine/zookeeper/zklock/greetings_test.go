@@ -116,3 +116,12 @@ func TestASlowGreetingIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// A server that stops amid its greeting costs what one costs that says nothing.
+func TestHalfAGreetingIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if took := served(t, time.Minute, []string{"a"}, stalls, greets(0)); took > 2*time.Second {
+			t.Errorf("it is served after %v", took)
+		}
+	})
+}
