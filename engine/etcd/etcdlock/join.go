@@ -21,7 +21,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	start := boottime.Now()
-	c, err := e.expect(&r)
+	c, err := e.expect(ctx, &r)
 	if err != nil {
 		return engine.Claim{}, err
 	}
@@ -247,9 +247,15 @@ func (e *Engine) inspect(name string) clientv3.Op {
 }
 
 // expect records a claim that is about to join, and the class of its TTL.
-func (e *Engine) expect(r *engine.Request) (*claim, error) {
+func (e *Engine) expect(ctx context.Context, r *engine.Request) (*claim, error) {
 	ttl := max(cmp.Or(r.TTL, r.WaitTTL), e.least)
 	class, err := e.use(ttl)
+	if errors.Is(err, engine.ErrRefused) {
+		if err := e.forgetDetached(ctx, func(*claim) bool { return true }); err != nil {
+			return nil, err
+		}
+		class, err = e.use(ttl)
+	}
 	if err != nil {
 		return nil, err
 	}
