@@ -29,6 +29,7 @@ type claim struct {
 	recorded bool   // its notification is in etcd: its holder heard that somebody waits
 	early    string // a notification that came before the answer to its Join
 	attended context.CancelFunc
+	givenUp  bool          // a Leave is under way
 	asked    time.Duration // detached: when its owner asked for it last, or it was seen to stand
 }
 
@@ -93,6 +94,19 @@ func (t *table) crowded(c *claim) bool {
 	defer t.mu.Unlock()
 	s := t.slots[c.alike()]
 	return s != nil && s.used-len(s.free) > crowd
+}
+
+// classes is of how many classes claims stand in the queue that nobody gives up.
+func (t *table) classes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := map[*class]bool{}
+	for _, c := range t.m.Claims {
+		if c.Phase.Stands() && !c.givenUp {
+			of[c.class] = true
+		}
+	}
+	return len(of)
 }
 
 // alike is the same for claims whose keys differ in their slots alone.

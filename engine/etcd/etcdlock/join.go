@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
 
@@ -250,11 +251,20 @@ func (e *Engine) inspect(name string) clientv3.Op {
 func (e *Engine) expect(ctx context.Context, r *engine.Request) (*claim, error) {
 	ttl := max(cmp.Or(r.TTL, r.WaitTTL), e.least)
 	class, err := e.use(ttl)
-	if errors.Is(err, engine.ErrRefused) {
+	for errors.Is(err, engine.ErrRefused) {
 		if err := e.forgetDetached(ctx, func(*claim) bool { return true }); err != nil {
 			return nil, err
 		}
-		class, err = e.use(ttl)
+		// A claim that is given up keeps its class until it is known to have gone, and one
+		// that is joining may be refused yet. Only those that stand refuse a TTL. Counted
+		// first: a class that is given back after that is found by use.
+		all := e.table.classes() >= session.MaxClasses
+		if class, err = e.use(ttl); all || err == nil {
+			break
+		}
+		if ended := e.pause(ctx, tidySoon); ended != nil {
+			return nil, fmt.Errorf("etcdlock: claims with %d TTLs are on their way into the queue or out of it, and each TTL needs a session of its own; ask again: %w", session.MaxClasses, ended)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -80,6 +80,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	if c := e.table.get(asked.ID); c != nil && c.Name == asked.Name {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
+		c.givenUp = true
 		l.key, l.ticket, l.value, l.held = c.key, c.Ticket, c.value, c.Phase.Holds()
 		if c.Phase == session.Waiting && len(c.Ahead) <= maxAhead {
 			l.ahead = c.Ahead
