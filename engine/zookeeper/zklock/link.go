@@ -219,7 +219,7 @@ func (l *link) await(ctx context.Context) (grant, error) {
 	}
 }
 
-// away says of each server why it does not serve this client.
+// away says of each server why it does not serve this client, and why alone while one does.
 func (l *link) away(why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,7 +260,7 @@ func ask[T any](ctx context.Context, l *link, request func(*zk.Conn) (T, error))
 	case a := <-done:
 		return a.answer, a.err
 	case <-ctx.Done():
-		return answer, fmt.Errorf("zookeeper: no answer yet: %w", context.Cause(ctx))
+		return answer, l.away(fmt.Errorf("no answer yet: %w", context.Cause(ctx)))
 	}
 }
 
