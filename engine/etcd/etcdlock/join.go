@@ -24,14 +24,14 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	start := boottime.Now()
 	c, err := e.expect(ctx, &r)
 	if err != nil {
-		return engine.Claim{}, err
+		return engine.Claim{}, e.explain(err)
 	}
 	j, err := e.join(ctx, c, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
 			e.forgo(ctx, c)
 		}
-		return engine.Claim{}, explain(err)
+		return engine.Claim{}, e.explain(err)
 	}
 	if j.refused {
 		e.forgo(ctx, c)
@@ -42,7 +42,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	// lease does.
 	if p := j.queue.places[j.at]; !p.revoked {
 		if err := e.prove(ctx, c.class.Session, p.lease, start+c.ttl); err != nil {
-			return engine.Claim{}, explain(err)
+			return engine.Claim{}, e.explain(err)
 		}
 	}
 	if r.Replaces != (engine.ID{}) {

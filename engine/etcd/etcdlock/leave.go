@@ -37,7 +37,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	if err != nil {
 		e.abandon(cs) // of which those that have left are not known any more
 	}
-	return out, explain(err)
+	return out, e.explain(err)
 }
 
 // leaveEach gives claims up, some at a time.
