@@ -3,12 +3,16 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"leasehold/engine/internal/coalesce"
@@ -64,6 +68,26 @@ func one(ask func(ctx context.Context) error) func(context.Context, time.Duratio
 		return ask(ctx)
 	}
 }
+
+// explain is explain for an engine that is open. The library waits for a connection until a
+// request's time ends, and keeps to itself why it has none.
+func (e *Engine) explain(err error) error {
+	conn := e.client.ActiveConnection()
+	if !overdue(err) || conn.GetState() != connectivity.TransientFailure {
+		return explain(err)
+	}
+	ctx, cancel := context.WithTimeout(e.life, askWhy)
+	defer cancel()
+	// Without a connection this fails at once. With one, since there is one now, it reads a key.
+	_, why := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte(e.keys.prefix)}, grpc.WaitForReady(false))
+	if status.Code(why) != codes.Unavailable {
+		return explain(err)
+	}
+	return fmt.Errorf("no etcd answers: %s: %w", status.Convert(why).Message(), err)
+}
+
+// askWhy bounds how long a call that has failed asks why.
+const askWhy = 100 * time.Millisecond
 
 // shared bounds what is asked for many at once: no caller's context does, since one must
 // not break off the others.

@@ -26,7 +26,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	case errors.Is(err, errUnfit):
 		return engine.Refuse("%w", err)
 	case err != nil:
-		return fmt.Errorf("etcdlock: %w", explain(err))
+		return fmt.Errorf("etcdlock: %w", e.explain(err))
 	}
 	return e.past.happened()
 }

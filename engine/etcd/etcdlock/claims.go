@@ -10,6 +10,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
+	"leasehold/internal/boottime"
 )
 
 // claim is one of this client's, from before its Join is sent until it has left or is
@@ -28,6 +29,8 @@ type claim struct {
 	recorded bool   // its notification is in etcd: its holder heard that somebody waits
 	early    string // a notification that came before the answer to its Join
 	attended context.CancelFunc
+	givenUp  bool          // a Leave is under way
+	asked    time.Duration // detached: when its owner asked for it last, or it was seen to stand
 }
 
 func (c *claim) lease() clientv3.LeaseID { return clientv3.LeaseID(c.Session) }
@@ -91,6 +94,19 @@ func (t *table) crowded(c *claim) bool {
 	defer t.mu.Unlock()
 	s := t.slots[c.alike()]
 	return s != nil && s.used-len(s.free) > crowd
+}
+
+// classes is of how many classes claims stand in the queue that nobody gives up.
+func (t *table) classes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := map[*class]bool{}
+	for _, c := range t.m.Claims {
+		if c.Phase.Stands() && !c.givenUp {
+			of[c.class] = true
+		}
+	}
+	return len(of)
 }
 
 // alike is the same for claims whose keys differ in their slots alone.
@@ -167,6 +183,7 @@ func (t *table) report(c *claim, stands bool) engine.Claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	got := t.m.Report(c)
+	c.asked = boottime.Now()
 	if !stands {
 		got = engine.Claim{Name: c.Name, ID: c.ID, State: engine.Gone, Revoked: c.Phase == session.Marked}
 	} else if got.State != engine.Gone {

@@ -17,11 +17,11 @@ import (
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	r, err := e.do(ctx, e.inspect(name))
 	if err != nil {
-		return engine.Queue{}, explain(err)
+		return engine.Queue{}, e.explain(err)
 	}
 	l, left := e.keys.read((*pb.RangeResponse)(r.Get())), lefts{}
 	if err := e.left(ctx, l.places, left); err != nil {
-		return engine.Queue{}, explain(err)
+		return engine.Queue{}, e.explain(err)
 	}
 	return e.view(name, l, left), nil
 }
@@ -77,7 +77,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 				return true
 			}
 			if err := e.left(ctx, found, left); err != nil {
-				yield(engine.Queue{}, explain(err))
+				yield(engine.Queue{}, e.explain(err))
 				return false
 			}
 			return yield(e.view(name, inOrder(found), left), nil)
@@ -87,7 +87,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 		for more := true; more; {
 			r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(queuesAtOnce)))
 			if err != nil {
-				yield(engine.Queue{}, explain(err))
+				yield(engine.Queue{}, e.explain(err))
 				return
 			}
 			// The keys of one name follow each other.
@@ -120,7 +120,7 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 	for {
 		r, err := e.do(ctx, e.look(name, 0))
 		if err != nil {
-			return explain(err)
+			return e.explain(err)
 		}
 		l := e.keys.read((*pb.RangeResponse)(r.Get()))
 		i := slices.IndexFunc(l.places, func(p place) bool { return p.ticket == ticket })
@@ -128,7 +128,7 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 			return engine.ErrNoClaim
 		}
 		if done, err := e.revoke(ctx, l, i, now); done || err != nil {
-			return explain(err)
+			return e.explain(err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
 
@@ -21,16 +22,16 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		return engine.Claim{}, err
 	}
 	start := boottime.Now()
-	c, err := e.expect(&r)
+	c, err := e.expect(ctx, &r)
 	if err != nil {
-		return engine.Claim{}, err
+		return engine.Claim{}, e.explain(err)
 	}
 	j, err := e.join(ctx, c, &r)
 	if err != nil {
 		if errors.Is(err, engine.ErrRefused) {
 			e.forgo(ctx, c)
 		}
-		return engine.Claim{}, explain(err)
+		return engine.Claim{}, e.explain(err)
 	}
 	if j.refused {
 		e.forgo(ctx, c)
@@ -41,7 +42,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	// lease does.
 	if p := j.queue.places[j.at]; !p.revoked {
 		if err := e.prove(ctx, c.class.Session, p.lease, start+c.ttl); err != nil {
-			return engine.Claim{}, explain(err)
+			return engine.Claim{}, e.explain(err)
 		}
 	}
 	if r.Replaces != (engine.ID{}) {
@@ -247,9 +248,24 @@ func (e *Engine) inspect(name string) clientv3.Op {
 }
 
 // expect records a claim that is about to join, and the class of its TTL.
-func (e *Engine) expect(r *engine.Request) (*claim, error) {
+func (e *Engine) expect(ctx context.Context, r *engine.Request) (*claim, error) {
 	ttl := max(cmp.Or(r.TTL, r.WaitTTL), e.least)
 	class, err := e.use(ttl)
+	for errors.Is(err, engine.ErrRefused) {
+		if err := e.forgetDetached(ctx, func(*claim) bool { return true }); err != nil {
+			return nil, err
+		}
+		// A claim that is given up keeps its class until it is known to have gone, and one
+		// that is joining may be refused yet. Only those that stand refuse a TTL. Counted
+		// first: a class that is given back after that is found by use.
+		all := e.table.classes() >= session.MaxClasses
+		if class, err = e.use(ttl); all || err == nil {
+			break
+		}
+		if ended := e.pause(ctx, tidySoon); ended != nil {
+			return nil, fmt.Errorf("etcdlock: claims with %d TTLs are on their way into the queue or out of it, and each TTL needs a session of its own; ask again: %w", session.MaxClasses, ended)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

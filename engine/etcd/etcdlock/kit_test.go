@@ -47,7 +47,7 @@ func unproven(e *Engine) {
 
 func expected(t testing.TB, e *Engine, r *engine.Request) *claim {
 	t.Helper()
-	c, err := e.expect(r)
+	c, err := e.expect(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	if err != nil {
 		e.abandon(cs) // of which those that have left are not known any more
 	}
-	return out, explain(err)
+	return out, e.explain(err)
 }
 
 // leaveEach gives claims up, some at a time.
@@ -80,6 +80,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	if c := e.table.get(asked.ID); c != nil && c.Name == asked.Name {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
+		c.givenUp = true
 		l.key, l.ticket, l.value, l.held = c.key, c.Ticket, c.value, c.Phase.Holds()
 		if c.Phase == session.Waiting && len(c.Ahead) <= maxAhead {
 			l.ahead = c.Ahead

@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
+	"google.golang.org/grpc/connectivity"
 
 	"leasehold/engine"
 	"leasehold/lab/servers"
@@ -250,3 +251,24 @@ func TestTokenOfTheUserExpires(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A call that ends without an answer says why there is no connection.
+func TestACallWithoutAServerSaysWhy(t *testing.T) {
+	proxy := servers.ProxyTo(t, servers.Etcd(t, nil).Addr)
+	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	proxy.Refuse(true)
+	proxy.Reset()
+	until(t, "it is connected", func() bool { return e.client.ActiveConnection().GetState() == connectivity.TransientFailure })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, joined := e.Join(ctx, exclusive("b"))
+	_, renewed := e.Renew(ctx, []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+	_, seen := e.Queue(ctx, "a")
+	_, left := e.Leave(ctx, []engine.Claim{held})
+	for call, err := range map[string]error{"Join": joined, "Renew": renewed, "Queue": seen, "Leave": left} {
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection error") {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}

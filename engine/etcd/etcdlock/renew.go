@@ -66,7 +66,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		}
 		out = append(out, e.promoted(a, p.ttl))
 	}
-	return out, explain(err)
+	return out, e.explain(err)
 }
 
 // question is what has to be asked for one renewal.

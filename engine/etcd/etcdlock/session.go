@@ -350,6 +350,7 @@ func (e *Engine) keep(life context.Context, s *lifeline) {
 		e.mu.Lock()
 		e.classes.Sweep(boottime.Now())
 		e.mu.Unlock()
+		e.forgetHandedOver(life, s)
 		now := e.current(s)
 		if now.id == 0 || boottime.Now()-now.asked < s.renewalInterval/2 {
 			continue

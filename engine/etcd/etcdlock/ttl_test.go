@@ -79,8 +79,8 @@ func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
 // them is not used any more.
 func TestOneTTLTooMany(t *testing.T) {
 	server := servers.Etcd(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil) // one: a minute
-	var held []engine.Claim
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	held := []engine.Claim{joins(t, e, exclusive("a minute"), engine.Held)}
 	for i := range session.MaxClasses - 1 {
 		held = append(held, joins(t, e, lasting(exclusive(fmt.Sprint(i)), 10*time.Second<<i), engine.Held))
 	}
@@ -194,5 +194,44 @@ func TestNobodyUsesAClassAfterItsClaims(t *testing.T) {
 			}
 		}
 		e.mu.Unlock()
+	}
+}
+
+// A claim that is being given up refuses no TTL for good: a Join waits until it is gone.
+func TestATTLIsNotRefusedForAClaimThatIsGivenUp(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := []engine.Claim{joins(t, e, exclusive("a minute"), engine.Held)}
+	for i := range session.MaxClasses - 2 {
+		held = append(held, joins(t, e, lasting(exclusive(fmt.Sprint(i)), 10*time.Second<<i), engine.Held))
+	}
+	waits := func(when string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := e.Join(ctx, lasting(exclusive("one more"), 20*time.Hour))
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	unanswered := lasting(exclusive("unanswered"), 10*time.Hour)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w.stick("Txn")
+	if _, err := e.Join(ctx, unanswered); err == nil {
+		t.Fatal("it was answered")
+	}
+	waits("nobody knows whether it stands")
+	if _, err := e.Leave(within(t), []engine.Claim{{Name: unanswered.Name, ID: unanswered.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	last := joins(t, e, lasting(exclusive("last"), 15*time.Hour), engine.Held)
+	w.before("Txn", func() { waits("it is being left") })
+	leave(t, e, last)
+	joins(t, e, lasting(exclusive("one more"), 20*time.Hour), engine.Held)
+	for _, c := range held {
+		if got := renew(t, e, c); got.State != engine.Held {
+			t.Errorf("%q is %v", c.Name, got.State)
+		}
 	}
 }

@@ -73,6 +73,7 @@ func (c *greeted) Read(b []byte) (int, error) {
 		c.instead = expired()
 		return c.Read(b)
 	case why != nil:
+		c.link.recordSilence(c.server, errors.Is(err, os.ErrDeadlineExceeded))
 		c.link.recordFailure(c.server, why)
 		return 0, why
 	}
@@ -83,7 +84,10 @@ func (c *greeted) Read(b []byte) (int, error) {
 			id:      int64(binary.BigEndian.Uint64(c.head[12:])),
 			timeout: time.Duration(int32(binary.BigEndian.Uint32(c.head[8:]))) * time.Millisecond,
 		}
-		c.link.set(func() { c.link.greeting = s })
+		c.link.set(func() {
+			c.link.greeting = s
+			clear(c.link.silent)
+		})
 	}
 	return n, nil
 }
@@ -126,8 +130,10 @@ func (c *greeted) Close() error {
 	return c.Conn.Close()
 }
 
+// SetReadDeadline keeps the bound of the greeting: the library takes its deadline off after
+// the first four bytes.
 func (c *greeted) SetReadDeadline(t time.Time) error {
-	if !c.done && t.After(c.until) {
+	if !c.done && (t.IsZero() || t.After(c.until)) {
 		t = c.until
 	}
 	return c.Conn.SetReadDeadline(t)

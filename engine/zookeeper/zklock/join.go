@@ -70,7 +70,7 @@ func (e *claimant) isMade(ctx context.Context, c *claim) error {
 	case <-c.made:
 		return explain(c.err, c.Queue)
 	case <-ctx.Done():
-		return fmt.Errorf("zookeeper: the node is not known to be made yet: %w", context.Cause(ctx))
+		return e.link.away(fmt.Errorf("the node is not known to be made yet: %w", context.Cause(ctx)))
 	}
 }
 

@@ -83,7 +83,7 @@ func (e *claimant) leave(ctx context.Context, c *claim) (engine.Claim, error) {
 	select {
 	case <-c.removed:
 	case <-ctx.Done():
-		return engine.Claim{}, fmt.Errorf("zookeeper: the node is not known to be removed yet: %w", context.Cause(ctx))
+		return engine.Claim{}, e.link.away(fmt.Errorf("the node is not known to be removed yet: %w", context.Cause(ctx)))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -35,6 +35,7 @@ type link struct {
 	up       bool             // a server serves it
 	changed  chan struct{}    // closed and replaced with every change
 	failures map[string]error // by server: why it does not serve this client, since one did
+	silent   map[string]int   // by server: how many greetings in a row did not come in time, since one came
 	back     error            // the servers have lost what this client had seen
 }
 
@@ -48,7 +49,7 @@ type grant struct {
 // connect begins to connect, in the background. heard is told of every event, by
 // one goroutine at a time, and must not block.
 func connect(life context.Context, o *Options, session time.Duration, received func(zk.Event)) *link {
-	l := &link{life: life, dial: o.dialer(), hosts: &hosts{}, changed: make(chan struct{}), failures: map[string]error{}}
+	l := &link{life: life, dial: o.dialer(), hosts: &hosts{}, changed: make(chan struct{}), failures: map[string]error{}, silent: map[string]int{}}
 	l.greets, l.abort = context.WithCancel(context.Background())
 	conn, ended, _ := zk.Connect(o.Servers, session, // which fails only without a server
 		zk.WithHostProvider(l.hosts),
@@ -59,7 +60,7 @@ func connect(life context.Context, o *Options, session time.Duration, received f
 			received(ev)
 		}),
 		zk.WithDialer(func(network, server string, _ time.Duration) (net.Conn, error) {
-			return l.reach(network, server, max(session/3, leastGreeting))
+			return l.reach(network, server)
 		}))
 	l.conn, l.ended = conn, ended
 	return l
@@ -69,27 +70,48 @@ func connect(life context.Context, o *Options, session time.Duration, received f
 // the longest queue takes.
 const maxAnswer = 64 << 20
 
-// leastGreeting is how long a lone server has to greet at least, however short the session:
-// a new one is as good.
+// leastGreeting is how long a lone server has to greet at first.
 const leastGreeting = time.Second
 
-// firstRound is how long a server has to greet while others could be tried, at first; each
-// round that all were tried in vain doubles it.
+// firstRound is how long a server has to greet while others could be tried, at first.
 const firstRound = 500 * time.Millisecond
 
-// reach connects to one server. One that is stopped accepts connections and says nothing:
-// where there are others it has little time, and the more the longer nobody serves.
-func (l *link) reach(network, server string, most time.Duration) (net.Conn, error) {
-	bound := most
-	if round := l.hosts.round(); l.hosts.Len() > 1 && round < 10 {
-		bound = min(most, firstRound<<round)
+// patience is how long a server has to greet. One that is stopped accepts connections and
+// says nothing, and one that starts may lose a connection and never answer it: at first it
+// has little time. Each greeting in a row that did not come in time doubles it, for servers
+// that are slow, up to 32 times and however short the session: a session that ended
+// meanwhile gives way to a new one. Connections that are refused do not: after an outage the time is short.
+func (l *link) patience(server string) time.Duration {
+	first := leastGreeting
+	if l.hosts.Len() > 1 {
+		first = firstRound
 	}
-	until := time.Now().Add(bound)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return first << min(l.silent[server], 5)
+}
+
+// recordSilence counts greetings that did not come in time. A server that refuses or closes
+// a connection begins anew: another process may answer the next.
+func (l *link) recordSilence(server string, silent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if silent {
+		l.silent[server]++
+	} else {
+		delete(l.silent, server)
+	}
+}
+
+// reach connects to one server.
+func (l *link) reach(network, server string) (net.Conn, error) {
+	until := time.Now().Add(l.patience(server))
 	ctx, cancel := context.WithDeadline(l.greets, until)
 	defer cancel()
 	l.set(func() { l.failures[server] = cmp.Or(l.failures[server], errors.New("no connection yet")) })
 	c, err := l.dial(ctx, network, server)
 	if err != nil {
+		l.recordSilence(server, ctx.Err() != nil)
 		l.recordFailure(server, err)
 		return nil, err
 	}
@@ -197,7 +219,7 @@ func (l *link) await(ctx context.Context) (grant, error) {
 	}
 }
 
-// away says of each server why it does not serve this client.
+// away says of each server why it does not serve this client, and why alone while one does.
 func (l *link) away(why error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +260,7 @@ func ask[T any](ctx context.Context, l *link, request func(*zk.Conn) (T, error))
 	case a := <-done:
 		return a.answer, a.err
 	case <-ctx.Done():
-		return answer, fmt.Errorf("zookeeper: no answer yet: %w", context.Cause(ctx))
+		return answer, l.away(fmt.Errorf("no answer yet: %w", context.Cause(ctx)))
 	}
 }
 
@@ -303,13 +325,6 @@ func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tried = 0
-}
-
-// round counts how often all servers were tried since one was connected to.
-func (h *hosts) round() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return max(h.tried-1, 0) / len(h.servers)
 }
 
 // logger drops what the library logs: who uses an engine hears of it by errors. That a

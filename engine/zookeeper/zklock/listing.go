@@ -95,6 +95,6 @@ func (e *claimant) list(ctx context.Context, parent string) (listed, error) {
 	case <-l.done:
 		return l.there, l.err
 	case <-ctx.Done():
-		return listed{}, fmt.Errorf("zookeeper: no answer yet: %w", context.Cause(ctx))
+		return listed{}, e.link.away(fmt.Errorf("no answer yet: %w", context.Cause(ctx)))
 	}
 }

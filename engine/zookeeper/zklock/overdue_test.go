@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -32,6 +33,26 @@ func TestNothingIsAskedOfABrokenConnection(t *testing.T) {
 		_, up := a.link.current()
 		return !up
 	})
+}
+
+// Each call that ends without an answer says of each server why it does not serve.
+func TestACallWithoutAServerSaysWhy(t *testing.T) {
+	a := open(t, on(zooKeeper(t)))
+	held := a.hold(t, exclusive("x"))
+	a.wire.kill()
+	eventually(t, "no server is tried", func() bool { return strings.Contains(a.link.away(io.EOF).Error(), "dead") })
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := exclusive("y")
+	_, joined := a.Join(ended, a.lasts(r))
+	_, renewed := a.Renew(ended, []engine.Renewal{{Name: r.Name, ID: r.ID, Want: a.usual}})
+	_, listed := a.list(ended, a.parent("x"))
+	_, left := a.Leave(ended, []engine.Claim{held})
+	for call, err := range map[string]error{"Join": joined, "Renew": renewed, "list": listed, "Leave": left} {
+		if err == nil || !strings.Contains(err.Error(), "this client is dead") {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
 }
 
 // A server that lags refuses who has seen more, for a moment: that ends no session.

@@ -37,7 +37,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		case c.Phase.Wanted():
 			asked[of] = append(asked[of], c)
 		case c.Phase == session.Making:
-			errs = append(errs, errors.New("zookeeper: the node is not known to be made yet"))
+			errs = append(errs, of.link.away(errors.New("the node is not known to be made yet")))
 		default:
 			out = append(out, of.m.Found(c))
 		}

@@ -1,0 +1,127 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// greeter is a server of which each connection fares as it says: the first as the first
+// one, all that come after as the last one.
+type greeter struct {
+	each []fare
+	came int
+}
+
+// fare is what a server does with a connection, which is nil if that is refused.
+type fare func(net.Conn) error
+
+func refused(net.Conn) error { return errors.New("refused") }
+
+// mute is a server that says nothing.
+func mute(c net.Conn) error {
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	return nil
+}
+
+// stalls is one that begins to greet.
+func stalls(c net.Conn) error {
+	go func() {
+		_, _ = c.Read(make([]byte, maxGreeting))
+		_, _ = c.Write([]byte{0, 0, 0, 36})
+	}()
+	return nil
+}
+
+// greets is one that greets so late, and then answers nothing.
+func greets(late time.Duration) fare {
+	return func(c net.Conn) error {
+		go func() {
+			_, _ = c.Read(make([]byte, maxGreeting))
+			time.AfterFunc(late, func() {
+				var p packet
+				p.int32(0).int32(2000).int64(7).string(make([]byte, 16))
+				_, _ = c.Write(p.framed())
+				_, _ = io.Copy(io.Discard, c)
+			})
+		}()
+		return nil
+	}
+}
+
+func (g *greeter) Dial(context.Context, string, string) (net.Conn, error) {
+	fare := g.each[min(g.came, len(g.each)-1)]
+	g.came++
+	here, there := net.Pipe()
+	if err := fare(there); err != nil {
+		return nil, err
+	}
+	return here, nil
+}
+
+// served is after how long a server serves a client, by a clock that moves when all wait.
+func served(t *testing.T, session time.Duration, servers []string, each ...fare) (took time.Duration) {
+	t.Helper()
+	g := &greeter{each: each}
+	began := time.Now()
+	l := connect(t.Context(), &Options{Servers: servers, Dial: g.Dial}, session, func(zk.Event) {})
+	defer l.close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if _, err := l.await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// A server that starts may lose a connection and never answer it. That costs little,
+// however long the outage before it was. The library pauses for a second between rounds.
+func TestAConnectionThatAServerLostCostsLittle(t *testing.T) {
+	outage := make([]fare, 30)
+	for i := range outage {
+		outage[i] = refused
+	}
+	for name, c := range map[string]struct {
+		servers []string
+		lost    []fare
+		most    time.Duration
+	}{
+		"lone":        {[]string{"a"}, []fare{mute, greets(0)}, 32 * time.Second},
+		"several":     {[]string{"a", "b", "c"}, []fare{mute, greets(0)}, 12 * time.Second},
+		"lone, twice": {[]string{"a"}, []fare{mute, refused, mute, greets(0)}, 35 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if took := served(t, time.Minute, c.servers, append(outage, c.lost...)...); took > c.most {
+					t.Errorf("it is served after %v, want at most %v", took, c.most)
+				}
+			})
+		})
+	}
+}
+
+// A server that is slow to greet serves its clients, however short their sessions.
+func TestASlowGreetingIsWaitedFor(t *testing.T) {
+	for _, servers := range [][]string{{"a"}, {"a", "b", "c"}} {
+		synctest.Test(t, func(t *testing.T) {
+			if took := served(t, time.Second, servers, greets(5*time.Second)); took > time.Minute {
+				t.Errorf("one of %d serves after %v", len(servers), took)
+			}
+		})
+	}
+}
+
+// A server that stops amid its greeting costs what one costs that says nothing.
+func TestHalfAGreetingIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if took := served(t, time.Minute, []string{"a"}, stalls, greets(0)); took > 2*time.Second {
+			t.Errorf("it is served after %v", took)
+		}
+	})
+}
