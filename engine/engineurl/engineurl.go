@@ -44,8 +44,11 @@ func Parse(raw string, schemes ...string) (*URL, error) {
 	if !ok || !slices.Contains(schemes, u.Scheme) {
 		return nil, errors.New("the URL has another scheme: known are " + strings.Join(schemes, "://, ") + "://")
 	}
+	err := Clear(raw)
+	if err != nil {
+		return nil, err
+	}
 	rest, query, _ := strings.Cut(rest, "?")
-	var err error
 	if u.Params, err = url.ParseQuery(query); err != nil {
 		return nil, unreadable("what follows ? in the URL")
 	}
@@ -67,6 +70,17 @@ func Parse(raw string, schemes ...string) (*URL, error) {
 	return u, nil
 }
 
+// Clear refuses a URL in which an @ or a # follows the hosts. Such an @ is most often the
+// end of a password with a / or ? in it: what looks like a host, a path or a parameter is
+// then a part of that password. The error shows none of it.
+func Clear(raw string) error {
+	_, rest, _ := strings.Cut(raw, "://")
+	if end := strings.IndexAny(rest, "/?"); end >= 0 && strings.ContainsAny(rest[end:], "@#") {
+		return errors.New("the URL has an @ or a # after its first / or ?: write these characters as %xx in a password, a path or a parameter (/ is %2F, ? is %3F, @ is %40, # is %23)")
+	}
+	return nil
+}
+
 func unreadable(what string) error {
 	return errors.New(what + " cannot be read: write special characters as %xx")
 }
@@ -82,7 +96,7 @@ func (u *URL) Hosts(port string) (addrs []string, err error) {
 		if err != nil && port != "" {
 			h, p = strings.Trim(host, "[]"), port
 		}
-		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []#") {
 			return nil, fmt.Errorf("%q is not host:port", host)
 		}
 		addrs = append(addrs, net.JoinHostPort(h, p))
