@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -225,6 +226,51 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		_, err := Open(t.Context(), rawURL)
 		if err == nil || strings.Contains(strings.TrimPrefix(err.Error(), `engine "sesame`), "sesame") {
 			t.Errorf("%s: %v", rawURL, err)
+		}
+	}
+}
+
+// A password whose special characters somebody forgot to escape is in no error, in no
+// piece of three letters, whether the engine says it or Open. No piece is looked up as a
+// host either.
+func TestNoPieceOfAPasswordIsShownOrLookedUp(t *testing.T) {
+	resolver := net.DefaultResolver
+	defer func() { net.DefaultResolver = resolver }()
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a host is looked up")
+		return nil, errors.New("nobody knows it")
+	}}
+	for _, s := range Schemes() {
+		for _, name := range s.Names {
+			if name == "dir" || name == "mem" {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				for _, form := range []string{
+					":qzx/wvj@", "me:qzx/wvj@", "me:1/qzxwvj@", "me:qzx?wvj@", "me:qzx?wvj=1@", "me:1?layout=qzx&wvj=1@", "me:qzx#wvj@", "me:1#qzx/wvj@",
+					"me:qzx%zzwvj@", "me:1@qzx/wvj@", "me:1@qzx?wvj@", "me:qzx,wvj/kbk@", "me:1,qzx?wvj@", "me:qzx&wvj;kbk@", "me:[qzx]/wvj@",
+				} {
+					rawURL := strings.Replace(nobody(t, name), "://", "://"+form, 1)
+					rawURL = strings.Replace(rawURL, "@me@", "@", 1)
+					for by, open := range map[string]func(context.Context, string) (engine.Engine, error){"the engine": s.open, "Open": Open} {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+						eng, err := open(ctx, rawURL)
+						cancel()
+						if err == nil {
+							eng.Close()
+							t.Fatalf("%s: %s opened it", rawURL, by)
+						}
+						for _, piece := range []string{"qzx", "wvj", "kbk"} {
+							if strings.Contains(err.Error(), piece) {
+								t.Errorf("%s: %s shows %s: %v", rawURL, by, piece, err)
+							}
+						}
+						if strings.ContainsAny(form, "/?") && !errors.Is(err, ErrURL) {
+							t.Errorf("%s: %s did not refuse it as a URL: %v", rawURL, by, err)
+						}
+					}
+				}
+			})
 		}
 	}
 }

@@ -44,8 +44,11 @@ func Parse(raw string, schemes ...string) (*URL, error) {
 	if !ok || !slices.Contains(schemes, u.Scheme) {
 		return nil, errors.New("the URL has an unknown scheme: known are " + strings.Join(schemes, "://, ") + "://")
 	}
+	err := Clear(raw)
+	if err != nil {
+		return nil, err
+	}
 	rest, query, _ := strings.Cut(rest, "?")
-	var err error
 	if u.Params, err = url.ParseQuery(query); err != nil {
 		return nil, unreadable("the query of the URL (after the ?)")
 	}
@@ -67,6 +70,17 @@ func Parse(raw string, schemes ...string) (*URL, error) {
 	return u, nil
 }
 
+// Clear refuses a URL in which an @ or a # follows the hosts. Such an @ is most often the
+// end of a password with a / or ? in it: what looks like a host, a path or a parameter is
+// then a part of that password. The error shows none of it.
+func Clear(raw string) error {
+	_, rest, _ := strings.Cut(raw, "://")
+	if end := strings.IndexAny(rest, "/?"); end >= 0 && strings.ContainsAny(rest[end:], "@#") {
+		return errors.New("the URL has an @ or a # after its first / or ?: write these characters as %xx in a password, a path or a parameter (/ is %2F, ? is %3F, @ is %40, # is %23)")
+	}
+	return nil
+}
+
 func unreadable(what string) error {
 	return errors.New(what + " cannot be parsed: write special characters as %xx")
 }
@@ -82,7 +96,7 @@ func (u *URL) Hosts(port string) (addrs []string, err error) {
 		if err != nil && port != "" {
 			h, p = strings.Trim(host, "[]"), port
 		}
-		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []#") {
 			return nil, fmt.Errorf("%q is not an address: write host:port", host)
 		}
 		addrs = append(addrs, net.JoinHostPort(h, p))
@@ -125,6 +139,17 @@ func Bool(params url.Values, name string, to *bool) (err error) {
 	v := cmp.Or(params.Get(name), "true")
 	if *to, err = strconv.ParseBool(v); err != nil {
 		return fmt.Errorf("%s=%q is neither true nor false: write one of the two", name, v)
+	}
+	return nil
+}
+
+// NoTLS refuses the files of [TLS] where the URL's scheme has no TLS: the connection would
+// be in plain text. with names the schemes that have it.
+func (u *URL) NoTLS(with string) error {
+	for _, name := range []string{"ca", "cert", "key"} {
+		if u.Params.Has(name) {
+			return fmt.Errorf("%s= is for TLS, which %s:// does not have: use %s, or leave it out", name, u.Scheme, with)
+		}
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ func TestParse(t *testing.T) {
 			Params: map[string][]string{"c": {"d"}, "e": {" "}},
 		},
 		"x://u:p@w@h/":      {Scheme: "x", User: "u", Password: "p@w", Authority: "h", colon: true},
+		"x://u:p#w@h":       {Scheme: "x", User: "u", Password: "p#w", Authority: "h", colon: true},
 		"x://:%2f%40@h/%3f": {Scheme: "x", Password: "/@", Authority: "h", Path: "?", colon: true},
 	} {
 		got, err := Parse(raw, "x", "xs")
@@ -49,7 +50,14 @@ func TestWhatCannotBeReadIsNotShown(t *testing.T) {
 		"x://h?sesame=%zz":      "the query of the URL",
 		"x://sesame%zz@h":       "the user or the password",
 		"x://u:sesame%zz@h":     "the user or the password",
-		"x://u:ses/ame@h":       "",
+		"x://u:ses/ame@h":       "after its first /",
+		"x://u:sesame/1@h":      "after its first /",
+		"x://u:1/sesame@h/db":   "after its first /",
+		"x://u:1?sesame@h":      "after its first /",
+		"x://u:1?sesame=1@h":    "after its first /",
+		"x://u:p@sesame/1@h":    "after its first /",
+		"x://h/sesame#1":        "after its first /",
+		"x://h?sesame#1":        "after its first /",
 		"x://u:p@h/sesame%zz/a": "the path",
 	} {
 		_, err := Parse(raw, "x", "xs")
@@ -62,7 +70,7 @@ func TestWhatCannotBeReadIsNotShown(t *testing.T) {
 func TestHosts(t *testing.T) {
 	for authority, want := range map[string][]string{
 		"h": {"h:7"}, "h:65535": {"h:65535"}, "h:1,[::1]:2,[::1]": {"h:1", "[::1]:2", "[::1]:7"},
-		"": nil, "h,": nil, "h:0": nil, "h:65536": nil, "h:x": nil, "a b": nil,
+		"": nil, "h,": nil, "h:0": nil, "h:65536": nil, "h:x": nil, "a b": nil, "h#x": nil,
 	} {
 		got, err := (&URL{Authority: authority}).Hosts("7")
 		if !slices.Equal(got, want) || (err == nil) != (want != nil) {

@@ -45,6 +45,7 @@
 //	                         nothing unless it syncs every write (queues only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
 //	failover                 another server may take over behind this address: declared
+//	layout=queues            queuelock: the default
 //	layout=plain             plainlock instead of queuelock: share locks with SET NX PX
 //	kind=lock                of redisson: lock, readwrite or fenced
 //	watchdog=30s             of redisson's kind=readwrite: the lockWatchdogTimeout there
@@ -88,7 +89,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	_, query, _ := strings.Cut(rawURL, "?")
 	params, _ := url.ParseQuery(query) // the engine refuses a bad query
 	switch params.Get("layout") {
-	case "", "lines":
+	case "", "queues":
 		return queuelock.Open(ctx, rawURL)
 	case "plain":
 		return plainlock.Open(ctx, rawURL)

@@ -94,7 +94,7 @@ func TestClientsShareLocksByDatabaseAndPrefix(t *testing.T) {
 		"redis://" + r.Addr + "/1":                  engine.Held,
 		"redis://" + r.Addr + "?layout=plain":       engine.Held,
 		"redisson://" + r.Addr:                      engine.Held,
-		"redis://" + r.Addr + "?layout=lines&db=0":  engine.Waiting,
+		"redis://" + r.Addr + "?layout=queues&db=0": engine.Waiting,
 		"redis://" + r.Addr + "?allow-eviction=yes": 0,
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -119,6 +119,26 @@ func TestClientsShareLocksByDatabaseAndPrefix(t *testing.T) {
 	}
 }
 
+// A user may have the password in a file.
+func TestUserWithAPasswordFile(t *testing.T) {
+	r := servers.Redis(t, &servers.RedisOptions{Password: "sesame"})
+	dir := t.TempDir()
+	for name, text := range map[string]string{"right": "sesame\n", "wrong": "hunter2", "empty": "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"right": "", "wrong": "password is wrong", "empty": "without a password"} {
+		e, err := redis.Open(within(t), "redis://default@"+r.Addr+"?password-file="+filepath.Join(dir, name))
+		if err == nil {
+			e.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
 func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                   "not a Redis URL",
@@ -133,7 +153,7 @@ func TestBadURLs(t *testing.T) {
 		"redis://user:hunter2%zz@h":          "%xx",
 		"redis://user:hunter2@h?a=%zz":       "%xx",
 		"redis://user:hunter2@h?hunter=1":    "unknown parameter",
-		"redis://user:hunter2@h?layout=x":    "layout",
+		"redis://user:hunter2@h?layout=x":    "queues (the default) and plain are known",
 		"redis://user:hunter2@h?replicas=x":  "number",
 		"unix://user:hunter2@":               "socket",
 		"unix://host/path":                   "socket",
@@ -141,6 +161,13 @@ func TestBadURLs(t *testing.T) {
 		"redis-cluster://user:hunter2@h:1/2": "only database 0",
 		"rediss://user:hunter2@h?ca=/absent": "certificate authority",
 		"redis://h?password-file=/absent":    "password",
+		"redis://h?ca=/absent":               "ca= is for TLS",
+		"valkey://h?cert=":                   "cert= is for TLS",
+		"unix:///s?key=/absent":              "key= is for TLS",
+		"redis-sentinel://h/p?ca=/absent":    "ca= is for TLS",
+		"redis-cluster://h?ca=/absent":       "ca= is for TLS",
+		"redisson://h?ca=/absent":            "ca= is for TLS",
+		"redlock://a,b,c?ca=/absent":         "ca= is for TLS",
 	} {
 		_, err := redis.Open(within(t), url)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -4,9 +4,11 @@
 // It promises an engine that it gets only calls which make sense, while it is open.
 // Names, IDs, permits and limits, owners, TTLs within the bounds of every engine and
 // of this one, modes and detached claims as Guarantees declares them: what is not
-// so is answered here, in words ([engine.ErrRefused]). It also ends Watch when the
-// engine is closed, answers every call after that with [engine.ErrClosed], and
-// begins a Watch again that broke ([Engine.KeepWatching]).
+// so is answered here, in words ([engine.ErrRefused]). It also ends Watch, Queue, Queues,
+// Revoke and Check when the engine is closed, whatever their callers' contexts say,
+// answers every call after that with [engine.ErrClosed], and begins a Watch again that
+// broke ([Engine.KeepWatching]). Join, Renew and Leave end with their contexts alone:
+// package leasehold bounds those itself, and they cost no garbage here.
 //
 // It knows nothing of queues, and does not look at what an engine answers.
 //
@@ -81,6 +83,25 @@ func (e *Engine) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// untilClose is ctx that ends with Close too: an engine may wait in its Close for the
+// calls under way, and a caller's context may never end.
+func (e *Engine) untilClose(ctx context.Context) (_ context.Context, end func()) {
+	both, cancel := context.WithCancel(ctx)
+	forget := context.AfterFunc(e.life, cancel)
+	return both, func() {
+		forget()
+		cancel()
+	}
+}
+
+// said is the error of a call that Close may have ended.
+func (e *Engine) said(err error) error {
+	if err != nil && e.life.Err() != nil {
+		return engine.ErrClosed
+	}
+	return err
+}
+
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	if err := r.Check(); err != nil {
@@ -101,9 +122,8 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	if err := e.open(ctx); err != nil {
 		return err
 	}
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(e.life, cancel)()
+	both, end := e.untilClose(ctx)
+	defer end()
 	err := e.inner.Watch(both, changed)
 	if ended := e.open(ctx); ended != nil {
 		return ended
@@ -119,7 +139,10 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	if err := e.open(ctx); err != nil {
 		return engine.Queue{}, err
 	}
-	return e.inner.Queue(ctx, name)
+	both, end := e.untilClose(ctx)
+	defer end()
+	q, err := e.inner.Queue(both, name)
+	return q, e.said(err)
 }
 
 // Queues implements [engine.Engine]. It goes no further once the engine is closed.
@@ -129,7 +152,9 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 			yield(engine.Queue{}, err)
 			return
 		}
-		for l, err := range e.inner.Queues(ctx, prefix) {
+		both, end := e.untilClose(ctx)
+		defer end()
+		for l, err := range e.inner.Queues(both, prefix) {
 			if e.life.Err() != nil {
 				l, err = engine.Queue{}, engine.ErrClosed
 			}
@@ -151,7 +176,9 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 	if err := e.open(ctx); err != nil {
 		return err
 	}
-	return e.inner.Revoke(ctx, name, ticket, now)
+	both, end := e.untilClose(ctx)
+	defer end()
+	return e.said(e.inner.Revoke(both, name, ticket, now))
 }
 
 // Guarantees implements [engine.Engine].
@@ -165,7 +192,9 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(ctx); err != nil || e.checker == nil {
 		return err
 	}
-	return e.checker.Check(ctx)
+	both, end := e.untilClose(ctx)
+	defer end()
+	return e.said(e.checker.Check(both))
 }
 
 // Close implements [engine.Engine]. The engine is closed once: who closes again gets

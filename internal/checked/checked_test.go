@@ -6,7 +6,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
@@ -461,6 +463,62 @@ func TestCheckIsTheEngines(t *testing.T) {
 	e := New(c)
 	if err := e.Check(t.Context()); !e.Checks() || !errors.Is(err, errSaid) || c.checks != 1 {
 		t.Error(err)
+	}
+}
+
+// silent is an engine that answers only when its context ends, and whose Close waits for
+// the calls under way.
+type silent struct {
+	asked
+	calls sync.WaitGroup
+}
+
+func (s *silent) wait(ctx context.Context) error {
+	s.calls.Add(1)
+	defer s.calls.Done()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *silent) Queue(ctx context.Context, _ string) (engine.Queue, error) {
+	return engine.Queue{}, s.wait(ctx)
+}
+
+func (s *silent) Queues(ctx context.Context, _ string) iter.Seq2[engine.Queue, error] {
+	return func(yield func(engine.Queue, error) bool) { yield(engine.Queue{}, s.wait(ctx)) }
+}
+
+func (s *silent) Revoke(ctx context.Context, _ string, _ uint64, _ bool) error { return s.wait(ctx) }
+func (s *silent) Check(ctx context.Context) error                              { return s.wait(ctx) }
+func (s *silent) Close() error                                                 { s.calls.Wait(); return nil }
+
+// Close ends the calls under way, also those whose callers wait for ever.
+func TestCloseEndsCallsUnderWay(t *testing.T) {
+	for call, f := range map[string]func(*Engine) error{
+		"Queue":  func(e *Engine) error { _, err := e.Queue(context.Background(), "x"); return err },
+		"Revoke": func(e *Engine) error { return e.Revoke(context.Background(), "x", 1, false) },
+		"Check":  func(e *Engine) error { return e.Check(context.Background()) },
+		"Queues": func(e *Engine) (last error) {
+			for _, err := range e.Queues(context.Background(), "") {
+				last = err
+			}
+			return last
+		},
+	} {
+		t.Run(call, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := New(&silent{asked: asked{grants: everything}})
+				said := make(chan error, 1)
+				go func() { said <- f(e) }()
+				synctest.Wait()
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+				if err := <-said; !errors.Is(err, engine.ErrClosed) {
+					t.Errorf("it says %v, want that the engine is closed", err)
+				}
+			})
+		})
 	}
 }
 

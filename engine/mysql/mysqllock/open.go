@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -90,9 +89,6 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return e, nil
 }
 
-// errURL shows nothing of a URL: any part of one that is malformed may be a password.
-var errURL = errors.New("the URL is not mysql://user:password@host:3306/database: write special characters as %xx")
-
 // What a URL may have beside what is ours: settings of the driver that only say how to
 // reach a server, and two of sessions, of rows and of tables. Others would have the driver
 // read files for a server, send the password as it is, or run what they say as SQL.
@@ -103,14 +99,11 @@ var (
 )
 
 func parse(rawURL string) (*mysql.Config, int, *Options, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Opaque != "" {
-		return nil, 0, nil, errURL
+	u, err := engineurl.Parse(rawURL, "mysql", "mariadb")
+	if err != nil {
+		return nil, 0, nil, err
 	}
-	q, err := url.ParseQuery(u.RawQuery)
-	if err != nil || u.Host == "" && q.Get("socket") == "" {
-		return nil, 0, nil, errURL
-	}
+	q := u.Params
 	take := func(key string) string {
 		v := q.Get(key)
 		q.Del(key)
@@ -142,15 +135,14 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	c.User = u.User.Username()
-	c.DBName = strings.TrimPrefix(u.Path, "/")
-	switch c.Net, c.Addr = "tcp", u.Host; {
-	case socket != "":
-		c.Net, c.Addr = "unix", socket
-	case u.Port() == "":
-		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	c.User, c.Passwd, c.DBName = u.User, u.Password, u.Path
+	if c.Net, c.Addr = "unix", socket; socket == "" {
+		hosts, err := u.Hosts("3306")
+		if err != nil || len(hosts) > 1 {
+			return nil, 0, nil, errors.New("the URL does not have one host: write mysql://user:password@host:3306/database, or ?socket=path")
+		}
+		c.Net, c.Addr = "tcp", hosts[0]
 	}
-	c.Passwd, _ = u.User.Password()
 	switch {
 	case passwordFile != "":
 		if c.Passwd, err = engineurl.Secret(passwordFile); err != nil {

@@ -85,6 +85,9 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 }
 
 func parse(rawURL string) (*pgxpool.Config, *Options, error) {
+	if err := engineurl.Clear(rawURL); err != nil {
+		return nil, nil, err
+	}
 	ours := url.Values{}
 	base, query, _ := strings.Cut(rawURL, "?")
 	var theirs []string
