@@ -94,6 +94,6 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	case "plain":
 		return plainlock.Open(ctx, rawURL)
 	default:
-		return nil, fmt.Errorf("redis: %w: the layout is unknown: use lines (the default) or plain", engine.ErrURL)
+		return nil, fmt.Errorf("redis: %w: the layout is unknown: use queues (the default) or plain", engine.ErrURL)
 	}
 }

@@ -153,7 +153,7 @@ func TestBadURLs(t *testing.T) {
 		"redis://user:hunter2%zz@h":          "%xx",
 		"redis://user:hunter2@h?a=%zz":       "%xx",
 		"redis://user:hunter2@h?hunter=1":    "unknown parameter",
-		"redis://user:hunter2@h?layout=x":    "queues (the default) and plain are known",
+		"redis://user:hunter2@h?layout=x":    "use queues (the default) or plain",
 		"redis://user:hunter2@h?replicas=x":  "number",
 		"unix://user:hunter2@":               "socket",
 		"unix://host/path":                   "socket",
