@@ -81,13 +81,7 @@ func (e *Engine) spawn(f func()) bool {
 // use is the session of a class of TTL, as soon as it is ready, with one more use, which
 // done ends.
 func (e *Engine) use(ctx context.Context, ttl time.Duration) (*class, error) {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return nil, engine.ErrClosed
-	}
-	c, err := e.classes.For(ttl, boottime.Now())
-	e.mu.Unlock()
+	c, err := e.room(ctx, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +95,44 @@ func (e *Engine) use(ctx context.Context, ttl time.Duration) (*class, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// room is a class for that TTL, with one more use. A claim that is given up keeps its class
+// until its node has gone, and one that is being made may be refused yet. Only claims that
+// stand in the queue refuse a TTL.
+func (e *Engine) room(ctx context.Context, ttl time.Duration) (*class, error) {
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return nil, engine.ErrClosed
+		}
+		c, err := e.classes.For(ttl, boottime.Now())
+		final := e.standing() >= session.MaxClasses
+		e.mu.Unlock()
+		if err == nil || final {
+			return c, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-e.life.Done():
+		case <-ctx.Done():
+			return nil, fmt.Errorf("zookeeper: claims with %d TTLs are on their way into the queue or out of it, and each TTL needs a session of its own; ask again: %w", session.MaxClasses, context.Cause(ctx))
+		}
+	}
+}
+
+// standing is of how many classes claims stand in the queue. The caller holds the mutex.
+func (e *Engine) standing() (n int) {
+	for _, one := range e.classes.Opened() {
+		for _, c := range one.Session.m.Claims {
+			if c.Phase.Stands() {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 func (e *Engine) done(c *class) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -41,8 +42,8 @@ func TestACallWithoutAServerSaysWhy(t *testing.T) {
 	held := a.hold(t, exclusive("x"))
 	a.wire.kill()
 	eventually(t, "no server is tried", func() bool { return strings.Contains(a.link.away(io.EOF).Error(), "dead") })
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
 	r := exclusive("y")
 	_, joined := a.Join(ended, a.lasts(r))
 	_, renewed := a.Renew(ended, []engine.Renewal{{Name: r.Name, ID: r.ID, Want: a.usual}})

@@ -80,11 +80,12 @@ func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
 func TestOneTTLTooMany(t *testing.T) {
 	a := open(t, on(zooKeeper(t))) // one, which nobody uses yet: the longest
 	a.hold(t, exclusive("longest"))
-	asks := func(i int) (engine.Claim, error) {
+	asksIn := func(ctx context.Context, i int) (engine.Claim, error) {
 		r := exclusive(fmt.Sprint(i))
 		r.TTL = time.Duration(i) * time.Second
-		return a.Join(within(t), r)
+		return a.Join(ctx, r)
 	}
+	asks := func(i int) (engine.Claim, error) { return asksIn(within(t), i) }
 	var held []engine.Claim
 	for i := range session.MaxClasses - 1 {
 		c, err := asks(i + 1)
@@ -96,8 +97,19 @@ func TestOneTTLTooMany(t *testing.T) {
 	if _, err := asks(9); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "different TTLs") {
 		t.Fatalf("one more TTL: %v", err)
 	}
-	of, _ := a.find(held[2].Name, held[2].ID)
-	a.leave1(t, held[2])
+	// While a claim is given up another TTL waits for its class.
+	of, c := a.find(held[2].Name, held[2].ID)
+	a.mu.Lock()
+	of.m.Leave(c)
+	a.mu.Unlock()
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := asksIn(soon, 9); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrRefused) {
+		t.Errorf("while one is given up: %v", err)
+	}
+	a.mu.Lock()
+	a.spawn(func() { of.remove(c) })
+	a.mu.Unlock()
 	if _, err := asks(9); err != nil {
 		t.Fatal(err)
 	}
