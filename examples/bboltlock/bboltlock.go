@@ -1,14 +1,14 @@
-// Package bboltlock is an engine in a bbolt file, and an example of how one is
-// made of any store with transactions: see package queuestore.
+// Package bboltlock is an engine in a bbolt file, and an example of how to make an engine
+// of any store with transactions: see package queuestore.
 //
-// It is for a program that keeps its state in such a file anyway. bbolt lets one
-// process at a time open a file, so exclusion is among the clients of one
-// process; what the file adds is that tokens rise, and detached claims stay, over
-// crash and restart. Every call is a transaction, written through to the disk.
+// It is for a program that keeps its state in such a file anyway. A bbolt file is open in
+// one process at a time, so the clients of one process exclude each other. The file adds
+// that tokens rise, and detached claims stay, over crash and restart. Every call is a
+// transaction, written through to the disk.
 //
-// Deadlines are counted by a clock that goes on while the file is open and stands
-// still while it is not: a detached claim never ends early, and may stay longer
-// by the time that nobody had the file open.
+// Deadlines count by a clock that goes on while the file is open and stands still while it
+// is not. A detached claim never ends early. It may stay longer by the time in which
+// nobody had the file open.
 package bboltlock
 
 import (

@@ -1,5 +1,5 @@
 // Cron runs a job once per tick across a fleet of machines, each of which has
-// the same crontab and a clock that is a little off. Whoever comes first takes
+// the same crontab and a clock that is a little off. The first machine takes
 // the tick's name without waiting; the others find it held and go on.
 //
 //	go run ./examples/cron               # with the lock: once per tick
