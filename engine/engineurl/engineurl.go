@@ -83,7 +83,7 @@ func (u *URL) Hosts(port string) (addrs []string, err error) {
 			h, p = strings.Trim(host, "[]"), port
 		}
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []") {
-			return nil, fmt.Errorf("%q is not an address: write host:port", host)
+			return nil, fmt.Errorf("the address %q is not host:port: correct it", host)
 		}
 		addrs = append(addrs, net.JoinHostPort(h, p))
 	}
