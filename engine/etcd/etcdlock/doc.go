@@ -39,7 +39,7 @@
 //
 // # What it cannot promise
 //
-//   - A restored backup takes the queue back with it. Later holders learn that at their
+//   - A restored backup takes the queue back with it. Holders since then learn that at their
 //     next renewal, a third of the TTL away at most, and until then two may hold. If keys
 //     of claims come back that had left, their client deletes them. Restore with etcdutl's
 //     --bump-revision and --mark-compacted. Otherwise tokens would begin again from the
