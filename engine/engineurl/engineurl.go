@@ -124,7 +124,7 @@ func Bool(params url.Values, name string, to *bool) (err error) {
 	}
 	v := cmp.Or(params.Get(name), "true")
 	if *to, err = strconv.ParseBool(v); err != nil {
-		return fmt.Errorf("%s=%q is neither true nor false: write one of the two", name, v)
+		return fmt.Errorf("%s=%q is neither: write true or false", name, v)
 	}
 	return nil
 }
