@@ -56,7 +56,7 @@ func (b *bounded) Done() <-chan struct{} {
 }
 
 // Err implements [context.Context]. Once it is not nil, Done is closed for
-// whoever asks for it then.
+// any caller from then on.
 func (b *bounded) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

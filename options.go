@@ -47,7 +47,7 @@ type Options struct {
 	// it searches for a deadlock. A deadlock is a cycle of callers, each of whom waits
 	// for a name that the next one holds. The caller with the youngest claim of the
 	// cycle gets ErrDeadlock, about a quarter of DeadlockAfter later. A waiter that
-	// finds no deadlock searches again every two times DeadlockAfter.
+	// finds no deadlock searches again, each time after twice DeadlockAfter.
 	//
 	// A search reads the queue of the awaited name, and the queues of the names that
 	// the caller holds. If somebody waits for one of those, it follows them and reads

@@ -64,7 +64,7 @@ const (
 // work is the calls that a round of outputs asks for.
 type work struct {
 	join   *claims.Claim  // of the caller who entered
-	first  []engine.Claim // to leave, for whoever gave the input
+	first  []engine.Claim // to leave, for the caller who gave the input
 	leaves []engine.Claim // to leave
 	renews renewals
 	joins  []*claims.Claim // that nobody's call is for

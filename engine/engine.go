@@ -44,9 +44,9 @@ type Engine interface {
 	// Guarantees returns what this engine promises. It is constant and cheap.
 	Guarantees() Guarantees
 
-	// Close ends what this client has open and what it started. It leaves no claims:
-	// the core left them before, as far as the store answered, and the rest ends as
-	// [CrashRelease] says. It is called once. Calls that are under way then return
-	// soon. Close bounds its own time.
+	// Close ends what this client has open and what it started. It does not give claims
+	// up: the core did that before, as far as the store answered, and the rest ends as
+	// [CrashRelease] says. It is called once. Calls that are under way then return soon.
+	// Close bounds its own time.
 	Close() error
 }

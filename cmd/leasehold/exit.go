@@ -63,7 +63,7 @@ func (a *app) fail(err error) int {
 	code := codeUnavailable
 	switch {
 	case errors.As(err, &sig):
-		// Whoever sent it knows.
+		// The sender of the signal knows.
 		return codeSignal + int(sig.signal)
 	case errors.Is(err, context.Canceled):
 		return codeSignal + int(syscall.SIGINT)

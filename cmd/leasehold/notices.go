@@ -70,8 +70,8 @@ func (n *engineNotice) stop() {
 	}
 }
 
-// lock obtains what was ordered. Whoever waits for longer at a terminal is told
-// for whom.
+// lock obtains the ordered name. A person who waits at a terminal for longer is told who
+// holds it.
 func (a *app) lock(ctx context.Context, o *order, locks *leasehold.Client) (*leasehold.Lease, error) {
 	screen, ok := a.err.(*os.File)
 	if o.Once || !ok || !term.IsTerminal(int(screen.Fd())) {

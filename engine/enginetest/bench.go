@@ -8,10 +8,10 @@ import (
 	"leasehold/internal/checked"
 )
 
-// Bench measures what a lock costs on this engine, without the core above it:
-// join and leave of a free name, a hand-over from one client to another until
-// the second one knows, and the renewal of a thousand claims in one batch.
-// Absolute times mean little on a shared machine; compare runs side by side.
+// Bench measures what a lock costs on this engine, without the core above it. It joins and
+// leaves a free name, hands a name over from one client to another until the second one
+// knows, and renews a thousand claims in one batch. Absolute times mean little on a shared
+// machine; compare runs side by side.
 func Bench(b *testing.B, h Harness) {
 	g := guaranteesOf(b, h)
 	h = h.withDefaults(g)

@@ -19,8 +19,8 @@
 //
 // Then give it hooks: [Harness.Kill], [Harness.Restart], [Harness.Forget],
 // [Harness.LoseReply], [Harness.FailPartial], [Harness.CountKeys],
-// [Harness.RefuseConnections], [Harness.Spoil], [Harness.CountRequests]. What needs
-// a hook that is absent is shown as "not exercised".
+// [Harness.RefuseConnections], [Harness.Spoil], [Harness.CountRequests]. The table shows
+// a promise that needs an absent hook as "not exercised".
 //
 // A case is named after what holds, so a green line and a red one name the same
 // promise:
@@ -34,14 +34,14 @@
 //     with errors.ErrUnsupported, which is what was tested.
 //   - not declared: Guarantees does not declare it, and there is no request to
 //     refuse (Order none, Fencing none, no notifications).
-//   - not exercised: the harness has no hook for it. Nothing is known.
+//   - not exercised: the harness has no hook for it, so it is unknown.
 //
 // # Real servers and slow machines
 //
-// Nothing is timed: cases wait for events, each for at most
-// [Harness.Patience], and what must not happen is looked for after an event
-// that comes later. Where a claim has to expire, its TTL is
-// [Harness.ShortTTL]; if a busy machine lets it expire too soon the case
+// Cases measure no times. They wait for events, each for at most
+// [Harness.Patience]. They check that something did not happen after an event
+// that comes later. A claim that has to expire has the TTL
+// [Harness.ShortTTL]; if a busy machine lets it expire too soon, the case
 // notices and starts again. Cases run one after another and use names and
 // clients of their own, except that hooks like Restart hit the whole store.
 //

@@ -8,19 +8,18 @@ import (
 	"leasehold/internal/boottime"
 )
 
-// Harness is what the suite needs to know of an engine. New and Name are
-// required. Every other field is optional, but a promise that needs an absent
-// hook is shown as "not exercised" in the table, by name: an author decides
-// to leave it open, it is never taken for passed.
+// Harness is what the suite needs to know of an engine. New and Name are required. Every
+// other field is optional. The table shows a promise that needs an absent hook as "not
+// exercised", by name: it is the author's decision, and never counts as passed.
 //
-// A hook fails its test through t; t is also where it registers clean-up.
+// A hook fails its test through t, and registers clean-up with t.
 type Harness struct {
 	// Name is the engine's column in the table.
 	Name string
 
-	// New is one more client of the same store, connected and ready. The
-	// store must exist already: t ends with one case, the store serves all.
-	// The suite closes the engine.
+	// New returns one more client of the same store, connected and ready. The store must
+	// exist already: t ends with one case, the store serves all. The suite closes the
+	// engine.
 	New func(t testing.TB) engine.Engine
 
 	// Now and Sleep are the engine's time: both or neither. With a fake clock
@@ -37,9 +36,9 @@ type Harness struct {
 	// It is never waited for when all is well.
 	Patience time.Duration
 
-	// Polls: the engine sends no notifications (it has nothing to send them with).
-	// Then PollAfter of every waiting claim must be positive and at most Patience,
-	// and the promises about notifications are shown as not declared.
+	// Polls means that the engine sends no notifications (it has nothing to send them
+	// with). Then PollAfter of every waiting claim must be positive and at most Patience,
+	// and the table shows the promises about notifications as not declared.
 	Polls bool
 
 	// Restart ends the server as a crash would and starts it again on the
@@ -49,44 +48,43 @@ type Harness struct {
 	// Forget makes the server lose all memory while its clock goes on.
 	Forget func(t testing.TB)
 
-	// Kill ends a client as the death of its process would: no Close, no
-	// goodbye. Required to see anything expire where CrashRelease is
-	// CrashSession, since a live session never does.
+	// Kill ends a client as the death of its process would: no Close, no goodbye. With
+	// CrashSession it is required to see anything expire, since a live session never does.
 	Kill func(t testing.TB, e engine.Engine)
 
-	// LoseReply arranges that the next call of e is carried out and its answer
-	// lost. What it returns reports whether one was.
+	// LoseReply arranges that the next call of e is carried out and its answer lost. lost
+	// reports whether one was.
 	LoseReply func(t testing.TB, e engine.Engine) (lost func() bool)
 
-	// FailPartial arranges that in the next batch of e whatever concerns the
-	// name fails, and the rest does not.
+	// FailPartial makes every item of the next batch of e fail that concerns name, and no
+	// other item.
 	FailPartial func(t testing.TB, e engine.Engine, name string)
 
-	// CountKeys is how many records (keys, files, rows, entries) the store has
-	// for queues, not counting those that it will drop by itself within a day.
+	// CountKeys returns how many records (keys, files, rows, entries) the store has for
+	// queues, without those that it will drop by itself within a day.
 	CountKeys func(t testing.TB) int
 
-	// RefuseConnections has the server refuse every new connection, as one does
-	// that has no room for more; those that stand are served. restore ends that,
-	// and may be called twice. The clients of the case are open and have been used.
+	// RefuseConnections makes the server refuse every new connection, like a server
+	// without room for more; it serves existing ones. restore ends that, and may be called
+	// twice. The clients of the case are open and have been used.
 	RefuseConnections func(t testing.TB) (restore func())
 
-	// Spoil puts junk where the store keeps a name, in place of or beside what is
-	// there, as a foreign program or a hostile one would: by kind, "a string where a
-	// hash is expected", say. What it wrote goes with t.Cleanup. Calls on that name
-	// may answer with errors from then on, but not with context.DeadlineExceeded.
+	// Spoil puts junk where the store keeps a name, in place of its data or beside it, as
+	// a foreign or hostile program would. The key is the kind of junk, such as "a string
+	// where a hash is expected". t.Cleanup removes the junk. Calls on that name may answer
+	// with errors from then on, but not with context.DeadlineExceeded.
 	Spoil map[string]func(t testing.TB, name string)
 
-	// Beside are further names that a user could choose and that look like what
-	// the store keeps beside name. The suite knows those of our own engines.
+	// Beside returns further names that a user could choose and that look like the store's
+	// own keys beside name. The suite knows those of leasehold's engines.
 	Beside func(name string) []string
 
-	// Crowd is how many claims each of three clients waits with for one name.
-	// Default 100, and 10 without order, where each may try whenever one leaves.
+	// Crowd is how many claims of each of three clients wait for one name. Default 100,
+	// and 10 without order, where each may try whenever one leaves.
 	Crowd int
 
-	// CountRequests is how many requests the store was sent so far, by all
-	// clients, or anything else that grows with the work it is given.
+	// CountRequests returns how many requests the store has got so far, from all clients,
+	// or another number that grows with its work.
 	CountRequests func(t testing.TB) int
 
 	// Committed is the folder of committed rows, docs/guarantees of the

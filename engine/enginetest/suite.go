@@ -32,13 +32,13 @@ func promises() []promise {
 	}
 }
 
-// Outcome is what one case, or a whole promise, came to.
+// Outcome is the result of one case, or of a whole promise.
 type Outcome string
 
 const (
 	Pass         Outcome = "pass"
-	Refused      Outcome = "refused"       // not declared, and refused with errors.ErrUnsupported, as must be
-	NotDeclared  Outcome = "not declared"  // nothing a request could ask for, and not promised
+	Refused      Outcome = "refused"       // not declared, and refused with errors.ErrUnsupported, as it must be
+	NotDeclared  Outcome = "not declared"  // not promised, and no request could ask for it
 	NotExercised Outcome = "not exercised" // the harness lacks a hook
 	Fail         Outcome = "FAIL"
 )

@@ -97,7 +97,7 @@ func (u *URL) Hosts(port string) (addrs []string, err error) {
 			h, p = strings.Trim(host, "[]"), port
 		}
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || h == "" || strings.ContainsAny(h, " []#") {
-			return nil, fmt.Errorf("%q is not an address: write host:port", host)
+			return nil, fmt.Errorf("the address %q is not host:port: correct it", host)
 		}
 		addrs = append(addrs, net.JoinHostPort(h, p))
 	}
@@ -138,7 +138,7 @@ func Bool(params url.Values, name string, to *bool) (err error) {
 	}
 	v := cmp.Or(params.Get(name), "true")
 	if *to, err = strconv.ParseBool(v); err != nil {
-		return fmt.Errorf("%s=%q is neither true nor false: write one of the two", name, v)
+		return fmt.Errorf("%s=%q is neither: write true or false", name, v)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func bootID(path string) (boot [16]byte, err error) {
 	for range 2 {
 		f, err := os.Open(path)
 		if err != nil {
-			return boot, fmt.Errorf("this boot cannot be told from others (is /proc mounted?): %w", err)
+			return boot, fmt.Errorf("find out which boot this is: %w; mount /proc", err)
 		}
 		defer f.Close()
 		masked, err := isMasked(f)
@@ -91,7 +91,7 @@ func bootShift() (time.Duration, error) {
 	}
 	defer f.Close()
 	if masked, err := isMasked(f); err != nil || masked {
-		return 0, cmp.Or(err, errors.New("this process's clock cannot be told from the machine's: /proc/self/timens_offsets is masked; mount /proc"))
+		return 0, cmp.Or(err, errors.New("find out whether this process has the machine's clock: /proc/self/timens_offsets is masked; mount /proc"))
 	}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var clock string

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// errNoDir: nothing in the environment says where state may be kept.
-var errNoDir = errors.New("no directory for locks: HOME is not set; say where with --engine dir:///path or LEASEHOLD_ENGINE=dir:///path")
+// errNoDir is returned if the environment names no place for state.
+var errNoDir = errors.New("no directory for locks: HOME is not set; name one with --engine dir:///path or LEASEHOLD_ENGINE=dir:///path")
 
-// DefaultDir is the directory that all processes of this user agree on if they
-// are given none. The first of these that applies:
+// DefaultDir returns the directory that all processes of this user use by default. It is
+// the first of these that applies:
 //
-//  1. $STATE_DIRECTORY, as systemd sets it for a unit with StateDirectory=;
-//     of several directories the first. (With StateDirectory=leasehold that is
-//     /var/lib/leasehold for system permits: the same as 3.)
+//  1. $STATE_DIRECTORY, as systemd sets it for a unit with StateDirectory=; of several
+//     directories the first. (With StateDirectory=leasehold that is /var/lib/leasehold for
+//     system units: the same as 3.)
 //  2. $XDG_STATE_HOME/leasehold
 //  3. /var/lib/leasehold, if the user is root
 //  4. ~/.local/state/leasehold; on Windows %LocalAppData%\leasehold
 //
-// Relative paths in the environment are ignored, as the XDG specification
-// demands. If nothing applies the error says how to name a directory.
+// DefaultDir ignores relative paths in the environment, as the XDG specification demands.
+// If nothing applies, the error says how to name a directory.
 func DefaultDir() (string, error) {
 	return defaultDir(os.Getenv, os.Geteuid() == 0, runtime.GOOS == "windows")
 }
@@ -34,7 +34,7 @@ func defaultDir(getenv func(string) string, root, windows bool) (string, error) 
 		if d := getenv("LocalAppData"); filepath.IsAbs(d) {
 			return filepath.Join(d, "leasehold"), nil
 		}
-		return "", errors.New("no directory for locks: LocalAppData is not set; say where with --engine or LEASEHOLD_ENGINE")
+		return "", errors.New("no directory for locks: LocalAppData is not set; name one with --engine or LEASEHOLD_ENGINE")
 	case filepath.IsAbs(first):
 		return filepath.Clean(first), nil
 	case filepath.IsAbs(getenv("XDG_STATE_HOME")):

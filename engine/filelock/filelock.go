@@ -18,9 +18,9 @@ import (
 
 // Options are the choices of an Engine. Nil means the defaults.
 type Options struct {
-	// Force allows a directory on a file system that is not known to be local.
-	// Locks on a network file system may exclude nobody: set it only where
-	// every process that uses the directory runs on one kernel.
+	// Force allows a directory on a file system that is not known to be local. Locks on a
+	// network file system may exclude nobody: set it only if every process that uses the
+	// directory runs on one kernel.
 	Force bool
 
 	// For tests. With a hook the engine sweeps only when it is told to.
@@ -33,8 +33,8 @@ type Options struct {
 	patience time.Duration             // how long a lock is stuck before its holder counts as stopped
 }
 
-// Engine is one client of a directory. Several may use it at the same time, in
-// one process or many.
+// Engine is one client of a directory. Several engines may use it at the same time, in one
+// process or many.
 type Engine struct {
 	*queuestore.Engine
 	store *store
@@ -48,7 +48,7 @@ type store struct {
 	path          string // of root, for people
 	root, clients disk.Dir
 	clock         func() time.Duration // of deadlines
-	knowsBoot     bool                 // what the kernel says of itself is not masked
+	knowsBoot     bool                 // the kernel's identity is not masked
 	step          func(string)
 	records       *records.Records
 	lives         *liveness.Liveness
@@ -59,12 +59,11 @@ type store struct {
 
 var _ queuestore.Liveness = (*store)(nil)
 
-// New opens the directory dir, made with mode 0700 if it is not there, as one
-// more client. The directory must belong to this user, must not be a symbolic
-// link or writable by others, and must be on a local file system; and this
-// process must be able to open some twenty files. Errors say which of these
-// fails; they are final. On a full disk queues can be looked at, and Join says so
-// until there is room.
+// New opens the directory dir as one more client, and makes it with mode 0700 if it is
+// missing. The directory must belong to this user and be on a local file system. It must
+// not be a symbolic link or writable by others. The process must be able to open some
+// twenty files. The error names the condition that fails, and is final. On a full disk
+// queues can be inspected, and Join returns an error until there is room.
 func New(dir string, o *Options) (*Engine, error) {
 	if o == nil {
 		o = &Options{}
@@ -77,7 +76,7 @@ func New(dir string, o *Options) (*Engine, error) {
 	if err := s.open(path, o); err != nil {
 		switch {
 		case disk.IsReadOnly(err):
-			err = fmt.Errorf("%s must belong to this user and be writable, or use another directory: %w", path, err)
+			err = fmt.Errorf("cannot write in %s: make it writable for this user, or use another directory: %w", path, err)
 		case disk.IsTooMany(err):
 			err = disk.TooMany(err)
 		}
@@ -97,11 +96,10 @@ func New(dir string, o *Options) (*Engine, error) {
 	return e, nil
 }
 
-// pollEvery is how often the first waiter looks where clients cannot wake each
-// other.
+// pollEvery is how often the first waiter polls if clients cannot wake each other.
 const pollEvery = 10 * time.Millisecond
 
-// open makes what a client needs, or leaves nothing open behind.
+// open makes all that a client needs. After an error it leaves nothing open.
 func (s *store) open(path string, o *Options) (err error) {
 	boot, clock, err := bootClock()
 	if err != nil {
@@ -218,7 +216,7 @@ func (s *store) Records(ctx context.Context, prefix, after string) ([]queuestore
 	return s.records.List(ctx, prefix, after)
 }
 
-// Tell implements [queuestore.Store].
+// Notify implements [queuestore.Store].
 func (s *store) Notify(client string, notification engine.Claim) {
 	s.lives.Notify(client, &notification)
 }
@@ -232,9 +230,8 @@ func (s *store) Await(client, name string, until time.Duration) { s.lives.Await(
 // closeTime bounds how long Close removes the names that this client used last.
 const closeTime = time.Second
 
-// Close implements [queuestore.Store]. Claims that are not detached are free when
-// it returns, in any case: those that there was no time to leave are a dead
-// client's.
+// Close implements [queuestore.Store]. In any case claims that are not detached are free
+// when it returns: those that it had no time to leave belong to a dead client.
 func (s *store) Close() error {
 	s.stop()
 	s.tasks.Wait()

@@ -284,7 +284,7 @@ func TestAStrangerInThePlaceOfTheFloorIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute})
-	if err == nil || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), highWater+" is in the place of a record") {
+	if err == nil || !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), highWater+" has the name of a record") {
 		t.Errorf("Join: %v", err)
 	}
 }

@@ -5,10 +5,9 @@ import (
 	"leasehold/engine/filelock/internal/liveness"
 )
 
-// share is how much an engine keeps open at most: together a quarter of the
-// descriptors that the process may have, so that the program it works for, and
-// another engine or two, have the rest. Beyond its share it goes on, and opens
-// more often.
+// share is how much an engine keeps open at most: together a quarter of the descriptors
+// that the process may have, so that the program, and another engine or two, have the
+// rest. Beyond its share the engine goes on, and opens files more often.
 type share struct {
 	records int // idle ones, and as many in use at a time, and one that is renewed; two descriptors each
 	lives   liveness.Most
@@ -21,11 +20,11 @@ func shareOf(limit uint64) share {
 	return share{records: n / 4, lives: liveness.Most{Peers: n / 2, Monitors: n, Listeners: n}}
 }
 
-// spare is what a call needs beyond what is kept: a record and the high-water mark, or a
-// record that is being founded, and a client whose life is asked for.
+// spare is how many descriptors a call needs beyond those: a record and the high-water
+// mark, or a record that is being founded, and a client whose life is checked.
 const spare = 6
 
-// reserve finds out whether there is as much, before anything relies on it.
+// reserve checks that the process can open so many, before anything relies on it.
 func reserve(root disk.Dir) error {
 	opened := make([]disk.Dir, 0, spare)
 	defer func() {

@@ -20,7 +20,7 @@ import (
 //     the next ahead by the others, more of them by renewals;
 //   - of everybody, before a request is refused because of them.
 //
-// Whoever waits also awaits the end of those clients. So every claim of a dead
+// A client that waits also awaits the end of those. So every claim of a dead
 // client is noticed by the next live one behind it.
 
 const (

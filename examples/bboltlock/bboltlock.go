@@ -1,5 +1,5 @@
-// Package bboltlock is an engine in a bbolt file, and an example of how one is
-// made of any store with transactions: see package queuestore.
+// Package bboltlock is an engine in a bbolt file, and an example of how to make an engine
+// of any store with transactions: see package queuestore.
 //
 // It is for a program that keeps its state in such a file anyway. The library lets one
 // process at a time open a file, so exclusion is among the clients of one

@@ -1,40 +1,40 @@
-// Package checked is what stands around every engine, once: package leasehold puts
-// it there, and so does the conformance suite.
+// Package checked is the checker in front of every engine. Package leasehold puts it
+// there, and so does the conformance suite.
 //
-// It promises an engine that it gets only calls which make sense, while it is open.
-// Names, IDs, permits and limits, owners, TTLs within the bounds of every engine and
-// of this one, modes and detached claims as Guarantees declares them: what is not
-// so is answered here, in words ([engine.ErrRefused]). It also ends Watch, Queue, Queues,
-// Revoke and Check when the engine is closed, whatever their callers' contexts say,
-// answers every call after that with [engine.ErrClosed], and begins a Watch again that
-// broke ([Engine.KeepWatching]). Join, Renew and Leave end with their contexts alone:
-// package leasehold bounds those itself, and they cost no garbage here.
+// It promises an engine that it gets only valid calls, while it is open. It checks names,
+// IDs, permits and limits, owners, and TTLs against the bounds of every engine and of this
+// one, and modes and detached claims against Guarantees. It answers an invalid call
+// itself, with an error that is [engine.ErrRefused].
 //
-// It knows nothing of queues, and does not look at what an engine answers.
+// When the engine is closed it ends Watch, Queue, Queues, Revoke and Check, whatever their
+// callers' contexts say, and answers every later call with [engine.ErrClosed]. Join, Renew
+// and Leave end with their contexts alone: package leasehold bounds those itself, and they
+// cost no garbage here. It begins a broken Watch again ([Engine.KeepWatching]).
+//
+// It knows nothing of queues, and does not check an engine's answers.
 //
 // # Which error
 //
-// Where several things are wrong with a call, the answer is the first of these:
+// If several things are wrong with a call, the answer is the first of these:
 //
 //  1. a batch of more than [engine.MaxBatch] items;
-//  2. what is wrong with the request, in the order of [engine.Request.Check] and
-//     then [engine.Guarantees.Check];
+//  2. an error of the request, in the order of [engine.Request.Check] and then
+//     [engine.Guarantees.Check];
 //  3. [engine.ErrClosed];
 //  4. the error of a context that has ended;
-//  5. what the engine says.
+//  5. the engine's answer.
 //
-// So what is refused is refused at any time, and a caller who asks for what cannot be
-// is told so, whatever else is wrong. In a batch the second is of its item alone: the
-// others go on to the engine without it, and it is missing from the result. The error
-// is then the engine's, if it has one, since that is what can be asked again; else
-// that of the first such item.
+// So an invalid request is refused at any time, and its caller learns that first. In a
+// batch the second error is of its item alone: the other items go on to the engine, and
+// the invalid one is missing from the result. The error is then the engine's, if it has
+// one, since that call can be repeated; otherwise that of the first invalid item.
 //
 // # Short lives
 //
-// [engine.Request].WaitTTL and [engine.Renewal].Want of a claim that waits are short
-// on purpose, whatever the engine's MinTTL. They are raised to it here. The TTL that
-// a user asks for is never raised: that is [engine.Request].TTL, and package
-// leasehold refuses it before anything is asked.
+// [engine.Request].WaitTTL, and [engine.Renewal].Want of a waiting claim, are short on
+// purpose, and may be below the engine's MinTTL. The checker raises them to it. It never
+// raises the TTL that a user asks for: that is [engine.Request].TTL, and package leasehold
+// refuses a short one before it asks the engine.
 package checked
 
 import (
@@ -45,7 +45,7 @@ import (
 	"leasehold/engine"
 )
 
-// Engine is an engine that is asked only what makes sense.
+// Engine is an engine that gets only valid calls.
 type Engine struct {
 	inner   engine.Engine
 	checker engine.Checker // inner, if it is one, else nil

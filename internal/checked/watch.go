@@ -19,8 +19,9 @@ const (
 )
 
 // KeepWatching watches again whenever a Watch ended, until ctx ends or the engine is
-// closed. failed hears why one did that had not begun. That one broke which had begun
-// is told by the next, which begins with changed(Claim{}): rule 6 of package engine.
+// closed. It calls failed with the error of a Watch that had not begun. If a Watch breaks
+// that had begun, the next one reports that with changed(Claim{}): rule 6 of package
+// engine.
 func (e *Engine) KeepWatching(ctx context.Context, changed func(engine.Claim), failed func(error)) {
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		var began atomic.Bool

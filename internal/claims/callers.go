@@ -55,7 +55,7 @@ type key struct {
 }
 
 // queue is who in this process is next for a name. Its callers queue behind one
-// claim, which belongs to the queue and not to whoever made it: while one lease
+// claim, which belongs to the queue and not to its maker: while one lease
 // of it is open the next caller gets it at memory speed (local handoff).
 //
 // Exclusive and shared callers of a name have queues of their own; between

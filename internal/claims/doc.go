@@ -18,8 +18,8 @@
 //
 // # A claim's phases
 //
-// A claim is in one phase, and data that means something in one phase only is said to
-// in its field. What happens most:
+// A claim is in one phase. A field that means something in one phase only says so. The
+// usual ways:
 //
 //	the name is free          joining -> ready -> in use -> releasing -> gone
 //	it has to wait            joining -> waiting -> ready -> in use
@@ -30,10 +30,10 @@
 //	the answer was lost       joining -> indeterminate -> joining
 //	without order             joining -> waiting -> joining
 //
-// A claim begins as joining; or as indeterminate, before its Join was sent, where those
-// before it were gone each time the engine was asked: then it is asked for after a
-// pause, and forgotten if everybody gives up before that. Every phase, and what may
-// follow it (Phase.follows, from which this is written):
+// A claim begins as joining. If the claims before it were gone each time the engine was
+// asked, it begins as indeterminate, before its Join is sent. The Join follows after a
+// pause, or never if all callers give up before. These are the phases, and the phases that
+// may follow each (Phase.follows, from which this is written):
 //
 //	joining       its Join is under way
 //	              -> indeterminate, cancelled, waiting, ready, leaving, abandoned, gone

@@ -212,7 +212,7 @@ func (m *Machine) Place(c *Caller) (ticket uint64, waits bool) {
 }
 
 // reenter decides about a caller whose own context holds the name already:
-// whoever waited for that hold would wait for itself. It reports whether the
+// a caller that waited for that hold would wait for itself. It reports whether the
 // caller is answered.
 func (m *Machine) reenter(now time.Duration, c *Caller) bool {
 	permits := int32(0)

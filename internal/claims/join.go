@@ -76,7 +76,7 @@ func (m *Machine) makeWay(now time.Duration, q *callers) {
 }
 
 // Joined is the answer of a Join that began at s. cancelled says that the call
-// was given up by whoever made it, so that err says nothing of the engine.
+// was given up by its caller, so that err says nothing about the engine.
 func (m *Machine) Joined(now time.Duration, cl *Claim, s time.Duration, got engine.Claim, err error, cancelled bool) {
 	m.traceInput(now, "joined", cl.Name(), cl.ticket)
 	if m.closed {

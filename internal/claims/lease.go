@@ -158,7 +158,7 @@ func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bo
 	case m.closed:
 		return false // Close gave it up
 	case cl.phase == Lost:
-		// Whoever held a lease always sends Leave: it frees the room of a
+		// A client that held a lease always sends Leave: it frees the permits of a
 		// marked claim. What Unlock says is known without waiting for it.
 		if cl.users == 0 {
 			m.giveUp(now, cl, Leaving, OK, nil)
@@ -256,7 +256,7 @@ func (m *Machine) Detach(now time.Duration, l *Lease) {
 }
 
 // Detachable: detached claims have one lease, but for re-entered ones. One with
-// MinHold is not given away: whoever adopted it could end it before that.
+// MinHold is not given away: the adopter could end it before that.
 func (l *Lease) Detachable() (detached, reentered bool) {
 	return l.claim.detached && l.claim.minHold == 0, l.hold.count > 1
 }

@@ -7,8 +7,8 @@ import (
 	"leasehold/engine"
 )
 
-// Fault is one way to be wrong. Its functions run under the world's lock, so
-// they may look before they act; what is nil is right.
+// Fault is one way to be wrong. Its functions run under the world's lock, so they may read
+// it before they act. A nil function is right.
 type Fault struct {
 	Name string // what an issue about it would be called
 

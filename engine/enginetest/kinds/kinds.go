@@ -1,6 +1,6 @@
-// Package kinds has engines of other kinds than memlock, each right in its own
-// way: one that tells nobody, and one without order. The suite must not blame
-// them, and the core must live with them. Nothing here is for use outside tests.
+// Package kinds has engines of other kinds than memlock, each right in its own way: one
+// that sends no notifications, and one without order. The suite must not blame them, and
+// the core must work with them. The package is only for tests.
 package kinds
 
 import (
@@ -13,7 +13,7 @@ import (
 	"leasehold/engine/memlock"
 )
 
-// Polling is an engine that sends no notifications: it says when to look again.
+// Polling is an engine that sends no notifications: PollAfter says when to poll.
 type Polling struct {
 	*memlock.Engine
 	Every time.Duration
@@ -50,11 +50,11 @@ func (p Polling) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	})
 }
 
-// Register is a store without order: it remembers holders only, and a Renew of
-// a claim that waits tries again.
+// Register is a store without order. It remembers holders only, and a Renew of a waiting
+// claim tries again.
 type Register struct {
-	// PollAfter is the advice to who waits. Tells: when a holder leaves, everybody
-	// who waits is told that it is a good moment to try.
+	// PollAfter is the advice to waiters. If Notifies is set, a holder that leaves
+	// notifies all waiters that it is a good moment to try.
 	PollAfter time.Duration
 	Notifies  bool
 

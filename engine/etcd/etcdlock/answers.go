@@ -63,16 +63,16 @@ func probe(ctx context.Context, endpoint string, secure *tls.Config) error {
 		var plain tls.RecordHeaderError
 		switch {
 		case errors.As(err, &plain):
-			return fmt.Errorf("what answers at %s speaks no TLS: if it is an etcd without, write etcd://", u.Host)
+			return fmt.Errorf("the server at %s speaks no TLS: if it is an etcd without TLS, write etcd://", u.Host)
 		case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-			return fmt.Errorf("what answers at %s hangs up on TLS: if it is an etcd that speaks no TLS, write etcd://", u.Host)
+			return fmt.Errorf("the server at %s hangs up on TLS: if it is an etcd that speaks no TLS, write etcd://", u.Host)
 		case err != nil:
 			return fmt.Errorf("no TLS with %s: %w", u.Host, err)
 		}
 		return nil
 	}
 	if _, err := conn.Write([]byte(greeting)); err != nil {
-		return fmt.Errorf("what answers at %s hung up", u.Host)
+		return fmt.Errorf("the server at %s hung up: check that it is etcd", u.Host)
 	}
 	b := make([]byte, 64)
 	n, err := conn.Read(b)
@@ -80,11 +80,11 @@ func probe(ctx context.Context, endpoint string, secure *tls.Config) error {
 	case n >= 5 && b[0] == 0 && b[3] == 4: // its settings
 		return nil
 	case n >= 2 && b[0] == 0x15 && b[1] == 3: // an alert
-		return fmt.Errorf("what answers at %s speaks TLS: write etcds://", u.Host)
+		return fmt.Errorf("the server at %s speaks TLS: write etcds://", u.Host)
 	case n > 0:
-		return fmt.Errorf("what answers at %s is not etcd: it says %q", u.Host, b)
+		return fmt.Errorf("the server at %s is not etcd: it says %q", u.Host, b)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("what answers at %s says nothing: it is stopped, or not etcd", u.Host)
+		return fmt.Errorf("the server at %s says nothing: it is stopped, or not etcd", u.Host)
 	}
-	return fmt.Errorf("what answers at %s hangs up: it is not etcd, or speaks TLS alone: then write etcds://", u.Host)
+	return fmt.Errorf("the server at %s hangs up: it is not etcd, or speaks only TLS: then write etcds://", u.Host)
 }

@@ -17,9 +17,9 @@ import (
 
 var _ engine.Checker = (*Engine)(nil)
 
-// Check implements [engine.Checker]: it looks again at what Open looked at, that the
-// members that answer are new enough and of one cluster, and says once that the store
-// went back or that another cluster answers.
+// Check implements [engine.Checker]: it checks again that all members that answer are new
+// enough and of one cluster. It reports once that the store went back, or that another
+// cluster answers.
 func (e *Engine) Check(ctx context.Context) error {
 	err := e.examine(ctx)
 	switch {
@@ -44,7 +44,7 @@ func (e *Engine) examine(ctx context.Context) error {
 	return err
 }
 
-// fit is the refusal of Joins while a member was found that is not safe.
+// fit refuses Joins after an unsafe member was found.
 func (e *Engine) fit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,7 @@ func (e *Engine) fit() error {
 	return engine.Refuse("%w", e.unfit)
 }
 
-// rejudge judges the members whenever it is asked to, for as long as the engine lives.
+// rejudge judges the members on request, for as long as the engine lives.
 func (e *Engine) rejudge(life context.Context) {
 	for {
 		select {
@@ -63,12 +63,12 @@ func (e *Engine) rejudge(life context.Context) {
 		case <-e.judge:
 		}
 		if err := e.examine(life); errors.Is(err, errUnfit) {
-			e.mail.PostAll() // whoever listens checks
+			e.mail.PostAll() // then the core calls Check
 		}
 	}
 }
 
-// mayBeOthers has the members judged again.
+// mayBeOthers requests that the members be judged again.
 func (e *Engine) mayBeOthers() {
 	select {
 	case e.judge <- struct{}{}:
@@ -76,7 +76,7 @@ func (e *Engine) mayBeOthers() {
 	}
 }
 
-// connections tells an engine of each connection that its client makes.
+// connections reports each connection of a client to its engine.
 type connections struct{ engine atomic.Pointer[Engine] }
 
 // HandleConn implements [stats.Handler].

@@ -1,9 +1,9 @@
 // Package etcdlock keeps queues in etcd, from 3.5.28 and 3.6.9 on.
 //
-// Claims are served first come, first served between all processes. A claim is a
-// key, and its place is the key's create revision: that is its ticket, which only
-// rises. Who waits watches the one key that must go before it can hold, and no
-// other waiter hears of that.
+// Claims are served first come, first served between all processes. A claim is a key. Its
+// place is the key's create revision: that is its ticket, which only rises. A waiter
+// watches the one key that must go before it can hold, and no other waiter is notified of
+// that.
 //
 //	leasehold/line/jobs\x00...         create revision
 //	  writer A   41  holds
@@ -13,83 +13,87 @@
 //
 // # What it promises
 //
-//   - At most the limit hold, while etcd keeps what it committed, whichever of its
-//     members are lost or cut off. An etcd without a majority grants nothing, and
-//     holders end by their own clocks in the meantime.
+//   - At most the limit hold while etcd keeps what it committed, even if any of its
+//     members are lost or cut off. An etcd without a majority grants nothing, and leases
+//     of holders end by their own clocks meanwhile.
 //
-//   - Tokens rise, until a backup is put back; and even then no client grants one
+//   - Tokens rise until somebody restores a backup. Even then no client grants a token
 //     that is not above all that it saw itself.
 //
-//   - A dead client's claims are free when their etcd lease has ended: six fifths of
-//     the TTL, in whole seconds, and half a second more until etcd has noticed.
+//   - A dead client's claims are free when their etcd lease has ended. That is six fifths
+//     of the TTL, in whole seconds, and half a second more until etcd has noticed.
 //
-//   - A holder that is cut off has lost before another holds. All of a client's
-//     claims with one TTL live by one etcd lease, kept alive by single requests, and
-//     what is trusted is counted from when the last one that succeeded was SENT:
+//   - A holder that is cut off has lost before another holds. All claims of a client with
+//     one TTL live by one etcd lease, which single requests keep alive. Trust counts from
+//     when the last request that succeeded was SENT:
 //
 //     trusted until = start of the Join or Renew + TTL - margin, where
 //     start + TTL  <=  start of the last keep-alive + the TTL in its answer
 //
-// Neither the library's Session nor the server's lock service is used. The first
-// counts from when an answer came, which may be much later; the second has
-// answered that a lock is held whose lease had ended.
+// The engine uses neither the library's Session nor the server's lock service. The first
+// counts from when an answer came, which may be much later. The second has answered that a
+// lock is held whose lease had ended.
 //
-//   - A member that is stopped or slow costs a call some two seconds, and no lease:
-//     what it does not answer is asked again, of another. What it carries out later
-//     is in nobody's way.
+//   - A stopped or slow member costs a call some two seconds, and no lease: the client
+//     asks another member. A request that the slow member carries out later does no harm.
 //
-// What it cannot promise:
+// # What it cannot promise
 //
-//   - A backup that is put back takes the queue with it as it was then. Holders
-//     of since then are told at their next renewal, a third of the TTL away at
-//     most, and until then two may hold. Keys that come back of claims that had left
-//     are deleted by their client. Restore with etcdutl's --bump-revision and
-//     --mark-compacted: else tokens would begin again from the backup's revision,
-//     and clients that live on refuse every Join until it is above what they saw.
-//     A program that starts later did not see it. [engine.FencingAlways] is declared
-//     because neither a crash nor a restart does that, only an operator.
-//   - Whoever may write below the prefix may delete the key of a holder. It is
-//     told at its next renewal.
-//   - A full etcd (NOSPACE) takes no new claims. Those in the queue are renewed, told
-//     and left.
+//   - A restored backup takes the queue back with it. Holders since then learn that at their
+//     next renewal, a third of the TTL away at most, and until then two may hold. If keys
+//     of claims come back that had left, their client deletes them. Restore with etcdutl's
+//     --bump-revision and --mark-compacted. Otherwise tokens would begin again from the
+//     backup's revision, and living clients refuse every Join until it is above what they
+//     saw. A program that starts later did not see it. The engine declares
+//     [engine.FencingAlways] because no crash and no restart does that, only an operator.
+//   - A user who may write below the prefix may delete the key of a holder. The holder
+//     learns that at its next renewal.
+//   - A full etcd (NOSPACE) takes no new claims. It still renews, notifies and removes
+//     those in the queue.
 //
-// Older servers are refused: a leader that had been replaced could end leases that
-// were alive, and a renewal of a lease that had ended could be answered with
-// success. Options.AllowOld accepts that two may hold.
+// Open refuses older servers. There a replaced leader could end leases that were alive,
+// and could answer the renewal of an ended lease with success. Options.AllowOld accepts
+// that two may hold.
 //
 // # TTL
 //
-// A claim is granted the TTL that it asked for, from its first moment on. Each class of
-// TTL that is in use has an etcd lease, opened at its first use and given up a minute after
-// its last: TTLs that differ by less than a tenth share one, and there are eight at most;
-// who asks for a ninth is refused in words. The shortest TTL is five sixths of the shortest
-// lease that etcd grants, one and a half of its election time-outs: less is refused. A
-// detached claim has an etcd lease of its own; a hundred of those are renewed with one more
-// request.
+// The engine grants a claim the TTL that it asked for, from its first moment on. Each
+// class of TTL in use has an etcd lease, which is opened at its first use and revoked a
+// minute after its last. TTLs that differ by less than a tenth share one. There are eight
+// at most; the engine refuses a ninth. The shortest TTL is five sixths of the shortest
+// lease that etcd grants, which is one and a half of its election time-outs; the engine
+// refuses less. A detached claim has an etcd lease of its own; one more request renews a
+// hundred of those.
 //
 // # What it costs
 //
-// A lock and unlock that nobody contends are two requests, of which the callers of
-// one process share some when they are many. A hand-over is five, however many wait,
-// and what a renewal asks does not depend on the length of the queue for who waits. A
-// Join reads the keys of the queue it joins, some hundred bytes for each claim in it; in
-// a crowd of one client many Joins share a reading, and few are under way at once.
-// A client is one keep-alive for each sixth of each of its etcd leases, whatever it holds; a
-// renewal reads the keys of a hundred claims with each request.
+// An uncontended lock and unlock are two requests, of which the callers of one process
+// share some when they are many. A hand-over is five, with any number of waiters. The cost
+// of a waiter's renewal does not depend on the length of the queue. A Join reads the keys
+// of its queue, some hundred bytes for each claim. In a crowd of one client many Joins
+// share a reading, and few are under way at once. A client sends one keep-alive for each
+// sixth of each of its etcd leases, however many claims it has. A renewal reads the keys
+// of a hundred claims with each request.
 //
-// etcd keeps what was until it is compacted, and a Join passes over it: some keys for
-// each client that ever claimed the name. Let etcd compact (--auto-compaction-retention).
+// etcd keeps old revisions until it is compacted, and a Join passes over them: some keys
+// for each client that ever claimed the name. Let etcd compact
+// (--auto-compaction-retention).
 //
 // # Keys
 //
-// Everything is below the prefix, "leasehold/" unless it is set: line/ has the
-// claims, note/ what clients tell each other, void/ a key for each etcd lease of a client
-// that ever gave up a Join which had not been answered, for as long as the lease lives:
-// with it etcd refuses that Join, should it arrive yet. Whoever may read there can read
-// claim IDs, and with them end claims: give the prefix to nobody else. Nothing is left
-// of a name that nobody claims. Keys of others there are refused by name where they
-// are in the way: one without a lease, which would never end, and one that is no claim
-// where claims with another limit are looked for.
+// All keys are below the prefix, "leasehold/" by default:
+//
+//   - line/ has the claims.
+//   - note/ has the notifications between clients.
+//   - void/ has a key for each etcd lease of a client that ever gave up a Join without an
+//     answer, for as long as the lease lives. With that key etcd refuses the Join if it
+//     still arrives.
+//
+// A user who may read there can read claim IDs, and with them end claims: give the prefix
+// to nobody else. A name that nobody claims leaves no key. The engine refuses two kinds of
+// keys of other programs when it meets them, and names them. One is a key without a lease,
+// which would never end. The other is a key that is no claim, if the engine searches for
+// claims with another limit.
 //
 // # The least a user needs
 //
@@ -99,6 +103,6 @@
 //	etcdctl role grant-permission leasehold readwrite leasehold/ --prefix
 //	etcdctl user grant-role USER leasehold
 //
-// Open refuses a user without it. etcd lets every user grant leases, and end only
-// those whose keys it may write.
+// Open refuses a user without it. etcd lets every user grant leases, and revoke only those
+// whose keys it may write.
 package etcdlock

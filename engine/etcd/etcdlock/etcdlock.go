@@ -77,7 +77,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	return engine.ErrClosed
 }
 
-// begun runs f in a goroutine that Close waits for, unless it is too late.
+// begun runs f in a goroutine that Close waits for, unless the engine is closed.
 func (e *Engine) begun(f func(life context.Context)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,9 +88,8 @@ func (e *Engine) begun(f func(life context.Context)) bool {
 	return true
 }
 
-// Close implements [engine.Engine]. It revokes the sessions, with which all that is not
-// detached is gone, in two seconds at most. An error says that they may live for their
-// TTLs.
+// Close implements [engine.Engine]. It revokes the sessions, which ends all claims that
+// are not detached, in two seconds at most. After an error they may live for their TTLs.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.life.Err() != nil {

@@ -113,9 +113,9 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	}
 }
 
-// Revoke implements [engine.Engine]. A marked holder is put on an etcd lease of its
-// own, as long as the one it had, which nobody keeps alive: so its room is free
-// when it leaves, or when that has passed, which is after its own trust has.
+// Revoke implements [engine.Engine]. It puts a marked holder on an etcd lease of its own,
+// as long as the holder's, which nobody keeps alive. So its permits are free when it
+// leaves or when that lease has ended, which is after its own trust has.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	for {
 		r, err := e.do(ctx, e.look(name, 0))

@@ -113,7 +113,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return j, nil
 		case now.void == s.void && !(r.NoWait && now.newest > seen):
 			// Only keys that are no claims stand against it.
-			return joined{}, engine.Refuse("below %q are keys of another program, which must be deleted: %q", e.keys.line(r.Name), now.foreign)
+			return joined{}, engine.Refuse("below %q are keys of another program: delete them: %q", e.keys.line(r.Name), now.foreign)
 		}
 		seen = j.revision
 		e.voidAt(c.class.Session, s.id, now.void)
@@ -139,19 +139,19 @@ func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (
 		return joined{}, err
 	}
 	if j.at = j.queue.find(c.key, ticket); j.at < 0 {
-		return joined{}, errors.New("the claim was ended while it joined; ask again")
+		return joined{}, errors.New("the claim ended while it joined: ask again")
 	}
 	if j.at >= engine.MaxQueue {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
 			return joined{}, err
 		}
-		return joined{}, engine.Refuse("%d claims are in the queue already, which is the most", engine.MaxQueue)
+		return joined{}, engine.Refuse("the queue has %d claims already, the most: let fewer callers wait for one name", engine.MaxQueue)
 	}
 	if i := slices.IndexFunc(j.queue.places[:j.at], func(p place) bool { return p.lease == 0 }); i >= 0 {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
 			return joined{}, err
 		}
-		return joined{}, engine.Refuse("the key %q has no lease, so that it never ends: no program of leasehold wrote it, and it must be deleted", j.queue.places[i].key)
+		return joined{}, engine.Refuse("the key %q has no lease, so it never ends: it is not leasehold's; delete it", j.queue.places[i].key)
 	}
 	return j, nil
 }

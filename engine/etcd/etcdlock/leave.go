@@ -29,9 +29,9 @@ type left struct {
 	indeterminate bool             // it was not there, which an attempt before may have done
 }
 
-// Leave implements [engine.Engine]. A key is deleted only in the life that was
-// meant: by its create revision, where that is known. What does not know it, a
-// Leave of a Join that was never answered, means whatever is there by that ID.
+// Leave implements [engine.Engine]. It deletes a key only in the life that was meant: by
+// its create revision, if that is known. The Leave of a Join that was never answered does
+// not know it, and deletes any key with that ID.
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
 	out, err := e.leaveEach(ctx, cs)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 		}
 		for _, l := range all {
 			if l.indeterminate {
-				indeterminate = errors.New("the answer to a Leave was lost; the claim has left, but whether it still stood then is not known")
+				indeterminate = errors.New("the answer to a Leave was lost: the claim has left, but may have ended before")
 				continue
 			}
 			e.drop(l.got.ID)

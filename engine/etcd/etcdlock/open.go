@@ -22,14 +22,14 @@ import (
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
 // parameters of the same name.
 type Options struct {
-	// Prefix begins every key; in a URL it is the path. Clients share locks only
-	// if their prefixes agree. Default "leasehold/"; it ends with a /, has up to 128
-	// bytes, no NUL, and none of its parts is line, note or void: below those are the
-	// keys of a shorter prefix.
+	// Prefix begins every key; in a URL it is the path. Clients share locks only if their
+	// prefixes agree. Default "leasehold/". It ends with a /, has up to 128 bytes and no
+	// NUL. No part of it is line, note or void, since those begin the keys of a shorter
+	// prefix.
 	Prefix string
 
-	// AllowOld accepts servers older than 3.5.28 and 3.6.9, where two may come to
-	// hold a lock: ?allow-old.
+	// AllowOld accepts servers older than 3.5.28 and 3.6.9, with which two may hold a
+	// lock: ?allow-old.
 	AllowOld bool
 }
 
@@ -40,14 +40,14 @@ func (o *Options) check() (Options, error) {
 	}
 	c.Prefix = cmp.Or(c.Prefix, "leasehold/")
 	if len(c.Prefix) > 128 || strings.ContainsRune(c.Prefix, 0) {
-		return c, errors.New("etcdlock: the prefix has more than 128 bytes, or a NUL")
+		return c, errors.New("etcdlock: the prefix has more than 128 bytes, or a NUL: choose another")
 	}
 	if !strings.HasSuffix(c.Prefix, "/") {
 		return c, fmt.Errorf("etcdlock: the prefix %q does not end with a /: add one", c.Prefix)
 	}
 	for part := range strings.SplitSeq(c.Prefix, "/") {
 		if part == "line" || part == "note" || part == "void" {
-			return c, fmt.Errorf("etcdlock: the prefix %q has a part %q, below which are the keys of a shorter prefix, whose locks would be these: choose another", c.Prefix, part)
+			return c, fmt.Errorf("etcdlock: the prefix %q has a part %q, which is among the keys of a shorter prefix: choose another", c.Prefix, part)
 		}
 	}
 	return c, nil
@@ -61,18 +61,19 @@ const openTime = 5 * time.Second
 //	etcd://[user:password@]host[:2379],host[:2379]/prefix
 //	etcds://...                               with TLS, always verified
 //
-// Special characters are written as %xx. Parameters:
+// Write special characters as %xx. Parameters:
 //
 //	allow-old               Options.AllowOld
 //	password-file=path      password from a file
 //	ca=path                 the authority that signed the servers' certificates
 //	cert=path, key=path     this client's certificate
 //
-// No error of it shows a password. ctx bounds the opening only, which takes five
-// seconds at most.
+// Its errors show no password. ctx bounds the opening only, which takes five seconds at
+// most.
 //
-// Errors: a malformed URL, no server that answers, or one that is no etcd, a wrong
-// password, a user who may not do what is needed, a server that is too old.
+// Open returns an error for a malformed URL, if no server answers, and for a wrong
+// password. It refuses a server that is not etcd or too old, and a user without the rights
+// that the engine needs.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parseURL(rawURL)
 	if err != nil {
@@ -108,8 +109,8 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return e, nil
 }
 
-// New is an engine on the caller's own client, which the caller closes after the
-// engine. It asks the servers whether they can do what is needed. A nil o means
+// New returns an engine on the caller's own client, which the caller closes after the
+// engine. It asks the servers whether they can do all that the engine needs. A nil o means
 // the defaults.
 func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, error) {
 	opts, err := o.check()
@@ -128,7 +129,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	e.table.start(e.mail.Post, e.unuse)
 	e.gather()
 	e.classes.Open, e.classes.Close = e.open, e.giveUp
-	// Who may have no lease hears it now, and what the shortest is: one that ends by itself.
+	// A user who may have no lease learns it now. The shortest lease ends by itself.
 	_, shortest, err := e.grant(ctx, 1)
 	if err != nil {
 		return nil, fmt.Errorf("etcdlock: %w", explain(err))
@@ -143,7 +144,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	return e, nil
 }
 
-// mayWrite asks for what every Join and Leave does, with nothing to be changed.
+// mayWrite asks for the rights that every Join and Leave needs, and changes nothing.
 func (e *Engine) mayWrite(ctx context.Context) error {
 	_, err := e.client.Txn(ctx).Then(
 		clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
@@ -152,7 +153,7 @@ func (e *Engine) mayWrite(ctx context.Context) error {
 	return err
 }
 
-// explain says of an error of etcd what to do next, and which are final.
+// explain adds to an error of etcd what to do next, and refuses the final ones.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -160,13 +161,13 @@ func explain(err error) error {
 	is := rpctypes.Error(err)
 	switch {
 	case errors.Is(is, rpctypes.ErrPermissionDenied):
-		return engine.Refuse("this etcd user lacks a role that may read and write the keys under the prefix: %w", err)
+		return engine.Refuse("this etcd user lacks a role that may read and write below the prefix; grant it: %w", err)
 	case errors.Is(is, rpctypes.ErrNoSpace):
 		return fmt.Errorf("etcd is full and takes no new claims; those in the queue can be renewed and left: free space and disarm the alarm: %w", err)
 	case errors.Is(is, rpctypes.ErrAuthFailed):
 		return fmt.Errorf("wrong user or password: %w", err)
 	case errors.Is(is, rpctypes.ErrUserEmpty):
-		return fmt.Errorf("this etcd wants a user and a password: %w", err)
+		return fmt.Errorf("this etcd wants a user and a password; give them in the URL: %w", err)
 	case status.Code(err) == codes.Unavailable && !errors.Is(err, errNobody):
 		return fmt.Errorf("no etcd answers: %w", err)
 	}

@@ -47,8 +47,8 @@ func (p *past) saw(h *pb.ResponseHeader, asked int64) {
 	moved := h.Revision < asked || p.cluster != 0 && h.ClusterId != p.cluster
 	if p.cluster = h.ClusterId; moved {
 		p.moved, p.now = true, h.Revision
-		p.said = engine.Refuse("etcd went back from revision %d to %d, or another cluster answers: a backup was put back, or the address names another; "+
-			"claims of since are gone, and tokens that would fall are refused: restore with etcdutl's --bump-revision", asked, h.Revision)
+		p.said = engine.Refuse("etcd went back from revision %d to %d: a backup was restored, or another cluster answers; "+
+			"later claims are gone, and lower tokens are refused: restore with etcdutl's --bump-revision", asked, h.Revision)
 		p.alarm()
 	}
 	p.now, p.top = max(p.now, h.Revision), max(p.top, h.Revision)
@@ -102,8 +102,8 @@ func (p *past) happened() error {
 
 // fallen is the refusal of a ticket that is not above the high-water mark.
 func (p *past) fallen(ticket, highWater uint64) error {
-	return engine.Refuse("a backup was put back: this client has seen revision %d, and etcd is at %d, so tokens would fall: "+
-		"restore with etcdutl's --bump-revision, or start the programs anew that lock here, whose tokens then begin lower", highWater, ticket)
+	return engine.Refuse("a backup was restored: this client has seen revision %d and etcd is at %d, so tokens would fall: "+
+		"restore with etcdutl's --bump-revision, or restart the programs, and accept lower tokens", highWater, ticket)
 }
 
 // reconnects has it looked, for as long as the engine lives, whenever there was no

@@ -37,9 +37,9 @@ type asked struct {
 	readAt int64 // the revision of queue
 }
 
-// Renew implements [engine.Engine]. The session is kept alive beside it; what is
-// asked here is whether the keys are there still, and who waits, in transactions
-// of many claims. A claim that waits costs two keys, however long its queue is.
+// Renew implements [engine.Engine]. The session is kept alive separately. Renew asks
+// whether the keys are still there, and who waits, in transactions of many claims. A
+// waiting claim costs two keys, however long its queue is.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	start := boottime.Now()
 	all := make([]*asked, len(rs))

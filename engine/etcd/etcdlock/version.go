@@ -34,7 +34,7 @@ const askTime = 3 * time.Second
 var errNobody = errors.New("no etcd answers")
 
 // errUnfit: a member is too old, or of another cluster.
-var errUnfit = errors.New("this etcd is not safe to lock with")
+var errUnfit = errors.New("this etcd is not safe for locks")
 
 // checkVersions asks all members at once and refuses a cluster with one that is too
 // old, and addresses of more clusters than one, each of which would grant the same
@@ -78,7 +78,7 @@ func checkVersions(ctx context.Context, client *clientv3.Client, allowOld, major
 			first = a
 		}
 		if one, other := first.status.Header.ClusterId, a.status.Header.ClusterId; one != other {
-			return fmt.Errorf("%w: %s is of cluster %x and %s of %x, and each would grant the same lock: name the members of one", errUnfit, first.endpoint, one, a.endpoint, other)
+			return fmt.Errorf("%w: %s is of cluster %x and %s of %x, so each would grant the same lock: name members of one cluster", errUnfit, first.endpoint, one, a.endpoint, other)
 		}
 	}
 	if len(failed) == len(endpoints) {

@@ -1,13 +1,18 @@
 // Package coalesce carries out the calls of many concurrent callers in one request to a
 // store, as a database commits a group. With many callers most of the work of a lock is
-// not the lock: it is making a request, sending it, beginning it at the store, perhaps
-// writing it to a disk, and answering. So they share that.
+// not the lock. It is to make a request, send it, begin it at the store, perhaps write it
+// to a disk, and answer. So callers share that.
 //
-// It promises that each caller gets the answer to its own call; that a caller whose
-// context ends gives up its own waiting and nobody else's, and is told whether its call
-// was withdrawn before it was sent; that no call waits for a clock, since what is asked
-// for while a request is under way goes with the next; and that nothing runs while
-// nothing is asked for. It knows neither stores nor locks.
+// It promises:
+//
+//   - Each caller gets the answer to its own call.
+//   - A caller whose context ends gives up its own waiting and nobody else's. It learns
+//     whether its call was withdrawn before it was sent.
+//   - No call waits for a clock: calls that come while a request is under way go with the
+//     next.
+//   - Nothing runs while no call waits.
+//
+// It knows neither stores nor locks.
 package coalesce
 
 import (
@@ -27,22 +32,22 @@ type Group[Call, Answer any] struct {
 	Alone func(context.Context, Call) Answer
 	Many  int
 
-	// Send carries out calls, Most at most, in one request, and answers each at its
-	// place. It belongs to no caller: none may break off the others, so what bounds
-	// it, and ends it when the client is closed, is its own. It runs in a goroutine that
-	// ends when nobody waits.
+	// Send carries out calls, Most at most, in one request, and answers each at its place.
+	// It belongs to no caller, since none may break off the others. So it bounds itself,
+	// and ends when the client is closed. It runs in a goroutine that ends when nobody
+	// waits.
 	Send func([]Call) []Answer
 	Most int
 
-	// Senders is how many requests are under way at once at most; 0: any number, of
-	// which all but one began with Most calls. So many do not wait for a request that is
-	// under way: one that hangs holds nobody up who has company.
+	// Senders is how many requests are under way at once at most; 0 means any number, of
+	// which all but one began with Most calls. So Most calls do not wait for a request
+	// that is under way: one that hangs delays no call that has company.
 	Senders int
 
-	// Key, unless nil: calls of one key are never in one request.
+	// Key, unless nil, keeps calls of one key out of one request.
 	Key func(Call) string
 
-	// First, unless nil: calls that go before the others.
+	// First, unless nil, reports calls that go before the others.
 	First func(Call) bool
 
 	busy atomic.Int32
@@ -63,9 +68,9 @@ type member[Call, Answer any] struct {
 // has not seen it and never will.
 var ErrNotSent = errors.New("not sent")
 
-// Do carries out a call, with others if there are many. The error is that of ctx, when
-// it ended before the answer came: the call may be carried out all the same, unless it
-// is [ErrNotSent] too.
+// Do carries out a call, with others if there are many. The error is that of ctx, if it
+// ended before the answer came. The call may be carried out all the same, unless the error
+// is also [ErrNotSent].
 func (g *Group[Call, Answer]) Do(ctx context.Context, c Call) (answer Answer, err error) {
 	defer g.busy.Add(-1)
 	if int(g.busy.Add(1)) < g.Many {

@@ -1,7 +1,7 @@
-// Package mailbox keeps what an engine has heard until its Watch reports it. It
-// promises that posting never blocks and that changed is called from the
-// goroutine of Deliver alone. It cannot keep more than it has room for: then it
-// says that everything is to be looked at, which rule 6 of package engine allows.
+// Package mailbox keeps an engine's notifications until its Watch reports them. It
+// promises that posting never blocks, and that changed is called from the goroutine of
+// Deliver alone. It keeps a bounded number. Beyond that it has every claim checked, which
+// rule 6 of package engine allows.
 package mailbox
 
 import (
@@ -11,7 +11,7 @@ import (
 	"leasehold/engine"
 )
 
-// most bounds what is kept for a Watch that does not come.
+// most bounds the notifications kept for a Watch that does not come.
 const most = 1024
 
 // Box is one client's mail. Make one with New.

@@ -69,7 +69,7 @@ type Claim struct {
 	since    int64 // holding: the queue's version when it was read; 0 once it is watched
 }
 
-// told is what the client of a held claim knows.
+// notified is what the client of a held claim knows.
 type notified uint8
 
 const (

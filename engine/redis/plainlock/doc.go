@@ -1,6 +1,6 @@
 // Package plainlock keeps locks in Redis as programs without a library do. The lock of a
 // name is the key of that name. Its holder sets the key with NX and PX to a secret, and
-// deletes it only while it still has that value. redsync, bsm/redislock and countless
+// deletes it only while it still has that value. Redsync, bsm/redislock and countless
 // scripts do the same, so they and leasehold exclude each other: for a migration without a
 // pause, or for good.
 //

@@ -20,7 +20,7 @@
 //   - Tokens rise: a ticket is the larger of the last one plus 1 and the server's clock in
 //     microseconds. The server remembers a name's last ticket for one to two hours after
 //     its queue. So a ticket can fall only if that memory is lost (FLUSHALL, a crash
-//     without persistence, a failover) and the clock has also stepped back, or a
+//     without persistence, a failover), and the clock has also stepped back or the
 //     clock of a new primary lags.
 //   - A dead process's claims end by their TTL, by the server's clock.
 //

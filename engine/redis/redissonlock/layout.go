@@ -93,7 +93,7 @@ func (e *Engine) channel(name string) string {
 }
 
 // holder is how a claim stands in the lock's hash: as Redisson's <uuid>:<thread>.
-// The claim's ID is the uuid. So whoever has the ID finds the claim, another
+// The claim's ID is the uuid. So a client with the ID finds the claim, another
 // client of ours too, and no two claims are one holder, who could enter again.
 func holder(id engine.ID) string {
 	h := hex.EncodeToString(id[:])

@@ -13,7 +13,7 @@ import (
 // releases are what this client gives up on one master and has no answer to yet, by
 // the key of the lock. Leave returns when a majority has answered, and a Join that
 // comes next would overtake it on the rest: it would find its own client's lock
-// there, and hold a bare majority. So whoever asks a master for a lock waits for
+// there, and hold a bare majority. So a call that asks a master for a lock waits for
 // what was to be given up there before, in the order in which this client was
 // called.
 type releases struct {

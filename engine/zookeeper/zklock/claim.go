@@ -37,7 +37,7 @@ func newClaim(r engine.Request, queue string, ttl time.Duration, class *class) *
 // node is the name of its node.
 func (c *claim) node() string { return c.Key[len(c.Queue)+1:] }
 
-// uuidOf names the node of a claim. The ID itself is a secret, and whoever may list
+// uuidOf names the node of a claim. The ID itself is a secret, and a user who may list
 // the queue sees the name.
 func uuidOf(id engine.ID) string {
 	h := sha256.Sum256(append([]byte("leasehold node "), id[:]...))

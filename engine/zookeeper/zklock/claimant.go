@@ -77,7 +77,7 @@ func (e *claimant) start() {
 		}
 		switch {
 		case err == nil && s.timeout > 2*e.ttl && e.shortest > 0:
-			failed = engine.Refuse("zookeeper: the servers keep a session for %v now, where %v was asked for a TTL of %v, and would keep a dead client's claims for as long: open this client anew", s.timeout, 2*e.ttl, e.ttl)
+			failed = engine.Refuse("zookeeper: the servers keep a session for %v now, not for the %v of a TTL of %v, and would keep a dead client's claims for that time: open this client anew", s.timeout, 2*e.ttl, e.ttl)
 			return
 		case err == nil:
 			return
@@ -110,7 +110,7 @@ func (e *claimant) close() error {
 	e.end()
 	e.link.close()
 	if n > 0 && !up && s.id != 0 {
-		return fmt.Errorf("zookeeper: no server was told: %d claims end with their session, within %v", n, s.timeout)
+		return fmt.Errorf("zookeeper: close the session: no server answered; %d claims end with it, within %v", n, s.timeout)
 	}
 	return nil
 }
@@ -142,11 +142,11 @@ func explain(err error, path string) error {
 	case err == nil || errors.Is(err, engine.ErrRefused):
 		return err
 	case errors.Is(err, zk.ErrNoAuth):
-		return engine.Refuse("zookeeper: this client may not use %s: give it a user that may, or the node an ACL that lets it read, write, create and delete (the package documentation has the least that is needed)", path)
+		return engine.Refuse("zookeeper: this client may not use %s: connect as another user, or let the node's ACL allow this one to read, write, create and delete (see the package documentation)", path)
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return engine.Refuse("zookeeper: %s is somebody's ephemeral node, and has nothing below it: remove it, or choose another name", path)
+		return engine.Refuse("zookeeper: %s is an ephemeral node, which cannot have children: remove it, or choose another name", path)
 	case errors.Is(err, zk.ErrInvalidACL):
-		return engine.Refuse("zookeeper: the server accepts no ACL for %s from this client: it is not authenticated", path)
+		return engine.Refuse("zookeeper: the server accepts no ACL for %s from this client: authenticate it with a user", path)
 	case strings.HasPrefix(err.Error(), "zookeeper: "):
 		return err
 	}

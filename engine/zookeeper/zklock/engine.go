@@ -187,8 +187,8 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	return class.Session.join(ctx, r, ttl, class)
 }
 
-// Watch implements [engine.Engine]. ZooKeeper tells that a node has changed; what that
-// means for a claim is looked up, many at a time, and told here.
+// Watch implements [engine.Engine]. ZooKeeper notifies that a node has changed. The engine
+// then reads what that means for its claims, many at a time, and reports it here.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

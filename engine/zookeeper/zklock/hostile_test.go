@@ -35,7 +35,7 @@ func FuzzData(f *testing.F) {
 }
 
 func TestAPrefixThatIsNoTextIsRefused(t *testing.T) {
-	if _, err := Open(t.Context(), "zookeeper://h?layout=nodes&prefix=a%ff"); err == nil || !strings.Contains(err.Error(), "none of a node's name") {
+	if _, err := Open(t.Context(), "zookeeper://h?layout=nodes&prefix=a%ff"); err == nil || !strings.Contains(err.Error(), "no node's name may have") {
 		t.Errorf("%v", err)
 	}
 }

@@ -72,9 +72,9 @@ func (e *Engine) any(ctx context.Context) (*class, error) {
 	return e.use(ctx, ttl)
 }
 
-// Queue implements [engine.Engine]. Nodes have no deadlines, and servers do not say what is
-// left of a session: what is shown is what the claim is granted whenever it is proven, or
-// the most that these servers allow, where another program made it.
+// Queue implements [engine.Engine]. Nodes have no deadlines, and servers do not show what
+// is left of a session. So Queue shows the TTL that a proof grants to the claim. For a
+// claim of another program it shows the most that these servers allow.
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	class, err := e.any(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
-// listed is what is below a node as one answer had it. Whoever shares it changes nothing.
+// listed is the children of a node as one answer had them. It is shared, and never changed.
 type listed struct {
 	children []string
 	stat     *zk.Stat

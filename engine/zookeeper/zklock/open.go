@@ -24,15 +24,15 @@ const OpenBound = 5 * time.Second
 // Options are the choices of [New]; in a URL they are parameters of the same name in
 // lower case, unless said otherwise.
 type Options struct {
-	// Servers are host:port, at least one: the hosts of a URL.
+	// Servers are addresses host:port, at least one: the hosts of a URL.
 	Servers []string
 
-	// Root is the node below which the nodes of names are; it must exist. "" or
-	// "/a/b", the path of a URL: what other clients give as their chroot.
+	// Root is the node below which the nodes of names are; it must exist. It is "" or
+	// "/a/b", the path of a URL. Other clients call it their chroot.
 	Root string
 
-	// Layout is "curator" (the default), "readwrite" or "nodes". Programs share
-	// locks only if they use the same: see the package documentation.
+	// Layout is "curator" (the default), "readwrite" or "nodes". Programs share locks only
+	// if they use the same layout: see the package documentation.
 	Layout string
 
 	// Prefix begins the nodes of the layout "nodes". Default "lock-".
@@ -42,17 +42,16 @@ type Options struct {
 	// user@ with the parameter password-file.
 	User, Password string
 
-	// OpenACL lets everybody use the nodes that are made, as they may without a
-	// User. With one, only that user may, unless this is set. acl=open, acl=creator.
+	// OpenACL lets everybody use the nodes that the client makes. Without a User they may
+	// anyway. With a User only that one may, unless this is set. acl=open, acl=creator.
 	OpenACL bool
 
-	// TLS, unless nil, is spoken with every server, of which the certificate must be
-	// of the name it was given by here. zookeepers:// of a URL, with ca=, cert= and key=
-	// as files.
+	// TLS, unless nil, is the configuration for every server. A server's certificate must
+	// have the server's name in Servers. In a URL: zookeepers://, with the files ca=,
+	// cert= and key=.
 	TLS *tls.Config
 
-	// Dial connects to a server, with a bound in its context. Default: TCP. Not in
-	// a URL.
+	// Dial connects to a server, with a bound in its context. Default: TCP. Not in a URL.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	ttl time.Duration // of the first session, in tests
@@ -63,10 +62,11 @@ type Options struct {
 //	zookeeper://[user:password@]host:2181,host:2181/root?layout=curator
 //	zookeepers://...                       with TLS, always verified; ca=, cert=, key=
 //
-// ctx bounds the opening only, and [OpenBound] too. No error of it shows a password.
+// ctx and [OpenBound] bound the opening only. Its errors show no password.
 //
-// Errors: a malformed URL; no server that can be reached; no such root; a user that
-// may not see it; servers that allow no session long enough.
+// It returns an error for a malformed URL, if no server can be reached, and if the servers
+// allow no session that is long enough. It refuses a root that does not exist, or that the
+// user may not see.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	o, err := parseURL(rawURL)
 	if err != nil {
@@ -95,7 +95,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e.life, e.end = context.WithCancel(context.Background())
 	e.classes.Open = e.newClaimant
 	e.classes.Close = func(of *claimant) { e.spawn(func() { _ = of.close() }) }
-	ctx, cancel := context.WithTimeoutCause(ctx, OpenBound, fmt.Errorf("not within %v", OpenBound))
+	ctx, cancel := context.WithTimeoutCause(ctx, OpenBound, fmt.Errorf("no answer within %v", OpenBound))
 	defer cancel()
 	if err := e.start(ctx); err != nil {
 		for _, c := range e.classes.Opened() {
@@ -112,17 +112,17 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 func (o *Options) complete() (layout nodes.Layout, err error) {
 	switch {
 	case len(o.Servers) == 0:
-		return layout, errors.New("no server is named")
+		return layout, errors.New("no server is named: give host:port of one at least")
 	case (o.User == "") != (o.Password == ""):
-		return layout, errors.New("a user needs a password, and a password a user")
+		return layout, errors.New("a user needs a password, and a password a user: give both or none")
 	case strings.Contains(o.User, ":"):
-		return layout, errors.New("the name of a user has no colon")
+		return layout, errors.New("the name of the user has a colon: give the password separately")
 	case o.Prefix != "" && o.Layout != "nodes":
-		return layout, errors.New("only the layout nodes has a prefix")
+		return layout, errors.New("only the layout nodes has a prefix: leave it out")
 	}
 	o.Root = strings.TrimSuffix(o.Root, "/")
 	if o.Root != "" && (o.Root[0] != '/' || slices.ContainsFunc(strings.Split(o.Root[1:], "/"), notNode)) {
-		return layout, fmt.Errorf("%q is not the path of a node", o.Root)
+		return layout, fmt.Errorf("%q is not the path of a node: give one such as /locks", o.Root)
 	}
 	switch o.Layout {
 	case "", "curator":
@@ -142,12 +142,11 @@ func notNode(s string) bool {
 	return s == "" || s == "." || s == ".." || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// usualTTL is that of the first session, of which claims with that TTL make use, and who
-// only looks.
+// usualTTL is that of the first session. Claims with that TTL and inspections use it.
 const usualTTL = 30 * time.Second
 
-// start waits for the first session, asks what others may be, and looks whether all that
-// is needed is there.
+// start waits for the first session, asks how long other sessions may last, and checks
+// that the engine has all that it needs.
 func (e *Engine) start(ctx context.Context) error {
 	e.usual = cmp.Or(e.options.ttl, usualTTL)
 	class, err := e.use(ctx, e.usual)
@@ -160,19 +159,19 @@ func (e *Engine) start(ctx context.Context) error {
 	e.usual, class.TTL = class.Session.ttl, class.Session.ttl
 	least, most, err := allowed(ctx, e.options.dialer(), class.Session.link.conn.Server())
 	if err != nil {
-		return fmt.Errorf("zookeeper: how long sessions may last is not known: %w", err)
+		return fmt.Errorf("zookeeper: find out how long sessions may last: %w", err)
 	}
 	// A lock needs four ticks; as a server comes, the least that it allows is two.
 	e.shortest, e.longest = max(least, engine.MinTTL), min(most/2, engine.MaxTTL)
 	if e.shortest > e.longest {
-		return fmt.Errorf("zookeeper: the servers keep a session for %v at least and %v at most, and a lock needs one that is twice their least: raise their maxSessionTimeout, or lower their minSessionTimeout and tickTime", least, most)
+		return fmt.Errorf("zookeeper: the servers keep a session for %v to %v, and a lock needs one of twice the least: raise their maxSessionTimeout, or lower their minSessionTimeout and tickTime", least, most)
 	}
 	return e.Check(ctx)
 }
 
-// Check implements [engine.Checker]: it looks again at what opening looked at, since
-// servers change while their clients live. It says once that they went back to an older
-// copy of their data.
+// Check implements [engine.Checker]: it checks again what opening checked, since servers
+// change while their clients live. It reports once that they went back to an older copy of
+// their data.
 func (e *Engine) Check(ctx context.Context) error {
 	class, err := e.any(ctx)
 	if err != nil {
@@ -194,7 +193,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	e.mu.Unlock()
 	for _, c := range all {
 		if s, _ := c.Session.link.current(); s.id != 0 && s.timeout/2 < c.TTL {
-			return engine.Refuse("zookeeper: the servers keep a session for %v now, where %v was asked for: leases are trusted for %v, and not for the %v that were promised; raise maxSessionTimeout again, or open this client anew", s.timeout, 2*c.TTL, s.timeout/2, c.TTL)
+			return engine.Refuse("zookeeper: the servers keep a session for %v now, not for %v, so leases are trusted for %v, not for %v: raise maxSessionTimeout again, or open this client anew", s.timeout, 2*c.TTL, s.timeout/2, c.TTL)
 		}
 		if back := c.Session.link.notifyBack(); back != nil {
 			return engine.Refuse("zookeeper: %w", back)

@@ -148,11 +148,11 @@ func (e *claimant) readQueue(ctx context.Context, c *claim) error {
 func (e *claimant) full(c *claim, line nodes.Queue, i int, ticket uint64) error {
 	switch {
 	case line[i].Seq > nodes.MaxSeq:
-		return engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d, and end soon after: delete that node while nobody is in the queue, and they begin anew", c.Queue, line[i].Seq)
+		return engine.Refuse("zookeeper: the numbers of nodes below %s have come to %d and end soon: delete that node when its queue is empty, and they begin anew", c.Queue, line[i].Seq)
 	case i >= engine.MaxQueue:
-		return engine.Refuse("%d claims are in the queue already, which is the most", i)
+		return engine.Refuse("the queue has %d claims already, the most: let fewer callers wait for one name", i)
 	case ticket > engine.MaxTicket:
-		return engine.Refuse("zookeeper: transaction %#x is beyond %#x, which is as far as tokens go: this ensemble has had more than two million leaders", ticket, uint64(engine.MaxTicket))
+		return engine.Refuse("zookeeper: transaction %#x is beyond %#x, the highest token: this ensemble has had more than two million leaders; set up another", ticket, uint64(engine.MaxTicket))
 	}
 	return limits(&c.Request, line[0])
 }

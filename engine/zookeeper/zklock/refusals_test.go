@@ -47,7 +47,7 @@ func TestURLs(t *testing.T) {
 		"zookeeper://h?session=20s":               "unknown parameter",
 		"zookeeper://h?layout=lines":              "curator (the default), readwrite and nodes",
 		"zookeeper://h?prefix=x":                  "only the layout nodes",
-		"zookeeper://h?layout=nodes&prefix=a%2Fb": "none of a node's name",
+		"zookeeper://h?layout=nodes&prefix=a%2Fb": "no node's name may have",
 		"zookeeper://h?acl=all":                   "neither open nor creator",
 		"zookeeper://me:sesame@h/a//b":            "not the path of a node",
 		"zookeeper://me@h":                        "needs a password",

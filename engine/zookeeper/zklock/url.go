@@ -44,12 +44,12 @@ func (o *Options) parameter(name, v string) (err error) {
 		o.Prefix = v
 	case "acl":
 		if o.OpenACL = v == "open"; !o.OpenACL && v != "creator" {
-			return fmt.Errorf("acl=%q is neither open nor creator", v)
+			return fmt.Errorf("acl=%q is neither open nor creator: give one of the two", v)
 		}
 	case "password-file":
 	case "ca", "cert", "key":
 		if o.TLS == nil {
-			return fmt.Errorf("%s= is for zookeepers://, with TLS", name)
+			return fmt.Errorf("%s= is for TLS: use zookeepers://, or leave it out", name)
 		}
 	default:
 		return fmt.Errorf("unknown parameter %q: known are layout, prefix, acl, password-file, ca, cert, key", name)

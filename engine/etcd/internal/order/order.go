@@ -1,25 +1,26 @@
-// Package order says of the permits of a queue's claims, first to last, whom a claim
-// waits for. Who holds is the one rule of package queue. It knows no keys and no etcd.
+// Package order finds whom a claim waits for, from the permits of the claims of a queue,
+// first to last. Which claims hold is the rule of package queue. The package knows no keys
+// and no etcd.
 package order
 
 import "leasehold/engine/queue"
 
-// Held is how many claims hold: see [queue.Holders].
+// Held returns how many claims hold: see [queue.Holders].
 func Held(permits []int32, limit int32) int {
 	return queue.Holders(len(permits), limit, func(i int) int32 { return permits[i] })
 }
 
-// Blockers are claims ahead of claim i of which at least one must leave before i
-// can hold: while all of them stand there is nothing to look at. They are few, so
-// that what others do wakes nobody for nothing:
+// Blockers returns claims ahead of claim i of which at least one must leave before i can
+// hold: while all of them stand, claim i need not poll. The list is short, so that other
+// changes wake nobody for nothing:
 //
-//   - the last claim ahead that leaves no room for i by itself. Behind a writer
-//     that is the claim just ahead; readers share the last writer ahead, which
-//     wakes them together;
-//   - where none does (permits of a semaphore), the claims just ahead that
-//     together leave no room.
+//   - It is the last claim ahead that alone leaves no room for i. Behind a writer that is
+//     the claim just ahead; readers share the last writer ahead, which wakes them
+//     together.
+//   - If no claim does that alone (permits of a semaphore), it is the claims just ahead
+//     that together leave no room.
 //
-// None: i holds.
+// It returns nil if i holds.
 func Blockers(permits []int32, i int, limit int32) []int {
 	if i < Held(permits, limit) {
 		return nil

@@ -1,7 +1,7 @@
-// Package disk is the files and directories that filelock needs, on every system
-// it runs on: opened by descriptor where there are some, never through a
-// symbolic link, never inherited by a child process; a kernel lock that belongs
-// to the open file; and what an error means for who has to act on it.
+// Package disk has the files and directories of filelock, on every system. It opens them
+// by descriptor if the system can, never through a symbolic link, and never for a child
+// process to inherit. A kernel lock belongs to the open file. The package also says what
+// an error means for the person who has to act on it.
 package disk
 
 import (

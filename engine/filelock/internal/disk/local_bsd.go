@@ -16,7 +16,7 @@ func (d Dir) Local(path string) error {
 		return err
 	}
 	if st.Flags&unix.MNT_LOCAL == 0 {
-		return fmt.Errorf("%s is not on a local file system, so that locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one kernel use it", path)
+		return fmt.Errorf("%s is not on a local file system, so locks may exclude nobody: use a local directory or a server, or force it if only processes of one kernel use it", path)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func checkType(magic uint32, path string) error {
 	if what == "" {
 		what = fmt.Sprintf("type %#x", magic)
 	}
-	return fmt.Errorf("%s is on a file system (%s) that is not known to be local, where locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one kernel use it", path, what)
+	return fmt.Errorf("%s is on a file system (%s) not known to be local, so locks may exclude nobody: use a local directory or a server, or force it if one kernel runs all its processes", path, what)
 }
 
 func IsFull(err error) bool {

@@ -215,7 +215,7 @@ func (d Dir) Local(path string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not on a local drive, so that locks may exclude nobody: use a local directory, or an engine with a server; or force it, if only processes of one machine use it", path)
+	return fmt.Errorf("%s is not on a local drive, so locks may exclude nobody: use a local directory or a server, or force it if only processes of one machine use it", path)
 }
 
 func IsFull(err error) bool { return errors.Is(err, windows.ERROR_DISK_FULL) }

@@ -15,7 +15,7 @@ import (
 // The newest slot is the valid one with the highest sequence number, wherever
 // it is. A store writes the smallest class that holds the queue, in the half
 // that the parity of its number selects: never the slot that is the newest so
-// far. Whoever is killed in the middle of it leaves that one standing.
+// far. A process that is killed in the middle of it leaves that one standing.
 //
 // A slot is 4 bytes magic, 4 bytes length, 8 bytes sequence number, 4 bytes
 // CRC-32C of all before and of the payload, then the payload.

@@ -265,7 +265,7 @@ type Teller struct {
 // NewTeller tells by changed.
 func NewTeller(changed func(engine.Claim)) *Teller { return &Teller{changed: changed} }
 
-// Tell tells of some claims.
+// Notify passes on some claims.
 func (t *Teller) Notify(cs ...engine.Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

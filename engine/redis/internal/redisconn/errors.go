@@ -64,7 +64,7 @@ func Explain(err error, key string) error {
 	case strings.Contains(text, "WRONGTYPE"), strings.Contains(text, "FOREIGN"):
 		return Foreign(key)
 	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
-		return engine.Refuse("redis: this user may not do that (%s): grant the rights in the package documentation", text)
+		return engine.Refuse("redis: this user may not do that (%s): grant the ACL in the package documentation", text)
 	case kind == "WRONGPASS" || kind == "NOAUTH":
 		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
 	case means[kind] != "":

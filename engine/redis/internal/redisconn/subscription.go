@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Publish sends a message to whoever listens to a channel.
+// Publish sends a message to the subscribers of a channel.
 func (c *Client) Publish(ctx context.Context, channel, message string) error {
 	return Explain(c.do(ctx, c.redis.B().Publish().Channel(channel).Message(message).Build()).Error(), channel)
 }
@@ -138,5 +138,5 @@ func (s *Subscription) Close() {
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
-	s.client.spawn(s.conn.Close) // it may wait for the server; whoever calls this must not
+	s.client.spawn(s.conn.Close) // it may wait for the server; the caller must not
 }

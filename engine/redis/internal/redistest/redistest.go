@@ -387,7 +387,7 @@ func (k Kit) WhoCannotBeNotifiedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			Do(t, r, append([]string{"ACL", "SETUSER", "deaf", "reset", "on", ">p"}, strings.Fields(rules)...)...)
 			_, err := k.Open(Within(t), "redis://deaf:p@"+r.Addr)
-			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "nobody could be told") || !strings.Contains(err.Error(), "ACL") {
+			if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "could notify no waiter") || !strings.Contains(err.Error(), "ACL") {
 				t.Errorf("Open: %v", err)
 			}
 		})

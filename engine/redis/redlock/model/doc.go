@@ -26,9 +26,9 @@
 //	again(id, token)    owner = id, stamp = nothing; and if
 //	                      counter < token: counter = stamp = token
 //
-// A claim that was granted a token has masters that do not have it take it again, at
-// a moment at which a majority has it: what the renewal and the time in that request
-// stand for. No answer to it counts.
+// A claim that was granted a token asks the other masters to take it again, at
+// a moment at which a majority has it. The renewal and the time in that request ensure
+// that moment. No answer to it counts.
 //
 // A client may ask for any other number as well, and so it does where counters are
 // damaged: it passes over those that are far ahead while a majority remains. The world
@@ -59,7 +59,7 @@
 // # Why it is so
 //
 // A master gives each number to one claim at most: each is above the counter, and
-// the stamp belongs to the owner that it was given to. An acknowledgement is a number
+// the stamp belongs to the owner that received it. An acknowledgement is a number
 // given, and two majorities have a master in common: two claims have two tokens.
 // And once a token is granted, a majority has given it; a later claim has to take
 // one of these masters before that acknowledges anything, and is given more.
@@ -86,8 +86,8 @@
 // # Bounds and figures
 //
 // The command make model explores these worlds in 8 minutes on one core and in 2 GB
-// of memory: every state, but for five worlds whose first 5,000,000 it sees (every
-// schedule of 10 steps with 3 masters, of 14 with 5). Three claims that propose on 3
+// of memory. It sees every state, except in five worlds, of which it sees the first
+// 5,000,000 (every schedule of 10 steps with 3 masters, of 14 with 5). Three claims that propose on 3
 // masters have more states than three minutes reach, even with proposals of 1 and
 // counters to 2. Ordinary tests look at the
 // first 100,000 states of each. With two rounds counters need no bound, as only
@@ -142,8 +142,7 @@
 //	proposing, masters forget                                             9
 //	proposing, a counter that is far ahead is put right                  11
 //
-// TestWrongRulesFail prints the schedules. It turned out to be harmless if acks from
-// outside S count, as long as raise looks at the counter; and if a master
-// forgets but begins above every number there was, as one does whose clock is ahead
-// of all tokens.
+// TestWrongRulesFail prints the schedules. Two deviations turned out to be harmless. Acks
+// from outside S may count, as long as raise checks the counter. A master may forget, if it
+// begins above every number there was, as it does if its clock is ahead of all tokens.
 package model

@@ -35,9 +35,9 @@ func ReadWrite() Layout { return Layout{form: readWrite} }
 func Plain(prefix string) (Layout, error) {
 	switch {
 	case prefix == "" || len(prefix) > 128:
-		return Layout{}, fmt.Errorf("the prefix %q of nodes has %d bytes, not 1 to 128", prefix, len(prefix))
+		return Layout{}, fmt.Errorf("the prefix %q of nodes has %d bytes: give one of 1 to 128", prefix, len(prefix))
 	case Encode(prefix) != prefix:
-		return Layout{}, fmt.Errorf("the prefix %q of nodes has characters that are none of a node's name", prefix)
+		return Layout{}, fmt.Errorf("the prefix %q of nodes has characters that no node's name may have: choose another", prefix)
 	}
 	return Layout{plain, prefix}, nil
 }
@@ -112,14 +112,14 @@ func (l Layout) Parse(name string) (Node, error) {
 	n := Node{Name: name, Permits: engine.Max, Limit: engine.Max}
 	head, tail, ok := l.cut(name)
 	if below, minus := strings.CutPrefix(tail, "-"); ok && minus && len(below) == digits {
-		return Node{}, fmt.Errorf("%q is %w: numbers here have run over, past 2^31: remove the node above when nobody is in the queue", name, ErrForeign)
+		return Node{}, fmt.Errorf("%q is %w: numbers here have run over, past 2^31: remove the node above when the queue is empty", name, ErrForeign)
 	}
 	if !ok || len(tail) != digits {
 		return Node{}, fmt.Errorf("%q is %w", name, ErrForeign)
 	}
 	seq, err := strconv.ParseUint(tail, 10, 31)
 	if err != nil {
-		return Node{}, fmt.Errorf("%q is %w: its number is none", name, ErrForeign)
+		return Node{}, fmt.Errorf("%q is %w: it does not end with a number", name, ErrForeign)
 	}
 	n.Seq = int64(seq)
 	switch {
