@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -41,6 +42,10 @@ type Subject struct {
 	// Grant is what the engine gives a claim that waits, and asks for so much, by a
 	// Join again or by a renewal: nil gives what it asks for.
 	Grant func(t *Run, p queue.Place, want time.Duration, renewal bool) time.Duration
+
+	// RemembersRevoked is whether a renewal of a claim that Revoke took out of the queue
+	// says so, until its deadline. Package queue forgets such a claim.
+	RemembersRevoked bool
 
 	// Look, if not nil, is whether a claim of that state may be told so: the engine has
 	// an own mind about when to look.
@@ -93,6 +98,8 @@ type Run struct {
 	log   []string
 	queue queue.Queue // as it must be
 	ids   []engine.ID
+
+	ended map[engine.ID]queue.Place // by Revoke, as they were
 }
 
 // Fatalf ends the test.
@@ -127,7 +134,7 @@ func Compare(t *testing.T, s Subject, began time.Duration) {
 	for i, is := range scenarios() {
 		for seed := range s.Seeds {
 			t.Run(fmt.Sprintf("%s/seed %d", is.name, seed), func(t *testing.T) {
-				r := &Run{T: t, Now: began, s: &s, is: is, jumps: (i+seed)%2 == 0, rng: rand.New(rand.NewPCG(uint64(seed), uint64(i)))}
+				r := &Run{T: t, Now: began, s: &s, is: is, jumps: (i+seed)%2 == 0, rng: rand.New(rand.NewPCG(uint64(seed), uint64(i))), ended: map[engine.ID]queue.Place{}}
 				s.Empty(r, r.jumps)
 				for range operations {
 					r.time()
@@ -242,7 +249,11 @@ func (r *Run) renew(c Client) (got, want engine.Claim, notifications []queue.Not
 	given.Want = r.granted(q.ID, q.Want, true)
 	want, notifications = r.queue.Renew(r.Now, given)
 	asked := append([]engine.Renewal{q}, more(r, engine.Renewal{Name: nobody, Want: q.Want})...)
-	return r.only(c.Engine.Renew(r.Context(), asked)), want, notifications
+	got = r.only(c.Engine.Renew(r.Context(), asked))
+	if p, ended := r.ended[q.ID]; ended && p.Deadline > r.Now && want.State == engine.Gone && !want.Revoked {
+		want.Revoked, want.Ticket, want.Permits, want.Limit = true, p.Ticket, p.Permits, got.Limit
+	}
+	return got, want, notifications
 }
 
 func (r *Run) revoke(c Client) []queue.Notification {
@@ -252,7 +263,15 @@ func (r *Run) revoke(c Client) []queue.Notification {
 		ticket = pick(r, r.queue.Places).Ticket
 	}
 	r.Did("%s revokes %d, at once: %v", c.Name, ticket, now)
+	before := slices.Clone(r.queue.Places)
 	notifications, err := r.queue.Revoke(r.Now, name, ticket, now)
+	stays := func(p queue.Place) bool { return p.Ticket == ticket }
+	if i := slices.IndexFunc(before, stays); r.s.RemembersRevoked && err == nil && !slices.ContainsFunc(r.queue.Places, stays) {
+		maps.DeleteFunc(r.ended, func(_ engine.ID, p queue.Place) bool { return p.Deadline <= r.Now })
+		p := before[i]
+		p.Deadline = min(p.Deadline, r.Now+p.Asked) // where the clock stepped back
+		r.ended[p.ID] = p
+	}
 	if errg := c.Engine.Revoke(r.Context(), name, ticket, now); fmt.Sprint(errg) != fmt.Sprint(err) {
 		r.Fatalf("Revoke: got %v, want %v", errg, err)
 	}

@@ -33,7 +33,7 @@ func newCalls(o *Options) calls {
 		revoke: o.in(`CALL @evict(?, ?, ?)`),
 		try:    o.in(`CALL @try()`),
 		line:   o.in(place + `WHERE c.name = ? ORDER BY c.ticket`),
-		lines: o.in(place + `JOIN (SELECT DISTINCT name FROM @claims WHERE name > ? AND name >= ? AND (? IS NULL OR name < ?) ORDER BY name LIMIT 200) some_names
+		lines: o.in(place + `JOIN (SELECT DISTINCT name FROM @claims WHERE name >= x'01' AND name > ? AND name >= ? AND (? IS NULL OR name < ?) ORDER BY name LIMIT 200) some_names
 			ON some_names.name = c.name ORDER BY c.name, c.ticket`),
 	}
 }

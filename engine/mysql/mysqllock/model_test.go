@@ -36,7 +36,7 @@ func TestProceduresDoWhatPackageQueueDoes(t *testing.T) {
 		clients = append(clients, queuetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, 0, base.Guarantees())}})
 	}
 	queuetest.Compare(t, queuetest.Subject{
-		Clients: clients, Seeds: 4,
+		Clients: clients, Seeds: 4, RemembersRevoked: true,
 		Empty: func(t *queuetest.Run, _ bool) { forget(t, db) },
 		SetClock: func(t *queuetest.Run, now time.Duration) {
 			do(t, db, `UPDATE test_clock SET t = ?`, now.Microseconds())

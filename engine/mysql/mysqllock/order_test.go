@@ -109,3 +109,5 @@ func replace(t testing.TB, db *sql.DB, name, old, by string) {
 		do(t, db, statement)
 	}
 }
+
+func TestRevokedClaimsSaySo(t *testing.T) { rows.RevokedClaimsSaySo(t) }

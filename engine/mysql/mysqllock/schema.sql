@@ -187,6 +187,9 @@ this_claim: BEGIN
 	CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, t);
 	IF c_ticket IS NOT NULL THEN
 		CALL @say(n, cid, t, NULL, reply);
+	ELSE -- it may be gone because somebody ended it: see evict
+		SELECT CONCAT_WS(' ', 3, 0, 1, ticket, units, l_lim, 0, 0, 0) INTO reply FROM @claims
+			WHERE name = CONCAT(x'00', UNHEX(SHA2(n, 256))) AND id = cid AND deadline > t;
 	END IF;
 END $$
 
@@ -365,11 +368,18 @@ END $$
 
 -- Ends the claim with that ticket: one that waits at once, one that holds by a mark,
 -- or at once too if asked. 0: no such claim.
+--
+-- A claim that ends at once leaves the line, and its row stays until its deadline, for its
+-- client: a renewal of it says that somebody ended it. The row gets a name that no line
+-- has, as no name has a NUL. The next evict of a name deletes those that have expired, and
+-- sweep deletes all of them with the name.
 DROP PROCEDURE IF EXISTS /*!50700 @evict */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @evict(n VARBINARY(512), a_ticket BIGINT, a_now BOOLEAN) SQL SECURITY INVOKER
 BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, t BIGINT;
 	DECLARE l_lim, l_size, c_units INT;
+	DECLARE c_id BINARY(16);
+	DECLARE ended VARBINARY(512) DEFAULT CONCAT(x'00', UNHEX(SHA2(n, 256)));
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
@@ -379,10 +389,11 @@ BEGIN
 		CALL @clock(t);
 		CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
 		CALL @grant(n, l_lim, l_upto, l_used);
-		SELECT units INTO c_units FROM @claims WHERE name = n AND ticket = a_ticket;
+		SELECT units, id INTO c_units, c_id FROM @claims WHERE name = n AND ticket = a_ticket;
 		IF c_units IS NOT NULL THEN
 			IF a_now OR a_ticket > l_upto THEN
-				DELETE FROM @claims WHERE name = n AND ticket = a_ticket;
+				DELETE FROM @claims WHERE name = ended AND (deadline <= t OR id = c_id); -- c_id: a former incarnation
+				UPDATE @claims SET name = ended, evicted = TRUE WHERE name = n AND ticket = a_ticket;
 				SET l_size = l_size - 1, l_used = l_used - IF(a_ticket <= l_upto, c_units, 0);
 				CALL @grant(n, l_lim, l_upto, l_used);
 			ELSE
@@ -466,7 +477,7 @@ this_time: BEGIN
 		IF l_seen < t AND n <> a_name THEN
 			SELECT last INTO l_last FROM @names WHERE name = n AND seen < t FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 			IF l_last IS NOT NULL THEN
-				DELETE FROM @claims WHERE name = n;
+				DELETE FROM @claims WHERE name IN (n, CONCAT(x'00', UNHEX(SHA2(n, 256))));
 				DELETE FROM @names WHERE name = n;
 				SET s_last = GREATEST(s_last, l_last);
 			END IF;
@@ -501,7 +512,7 @@ END $$
 DROP PROCEDURE IF EXISTS /*!50700 @edition */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @edition() SQL SECURITY INVOKER
 BEGIN
-	SELECT '2 1' AS answer;
+	SELECT '3 1' AS answer;
 END $$
 
 INSERT INTO @swept SELECT 1, '', 0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM @swept) $$

@@ -45,7 +45,7 @@ func newCalls(o *Options) calls {
 		revoke: o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
 		lines: o.in(place + `WHERE c.name IN (SELECT DISTINCT name FROM @claims
-			WHERE name > $1::bytea AND name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea) ORDER BY name LIMIT 200) ORDER BY c.name, c.ticket`),
+			WHERE name >= '\x01' AND name > $1::bytea AND name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea) ORDER BY name LIMIT 200) ORDER BY c.name, c.ticket`),
 		able: o.in(`SELECT bool_and(has_table_privilege(t, p)) AND has_table_privilege('@swept', 'SELECT') AND has_table_privilege('@swept', 'UPDATE')
 			FROM unnest(ARRAY['@names', '@claims']) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p`),
 	}

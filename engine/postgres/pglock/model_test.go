@@ -34,7 +34,7 @@ func TestFunctionsDoWhatPackageQueueDoes(t *testing.T) {
 		clients = append(clients, queuetest.Client{Name: c.channel, Engine: &Engine{client: &c, Engine: sqllock.New(&c, 0, 0, base.Guarantees())}})
 	}
 	queuetest.Compare(t, queuetest.Subject{
-		Clients: clients, Seeds: 3,
+		Clients: clients, Seeds: 3, RemembersRevoked: true,
 		Empty: func(t *queuetest.Run, jumps bool) {
 			forget(t, pool)
 			do(t, pool, `UPDATE test_clock SET jumps = $1`, jumps)

@@ -97,3 +97,5 @@ func replace(t testing.TB, pool *pgxpool.Pool, name, old, by string) {
 	}
 	do(t, pool, head+strings.Replace(body, old, by, 1)+end)
 }
+
+func TestRevokedClaimsSaySo(t *testing.T) { rows.RevokedClaimsSaySo(t) }

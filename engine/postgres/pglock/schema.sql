@@ -23,8 +23,8 @@ BEGIN
 			RAISE EXCEPTION 'these tables have layout %, and this is layout 1', @layout();
 		END IF;
 		IF to_regprocedure('@edition()') IS NOT NULL THEN
-			IF (SELECT newest FROM @edition()) > 2 THEN
-				RAISE EXCEPTION 'these functions are of edition %, which is newer than 2', (SELECT newest FROM @edition());
+			IF (SELECT newest FROM @edition()) > 3 THEN
+				RAISE EXCEPTION 'these functions are of edition %, which is newer than 3', (SELECT newest FROM @edition());
 			END IF;
 		END IF;
 		RETURN;
@@ -422,6 +422,11 @@ BEGIN
 			l := @grant(l, cid);
 			PERFORM @store(l);
 		END IF;
+		-- It may be gone because somebody ended it: see evict.
+		SELECT * INTO c FROM @claims WHERE name = '\x00'::bytea || sha256(n) AND id = cid AND deadline > t;
+		IF FOUND THEN
+			r := (3, false, true, c.ticket, c.units, l.lim, 0, 0);
+		END IF;
 	END IF;
 	RETURN r;
 END $$;
@@ -486,24 +491,33 @@ END $$;
 
 -- Ends the claim with that ticket: one that waits at once, one that holds by a
 -- mark, or at once too if asked. Its client is told. False: no such claim.
+--
+-- A claim that ends at once leaves the line, and its row stays until its deadline, for
+-- a client that is not told: a renewal of it says that somebody ended it. The row gets a
+-- name that no line has, as no name has a NUL. The next evict of a name deletes those that
+-- have expired, and sweep deletes all of them with the name.
 CREATE OR REPLACE FUNCTION @evict(n bytea, which bigint, atonce boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
 	c @claims;
+	t bigint;
 	ended boolean;
+	aside bytea := '\x00'::bytea || sha256(n);
 BEGIN
 	l := @open(n);
 	IF l.name IS NULL THEN
 		RETURN false;
 	END IF;
-	l := @purge(l, @clock());
+	t := @clock();
+	l := @purge(l, t);
 	l := @grant(l, '');
 	UPDATE @claims SET evicted = true WHERE name = n AND ticket = which RETURNING * INTO c;
 	ended := FOUND;
 	IF ended THEN
 		PERFORM @note(l, c, 3, @behind(l, c.ticket));
 		IF atonce OR c.ticket > l.upto THEN
-			DELETE FROM @claims WHERE name = n AND ticket = which;
+			DELETE FROM @claims WHERE name = aside AND (deadline <= t OR id = c.id); -- c.id: a former incarnation
+			UPDATE @claims SET name = aside WHERE name = n AND ticket = which;
 			l := @without(l, c);
 			l := @grant(l, '');
 		END IF;
@@ -559,7 +573,7 @@ BEGIN
 		IF n.seen < t AND n.name <> joined THEN
 			SELECT * INTO n FROM @names WHERE name = n.name AND seen < t FOR UPDATE SKIP LOCKED;
 			IF FOUND THEN
-				DELETE FROM @claims WHERE name = n.name;
+				DELETE FROM @claims WHERE name IN (n.name, '\x00'::bytea || sha256(n.name));
 				DELETE FROM @names WHERE name = n.name;
 				s.last := greatest(s.last, n.last);
 			END IF;
@@ -575,4 +589,4 @@ END $$;
 CREATE OR REPLACE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
 -- Which edition the functions are, and the oldest whose clients they serve.
-CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 2, 1 $$;
+CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 3, 1 $$;
