@@ -143,6 +143,17 @@ func Bool(params url.Values, name string, to *bool) (err error) {
 	return nil
 }
 
+// NoTLS refuses the files of [TLS] where the URL's scheme has no TLS: the connection would
+// be in plain text. with names the schemes that have it.
+func (u *URL) NoTLS(with string) error {
+	for _, name := range []string{"ca", "cert", "key"} {
+		if u.Params.Has(name) {
+			return fmt.Errorf("%s= is for TLS, which %s:// does not have: use %s, or leave it out", name, u.Scheme, with)
+		}
+	}
+	return nil
+}
+
 // TLS is TLS 1.2 or later with the files that a URL names: ca= (whom to believe instead
 // of the machine's authorities), cert= and key= (who we are), all in PEM. The server is
 // always verified.

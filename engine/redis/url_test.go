@@ -141,6 +141,13 @@ func TestBadURLs(t *testing.T) {
 		"redis-cluster://user:hunter2@h:1/2": "only database 0",
 		"rediss://user:hunter2@h?ca=/absent": "certificate authority",
 		"redis://h?password-file=/absent":    "password",
+		"redis://h?ca=/absent":               "ca= is for TLS",
+		"valkey://h?cert=":                   "cert= is for TLS",
+		"unix:///s?key=/absent":              "key= is for TLS",
+		"redis-sentinel://h/p?ca=/absent":    "ca= is for TLS",
+		"redis-cluster://h?ca=/absent":       "ca= is for TLS",
+		"redisson://h?ca=/absent":            "ca= is for TLS",
+		"redlock://a,b,c?ca=/absent":         "ca= is for TLS",
 	} {
 		_, err := redis.Open(within(t), url)
 		if err == nil || !strings.Contains(err.Error(), want) {

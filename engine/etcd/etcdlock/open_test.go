@@ -207,6 +207,9 @@ func TestURLs(t *testing.T) {
 		"etcd://:sesame@h":      "without a user",
 		"etcd://me:%zz@h":       "%xx",
 		"etcds://h?ca=/nowhere": "authority",
+		"etcd://h?ca=/nowhere":  "use etcds://",
+		"etcd://h?cert=":        "use etcds://",
+		"etcd://h?key=/nowhere": "use etcds://",
 	} {
 		_, _, err := parseURL(url)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sesame") {

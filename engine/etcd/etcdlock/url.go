@@ -53,9 +53,12 @@ func readURL(raw string, c *clientv3.Config, o *Options) error {
 	http := "http://"
 	if u.Scheme == "etcds" {
 		http = "https://"
-		if c.TLS, err = engineurl.TLS(u.Params); err != nil {
-			return err
-		}
+		c.TLS, err = engineurl.TLS(u.Params)
+	} else {
+		err = u.NoTLS("etcds://")
+	}
+	if err != nil {
+		return err
 	}
 	u.Authority = cmp.Or(u.Authority, "localhost")
 	hosts, err := u.Hosts("2379")

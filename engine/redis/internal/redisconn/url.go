@@ -96,9 +96,12 @@ func (t *Target) parse(raw string, params []string) error {
 		BlockingPoolSize:  64, BlockingPoolCleanup: time.Minute, BlockingPoolMinSize: 1,
 	}
 	if kind.tls {
-		if o.TLSConfig, err = engineurl.TLS(u.Params); err != nil {
-			return err
-		}
+		o.TLSConfig, err = engineurl.TLS(u.Params)
+	} else {
+		err = u.NoTLS("a scheme that does, as rediss:// and redlocks:// are")
+	}
+	if err != nil {
+		return err
 	}
 	if err := t.form(kind.form, u); err != nil {
 		return err
