@@ -119,6 +119,26 @@ func TestClientsShareLocksByDatabaseAndPrefix(t *testing.T) {
 	}
 }
 
+// A user may have the password in a file.
+func TestUserWithAPasswordFile(t *testing.T) {
+	r := servers.Redis(t, &servers.RedisOptions{Password: "sesame"})
+	dir := t.TempDir()
+	for name, text := range map[string]string{"right": "sesame\n", "wrong": "hunter2", "empty": "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"right": "", "wrong": "password is wrong", "empty": "without a password"} {
+		e, err := redis.Open(within(t), "redis://default@"+r.Addr+"?password-file="+filepath.Join(dir, name))
+		if err == nil {
+			e.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
 func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                   "not a Redis URL",

@@ -76,14 +76,14 @@ func (t *Target) parse(raw string, params []string) error {
 	if err != nil {
 		return fmt.Errorf("this is not a Redis URL: %w", err)
 	}
-	if u.User != "" && !u.HasPassword() {
-		return errors.New("the URL names a user without a password: write user:password@, or :password@ for the default user")
-	}
 	if err := u.Only(append(slices.Clone(params), ours...)...); err != nil {
 		return err
 	}
 	if err := u.PasswordFile(); err != nil {
 		return err
+	}
+	if u.User != "" && u.Password == "" && !u.HasPassword() {
+		return errors.New("the URL names a user without a password: write user:password@, user@ with ?password-file, or :password@ for the default user")
 	}
 	kind := schemes[u.Scheme]
 	o := &t.redis
