@@ -42,6 +42,7 @@
 //	                         nothing unless it syncs every write (queues only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
 //	failover                 another server may take over behind this address: declared
+//	layout=queues            queuelock: the default
 //	layout=plain             plainlock instead of queuelock: share locks with SET NX PX
 //	kind=lock                of redisson: lock, readwrite or fenced
 //	watchdog=30s             of redisson's kind=readwrite: the lockWatchdogTimeout there
@@ -85,7 +86,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	_, query, _ := strings.Cut(rawURL, "?")
 	params, _ := url.ParseQuery(query) // what cannot be read the engine refuses
 	switch params.Get("layout") {
-	case "", "lines":
+	case "", "queues":
 		return queuelock.Open(ctx, rawURL)
 	case "plain":
 		return plainlock.Open(ctx, rawURL)

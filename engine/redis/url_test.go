@@ -94,7 +94,7 @@ func TestClientsShareLocksByDatabaseAndPrefix(t *testing.T) {
 		"redis://" + r.Addr + "/1":                  engine.Held,
 		"redis://" + r.Addr + "?layout=plain":       engine.Held,
 		"redisson://" + r.Addr:                      engine.Held,
-		"redis://" + r.Addr + "?layout=lines&db=0":  engine.Waiting,
+		"redis://" + r.Addr + "?layout=queues&db=0": engine.Waiting,
 		"redis://" + r.Addr + "?allow-eviction=yes": 0,
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -153,7 +153,7 @@ func TestBadURLs(t *testing.T) {
 		"redis://user:hunter2%zz@h":          "%xx",
 		"redis://user:hunter2@h?a=%zz":       "%xx",
 		"redis://user:hunter2@h?hunter=1":    "unknown parameter",
-		"redis://user:hunter2@h?layout=x":    "layout",
+		"redis://user:hunter2@h?layout=x":    "queues (the default) and plain are known",
 		"redis://user:hunter2@h?replicas=x":  "number",
 		"unix://user:hunter2@":               "socket",
 		"unix://host/path":                   "socket",

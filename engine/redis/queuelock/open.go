@@ -57,7 +57,7 @@ const leastDelay = time.Second
 // wrong password, a user who may not do what is needed, a server that is unfit
 // ([Options.AllowEviction], a replica, one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	return redisconn.Open(ctx, rawURL, "queuelock", "lines", func(t *redisconn.Target) (o *Options, err error) {
+	return redisconn.Open(ctx, rawURL, "queuelock", "queues", func(t *redisconn.Target) (o *Options, err error) {
 		o = &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}
 		if v := t.Param("replicas"); v != "" {
 			if o.Replicas, err = strconv.Atoi(v); err != nil {
