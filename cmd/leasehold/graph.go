@@ -116,7 +116,7 @@ func writeMermaid(w io.Writer, g *graph) error {
 	for i, c := range g.callers {
 		mark := ""
 		if c.cycle {
-			mark = ":::circle"
+			mark = ":::cycle"
 		}
 		fmt.Fprintf(&b, "  c%d([\"%s\"])%s\n", i, mermaidText(c.text), mark)
 	}

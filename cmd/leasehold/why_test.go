@@ -48,7 +48,7 @@ func TestWhyAndGraph(t *testing.T) {
 	b := p.line("b")
 	out := p.must("why", "a")
 	if !strings.Contains(out, "a is held by") || !strings.Contains(out, "who waits for b") || !strings.Contains(out, "who waits for nothing here") ||
-		strings.Contains(out, "circle") {
+		strings.Contains(out, "cycle") {
 		t.Error(out)
 	}
 	if out := p.must("why", "nobody"); out != "nobody: nobody holds it\n" {
@@ -115,10 +115,13 @@ func TestGraphsShowTheCycle(t *testing.T) {
 	if writeMermaid(&m, g) != nil || writeDot(&d, g) != nil {
 		t.Fatal("not written")
 	}
+	if !strings.Contains(m.String(), "classDef cycle ") { // which the mark below means
+		t.Error(m.String())
+	}
 	for _, c := range []struct {
 		text, mark, name string
 	}{
-		{m.String(), ":::circle", `n2["c#34;#92;x1b"]`},
+		{m.String(), ":::cycle", `n2["c#34;#92;x1b"]`},
 		{d.String(), "color=red", `label="c\"\\x1b"`},
 	} {
 		if strings.Count(c.text, c.mark) != 2 || !strings.Contains(c.text, c.name) {
