@@ -275,6 +275,19 @@ func TestNoPieceOfAPasswordIsShownOrLookedUp(t *testing.T) {
 	}
 }
 
+// A user without a password may be one by mistake. It is hidden where it stands as a user,
+// and the words of an error stay.
+func TestErrorsShowNoUserAlone(t *testing.T) {
+	const rawURL = "postgres://lease@host/db"
+	said := "run what leasehold prints at postgres://lease@host/db: failed to connect to `user=lease database=db`: " +
+		"authentication failed for user \"lease\", access denied for user 'lease'@'host'"
+	want := "engine \"postgres://xxxxx@host/db\": " + strings.NewReplacer("//lease@", "//xxxxx@", "user=lease", "user=xxxxx",
+		`"lease"`, `"xxxxx"`, "'lease'", "'xxxxx'").Replace(said)
+	if got := conceal(rawURL, errors.New(said)).Error(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 // Every scheme of a server reaches its engine, which says that nobody answers.
 func TestAServerThatIsNotThereIsAnErrorWithoutThePassword(t *testing.T) {
 	for _, s := range Schemes() {

@@ -29,7 +29,8 @@ func HasSecret(rawURL string) bool {
 type redaction struct {
 	text      string
 	secrets   []string
-	passwords bool // some of them were passwords for certain
+	user      string // stands alone before the @: a name, or a password by mistake
+	passwords bool   // some of the secrets were passwords for certain
 }
 
 func redact(rawURL string) (r redaction) {
@@ -43,7 +44,7 @@ func redact(rawURL string) (r redaction) {
 				r.secrets, r.passwords = append(r.secrets, password), true
 				rawURL = rawURL[:start+2] + user + ":" + hidden + rawURL[at:]
 			case !found && user != "":
-				r.secrets = append(r.secrets, user)
+				r.user = user
 				rawURL = rawURL[:start+2] + hidden + rawURL[at:]
 			}
 		}
@@ -94,6 +95,20 @@ type openError struct {
 func (e *openError) Error() string { return e.text }
 func (e *openError) Unwrap() error { return e.err }
 
+// forms are a part of a URL as it stands there, and as it may be meant.
+func forms(part string) (all []string) {
+	if part == "" {
+		return nil
+	}
+	all = append(all, part)
+	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+		if plain, err := unescape(part); err == nil {
+			all = append(all, plain)
+		}
+	}
+	return all
+}
+
 func conceal(rawURL string, err error) error {
 	r := redact(rawURL)
 	var pairs []string
@@ -104,14 +119,14 @@ func conceal(rawURL string, err error) error {
 		}
 	}
 	hide(rawURL, r.text) // first, since it wins over its parts
-	for _, secret := range r.secrets {
-		forms := []string{secret}
-		for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
-			if plain, err := unescape(secret); err == nil {
-				forms = append(forms, plain)
-			}
+	for _, form := range forms(r.user) {
+		// Not wherever it stands: a user is often a word of the error, as leasehold is.
+		for _, around := range []string{"//%s@", "user=%s ", "%q", "'%s'"} {
+			hide(fmt.Sprintf(around, form), fmt.Sprintf(around, hidden))
 		}
-		for _, form := range forms {
+	}
+	for _, secret := range r.secrets {
+		for _, form := range forms(secret) {
 			hide(form, hidden)
 			hide(url.QueryEscape(form), hidden)
 			hide(url.PathEscape(form), hidden)
