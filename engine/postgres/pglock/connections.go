@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,17 +35,26 @@ func (source) Stands(ctx context.Context, c *pgxpool.Conn, idle time.Duration) b
 // unmet says what answered where no connection was made.
 func unmet(err error) error {
 	var op *net.OpError
+	var failed *pgconn.ConnectError
 	switch {
-	case !errors.As(err, new(*pgconn.ConnectError)) || code(err) != "" || errors.As(err, &op) && op.Op == "dial" && !op.Timeout():
+	case !errors.As(err, &failed) || code(err) != "" || errors.As(err, &op) && op.Op == "dial" && !op.Timeout():
+		return err
+	case errors.As(err, new(*net.DNSError)): // nobody knows the host, so nothing answered
 		return err
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("a server said nothing in time (%v, or connect_timeout): it is no PostgreSQL, hangs, or cannot be reached: %w", greetBound, err)
-	case strings.Contains(err.Error(), "server refused TLS connection") && !strings.Contains(err.Error(), "failed to receive message"):
+	case strings.Contains(err.Error(), "server refused TLS connection") && onlyTLS(failed.Config):
 		return fmt.Errorf("this server has no TLS: give it a certificate, or leave sslmode out of the URL: %w", err)
 	}
 	return fmt.Errorf("what answers does not speak as PostgreSQL does, or hung up: %w", err)
+}
+
+// onlyTLS reports whether no connection is made without TLS. By default one is, after the
+// server has refused TLS, and then the error of that one counts.
+func onlyTLS(c *pgconn.Config) bool {
+	return c.TLSConfig != nil && !slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
 }
 
 // leastPatience is what a server may at least give a statement. Less ends calls that wait

@@ -117,7 +117,7 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 		// What pgx does not know it takes for a setting of the session, be it a parameter
 		// with a letter too few.
 		if _, setting := config.ConnConfig.RuntimeParams[key]; setting && !slices.Contains(settings, key) {
-			return nil, nil, fmt.Errorf("unknown parameter %q: known are %s, and those of libpq and pgxpool; a setting of the session is options=-c%%20name=value",
+			return nil, nil, fmt.Errorf("unknown parameter %q: known are %s, and those of libpq and pgxpool; a setting of the session is options=-c%%20name%%3Dvalue",
 				key, strings.Join(params, ", "))
 		}
 	}
