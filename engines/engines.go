@@ -43,7 +43,7 @@ type Scheme struct {
 	open  func(ctx context.Context, rawURL string) (engine.Engine, error)
 }
 
-// Schemes lists what Open knows. Adding an engine is one queue here.
+// Schemes lists what Open knows. Adding an engine is one line here.
 func Schemes() []Scheme {
 	return []Scheme{
 		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir},

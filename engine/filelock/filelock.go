@@ -218,7 +218,7 @@ func (s *store) Records(ctx context.Context, prefix, after string) ([]queuestore
 	return s.records.List(ctx, prefix, after)
 }
 
-// Tell implements [queuestore.Store].
+// Notify implements [queuestore.Store].
 func (s *store) Notify(client string, notification engine.Claim) {
 	s.lives.Notify(client, &notification)
 }

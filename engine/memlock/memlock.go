@@ -153,7 +153,7 @@ func (s *Store) copyOf(name string) queuestore.Record {
 	return record
 }
 
-// Tell implements [queuestore.Store].
+// Notify implements [queuestore.Store].
 func (c *client) Notify(to string, notification engine.Claim) {
 	c.mu.Lock()
 	e := c.clients[to]

@@ -6,12 +6,12 @@
 //	        |
 //	   package queue                  one operation on one queue, as a pure value
 //	        |
-//	Change, Read, Records, Tell        a [Store]: yours, one to two hundred queues
+//	Change, Read, Records, Notify      a [Store]: yours, one to two hundred lines
 //
 // A record is where the store keeps the queue of one name. Every call of the engine
 // is one Change: the store loads the record, has the engine apply one operation of
 // package queue to it, and stores what came of it, with nobody in between. Only
-// when that counts does the engine tell those concerned, through Tell.
+// when that counts does the engine tell those concerned, through Notify.
 //
 // # What it promises
 //

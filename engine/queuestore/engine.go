@@ -45,7 +45,7 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// New makes the engine of one client. client names it in queues and to Tell: it
+// New makes the engine of one client. client names it in queues and to Notify: it
 // must be unlike that of every client the store ever had, see [NewClient]. The
 // engine closes the store.
 func New(client string, s Store, o *Options) *Engine {

@@ -58,7 +58,7 @@ type Store interface {
 	// empty one. The caller may change what it gets.
 	Records(ctx context.Context, prefix, after string) (records []Record, next string, err error)
 
-	// Tell brings a notification to another client of the store, whose store hands it
+	// Notify brings a notification to another client of the store, whose store hands it
 	// to [Engine].Post as it is. It does not block. Notifications may be lost, repeated
 	// and reordered: who does not know that client, or cannot reach it, does
 	// nothing. Where no notification ever arrives set [Options].Poll.

@@ -12,7 +12,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	return e.mail.Deliver(ctx, e.end.Done(), changed)
 }
 
-// Post takes a notification that another client's Tell has sent to this one. It does
+// Post takes a notification that another client's Notify has sent to this one. It does
 // not block, and may be called at any time.
 func (e *Engine) Post(notification engine.Claim) {
 	if notification.State == engine.Unknown { // see rearm

@@ -54,7 +54,7 @@ func (v *Liveness) dropPeer(client string) {
 	}
 }
 
-// Tell delivers a notification. It never blocks. Each peer has a socket of its own here, because what
+// Notify delivers a notification. It never blocks. Each peer has a socket of its own here, because what
 // waits unread counts against its sender's socket: with a single one, a
 // stopped receiver would silence it for all others.
 //

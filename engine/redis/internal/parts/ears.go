@@ -265,7 +265,7 @@ type Teller struct {
 // NewTeller tells by changed.
 func NewTeller(changed func(engine.Claim)) *Teller { return &Teller{changed: changed} }
 
-// Tell tells of some claims.
+// Notify tells of some claims.
 func (t *Teller) Notify(cs ...engine.Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
