@@ -160,3 +160,17 @@ func TestCloseGivesUpWhatIsHeldAndKeepsMinHold(t *testing.T) {
 		w.wantQueue("long", nil, nil)
 	})
 }
+
+// An error says once which library it is from.
+func TestATTLThatIsRefusedIsNamedOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, _ := w.client(nil)
+		_, of := c.With(LockOptions{TTL: engine.MaxTTL + 1}).Lock(t.Context(), "x")
+		_, all := New(w.store.Engine(), &Options{TTL: engine.MaxTTL + 1})
+		for _, err := range []error{of, all} {
+			if !errors.Is(err, engine.ErrRefused) || strings.Count(err.Error(), "leasehold:") != 1 || !strings.HasPrefix(err.Error(), "leasehold: ") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}

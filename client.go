@@ -53,7 +53,7 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 		return nil, fmt.Errorf("%w: %s", ErrRequire, strings.Join(missing, ", "))
 	}
 	if err := k.checkTTL(k.opts.TTL); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("leasehold: Options.TTL: %w", err)
 	}
 	if k.opts.IdleTimeout < 0 {
 		return nil, fmt.Errorf("leasehold: Options.IdleTimeout %v is negative: leave it out to give names back at once", k.opts.IdleTimeout)
@@ -88,12 +88,7 @@ func orDefault[T int | time.Duration](v, d T) T {
 	return v
 }
 
-func (k *core) checkTTL(ttl time.Duration) error {
-	if err := k.grants.CheckTTL(ttl); err != nil {
-		return fmt.Errorf("leasehold: %w", err)
-	}
-	return nil
-}
+func (k *core) checkTTL(ttl time.Duration) error { return k.grants.CheckTTL(ttl) }
 
 // With returns this Client with o as the choices of its calls. They replace the
 // receiver's: a field that o leaves out has its zero value. To change one choice and

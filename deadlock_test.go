@@ -656,3 +656,20 @@ func TestACycleOfAllModesIsFound(t *testing.T) {
 		mustUnlock(t, r)
 	})
 }
+
+// One caller that asks through another client for what it holds waits for itself alone:
+// that is a cycle of one step, though its claim is read through both clients.
+func TestACallerThatWaitsForItself(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, _ := w.client(nil)
+		_, err := b.Lock(mustLock(t, a, "x").Context(), "x")
+		var cycle *DeadlockError
+		if !errors.As(err, &cycle) || len(cycle.Cycle) != 1 {
+			t.Fatalf("%v, want a cycle of one step", err)
+		}
+		if text := err.Error(); strings.Count(text, "waits for") != 1 || !strings.Contains(text, "of this caller;") {
+			t.Error(text)
+		}
+	})
+}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // allows where a test asks for it.
 type world struct {
 	mortal bool // stores are Liveness
-	mute   bool // Tell does nothing
+	mute   bool // Notify does nothing
 	page   int  // records a call of Records returns; 0: all
 
 	// before is called in each Change, with the world locked, before what is

@@ -215,7 +215,8 @@ func (s *Search) Verdict() Verdict {
 }
 
 // Cycle is the shortest way round from the claim that the search is about back to
-// itself, after a Verdict other than Wait. The claim itself is first.
+// itself, after a Verdict other than Wait. The claim itself is first. A claim that was
+// read through two clients of one engine is one step.
 func (s *Search) Cycle() []Step {
 	from := s.find(s.start, s.ticket)
 	type visit struct {
@@ -245,6 +246,11 @@ func (s *Search) Cycle() []Step {
 					steps = append(steps, Step{all[all[at].before].claim.Claim, all[at].behind})
 				}
 				slices.Reverse(steps)
+				same := func(a, b Step) bool { return compare(&claim{Claim: a.Claim}, &claim{Claim: b.Claim}) == 0 }
+				steps = slices.CompactFunc(steps, same)
+				if last := len(steps) - 1; last > 0 && same(steps[0], steps[last]) {
+					steps = steps[:last]
+				}
 				return steps
 			}
 		}

@@ -23,8 +23,8 @@ BEGIN
 			RAISE EXCEPTION 'these tables have layout %, and this is layout 1', @layout();
 		END IF;
 		IF to_regprocedure('@edition()') IS NOT NULL THEN
-			IF (SELECT newest FROM @edition()) > 2 THEN
-				RAISE EXCEPTION 'these functions are of edition %, which is newer than 2', (SELECT newest FROM @edition());
+			IF (SELECT newest FROM @edition()) > 3 THEN
+				RAISE EXCEPTION 'these functions are of edition %, which is newer than 3', (SELECT newest FROM @edition());
 			END IF;
 		END IF;
 		RETURN;
