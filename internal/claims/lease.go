@@ -86,8 +86,9 @@ func (l *Lease) Contended() bool {
 	return l.notified || cl.contention.yes || cl.callers.current == cl && cl.callers.head != nil
 }
 
-// Holds is the claims that are held, innermost first, at most n, and each once, however often it was re-entered: there is room for few. What
-// it holds of another machine is so marked.
+// Holds returns the held claims, innermost first, n at most. A re-entered claim occurs
+// once, since the room in an owner is bounded. Claims of another Machine are marked
+// (Elsewhere).
 func (h *Holding) Holds(m *Machine, n int) (holds []engine.Hold) {
 	depth := 0
 	for o := h; o != nil && depth < n; o = o.Outer {

@@ -17,7 +17,7 @@ func capacityOf(connections int) capacity {
 	return make(capacity, connections-max(connections/3, min(connections-1, 1)))
 }
 
-// enter waits for room. Whoever got it leaves.
+// enter waits for room. The caller that got it leaves.
 func (r capacity) enter(ctx context.Context) error {
 	if r == nil {
 		return nil

@@ -1,11 +1,10 @@
-// Package sqllock is the part of an engine that all databases have in common whose
-// queues are rows, changed by procedures of the database's own: what is asked of a
-// [Database], in calls of which size, what it may answer, and what is read of queues
-// for inspection.
+// Package sqllock is the common part of engines whose queues are rows of a database,
+// changed by the database's own procedures. It splits requests into calls of a [Database],
+// checks their answers, and reads queues for inspection.
 //
-// It promises that calls which are not renewals leave connections to those that are,
-// and that what one name's rows say costs no other name. It knows no driver and no SQL,
-// and of atomicity, order, expiry and waking nothing: those are the Database's.
+// It promises that calls which are not renewals leave connections to renewals, and that
+// bad rows of one name cost no other name. It knows no driver and no SQL. Atomicity,
+// order, expiry and notifications are the Database's.
 package sqllock
 
 import (
@@ -17,9 +16,9 @@ import (
 	"leasehold/engine"
 )
 
-// Database makes the calls of one client: each is one round trip, and, but for those
-// that only read, one transaction. An error means that nothing was learned, and what is
-// returned beside it means nothing.
+// Database makes the calls of one client. Each is one round trip and, unless it only
+// reads, one transaction. An error means that nothing was learned; any other result beside
+// it means nothing.
 type Database interface {
 	Join(ctx context.Context, r *engine.Request) (Joined, error)
 
@@ -27,7 +26,7 @@ type Database interface {
 	// all of them in any order. Their names stay locked until its commit.
 	Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error)
 
-	// Revoke says whether there was a claim with that ticket.
+	// Revoke reports whether there was a claim with that ticket.
 	Revoke(ctx context.Context, name string, ticket uint64, now bool) (bool, error)
 
 	// Queue reads one queue.
@@ -109,9 +108,9 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	case OtherLimit:
 		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: got.Have, Want: r.Limit}
 	case QueueFull:
-		return engine.Claim{}, engine.Refuse("%d claims are in the queue already, which is the most", got.Have)
+		return engine.Claim{}, engine.Refuse("the queue has %d claims already, the most: let fewer callers wait for one name", got.Have)
 	default:
-		return engine.Claim{}, engine.Refuse("the next ticket is above %d: the clock of this server is wrong", uint64(engine.MaxTicket))
+		return engine.Claim{}, engine.Refuse("the next ticket would be above %d: the clock of this server is wrong; set it", uint64(engine.MaxTicket))
 	}
 	c := got.Claim
 	if err := sound(&c); err != nil {
@@ -145,7 +144,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 const Chunk = 100
 
 // ErrRows is the error of a [Database] that could not read the rows of a name.
-var ErrRows = errors.New("rows of this name were written by somebody else, and make no sense: look at its queue, and revoke or delete what should not be there")
+var ErrRows = errors.New("rows of this name have values that leasehold does not write: check its queue, and revoke or delete the wrong ones")
 
 // sound refuses an answer that says what cannot be.
 func sound(c *engine.Claim) error {

@@ -138,12 +138,12 @@ func undone(err error) bool {
 	return code(err) == 1213 || code(err) == 1205 || errors.Is(err, driver.ErrBadConn)
 }
 
-const todoSchema = "the database has no tables of leasehold with prefix %q: run what `leasehold schema mysql` prints as somebody who may"
+const todoSchema = "the database has no tables of leasehold with prefix %q: run the SQL of `leasehold schema mysql` as a user who may create them"
 
 var errReads = errors.New("this server only reads: it is a replica, or has become one: connect to the primary")
 
 func errRights(err error) error {
-	return fmt.Errorf("this user may not do what is needed: see the grants in the package's documentation: %w", err)
+	return fmt.Errorf("this user may not do what is needed: grant it the rights in the package's documentation: %w", err)
 }
 
 // explain says what to do about an error.
@@ -155,7 +155,7 @@ func explain(err error) error {
 	case 1044, 1142, 1143, 1370:
 		return errRights(err)
 	case 1040, 1203, 1226:
-		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of who it is: %w", err)
+		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of this user: %w", err)
 	case 1153:
 		return fmt.Errorf("max_allowed_packet has become smaller than a call: raise it to %d or more: %w", leastPacket, err)
 	case 1264, 1690, 1643, 1048:
@@ -165,7 +165,7 @@ func explain(err error) error {
 	case 1290, 1792, 1836:
 		return fmt.Errorf("%w: %w", errReads, err)
 	case 1146, 1305, 1054, 1136, 1318, 1366, 1364:
-		return fmt.Errorf("the tables or procedures of leasehold are gone or not ours: look at what `leasehold schema mysql` prints: %w", err)
+		return fmt.Errorf("the tables or procedures of leasehold are gone or changed: compare them with the SQL of `leasehold schema mysql`: %w", err)
 	case 1665:
 		return fmt.Errorf("this server's binlog_format is STATEMENT, with which READ COMMITTED cannot write: set it to ROW or MIXED: %w", err)
 	}

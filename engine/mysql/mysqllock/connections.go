@@ -73,9 +73,9 @@ func (g greeted) Connect(ctx context.Context) (driver.Conn, error) {
 	case ctx.Err() != nil || code(err) != 0 || errors.Is(err, mysql.ErrNoTLS):
 	case errors.As(err, new(*net.OpError)): // nothing answered
 	case bounded.Err() != nil, errors.As(err, &of) && of.Timeout():
-		err = fmt.Errorf("what answers at %s said nothing for %v: it is no MySQL, or hangs: %w", g.addr, g.bound, err)
+		err = fmt.Errorf("the server at %s said nothing for %v: it is no MySQL, or hangs: %w", g.addr, g.bound, err)
 	default:
-		err = fmt.Errorf("what answers at %s does not speak as MySQL does, or hung up: %w", g.addr, err)
+		err = fmt.Errorf("the server at %s does not speak as MySQL does, or hung up: check the address: %w", g.addr, err)
 	}
 	return c, err
 }

@@ -49,7 +49,7 @@ var editions = sqltest.Editions{
 		query(t, "GRANT EXECUTE, SELECT, INSERT, UPDATE, DELETE ON "+name+".* TO stranger@localhost")
 		return strings.Replace(url, "root@", "stranger@", 1)
 	},
-	Command: "run what `leasehold schema mysql` prints",
+	Command: "run the SQL of `leasehold schema mysql`",
 }
 
 func TestOlderProceduresAreReplaced(t *testing.T) { rows.OlderFunctionsAreReplaced(t, editions) }

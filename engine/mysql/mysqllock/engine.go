@@ -37,16 +37,16 @@ func (e *Engine) Check(ctx context.Context) error {
 	case reads:
 		return named(engine.Refuse("%w", errReads))
 	case forgets && e.Guarantees().Fencing == engine.FencingAlways:
-		return named(engine.Refuse("innodb_flush_log_at_trx_commit or sync_binlog is not 1 by now: a crash of the machine may forget what is held, and tokens may fall: set both to 1, or open this engine again"))
+		return named(engine.Refuse("innodb_flush_log_at_trx_commit or sync_binlog is not 1 by now, so a crash of the machine may forget holds, and tokens may fall: set both to 1, or open this engine again"))
 	case packet < e.client.packet:
-		return named(engine.Refuse("max_allowed_packet is %d by now, and was %d: calls for many leases may not fit: raise it, or open this engine again", packet, e.client.packet))
+		return named(engine.Refuse("max_allowed_packet is %d by now, and was %d, so calls for many leases may not fit: raise it, or open this engine again", packet, e.client.packet))
 	}
 	return nil
 }
 
-// Watch implements [engine.Engine]. Nothing is ever told: Look of a claim that waits
-// says when to ask. A subscription begins again with each new connection of a pool of
-// ours, which may lead to a server with other settings.
+// Watch implements [engine.Engine]. It sends no notifications: PollAfter of a waiting
+// claim says when to ask. A subscription begins again with each new connection of Open's
+// pool, which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	for {
 		changed(engine.Claim{})

@@ -23,51 +23,58 @@ import (
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
 // parameters of the same name.
 type Options struct {
-	// Prefix begins the name of every table and procedure: ?prefix=. Clients share
-	// locks only if they agree on it and on the database. Default "leasehold_"; up
-	// to 40 bytes.
+	// Prefix begins the name of every table and procedure: ?prefix=. Clients share locks
+	// only if they agree on it and on the database. Default "leasehold_"; up to 40 bytes.
 	Prefix string
 
-	// NoCreate has [New] refuse a database without the tables, instead of
-	// creating them: ?no-create.
+	// NoCreate makes [New] refuse a database without the tables, instead of creating them:
+	// ?no-create.
 	NoCreate bool
 
-	// Failover says that the address may lead to another server one day, which
-	// may not have every commit: ?failover. The engine then declares that it may
-	// grant twice.
+	// Failover declares that the address may lead to another server one day, which may not
+	// have every commit: ?failover. The engine then declares that it may grant twice.
 	Failover bool
 }
 
 const (
-	// maxConns bounds the connections of a pool of our own, unless ?max-conns= does.
+	// maxConns bounds the connections of a pool of Open, unless ?max-conns= does.
 	maxConns = 10
 
-	// idle ends a connection that nobody used for so long.
+	// idle is how long an unused connection stays open.
 	idle = time.Minute
 
-	// lockWait bounds, in seconds, how long a call of our own pool waits for a row, or
-	// for a table that a backup or an ALTER TABLE keeps locked. No server notices for a
-	// row that a caller has given up, and MySQL does not for a table: the statement waits
-	// on, in a connection, and the next call makes another. A table is waited for for a
-	// day by default, or a year, enough to use up every connection that a server has.
+	// lockWait bounds, in seconds, how long a call of Open's pool waits for a row, or for
+	// a table that a backup or an ALTER TABLE keeps locked. No server notices that a
+	// caller that waits for a row has given up, and MySQL does not for a table. The
+	// statement waits on, in a connection, and the next call makes another. The default
+	// for a table is a day, or a year, enough to use up every connection that a server
+	// has.
 	lockWait = 3
 )
 
 // Open connects to the database that a URL names, and returns an engine on it:
 //
 //	mysql://user@host:3306/database?tls=true
+//	mysql://user@/database?socket=path        a socket
 //
-// Parameters are [Options], password-file=path, max-conns=10, ca=path, cert=path and
-// key=path (which mean tls=true), tls, timeout, readTimeout, writeTimeout, charset,
-// collation, compress and connectionAttributes of the driver, and the sessions'
-// innodb_lock_wait_timeout and lock_wait_timeout. Another is refused. mysql://user@/database?socket=path uses a
-// socket. The environment's MYSQL_PWD is the password of a URL without one. No error
-// shows a password. ctx bounds the opening only.
+// Parameters are:
 //
-// Errors: a malformed URL, a server that cannot be reached or is too old, a wrong
-// password, a user who may not do what is needed, a database without the tables that
-// may not be created or that has others of those names, a server that only reads,
-// sessions that do not commit by themselves.
+//   - [Options], password-file=path, and max-conns=10;
+//   - ca=path, cert=path and key=path, which mean tls=true;
+//   - tls, timeout, readTimeout, writeTimeout, charset, collation, compress and
+//     connectionAttributes of the driver;
+//   - innodb_lock_wait_timeout and lock_wait_timeout of the sessions.
+//
+// Open refuses any other. The environment's MYSQL_PWD is the password of a URL without
+// one. Errors show no password. ctx bounds the opening only.
+//
+// These make Open fail:
+//
+//   - a malformed URL, or a server that cannot be reached or is too old;
+//   - a wrong password, or a user without the rights that the engine needs;
+//   - a database without the tables that the user may not create, or with other objects of
+//     their names;
+//   - a server that only reads, or sessions that do not commit by themselves.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, conns, o, err := parse(rawURL)
 	if err != nil {
@@ -119,16 +126,16 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 	conns := maxConns
 	if v := take("max-conns"); v != "" {
 		if conns, err = strconv.Atoi(v); err != nil || conns < 1 {
-			return nil, 0, nil, errors.New("max-conns is a number from 1")
+			return nil, 0, nil, errors.New("max-conns is not a number: give a number from 1 on")
 		}
 	}
 	socket, passwordFile := take("socket"), take("password-file")
 	files := url.Values{"ca": {take("ca")}, "cert": {take("cert")}, "key": {take("key")}}
 	for key := range q {
 		if wait := slices.Contains(lockWaits, key); !wait && !slices.Contains(drivers, key) {
-			return nil, 0, nil, fmt.Errorf("%q is no parameter of this URL: known are %s. A program that needs another gives its own pool to mysqllock.New", key, strings.Join(slices.Concat(ours, drivers, lockWaits), ", "))
+			return nil, 0, nil, fmt.Errorf("unknown parameter %q: known are %s; a program that needs another gives its own pool to mysqllock.New", key, strings.Join(slices.Concat(ours, drivers, lockWaits), ", "))
 		} else if _, err := strconv.ParseUint(q.Get(key), 10, 32); wait && err != nil {
-			return nil, 0, nil, fmt.Errorf("%s is a number of seconds", key)
+			return nil, 0, nil, fmt.Errorf("%s is not a number of seconds: give one", key)
 		}
 	}
 	c, err := mysql.ParseDSN("/?" + q.Encode()) // what is left is the driver's
@@ -233,9 +240,9 @@ func (c *client) meet(ctx context.Context) error {
 	case !database.Valid:
 		return errors.New("no database is chosen: name one, as in mysql://user@host/database")
 	case !autocommit:
-		return errors.New("autocommit is off here, so that what only reads would see the same for ever: turn it on for this user's sessions")
+		return errors.New("autocommit is off, so statements that only read would see the same for ever: turn it on for this user's sessions")
 	case tooOld(version):
-		return fmt.Errorf("this server is %s: queues need MySQL 5.7, MariaDB 10.6 or later", version)
+		return fmt.Errorf("this server is %s: update it to MySQL 5.7, MariaDB 10.6 or later", version)
 	case c.packet < leastPacket:
 		return fmt.Errorf("max_allowed_packet is %d here, and a call may need %d: raise it", c.packet, leastPacket)
 	case reads: // an administrator could write, and would grant what the primary grants too
@@ -248,7 +255,7 @@ func (c *client) meet(ctx context.Context) error {
 		}
 		switch err := c.install(ctx); code(err) {
 		case 1054, 1136, 1347: // a column that is not there, or too many; no view
-			return fmt.Errorf("something else has a name with prefix %q: take another prefix: %w", c.opts.Prefix, err)
+			return fmt.Errorf("something else has a name with prefix %q: choose another prefix: %w", c.opts.Prefix, err)
 		default:
 			if err != nil {
 				return fmt.Errorf(todoSchema+": %w", c.opts.Prefix, err)
@@ -260,7 +267,7 @@ func (c *client) meet(ctx context.Context) error {
 	case err != nil:
 		return explain(err)
 	case is != layout:
-		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or take another prefix", c.opts.Prefix, is, layout)
+		return fmt.Errorf("the tables with prefix %q have layout %d, and this version knows %d: update the older side, or choose another prefix", c.opts.Prefix, is, layout)
 	}
 	// A crash of the machine may lose what was committed before.
 	c.guarantees = sqllock.Guarantees(c.opts.Failover, forgets)
@@ -286,7 +293,7 @@ func (c *client) renew(ctx context.Context) error {
 	case newest >= edition:
 		return nil
 	}
-	older := fmt.Errorf("the procedures of leasehold with prefix %q are edition %d, older than this program's %d: run what `leasehold schema mysql` prints as somebody who may replace them; programs that run go on", c.opts.Prefix, newest, edition)
+	older := fmt.Errorf("the procedures of leasehold with prefix %q are edition %d, older than this program's %d: run the SQL of `leasehold schema mysql` as a user who may replace them; running programs go on", c.opts.Prefix, newest, edition)
 	if c.opts.NoCreate {
 		return older
 	}
@@ -309,7 +316,7 @@ func (c *client) shape(ctx context.Context) error {
 		return explain(err)
 	}
 	if right != 3 {
-		return fmt.Errorf("the tables with prefix %q are not ours, or not InnoDB's: look at what `leasehold schema mysql` prints, or take another prefix", c.opts.Prefix)
+		return fmt.Errorf("the tables with prefix %q are not leasehold's, or not InnoDB's: compare them with the SQL of `leasehold schema mysql`, or choose another prefix", c.opts.Prefix)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, url+"?no-create", "leasehold schema mysql")
 	refused(t, asApp, "may not do what is needed")
 	query(t, fmt.Sprintf("GRANT SELECT ON %s.* TO app_refused@localhost", name))
-	refused(t, asApp, "run what `leasehold schema mysql` prints")
+	refused(t, asApp, "run the SQL of `leasehold schema mysql`")
 	refused(t, url+"?prefix="+strings.Repeat("x", 41), "may have 40")
 	refused(t, url+"?prefix=a%60b", "may have 40")
 	refused(t, url+"?prefix=a%3Fb", "may have 40")
@@ -47,9 +47,9 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	do(t, admin, `CREATE TABLE old_swept AS SELECT 0 AS layout`)
 	refused(t, url+"?prefix=old_", "have layout 0")
 	do(t, admin, `UPDATE old_swept SET layout = 1`)
-	refused(t, url+"?prefix=old_", "not ours")
+	refused(t, url+"?prefix=old_", "not leasehold's")
 	do(t, admin, `CREATE TABLE other_names (name VARCHAR(100) PRIMARY KEY)`)
-	refused(t, url+"?prefix=other_", "take another prefix")
+	refused(t, url+"?prefix=other_", "choose another prefix")
 
 	open(t, url)
 	refused(t, asApp, "may not do what is needed")
@@ -57,10 +57,10 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, url, "InnoDB")
 	do(t, admin, `ALTER TABLE @claims ENGINE = InnoDB`)
 	do(t, admin, `ALTER TABLE @names MODIFY name VARCHAR(512) NOT NULL`)
-	refused(t, url, "not ours")
+	refused(t, url, "not leasehold's")
 	do(t, admin, `ALTER TABLE @names MODIFY name VARBINARY(512) NOT NULL`)
 	do(t, admin, `ALTER TABLE @claims DROP COLUMN detached`)
-	refused(t, url, "gone or not ours")
+	refused(t, url, "gone or changed")
 }
 
 func TestAServerThatOnlyReadsIsRefused(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// layout is the number of the tables in schema.sql. Whoever finds another refuses.
+// layout is the number of the tables in schema.sql. A client that finds another refuses.
 // edition is that of its procedures: who finds an older one replaces it.
 const layout, edition = 1, 3
 
@@ -34,11 +34,11 @@ func (o *Options) in(sql string) string {
 // it: what does not fit is an error for them, whatever their caller's mode is.
 const mode = "SET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 
-// Schema is what must be run in a database once, and again for a version of this package
-// whose procedures are newer, as SQL that the programs mysql and mariadb take: by hand, by
-// a migration, or by "leasehold schema mysql". It may be run while locks are held. [Open]
-// and [New] run it themselves where it is needed and the user may. A nil o means the
-// defaults.
+// Schema returns the SQL that makes the tables and procedures, for the programs mysql and
+// mariadb or a migration. Run it once in a database, and again for a version of this
+// package with newer procedures. The command "leasehold schema mysql" prints it. It may
+// run while locks are held. [Open] and [New] run it themselves if it is needed and the
+// user may. A nil o means the defaults.
 func Schema(o *Options) (string, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -53,8 +53,8 @@ func (o *Options) statements() []string {
 }
 
 // install creates what is missing and replaces what is older. Two clients that come first
-// at the same time do it one after the other: the second finds it done. Nothing takes back what was made of a
-// schema when its connection is lost: who comes next makes the rest.
+// at the same time do it one after the other: the second finds it done. If the connection
+// is lost, the part that was made stays; the next client makes the rest.
 func (c *client) install(ctx context.Context) error {
 	conn, err := c.db.Conn(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *client) install(ctx context.Context) error {
 		return err
 	}
 	if mine.Int64 != 1 {
-		return errors.New("somebody else has been creating it for half a minute")
+		return errors.New("another client has been creating it for half a minute: try again")
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_ALL_LOCKS()") }() // or its end does
 	if _, err := c.layout(ctx, conn); err == nil {
@@ -118,7 +118,7 @@ var errNoSchema = errors.New("no tables of leasehold")
 func checkPrefix(s string) error {
 	const most = 40 // of 64: names of tables and procedures follow
 	if len(s) > most || strings.ContainsAny(s, "\x00`./\\?") {
-		return fmt.Errorf("the prefix %q may have %d bytes, and none of ` . / \\ ?", s, most)
+		return fmt.Errorf("the prefix %q is too long or has one of ` . / \\ ?: it may have %d bytes, and none of these", s, most)
 	}
 	return nil
 }

@@ -126,18 +126,18 @@ func code(err error) string {
 func rolledBack(err error) bool { return code(err) == "40001" || code(err) == "40P01" }
 
 func errNoSchema(o *Options, err error) error {
-	const todo = "the database has no tables of leasehold in schema %q: run what `leasehold schema postgres` prints as somebody who may"
+	const todo = "the database has no tables of leasehold in schema %q: run the SQL of `leasehold schema postgres` as a user who may create them"
 	switch {
 	case err == nil:
 		return fmt.Errorf(todo, o.Schema)
 	case code(err) == "42P07", code(err) == "42710", code(err) == "42723": // a table, type, function of that name
-		return fmt.Errorf("schema %q has something else of that name: take another schema or prefix: %w", o.Schema, err)
+		return fmt.Errorf("schema %q has something else of that name: choose another schema or prefix: %w", o.Schema, err)
 	}
 	return fmt.Errorf(todo+": %w", o.Schema, err)
 }
 
 func errOlder(o *Options, is int, err error) error {
-	const todo = "the functions of leasehold in schema %q are edition %d, older than this program's %d: run what `leasehold schema postgres` prints as their owner; programs that run go on"
+	const todo = "the functions of leasehold in schema %q are edition %d, older than this program's %d: run the SQL of `leasehold schema postgres` as their owner; running programs go on"
 	if err == nil {
 		return fmt.Errorf(todo, o.Schema, is, edition)
 	}
@@ -145,7 +145,7 @@ func errOlder(o *Options, is int, err error) error {
 }
 
 func errRights(err error) error {
-	const todo = "this user may not do what is needed: see the grants in the package's documentation"
+	const todo = "this user may not do what is needed: grant it the rights in the package's documentation"
 	if err == nil {
 		return errors.New(todo)
 	}
@@ -160,15 +160,15 @@ func explain(err error) error {
 	case "42501":
 		return errRights(err)
 	case "53300":
-		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of who it is: %w", err)
+		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of this user: %w", err)
 	case "22003", "22P02", "22021", "23502", "23514", "LH003":
 		return fmt.Errorf("%w: %w", sqllock.ErrRows, err)
 	case "57014", "55P03":
 		return fmt.Errorf("the server ended this call early: let statement_timeout and lock_timeout be %v or more, or 0: %w", leastPatience, err)
 	case "25006":
-		return fmt.Errorf("this server only reads: it is a replica, or has become one: %w", err)
+		return fmt.Errorf("this server only reads: it is a replica, or has become one; connect to the primary: %w", err)
 	case "42883", "42P01", "3F000", "42703", "42704", "42804", "42601":
-		return fmt.Errorf("the tables or functions of leasehold are gone or not ours: look at what `leasehold schema postgres` prints: %w", err)
+		return fmt.Errorf("the tables or functions of leasehold are gone or changed: compare them with the SQL of `leasehold schema postgres`: %w", err)
 	}
 	return err
 }

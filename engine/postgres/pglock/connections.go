@@ -44,11 +44,11 @@ func unmet(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("a server said nothing in time (%v, or connect_timeout): it is no PostgreSQL, hangs, or cannot be reached: %w", greetBound, err)
+		return fmt.Errorf("the server did not answer in time (%v, or connect_timeout): it is no PostgreSQL, hangs, or cannot be reached: %w", greetBound, err)
 	case strings.Contains(err.Error(), "server refused TLS connection") && onlyTLS(failed.Config):
 		return fmt.Errorf("this server has no TLS: give it a certificate, or leave sslmode out of the URL: %w", err)
 	}
-	return fmt.Errorf("what answers does not speak as PostgreSQL does, or hung up: %w", err)
+	return fmt.Errorf("the server does not speak as PostgreSQL does, or hung up: check the address: %w", err)
 }
 
 // onlyTLS reports whether no connection is made without TLS. By default one is, after the

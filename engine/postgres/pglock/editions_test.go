@@ -46,7 +46,7 @@ var editions = sqltest.Editions{
 		do(t, admin, `GRANT ALL ON ALL TABLES IN SCHEMA leasehold TO stranger`)
 		return strings.Replace(url, "postgres@", "stranger@", 1)
 	},
-	Command: "run what `leasehold schema postgres` prints",
+	Command: "run the SQL of `leasehold schema postgres`",
 }
 
 func TestOlderFunctionsAreReplaced(t *testing.T) { rows.OlderFunctionsAreReplaced(t, editions) }

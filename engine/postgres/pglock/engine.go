@@ -33,16 +33,16 @@ func (e *Engine) Check(ctx context.Context) error {
 	case err != nil:
 		return named(err)
 	case replica || readonly:
-		return named(engine.Refuse("this server only reads: it is a replica, or has become one: nothing can be locked or renewed there: lead this address to the primary"))
+		return named(engine.Refuse("this server only reads: it is a replica, or has become one, and can lock and renew nothing: let this address lead to the primary"))
 	case !stores && e.Guarantees().Fencing == engine.FencingAlways:
-		return named(engine.Refuse("fsync is off by now: a crash of the machine may forget what is held, and tokens may fall: turn it on, or open this engine again"))
+		return named(engine.Refuse("fsync is off by now, so a crash of the machine may forget holds, and tokens may fall: turn it on, or open this engine again"))
 	}
 	return nil
 }
 
-// Listens reports whether this client hears that its claims hold. Behind a pooler
-// that shares connections between transactions it does not, and waiting claims are
-// looked at in intervals instead: see the package documentation.
+// Listens reports whether this client receives notifications. Behind a pooler that shares
+// connections between transactions it does not, and polls for waiting claims instead: see
+// the package documentation.
 func (e *Engine) Listens() bool { return e.client.poll == 0 }
 
 // poolBound is how long Close waits for connections.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestWhatIsNoServerIsNamed(t *testing.T) {
-	rows.WhatIsNoServerIsNamed(t, func(addr string) string { return "postgres://postgres@" + addr + "/test" }, "said nothing in time (5s, or connect_timeout): it is no PostgreSQL", "does not speak as PostgreSQL does")
+	rows.WhatIsNoServerIsNamed(t, func(addr string) string { return "postgres://postgres@" + addr + "/test" }, "did not answer in time (5s, or connect_timeout): it is no PostgreSQL", "does not speak as PostgreSQL does")
 }
 
 // What answers at a host that is not there, and what speaks another protocol, is not named

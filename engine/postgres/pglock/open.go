@@ -22,49 +22,53 @@ import (
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
 // parameters of the same name.
 type Options struct {
-	// Schema has the tables and functions: ?schema=. Clients share locks only if
-	// they agree on it, and on Prefix. Default "leasehold"; up to 40 bytes.
+	// Schema has the tables and functions: ?schema=. Clients share locks only if they
+	// agree on it, and on Prefix. Default "leasehold"; up to 40 bytes.
 	Schema string
 
-	// Prefix begins the name of every table and function: ?prefix=, for a schema
-	// that is not leasehold's alone. Default none; up to 40 bytes.
+	// Prefix begins the name of every table and function: ?prefix=. It is for a schema
+	// that other programs share. Default none; up to 40 bytes.
 	Prefix string
 
-	// NoCreate has [New] refuse a database without the tables, instead of
-	// creating them: ?no-create.
+	// NoCreate makes [New] refuse a database without the tables, instead of creating them:
+	// ?no-create.
 	NoCreate bool
 
-	// Failover says that the address may lead to another server one day, which
-	// may not have every commit: ?failover. The engine then declares that it may
-	// grant twice. Several hosts say so by themselves.
+	// Failover declares that the address may lead to another server one day, which may not
+	// have every commit: ?failover. The engine then declares that it may grant twice.
+	// Several hosts imply it.
 	Failover bool
 
-	// Poll says that no notification arrives, as behind a pooler that shares
-	// connections between transactions: ?poll. [New] finds that out by itself, by
-	// waiting for one, for a second.
+	// Poll declares that no notification arrives, as behind a pooler that shares
+	// connections between transactions: ?poll. Without it [New] finds that out itself: it
+	// waits for a notification, for a second.
 	Poll bool
 }
 
-// params are those of a URL that are ours; the others are libpq's and pgx'.
+// params are leasehold's parameters in a URL; the others belong to libpq and pgx.
 var params = []string{"schema", "prefix", "no-create", "failover", "poll", "password-file"}
 
-// settings are those of a session that a URL may name as parameters, as libpq's may.
+// settings are settings of a session that a URL may have as parameters, as in libpq.
 var settings = []string{"application_name", "client_encoding", "options"}
 
 // Open connects to the database that a URL names, and returns an engine on it:
 //
 //	postgres://user@host:5432/database?sslmode=verify-full
 //
-// Several hosts (host1:5432,host2:5432) with target_session_attrs=read-write find
-// the primary. Parameters are those of libpq (sslmode, sslrootcert, passfile,
-// connect_timeout, ...), of pgxpool (pool_max_conns, ...), [Options], and
-// password-file=path. The environment (PGPASSWORD, ...) counts as with psql. No
-// error shows a password. ctx bounds the opening only.
+// Several hosts (host1:5432,host2:5432) with target_session_attrs=read-write find the
+// primary. Parameters are those of libpq (sslmode, sslrootcert, passfile, connect_timeout,
+// ...), of pgxpool (pool_max_conns, ...), [Options], and password-file=path. The
+// environment (PGPASSWORD, ...) counts as with psql. Errors show no password. ctx bounds
+// the opening only.
 //
-// Errors: a malformed URL, a server that cannot be reached, a wrong password, a
-// user who may not do what is needed, a database without the tables that may not
-// be created or that has others of those names, a server that only reads or is older
-// than version 12, another isolation than READ COMMITTED.
+// These make Open fail:
+//
+//   - a malformed URL, or a server that cannot be reached;
+//   - a wrong password, or a user without the rights that the engine needs;
+//   - a database without the tables that the user may not create, or with other objects of
+//     their names;
+//   - a server that only reads, or is older than version 12;
+//   - an isolation level other than READ COMMITTED.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, o, err := parse(rawURL)
 	if err != nil {
@@ -101,7 +105,7 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 		}
 		value, err := url.QueryUnescape(value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("the value of %s cannot be read: write special characters as %%xx", key)
+			return nil, nil, fmt.Errorf("the value of %s cannot be parsed: write special characters as %%xx", key)
 		}
 		ours.Add(key, value)
 	}
@@ -117,7 +121,7 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 		// What pgx does not know it takes for a setting of the session, be it a parameter
 		// with a letter too few.
 		if _, setting := config.ConnConfig.RuntimeParams[key]; setting && !slices.Contains(settings, key) {
-			return nil, nil, fmt.Errorf("unknown parameter %q: known are %s, and those of libpq and pgxpool; a setting of the session is options=-c%%20name%%3Dvalue",
+			return nil, nil, fmt.Errorf("unknown parameter %q: known are %s, and those of libpq and pgxpool; give a setting of the session as options=-c%%20name%%3Dvalue",
 				key, strings.Join(params, ", "))
 		}
 	}
@@ -221,11 +225,11 @@ func (c *client) meet(ctx context.Context) error {
 	case err != nil:
 		return explain(err)
 	case number < oldest:
-		return fmt.Errorf("this is PostgreSQL %s, and queues need version %d or later", version, oldest/10000)
+		return fmt.Errorf("this is PostgreSQL %s: update it to version %d or later", version, oldest/10000)
 	case replica:
 		return errors.New("this server is a replica: connect to the primary, or name all hosts and add target_session_attrs=read-write")
 	case readonly:
-		return errors.New("transactions only read here (default_transaction_read_only): let this user's write")
+		return errors.New("this user's transactions only read (default_transaction_read_only): allow them to write")
 	case isolation != "read committed":
 		return fmt.Errorf("transactions are %s here, and queues need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
 	case patient > 0 && patient < int(leastPatience.Milliseconds()):
@@ -265,7 +269,7 @@ func (c *client) renew(ctx context.Context, dated bool) error {
 	case err != nil:
 		return explain(err)
 	case is != layout:
-		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or take another schema", c.opts.Schema, is, layout)
+		return fmt.Errorf("schema %q has layout %d, and this version knows %d: update the older side, or choose another schema", c.opts.Schema, is, layout)
 	case oldest > edition:
 		return fmt.Errorf("the functions in schema %q serve clients of edition %d and later, and this is %d: update this program", c.opts.Schema, oldest, edition)
 	case newest >= edition:

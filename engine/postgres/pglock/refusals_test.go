@@ -20,7 +20,7 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	do(t, admin, `CREATE ROLE app_refused LOGIN`)
 
 	refused(t, url+"&no-create", "leasehold schema postgres")
-	refused(t, asApp, "run what `leasehold schema postgres` prints")
+	refused(t, asApp, "run the SQL of `leasehold schema postgres`")
 	refused(t, url+"&schema="+strings.Repeat("x", 41), "it may have 40")
 	refused(t, url+"&schema=it%27s", "it may have 40")
 	refused(t, url+"&prefix=a%24%24b", "it may have 40")
@@ -35,7 +35,7 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	do(t, admin, `CREATE TABLE old.names (); CREATE TABLE old.claims (); CREATE TABLE old.swept ()`)
 	refused(t, url+"&schema=old", "has layout 0")
 	do(t, admin, `CREATE OR REPLACE FUNCTION old.layout() RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
-	refused(t, url+"&schema=old", "gone or not ours")
+	refused(t, url+"&schema=old", "gone or changed")
 
 	open(t, url)
 	refused(t, asApp, "may not do what is needed")
@@ -43,7 +43,7 @@ func TestADatabaseThatWillNotDoIsRefused(t *testing.T) {
 	refused(t, asApp, "may not do what is needed")
 	refused(t, url+"&options=-c%20default_transaction_isolation%3Drepeatable%5C%20read", "READ COMMITTED")
 	refused(t, url+"&options=-c%20default_transaction_isolation%3Dserializable", "READ COMMITTED")
-	refused(t, url+"&options=-c%20default_transaction_read_only%3Don", "let this user's write")
+	refused(t, url+"&options=-c%20default_transaction_read_only%3Don", "allow them to write")
 }
 
 // Names are bytes, and what is said of them is digits: a database may have any encoding,

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// layout is the number of the tables and types in schema.sql. Whoever finds another
+// layout is the number of the tables and types in schema.sql. A client that finds another
 // refuses. edition is that of its functions: who finds an older one replaces it.
 const layout, edition = 1, 3
 
@@ -30,11 +30,11 @@ func (o *Options) in(sql string) string {
 	})
 }
 
-// Schema is what must be run in a database once, and again for a version of this package
-// whose functions are newer, as SQL that psql takes: by hand, by a migration, or by
-// "leasehold schema postgres". It may be run at any time, also while locks are held.
-// [Open] and [New] run it themselves where it is needed and the user may. A nil o means
-// the defaults.
+// Schema returns the SQL that makes the tables and functions, for psql or a migration. Run
+// it once in a database, and again for a version of this package with newer functions. The
+// command "leasehold schema postgres" prints it. It may run at any time, even while locks
+// are held. [Open] and [New] run it themselves if it is needed and the user may. A nil o
+// means the defaults.
 func Schema(o *Options) (string, error) {
 	opts, err := o.withDefaults()
 	if err != nil {

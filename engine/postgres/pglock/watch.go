@@ -130,7 +130,7 @@ func (c *client) deaf(ctx context.Context) bool {
 	return err != nil
 }
 
-var errNotification = errors.New("not a notification of ours")
+var errNotification = errors.New("not a notification of leasehold")
 
 // parseNotification reads what notification in schema.sql wrote.
 func parseNotification(text string) (c engine.Claim, err error) {

@@ -1,5 +1,5 @@
-// Package sqltest is what the tests of engines share whose queues are rows of a database:
-// what must be so whichever database that is.
+// Package sqltest has the tests that engines with queues in rows of a database share: they
+// must hold for any such database.
 package sqltest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"leasehold/lab/servers"
 )
 
-// Kit is what these tests need of an engine and its databases.
+// Kit is an engine and its databases, for these tests.
 type Kit struct {
 	Name string
 	Open func(ctx context.Context, url string) (engine.Engine, error)
@@ -125,7 +125,7 @@ func (k Kit) WhatIsNoServerIsNamed(t *testing.T, url func(addr string) string, s
 		cancel()
 	}()
 	if _, err := k.Open(ctx, quiet); !errors.Is(err, context.Canceled) {
-		t.Errorf("whose context ends is told %v", err)
+		t.Errorf("a caller whose context ends gets %v", err)
 	}
 	began := time.Now()
 	k.Refused(t, quiet, silent)
