@@ -214,7 +214,7 @@ func TestDirectoryIsGoneInUse(t *testing.T) {
 			_, _ = a.Join(t.Context(), exclusive("y")) // it may be noticed after the first
 			for _, name := range []string{"x", "x", "z"} {
 				_, err := a.Join(t.Context(), exclusive(name))
-				if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "begin again") {
+				if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "open a new engine") {
 					t.Errorf("Join of %q: %v", name, err)
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"leasehold/lab/servers"
 )
 
-var layouts = map[string]string{"lines": "redis://%s?x", "plain": "redis://%s?layout=plain", "redisson": "redisson://%s?kind=lock"}
+var layouts = map[string]string{"queues": "redis://%s?x", "plain": "redis://%s?layout=plain", "redisson": "redisson://%s?kind=lock"}
 
 func urlOf(layout, addr string) string {
 	return strings.TrimSuffix(strings.Replace(layouts[layout], "%s", addr, 1), "?x")
@@ -90,7 +90,7 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 		}
 	}
 	p := servers.ProxyTo(t, r.Addr)
-	e := open(t, urlOf("lines", p.Addr))
+	e := open(t, urlOf("queues", p.Addr))
 	p.Refuse(true)
 	p.Reset()
 	if err := e.(engine.Checker).Check(within(t)); err == nil || errors.Is(err, engine.ErrRefused) {

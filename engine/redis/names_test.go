@@ -34,7 +34,7 @@ func TestNamesThatAreKeptBesideOthers(t *testing.T) {
 			t.Errorf("%s: a is %v", url, c.State)
 		}
 	}
-	for _, layout := range []string{"lines", "plain"} {
+	for _, layout := range []string{"queues", "plain"} {
 		if e, err := redis.Open(within(t), and(urlOf(layout, r.Addr), "prefix=leasehold:plain:t")); err == nil || !strings.Contains(err.Error(), "prefix") {
 			e.Close()
 			t.Errorf("%s: a prefix that others have: %v", layout, err)

@@ -233,7 +233,7 @@ func TestUnfitServersAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		r := servers.Redis(t, &servers.RedisOptions{Args: []string{"--maxmemory", "50mb", "--maxmemory-policy", policy}})
-		for _, layout := range []string{"lines", "plain"} {
+		for _, layout := range []string{"queues", "plain"} {
 			_, err := redis.Open(within(t), "redis://"+r.Addr+"?layout="+layout)
 			if err == nil || !strings.Contains(err.Error(), policy) || !strings.Contains(err.Error(), "allow-eviction") {
 				t.Errorf("%s with %s: %v", layout, policy, err)

@@ -460,7 +460,7 @@ func TestLayoutsShareNothing(t *testing.T) {
 		t.Errorf("queues: %q %q", r, s)
 	}
 	for params, want := range map[string]string{
-		"layout=redisson&prefix=p:": "leave the prefix out", "layout=curator": "redsync (the default) and redisson",
+		"layout=redisson&prefix=p:": "leave the prefix out", "layout=curator": "redsync (the default) or redisson",
 	} {
 		if e, err := Open(within(t), urlOf(params, addrs(all)...)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v %v", params, e, err)
