@@ -6,8 +6,8 @@ package engine
 type Finding struct {
 	Severity Severity
 
-	// What is the fact: a heading that docs/doctor.md explains, a colon, and the
-	// servers, keys, tables or nodes that it is about. These names are foreign text.
+	// The heading stands in docs/doctor.md. A colon follows, and the servers, keys,
+	// tables or nodes that have this property. Their names are foreign text.
 	What string
 
 	Means string // what may happen because of it, in sentences

@@ -140,7 +140,7 @@ func (e *Engine) independent(list *findings.List, masters []*examined) {
 		if other := runs[run]; other != "" && run != "" {
 			list.Add(engine.Finding{
 				Severity: engine.SeverityProblem, What: "two masters are one server",
-				Means: "One server has two votes, so its failure alone may cost the majority, and a majority may be fewer servers than you think.",
+				Means: "One server has two votes, so a majority may be fewer servers than you think.",
 				Do:    "Name each master once.",
 			}, "%s and %s", other, m.name)
 		}
@@ -148,7 +148,7 @@ func (e *Engine) independent(list *findings.List, masters []*examined) {
 		if n := m.info["connected_slaves"]; m.info["role"] == "master" && n != "0" && n != "" {
 			list.Add(engine.Finding{
 				Severity: engine.SeverityWarning, What: "a master has replicas",
-				Means: "A replica that takes its place has not all of its keys and votes again: two may hold.",
+				Means: "A replica that takes its place lacks some of its keys and votes again: two may hold.",
 				Do:    "Take the replicas away, or keep failover off. Redlock needs masters that nothing replaces.",
 			}, "%s has %s", m.name, n)
 		}

@@ -194,7 +194,7 @@ func (s *Store) replication(addr string, info, config map[string]string) {
 	if replicas < s.Replicas {
 		s.List.Add(engine.Finding{
 			Severity: engine.SeverityProblem, What: "too few replicas",
-			Means: "The URL asks that more replicas acknowledge a hold than the server has. Nobody can lock.",
+			Means: "The URL asks that more replicas acknowledge a hold than the server has, so every lock fails.",
 			Do:    "Start the replicas, or lower ?replicas=.",
 		}, "%s has %d, and ?replicas=%d", addr, replicas, s.Replicas)
 	}
