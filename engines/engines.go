@@ -60,10 +60,10 @@ func Schemes() []Scheme {
 			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open, redis.Examine,
 		},
 		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", redis.Open, redis.Examine},
-		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open, noExamination},
+		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open, zklock.Examine},
 		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open, noExamination},
-		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open, noExamination},
-		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open, noExamination},
+		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open, mysqllock.Examine},
+		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open, pglock.Examine},
 	}
 }
 
