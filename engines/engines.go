@@ -49,7 +49,7 @@ type Scheme struct {
 // Schemes lists what Open knows. Adding an engine is one queue here.
 func Schemes() []Scheme {
 	return []Scheme{
-		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir, noExamination},
+		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir, examineDir},
 		{[]string{"mem"}, "mem: for this process alone", openMem, noExamination},
 		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open, redis.Examine},
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open, redis.Examine},
@@ -61,7 +61,7 @@ func Schemes() []Scheme {
 		},
 		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", redis.Open, redis.Examine},
 		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open, zklock.Examine},
-		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open, noExamination},
+		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open, etcdlock.Examine},
 		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open, mysqllock.Examine},
 		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open, pglock.Examine},
 	}

@@ -1,0 +1,23 @@
+//go:build linux || darwin || freebsd
+
+package disk
+
+import "golang.org/x/sys/unix"
+
+// Space is what is left on the file system.
+func (d Dir) Space() (s Space, err error) {
+	var st unix.Statfs_t
+	if err := Again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
+		return s, err
+	}
+	s.Free = uint64(max(st.Bavail, 0)) * uint64(st.Bsize)
+	s.Inodes, s.Counts = uint64(max(st.Ffree, 0)), st.Files > 0
+	s.ReadOnly = isReadOnly(&st)
+	return s, nil
+}
+
+// Look opens a directory that is there already.
+func Look(path string) (Dir, error) { return openDir(path) }
+
+// Mine refuses a directory in which somebody else could replace our files.
+func (d Dir) Mine(path string) error { return d.mine(path) }
