@@ -55,11 +55,12 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 		return redisconn.Named("redis", err)
 	}
 	defer s.Close()
-	if err := s.Servers(ctx); err != nil {
-		return redisconn.Named("redis", err)
-	}
-	if err := s.Keys(ctx); err != nil {
-		return redisconn.Named("redis", err)
+	for _, part := range []func(context.Context) error{s.Servers, s.Keys} {
+		if err := part(ctx); s.List.Late(ctx, err) {
+			break
+		} else if err != nil {
+			return redisconn.Named("redis", err)
+		}
 	}
 	s.List.Report(found)
 	return nil

@@ -52,7 +52,9 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 		return fmt.Errorf("etcdlock: %w", errors.Join(whoAnswers(ctx, &config), err))
 	}
 	for _, part := range []func(context.Context) error{x.claims, x.others} {
-		if err := part(ctx); err != nil {
+		if err := part(ctx); x.Late(ctx, err) {
+			break
+		} else if err != nil {
 			return fmt.Errorf("etcdlock: %w", explain(err))
 		}
 	}

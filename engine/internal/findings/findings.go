@@ -88,8 +88,18 @@ func (l *List) Stopped(format string, args ...any) {
 	l.Add(engine.Finding{
 		Severity: engine.SeverityNote, What: "stopped at the limit",
 		Means: "The rest of the store was not read, and may hold more of the same.",
-		Do:    "Raise --limit, or examine the rest at a quiet hour.",
+		Do:    "Raise --limit, lower it if the time was over, or examine the rest at a quiet hour.",
 	}, format, args...)
+}
+
+// Late reports whether a part of the examination failed because its time was over. What
+// was found so far is worth reporting, with a note.
+func (l *List) Late(ctx context.Context, err error) bool {
+	late := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if late {
+		l.Stopped("the time for the examination was over")
+	}
+	return late
 }
 
 // Report hands over every finding, the worst first.

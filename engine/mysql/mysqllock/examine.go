@@ -67,7 +67,9 @@ func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b boun
 		return named(explain(err))
 	}
 	for _, part := range []func(context.Context) error{x.settings, x.connections, x.transactions, x.replica, x.replicas, x.tables} {
-		if err := part(ctx); err != nil {
+		if err := part(ctx); x.Late(ctx, err) {
+			break
+		} else if err != nil {
 			return named(err)
 		}
 	}

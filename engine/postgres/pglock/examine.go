@@ -63,7 +63,9 @@ func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b boun
 		_ = x.conn.Close(ctx) // nothing was written
 	}()
 	for _, part := range []func(context.Context) error{x.settings, x.connections, x.transactions, x.replicas, x.tables} {
-		if err := part(ctx); err != nil {
+		if err := part(ctx); x.Late(ctx, err) {
+			break
+		} else if err != nil {
 			return named(err)
 		}
 	}

@@ -3,6 +3,7 @@ package pglock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,53 @@ func TestExamineWhileATableIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	testutil.Examined(t, Examine, s.URL("", ""), engine.ExamineOptions{}).Want(t, note, "not read", `the table "public"."a_lock"`, "lock timeout")
+}
+
+// overdue is a context whose time is over when it is cancelled.
+type overdue struct{ context.Context }
+
+func (o overdue) Err() error {
+	if o.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestExamineReportsWhatItFoundInTime: its time is over while it waits for one of ten
+// tables that are locked.
+func TestExamineReportsWhatItFoundInTime(t *testing.T) {
+	t.Parallel()
+	s := server(t, "-c", "autovacuum=off")
+	tx, err := connect(t, s.URL("", "")).Begin(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(within(t), `CREATE TABLE orders (at timestamptz)`); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if _, err := s.Query(fmt.Sprintf(`CREATE TABLE lock%d (at timestamptz)`, i)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(within(t), fmt.Sprintf(`LOCK TABLE lock%d IN ACCESS EXCLUSIVE MODE`, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := testutil.Examined(t, func(ctx context.Context, url string, o engine.ExamineOptions, found func(engine.Finding)) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- Examine(overdue{ctx}, url, o, found) }()
+		until(t, "it does not wait", func() bool {
+			n, err := s.Query(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`)
+			return err == nil && n == "1"
+		})
+		cancel()
+		return <-done
+	}, s.URL("", ""), engine.ExamineOptions{})
+	f.Want(t, warning, "autovacuum is off")
+	f.Want(t, note, "stopped at the limit", "the time for the examination was over")
 }
 
 func TestExamineBehindPgBouncer(t *testing.T) {

@@ -68,11 +68,12 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 			Client: m.Client, List: list, Name: m.name, Where: " on " + m.name,
 			Redisson: e.opts.Layout == Redisson, RestartDelay: !e.opts.NoRestartDelay,
 		}
-		if err := s.Servers(ctx); err != nil {
-			return fmt.Errorf("redlock: %w", err)
-		}
-		if err := s.Keys(ctx); err != nil {
-			return fmt.Errorf("redlock: %w", err)
+		for _, part := range []func(context.Context) error{s.Servers, s.Keys} {
+			if err := part(ctx); list.Late(ctx, err) {
+				break
+			} else if err != nil {
+				return fmt.Errorf("redlock: %w", err)
+			}
 		}
 		m.info, _ = m.Nodes()[0].Info(ctx) // that it may not be read is noted
 		m.clock = m.time(ctx, list)

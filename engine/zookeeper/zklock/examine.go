@@ -77,7 +77,9 @@ func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b boun
 		return explain(err, x.root())
 	}
 	for _, part := range []func(context.Context) error{x.servers, x.sessions, x.nodes} {
-		if err := part(ctx); err != nil {
+		if err := part(ctx); x.Late(ctx, err) {
+			break
+		} else if err != nil {
 			return err
 		}
 	}
