@@ -2,7 +2,11 @@
 
 package disk
 
-import "golang.org/x/sys/unix"
+import (
+	"math"
+
+	"golang.org/x/sys/unix"
+)
 
 // Space is what is left on the file system.
 func (d Dir) Space() (s Space, err error) {
@@ -10,7 +14,10 @@ func (d Dir) Space() (s Space, err error) {
 	if err := Again(func() error { return unix.Fstatfs(d.fd, &st) }); err != nil {
 		return s, err
 	}
-	s.Free = uint64(max(st.Bavail, 0)) * uint64(st.Bsize)
+	s.Free = math.MaxUint64
+	if st.Blocks > 0 { // else it is none that stores anything, such as /proc
+		s.Free = uint64(max(st.Bavail, 0)) * uint64(st.Bsize)
+	}
 	s.Inodes, s.Counts = uint64(max(st.Ffree, 0)), st.Files > 0
 	s.ReadOnly = isReadOnly(&st)
 	return s, nil
