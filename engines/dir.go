@@ -17,20 +17,36 @@ import (
 // openDir opens the embedded engine: dir:///path, dir:relative/path, or dir:
 // for the default directory; ?force=true as filelock.Options.Force.
 func openDir(_ context.Context, rawURL string) (engine.Engine, error) {
-	dir, o, err := dirOf(rawURL)
+	dir, o, err := namedDir(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrURL, err)
-	}
-	if dir == "" {
-		if dir, err = filelock.DefaultDir(); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	eng, err := filelock.New(dir, o)
 	if err != nil {
 		return nil, err
 	}
 	return eng, nil
+}
+
+// examineDir examines the directory that openDir would open.
+func examineDir(ctx context.Context, rawURL string, o engine.ExamineOptions, found func(engine.Finding)) error {
+	dir, options, err := namedDir(rawURL)
+	if err != nil {
+		return err
+	}
+	return filelock.Examine(ctx, dir, options, o, found)
+}
+
+// namedDir returns the directory that a URL names, or the default one, and how to open it.
+func namedDir(rawURL string) (string, *filelock.Options, error) {
+	dir, o, err := dirOf(rawURL)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrURL, err)
+	}
+	if dir == "" {
+		dir, err = filelock.DefaultDir()
+	}
+	return dir, o, err
 }
 
 // dirOf returns the directory of a dir: URL, empty for the default one, and how to open

@@ -12,6 +12,7 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,26 +40,28 @@ type Scheme struct {
 	Names []string // before the colon, in lower case; any case is accepted
 	Usage string   // how such a URL is written
 	open  func(ctx context.Context, rawURL string) (engine.Engine, error)
+
+	examine func(ctx context.Context, rawURL string, o engine.ExamineOptions, found func(engine.Finding)) error
 }
 
 // Schemes returns the schemes that Open knows. A new engine adds one line here.
 func Schemes() []Scheme {
 	return []Scheme{
-		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir},
-		{[]string{"mem"}, "mem: for this process alone", openMem},
-		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open},
-		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open},
-		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open},
-		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open},
+		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir, examineDir},
+		{[]string{"mem"}, "mem: for this process alone", openMem, noExamination},
+		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open, redis.Examine},
+		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open, redis.Examine},
+		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open, redis.Examine},
+		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open, redis.Examine},
 		{
 			[]string{"redisson", "redissons", "redisson+unix", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
-			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open,
+			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open, redis.Examine,
 		},
-		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", redis.Open},
-		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open},
-		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open},
-		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open},
-		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open},
+		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", redis.Open, redis.Examine},
+		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open, zklock.Examine},
+		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open, etcdlock.Examine},
+		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open, mysqllock.Examine},
+		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open, pglock.Examine},
 	}
 }
 
@@ -74,24 +77,30 @@ func Schemes() []Scheme {
 // Open returns [ErrURL], or the error of a server that cannot be reached, does not answer
 // in time or refuses. The error does not show passwords of the URL.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	if rawURL == "" {
-		rawURL = Default
+	rawURL = cmp.Or(rawURL, Default)
+	s, err := schemeOf(rawURL)
+	if err != nil {
+		return nil, err
 	}
+	eng, err := s.openWithin(ctx, rawURL)
+	if err != nil {
+		return nil, conceal(rawURL, err)
+	}
+	return eng, nil
+}
+
+// schemeOf finds the scheme of a URL.
+func schemeOf(rawURL string) (Scheme, error) {
 	name, _, found := strings.Cut(rawURL, ":")
 	if !found || strings.ContainsAny(name, `/\`) {
-		return nil, fmt.Errorf("engine %q: %w: it has no scheme; %s", Redact(rawURL), ErrURL, known())
+		return Scheme{}, fmt.Errorf("engine %q: %w: it has no scheme; %s", Redact(rawURL), ErrURL, known())
 	}
 	for _, s := range Schemes() {
-		if !slices.Contains(s.Names, strings.ToLower(name)) {
-			continue
+		if slices.Contains(s.Names, strings.ToLower(name)) {
+			return s, nil
 		}
-		eng, err := s.openWithin(ctx, rawURL)
-		if err != nil {
-			return nil, conceal(rawURL, err)
-		}
-		return eng, nil
 	}
-	return nil, fmt.Errorf("engine %q: %w: unknown scheme %q; %s", Redact(rawURL), ErrURL, name, known())
+	return Scheme{}, fmt.Errorf("engine %q: %w: unknown scheme %q; %s", Redact(rawURL), ErrURL, name, known())
 }
 
 // known is the end of every error about a scheme.

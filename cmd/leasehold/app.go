@@ -79,7 +79,7 @@ cannot be written.`,
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
+		a.doctorCommand(), a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
 	a.strict(root)
@@ -89,14 +89,25 @@ cannot be written.`,
 // engineURL returns the chosen URL. It refuses a password in an argument, which every
 // user of the machine could read in the list of processes.
 func (a *app) engineURL() (string, error) {
-	given := a.engine
-	if !a.chosen() {
-		given = os.Getenv("LEASEHOLD_ENGINE")
-	} else if given == "" {
-		return "", usageError("--engine is empty: give a URL, or leave it out to use LEASEHOLD_ENGINE or a directory of this machine")
-	} else if engines.HasSecret(given) {
-		return "", usageError("--engine %s has a password, which every user of this machine could read: put the URL into LEASEHOLD_ENGINE, or into a file and give --engine @file", engines.Redact(given))
+	if a.chosen() {
+		return givenURL("--engine", a.engine)
 	}
+	return readURL(os.Getenv("LEASEHOLD_ENGINE"))
+}
+
+// givenURL returns a URL from the arguments, where every user of the machine can read it.
+func givenURL(as, given string) (string, error) {
+	switch {
+	case given == "":
+		return "", usageError("%s is empty: give a URL, or leave it out to use LEASEHOLD_ENGINE or a directory of this machine", as)
+	case engines.HasSecret(given):
+		return "", usageError("%s %s has a password, which every user of this machine could read: put the URL into LEASEHOLD_ENGINE, or into a file and give --engine @file", as, engines.Redact(given))
+	}
+	return readURL(given)
+}
+
+// readURL returns a URL, or the one in the named file.
+func readURL(given string) (string, error) {
 	path, isFile := strings.CutPrefix(given, "@")
 	if !isFile {
 		return given, nil

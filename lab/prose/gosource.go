@@ -61,7 +61,7 @@ func goSource(file string, src []byte) (all []text, err error) {
 				add(help, last.Pos(), verbs(literal(last)))
 			}
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && (key.Name == "Short" || key.Name == "Long") {
+			if key, ok := n.Key.(*ast.Ident); ok && slices.Contains(helps, key.Name) {
 				for _, p := range paragraphs(literal(n.Value)) {
 					add(help, n.Value.Pos(), p)
 				}
@@ -77,6 +77,9 @@ var (
 	makesFlags  = regexp.MustCompile(`^(String|Bool|Duration|Int|Int32|Uint|StringSlice|StringArray|Count|Var)(Var)?P?$`)
 	verb        = regexp.MustCompile(`%[-+# 0]*[0-9.]*[a-zA-Z]`)
 )
+
+// helps are the fields that hold texts for people: of a command, and of a finding.
+var helps = []string{"Short", "Long", "Means", "Do"}
 
 // verbs are read as what they print: a word.
 func verbs(s string) string { return verb.ReplaceAllString(s, "CODE") }

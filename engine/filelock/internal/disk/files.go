@@ -56,3 +56,11 @@ func (d Dir) MakeSub(name string) (Dir, error) {
 	}
 	return s, nil
 }
+
+// Space is what is left on a file system.
+type Space struct {
+	Free     uint64 // bytes
+	Inodes   uint64 // files that can be made, where it Counts them
+	Counts   bool
+	ReadOnly bool
+}

@@ -28,3 +28,5 @@ func IsFull(err error) bool {
 func IsReadOnly(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
+
+func isReadOnly(st *unix.Statfs_t) bool { return st.Flags&unix.MNT_RDONLY != 0 }

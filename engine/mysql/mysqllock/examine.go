@@ -1,0 +1,258 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/findings"
+)
+
+// bounds are from when on an examination reports something.
+type bounds struct {
+	transaction time.Duration // that is open
+	lag         time.Duration // of a replica
+	dead        time.Duration // nobody wrote a table of locks
+	nearly      float64       // of the connections
+}
+
+func usualBounds() bounds {
+	return bounds{transaction: 5 * time.Minute, lag: 10 * time.Second, dead: time.Hour, nearly: 0.9}
+}
+
+// statementBound is how long one statement of an examination may take.
+const statementBound = 10 * time.Second
+
+// Examine reports what is dangerous for locks in the database that a URL names, in the
+// form of [Open]. It only reads: every statement runs in a transaction that is READ ONLY,
+// and no table is made. It calls found from the goroutine of its caller, the worst finding
+// first.
+//
+// Errors: a malformed URL, and a server that cannot be reached or refuses the user. A part
+// that this user may not read is a finding.
+func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found func(engine.Finding)) error {
+	return examine(ctx, rawURL, o, usualBounds(), found)
+}
+
+// examiner is one examination.
+type examiner struct {
+	*findings.List
+	bounds
+	db *sql.DB
+}
+
+func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b bounds, found func(engine.Finding)) error {
+	config, _, opts, err := parse(rawURL)
+	if err != nil {
+		return named(fmt.Errorf("%w: %w", engine.ErrURL, err))
+	}
+	if _, err = opts.withDefaults(); err != nil {
+		return named(fmt.Errorf("%w: %w", engine.ErrURL, err))
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return named(err)
+	}
+	x := examiner{findings.New(o), b, sql.OpenDB(greeted{connector, config.Timeout, config.Addr, make(chan struct{}, 1)})}
+	defer x.db.Close()
+	x.db.SetMaxOpenConns(1)
+	if err := x.db.PingContext(ctx); err != nil {
+		return named(explain(err))
+	}
+	for _, part := range []func(context.Context) error{x.settings, x.connections, x.transactions, x.replica, x.replicas, x.tables} {
+		if err := part(ctx); x.Late(ctx, err) {
+			break
+		} else if err != nil {
+			return named(err)
+		}
+	}
+	x.Report(found)
+	return nil
+}
+
+// read runs statements that only read. An error of the server, or a statement that takes
+// too long, is a part that was not read; any other one ends the examination.
+func (x *examiner) read(ctx context.Context, part, right string, f func(context.Context, *sql.Tx) error) error {
+	bounded, cancel := context.WithTimeout(ctx, statementBound)
+	defer cancel()
+	tx, err := x.db.BeginTx(bounded, &sql.TxOptions{ReadOnly: true})
+	if err == nil {
+		err = f(bounded, tx)
+		_ = tx.Rollback() // nothing was written
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return err
+	case code(err) == 0 && !errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	x.Unread(part, err, right)
+	return nil
+}
+
+// each calls f for every row, with its columns as text by their names in lower case.
+func each(ctx context.Context, tx *sql.Tx, f func(map[string]string) error, query string) error {
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values, to := make([]sql.NullString, len(names)), make([]any, len(names))
+	for i := range values {
+		to[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return err
+		}
+		row := map[string]string{}
+		for i, name := range names {
+			row[strings.ToLower(name)] = values[i].String
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// settings examines what a crash forgets, and whether the procedures of leasehold run.
+func (x *examiner) settings(ctx context.Context) error {
+	var version, flush, binlog, sync, reads string
+	err := x.read(ctx, "the settings", "", func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@read_only`).Scan(&version, &flush, &binlog, &sync, &reads)
+	})
+	if err != nil || version == "" {
+		return err
+	}
+	if tooOld(version) {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityProblem, What: "this MySQL is too old",
+			Means: "The procedures of leasehold need MySQL 5.7 or MariaDB 10.6, and it refuses to open the database.",
+			Do:    "Update the server.",
+		}, "version %s", version)
+	}
+	if reads != "0" && reads != "OFF" {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityProblem, What: "this MySQL only reads",
+			Means: "It is a replica, or was set so. No lock works there, except for an administrator, who would grant what the primary grants too.",
+			Do:    "Connect to the primary, or set read_only to OFF if this is the primary.",
+		}, "read_only is %s", reads)
+	}
+	if logs := binlog == "1" || binlog == "ON"; flush != "1" || logs && sync != "1" {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityWarning, What: "a crash takes back commits",
+			Means: "The server answers a commit before it is on the disk. After a crash it lacks the last grants, and names are granted again.",
+			Do:    "Set innodb_flush_log_at_trx_commit to 1, and with a binary log sync_binlog to 1.",
+		}, "innodb_flush_log_at_trx_commit is %s, log_bin is %s, sync_binlog is %s", flush, binlog, sync)
+	}
+	return nil
+}
+
+// connections examines how many are left.
+func (x *examiner) connections(ctx context.Context) error {
+	var used, most int
+	err := x.read(ctx, "the connections", "", func(ctx context.Context, tx *sql.Tx) error {
+		var name string
+		if err := tx.QueryRowContext(ctx, `SHOW GLOBAL STATUS LIKE 'Threads_connected'`).Scan(&name, &used); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `SELECT @@max_connections`).Scan(&most)
+	})
+	if err == nil && most > 0 && float64(used) >= x.nearly*float64(most) {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityWarning, What: "the connections of MySQL are nearly used up",
+			Means: "A holder that must connect again is refused, cannot renew, and loses its lease.",
+			Do:    "Raise max_connections, or bound the pools of the programs that open so many.",
+		}, "%d of %d", used, most)
+	}
+	return err
+}
+
+// transactions examines those that are open for long.
+func (x *examiner) transactions(ctx context.Context) error {
+	return x.read(ctx, "open transactions", "PROCESS", func(ctx context.Context, tx *sql.Tx) error {
+		return each(ctx, tx, func(row map[string]string) error {
+			seconds, _ := strconv.ParseInt(row["age"], 10, 64)
+			if age := time.Duration(seconds) * time.Second; age >= x.transaction {
+				x.Add(engine.Finding{
+					Severity: engine.SeverityWarning, What: "a transaction of InnoDB is open for long",
+					Means: "It keeps the rows that it locked, and keeps InnoDB from removing old versions, so that locks get slower.",
+					Do:    "Find the program and end its transaction, or KILL its connection.",
+				}, "connection %s for %v", row["id"], age)
+			}
+			return nil
+		}, `SELECT trx_mysql_thread_id AS id, TIMESTAMPDIFF(SECOND, trx_started, NOW()) AS age FROM information_schema.INNODB_TRX
+			WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY age DESC LIMIT 100`)
+	})
+}
+
+// replica examines how far this server is behind the one that it follows.
+func (x *examiner) replica(ctx context.Context) error {
+	return x.read(ctx, "the status of replication", "REPLICATION CLIENT, or on MariaDB REPLICA MONITOR", func(ctx context.Context, tx *sql.Tx) error {
+		status := func(row map[string]string) error {
+			late, io, sql := oneOf(row, "seconds_behind_source", "seconds_behind_master"), oneOf(row, "replica_io_running", "slave_io_running"), oneOf(row, "replica_sql_running", "slave_sql_running")
+			seconds, err := strconv.ParseInt(late, 10, 64)
+			if err != nil || io != "Yes" || sql != "Yes" || time.Duration(seconds)*time.Second >= x.lag {
+				x.Add(engine.Finding{
+					Severity: engine.SeverityWarning, What: "this MySQL lags behind its primary",
+					Means: "If it is promoted now, it lacks the newest locks, and grants these names again.",
+					Do:    "Look at its error log and the network. Do not promote it before it has caught up.",
+				}, "IO thread %s, SQL thread %s, %q seconds behind", io, sql, late)
+			}
+			return nil
+		}
+		err := each(ctx, tx, status, `SHOW SLAVE STATUS`)
+		if code(err) == 1064 { // since MySQL 8.4 it has another name
+			err = each(ctx, tx, status, `SHOW REPLICA STATUS`)
+		}
+		return err
+	})
+}
+
+func oneOf(row map[string]string, names ...string) string {
+	for _, name := range names {
+		if v, ok := row[name]; ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// replicas examines whether a commit waits for one.
+func (x *examiner) replicas(ctx context.Context) error {
+	return x.read(ctx, "the replicas", "", func(ctx context.Context, tx *sql.Tx) error {
+		count, synced := 0, false
+		err := each(ctx, tx, func(row map[string]string) error {
+			n, _ := strconv.Atoi(row["value"])
+			switch row["variable_name"] {
+			case "Slaves_connected", "Replicas_connected":
+				count = n
+			case "Rpl_semi_sync_master_clients", "Rpl_semi_sync_source_clients":
+				synced = n > 0
+			}
+			return nil
+		}, `SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_connected', 'Replicas_connected', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients')`)
+		if err == nil && count > 0 && !synced {
+			x.Add(engine.Finding{
+				Severity: engine.SeverityNote, What: "the replicas of MySQL are asynchronous",
+				Means: "A replica that is promoted may lack the last commits, and grants names again that somebody holds.",
+				Do:    "Use semi-synchronous replication, or check fencing tokens. Say ?failover in the URL, so that the engine declares it.",
+			}, "%d are connected", count)
+		}
+		return err
+	})
+}

@@ -1,0 +1,109 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"leasehold/engine"
+)
+
+// mostTables bounds how many tables are read.
+const mostTables = 100
+
+// lockTable is one that counts as a table of locks, with its columns that are times.
+type lockTable struct {
+	schema, name, engine string
+	times                []string
+}
+
+func (t *lockTable) String() string { return quoted(t.schema) + "." + quoted(t.name) }
+
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// tables examines tables of locks that programs keep by hand: a row for each lock. Where
+// the newest time in one is old and there are rows, the owners are likely dead. The server
+// lists only the tables that this user may read.
+func (x *examiner) tables(ctx context.Context) error {
+	all, err := x.lockTables(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) > mostTables {
+		x.Stopped("%d of %d tables were read", mostTables, len(all))
+		all = all[:mostTables]
+	}
+	for _, t := range all {
+		if !strings.EqualFold(t.engine, "InnoDB") {
+			x.Add(engine.Finding{
+				Severity: engine.SeverityProblem, What: "a table of locks is not InnoDB",
+				Means: "Such a table has no transactions: a lock that is part of one is taken at once and stays after a rollback, and a crash may damage it.",
+				Do:    "Run ALTER TABLE ... ENGINE = InnoDB while nobody locks.",
+			}, "%s is %s", t, t.engine)
+		}
+		// Of ShedLock a row stays when its lock is free.
+		if len(t.times) == 0 || slices.Contains(t.times, "lock_until") {
+			continue
+		}
+		if err := x.read(ctx, "the table "+t.String(), "SELECT on it", func(ctx context.Context, tx *sql.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockTables lists them, without those of leasehold.
+func (x *examiner) lockTables(ctx context.Context) (all []*lockTable, err error) {
+	err = x.read(ctx, "the list of tables", "", func(ctx context.Context, tx *sql.Tx) error {
+		return each(ctx, tx, func(row map[string]string) error {
+			if name := row["name"]; !x.Counts(name) || strings.HasPrefix(name, "leasehold") {
+				return nil
+			}
+			if last := len(all) - 1; last < 0 || all[last].schema != row["in_schema"] || all[last].name != row["name"] {
+				all = append(all, &lockTable{schema: row["in_schema"], name: row["name"], engine: row["of_engine"]})
+			}
+			if column := row["of_column"]; column != "" {
+				all[len(all)-1].times = append(all[len(all)-1].times, column)
+			}
+			return nil
+		}, `SELECT t.TABLE_SCHEMA AS in_schema, t.TABLE_NAME AS name, t.ENGINE AS of_engine, c.COLUMN_NAME AS of_column FROM information_schema.TABLES t
+			LEFT JOIN information_schema.COLUMNS c ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME AND c.DATA_TYPE IN ('timestamp', 'datetime')
+			WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
+			ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME, c.ORDINAL_POSITION`)
+	})
+	return all, err
+}
+
+// rows examines the rows of one table, as many as the limit allows.
+func (x *examiner) rows(ctx context.Context, tx *sql.Tx, t *lockTable) error {
+	var columns, ages, given []string
+	for _, name := range t.times {
+		column := quoted(name)
+		columns, given = append(columns, column), append(given, column+" IS NOT NULL")
+		// The zone is the program's: the less of both is certain. A column without any
+		// time is older than all.
+		for _, now := range []string{"NOW()", "UTC_TIMESTAMP()"} {
+			ages = append(ages, "COALESCE(TIMESTAMPDIFF(SECOND, MAX("+column+"), "+now+"), 999999999)")
+		}
+	}
+	var count, seconds int64
+	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT COALESCE(SUM(%s), 0), LEAST(%s) FROM (SELECT %s FROM %s LIMIT %d) x`,
+		strings.Join(given, " OR "), strings.Join(ages, ", "), strings.Join(columns, ", "), t, x.Limit)).Scan(&count, &seconds)
+	if err != nil || count == 0 {
+		return err
+	}
+	if count >= int64(x.Limit) {
+		x.Stopped("%d rows of %s were read", count, t)
+	}
+	if age := time.Duration(seconds) * time.Second; age >= x.dead {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityWarning, What: "rows of locks in MySQL that look dead",
+			Means: "A row is a lock that somebody holds, and nobody has written the table for long. If the owners are dead, these names are blocked for ever.",
+			Do:    "Look whether the owners live, and delete the rows of dead ones. Use a lock that expires by itself.",
+		}, "%s has %d, the newest is %v old", t, count, age)
+	}
+	return nil
+}
