@@ -75,7 +75,7 @@ Other commands have 1 as well: the answer is no, or cannot be written.`,
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.demoCommand(), a.demoWorkerCommand(), a.schemaCommand(), a.manCommand(),
+		a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
 	a.strict(root)
@@ -93,6 +93,11 @@ func (a *app) engineURL() (string, error) {
 	} else if engines.HasSecret(given) {
 		return "", usageError("--engine %s has a password, which every user of this machine could read: put the URL into LEASEHOLD_ENGINE, or into a file and give --engine @file", engines.Redact(given))
 	}
+	return fromFile(given)
+}
+
+// fromFile is a URL as it was given, or read from a file if it is @file.
+func fromFile(given string) (string, error) {
 	path, isFile := strings.CutPrefix(given, "@")
 	if !isFile {
 		return given, nil
