@@ -133,3 +133,16 @@ func TestAResultIsShownOnlyIfBothHalvesAreSo(t *testing.T) {
 		}
 	}
 }
+
+// Each demo says where to read on, and the page is there with that section and the demo.
+func TestThePageHasASectionForEachDemo(t *testing.T) {
+	page, err := os.ReadFile("../../docs/from-your-lock.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range demo.All() {
+		if !strings.Contains(string(page), "(#"+d.Anchor+")") || !strings.Contains(string(page), "`demo "+d.Name+"`") {
+			t.Errorf("the page has no link to #%s, or does not name `demo %s`", d.Anchor, d.Name)
+		}
+	}
+}

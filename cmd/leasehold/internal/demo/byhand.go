@@ -21,16 +21,6 @@ type byHand struct {
 	end   func()
 }
 
-func (o *order) player(ctx context.Context) (player, error) {
-	if o.Scheme == "" {
-		return openOurs(ctx, o)
-	}
-	if strings.HasPrefix(o.Scheme, "zookeeper-") {
-		return o.onZooKeeper(ctx)
-	}
-	return o.onRedis()
-}
-
 func (o *order) onRedis() (player, error) {
 	h := &byHand{locks: map[string]handwritten.Lock{}, end: func() {}}
 	if o.Scheme == "redlock" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -180,7 +181,7 @@ func startZooKeeper(ctx context.Context, dir string) (*daemon, error) {
 			return err
 		}
 		answer := make([]byte, 9)
-		if _, err := conn.Read(answer); err != nil || string(answer) != "Zookeeper" {
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "Zookeeper" {
 			return errors.New("it does not answer as a ZooKeeper")
 		}
 		return nil

@@ -140,8 +140,10 @@ func (g ground) inZooKeeper(ctx context.Context) (ground, error) {
 	}
 	g.server = "zookeeper://" + hosts + "/" + root
 	g.close = func() {
+		defer conn.Close()
+		// Without a server a request waits for one, until the connection is closed.
+		defer time.AfterFunc(patience, conn.Close).Stop()
 		removeBelow(conn, "/"+root, time.Now().Add(patience))
-		conn.Close()
 	}
 	return g, nil
 }

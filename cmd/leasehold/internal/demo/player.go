@@ -31,6 +31,16 @@ type player interface {
 	close() error
 }
 
+func (o *order) player(ctx context.Context) (player, error) {
+	if o.Scheme == "" {
+		return openOurs(ctx, o)
+	}
+	if strings.HasPrefix(o.Scheme, "zookeeper-") {
+		return o.onZooKeeper(ctx)
+	}
+	return o.onRedis()
+}
+
 // Play is a process of a demo: it carries out what its parent writes, line by line, and
 // answers each by a line. It ends when its parent is gone.
 func Play(ctx context.Context, in io.Reader, out io.Writer) error {

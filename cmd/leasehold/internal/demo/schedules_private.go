@@ -98,16 +98,16 @@ func failover(s *stage) finding {
 	a := s.start("A", o)
 
 	// The replica lags: it reads nothing, and its connection is cut.
-	s.must(replica.halt())
+	s.fail(replica.halt())
 	_, err = command(s.ctx, primary.addr, "CLIENT", "KILL", "TYPE", "replica")
-	s.must(err)
+	s.fail(err)
 	a.must(a.lock(item, patience))
 	a.say(holds, "the replica lags: it does not have this lock")
 	if s.err != nil {
 		return finding{}
 	}
 	primary.kill()
-	s.must(replica.proceed())
+	s.fail(replica.proceed())
 	a.say(holds, "the primary dies")
 	s.until("the replica is promoted", func() error { return s.says(sentinel.addr, "sentinel", "address="+replica.addr) })
 	a.say(holds, "the replica is promoted")
@@ -117,7 +117,7 @@ func failover(s *stage) finding {
 	b.write(item, "90")
 	let := a.write(item, "95")
 	if s.ours() {
-		s.must(a.do("loss", item, patience))
+		s.fail(a.do("loss", item, patience))
 		a.believes(item)
 	}
 	switch {
@@ -132,8 +132,6 @@ func failover(s *stage) finding {
 	return finding{seen: "Redis granted twice too, as docs/guarantees.md declares, but A knew by then that it had lost; " +
 		"the token of B is higher, and the resource refused the write of A. Where no two may hold, use etcd or ZooKeeper"}
 }
-
-func (s *stage) must(err error) { s.fail(err) }
 
 // until asks until ask says nil.
 func (s *stage) until(what string, ask func() error) {

@@ -100,3 +100,65 @@ func oneByOne(t *testing.T, all []func(context.Context) (func() error, error), c
 	wg.Wait()
 	return count() - before
 }
+
+// The queue of sequential nodes can be shared by ?layout=nodes if the old lock holds only
+// by a list that it has just read. The lock of the tutorials enters beside any holder.
+func TestWhichSequentialNodesCanBeShared(t *testing.T) {
+	t.Parallel()
+	s := servers.ZooKeeper(t, nil)
+	way, err := servers.NewZooKeeperProxy(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { way.Close() })
+	connect := func(addr string) *zk.Conn {
+		conn, _, err := zk.Connect([]string{addr}, 4*time.Second, zk.WithLogInfo(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	if _, err := connect(s.Addr).Create("/"+name, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	locks := oursTTL(t, "zookeeper://"+s.Addr+"?layout=nodes&prefix=client", 0)
+
+	old := handwritten.NewWatchParent(connect(s.Addr), "/"+name)
+	lock(t, "the old program", old)
+	nobodyElse(t, locks)
+	if err := old.Unlock(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	held := hold(t, "the new program", locks)
+	got := make(chan error, 1)
+	next := handwritten.NewWatchParent(connect(s.Addr), "/"+name)
+	go func() { got <- next.Lock(within(t)) }()
+	waiting(t, locks)
+
+	// A tutorial's lock behind that one: its predecessor goes between list and watch.
+	listed, goOn := make(chan struct{}), make(chan struct{})
+	way.OnCommand(func(command string) {
+		if command == "getData" {
+			close(listed)
+			<-goOn
+		}
+	})
+	copied := handwritten.NewTutorial(connect(way.Addr), "/"+name)
+	entered := make(chan error, 1)
+	go func() { entered <- copied.Lock(within(t)) }()
+	<-listed
+	select {
+	case err := <-got:
+		t.Fatalf("the old program holds beside ours: %v", err)
+	default:
+	}
+	if err := next.Unlock(within(t)); err != nil { // it gives up
+		t.Fatal(err)
+	}
+	close(goOn)
+	if err := <-entered; err != nil || !held.Valid() {
+		t.Errorf("the tutorial's lock: %v, ours holds: %v; it was to enter beside ours", err, held.Valid())
+	}
+	unlock(t, "the new program", held)
+}
