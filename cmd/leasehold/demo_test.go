@@ -21,38 +21,41 @@ func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range demo.All() {
-		t.Run(d.Name, func(t *testing.T) {
-			p := newPlace(t)
-			args := []string{"demo", d.Name}
-			switch d.Name {
-			case "redlock-restart", "failover": // they start their own
-			case "herd", "zk-tutorial":
-				args = append(args, "--server", "zookeeper://"+zookeeper.Addr)
-			default:
-				args = append(args, "--server", "redis://"+redis.Addr)
-			}
-			code, out, err := p.leasehold(args...)
-			if code != 0 {
-				t.Fatalf("exit code %d: %s\n%s", code, err, out)
-			}
-			byHand, ours, found := strings.Cut(out, "The same with leasehold")
-			if !found || !strings.Contains(out, "docs/from-your-lock.md#"+d.Anchor) {
-				t.Errorf("it prints\n%s", out)
-			}
-			// Two held at the same time, by the rows of the timeline, where that is the failure.
-			switch d.Name {
-			case "expire", "del", "getset", "zk-tutorial", "redlock-restart":
-				if !strings.Contains(byHand, "<-- 2 hold") || strings.Contains(ours, "<-- 2 hold") {
-					t.Errorf("who held is\n%s", out)
+	t.Run("all", func(t *testing.T) {
+		for _, d := range demo.All() {
+			t.Run(d.Name, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				args := []string{"demo", d.Name}
+				switch d.Name {
+				case "redlock-restart", "failover": // they start their own
+				case "herd", "zk-tutorial":
+					args = append(args, "--server", "zookeeper://"+zookeeper.Addr)
+				default:
+					args = append(args, "--server", "redis://"+redis.Addr)
 				}
-			case "failover":
-				if !strings.Contains(byHand, "<-- 2 hold") || !strings.Contains(ours, "refused") {
-					t.Errorf("who held is\n%s", out)
+				code, out, err := p.leasehold(args...)
+				if code != 0 {
+					t.Fatalf("exit code %d: %s\n%s", code, err, out)
 				}
-			}
-		})
-	}
+				byHand, ours, found := strings.Cut(out, "The same with leasehold")
+				if !found || !strings.Contains(out, "docs/from-your-lock.md#"+d.Anchor) {
+					t.Errorf("it prints\n%s", out)
+				}
+				// Two held at the same time, by the rows of the timeline, where that is the failure.
+				switch d.Name {
+				case "expire", "del", "getset", "zk-tutorial", "redlock-restart":
+					if !strings.Contains(byHand, "<-- 2 hold") || strings.Contains(ours, "<-- 2 hold") {
+						t.Errorf("who held is\n%s", out)
+					}
+				case "failover":
+					if !strings.Contains(byHand, "<-- 2 hold") || !strings.Contains(ours, "refused") {
+						t.Errorf("who held is\n%s", out)
+					}
+				}
+			})
+		}
+	})
 	keys, err := redis.Do("KEYS", "*")
 	if list, _ := keys.([]any); err != nil || len(list) != 0 {
 		t.Errorf("what is left in Redis: %v, %v", keys, err)

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -89,12 +90,12 @@ func predecessorGoes(s *stage) finding {
 	case <-w.listed:
 		c.say(waits, "C has read the list; its connection is slow")
 	case <-time.After(patience):
-		s.fail(fmt.Errorf("C reads no list"))
+		s.fail(errors.New("process C reads no list"))
 	case <-s.ctx.Done():
 		s.fail(s.ctx.Err())
 	}
 	if b.got(patience) {
-		s.fail(fmt.Errorf("B holds beside A"))
+		s.fail(errors.New("process B holds beside A"))
 	}
 	s.wait(200 * time.Millisecond) // its node is gone
 	close(w.released)

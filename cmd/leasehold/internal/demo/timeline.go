@@ -33,7 +33,7 @@ func newTimeline(out io.Writer, color bool, title string, lanes []string) *timel
 	}
 	fmt.Fprintf(out, "\n%s\n%9s", title, "")
 	for _, name := range lanes {
-		fmt.Fprintf(out, "  %-*s", t.width(), name)
+		fmt.Fprintf(out, "%s%-*s", t.gap(), t.width(), name)
 	}
 	fmt.Fprintln(out)
 	return t
@@ -45,6 +45,13 @@ func (t *timeline) width() int {
 		return 1
 	}
 	return len(stopped)
+}
+
+func (t *timeline) gap() string {
+	if t.width() == 1 {
+		return " "
+	}
+	return "  "
 }
 
 // say prints one moment.
@@ -62,7 +69,7 @@ func (t *timeline) say(format string, args ...any) {
 			}
 			cell = "\x1b[1;" + code + "m" + cell + "\x1b[0m"
 		}
-		row.WriteString("  " + cell)
+		row.WriteString(t.gap() + cell)
 	}
 	text := fmt.Sprintf(format, args...)
 	if holding > 1 {
@@ -93,4 +100,4 @@ func brief(text string) string {
 	return text
 }
 
-const briefLength = 100
+const briefLength = 80
