@@ -18,8 +18,8 @@ func (a *app) scheduleCommands() (commands []*cobra.Command) {
 		var server string
 		cmd := &cobra.Command{
 			Use:   d.Name,
-			Short: "Show " + d.Short,
-			Long: `Show ` + d.Short + `.
+			Short: d.Short,
+			Long: d.Short + `.
 
 Several processes play the schedule twice: first with the lock as articles have
 it, then with leasehold. A timeline shows which of them believe to hold. The

@@ -104,13 +104,14 @@ func carryOut(ctx context.Context, p player, words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("gave up after %v", within))
+	gaveUp := fmt.Errorf("gave up after %v", within)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, gaveUp)
 	defer cancel()
 	switch verb {
 	case "lock":
 		err = p.lock(ctx, name)
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = context.Cause(ctx)
+			err = gaveUp // a client may see the deadline before the context has a cause
 		}
 	case "unlock":
 		err = p.unlock(ctx, name)

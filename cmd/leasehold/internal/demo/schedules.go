@@ -22,7 +22,7 @@ func All() []Demo {
 			scheme: "setpx", how: "SET NX PX 2000, released by a script that compares the value", on: redis, lanes: letters(2), play: longWork,
 		},
 		{
-			Name: "del", Short: "released by DEL: a late holder lets a third one in", Anchor: "set-nx-px-with-del",
+			Name: "del", Short: "Released by DEL: a late holder lets a third one in", Anchor: "set-nx-px-with-del",
 			scheme: "setpx-del", how: "SET NX PX 2000, released by DEL", on: redis, lanes: letters(3), play: lateRelease,
 		},
 		{
@@ -31,11 +31,11 @@ func All() []Demo {
 			on: redis, lanes: letters(2), play: clockAhead,
 		},
 		{
-			Name: "herd", Short: "one ephemeral node in ZooKeeper: each release wakes every waiter", Anchor: "zookeeper-one-ephemeral-node",
+			Name: "herd", Short: "One ephemeral node in ZooKeeper: each release wakes every waiter", Anchor: "zookeeper-one-ephemeral-node",
 			scheme: "zookeeper-one", how: "one ephemeral node, which every waiter watches", on: zookeeper, lanes: letters(herdSize), play: herd,
 		},
 		{
-			Name: "zk-tutorial", Short: "sequential nodes: the predecessor goes between the list and the watch", Anchor: "zookeeper-watching-the-predecessor",
+			Name: "zk-tutorial", Short: "Sequential nodes: the predecessor goes between the list and the watch", Anchor: "zookeeper-watching-the-predecessor",
 			scheme: "zookeeper-tutorial", how: "sequential ephemeral nodes; each waiter watches the one before it", on: zookeeper, lanes: letters(3),
 			play: predecessorGoes,
 		},
@@ -48,7 +48,7 @@ func All() []Demo {
 			scheme: "setpx", how: "SET NX PX 60000 on a primary that Sentinel watches", on: private, lanes: letters(2), play: failover,
 		},
 		{
-			Name: "stale-writer", Short: "a paused holder goes on and overwrites", Anchor: "a-paused-holder",
+			Name: "stale-writer", Short: "A paused holder goes on and overwrites", Anchor: "a-paused-holder",
 			scheme: "setpx", how: "SET NX PX 2000; the holder reads, is paused, and writes", on: redis, lanes: letters(2), play: staleWriter,
 		},
 		{
