@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ type ground struct {
 
 // url is the server for one kind of lock.
 func (g ground) url(ours bool) string {
-	if ours && strings.HasPrefix(g.server, "redis") {
+	if ours && !strings.HasPrefix(g.server, "zookeeper") {
 		return g.server + "?prefix=" + g.prefix
 	}
 	return g.server
@@ -52,7 +53,7 @@ func (s store) open(ctx context.Context, server string) (ground, error) {
 		return g, fmt.Errorf("%w: this schedule ends servers, so it starts its own: leave --server out", ErrServer)
 	case strings.ContainsAny(server, "?#"):
 		return g, fmt.Errorf("%w: the URL has parameters, which the hand-written lock does not know: leave them out", ErrServer)
-	case s == redis && (scheme == "redis" || scheme == "rediss" || scheme == "redis+unix"):
+	case s == redis && slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "redis+unix", "unix"}, scheme):
 		return g.cleanRedis()
 	case s == zookeeper && scheme == "zookeeper":
 		return g.inZooKeeper(ctx)
