@@ -135,7 +135,7 @@ func startSentinel(ctx context.Context, dir, primary string) (*daemon, error) {
 	host, port, _ := net.SplitHostPort(primary)
 	file := filepath.Join(dir, "sentinel.conf")
 	conf := fmt.Sprintf("bind 127.0.0.1\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 300\n"+
-		"sentinel failover-timeout main 3000\n", host, port)
+		"sentinel failover-timeout main 1500\n", host, port)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, err
 	}
