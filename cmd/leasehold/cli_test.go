@@ -90,7 +90,7 @@ func TestBadInput(t *testing.T) {
 		{"no name to show", []string{"show"}, 64, "needs one name"},
 		{"too many names", []string{"show", "a", "b"}, 64, "takes one name"},
 		{"too many prefixes", []string{"ls", "a", "b"}, 64, "takes one prefix"},
-		{"argument for demo", []string{"demo", "a"}, 64, "takes no argument"},
+		{"no such demo", []string{"demo", "expires"}, 64, "has no command \"expires\": did you mean expire"},
 		{"nowhere for pages", []string{"man"}, 64, "needs a directory"},
 		{"pages into a file", []string{"man", file}, 1, "not a directory"},
 		{"reap by hand", []string{"reap", "3", "4"}, 64, "not by hand"},
@@ -115,6 +115,13 @@ func TestBadInput(t *testing.T) {
 		{"schema of another", []string{"schema", "oracle"}, 64, "give postgres or mysql"},
 		{"schema in a database without", []string{"schema", "mysql", "--schema", "mine"}, 64, "has no schemas"},
 		{"schema with a long prefix", []string{"schema", "postgres", "--prefix", strings.Repeat("p", 41)}, 64, "it may have 40"},
+		{"demo-process by hand", []string{"demo-process"}, 64, "not by hand"},
+		{"a demo with --engine", []string{"demo", "expire", "--engine", "dir:"}, 64, "give --server"},
+		{"a demo with a password", []string{"demo", "expire", "--server", "redis://a:secret@h"}, 64, "--server @file"},
+		{"a demo on the wrong server", []string{"demo", "expire", "--server", "zookeeper://h"}, 64, "runs on Redis"},
+		{"a demo on no ZooKeeper", []string{"demo", "herd", "--server", "redis://h"}, 64, "runs on ZooKeeper"},
+		{"a demo that ends servers", []string{"demo", "failover", "--server", "redis://h"}, 64, "leave --server out"},
+		{"a demo with parameters", []string{"demo", "setnx", "--server", "redis://h?db=1"}, 64, "parameters"},
 		{"demo-worker by hand", []string{"demo-worker", "a"}, 64, "not by hand"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,27 +12,30 @@ import (
 	"golang.org/x/term"
 
 	"leasehold"
+	"leasehold/cmd/leasehold/internal/demo"
 	"leasehold/engine"
-	"leasehold/lab/servers/fleet"
 )
 
-// demo is the job that leasehold began with, to be watched: several processes
+// drawing is the job that leasehold began with, to be watched: several processes
 // draw rising ids from one file by reading the last, adding one and writing it
 // back, with no pause; first without a lock, then with it.
-type demo struct {
+type drawing struct {
 	procs  int
 	length time.Duration
 }
 
 func (a *app) demoCommand() *cobra.Command {
-	var d demo
+	var d drawing
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See what goes wrong without a lock, and not with one",
 		Long: `Several processes draw rising ids from one file: each reads the last, adds one and
 writes it back, without a pause. They do so first without a lock, then with a
-lock on the chosen engine. The demo counts ids that were drawn twice.`,
-		Args: arguments(0, 0, ""),
+lock on the chosen engine. The demo counts ids that were drawn twice.
+
+The commands below show how the locks of articles fail, each by one schedule.
+Each plays the same schedule with leasehold, too.`,
+		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case d.procs < 2 || d.procs > 64:
@@ -43,12 +46,14 @@ lock on the chosen engine. The demo counts ids that were drawn twice.`,
 			return untilAsked(cmd.Context(), func(ctx context.Context) error { return a.demo(ctx, d) })
 		},
 	}
+	cmd.SuggestionsMinimumDistance = 2 // letters to be changed
+	cmd.AddCommand(a.scheduleCommands()...)
 	cmd.Flags().IntVar(&d.procs, "procs", 4, "how many processes draw ids")
 	cmd.Flags().DurationVar(&d.length, "for", 3*time.Second, "how long they draw, each time")
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, d demo) error {
+func (a *app) demo(ctx context.Context, d drawing) error {
 	rawURL, err := a.engineURL()
 	if err != nil {
 		return err
@@ -111,7 +116,7 @@ func (t tally) String() string {
 }
 
 // draw runs the workers once and counts. With a name they hold it.
-func (a *app) draw(ctx context.Context, d demo, title, store, name string) (t tally, err error) {
+func (a *app) draw(ctx context.Context, d drawing, title, store, name string) (t tally, err error) {
 	if err := os.WriteFile(store, fmt.Appendf(nil, "%0*d", storeWidth, 0), 0o600); err != nil {
 		return t, err
 	}
@@ -122,7 +127,7 @@ func (a *app) draw(ctx context.Context, d demo, title, store, name string) (t ta
 		start time.Time
 		shown time.Time
 	)
-	err = fleet.Run(ctx, d.procs, "", []string{"demo-worker", "--for", d.length.String(), "--name", name, store}, func(_ int, id string) {
+	err = demo.Together(ctx, d.procs, []string{"demo-worker", "--for", d.length.String(), "--name", name, store}, func(id string) {
 		now := time.Now()
 		if start.IsZero() {
 			start, shown = now, now
@@ -162,7 +167,7 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 		Hidden: true,
 		Args:   arguments(1, 1, "a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !fleet.Inside() {
+			if !demo.Inside() {
 				return usageError("demo-worker is started by demo, not by hand")
 			}
 			return a.demoWork(cmd.Context(), args[0], name, length)
@@ -184,7 +189,7 @@ func (a *app) demoWork(ctx context.Context, path, name string, length time.Durat
 		return err
 	}
 	defer locks.Close()
-	fleet.Begin()
+	demo.Begin()
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		var id uint64
 		if name == "" {
@@ -198,7 +203,9 @@ func (a *app) demoWork(ctx context.Context, path, name string, length time.Durat
 		if err != nil {
 			return err
 		}
-		fleet.Print(strconv.FormatUint(id, 10))
+		if _, err := fmt.Fprintln(a.out, id); err != nil {
+			return err // the parent is gone
+		}
 	}
 	return nil
 }

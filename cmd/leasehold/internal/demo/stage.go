@@ -1,0 +1,125 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"leasehold/fence"
+)
+
+// stage is one run of a schedule, with locks of one kind.
+type stage struct {
+	ctx    context.Context
+	scheme string // of the hand-written lock; empty: leasehold
+	on     ground
+	line   *timeline
+
+	answers chan answer
+	actors  []*actor
+	end     []func()
+	err     error // the first; nothing is done after it
+
+	resource fence.Memory // what the lock protects, and its last value
+	value    string
+}
+
+// patience bounds what must happen soon on any machine.
+const patience = 20 * time.Second
+
+// ours reports whether this run is with leasehold.
+func (s *stage) ours() bool { return s.scheme == "" }
+
+func (s *stage) fail(err error) {
+	if s.err == nil && err != nil {
+		s.err = err
+	}
+}
+
+// over ends all that the schedule has started.
+func (s *stage) over() {
+	for _, a := range s.actors {
+		a.Kill()
+	}
+	for i := len(s.end) - 1; i >= 0; i-- {
+		s.end[i]()
+	}
+}
+
+// actor starts a process whose lock has that expiry, or TTL.
+func (s *stage) actor(name string, expiry time.Duration) *actor {
+	return s.start(name, order{Server: s.on.url(s.ours()), Expiry: expiry})
+}
+
+func (s *stage) start(name string, o order) *actor {
+	a := &actor{s: s, name: name}
+	if s.err != nil {
+		return a
+	}
+	o.Scheme, o.Prefix, o.Owner = s.scheme, s.on.prefix, name
+	text, err := json.Marshal(o)
+	if err != nil {
+		s.fail(err)
+		return a
+	}
+	a.Process, err = Start([]string{"demo-process"}, func(line string) { s.answers <- answer{from: a, text: line} })
+	if err != nil {
+		s.fail(err)
+		return a
+	}
+	s.actors = append(s.actors, a)
+	go func() {
+		<-a.ended
+		s.answers <- answer{from: a, over: true}
+	}()
+	s.fail(a.Say(string(text)))
+	if said := a.await(patience); s.err == nil && said != "ready" {
+		s.fail(fmt.Errorf("process %s: %q", name, said))
+	}
+	return a
+}
+
+// next is the next answer of any process, or none in time.
+func (s *stage) next(within time.Duration) (from *actor, text string) {
+	if s.err != nil {
+		return nil, ""
+	}
+	for _, a := range s.actors {
+		if len(a.queued) > 0 {
+			text, a.queued = a.queued[0], a.queued[1:]
+			return a, text
+		}
+	}
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			s.fail(s.ctx.Err())
+			return nil, ""
+		case <-timeout.C:
+			return nil, ""
+		case got := <-s.answers:
+			switch {
+			case !got.over:
+				return got.from, got.text
+			case s.line.states[got.from.name] != killed:
+				s.fail(fmt.Errorf("process %s ended: %w", got.from.name, errors.Join(got.from.err, got.from.said.err())))
+				return nil, ""
+			}
+		}
+	}
+}
+
+// wait lets time pass in which the processes work.
+func (s *stage) wait(long time.Duration) {
+	if s.err == nil {
+		select {
+		case <-time.After(long):
+		case <-s.ctx.Done():
+			s.fail(s.ctx.Err())
+		}
+	}
+}
