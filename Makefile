@@ -11,7 +11,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(ROOT)/lab/bench $(ROOT)/lab/interop
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme dependencies pictures internal)
+TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme prose dependencies pictures internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -60,7 +60,7 @@ model: ## every schedule of the tokens on N masters, in small worlds, to the las
 	go test -count=1 -timeout 0 -v ./engine/redis/redlock/model -model.states 0
 
 .PHONY: check
-check: fmt-check vet lint dependencies test ## what to run before a commit
+check: fmt-check vet lint prose dependencies test ## what to run before a commit
 
 .PHONY: vet
 vet: ## go vet, every module
@@ -99,6 +99,10 @@ cross: ## go vet for macOS and Windows
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt
 	go run ./lab/dependencies
+
+.PHONY: prose
+prose: ## what is hard to read in pages, godoc, help and errors
+	go run ./lab/prose
 
 .PHONY: readme
 readme: ## run every shell block of README.md, in both languages, in a clean clone of the last commit

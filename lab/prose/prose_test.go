@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -108,5 +109,13 @@ var _ = command{Short: "Do it", Long: "It does it."}
 		"failed: x: it failed: why", "help: Do it", "help: It does it."}
 	if !slices.Equal(got, want) {
 		t.Errorf("of Go: got %q, want %q", got, want)
+	}
+}
+
+// What people read of this project is plain.
+func TestTheTreeIsPlain(t *testing.T) {
+	found, err := check([]string{filepath.Join("..", "..")}, false)
+	if err != nil || found > 0 {
+		t.Errorf("%d sentences are not plain, %v: run `make prose`", found, err)
 	}
 }
