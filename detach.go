@@ -136,8 +136,8 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	}
 	defer k.endAdopt(id)
 	s := k.now()
-	bounded, cancel := context.WithTimeout(ctx, body.TTL)
-	defer cancel()
+	bounded := withBound(ctx, k.life, body.TTL) // Close ends it
+	defer bounded.end()
 	got, err := k.eng.Renew(bounded, []engine.Renewal{{Name: body.Name, ID: id, Want: body.TTL}})
 	if len(got) != 1 {
 		if errors.Is(err, engine.ErrRefused) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
@@ -183,6 +184,62 @@ func TestEveryCallOfAClosedClientSaysSo(t *testing.T) {
 			if !errors.Is(err, ErrClosed) || !strings.HasPrefix(err.Error(), "leasehold: ") || errors.Is(err, engine.ErrRefused) {
 				t.Errorf("%s: got %v, want an ErrClosed that names the call", name, err)
 			}
+		}
+	})
+}
+
+// An engine that fails says why, and a call that it does not answer at all repeats that.
+func TestACallWithoutAnAnswerSaysWhatOthersFailedWith(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		held := mustLock(t, c, "held")
+		defer held.Unlock()
+		f.set(func(f *faulty) {
+			f.renew = cutRenew
+			f.join = func(ctx context.Context, _ engine.Request, _ func() (engine.Claim, error)) (engine.Claim, error) {
+				<-ctx.Done()
+				return engine.Claim{}, ctx.Err()
+			}
+		})
+		time.Sleep(time.Second) // the renewal of the held lease has failed
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := c.Lock(ctx, "x"); !errors.Is(err, ErrUnavailable) || !errors.Is(err, errCut) {
+			t.Errorf("got %v, want %v and %v", err, ErrUnavailable, errCut)
+		}
+	})
+}
+
+// Close does not wait for an Adopt that the engine does not answer.
+func TestCloseEndsAdopt(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		h, err := mustLock(t, a.With(LockOptions{Detached: true}), "x").Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, f := w.client(nil)
+		f.set(func(f *faulty) {
+			f.renew = func(ctx context.Context, _ []engine.Renewal, _ func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
+		adopted := make(chan error)
+		go func() {
+			_, err := c.Adopt(context.Background(), h)
+			adopted <- err
+		}()
+		synctest.Wait()
+		begin := time.Now()
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-adopted; err == nil {
+			t.Error("it was adopted by a closed client")
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("Close and Adopt took %v", took)
 		}
 	})
 }

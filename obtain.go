@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,6 +232,13 @@ func (w *waiter) answerLocked(o *claims.Output) {
 	w.ready <- struct{}{} // capacity 1, sent once
 }
 
+// whySilent returns what the engine failed with last, if it has not answered since.
+func (k *core) whySilent() error {
+	k.mu.Lock()
+	defer k.unlock()
+	return cmp.Or(k.machine.Down(), errNoAnswer)
+}
+
 // errNoAnswer is of an engine that has neither failed nor answered.
 var errNoAnswer = errors.New("it has not answered yet")
 
@@ -241,7 +249,7 @@ func (k *core) tooLate(ctx context.Context, w *waiter) error {
 	timeUp := ctx.Err() == context.DeadlineExceeded
 	silent := w.Err
 	if silent == nil && timeUp && w.Silent {
-		silent = errNoAnswer
+		silent = k.whySilent()
 	}
 	var err error
 	switch {

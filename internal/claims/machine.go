@@ -178,6 +178,14 @@ func (m *Machine) Due() (time.Duration, bool) {
 // callers share claims.
 func (m *Machine) Len() (claims, names int) { return len(m.claims), len(m.callersOf) }
 
+// Down returns the first error since the engine answered last, or nil if it answers.
+func (m *Machine) Down() error {
+	if m.down {
+		return m.downErr
+	}
+	return nil
+}
+
 // Has reports whether there is a claim of that ID, those being given up included.
 func (m *Machine) Has(id engine.ID) bool { return m.claims[id] != nil }
 
