@@ -120,7 +120,7 @@ var (
 func work(context.Context, leasehold.Token) error { return nil }
 `
 	program := before
-	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/tour.md", "docs/engines.md", "docs/fencing.md", "docs/from-your-lock.md", "docs/migrating.md"} {
+	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/tour.md", "docs/engines.md", "docs/fencing.md", "docs/from-your-lock.md", "docs/from-your-lock.zh-CN.md", "docs/migrating.md"} {
 		n := 0
 		for _, b := range page(t, name) {
 			if b.lang != "go" || strings.HasPrefix(b.text, "package ") {
