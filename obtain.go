@@ -1,7 +1,6 @@
 package leasehold
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -232,11 +231,15 @@ func (w *waiter) answerLocked(o *claims.Output) {
 	w.ready <- struct{}{} // capacity 1, sent once
 }
 
-// whySilent returns what the engine failed with last, if it has not answered since.
+// whySilent says that the engine has not answered, and what other calls failed with since
+// it answered last. That is no error of this call: it is text only.
 func (k *core) whySilent() error {
 	k.mu.Lock()
 	defer k.unlock()
-	return cmp.Or(k.machine.Down(), errNoAnswer)
+	if down := k.machine.Down(); down != nil {
+		return fmt.Errorf("%w, and another call failed: %v", errNoAnswer, down)
+	}
+	return errNoAnswer
 }
 
 // errNoAnswer is of an engine that has neither failed nor answered.
