@@ -45,7 +45,13 @@ func TestClocksThatStep(t *testing.T) {
 			if expired != c.stepped {
 				t.Fatalf("void: %d keys have expired", expired)
 			}
-			second := join(t, b, long("a"))
+			r := long("a")
+			second := join(t, b, r)
+			// A master that answers late on a busy machine has no vote in this Join.
+			for c.twice && second.State == engine.Waiting && time.Since(start) < time.Minute/2 {
+				time.Sleep(second.PollAfter)
+				second = join(t, b, r)
+			}
 			if time.Since(start) > time.Minute {
 				t.Fatal("void: the hold is over")
 			}
