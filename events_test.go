@@ -136,7 +136,7 @@ func TestLogToPassesTheContextOn(t *testing.T) {
 	}
 }
 
-// A process is told by its host and its number: one of the two may be another's as well.
+// The owner of a claim is text: only what this client's own machine holds is its own.
 func TestOnlyWhatThisClientHoldsIsItsOwn(t *testing.T) {
 	for what, own := range map[string]bool{"this client": true, "another client": false} {
 		t.Run(what, func(t *testing.T) {

@@ -40,7 +40,10 @@ type Options struct {
 	// refusal and gives the name back. The refused TryLock reads the queue to report
 	// who holds the name; if the queue is empty by then, it tries once more. Otherwise
 	// that client's next TryLock, or a Lock, obtains the name. A LockAll that fails
-	// gives its names back at once. Default 0: a claim is given back at once.
+	// gives its names back at once. An engine that notifies no holder of refusals, such as
+	// redlock, leaves the claim with this client for the whole time.
+	//
+	// Default 0: a claim is given back at once.
 	IdleTimeout time.Duration
 
 	// DeadlockAfter is how long a caller that holds a name waits for another one before

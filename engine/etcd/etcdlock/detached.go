@@ -21,7 +21,7 @@ func (e *Engine) forgetHandedOver(life context.Context, s *lifeline) {
 	ctx, cancel := context.WithTimeout(life, s.renewalInterval)
 	defer cancel()
 	now := boottime.Now()
-	// Whatever the error is, the next beat asks again.
+	// After an error the next renewal interval asks again.
 	_ = e.forgetDetached(ctx, func(c *claim) bool { return c.class.Session == s && now-c.asked >= c.ttl })
 }
 
