@@ -87,8 +87,10 @@ func (t *trial) loops(clients, turns int) {
 	for i := range clients {
 		a := t.client()
 		all.Go(func() {
-			for n := 0; n < turns; {
-				if a.loop(name, (n+i)%3 == 0, stop) {
+			// Each third try, not each try of a turn: or all might give up at once, and
+			// go on as long as the queue is never empty.
+			for n, tries := 0, i; n < turns; tries++ {
+				if a.loop(name, tries%3 == 0, stop) {
 					n++
 					held <- struct{}{}
 				}

@@ -255,7 +255,8 @@ func TestTokenOfTheUserExpires(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A call that ends without an answer says why there is no connection.
+// A call that ends without an answer says why there is no connection: gRPC names an error
+// of connecting, or the one that ended the last connection.
 func TestACallWithoutAServerSaysWhy(t *testing.T) {
 	proxy := servers.ProxyTo(t, servers.Etcd(t, nil).Addr)
 	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
@@ -270,7 +271,7 @@ func TestACallWithoutAServerSaysWhy(t *testing.T) {
 	_, seen := e.Queue(ctx, "a")
 	_, left := e.Leave(ctx, []engine.Claim{held})
 	for call, err := range map[string]error{"Join": joined, "Renew": renewed, "Queue": seen, "Leave": left} {
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection error") {
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection ") {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
