@@ -156,6 +156,7 @@ func TestTheContextOfAll(t *testing.T) {
 	})
 	t.Run("each name is asked for under those before", func(t *testing.T) {
 		bubble(t, func(w *world) {
+			w.near = true
 			c, f := w.client(nil)
 			all, err := c.LockAll(ctx, "b", "a", "b", "c")
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 // of. Hooks run around the real call; a nil hook is the real call.
 type faulty struct {
 	engine.Engine
+	far bool // see Guarantees
 
 	mu            sync.Mutex
 	join          func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error)
@@ -33,6 +34,15 @@ type faulty struct {
 }
 
 var errCut = errors.New("connection cut")
+
+// Guarantees are those of the engine, but for a store that is far away.
+func (f *faulty) Guarantees() engine.Guarantees {
+	g := f.Engine.Guarantees()
+	if f.far {
+		g.Scope = engine.ScopeCluster
+	}
+	return g
+}
 
 func (f *faulty) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	f.mu.Lock()
@@ -142,6 +152,7 @@ type world struct {
 	t     *testing.T
 	store *memlock.Store
 	clock func() time.Duration
+	near  bool // its engines say that a call costs no round trip
 }
 
 // bubble runs f in a synctest bubble and closes every client at its end.
@@ -162,7 +173,7 @@ func (w *world) timed(e engine.Engine) engine.Engine {
 // client is one more process, so to speak.
 func (w *world) client(o *Options) (*Client, *faulty) {
 	w.t.Helper()
-	f := &faulty{Engine: w.store.Engine()}
+	f := &faulty{Engine: w.store.Engine(), far: !w.near}
 	c, err := New(w.timed(f), o)
 	if err != nil {
 		w.t.Fatal(err)

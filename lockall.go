@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"leasehold/engine"
 	"leasehold/internal/claims"
 )
 
@@ -28,6 +30,11 @@ type Leases struct {
 // twice counts once. If one name cannot be obtained, LockAll gives the others back and
 // returns the error of Lock. LockOptions apply to each name: Wait bounds the waiting
 // for each. At most 1,000 names.
+//
+// On an engine with servers the client first asks for all names at once, without waiting.
+// So free names cost about one round trip together. It gives back what it got behind the
+// first name that is not free, and waits for that one and the rest one by one. For a second
+// after that it does not ask for all at once.
 func (c *Client) LockAll(ctx context.Context, names ...string) (*Leases, error) {
 	return c.lockAll(ctx, names, false)
 }
@@ -42,31 +49,84 @@ func (c *Client) lockAll(ctx context.Context, names []string, try bool) (*Leases
 	if len(names) > maxLockAll {
 		return nil, fmt.Errorf("leasehold: lock %d names: LockAll takes at most %d; lock fewer at once", len(names), maxLockAll)
 	}
-	all := &Leases{core: c.core, leases: make([]*Lease, 0, len(names))}
+	all := &Leases{core: c.core, leases: make([]*Lease, 0, len(names)), held: holding(ctx)}
 	all.life, all.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	wait, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	held := holding(ctx)
 	lost := func(cause error) {
 		all.end(cause)
 		stop(cause)
 	}
-	for _, name := range names {
-		// Under the lease before: this caller is an actor that holds something,
-		// and says so in its claim. Losing one ends the waiting for the rest.
-		a := lock(name)
-		a.try = try
-		l, err := c.obtainUnder(wait, held, a)
-		if err != nil {
+	free, err := c.lockFree(wait, all.held, names)
+	for i, name := range names {
+		var l *Lease
+		if i < len(free) {
+			l = free[i]
+			l.under(all.held)
+		} else if wait.Err() == nil || err == nil {
+			// Under the lease before: this caller is an actor that holds something,
+			// and says so in its claim. Losing one ends the waiting for the rest.
+			a := lock(name)
+			a.try = try
+			l, err = c.obtainUnder(wait, all.held, a)
+		}
+		if l == nil {
 			return nil, errors.Join(err, all.unlock(false))
 		}
 		all.leases = append(all.leases, l)
-		held = l.handle.Holding()
+		all.held = l.handle.Holding()
 		l.onLoss(lost)
 	}
-	all.held = held
-	all.life = context.WithValue(all.life, leaseKey{}, held)
+	all.life = context.WithValue(all.life, leaseKey{}, all.held)
 	return all, nil
+}
+
+// probePause is how long a client does not ask for all names at once after one was not
+// free: for contended names that is work for nothing.
+const probePause = time.Second
+
+// lockFree asks for all names at once and waits for none, so free names cost about one
+// round trip together. It returns the leases before the first name that it did not get, and
+// the error of that one. It has given back the leases behind it: nobody may hold them
+// who waits for an earlier name. Without round trips it pays nothing: then it does nothing.
+func (c *Client) lockFree(ctx context.Context, outer *claims.Holding, names []string) ([]*Lease, error) {
+	k := c.core
+	if len(names) < 2 || k.grants.Scope < engine.ScopeCluster || c.lock.MinHold > 0 { // what is given back would stay held
+		return nil, nil
+	}
+	k.mu.Lock()
+	pause := k.now() < k.probeFrom
+	k.unlock()
+	if pause {
+		return nil, nil
+	}
+	leases, errs := make([]*Lease, len(names)), make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			a := lock(name).once()
+			a.probe = true
+			leases[i], errs[i] = c.obtainUnder(ctx, outer, a)
+		})
+	}
+	all.Wait()
+	n := slices.Index(leases, nil)
+	if n < 0 {
+		return leases, nil
+	}
+	k.mu.Lock()
+	k.probeFrom = k.now() + probePause
+	k.unlock()
+	rest := slices.DeleteFunc(leases[n:], func(l *Lease) bool { return l == nil })
+	_ = k.unlockAll(false, rest) // nobody was given them: what Unlock says helps nobody
+	return leases[:n], errs[n]
+}
+
+// under says what else the caller of a lease holds, for callers under the lease.
+func (l *Lease) under(outer *claims.Holding) {
+	l.core.mu.Lock()
+	defer l.core.unlock()
+	l.handle.Outer = outer
 }
 
 // onLoss has f called when the lease is lost, at once if it is already. f must
@@ -126,14 +186,18 @@ func (a *Leases) Unlock() error { return a.unlock(true) }
 // them: the holder of the missing name may want them.
 func (a *Leases) unlock(keep bool) error {
 	a.end(nil)
-	k := a.core
+	return a.core.unlockAll(keep, a.leases)
+}
+
+// unlockAll ends leases, the last one first, with one call to the engine.
+func (k *core) unlockAll(keep bool, leases []*Lease) error {
 	k.mu.Lock()
 	defer k.unlock()
-	last := slices.Clone(a.leases)
+	last := slices.Clone(leases)
 	slices.Reverse(last)
 	k.unlockLocked(keep, last...)
 	var errs []error
-	for _, l := range a.leases {
+	for _, l := range leases {
 		if err := l.resultLocked(); err != nil {
 			errs = append(errs, err)
 		}

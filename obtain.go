@@ -33,6 +33,7 @@ type ask struct {
 	name           string
 	permits, limit int32
 	try            bool // once, without waiting
+	probe          bool // the call goes on if it is refused: nobody needs to know by whom
 	again          bool // it was refused once, by somebody who was gone by then
 	waits          bool // the Observer knows that it waits
 }
@@ -128,6 +129,9 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 			return nil, k.gaveUp(op, w, k.tooLate(ctx, w))
 		}
 		<-w.ready // answered in the meantime: that counts
+	}
+	if a.probe && w.why != claims.OK && ctx.Err() == nil {
+		return nil, cause(w.why, w.err)
 	}
 	switch w.why {
 	case claims.OK:

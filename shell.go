@@ -46,6 +46,8 @@ type core struct {
 	asleep  time.Duration // until when the keeper sleeps
 	events  []Event       // to be observed once mu is free
 
+	probeFrom time.Duration // when LockAll may ask for all names at once again
+
 	adopting map[engine.ID]bool // claims of which an Adopt is under way
 	checks   checks
 }
