@@ -63,7 +63,7 @@ func (c *Client) lockAll(ctx context.Context, names []string, try bool) (*Leases
 		if i < len(free) {
 			l = free[i]
 			l.under(all.held)
-		} else if wait.Err() == nil || err == nil {
+		} else if err == nil {
 			// Under the lease before: this caller is an actor that holds something,
 			// and says so in its claim. Losing one ends the waiting for the rest.
 			a := lock(name)
@@ -87,8 +87,9 @@ const probePause = time.Second
 
 // lockFree asks for all names at once and waits for none, so free names cost about one
 // round trip together. It returns the leases before the first name that it did not get, and
-// the error of that one. It has given back the leases behind it: nobody may hold them
-// who waits for an earlier name. Without round trips it pays nothing: then it does nothing.
+// the error of that one if ctx has ended. It has given back the leases behind it: nobody
+// may hold them who waits for an earlier name. Where calls are no round trips nothing is
+// gained, and it does nothing.
 func (c *Client) lockFree(ctx context.Context, outer *claims.Holding, names []string) ([]*Lease, error) {
 	k := c.core
 	if len(names) < 2 || k.grants.Scope < engine.ScopeCluster || c.lock.MinHold > 0 { // what is given back would stay held
@@ -119,7 +120,10 @@ func (c *Client) lockFree(ctx context.Context, outer *claims.Holding, names []st
 	k.unlock()
 	rest := slices.DeleteFunc(leases[n:], func(l *Lease) bool { return l == nil })
 	_ = k.unlockAll(false, rest) // nobody was given them: what Unlock says helps nobody
-	return leases[:n], errs[n]
+	if ctx.Err() != nil {
+		return leases[:n], errs[n]
+	}
+	return leases[:n], nil // the call goes on
 }
 
 // under says what else the caller of a lease holds, for callers under the lease.
