@@ -133,6 +133,10 @@ failures: ## every fault to every engine: writes docs/failures.md, in a few minu
 crossover: ## optimistic or locked: measures and writes docs/choosing.md
 	go run ./lab/bench/crossover -write docs/choosing.md
 
+.PHONY: growth
+growth: ## does a lock become slower with use: measures and writes docs/growth.md
+	go run ./lab/bench/growth -write docs/growth.md
+
 .PHONY: pictures
 pictures: ## draw the pictures of the pages: writes docs/pictures
 	go run ./lab/pictures

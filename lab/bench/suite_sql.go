@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"leasehold/engine/postgres/pglock"
 	"leasehold/lab/bench/competitors"
 	"leasehold/lab/bench/harness"
+	"leasehold/lab/internal/proc"
 	"leasehold/lab/servers"
 )
 
@@ -103,7 +101,7 @@ func sqlStage(context.Context) (*harness.Stage, error) {
 	s := &harness.Stage{
 		At:        harness.Endpoint{Addrs: []string{server.Addr}},
 		Keepalive: "--", // pgx' ping of connections that were idle: no part of a lock
-		ServerCPU: func() (time.Duration, error) { return cpuBelow(server.PID()) },
+		ServerCPU: func() (time.Duration, error) { return proc.CPU(server.PID()) },
 		Close:     func() { server.Close() },
 		Reset: func(context.Context) error {
 			// What former clients left running would keep the tables locked.
@@ -133,27 +131,4 @@ func sqlStage(context.Context) (*harness.Stage, error) {
 		})
 	}
 	return s, nil
-}
-
-// cpuBelow is the CPU time of a server that serves each connection with a process:
-// its own, that of the processes it has, and of those that have ended.
-func cpuBelow(pid int) (time.Duration, error) {
-	sum, err := cpuOf(pid)
-	if err != nil {
-		return 0, err
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		return 0, err
-	}
-	for _, child := range strings.Fields(string(children)) {
-		n, err := strconv.Atoi(child)
-		if err != nil {
-			return 0, err
-		}
-		if used, err := cpuOf(n); err == nil { // else it has just ended
-			sum += used
-		}
-	}
-	return sum, nil
 }

@@ -7,6 +7,7 @@ import (
 	"leasehold/engine/mysql/mysqllock"
 	"leasehold/lab/bench/competitors"
 	"leasehold/lab/bench/harness"
+	"leasehold/lab/internal/proc"
 	"leasehold/lab/servers"
 )
 
@@ -86,7 +87,7 @@ func mysqlStage(context.Context) (*harness.Stage, error) {
 	}
 	s := &harness.Stage{
 		At:        harness.Endpoint{Addrs: []string{server.Addr}},
-		ServerCPU: func() (time.Duration, error) { return cpuOf(server.PID()) },
+		ServerCPU: func() (time.Duration, error) { return proc.CPU(server.PID()) },
 		Close:     func() { server.Close() },
 		Reset: func(context.Context) error {
 			_, err := server.Query("USE test; TRUNCATE floor; DELETE FROM leasehold_claims; DELETE FROM leasehold_names")

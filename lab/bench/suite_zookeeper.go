@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"leasehold/lab/bench/competitors"
 	"leasehold/lab/bench/harness"
+	"leasehold/lab/internal/proc"
 	"leasehold/lab/servers"
 )
 
@@ -117,7 +116,7 @@ func zookeeperStage(ctx context.Context) (*harness.Stage, error) {
 		Servers:   []string{"ZooKeeper of Debian's package, nothing synced to disk, over loopback TCP"},
 		Keepalive: "ping",
 		Reset:     func(context.Context) error { return empty(conn, "/") },
-		ServerCPU: func() (time.Duration, error) { return cpuOf(server.PID()) },
+		ServerCPU: func() (time.Duration, error) { return proc.CPU(server.PID()) },
 		Close: func() {
 			conn.Close()
 			server.Close()
@@ -163,27 +162,4 @@ func empty(conn *zk.Conn, path string) error {
 		}
 	}
 	return nil
-}
-
-// cpuOf is the CPU time of a process so far and of those of its children that have
-// ended, as Linux counts it: in hundredths of a second (proc(5)).
-func cpuOf(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name, in parentheses, may contain anything.
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 15 {
-		return 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
-	}
-	var sum time.Duration
-	for _, field := range fields[11:15] { // user, system; the children's
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(ticks) * 10 * time.Millisecond
-	}
-	return sum, nil
 }
