@@ -82,8 +82,12 @@ func (x *examiner) read(ctx context.Context, part, right string, f func(pgx.Tx) 
 		}
 		return f(tx)
 	})
-	if err == nil || !errors.As(err, new(*pgconn.PgError)) || x.conn.IsClosed() {
+	var said *pgconn.PgError
+	if err == nil || !errors.As(err, &said) || x.conn.IsClosed() {
 		return err
+	}
+	if said.Code != "42501" {
+		right = "" // it did not refuse the user
 	}
 	x.Unread(part, err, right)
 	return nil
