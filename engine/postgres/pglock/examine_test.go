@@ -186,6 +186,13 @@ func TestExamineWhileATableIsLocked(t *testing.T) {
 	if do := f["not read"].Do; strings.Contains(do, "SELECT") {
 		t.Errorf("a right is named that would not help: %s", do)
 	}
+
+	// A server that is silent before its own time-outs is asked for nothing more.
+	b := usualBounds()
+	b.silent = 500 * time.Millisecond
+	f = examined(t, s.URL("", ""), engine.ExamineOptions{}, b)
+	f.Want(t, note, "not read", "the server said nothing for 500ms")
+	f.None(t, "stopped at the limit")
 }
 
 // overdue is a context whose time is over when it is cancelled.

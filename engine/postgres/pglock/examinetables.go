@@ -43,7 +43,7 @@ func (x *examiner) tables(ctx context.Context) error {
 			x.Unread("the table "+t.Sanitize(), fmt.Errorf("this user may not select from it"), "SELECT on the tables")
 			continue
 		}
-		if err := x.read(ctx, "the table "+t.Sanitize(), "SELECT on the tables", func(tx pgx.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
+		if err := x.read(ctx, "the table "+t.Sanitize(), "SELECT on the tables", func(ctx context.Context, tx pgx.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (x *examiner) tables(ctx context.Context) error {
 
 // lockTables lists them, without those of leasehold and of ShedLock.
 func (x *examiner) lockTables(ctx context.Context) (all []lockTable, err error) {
-	err = x.read(ctx, "the list of tables", "", func(tx pgx.Tx) error {
+	err = x.read(ctx, "the list of tables", "", func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT nspname, relname, attname, typname = 'timestamptz', has_table_privilege(c.oid, 'SELECT')
 			FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_attribute a ON attrelid = c.oid JOIN pg_type t ON t.oid = atttypid
 			WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema') AND nspname !~ '^pg_(toast|temp)'
