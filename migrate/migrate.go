@@ -19,6 +19,9 @@
 // The old lock keeps its holes. A program that loses it, as by an expiry, is not notified,
 // and may work beside an old program. The lease and its token do not change that: no old
 // program shows a token.
+//
+// Both is not re-entrant, even with LockOptions.Reentrant: a call inside work for the same
+// name waits for the old lock that its caller holds, until ctx ends.
 package migrate
 
 import (
@@ -46,7 +49,8 @@ const ReleaseWithin = 5 * time.Second
 
 // Both runs work while it holds the lease of name and the old lock. The context of work
 // ends with ctx and with the lease. The error joins those of work, of the old lock's Unlock
-// and of the lease.
+// and of the lease. LockOptions.Wait bounds the wait for the lease alone. The Lock of the
+// old lock bounds its own.
 //
 // Errors: those of [leasehold.Client.Lock]; that of the old lock's Lock; the cause of the
 // lease's end, without a call of work, if the lease ended while the old lock was waited

@@ -201,8 +201,11 @@ func (a *app) inspect(cmd *cobra.Command, f func(context.Context, *leasehold.Cli
 // say writes one sentence to stderr. What comes from others (names, owners)
 // may contain control characters, which must not reach a terminal.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, "leasehold: "+brief(printable(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(a.err, "leasehold: "+brief(printable(joined.Replace(fmt.Sprintf(format, args...)))))
 }
+
+// joined makes one line of an error that joins others.
+var joined = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
 
 // answer remembers that something could not be written.
 type answer struct {

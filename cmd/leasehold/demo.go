@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -79,19 +80,23 @@ func (a *app) demo(ctx context.Context, d drawing) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	return a.whileRead(ctx, func(ctx context.Context, out io.Writer) error { return a.drawTwice(ctx, out, d, dir) })
+}
 
-	if _, err := fmt.Fprintf(a.out, "%d processes draw ids from one file, %v without a lock, then %v with one.\n", d.procs, d.length, d.length); err != nil {
+// drawTwice draws without a lock, then with it, and prints both tallies.
+func (a *app) drawTwice(ctx context.Context, out io.Writer, d drawing, dir string) error {
+	if _, err := fmt.Fprintf(out, "%d processes draw ids from one file, %v without a lock, then %v with one.\n", d.procs, d.length, d.length); err != nil {
 		return err
 	}
-	without, err := a.draw(ctx, d, "without the lock", filepath.Join(dir, "without"), "")
+	without, err := a.draw(ctx, out, d, "without the lock", filepath.Join(dir, "without"), "")
 	if err != nil {
 		return err
 	}
-	with, err := a.draw(ctx, d, "with the lock", filepath.Join(dir, "with"), "leasehold-demo-"+filepath.Base(dir))
+	with, err := a.draw(ctx, out, d, "with the lock", filepath.Join(dir, "with"), "leasehold-demo-"+filepath.Base(dir))
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.out, "\nwithout the lock: %s\nwith the lock:    %s\n", without, with); err != nil {
+	if _, err := fmt.Fprintf(out, "\nwithout the lock: %s\nwith the lock:    %s\n", without, with); err != nil {
 		return err
 	}
 	if with.twice > 0 {
@@ -116,7 +121,7 @@ func (t tally) String() string {
 }
 
 // draw runs the workers once and counts. With a name they hold it.
-func (a *app) draw(ctx context.Context, d drawing, title, store, name string) (t tally, err error) {
+func (a *app) draw(ctx context.Context, out io.Writer, d drawing, title, store, name string) (t tally, err error) {
 	if err := os.WriteFile(store, fmt.Appendf(nil, "%0*d", storeWidth, 0), 0o600); err != nil {
 		return t, err
 	}
@@ -143,14 +148,14 @@ func (a *app) draw(ctx context.Context, d drawing, title, store, name string) (t
 		if now.Sub(shown) >= 500*time.Millisecond {
 			shown = now
 			if live {
-				fmt.Fprintf(a.out, "\r%s: %s\x1b[K", title, t)
+				fmt.Fprintf(out, "\r%s: %s\x1b[K", title, t)
 			} else {
-				fmt.Fprintf(a.out, "%s: %s\n", title, t)
+				fmt.Fprintf(out, "%s: %s\n", title, t)
 			}
 		}
 	})
 	if live {
-		fmt.Fprint(a.out, "\r\x1b[K")
+		fmt.Fprint(out, "\r\x1b[K")
 	}
 	if err == nil {
 		err = ctx.Err()

@@ -42,6 +42,8 @@ notes or no findings.`,
 			switch {
 			case err != nil:
 				return err
+			case a.require != "":
+				return usageError("--require asks for promises of an engine, and doctor opens none: leave it out")
 			case o.Limit < 1:
 				return usageError("--limit %d is below 1", o.Limit)
 			}

@@ -65,7 +65,7 @@ func TestDoctorsErrors(t *testing.T) {
 	for want, cases := range map[int][][]string{
 		64: {
 			{"doctor", "redis://u:hunter2@127.0.0.1:1"}, {"doctor", ""}, {"doctor", "mem:"}, {"doctor", "nothing"}, {"doctor", "--limit", "0"},
-			{"doctor", "redis://h", "redis://h"}, {"doctor", "redis://h", "--engine", "redis://h"}, {"doctor", "@/absent"},
+			{"doctor", "redis://h", "redis://h"}, {"doctor", "redis://h", "--engine", "redis://h"}, {"doctor", "@/absent"}, {"doctor", "--require", "fencing", "dir:"}, {"demo", "setnx", "--require", "fencing"},
 		},
 		69: {{"doctor", "redis://" + servers.Nobody}},
 	} {
@@ -76,6 +76,12 @@ func TestDoctorsErrors(t *testing.T) {
 			}
 			one(t, says, "leasehold: ")
 		}
+	}
+	// An error that joins others is one sentence, without marks of lines.
+	_, _, says := p.leasehold("doctor", "redlock://"+servers.Nobody+",127.0.0.1:2,127.0.0.1:3")
+	one(t, says, "refused; 127.0.0.1:2")
+	if strings.Contains(says, `\n`) {
+		t.Error(says)
 	}
 	file := p.file("url") // it may have a password
 	if err := os.WriteFile(file, []byte("redis://u:hunter2@"+servers.Nobody+"\n"), 0o600); err != nil {

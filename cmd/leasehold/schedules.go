@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -39,7 +41,10 @@ Exit code 0: the hand-written lock failed, and leasehold did not.`,
 }
 
 func (a *app) playDemo(ctx context.Context, d demo.Demo, server string) error {
-	if a.chosen() {
+	switch {
+	case a.require != "":
+		return usageError("--require asks for promises of the chosen engine, which this demo does not use: leave it out")
+	case a.chosen():
 		return usageError("--engine does not choose the server of this demo: give --server")
 	}
 	if engines.HasSecret(server) {
@@ -51,7 +56,11 @@ func (a *app) playDemo(ctx context.Context, d demo.Demo, server string) error {
 	}
 	screen, ok := a.out.(*os.File)
 	color := ok && term.IsTerminal(int(screen.Fd())) && os.Getenv("NO_COLOR") == ""
-	result, err := d.Run(ctx, a.out, demo.Options{Server: server, Color: color})
+	var result demo.Result
+	err = a.whileRead(ctx, func(ctx context.Context, out io.Writer) (err error) {
+		result, err = d.Run(ctx, out, demo.Options{Server: server, Color: color})
+		return err
+	})
 	switch {
 	case errors.Is(err, demo.ErrServer):
 		return usageError("%w", err)
@@ -62,6 +71,37 @@ func (a *app) playDemo(ctx context.Context, d demo.Demo, server string) error {
 		return &exitError{codeFailed, errors.New("the demo did not show what it is about: " + result.Seen)}
 	}
 	return nil
+}
+
+// whileRead runs f with an output whose first failed write ends the context of f. A reader
+// that has gone, as head does, would end this process by SIGPIPE, and f has servers, files
+// and names to remove.
+func (a *app) whileRead(ctx context.Context, f func(context.Context, io.Writer) error) error {
+	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	out := &followed{answer{Writer: a.out}, end}
+	switch err := f(ctx, out); {
+	case out.failed == nil:
+		return err
+	case errors.Is(out.failed, syscall.EPIPE):
+		return &signalError{syscall.SIGPIPE} // as the write would have
+	}
+	return &exitError{codeFailed, out.failed}
+}
+
+// followed is an output that notifies its writer when it fails.
+type followed struct {
+	answer
+	end func()
+}
+
+func (w *followed) Write(b []byte) (int, error) {
+	n, err := w.answer.Write(b)
+	if err != nil {
+		w.end()
+	}
+	return n, err
 }
 
 func (a *app) demoProcessCommand() *cobra.Command {

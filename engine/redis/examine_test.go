@@ -123,6 +123,7 @@ func spoiled(t testing.TB, r *servers.RedisServer) {
 		"HSET account:1 name Snow",                  // a hash that is none
 		"SET redisson_lock_queue:{pay} x",           // where a fair lock has its list
 		"SET redisson_lock_token:{stock:42} 17",     // a counter that never ends
+		"SET redisson_unlock_latch:{pay}:f3f2 1",    // of an unlock under way
 		"SET leasehold:mutex:{aa}:lock theirs",      // leasehold's
 		"HSET rw mode write " + holder + ":write 1", // a write lock, and no expiry
 		"SET {rw}:" + holder + ":rwlock_timeout:1 1",
@@ -142,7 +143,7 @@ func TestExamineKeys(t *testing.T) {
 	f.Want(t, warning, "a lock has a time stamp that has passed", `"getset.lock" says 2017-07-14T02:40:00Z`)
 	f.Want(t, problem, "a lock of Redisson has no expiry", `"stock:42" held by f3f2e3d8-`, `"rw" held by f3f2`)
 	f.Want(t, problem, "a key of Redisson has the wrong type", `"redisson_lock_queue:{pay}" is a string`)
-	for _, wrong := range []string{"fine", "taken", "other", "account", "token", "leasehold", "rwlock_timeout"} {
+	for _, wrong := range []string{"fine", "taken", "other", "account", "token", "latch", "leasehold", "rwlock_timeout"} {
 		if strings.Contains(f.String(), wrong) {
 			t.Errorf("%q is reported: %s", wrong, f)
 		}
@@ -153,10 +154,57 @@ func TestExamineKeys(t *testing.T) {
 
 	f = examined(t, "redisson://"+r.Addr, engine.ExamineOptions{})
 	f.Want(t, problem, "a key of Redisson has the wrong type", `.lock" is a string where Redisson needs a hash`, "and 1 more")
+	if strings.Contains(f.String(), "latch") {
+		t.Errorf("a key of an unlock under way is reported: %s", f)
+	}
 
 	f = examined(t, "redis://"+r.Addr, engine.ExamineOptions{Names: []string{"OTHER"}})
 	f.Want(t, warning, "a lock key has no expiry", `"other"`)
 	f.None(t, "a lock key expires in days")
+}
+
+// TestExamineLeavesTheTimeWithoutUse that it prints: to read a value is a use of its key. A
+// small number has none of its own: for the server it is one object with all others.
+func TestExamineLeavesTheTimeWithoutUse(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, &servers.RedisOptions{Durable: true})
+	do(t, r, "SET", "a:lock", "host-1")
+	do(t, r, "SET", "b:lock", "1")
+	testutil.Until(t, "the key is not old", func() bool { return do(t, r, "OBJECT", "IDLETIME", "a:lock").(int64) > 1 })
+	for range 2 {
+		f := examined(t, "redis://"+r.Addr, engine.ExamineOptions{})
+		f.Want(t, warning, "a lock key has no expiry", `"a:lock", not used for `, `"b:lock"`)
+		if what := f["a lock key has no expiry"].What; strings.Contains(what, `"a:lock", not used for 0s`) || strings.Contains(what, `"b:lock", not used`) {
+			t.Error(what)
+		}
+	}
+	if idle := do(t, r, "OBJECT", "IDLETIME", "a:lock").(int64); idle < 2 {
+		t.Errorf("after an examination the key counts as used %d s ago", idle)
+	}
+}
+
+// TestExamineReadsNoLargeValues, of which a hash may have many.
+func TestExamineReadsNoLargeValues(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, &servers.RedisOptions{Durable: true})
+	large := strings.Repeat("x", 4<<20)
+	for i := range 4 {
+		do(t, r, "HSET", "h", fmt.Sprint("f", i), large)
+		do(t, r, "SET", fmt.Sprint("lock", i), large)
+	}
+	sent := func() int {
+		text, err := r.Info("total_net_output_bytes")
+		n, _ := strconv.Atoi(text)
+		if err != nil || n == 0 {
+			t.Fatal(text, err)
+		}
+		return n
+	}
+	before := sent()
+	examined(t, "redis://"+r.Addr, engine.ExamineOptions{}).Want(t, warning, "a lock key has no expiry", `"lock3"`)
+	if n := sent() - before; n > 1<<20 {
+		t.Errorf("an examination reads %d bytes", n)
+	}
 }
 
 func TestExamineIsBounded(t *testing.T) {
@@ -251,7 +299,7 @@ func TestExamineWithoutRights(t *testing.T) {
 	for rules, want := range map[string][]string{
 		"~* -@all +hello +ping":                   {"INFO of", "the keys", "no permissions"},
 		"~* +@all -config":                        {"CONFIG GET of"},
-		"~* +@all -hscan":                         {"the keys"},
+		"~* +@all -hrandfield":                    {"the keys"},
 		"~fine* +@all":                            {"the keys"},
 		"~* +@read +scan +info +hello +ping -get": {"CONFIG GET of"},
 	} {
@@ -263,7 +311,7 @@ func TestExamineWithoutRights(t *testing.T) {
 		}
 	}
 	// What the finding names is enough.
-	const enough = "+hello +ping +info +config|get +scan +type +pttl +getrange +object|idletime +hscan ~*"
+	const enough = "+hello +ping +info +config|get +scan +type +pttl +getrange +object|encoding +object|idletime +hrandfield ~*"
 	page, err := os.ReadFile("../../docs/doctor.md")
 	if err != nil || !strings.Contains(string(page), "`"+enough+"`") {
 		t.Errorf("docs/doctor.md does not have the tested rules %q: %v", enough, err)

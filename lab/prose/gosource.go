@@ -60,6 +60,10 @@ func goSource(file string, src []byte) (all []text, err error) {
 				last := n.Args[len(n.Args)-1]
 				add(help, last.Pos(), verbs(literal(last)))
 			}
+		case *ast.FuncDecl:
+			for _, lit := range saidBy(n) {
+				add(failed, lit.Pos(), verbs(literal(lit)))
+			}
 		case *ast.KeyValueExpr:
 			if key, ok := n.Key.(*ast.Ident); ok && slices.Contains(helps, key.Name) {
 				for _, p := range paragraphs(literal(n.Value)) {
@@ -70,6 +74,25 @@ func goSource(file string, src []byte) (all []text, err error) {
 		return true
 	})
 	return all, nil
+}
+
+// saidBy are the texts that an error type's own method returns.
+func saidBy(f *ast.FuncDecl) (all []ast.Expr) {
+	if f.Name.Name != "Error" || f.Recv == nil || f.Body == nil {
+		return nil
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		back, ok := n.(*ast.ReturnStmt)
+		for i := 0; ok && i < len(back.Results); i++ {
+			e := back.Results[i]
+			if call, ok := e.(*ast.CallExpr); ok && called(call.Fun) == "Sprintf" {
+				e = call.Args[0]
+			}
+			all = append(all, e)
+		}
+		return true
+	})
+	return all
 }
 
 var (

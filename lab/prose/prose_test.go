@@ -45,6 +45,43 @@ func TestStumblingBlocksAreCaught(t *testing.T) {
 	}
 }
 
+// TestStumblingBlocksAreCaughtWhereverTheyStand: in the middle of a page, in an item, in a
+// doc comment, in an error, in an error's own method, in help and in a flag.
+func TestStumblingBlocksAreCaughtWhereverTheyStand(t *testing.T) {
+	rules := rulebook()
+	for _, block := range []string{
+		"A person with Go and nothing else", "Nothing is renewed early for itself", "Whoever an engine says is next looks",
+		"until it is answered it is taken to keep that", "Default: nobody", "that no choice helps against", "hasEnded also where its timer is late",
+		"there is room for few", "run what CODE prints as somebody who may", "let this user's write", "not an answer of ours",
+		"for who may create them where the programs that lock may not", "Other commands have 1 as well",
+	} {
+		for place, form := range map[string]string{
+			"page.md": "It is here. %s.\n", "item.md": "- %s\n", "crlf.md": "It is here.\r\n\r\n%s.\r\n", "fence.md": "````\n```\n````\n\n%s.\n",
+			"doc.go": "// Package a is. %s.\npackage a\n", "error.go": "package a\nvar e = errors.New(\"x: %s\")\n",
+			"method.go": "package a\nfunc (e) Error() string { return fmt.Sprintf(\"x: %s\", 1) }\n",
+			"help.go":   "package a\nvar c = T{Long: \"%s\"}\n", "flag.go": "package a\nfunc f() { flags.IntVar(&a, \"b\", 1, \"%s\") }\n",
+		} {
+			src := []byte(strings.ReplaceAll(form, "%s", block))
+			texts := markdown(src)
+			if strings.HasSuffix(place, ".go") {
+				var err error
+				if texts, err = goSource(place, src); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found := false
+			for _, x := range texts {
+				for _, s := range x.sentences() {
+					found = found || len(judge(rules, x.kind, s)) > 0
+				}
+			}
+			if !found {
+				t.Errorf("%q passes in %s", block, place)
+			}
+		}
+	}
+}
+
 func TestPlainSentencesPass(t *testing.T) {
 	rules := rulebook()
 	for _, plain := range []string{

@@ -50,10 +50,12 @@ func rulebook() []rule {
 		{name: "preposition at the end", pattern: re(`(?i)\b(against|upon|into|from|of|by|beside|behind|with|for|to)[.:;]$`),
 			but:    re(`(?i)\b(leaves?|left|leaving) .*behind[.:;]$|\b(due|used|asked|waited|looked|accounted|cared|paid|stands|meant|made) (for|to|of|by|from)[.:;]$`),
 			advice: "put the noun behind the preposition"},
+		{name: "preposition at the end", pattern: re(`(?i)\b(against|upon)$`), kinds: []kind{page, godoc, help, failed},
+			advice: "put the noun behind the preposition"}, // a text of an error or a flag has no full stop
 		{name: "have as well", pattern: re(`(?i)\bhave \S+ as well\b`), advice: "also use, also return"},
 		{name: "let 's", pattern: re(`(?i)\blet [a-z ]+'s [a-z]+[.,;:]?$`), advice: "allow the user to"},
 		{name: "no noun", pattern: re(`(?i)\b(default|else|otherwise): (nobody|nothing|none)\b`), advice: "say what happens"},
-		{name: "no verb", pattern: re(`^An? [a-z]+ with [A-Z]?[a-z]+ and nothing else\b`), advice: "write a sentence"},
+		{name: "no verb", pattern: re(`(^|: )An? [a-z]+ with [A-Z]?[a-z]+ and nothing else\b`), advice: "write a sentence"},
 		{name: "for itself", pattern: re(`(?i)\bfor itself\b|\bby itself alone\b`), but: re(`(?i)\bwait(s|ed|ing)? for itself`), advice: "separately, alone"},
 		{name: "given-up word", pattern: re(`(?i)\b(lends?|lending|borrows?|ghosts?|doubtful|unsure|agenda|bells?)\b`),
 			advice: "the glossary has another word"},

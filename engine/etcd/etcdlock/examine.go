@@ -240,7 +240,11 @@ func (x *examiner) each(ctx context.Context, what, from, end string, f func(key 
 		page, err := x.client.Get(bounded, key, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(int64(min(pageOfKeys, x.Limit-seen))))
 		cancel()
 		if err != nil {
-			x.Unread(what, explain(err), "a role that reads them")
+			right := "a role that reads the keys"
+			if err = explain(err); !errors.Is(err, engine.ErrRefused) {
+				right = "" // it did not refuse the user
+			}
+			x.Unread(what, err, right)
 			return ctx.Err()
 		}
 		for _, kv := range page.Kvs {

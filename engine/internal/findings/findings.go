@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"leasehold/engine"
 )
@@ -17,8 +18,13 @@ import (
 // DefaultLimit is how many keys, rows or nodes an examination reads unless it is told.
 const DefaultLimit = 10_000
 
-// shown is how many servers, keys or nodes a finding names.
-const shown = 5
+const (
+	// shown is how many servers, keys or nodes a finding names.
+	shown = 5
+
+	// mostBytes bounds what it says of each: a name may be as long as a value.
+	mostBytes, endBytes = 700, 200
+)
 
 // List collects findings, in the order in which their headings first came. It is not
 // safe for concurrent use.
@@ -31,8 +37,10 @@ type List struct {
 
 type entry struct {
 	engine.Finding
-	of    []string // the first
-	count int
+	of     []string // the first
+	count  int
+	rights []string // that would let the user read what was not read
+	other  bool     // something was not read for another reason
 }
 
 // New is an empty list for an examination with these options.
@@ -54,8 +62,10 @@ func New(o engine.ExamineOptions) *List {
 func (l *List) Counts(name string) bool { return l.names.MatchString(name) }
 
 // Add notes one thing of which f is true; f.What is the heading alone. The worst severity
-// of a heading counts.
-func (l *List) Add(f engine.Finding, format string, args ...any) {
+// of a heading counts. An error among args is one line.
+func (l *List) Add(f engine.Finding, format string, args ...any) { l.add(f, format, args...) }
+
+func (l *List) add(f engine.Finding, format string, args ...any) *entry {
 	i := slices.IndexFunc(l.all, func(e *entry) bool { return e.What == f.What })
 	if i < 0 {
 		i, l.all = len(l.all), append(l.all, &entry{Finding: f})
@@ -65,22 +75,48 @@ func (l *List) Add(f engine.Finding, format string, args ...any) {
 		e.Finding = f
 	}
 	if e.count++; len(e.of) < shown {
-		e.of = append(e.of, fmt.Sprintf(format, args...))
+		for i, arg := range args {
+			if err, ok := arg.(error); ok {
+				args[i] = lines.Replace(err.Error())
+			}
+		}
+		e.of = append(e.of, brief(fmt.Sprintf(format, args...)))
 	}
+	return e
 }
 
-// Unread notes a part of the store that could not be read, and the right that is needed,
-// if that is known.
-func (l *List) Unread(part string, err error, right string) {
-	do := "Try again, or ask the operator of the store."
-	if right != "" {
-		do = "Grant the user of the URL " + right + ", or use another user."
+// lines makes one line of an error that joins others.
+var lines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
+
+// brief leaves out the middle of a text that a stranger's name made endless.
+func brief(s string) string {
+	if len(s) <= mostBytes+endBytes {
+		return s
 	}
-	l.Add(engine.Finding{
+	first, last := s[:mostBytes], s[len(s)-endBytes:]
+	return strings.ToValidUTF8(first, "") + fmt.Sprintf(" ... (%d bytes) ... ", len(s)-mostBytes-endBytes) + strings.ToValidUTF8(last, "")
+}
+
+// Unread notes a part of the store that could not be read. right is what would let the
+// user read it; empty if that was not the reason.
+func (l *List) Unread(part string, err error, right string) {
+	e := l.add(engine.Finding{
 		Severity: engine.SeverityNote, What: "not read",
 		Means: "This report says nothing about that part of the store.",
-		Do:    do,
 	}, "%s: %v", part, err)
+	switch {
+	case right == "":
+		e.other = true
+	case !slices.Contains(e.rights, right):
+		e.rights = append(e.rights, right)
+	}
+	e.Do = "Try again, or ask the operator of the store."
+	if len(e.rights) > 0 {
+		e.Do = "Grant the user of the URL " + strings.Join(e.rights, ", and ") + ", or use another user."
+		if e.other {
+			e.Do += " For the rest try again, or ask the operator of the store."
+		}
+	}
 }
 
 // Stopped notes that the limit was reached.
@@ -113,6 +149,16 @@ func (l *List) Report(found func(engine.Finding)) {
 		found(e.Finding)
 	}
 	l.all = nil
+}
+
+// Age is a time in seconds as people read it. A column that a program leaves at the year 1
+// is older than a Duration can say.
+func Age(seconds float64) string {
+	const years = 10 * 365 * 24 * 3600
+	if seconds >= years {
+		return "more than ten years"
+	}
+	return (time.Duration(seconds) * time.Second).String()
 }
 
 // Over reports whether an error is the end of the examination, and not of one part of it.

@@ -3,7 +3,9 @@ package findings
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"leasehold/engine"
 )
@@ -48,5 +50,53 @@ func TestOneHeadingIsOneFinding(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestWhatWasNotReadNamesEachRight: of each part, and none where the user was not refused.
+func TestWhatWasNotReadNamesEachRight(t *testing.T) {
+	for _, c := range []struct {
+		rights []string
+		want   string
+	}{
+		{[]string{""}, "Try again, or ask the operator of the store."},
+		{[]string{"+info", "+scan", "+info"}, "Grant the user of the URL +info, and +scan, or use another user."},
+		{[]string{"", "+info"}, "Grant the user of the URL +info, or use another user. For the rest try again, or ask the operator of the store."},
+	} {
+		l := New(engine.ExamineOptions{})
+		for _, right := range c.rights {
+			l.Unread("keys", errors.New("no"), right)
+		}
+		l.Report(func(f engine.Finding) {
+			if f.Do != c.want {
+				t.Errorf("%q: %s", c.rights, f.Do)
+			}
+		})
+	}
+}
+
+// TestAFindingIsBounded: a name may have a million bytes, an error many lines.
+func TestAFindingIsBounded(t *testing.T) {
+	l := New(engine.ExamineOptions{})
+	f := engine.Finding{What: "h", Means: "w", Do: "d"}
+	for range 9 {
+		l.Add(f, "%q of a server", strings.Repeat("\u00fc\x01", 1_000_000))
+	}
+	l.Add(engine.Finding{What: "e"}, "a: %v", errors.Join(errors.New("b: refused"), errors.New("c:\n\td")))
+	l.Report(func(f engine.Finding) {
+		if len(f.What) > 6000 || f.What[0] == 'h' && (!strings.Contains(f.What, "of a server") || !utf8.ValidString(f.What)) {
+			t.Errorf("a finding has %d bytes: %.100s", len(f.What), f.What)
+		}
+		if f.What[0] == 'e' && f.What != "e: a: b: refused; c: d" {
+			t.Errorf("%q", f.What)
+		}
+	})
+}
+
+func TestAges(t *testing.T) {
+	for seconds, want := range map[float64]string{90: "1m30s", -5: "-5s", 63_900_000_000: "more than ten years"} {
+		if got := Age(seconds); got != want {
+			t.Errorf("%v: %s", seconds, got)
+		}
 	}
 }

@@ -95,6 +95,9 @@ func (x *examiner) read(ctx context.Context, part, right string, f func(context.
 	case code(err) == 0 && !errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
+	if c := code(err); c < 1044 || c > 1045 && c != 1142 && c != 1143 && c != 1227 && c != 1370 {
+		right = "" // it did not refuse the user
+	}
 	x.Unread(part, err, right)
 	return nil
 }
@@ -195,7 +198,8 @@ func (x *examiner) transactions(ctx context.Context) error {
 				}, "connection %s for %v", row["id"], age)
 			}
 			return nil
-		}, `SELECT trx_mysql_thread_id AS id, TIMESTAMPDIFF(SECOND, trx_started, NOW()) AS age FROM information_schema.INNODB_TRX
+			// trx_started is in the system's zone, whatever the zone of the session is.
+		}, `SELECT trx_mysql_thread_id AS id, TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS age FROM information_schema.INNODB_TRX
 			WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY age DESC LIMIT 100`)
 	})
 }

@@ -88,8 +88,14 @@ func TestExamineTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := usualBounds()
-	examined(t, s.URL("", ""), b).None(t, "a transaction of InnoDB is open for long")
+	for _, zone := range []string{"'+09:00'", "SYSTEM"} { // of other sessions; the transaction is as young
+		ask(t, s, `SET GLOBAL time_zone = `+zone)
+		examined(t, s.URL("", ""), b).None(t, "a transaction of InnoDB is open for long")
+	}
 	b.transaction = 0
+	ask(t, s, `SET GLOBAL time_zone = '-09:00'`)
+	examined(t, s.URL("", ""), b).Want(t, warning, "a transaction of InnoDB is open for long", "connection ")
+	ask(t, s, `SET GLOBAL time_zone = SYSTEM`)
 	examined(t, s.URL("", ""), b).Want(t, warning, "a transaction of InnoDB is open for long", "connection ")
 	f := examined(t, s.URL("plain", ""), b)
 	f.Want(t, note, "not read", "open transactions", "the status of replication")
@@ -133,6 +139,9 @@ func TestExamineTables(t *testing.T) {
 		INSERT INTO method_lock VALUES ('stock', NOW() - INTERVAL 3 DAY), ('pay', NOW() - INTERVAL 3 HOUR);
 		CREATE TABLE `+"`Old ``Locks`"+` (i INT AUTO_INCREMENT PRIMARY KEY, at DATETIME, noted DATETIME) ENGINE = InnoDB;
 		INSERT INTO `+"`Old ``Locks`"+` (at) SELECT NOW() - INTERVAL 30 HOUR FROM information_schema.COLLATIONS LIMIT 60;
+		CREATE TABLE half_lock (i INT AUTO_INCREMENT PRIMARY KEY, at DATETIME) ENGINE = InnoDB;
+		INSERT INTO half_lock (at) SELECT IF(ID % 2, NOW() - INTERVAL 1 DAY, NULL) FROM information_schema.COLLATIONS WHERE ID IS NOT NULL LIMIT 60;
+		CREATE TABLE zero_lock (name VARCHAR(64), at DATETIME) ENGINE = InnoDB; INSERT INTO zero_lock VALUES ('go', '1000-01-01');
 		CREATE TABLE live_lock (name VARCHAR(64), at DATETIME) ENGINE = InnoDB; INSERT INTO live_lock VALUES ('old', '2020-01-01'), ('new', NOW());
 		CREATE TABLE free_lock (name VARCHAR(64), at DATETIME) ENGINE = InnoDB; INSERT INTO free_lock VALUES ('free', NULL);
 		CREATE TABLE empty_lock (name VARCHAR(64), at DATETIME) ENGINE = InnoDB;
@@ -140,8 +149,8 @@ func TestExamineTables(t *testing.T) {
 		CREATE TABLE orders (name VARCHAR(64), at DATETIME) ENGINE = InnoDB; INSERT INTO orders VALUES ('old', '2020-01-01');
 		CREATE TABLE my_mutex (name VARCHAR(64)) ENGINE = MyISAM`)
 	f := testutil.Examined(t, Examine, s.URL("", ""), engine.ExamineOptions{Limit: 50})
-	f.Want(t, warning, "rows of locks in MySQL that look dead", "`test`.`method_lock` has 2, the newest is 3h0m", "`test`.`Old ``Locks` has 50, the newest is ")
-	f.Want(t, note, "stopped at the limit", "50 rows of `test`.`Old ``Locks`")
+	f.Want(t, warning, "rows of locks in MySQL that look dead", "`test`.`method_lock` has 2, the newest is 3h0m", "`test`.`zero_lock` has 1, the newest is more than ten years old")
+	f.Want(t, note, "stopped at the limit", "50 rows of `test`.`Old ``Locks` were read, the newest of these is 30h0m", "50 rows of `test`.`half_lock` were read")
 	f.Want(t, problem, "a table of locks is not InnoDB", "`test`.`my_mutex` is MyISAM")
 	for _, wrong := range []string{"live", "free", "empty", "shedlock", "orders"} {
 		if strings.Contains(f.String(), wrong) {

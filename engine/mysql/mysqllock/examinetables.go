@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/findings"
 )
 
 // mostTables bounds how many tables are read.
@@ -48,7 +48,7 @@ func (x *examiner) tables(ctx context.Context) error {
 		if len(t.times) == 0 || slices.Contains(t.times, "lock_until") {
 			continue
 		}
-		if err := x.read(ctx, "the table "+t.String(), "SELECT on it", func(ctx context.Context, tx *sql.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
+		if err := x.read(ctx, "the table "+t.String(), "SELECT on the tables", func(ctx context.Context, tx *sql.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
 			return err
 		}
 	}
@@ -89,21 +89,20 @@ func (x *examiner) rows(ctx context.Context, tx *sql.Tx, t *lockTable) error {
 			ages = append(ages, "COALESCE(TIMESTAMPDIFF(SECOND, MAX("+column+"), "+now+"), 999999999)")
 		}
 	}
-	var count, seconds int64
-	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT COALESCE(SUM(%s), 0), LEAST(%s) FROM (SELECT %s FROM %s LIMIT %d) x`,
-		strings.Join(given, " OR "), strings.Join(ages, ", "), strings.Join(columns, ", "), t, x.Limit)).Scan(&count, &seconds)
-	if err != nil || count == 0 {
+	var read, count, seconds int64
+	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT COUNT(*), COALESCE(SUM(%s), 0), LEAST(%s) FROM (SELECT %s FROM %s LIMIT %d) x`,
+		strings.Join(given, " OR "), strings.Join(ages, ", "), strings.Join(columns, ", "), t, x.Limit)).Scan(&read, &count, &seconds)
+	switch old := findings.Age(float64(seconds)); {
+	case err != nil:
 		return err
-	}
-	if count >= int64(x.Limit) {
-		x.Stopped("%d rows of %s were read", count, t)
-	}
-	if age := time.Duration(seconds) * time.Second; age >= x.dead {
+	case read >= int64(x.Limit):
+		x.Stopped("%d rows of %s were read, the newest of these is %s old", read, t, old) // a newer one may follow
+	case count > 0 && float64(seconds) >= x.dead.Seconds():
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "rows of locks in MySQL that look dead",
 			Means: "A row is a lock that somebody holds, and nobody has written the table for long. If the owners are dead, these names are blocked for ever.",
 			Do:    "Look whether the owners live, and delete the rows of dead ones. Use a lock that expires by itself.",
-		}, "%s has %d, the newest is %v old", t, count, age)
+		}, "%s has %d, the newest is %s old", t, count, old)
 	}
 	return nil
 }

@@ -20,10 +20,11 @@ type bounds struct {
 	behind      int64         // bytes, of a replica
 	dead        time.Duration // nobody wrote a table of locks
 	nearly      float64       // of the connections
+	silent      time.Duration // the server has answered nothing about one part
 }
 
 func usualBounds() bounds {
-	return bounds{transaction: 5 * time.Minute, lag: 10 * time.Second, behind: 64 << 20, dead: time.Hour, nearly: 0.9}
+	return bounds{transaction: 5 * time.Minute, lag: 10 * time.Second, behind: 64 << 20, dead: time.Hour, nearly: 0.9, silent: 25 * time.Second}
 }
 
 // Examine reports what is dangerous for locks in the database that a URL names, in the
@@ -63,7 +64,7 @@ func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b boun
 		_ = x.conn.Close(ctx) // nothing was written
 	}()
 	for _, part := range []func(context.Context) error{x.settings, x.connections, x.transactions, x.replicas, x.tables} {
-		if err := part(ctx); x.Late(ctx, err) {
+		if err := part(ctx); errors.Is(err, errSilent) || x.Late(ctx, err) {
 			break
 		} else if err != nil {
 			return named(err)
@@ -73,17 +74,30 @@ func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b boun
 	return nil
 }
 
+// errSilent ends an examination of a server that hangs: its connection is gone.
+var errSilent = errors.New("the server said nothing")
+
 // read runs statements that only read. An error of the server is a part that was not
 // read; any other one ends the examination.
-func (x *examiner) read(ctx context.Context, part, right string, f func(pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, x.conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '10s'; SET LOCAL lock_timeout = '1s'`); err != nil {
+func (x *examiner) read(ctx context.Context, part, right string, f func(context.Context, pgx.Tx) error) error {
+	bounded, cancel := context.WithTimeout(ctx, x.silent)
+	defer cancel()
+	err := pgx.BeginTxFunc(bounded, x.conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(bounded, `SET LOCAL statement_timeout = '10s'; SET LOCAL lock_timeout = '1s'`); err != nil {
 			return err
 		}
-		return f(tx)
+		return f(bounded, tx)
 	})
-	if err == nil || !errors.As(err, new(*pgconn.PgError)) || x.conn.IsClosed() {
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		x.Unread(part, fmt.Errorf("the server said nothing for %v, and was not asked for more", x.silent), "")
+		return errSilent
+	}
+	var said *pgconn.PgError
+	if err == nil || !errors.As(err, &said) || x.conn.IsClosed() {
 		return err
+	}
+	if said.Code != "42501" {
+		right = "" // it did not refuse the user
 	}
 	x.Unread(part, err, right)
 	return nil
@@ -98,7 +112,7 @@ func (x *examiner) settings(ctx context.Context) error {
 		isolation                     string
 		number                        int
 	)
-	err := x.read(ctx, "the settings", "", func(tx pgx.Tx) error {
+	err := x.read(ctx, "the settings", "", func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool,
 			current_setting('autovacuum')::bool, current_setting('server_version'), current_setting('server_version_num')::int, current_setting('fsync'),
 			current_setting('synchronous_commit'), current_setting('full_page_writes'), current_setting('default_transaction_isolation')`).
@@ -168,7 +182,7 @@ func (x *examiner) settings(ctx context.Context) error {
 // connections examines how many are left.
 func (x *examiner) connections(ctx context.Context) error {
 	var used, most int
-	err := x.read(ctx, "the connections", "", func(tx pgx.Tx) error {
+	err := x.read(ctx, "the connections", "", func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT coalesce(sum(numbackends), 0)::int,
 			current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int FROM pg_stat_database`).Scan(&used, &most)
 	})
@@ -184,7 +198,7 @@ func (x *examiner) connections(ctx context.Context) error {
 
 // transactions examines those that are open for long.
 func (x *examiner) transactions(ctx context.Context) error {
-	err := x.read(ctx, "open transactions", "", func(tx pgx.Tx) error {
+	err := x.read(ctx, "open transactions", "", func(ctx context.Context, tx pgx.Tx) error {
 		var all bool
 		if err := tx.QueryRow(ctx, `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')`).Scan(&all); err != nil {
 			return err
@@ -218,7 +232,7 @@ func (x *examiner) transactions(ctx context.Context) error {
 
 // replicas examines those that follow this server.
 func (x *examiner) replicas(ctx context.Context) error {
-	return x.read(ctx, "the replicas", "the role pg_read_all_stats", func(tx pgx.Tx) error {
+	return x.read(ctx, "the replicas", "the role pg_read_all_stats", func(ctx context.Context, tx pgx.Tx) error {
 		var waits string
 		if err := tx.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names')`).Scan(&waits); err != nil {
 			return err

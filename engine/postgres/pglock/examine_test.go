@@ -138,6 +138,11 @@ func TestExamineTables(t *testing.T) {
 		INSERT INTO method_lock VALUES ('stock', now() - interval '3 days'), ('pay', now() - interval '3 hours');
 		CREATE SCHEMA app; CREATE TABLE app."Old Locks" (name text, at timestamp, note timestamp);
 		INSERT INTO app."Old Locks" SELECT i, now() - interval '30 hours', NULL FROM generate_series(1, 300) i;
+		CREATE TABLE half_lock (name text, at timestamptz); INSERT INTO half_lock SELECT i, CASE WHEN i % 2 = 0 THEN now() - interval '1 day' END FROM generate_series(1, 250) i;
+		CREATE TABLE zero_lock (name text, at timestamptz); INSERT INTO zero_lock VALUES ('go', '0001-01-01');
+		CREATE TABLE endless_lock (name text, at timestamptz); INSERT INTO endless_lock VALUES ('a', 'infinity'), ('b', now());
+		CREATE TABLE part_lock (i int, at timestamptz) PARTITION BY RANGE (i); CREATE TABLE part_lock_1 PARTITION OF part_lock FOR VALUES FROM (0) TO (9);
+		INSERT INTO part_lock VALUES (1, now() - interval '5 hours');
 		CREATE TABLE live_lock (name text, at timestamptz); INSERT INTO live_lock VALUES ('old', now() - interval '3 days'), ('new', now());
 		CREATE TABLE free_lock (name text, at timestamptz); INSERT INTO free_lock VALUES ('free', NULL);
 		CREATE TABLE empty_lock (name text, at timestamptz);
@@ -150,10 +155,10 @@ func TestExamineTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := testutil.Examined(t, Examine, s.URL("reader", "postgres"), engine.ExamineOptions{Limit: 200})
-	f.Want(t, warning, "rows of locks that look dead", `"public"."method_lock" has 2, the newest is 3h0m`, `"app"."Old Locks" has 200, the newest is `)
-	f.Want(t, note, "stopped at the limit", `200 rows of "app"."Old Locks"`)
+	f.Want(t, warning, "rows of locks that look dead", `"public"."method_lock" has 2, the newest is 3h0m`, `"public"."zero_lock" has 1, the newest is more than ten years old`, `"public"."part_lock" has 1, the newest is 5h0m`)
+	f.Want(t, note, "stopped at the limit", `200 rows of "app"."Old Locks" were read, the newest of these is 30h0m`, `200 rows of "public"."half_lock" were read`)
 	f.Want(t, note, "not read", `the table "public"."secret_lock"`)
-	for _, wrong := range []string{"live", "free", "empty", "shedlock", "orders", "marks"} {
+	for _, wrong := range []string{"live", "free", "empty", "shedlock", "orders", "marks", "endless", "part_lock_1"} {
 		if strings.Contains(f.String(), wrong) {
 			t.Errorf("%s is reported: %s", wrong, f)
 		}
@@ -176,7 +181,18 @@ func TestExamineWhileATableIsLocked(t *testing.T) {
 	if _, err := tx.Exec(within(t), `LOCK TABLE a_lock IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Examined(t, Examine, s.URL("", ""), engine.ExamineOptions{}).Want(t, note, "not read", `the table "public"."a_lock"`, "lock timeout")
+	f := testutil.Examined(t, Examine, s.URL("", ""), engine.ExamineOptions{})
+	f.Want(t, note, "not read", `the table "public"."a_lock"`, "lock timeout")
+	if do := f["not read"].Do; strings.Contains(do, "SELECT") {
+		t.Errorf("a right is named that would not help: %s", do)
+	}
+
+	// A server that is silent before its own time-outs is asked for nothing more.
+	b := usualBounds()
+	b.silent = 500 * time.Millisecond
+	f = examined(t, s.URL("", ""), engine.ExamineOptions{}, b)
+	f.Want(t, note, "not read", "the server said nothing for 500ms")
+	f.None(t, "stopped at the limit")
 }
 
 // overdue is a context whose time is over when it is cancelled.

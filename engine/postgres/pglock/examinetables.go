@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/findings"
 )
 
 // mostTables bounds how many tables are read.
@@ -40,10 +40,10 @@ func (x *examiner) tables(ctx context.Context) error {
 	}
 	for _, t := range all {
 		if !t.may {
-			x.Unread("the table "+t.Sanitize(), fmt.Errorf("this user may not select from it"), "SELECT on it")
+			x.Unread("the table "+t.Sanitize(), fmt.Errorf("this user may not select from it"), "SELECT on the tables")
 			continue
 		}
-		if err := x.read(ctx, "the table "+t.Sanitize(), "SELECT on it", func(tx pgx.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
+		if err := x.read(ctx, "the table "+t.Sanitize(), "SELECT on the tables", func(ctx context.Context, tx pgx.Tx) error { return x.rows(ctx, tx, t) }); err != nil {
 			return err
 		}
 	}
@@ -52,10 +52,10 @@ func (x *examiner) tables(ctx context.Context) error {
 
 // lockTables lists them, without those of leasehold and of ShedLock.
 func (x *examiner) lockTables(ctx context.Context) (all []lockTable, err error) {
-	err = x.read(ctx, "the list of tables", "", func(tx pgx.Tx) error {
+	err = x.read(ctx, "the list of tables", "", func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT nspname, relname, attname, typname = 'timestamptz', has_table_privilege(c.oid, 'SELECT')
 			FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_attribute a ON attrelid = c.oid JOIN pg_type t ON t.oid = atttypid
-			WHERE relkind IN ('r', 'p') AND nspname NOT IN ('pg_catalog', 'information_schema') AND nspname !~ '^pg_(toast|temp)'
+			WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema') AND nspname !~ '^pg_(toast|temp)'
 			AND typname IN ('timestamp', 'timestamptz') AND attnum > 0 AND NOT attisdropped ORDER BY 1, 2, attnum`)
 		if err != nil {
 			return err
@@ -90,30 +90,30 @@ func (x *examiner) rows(ctx context.Context, tx pgx.Tx, t lockTable) error {
 	for _, c := range t.columns {
 		name := pgx.Identifier{c.name}.Sanitize()
 		names = append(names, name)
+		newest := `max(` + name + `) FILTER (WHERE isfinite(` + name + `))`
 		if c.zone {
-			ages = append(ages, `now() - max(`+name+`)`)
+			ages = append(ages, `now() - `+newest)
 			continue
 		}
 		// The zone is the program's: the less of both is certain.
-		ages = append(ages, `localtimestamp - max(`+name+`)`, `timezone('utc', now()) - max(`+name+`)`)
+		ages = append(ages, `localtimestamp - `+newest, `timezone('utc', now()) - `+newest)
 	}
 	columns := strings.Join(names, ", ")
-	var count int
-	var seconds *float64
-	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FILTER (WHERE num_nonnulls(%s) > 0), extract(epoch FROM least(%s))::float8 FROM (SELECT %s FROM %s LIMIT %d) x`,
-		columns, strings.Join(ages, ", "), columns, t.Sanitize(), x.Limit)).Scan(&count, &seconds)
-	if err != nil || seconds == nil {
+	var read, count int
+	var seconds float64
+	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT count(*), count(*) FILTER (WHERE num_nonnulls(%s) > 0), coalesce(extract(epoch FROM least(%s)), 0)::float8 FROM (SELECT %s FROM %s LIMIT %d) x`,
+		columns, strings.Join(ages, ", "), columns, t.Sanitize(), x.Limit)).Scan(&read, &count, &seconds)
+	switch old := findings.Age(seconds); {
+	case err != nil:
 		return err
-	}
-	if count >= x.Limit {
-		x.Stopped("%d rows of %s were read", count, t.Sanitize())
-	}
-	if age := time.Duration(*seconds * float64(time.Second)); age >= x.dead {
+	case read >= x.Limit:
+		x.Stopped("%d rows of %s were read, the newest of these is %s old", read, t.Sanitize(), old) // a newer one may follow
+	case seconds >= x.dead.Seconds():
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "rows of locks that look dead",
 			Means: "A row is a lock that somebody holds, and nobody has written the table for long. If the owners are dead, these names are blocked for ever.",
 			Do:    "Look whether the owners live, and delete the rows of dead ones. Use a lock that expires by itself.",
-		}, "%s has %d, the newest is %v old", t.Sanitize(), count, age.Round(time.Second))
+		}, "%s has %d, the newest is %s old", t.Sanitize(), count, old)
 	}
 	return nil
 }

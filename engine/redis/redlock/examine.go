@@ -76,7 +76,7 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 			}
 		}
 		m.info, _ = m.Nodes()[0].Info(ctx) // that it may not be read is noted
-		m.clock = m.time(ctx, list)
+		m.clock = m.time(ctx, &s)
 	}
 	e.independent(list, masters)
 	together(list, masters)
@@ -171,7 +171,7 @@ func (e *Engine) independent(list *findings.List, masters []*examined) {
 }
 
 // time asks a master for its clock, a few times: the quickest answer says most.
-func (m *examined) time(ctx context.Context, list *findings.List) (best offset) {
+func (m *examined) time(ctx context.Context, s *examine.Store) (best offset) {
 	for range 3 {
 		asked, began := time.Now(), boottime.Now()
 		parts, err := m.Nodes()[0].Ask(ctx, "TIME").AsIntSlice()
@@ -180,7 +180,7 @@ func (m *examined) time(ctx context.Context, list *findings.List) (best offset) 
 			err = errors.New("its answer is no time")
 		}
 		if err != nil {
-			list.Unread("TIME of "+m.name, redisconn.Explain(err, ""), "+time")
+			s.Unread("TIME of "+m.name, redisconn.Explain(err, ""), "+time")
 			return offset{}
 		}
 		// It was read at some moment of the round trip.

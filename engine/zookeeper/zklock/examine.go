@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -105,7 +105,7 @@ func (x *examiner) servers(ctx context.Context) error {
 	case findings.Over(ctx, err):
 		return err
 	case err != nil:
-		x.Unread("/zookeeper/config", err, "read on it")
+		x.Unread("/zookeeper/config", err, "read on the nodes")
 		members = len(x.options.Servers)
 	default:
 		members = strings.Count(string(config), ":participant")
@@ -203,13 +203,28 @@ func (x *examiner) sessions(ctx context.Context) error {
 	return nil
 }
 
-// sequential is the end of a node's name that ZooKeeper has numbered.
-var sequential = regexp.MustCompile(`-?[0-9]{10}$`)
+// digits are how many ZooKeeper appends to a node that it numbers.
+const digits = 10
+
+// numbered reports whether ZooKeeper has numbered a child, and not a program that names its
+// locks by ten digits: a number counts the children that its parent ever had. A client sees
+// twice that, without those that are there.
+func numbered(child string, parent *zk.Stat) bool {
+	n, err := strconv.ParseUint(child[max(0, len(child)-digits):], 10, 32)
+	ever := uint32(parent.Cversion+parent.NumChildren) / 2
+	return err == nil && len(child) >= digits && uint32(n) < ever
+}
+
+// place is a node of an examination.
+type place struct {
+	path     string
+	numbered bool
+}
 
 // nodes examines the nodes below the root, level by level, as many as the limit allows.
 func (x *examiner) nodes(ctx context.Context) error {
 	seen := 0
-	for level := []string{x.root()}; len(level) > 0; {
+	for level := []place{{path: x.root()}}; len(level) > 0; {
 		batch := level[:min(len(level), sideBySide, x.Limit-seen)]
 		level = level[len(batch):]
 		if seen += len(batch); len(batch) == 0 {
@@ -217,19 +232,22 @@ func (x *examiner) nodes(ctx context.Context) error {
 			return nil
 		}
 		for i, n := range x.read(ctx, batch) {
+			at := batch[i]
 			switch {
 			case findings.Over(ctx, n.err):
 				return n.err
-			case errors.Is(n.err, zk.ErrNoNode) && batch[i] == x.root():
+			case errors.Is(n.err, zk.ErrNoNode) && at.path == x.root():
 				return engine.Refuse("zookeeper: there is no node %s: correct the path of the URL", x.root())
 			case errors.Is(n.err, zk.ErrNoNode): // it is gone
+			case errors.Is(n.err, zk.ErrNoAuth):
+				x.Unread("the node "+at.path, n.err, "read on the nodes")
 			case n.err != nil:
-				x.Unread("the node "+batch[i], n.err, "read on it")
+				x.Unread("the node "+at.path, n.err, "")
 			default:
-				x.node(batch[i], n.stat)
+				x.node(at, n.stat)
 				for _, child := range n.children {
-					if below := path.Join(batch[i], child); below != "/zookeeper" && len(level) <= x.Limit {
-						level = append(level, below)
+					if below := path.Join(at.path, child); below != "/zookeeper" && len(level) <= x.Limit {
+						level = append(level, place{below, numbered(child, n.stat)})
 					}
 				}
 			}
@@ -246,13 +264,13 @@ type readNode struct {
 }
 
 // read asks for some nodes at once.
-func (x *examiner) read(ctx context.Context, paths []string) []readNode {
-	all := make([]readNode, len(paths))
+func (x *examiner) read(ctx context.Context, places []place) []readNode {
+	all := make([]readNode, len(places))
 	var done sync.WaitGroup
-	for i, p := range paths {
+	for i, p := range places {
 		done.Go(func() {
 			n, err := ask(ctx, x.link, func(conn *zk.Conn) (n readNode, err error) {
-				n.children, n.stat, err = conn.Children(p)
+				n.children, n.stat, err = conn.Children(p.path)
 				return n, err
 			})
 			n.err = err
@@ -264,15 +282,15 @@ func (x *examiner) read(ctx context.Context, paths []string) []readNode {
 }
 
 // node examines one.
-func (x *examiner) node(p string, stat *zk.Stat) {
+func (x *examiner) node(p place, stat *zk.Stat) {
 	if int(stat.NumChildren) > x.children {
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "a node has too many children",
 			Means: "A list of them takes long, and beyond jute.maxbuffer no client can read it: nobody can lock below it.",
 			Do:    "Find the program that leaves nodes behind, and delete those that nobody needs.",
-		}, "%s has %d", p, stat.NumChildren)
+		}, "%s has %d", p.path, stat.NumChildren)
 	}
-	if !x.Counts(p) || !sequential.MatchString(p) {
+	if !x.Counts(p.path) || !p.numbered {
 		return
 	}
 	age := time.Since(time.UnixMilli(stat.Ctime)).Round(time.Second)
@@ -282,12 +300,12 @@ func (x *examiner) node(p string, stat *zk.Stat) {
 			Severity: engine.SeverityProblem, What: "a place in the queue of a lock belongs to no session",
 			Means: "The node is persistent: no session ends it. Every node with a higher number waits for it, for ever.",
 			Do:    "Find the program that made it without the ephemeral flag, and delete the node.",
-		}, "%s, %v old", p, age)
+		}, "%s, %v old", p.path, age)
 	case age >= x.old:
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "a place in the queue of a lock is old",
 			Means: "Its session lives, so a program holds or waits for that long. It may be stuck, or have forgotten the lock.",
 			Do:    "Find the program by the session in the server's log or by the cons word. Ending it ends the session.",
-		}, "%s of session %#x, %v old", p, stat.EphemeralOwner, age)
+		}, "%s of session %#x, %v old", p.path, stat.EphemeralOwner, age)
 	}
 }

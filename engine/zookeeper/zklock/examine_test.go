@@ -116,6 +116,45 @@ func TestExamineNodes(t *testing.T) {
 	}
 }
 
+// TestExamineNamesOfTenDigits: a lock of that name is no place in a queue.
+func TestExamineNamesOfTenDigits(t *testing.T) {
+	t.Parallel()
+	s := zooKeeper(t)
+	conn := raw(t, s)
+	made(t, conn, "/locks", 0)
+	made(t, conn, "/locks/order:1700000000", 0)
+	made(t, conn, "/locks/order:1700000000/_c_f3f2-lock-", zk.FlagSequence|zk.FlagEphemeral)
+	made(t, conn, "/locks/0000000001", 0) // the second child, by whatever name
+	made(t, conn, "/locks/order:4000000000", 0)
+	b := usualBounds()
+	b.old = 0
+	f := examined(t, "zookeeper://"+s.Addr, engine.ExamineOptions{}, b)
+	f.Want(t, problem, "a place in the queue of a lock belongs to no session", ": /locks/0000000001, ")
+	f.Want(t, warning, "a place in the queue of a lock is old", "/locks/order:1700000000/", "-lock-0000000000 of session")
+	for _, heading := range []string{"a place in the queue of a lock belongs to no session", "a place in the queue of a lock is old"} {
+		if what := f[heading].What; strings.Contains(what, " and ") || strings.Contains(what, ", /") {
+			t.Error(what)
+		}
+	}
+
+	for n, c := range map[string]struct {
+		cversion, children int32
+		want               bool
+	}{
+		"lock-0000000002": {2*3 - 1, 1, true}, // three were made, and one is left
+		"lock-0000000003": {2*3 - 1, 1, false},
+		"lock-1500000000": {2*1_500_000_001 - 1<<32, 0, true},
+		"0000000000":      {1, 1, true},
+		"lock-":           {9, 9, false},
+		"000000000":       {9, 9, false},
+		"lock-000000000x": {9, 9, false},
+	} {
+		if numbered(n, &zk.Stat{Cversion: c.cversion, NumChildren: c.children}) != c.want {
+			t.Errorf("%s: %t", n, !c.want)
+		}
+	}
+}
+
 // TestExamineManyNodes: 30,000 nodes, of which a third is read.
 func TestExamineManyNodes(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ package examine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,6 +35,15 @@ const (
 	nearly  = 0.9             // of a bound
 )
 
+// Unread notes a part that could not be read, with the right that would help a user who was
+// refused. A server that did not answer does not need one.
+func (s *Store) Unread(part string, err error, right string) {
+	if !errors.Is(err, engine.ErrRefused) {
+		right = ""
+	}
+	s.List.Unread(part, err, right)
+}
+
 // Servers examines the settings of every server.
 func (s *Store) Servers(ctx context.Context) error {
 	for _, n := range s.Nodes() {
@@ -43,7 +53,7 @@ func (s *Store) Servers(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			s.List.Unread("INFO of "+n.Addr, err, "+info")
+			s.Unread("INFO of "+n.Addr, err, "+info")
 			continue
 		}
 		s.server(ctx, n, info)
@@ -59,7 +69,7 @@ func (s *Store) server(ctx context.Context, n redisconn.Node, info map[string]st
 	for _, pattern := range []string{"append*", "no-appendfsync*", "save", "min-*-to-write"} {
 		part, err := n.Ask(ctx, "CONFIG", "GET", pattern).AsStrMap()
 		if err != nil {
-			s.List.Unread("CONFIG GET of "+n.Addr, redisconn.Explain(err, ""), "+config|get")
+			s.Unread("CONFIG GET of "+n.Addr, redisconn.Explain(err, ""), "+config|get")
 			config = nil
 			break
 		}

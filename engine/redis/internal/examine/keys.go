@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,12 @@ import (
 const days = 24 * time.Hour
 
 // rights are those that reading keys needs.
-const rights = "+scan +type +pttl +getrange +object|idletime +hscan ~*"
+const rights = "+scan +type +pttl +getrange +object|encoding +object|idletime +hrandfield ~*"
 
 // besides is what Redisson's keys beside its locks begin with, and their types.
 var besides = map[string]string{
 	"redisson_lock_queue:": "list", "redisson_lock_timeout:": "zset", "redisson_lock_token:": "string",
+	"redisson_unlock_latch:": "string",
 }
 
 // holders are the fields of the hash that is a lock of Redisson's: a client's uuid and
@@ -35,6 +37,7 @@ var holders = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+
 type key struct {
 	name, kind string
 	left       time.Duration // -1: it has no expiry
+	idle       string        // for how long nobody used it, if the server knows
 }
 
 // Keys examines the keys of the store, as many as the limit allows.
@@ -45,7 +48,7 @@ func (s *Store) Keys(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			s.List.Unread("the keys"+s.Where, err, rights)
+			s.Unread("the keys"+s.Where, err, rights)
 			return nil
 		}
 		if left := s.List.Limit - seen; len(names) > left {
@@ -56,7 +59,7 @@ func (s *Store) Keys(ctx context.Context) error {
 			if findings.Over(ctx, err) {
 				return err
 			}
-			s.List.Unread("the keys"+s.Where, redisconn.Explain(err, ""), rights)
+			s.Unread("the keys"+s.Where, redisconn.Explain(err, ""), rights)
 			return nil
 		}
 		if stopped {
@@ -84,7 +87,7 @@ func (s *Store) batch(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		k := key{name, kind, -1}
+		k := key{name: name, kind: kind, left: -1}
 		if left >= 0 {
 			k.left = time.Duration(left) * time.Millisecond
 		}
@@ -146,46 +149,82 @@ func (s *Store) wrongType(k key) {
 	}
 }
 
-// plain examines strings that look like locks: of SET NX, SETNX or GETSET.
+// plain examines strings that look like locks: of SET NX, SETNX or GETSET. Reading a value
+// is a use of its key for the server, which would end the time without use that this
+// examination prints. So only values that may be time stamps are read: numbers of keys
+// without an expiry.
 func (s *Store) plain(ctx context.Context, keys []key) error {
-	const most = "31" // bytes of a value are enough to know a time stamp
 	var questions []redisconn.Question
 	for _, k := range keys {
-		value := about(k.name, "GETRANGE")
-		value.Args = []string{"0", most}
-		questions = append(questions, about(k.name, "OBJECT", "IDLETIME"), value)
+		questions = append(questions, about(k.name, "OBJECT", "ENCODING"), about(k.name, "OBJECT", "IDLETIME"))
 	}
 	answers := s.AskMany(ctx, questions)
+	var numbers []key
 	for i, k := range keys {
-		value, err := answers[2*i+1].ToString()
+		encoding, err := answers[2*i].ToString()
 		if err != nil {
 			if rueidis.IsRedisNil(err) {
 				continue // it is gone
 			}
 			return err
 		}
-		idle := "" // an eviction policy of LFU does not know
-		if n, err := answers[2*i].AsInt64(); err == nil {
-			idle = fmt.Sprintf(", not used for %v", time.Duration(n)*time.Second)
+		if n, err := answers[2*i+1].AsInt64(); err == nil { // an eviction policy of LFU does not know
+			k.idle = fmt.Sprintf(", not used for %v", time.Duration(n)*time.Second)
 		}
-		switch at, ok := stamp(value); {
-		case ok && k.left < 0 && time.Since(at) > time.Minute: // no clock is as wrong as that
+		switch {
+		case k.left >= 0:
+			s.lasts(k)
+		case encoding == "int":
+			numbers = append(numbers, k)
+		default:
+			s.endless(k)
+		}
+	}
+	return s.numbers(ctx, numbers)
+}
+
+// numbers examines strings that are numbers and have no expiry.
+func (s *Store) numbers(ctx context.Context, keys []key) error {
+	const (
+		most   = "31" // bytes
+		shared = 9999 // up to here a number is one object for all keys, with one time without use
+	)
+	var questions []redisconn.Question
+	for _, k := range keys {
+		value := about(k.name, "GETRANGE")
+		value.Args = []string{"0", most}
+		questions = append(questions, value)
+	}
+	for i, answer := range s.AskMany(ctx, questions) {
+		k := keys[i]
+		value, err := answer.ToString()
+		if err != nil {
+			return err
+		}
+		at, ok := stamp(value)
+		if ok && time.Since(at) > time.Minute { // no clock is as wrong as that
 			s.List.Add(engine.Finding{
 				Severity: engine.SeverityWarning, What: "a lock has a time stamp that has passed",
 				Means: "The owner is dead or late. The next program takes the name over with GETSET by its own clock, and two clocks that disagree let two of them in.",
 				Do:    "Look for the owner, then delete the key. Use a lock whose expiry the server decides.",
 			}, "%q%s says %s", k.name, s.Where, at.UTC().Format(time.RFC3339))
-		case k.left < 0:
-			s.List.Add(engine.Finding{
-				Severity: engine.SeverityWarning, What: "a lock key has no expiry",
-				Means: "If its owner is dead, the name is blocked for ever: a program died between SETNX and EXPIRE, or never sets one.",
-				Do:    "Find out whether the owner lives. If not, delete the key. Use SET with NX and PX in one command, or a lease.",
-			}, "%q%s%s", k.name, s.Where, idle)
-		default:
-			s.lasts(k)
+			continue
 		}
+		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n >= 0 && n <= shared {
+			k.idle = ""
+		}
+		s.endless(k)
 	}
 	return nil
+}
+
+// endless reports a key without an expiry.
+func (s *Store) endless(k key) {
+	s.List.Add(engine.Finding{
+		Severity: engine.SeverityWarning, What: "a lock key has no expiry",
+		Means: "If its owner is dead, the name is blocked for ever: a program died between SETNX and EXPIRE, or never sets one.",
+		Do:    "Find out whether the owner lives. If not, delete the key. Use SET with NX and PX in one command, or a lease.",
+	}, "%q%s%s", k.name, s.Where, k.idle)
 }
 
 // lasts examines an expiry that is there.
@@ -219,14 +258,15 @@ func stamp(value string) (at time.Time, ok bool) {
 	return at, false
 }
 
-// redissons examines hashes, those that are locks of Redisson's.
+// redissons examines hashes, those that are locks of Redisson's. It reads a few fields of
+// each and no values, which may be large.
 func (s *Store) redissons(ctx context.Context, keys []key) error {
 	var questions []redisconn.Question
 	for _, k := range keys {
-		questions = append(questions, redisconn.Question{Verb: []string{"HSCAN"}, Key: k.name, Args: []string{"0", "COUNT", "16"}})
+		questions = append(questions, redisconn.Question{Verb: []string{"HRANDFIELD"}, Key: k.name, Args: []string{"16"}})
 	}
 	for i, a := range s.AskMany(ctx, questions) {
-		entry, err := a.AsScanEntry()
+		fields, err := a.AsStrSlice()
 		if err != nil {
 			if re, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(re.Error(), "WRONGTYPE") {
 				continue // it became another
@@ -234,13 +274,13 @@ func (s *Store) redissons(ctx context.Context, keys []key) error {
 			return err
 		}
 		switch k := keys[i]; {
-		case !lock(entry.Elements):
+		case !lock(fields):
 		case k.left < 0:
 			s.List.Add(engine.Finding{
 				Severity: engine.SeverityProblem, What: "a lock of Redisson has no expiry",
 				Means: "No watchdog renews it, and it never ends by itself: the name is blocked until somebody deletes the key.",
 				Do:    "Find out whether the client with that uuid lives. If not, call forceUnlock in Java, or delete the key.",
-			}, "%q%s held by %s", k.name, s.Where, holder(entry.Elements))
+			}, "%q%s held by %s", k.name, s.Where, holder(fields))
 		default:
 			s.lasts(k)
 		}
@@ -248,25 +288,20 @@ func (s *Store) redissons(ctx context.Context, keys []key) error {
 	return nil
 }
 
-// lock reports whether fields and values are those of a lock of Redisson's.
-func lock(pairs []string) bool {
+// lock reports whether fields are those of a lock of Redisson's.
+func lock(fields []string) bool {
 	found := false
-	for i := 0; i+1 < len(pairs); i += 2 {
+	for _, f := range fields {
 		switch {
-		case holders.MatchString(pairs[i]):
+		case holders.MatchString(f):
 			found = true
-		case pairs[i] != "mode":
+		case f != "mode":
 			return false
 		}
 	}
 	return found
 }
 
-func holder(pairs []string) string {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i] != "mode" {
-			return pairs[i]
-		}
-	}
-	return ""
+func holder(fields []string) string {
+	return slices.Max(slices.DeleteFunc(fields, func(f string) bool { return f == "mode" }))
 }
