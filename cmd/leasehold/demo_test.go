@@ -46,6 +46,11 @@ func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
 				if !found || !strings.Contains(out, "docs/from-your-lock.md#"+d.Anchor) {
 					t.Errorf("it prints\n%s", out)
 				}
+				title, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+				recorded, readErr := os.ReadFile("../../lab/pictures/recordings/" + d.Name + ".txt")
+				if readErr != nil || !strings.HasPrefix(string(recorded), title+"\n") {
+					t.Errorf("the pages show a recording of another demo than %q (%v): make recordings", title, readErr)
+				}
 				// Two held at the same time, by the rows of the timeline, where that is the failure.
 				switch d.Name {
 				case "expire", "del", "getset", "zk-tutorial", "redlock-restart":
