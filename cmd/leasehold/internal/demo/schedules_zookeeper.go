@@ -3,21 +3,23 @@ package demo
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
 // wired is the server behind a wire.
 func (s *stage) wired() (*wire, string) {
-	url := s.on.url(s.ours())
-	addr, _, _ := strings.Cut(strings.TrimPrefix(url, "zookeeper://"), "/")
-	w, err := newWire(addr)
+	where, err := parseZooKeeper(s.on.server)
 	if err != nil {
 		s.fail(err)
-		return nil, url
+		return nil, ""
+	}
+	w, err := newWire(where)
+	if err != nil {
+		s.fail(err)
+		return nil, ""
 	}
 	s.end = append(s.end, w.close)
-	return w, w.through(url)
+	return w, w.through()
 }
 
 // herdSize is how many processes want the lock, one after the other.
