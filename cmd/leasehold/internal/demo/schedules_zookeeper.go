@@ -34,7 +34,10 @@ func herd(s *stage) finding {
 	}
 	var all []*actor
 	for _, name := range letters(herdSize) {
-		all = append(all, s.start(name, order{Server: url}))
+		all = append(all, s.spawn(name))
+	}
+	for _, a := range all {
+		a.begin(order{Server: url})
 	}
 	first := all[0]
 	if s.err != nil {
