@@ -141,6 +141,10 @@ growth: ## does a lock become slower with use: measures and writes docs/growth.m
 pictures: ## draw the pictures of the pages: writes docs/pictures
 	go run ./lab/pictures
 
+.PHONY: recordings
+recordings: ## play every demo, record what it prints, and draw the pictures from that
+	go run ./lab/pictures -record
+
 .PHONY: guarantees
 guarantees: ## measure every engine and write docs/guarantees
 	LEASEHOLD_GUARANTEES=$(ROOT)/docs/guarantees go test -count=1 -run Conformance ./engine/... ./engine/redis/... ./engine/zookeeper/... ./engine/etcd/... ./engine/mysql/... ./engine/postgres/...

@@ -3,7 +3,11 @@
 package main
 
 import (
+	"crypto/tls"
+	"io"
+	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,6 +50,11 @@ func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
 				if !found || !strings.Contains(out, "docs/from-your-lock.md#"+d.Anchor) {
 					t.Errorf("it prints\n%s", out)
 				}
+				title, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+				recorded, readErr := os.ReadFile("../../lab/pictures/recordings/" + d.Name + ".txt")
+				if readErr != nil || !strings.HasPrefix(string(recorded), title+"\n") {
+					t.Errorf("the pages show a recording of another demo than %q (%v): make recordings", title, readErr)
+				}
 				// Two held at the same time, by the rows of the timeline, where that is the failure.
 				switch d.Name {
 				case "expire", "del", "getset", "zk-tutorial", "redlock-restart":
@@ -65,6 +74,110 @@ func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
 	}
 	if now, err := zookeeper.Monitored("zk_znode_count"); err != nil || now != nodes {
 		t.Errorf("ZooKeeper had %d nodes, and has %d: %v", nodes, now, err)
+	}
+}
+
+// The user's server may be several, and may speak TLS. A demo removes there what it made,
+// too: on each primary of a Cluster.
+func TestDemosRunOnEveryKindOfServer(t *testing.T) {
+	sentinel, cluster := servers.Sentinel(t, nil), servers.RedisCluster(t, nil)
+	secure, ensemble := servers.Redis(t, &servers.RedisOptions{TLS: true, Password: "sesame"}), servers.ZooKeeperEnsemble(t, nil)
+	secured, ca := secureFront(t, ensemble.Servers[0].Addr)
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := ensemble.Servers[0].Monitored("zk_znode_count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{
+		"redis-sentinel://" + sentinel.Sentinels[1].Addr + "," + sentinel.Sentinels[0].Addr + "/" + sentinel.Master: {"expire", "getset"},
+		"redis-cluster://" + cluster.Nodes[1].Addr + "," + cluster.Nodes[0].Addr:                                    {"setnx", "deadlock"},
+		"rediss://" + secure.TLSAddr + "/2?ca=" + secure.CAFile + "&password-file=" + password:                      {"del", "stale-writer"},
+		"zookeepers://" + secured + "?ca=" + ca:                                                                     {"zk-tutorial"},
+		"zookeeper://" + ensemble.Servers[1].Addr + "," + ensemble.Servers[2].Addr:                                  {"herd"},
+	}
+	t.Run("all", func(t *testing.T) {
+		for url, demos := range all {
+			for _, name := range demos {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					if code, out, err := newPlace(t).leasehold("demo", name, "--server", url); code != 0 {
+						t.Fatalf("exit code %d: %s\n%s", code, err, out)
+					}
+				})
+			}
+		}
+	})
+	for _, s := range append([]*servers.RedisServer{sentinel.Nodes[0], secure}, cluster.Nodes[:3]...) {
+		if left, err := s.Do("INFO", "keyspace"); err != nil || strings.Contains(left.(string), "keys=") {
+			t.Errorf("what is left in Redis: %v, %v", left, err)
+		}
+	}
+	until(t, "ZooKeeper has the nodes that it had", func() bool {
+		now, err := ensemble.Servers[0].Monitored("zk_znode_count")
+		return err == nil && now == nodes
+	})
+}
+
+// secureFront speaks TLS in front of a server, as its secure port does.
+func secureFront(t *testing.T, target string) (addr, ca string) {
+	t.Helper()
+	certs := servers.MakeCerts(t)
+	own, err := tls.LoadX509KeyPair(certs.Cert, certs.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", target)
+			if err != nil {
+				from.Close()
+				return
+			}
+			go func() { io.Copy(to, from); to.Close() }()
+			go func() { io.Copy(from, to); from.Close() }()
+		}
+	}()
+	return l.Addr().String(), certs.CA
+}
+
+// What a demo cannot use is refused in words, and before it starts a process.
+func TestADemoRefusesAServerItCannotUse(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]string{
+		"expire etcd://h":                                            "runs on Redis: give redis://",
+		"expire zookeeper://h":                                       "runs on Redis: give redis://",
+		"expire redlock://h,i,j":                                     "runs on Redis: give redis://",
+		"herd redis://h":                                             "runs on ZooKeeper: give zookeeper://",
+		"failover redis-sentinel://h/main":                           "so it starts its own: leave --server out",
+		"redlock-restart redis://h":                                  "so it starts its own: leave --server out",
+		"expire redis://h?layout=plain":                              `unknown parameter "layout": known are ca`,
+		"expire redis://h?prefix=x":                                  `unknown parameter "prefix"`,
+		"expire redis://h?ca=/x":                                     "ca= is for TLS",
+		"expire rediss://h?ca=/absent":                               "read the certificate authority",
+		"expire redis-sentinel://h":                                  "does not name the primary",
+		"expire redis-sentinel://h/m?sentinel-password-file=/absent": "read the password",
+		"expire redis://h/x":                                         "is not the number of a database",
+		"herd zookeeper://u@h":                                       "does not log in to ZooKeeper",
+		"herd zookeepers://h":                                        "is not host:port",
+	} {
+		name, url, _ := strings.Cut(server, " ")
+		code, out, err := newPlace(t).leasehold("demo", name, "--server", url)
+		if code != codeUsage || out != "" {
+			t.Errorf("%s: exit code %d, %q", server, code, out)
+		}
+		one(t, err, "--server cannot be used: ", want)
 	}
 }
 

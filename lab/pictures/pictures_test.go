@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 
 	"leasehold/lab/internal/svg"
@@ -11,9 +13,19 @@ import (
 
 const root = "../.."
 
+// drawn are all pictures.
+func drawn(t *testing.T) []picture {
+	t.Helper()
+	all, err := pictures("recordings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 func TestTheCommittedPicturesAreThese(t *testing.T) {
-	drawn := t.TempDir()
-	if err := write(drawn); err != nil {
+	now := t.TempDir()
+	if err := write(now, "recordings"); err != nil {
 		t.Fatal(err)
 	}
 	names := func(folder string) map[string]bool {
@@ -29,12 +41,12 @@ func TestTheCommittedPicturesAreThese(t *testing.T) {
 	}
 	committed := filepath.Join(root, folder)
 	for name := range names(committed) {
-		if !names(drawn)[name] {
+		if !names(now)[name] {
 			t.Errorf("%s/%s is none of the pictures: delete it", folder, name)
 		}
 	}
-	for name := range names(drawn) {
-		want, err := os.ReadFile(filepath.Join(drawn, name))
+	for name := range names(now) {
+		want, err := os.ReadFile(filepath.Join(now, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,12 +58,29 @@ func TestTheCommittedPicturesAreThese(t *testing.T) {
 }
 
 func TestLabelsFitInTheWidestFont(t *testing.T) {
-	for _, p := range pictures() {
+	for _, p := range drawn(t) {
 		for _, theme := range svg.Themes() {
 			if misfits := p.draw(theme).Misfits(); len(misfits) > 0 {
 				t.Errorf("%s, %s: %q", p.name, theme.Name, misfits)
 			}
 		}
+	}
+}
+
+// A page in another language shows the same pictures in the same places.
+func TestPagesInChineseShowThePicturesOfTheEnglishOnes(t *testing.T) {
+	shown := regexp.MustCompile(`(?m)^#|pictures/[a-z-]+\.svg`)
+	const english, chinese = "docs/from-your-lock.md", "docs/from-your-lock.zh-CN.md"
+	places := map[string][]string{}
+	for _, page := range []string{english, chinese} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		places[page] = shown.FindAllString(string(text), -1)
+	}
+	if !slices.Equal(places[english], places[chinese]) {
+		t.Errorf("the headings and pictures are\n%q\n%q", places[english], places[chinese])
 	}
 }
 
@@ -69,7 +98,7 @@ func TestEveryPictureIsShown(t *testing.T) {
 		}
 		text = append(text, b...)
 	}
-	for _, p := range pictures() {
+	for _, p := range drawn(t) {
 		for _, theme := range svg.Themes() {
 			if name := "pictures/" + p.name + "-" + theme.Name + ".svg"; !bytes.Contains(text, []byte(name)) {
 				t.Errorf("no page shows %s", name)

@@ -109,7 +109,10 @@ import (
 	"leasehold/fence"
 	"leasehold/fence/fencehttp"
 	"leasehold/fence/fencesql"
+	"leasehold/migrate"
 )
+
+var oldLock migrate.Lock
 
 var (
 	_ = errors.Is

@@ -22,6 +22,10 @@ const (
 	// nearFull is the part of the quota from which an examination reports it.
 	nearFull = 0.8
 
+	// farBehind is by how many writes a member lags. A member that has so many in its log,
+	// and has not applied them, refuses requests.
+	farBehind = 5000
+
 	// pageOfKeys is how many keys an examination reads at once.
 	pageOfKeys = 1000
 )
@@ -145,9 +149,11 @@ func (x *examiner) members(ctx context.Context) error {
 			others = append(others, m.ClientURLs[0])
 		}
 	}
-	for _, m := range x.statuses(ctx, others) {
+	rest := x.statuses(ctx, others)
+	for _, m := range rest {
 		x.member(ctx, m)
 	}
+	x.lag(append(named, rest...))
 	switch {
 	case voters == 1:
 		x.Add(engine.Finding{
@@ -163,6 +169,30 @@ func (x *examiner) members(ctx context.Context) error {
 		}, "%d", voters)
 	}
 	return nil
+}
+
+// lag compares what the members of a cluster have applied. They were asked side by side, so
+// a few writes lie between their answers.
+func (x *examiner) lag(all []said) {
+	newest := map[uint64]uint64{} // of each cluster
+	for _, m := range all {
+		if m.err == nil {
+			id := m.status.Header.ClusterId
+			newest[id] = max(newest[id], m.status.RaftAppliedIndex)
+		}
+	}
+	for _, m := range all {
+		if m.err != nil || m.status.RaftAppliedIndex == 0 { // etcd 3.3 does not say it
+			continue
+		}
+		if behind := newest[m.status.Header.ClusterId] - m.status.RaftAppliedIndex; behind >= farBehind {
+			x.Add(engine.Finding{
+				Severity: engine.SeverityWarning, What: "a member lags",
+				Means: "Programs that are connected to it get locks and notifications late. If another member fails, nobody may lock before this one has caught up.",
+				Do:    "Look at its disk, its processor and its network. If it does not catch up, restart it.",
+			}, "%s is %d writes behind", m.endpoint, behind)
+		}
+	}
 }
 
 // member examines one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,6 +65,57 @@ func TestExamineCluster(t *testing.T) {
 	testutil.Until(t, "it still has a leader", func() bool {
 		_, without := testutil.Examined(t, Examine, url, engine.ExamineOptions{})["a member reports an error"]
 		return without
+	})
+}
+
+// A follower that was stopped answers before it has what was written meanwhile.
+func TestExamineLag(t *testing.T) {
+	t.Parallel()
+	s := servers.EtcdCluster(t, nil)
+	url := "etcd://" + strings.Join(s.Addrs(), ",")
+	leader, err := s.Leader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, late := examinee(t, leader.Addr), s.Members[0]
+	if late == leader {
+		late = s.Members[1]
+	}
+	const heading = "a member lags"
+	testutil.Until(t, "it lags", func() bool {
+		if err := late.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		const writers, writes = 60, farBehind / 50
+		ctx := testutil.Within(t)
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				for range writes {
+					if _, err := c.Put(ctx, fmt.Sprint(i), ""); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		goOn := time.AfterFunc(300*time.Millisecond, func() { _ = late.Cont() })
+		defer goOn.Stop()
+		found := testutil.Examined(t, Examine, url, engine.ExamineOptions{})
+		_, lags := found[heading]
+		if lags {
+			found.Want(t, warning, heading, late.Addr, " writes behind")
+		}
+		return lags || t.Failed()
+	})
+	testutil.Until(t, "it has caught up", func() bool {
+		// etcd 3.6.16 may leave off before the end, and go on with the next write.
+		if _, err := c.Put(testutil.Within(t), "x", ""); err != nil {
+			t.Fatal(err)
+		}
+		_, lags := testutil.Examined(t, Examine, url, engine.ExamineOptions{})[heading]
+		return !lags
 	})
 }
 

@@ -55,7 +55,6 @@ func (o *order) onRedis() (player, error) {
 	return h, nil
 }
 
-// dialRedis opens redis:// and its like, and sentinel:HOST:PORT/PRIMARY.
 func dialRedis(server string) (rueidis.Client, error) {
 	options, err := redisOptions(server)
 	if err != nil {
@@ -64,40 +63,28 @@ func dialRedis(server string) (rueidis.Client, error) {
 	return rueidis.NewClient(options)
 }
 
-func redisOptions(server string) (rueidis.ClientOption, error) {
-	if where, ok := strings.CutPrefix(server, "redis-sentinel://"); ok {
-		addr, primary, _ := strings.Cut(where, "/")
-		return rueidis.ClientOption{InitAddress: []string{addr}, Sentinel: rueidis.SentinelOption{MasterSet: primary}, DisableCache: true}, nil
-	}
-	server = strings.TrimPrefix(server, "redis+") // redis+unix://
-	options, err := rueidis.ParseURL(server)
-	if err != nil {
-		return options, fmt.Errorf("%w: the URL cannot be read: give redis://[user:password@]host:port/database", ErrServer)
-	}
-	options.ForceSingleClient, options.DisableCache = true, true
-	return options, nil
-}
-
 func (o *order) onZooKeeper(ctx context.Context) (player, error) {
-	where, _ := strings.CutPrefix(o.Server, "zookeeper://")
-	hosts, root, _ := strings.Cut(where, "/")
-	conn, err := dialZooKeeper(ctx, hosts)
+	where, err := parseZooKeeper(o.Server)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dialZooKeeper(ctx, where)
 	if err != nil {
 		return nil, err
 	}
 	return &byHand{locks: map[string]handwritten.Lock{}, end: conn.Close, make: func(name string) handwritten.Lock {
 		if o.Scheme == "zookeeper-one" {
-			return &handwritten.OneNode{Conn: conn, Path: "/" + root + "/" + name}
+			return &handwritten.OneNode{Conn: conn, Path: "/" + where.Path + "/" + name}
 		}
-		return handwritten.NewTutorial(conn, "/"+root)
+		return handwritten.NewTutorial(conn, "/"+where.Path)
 	}}, nil
 }
 
 // session is how long a hand-written lock's session lasts without a sign of life.
 const session = 5 * time.Second
 
-func dialZooKeeper(ctx context.Context, hosts string) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(strings.Split(hosts, ","), session, zk.WithLogInfo(false), zk.WithLogger(silent{}))
+func dialZooKeeper(ctx context.Context, where address) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(where.hosts, session, zk.WithLogInfo(false), zk.WithLogger(silent{}), zk.WithDialer(where.dial))
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +97,7 @@ func dialZooKeeper(ctx context.Context, hosts string) (*zk.Conn, error) {
 			}
 		case <-time.After(session):
 			conn.Close()
-			return nil, fmt.Errorf("%s gave no session within %v", hosts, session)
+			return nil, fmt.Errorf("%s gave no session within %v", where.Authority, session)
 		case <-ctx.Done():
 			conn.Close()
 			return nil, ctx.Err()

@@ -135,11 +135,34 @@ func startSentinel(ctx context.Context, dir, primary string) (*daemon, error) {
 	host, port, _ := net.SplitHostPort(primary)
 	file := filepath.Join(dir, "sentinel.conf")
 	conf := fmt.Sprintf("bind 127.0.0.1\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 300\n"+
-		"sentinel failover-timeout main 1500\n", host, port)
+		"sentinel failover-timeout main 20000\n", host, port)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, err
 	}
 	return run(ctx, dir, path, func(port string) []string { return []string{file, "--port", port, "--sentinel"} }, answers(ctx))
+}
+
+// promoted reports whether the Sentinel has promoted the replica. A Sentinel that finds the
+// primary dead may find the replica silent, too, where the machine is busy. It then does
+// nothing for twice failover-timeout, unless it is told to try again.
+func promoted(ctx context.Context, sentinel, replica string) error {
+	if err := says(ctx, sentinel, "sentinel", "status=odown"); err == nil {
+		_, _ = command(ctx, sentinel, "SENTINEL", "FAILOVER", "main") // an error where it is at it
+	}
+	return says(ctx, sentinel, "sentinel", "address="+replica)
+}
+
+// says asks a server for a section of INFO that has that text.
+func says(ctx context.Context, addr, section, text string) error {
+	reply, err := command(ctx, addr, "INFO", section)
+	if err != nil {
+		return err
+	}
+	info, err := reply.ToString()
+	if err == nil && !strings.Contains(info, text) {
+		err = errors.New("INFO does not say " + text)
+	}
+	return err
 }
 
 // zookeeperJar is where Debian puts the server; its manifest names the rest.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,10 +34,13 @@ type ground struct {
 
 // url is the server for one kind of lock.
 func (g ground) url(ours bool) string {
-	if ours && !strings.HasPrefix(g.server, "zookeeper") {
-		return g.server + "?prefix=" + g.prefix
+	if !ours || strings.HasPrefix(g.server, "zookeeper") {
+		return g.server
 	}
-	return g.server
+	if strings.Contains(g.server, "?") {
+		return g.server + "&prefix=" + g.prefix
+	}
+	return g.server + "?prefix=" + g.prefix
 }
 
 // open opens the user's server, or starts one.
@@ -47,20 +49,20 @@ func (s store) open(ctx context.Context, server string) (ground, error) {
 	if server == "" {
 		return s.start(ctx, g)
 	}
-	scheme, _, _ := strings.Cut(server, ":")
+	scheme, _, _ := strings.Cut(strings.ToLower(server), ":")
+	_, onRedis := redisSchemes[scheme]
+	_, onZooKeeper := zooKeeperSchemes[scheme]
 	switch {
 	case s == private:
 		return g, fmt.Errorf("%w: this schedule ends servers, so it starts its own: leave --server out", ErrServer)
-	case strings.ContainsAny(server, "?#"):
-		return g, fmt.Errorf("%w: the URL has parameters, which the hand-written lock does not know: leave them out", ErrServer)
-	case s == redis && slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "redis+unix", "unix"}, scheme):
+	case s == redis && onRedis:
 		return g.cleanRedis()
-	case s == zookeeper && scheme == "zookeeper":
+	case s == zookeeper && onZooKeeper:
 		return g.inZooKeeper(ctx)
 	case s == redis:
-		return g, fmt.Errorf("%w: this schedule runs on Redis: give redis://, rediss:// or redis+unix://, not %q", ErrServer, scheme)
+		return g, fmt.Errorf("%w: this schedule runs on Redis: give redis://, rediss://, redis+unix://, redis-sentinel:// or redis-cluster://, not %q", ErrServer, scheme)
 	}
-	return g, fmt.Errorf("%w: this schedule runs on ZooKeeper: give zookeeper://host:2181, not %q", ErrServer, scheme)
+	return g, fmt.Errorf("%w: this schedule runs on ZooKeeper: give zookeeper://host:2181 or zookeepers://host:2281, not %q", ErrServer, scheme)
 }
 
 func (s store) start(ctx context.Context, g ground) (ground, error) {
@@ -113,38 +115,50 @@ func (g ground) cleanRedis() (ground, error) {
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			page, err := client.Do(ctx, client.B().Scan().Cursor(cursor).Match(g.prefix+"*").Count(1000).Build()).AsScanEntry()
-			if err != nil {
-				return // what is left expires, but for one key of SETNX
-			}
-			cursor = page.Cursor
-			if len(page.Elements) > 0 {
-				client.Do(ctx, client.B().Unlink().Key(page.Elements...).Build())
-			}
+		for _, node := range client.Nodes() { // of a Cluster; else one
+			clean(ctx, client, node, g.prefix)
 		}
 	}
 	return g, nil
 }
 
+// clean removes what one server has with that prefix. A replica names what its primary has.
+func clean(ctx context.Context, client, node rueidis.Client, prefix string) {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(prefix+"*").Count(1000).Build()).AsScanEntry()
+		if err != nil {
+			return // what is left expires, but for one key of SETNX
+		}
+		cursor = page.Cursor
+		for _, key := range page.Elements { // each may be in another slot
+			client.Do(ctx, client.B().Unlink().Key(key).Build())
+		}
+	}
+}
+
 // inZooKeeper makes a node below which all happens, and removes it at the end.
 func (g ground) inZooKeeper(ctx context.Context) (ground, error) {
-	hosts, root, _ := strings.Cut(strings.TrimPrefix(g.server, "zookeeper://"), "/")
-	conn, err := dialZooKeeper(ctx, hosts)
+	where, err := parseZooKeeper(g.server)
 	if err != nil {
 		return g, err
 	}
-	root = strings.Trim(root+"/"+strings.TrimSuffix(g.prefix, ":"), "/")
-	if _, err := conn.Create("/"+root, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		conn.Close()
-		return g, fmt.Errorf("creating the node /%s: %w", root, err)
+	conn, err := dialZooKeeper(ctx, where)
+	if err != nil {
+		return g, err
 	}
-	g.server = "zookeeper://" + hosts + "/" + root
+	own := strings.TrimSuffix(g.prefix, ":")
+	root := "/" + strings.TrimLeft(where.Path+"/"+own, "/")
+	if _, err := conn.Create(root, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		conn.Close()
+		return g, fmt.Errorf("creating the node %s: %w", root, err)
+	}
+	before, query, _ := strings.Cut(g.server, "?")
+	g.server = strings.TrimRight(before, "/") + "/" + own + "?" + query
 	g.close = func() {
 		defer conn.Close()
 		// Without a server a request waits for one, until the connection is closed.
 		defer time.AfterFunc(patience, conn.Close).Stop()
-		removeBelow(conn, "/"+root, time.Now().Add(patience))
+		removeBelow(conn, root, time.Now().Add(patience))
 	}
 	return g, nil
 }

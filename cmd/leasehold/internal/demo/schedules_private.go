@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -31,6 +30,7 @@ func (s *stage) redis(more ...string) *daemon {
 // masterRestarts: two of five masters are away when A locks. They come back, and one of
 // those that A has is restarted, empty. Then B locks.
 func masterRestarts(s *stage) finding {
+	a, b := s.spawn("A"), s.spawn("B")
 	var masters []*daemon
 	var addrs []string
 	for range 5 {
@@ -48,7 +48,7 @@ func masterRestarts(s *stage) finding {
 		// No master votes within max-ttl after its start.
 		o = order{Server: "redlock://" + list + "?max-ttl=1s&prefix=" + s.on.prefix, Expiry: time.Second}
 	}
-	a := s.start("A", o)
+	a.begin(o)
 	a.must(a.lock(item, patience))
 	for _, d := range []*daemon{masters[3], masters[4], masters[2]} {
 		if s.err == nil {
@@ -56,7 +56,7 @@ func masterRestarts(s *stage) finding {
 		}
 	}
 	a.say(holds, "masters 4 and 5, which were away, are back; master 3 was restarted, empty")
-	b := s.start("B", o)
+	b.begin(o)
 	b.ask(item, patience)
 	if s.ours() && a.do("loss", item, patience) == nil {
 		a.believes(item)
@@ -73,13 +73,14 @@ func masterRestarts(s *stage) finding {
 // failover: the replica does not have the lock of A when the primary dies, and is
 // promoted. Then B locks.
 func failover(s *stage) finding {
+	a, b := s.spawn("A"), s.spawn("B")
 	primary := s.redis()
 	if s.err != nil {
 		return finding{}
 	}
 	host, port, _ := strings.Cut(primary.addr, ":")
 	replica := s.redis("--replicaof", host+" "+port)
-	s.until("the replica follows", func() error { return s.says(replica.addr, "replication", "master_link_status:up") })
+	s.until("the replica follows", func() error { return says(s.ctx, replica.addr, "replication", "master_link_status:up") })
 	if s.err != nil {
 		return finding{}
 	}
@@ -89,13 +90,13 @@ func failover(s *stage) finding {
 		return finding{}
 	}
 	s.end = append(s.end, sentinel.kill)
-	s.until("the Sentinel knows the replica", func() error { return s.says(sentinel.addr, "sentinel", "slaves=1") })
+	s.until("the Sentinel knows the replica", func() error { return says(s.ctx, sentinel.addr, "sentinel", "slaves=1") })
 	server := "redis-sentinel://" + sentinel.addr + "/main"
 	if s.ours() {
 		server += "?prefix=" + s.on.prefix
 	}
 	o := order{Server: server, Expiry: time.Minute}
-	a := s.start("A", o)
+	a.begin(o)
 
 	// The replica lags: it reads nothing, and its connection is cut.
 	s.fail(replica.halt())
@@ -109,9 +110,9 @@ func failover(s *stage) finding {
 	primary.kill()
 	s.fail(replica.proceed())
 	a.say(holds, "the primary dies")
-	s.until("the replica is promoted", func() error { return s.says(sentinel.addr, "sentinel", "address="+replica.addr) })
+	s.until("the replica is promoted", func() error { return promoted(s.ctx, sentinel.addr, replica.addr) })
 	a.say(holds, "the replica is promoted")
-	b := s.start("B", o)
+	b.begin(o)
 	b.must(b.lock(item, patience))
 	both := a.believes(item)
 	b.write(item, "90")
@@ -142,17 +143,4 @@ func (s *stage) until(what string, ask func() error) {
 		}
 	}
 	s.fail(fmt.Errorf("%s: not within %v: %w", what, patience, err))
-}
-
-// says asks a server for a section of INFO that has that text.
-func (s *stage) says(addr, section, text string) error {
-	reply, err := command(s.ctx, addr, "INFO", section)
-	if err != nil {
-		return err
-	}
-	info, err := reply.ToString()
-	if err == nil && !strings.Contains(info, text) {
-		err = errors.New("INFO does not say " + text)
-	}
-	return err
 }

@@ -3,21 +3,23 @@ package demo
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
 // wired is the server behind a wire.
 func (s *stage) wired() (*wire, string) {
-	url := s.on.url(s.ours())
-	addr, _, _ := strings.Cut(strings.TrimPrefix(url, "zookeeper://"), "/")
-	w, err := newWire(addr)
+	where, err := parseZooKeeper(s.on.server)
 	if err != nil {
 		s.fail(err)
-		return nil, url
+		return nil, ""
+	}
+	w, err := newWire(where)
+	if err != nil {
+		s.fail(err)
+		return nil, ""
 	}
 	s.end = append(s.end, w.close)
-	return w, w.through(url)
+	return w, w.through()
 }
 
 // herdSize is how many processes want the lock, one after the other.
@@ -32,7 +34,10 @@ func herd(s *stage) finding {
 	}
 	var all []*actor
 	for _, name := range letters(herdSize) {
-		all = append(all, s.start(name, order{Server: url}))
+		all = append(all, s.spawn(name))
+	}
+	for _, a := range all {
+		a.begin(order{Server: url})
 	}
 	first := all[0]
 	if s.err != nil {

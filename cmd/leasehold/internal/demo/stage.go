@@ -54,16 +54,18 @@ func (s *stage) actor(name string, expiry time.Duration) *actor {
 }
 
 func (s *stage) start(name string, o order) *actor {
+	a := s.spawn(name)
+	a.begin(o)
+	return a
+}
+
+// spawn starts a process that has no lock yet. It makes itself ready beside what comes next.
+func (s *stage) spawn(name string) *actor {
 	a := &actor{s: s, name: name}
 	if s.err != nil {
 		return a
 	}
-	o.Scheme, o.Prefix, o.Owner = s.scheme, s.on.prefix, name
-	text, err := json.Marshal(o)
-	if err != nil {
-		s.fail(err)
-		return a
-	}
+	var err error
 	a.Process, err = Start([]string{"demo-process"}, func(line string) { s.answers <- answer{from: a, text: line} })
 	if err != nil {
 		s.fail(err)
@@ -74,11 +76,22 @@ func (s *stage) start(name string, o order) *actor {
 		<-a.ended
 		s.answers <- answer{from: a, over: true}
 	}()
+	return a
+}
+
+// begin gives a process its lock.
+func (a *actor) begin(o order) {
+	s := a.s
+	o.Scheme, o.Prefix, o.Owner = s.scheme, s.on.prefix, a.name
+	text, err := json.Marshal(o)
+	s.fail(err)
+	if s.err != nil {
+		return
+	}
 	s.fail(a.Say(string(text)))
 	if said := a.await(patience); s.err == nil && said != "ready" {
-		s.fail(fmt.Errorf("process %s: %q", name, said))
+		s.fail(fmt.Errorf("process %s: %q", a.name, said))
 	}
-	return a
 }
 
 // next is the next answer of any process, or none in time.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"strings"
+	"net/url"
 	"sync"
 )
 
@@ -12,7 +12,7 @@ import (
 // slow at one moment: after a client's list.
 type wire struct {
 	listener net.Listener
-	server   string
+	server   address
 
 	mu       sync.Mutex
 	requests int
@@ -29,7 +29,7 @@ const (
 	opGetChildren2 = 12
 )
 
-func newWire(server string) (*wire, error) {
+func newWire(server address) (*wire, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -47,9 +47,20 @@ func newWire(server string) (*wire, error) {
 	return w, nil
 }
 
-// through is the URL of the server by way of the wire.
-func (w *wire) through(url string) string {
-	return strings.Replace(url, w.server, w.listener.Addr().String(), 1)
+// through is the URL of the server by way of the wire, which is of this machine and in
+// plain text.
+func (w *wire) through() string {
+	return "zookeeper://" + w.listener.Addr().String() + (&url.URL{Path: "/" + w.server.Path}).EscapedPath()
+}
+
+// dial connects to the first server that answers.
+func (w *wire) dial() (c net.Conn, err error) {
+	for _, host := range w.server.hosts {
+		if c, err = w.server.dial("tcp", host, patience); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 func (w *wire) close() {
@@ -76,7 +87,7 @@ func (w *wire) slowDown() {
 
 func (w *wire) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", w.server)
+	server, err := w.dial()
 	if err != nil {
 		return
 	}
