@@ -16,8 +16,8 @@ import (
 // calls are the statements of one schema. Each is one round trip and one
 // transaction.
 type calls struct {
-	join, revoke, line, lines, able string
-	renew, leave                    several
+	join, share, revoke, line, lines, able string
+	renew, leave                           several
 }
 
 // several is a call for several claims, and the cheaper one for one, with the same
@@ -34,6 +34,8 @@ func newCalls(o *Options) calls {
 	return calls{
 		join: o.in(`SELECT refusal, coalesce(have, 0), ` + reply + ` FROM @join($1::bytea, $2::bytea, $3::text, $4::bytea, $5::int4, $6::int4,
 			$7::int8, $8::bool, $9::bool, $10::bytea)`),
+		share: o.in(`SELECT i, ` + reply + ` FROM @share($1::bytea[], $2::bytea[], $3::bool[], $4::text, $5::bytea[], $6::int4[], $7::int4[],
+			$8::int8[], $9::bool[])`),
 		renew: several{
 			all: o.in(`SELECT i, ` + reply + ` FROM @renew($1::bytea[], $2::bytea[], $3::int8[])`),
 			one: o.in(`SELECT 1, * FROM @renewing(($1::bytea[])[1], ($2::bytea[])[1], ($3::int8[])[1], true)`),
@@ -120,6 +122,13 @@ func code(err error) string {
 		return p.Code
 	}
 	return ""
+}
+
+// undone reports whether the server said that a call has changed nothing. One that ends a
+// connection may say so after the commit.
+func undone(err error) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && p.SeverityUnlocalized == "ERROR"
 }
 
 // rolledBack: serialization_failure, deadlock_detected.
