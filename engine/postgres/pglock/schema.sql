@@ -94,10 +94,29 @@ CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- Tells a client of a change of one of its claims. The name and the ID go as
--- hexadecimal digits: a message is text in the database's encoding.
+-- hexadecimal digits: a message is text in the database's encoding. A procedure below
+-- tells it after the commit.
 CREATE OR REPLACE FUNCTION @tell(client text, note text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	notes text := current_setting('leasehold.notes', true);
 BEGIN
-	PERFORM pg_notify(client, note);
+	IF notes <> '' THEN
+		notes := set_config('leasehold.notes', notes || client || E'\x1f' || note || E'\n', true);
+	ELSE
+		PERFORM pg_notify(client, note);
+	END IF;
+END $$;
+
+-- Tells what was kept of a transaction that has committed. A transaction that notifies
+-- locks the whole instance until it is stored: with what it tells of, the commits of all
+-- hand-overs would be stored one after the other. This one is not waited for. If the server
+-- ends in between, nobody is told, and the next in line finds out at its next look.
+CREATE OR REPLACE FUNCTION @told(notes text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	now text := set_config('synchronous_commit', 'off', true);
+BEGIN
+	PERFORM pg_notify(split_part(x, E'\x1f', 1), split_part(x, E'\x1f', 2)) FROM unnest(string_to_array(notes, E'\n')) x WHERE x <> '';
+EXCEPTION WHEN OTHERS THEN -- a client that says what is no channel: the call has been carried out
 END $$;
 
 CREATE OR REPLACE FUNCTION @note(l @names, c @claims, state integer, contended boolean) RETURNS void LANGUAGE plpgsql AS $$
@@ -559,6 +578,60 @@ BEGIN
 		reply := @leaving(a.n, a.id);
 		RETURN NEXT;
 	END LOOP;
+END $$;
+
+-- One Join, and one Leave, which commit before they tell others.
+CREATE OR REPLACE PROCEDURE @joins(
+	n bytea, cid bytea, channel text, own bytea, want integer, wantlim integer, life bigint, nowait boolean, isdetached boolean, replaced bytea,
+	INOUT refusal text, INOUT have integer, INOUT state integer, INOUT contended boolean, INOUT evicted boolean, INOUT ticket bigint,
+	INOUT units integer, INOUT lim integer, INOUT ttl bigint, INOUT look bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+	j record;
+	r @reply;
+	notes text := set_config('leasehold.notes', E'\n', true);
+BEGIN
+	j := @join(n, cid, channel, own, want, wantlim, life, nowait, isdetached, replaced);
+	r := j.reply;
+	refusal := j.refusal;
+	have := coalesce(j.have, 0);
+	state := r.state;
+	contended := r.contended;
+	evicted := r.evicted;
+	ticket := r.ticket;
+	units := r.units;
+	lim := r.lim;
+	ttl := r.ttl;
+	look := r.look;
+	notes := current_setting('leasehold.notes');
+	IF notes <> E'\n' THEN
+		COMMIT;
+		PERFORM @told(notes);
+	END IF;
+END $$;
+
+CREATE OR REPLACE PROCEDURE @leaves(
+	n bytea, cid bytea, INOUT i integer, INOUT state integer, INOUT contended boolean, INOUT evicted boolean, INOUT ticket bigint,
+	INOUT units integer, INOUT lim integer, INOUT ttl bigint, INOUT look bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+	r @reply;
+	notes text := set_config('leasehold.notes', E'\n', true);
+BEGIN
+	r := @leaving(n, cid);
+	state := r.state;
+	contended := r.contended;
+	evicted := r.evicted;
+	ticket := r.ticket;
+	units := r.units;
+	lim := r.lim;
+	ttl := r.ttl;
+	look := r.look;
+	notes := current_setting('leasehold.notes');
+	IF notes <> E'\n' THEN
+		COMMIT;
+		PERFORM @told(notes);
+	END IF;
 END $$;
 
 -- Joins and Leaves of many callers, each of another name, as far as they are simple: a
