@@ -14,6 +14,7 @@ import (
 	"iter"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/coalesce"
 )
 
 // Database makes the calls of one client. Each is one round trip and, unless it only
@@ -60,12 +61,18 @@ type Engine struct {
 	capacity   capacity // for calls that are not renewals
 	packet     int      // see New
 	guarantees engine.Guarantees
+	group      *coalesce.Group[Call, result] // nil: calls share nothing
 }
 
 // New is an engine over a database that has so many connections, and takes so many bytes
-// in a statement and in an answer; 0: any number.
+// in a statement and in an answer; 0: any number. Calls of many callers share statements if
+// the database is a [Sharer].
 func New(db Database, connections, packet int, g engine.Guarantees) *Engine {
-	return &Engine{db: db, capacity: capacityOf(connections), packet: packet, guarantees: g}
+	e := &Engine{db: db, capacity: capacityOf(connections), packet: packet, guarantees: g}
+	if s, able := db.(Sharer); able {
+		e.share(s)
+	}
+	return e
 }
 
 // Guarantees are what queues in a database promise. failover: another server may answer
@@ -95,11 +102,11 @@ func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	if err := e.capacity.enter(ctx); err != nil {
-		return engine.Claim{}, err
-	}
-	defer e.capacity.leave()
-	got, err := e.db.Join(ctx, &r)
+	return e.call(ctx, Call{Request: &r})
+}
+
+func (e *Engine) join(ctx context.Context, r *engine.Request) (engine.Claim, error) {
+	got, err := e.db.Join(ctx, r)
 	if err != nil {
 		return engine.Claim{}, err
 	}
@@ -129,6 +136,13 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	if len(cs) == 1 {
+		c, err := e.call(ctx, Call{Request: &engine.Request{Name: cs[0].Name, ID: cs[0].ID}, Leave: true})
+		if err != nil || c.State == engine.Unknown { // which no answer says
+			return nil, err
+		}
+		return []engine.Claim{c}, nil
+	}
 	if err := e.capacity.enter(ctx); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 // calls are the statements of one schema. Each is one round trip and one
 // transaction.
 type calls struct {
-	join, revoke, line, lines, able string
-	renew, leave                    several
+	join, share, revoke, line, lines, able string
+	renew, leave                           several
 }
 
 // several is a call for several claims, and the cheaper one for one, with the same
@@ -26,21 +26,25 @@ type several struct{ all, one string }
 
 const reply = `(reply).state, (reply).contended, (reply).evicted, (reply).ticket, (reply).units, (reply).lim, (reply).ttl, (reply).look`
 
+// none is a reply before a procedure has made it.
+const none = `0, false, false, 0::int8, 0, 0, 0::int8, 0::int8`
+
 // place is a claim as inspection reads it: without what is secret.
 const place = `SELECT (SELECT @clock()), n.name, n.lim, n.upto, c.ticket, c.owner, c.units, c.deadline, c.asked, c.detached, c.evicted
 	FROM @claims c JOIN @names n ON n.name = c.name `
 
 func newCalls(o *Options) calls {
 	return calls{
-		join: o.in(`SELECT refusal, coalesce(have, 0), ` + reply + ` FROM @join($1::bytea, $2::bytea, $3::text, $4::bytea, $5::int4, $6::int4,
-			$7::int8, $8::bool, $9::bool, $10::bytea)`),
+		join: o.in(`CALL @joins($1::bytea, $2::bytea, $3::text, $4::bytea, $5::int4, $6::int4, $7::int8, $8::bool, $9::bool, $10::bytea, '', 0, ` + none + `)`),
+		share: o.in(`SELECT i, ` + reply + ` FROM @share($1::bytea[], $2::bytea[], $3::bool[], $4::text, $5::bytea[], $6::int4[], $7::int4[],
+			$8::int8[], $9::bool[])`),
 		renew: several{
 			all: o.in(`SELECT i, ` + reply + ` FROM @renew($1::bytea[], $2::bytea[], $3::int8[])`),
 			one: o.in(`SELECT 1, * FROM @renewing(($1::bytea[])[1], ($2::bytea[])[1], ($3::int8[])[1], true)`),
 		},
 		leave: several{
 			all: o.in(`SELECT i, ` + reply + ` FROM @leave($1::bytea[], $2::bytea[])`),
-			one: o.in(`SELECT 1, * FROM @leaving(($1::bytea[])[1], ($2::bytea[])[1])`),
+			one: o.in(`CALL @leaves(($1::bytea[])[1], ($2::bytea[])[1], 1, ` + none + `)`),
 		},
 		revoke: o.in(`SELECT @evict($1::bytea, $2::int8, $3::bool)`),
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
@@ -120,6 +124,13 @@ func code(err error) string {
 		return p.Code
 	}
 	return ""
+}
+
+// undone reports whether the server said that a call has changed nothing. One that ends a
+// connection may say so after the commit.
+func undone(err error) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && p.SeverityUnlocalized == "ERROR"
 }
 
 // rolledBack: serialization_failure, deadlock_detected.

@@ -64,27 +64,33 @@ const leastPatience = time.Second
 // patientFor is how long a statement may take, in milliseconds; 0: for ever.
 const patientFor = `(SELECT coalesce(min(setting::int), 0) FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout') AND setting <> '0')`
 
-// patience lets statements of a pool of ours take as long as their callers wait, where
-// the user or the database has another bound. It is set in sessions that are ours alone:
-// behind a pooler it would stay in those of others.
-type patience struct{ on atomic.Bool }
-
-// ours is whether the caller's URL leaves it to us.
-func (p *patience) ours(c *pgx.ConnConfig) bool {
-	return p != nil && c.RuntimeParams["statement_timeout"] == "" && c.RuntimeParams["lock_timeout"] == "" && c.RuntimeParams["options"] == ""
+// settings are what sessions of a pool of ours begin with, once meet has found that they are
+// ours alone: behind a pooler they would stay in those of others.
+type settings struct {
+	ours    atomic.Bool
+	patient atomic.Bool // statements take as long as their callers wait, whatever the user's bound is
 }
 
-// begin sets it in one session, and from now on in new ones.
-func (p *patience) begin(ctx context.Context, c *pgx.Conn) error {
-	p.on.Store(true)
-	return p.set(ctx, c)
+// mayWait is whether the caller's URL leaves the bounds of statements to us.
+func (s *settings) mayWait(c *pgx.ConnConfig) bool {
+	return c.RuntimeParams["statement_timeout"] == "" && c.RuntimeParams["lock_timeout"] == "" && c.RuntimeParams["options"] == ""
+}
+
+// begin sets them in one session, and from now on in new ones.
+func (s *settings) begin(ctx context.Context, c *pgx.Conn) error {
+	s.ours.Store(true)
+	return s.set(ctx, c)
 }
 
 // set is what a pool does with a new connection.
-func (p *patience) set(ctx context.Context, c *pgx.Conn) error {
-	if !p.on.Load() {
+func (s *settings) set(ctx context.Context, c *pgx.Conn) error {
+	if !s.ours.Load() {
 		return nil
 	}
-	_, err := c.Exec(ctx, `SET statement_timeout = 0; SET lock_timeout = 0`, pgx.QueryExecModeSimpleProtocol)
+	sql := `SET jit = off; SET enable_seqscan = off` // else each call does: see ready in schema.sql
+	if s.patient.Load() {
+		sql += `; SET statement_timeout = 0; SET lock_timeout = 0`
+	}
+	_, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	return err
 }

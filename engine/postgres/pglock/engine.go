@@ -71,7 +71,7 @@ func (e *Engine) Close() error {
 type client struct {
 	pool     *pgxpool.Pool
 	conns    *sqllock.Pool[*pgxpool.Conn] // how calls come to its connections
-	patience *patience                    // nil: the pool is the caller's
+	settings *settings                    // nil: the pool is the caller's
 
 	opts    Options
 	calls   calls
@@ -152,19 +152,26 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) (out []engine.C
 	if len(rs) == 1 {
 		sql = call.one
 	}
-	err = c.query(ctx, k, sql, func(r pgx.Rows) error {
+	err = c.several(ctx, k, sql, len(rs), func() { out = nil }, func(i int, a *answer) {
+		out = append(out, c.claim(rs[i].Name, rs[i].ID, a))
+	}, args...)
+	return out, err
+}
+
+// several makes a call that answers for several claims of n. An answer has its claim's place.
+func (c *client) several(ctx context.Context, k sqllock.Kind, sql string, n int, begin func(), each func(int, *answer), args ...any) error {
+	return c.query(ctx, k, sql, func(r pgx.Rows) error {
 		var i int32
 		var a answer
 		if err := r.Scan(append([]any{&i}, a.into()...)...); err != nil {
 			return err
 		}
-		if i < 1 || int(i) > len(rs) {
-			return fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): claim %d of %d", i, len(rs))
+		if i < 1 || int(i) > n {
+			return fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): claim %d of %d", i, n)
 		}
-		out = append(out, c.claim(rs[i-1].Name, rs[i-1].ID, &a))
+		each(int(i-1), &a)
 		return nil
-	}, func() { out = nil }, args...)
-	return out, err
+	}, begin, args...)
 }
 
 // Revoke implements [sqllock.Database].

@@ -48,8 +48,8 @@ type Options struct {
 // params are leasehold's parameters in a URL; the others belong to libpq and pgx.
 var params = []string{"schema", "prefix", "no-create", "failover", "poll", "password-file"}
 
-// settings are settings of a session that a URL may have as parameters, as in libpq.
-var settings = []string{"application_name", "client_encoding", "options"}
+// allowed are settings of a session that a URL may have as parameters, as in libpq.
+var allowed = []string{"application_name", "client_encoding", "options"}
 
 // Open connects to the database that a URL names, and returns an engine on it:
 //
@@ -74,13 +74,13 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, named(fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
-	var p patience
-	config.AfterConnect = p.set
+	var own settings
+	config.AfterConnect = own.set
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, named(err)
 	}
-	e, err := start(ctx, pool, o, &p)
+	e, err := start(ctx, pool, o, &own)
 	if err != nil {
 		pool.Close()
 		return nil, named(err)
@@ -120,7 +120,7 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 		key, _, _ := strings.Cut(pair, "=")
 		// What pgx does not know it takes for a setting of the session, be it a parameter
 		// with a letter too few.
-		if _, setting := config.ConnConfig.RuntimeParams[key]; setting && !slices.Contains(settings, key) {
+		if _, setting := config.ConnConfig.RuntimeParams[key]; setting && !slices.Contains(allowed, key) {
 			return nil, nil, fmt.Errorf("unknown parameter %q: known are %s, and those of libpq and pgxpool; give a setting of the session as options=-c%%20name%%3Dvalue",
 				key, strings.Join(params, ", "))
 		}
@@ -169,8 +169,8 @@ func named(err error) error {
 	return nil
 }
 
-// start makes an engine on a pool, which is ours if there is a patience.
-func start(ctx context.Context, pool *pgxpool.Pool, o *Options, p *patience) (*Engine, error) {
+// start makes an engine on a pool, which is ours if there are settings.
+func start(ctx context.Context, pool *pgxpool.Pool, o *Options, own *settings) (*Engine, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -179,14 +179,14 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options, p *patience) (*E
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
 	most := int(pool.Config().MaxConns)
 	c := &client{
-		pool: pool, conns: sqllock.NewPool(source{pool}, p != nil && most > 1), patience: p,
+		pool: pool, conns: sqllock.NewPool(source{pool}, own != nil && most > 1), settings: own,
 		opts: opts, calls: newCalls(&opts), channel: "leasehold_" + hex.EncodeToString(id[:]),
 	}
 	if err := c.meet(ctx); err != nil {
 		c.conns.Close()
 		return nil, err
 	}
-	e := &Engine{client: c, own: p != nil, Engine: sqllock.New(c, most, 0, c.guarantees)}
+	e := &Engine{client: c, own: own != nil, Engine: sqllock.New(c, most, 0, c.guarantees)}
 	return e, nil
 }
 
@@ -216,9 +216,12 @@ func (c *client) meet(ctx context.Context) error {
 		current_setting('server_version_num')::int, current_setting('server_version'), `+patientFor),
 		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &dated, &number, &version, &patient)
 	pooled := pid != conn.Conn().PgConn().PID()
-	if err == nil && patient > 0 && !pooled && c.patience.ours(conn.Conn().Config()) {
-		err = c.patience.begin(ctx, conn.Conn())
-		patient = 0
+	if err == nil && c.settings != nil && !pooled {
+		if patient > 0 && c.settings.mayWait(conn.Conn().Config()) {
+			c.settings.patient.Store(true)
+			patient = 0
+		}
+		err = c.settings.begin(ctx, conn.Conn())
 	}
 	conn.Release()
 	switch {

@@ -95,7 +95,7 @@ func replace(t testing.TB, pool *pgxpool.Pool, name, old, by string) {
 	if !found || !ends || !strings.Contains(body, old) {
 		t.Fatalf("function %s has other words now: mend this test", name)
 	}
-	do(t, pool, head+strings.Replace(body, old, by, 1)+end)
+	do(t, pool, head+strings.ReplaceAll(body, old, by)+end)
 }
 
 func TestRevokedClaimsSaySo(t *testing.T) { rows.RevokedClaimsSaySo(t) }

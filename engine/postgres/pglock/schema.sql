@@ -17,28 +17,40 @@
 -- called by others here keeps its meaning, or gets another name.
 
 DO $$
+DECLARE
+	key text;
 BEGIN
 	IF to_regprocedure('@layout()') IS NOT NULL THEN
 		IF @layout() <> 1 THEN
 			RAISE EXCEPTION 'these tables have layout %, and this is layout 1', @layout();
 		END IF;
 		IF to_regprocedure('@edition()') IS NOT NULL THEN
-			IF (SELECT newest FROM @edition()) > 3 THEN
-				RAISE EXCEPTION 'these functions are of edition %, which is newer than 3', (SELECT newest FROM @edition());
+			IF (SELECT newest FROM @edition()) > 4 THEN
+				RAISE EXCEPTION 'these functions are of edition %, which is newer than 4', (SELECT newest FROM @edition());
 			END IF;
+		END IF;
+		-- Before edition 4 the key was the name.
+		SELECT conname INTO key FROM pg_constraint WHERE conrelid = '@names'::regclass AND contype = 'p'
+			AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = conrelid AND attname = 'gen');
+		IF FOUND THEN
+			EXECUTE format('ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
+				DROP CONSTRAINT %I, ADD PRIMARY KEY (name, gen)', key);
 		END IF;
 		RETURN;
 	END IF;
 
 	CREATE TABLE @names (
-		name    bytea  PRIMARY KEY, -- bytes: no collation makes two names one
+		name    bytea  NOT NULL,    -- bytes: no collation makes two names one
 		last    bigint NOT NULL,    -- the highest ticket ever given out
 		lim     integer NOT NULL,   -- of the claims in line; means nothing when there are none
 		upto    bigint NOT NULL,    -- who holds: every claim with a ticket up to this one
 		used    bigint NOT NULL,    -- units of those who hold
 		size    integer NOT NULL,   -- claims in line
 		soonest bigint NOT NULL,    -- no deadline in line is before it
-		seen    bigint NOT NULL     -- the clock when this row was last written
+		seen    bigint NOT NULL,    -- the clock when this row was last written
+		gen     bigint NOT NULL DEFAULT 0, -- see store; a name has one row
+		front   bigint NOT NULL DEFAULT 0, -- no ticket in line is before it
+		PRIMARY KEY (name, gen)
 	) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
 	CREATE TABLE @claims (
@@ -82,10 +94,29 @@ CREATE OR REPLACE FUNCTION @clock() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- Tells a client of a change of one of its claims. The name and the ID go as
--- hexadecimal digits: a message is text in the database's encoding.
+-- hexadecimal digits: a message is text in the database's encoding. A procedure below
+-- tells it after the commit.
 CREATE OR REPLACE FUNCTION @tell(client text, note text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	notes text := current_setting('leasehold.notes', true);
 BEGIN
-	PERFORM pg_notify(client, note);
+	IF notes <> '' THEN
+		notes := set_config('leasehold.notes', notes || client || E'\x1f' || note || E'\n', true);
+	ELSE
+		PERFORM pg_notify(client, note);
+	END IF;
+END $$;
+
+-- Tells what was kept of a transaction that has committed. A transaction that notifies
+-- locks the whole instance until it is stored: with what it tells of, the commits of all
+-- hand-overs would be stored one after the other. This one is not waited for. If the server
+-- ends in between, nobody is told, and the next in line finds out at its next look.
+CREATE OR REPLACE FUNCTION @told(notes text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	now text := set_config('synchronous_commit', 'off', true);
+BEGIN
+	PERFORM pg_notify(split_part(x, E'\x1f', 1), split_part(x, E'\x1f', 2)) FROM unnest(string_to_array(notes, E'\n')) x WHERE x <> '';
+EXCEPTION WHEN OTHERS THEN -- a client that says what is no channel: the call has been carried out
 END $$;
 
 CREATE OR REPLACE FUNCTION @note(l @names, c @claims, state integer, contended boolean) RETURNS void LANGUAGE plpgsql AS $$
@@ -94,10 +125,12 @@ BEGIN
 		encode(c.id, 'hex'), encode(l.name, 'hex')));
 END $$;
 
--- What every call makes sure of about its transaction.
-CREATE OR REPLACE FUNCTION @check() RETURNS void LANGUAGE plpgsql AS $$
+-- What every call makes sure of about its transaction; true. It is assigned, not
+-- performed, and so are settings: an expression costs a tenth of a statement.
+CREATE OR REPLACE FUNCTION @ready() RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-	ready text;
+	practised text;
+	now text;
 BEGIN
 	-- Else later statements would see what was committed before the wait.
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -107,19 +140,24 @@ BEGIN
 	-- A database that answers before it has stored may forget a grant, and one that
 	-- answers before its replica has, where it is to wait for one.
 	IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-		PERFORM set_config('synchronous_commit', 'on', true);
+		now := set_config('synchronous_commit', 'on', true);
 	END IF;
-	-- Statements this small are not worth compiling.
+	-- Statements this small are not worth compiling. All go by a key: a plan that was made
+	-- when a table was small would read all of it once it has grown.
 	IF current_setting('jit') = 'on' THEN
-		PERFORM set_config('jit', 'off', true);
+		now := set_config('jit', 'off', true);
+	END IF;
+	IF current_setting('enable_seqscan') = 'on' THEN
+		now := set_config('enable_seqscan', 'off', true);
 	END IF;
 	-- By the tables' number, since a session may use those of several schemas.
-	ready := 'leasehold.ready' || '@names'::regclass::oid;
-	IF current_setting(ready, true) = '1' THEN
-		RETURN;
+	practised := 'leasehold.ready' || '@names'::regclass::oid;
+	IF current_setting(practised, true) = '1' THEN
+		RETURN true;
 	END IF;
-	PERFORM set_config(ready, '1', false);
+	now := set_config(practised, '1', false);
 	PERFORM @practise();
+	RETURN true;
 END $$;
 
 -- A session's first call of a function compiles it and plans its statements: tens of
@@ -135,6 +173,8 @@ BEGIN
 	PERFORM @join(n, 'b', 'practise', '', 1, 1, 60000000, false, false, NULL);
 	PERFORM @renewing(n, 'b', 60000000, true);
 	PERFORM @leaving(n, 'a');
+	PERFORM @share(ARRAY[n, n], ARRAY['b', 'c']::bytea[], ARRAY[true, false], 'practise', ARRAY['', '']::bytea[], ARRAY[1, 1], ARRAY[1, 1],
+		ARRAY[60000000, 60000000]::bigint[], ARRAY[false, false]);
 	RAISE EXCEPTION USING ERRCODE = 'LH002';
 EXCEPTION WHEN SQLSTATE 'LH002' THEN
 END $$;
@@ -144,16 +184,20 @@ END $$;
 CREATE OR REPLACE FUNCTION @open(n bytea) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
 	l @names;
+	ready boolean := @ready();
 BEGIN
-	PERFORM @check();
-	SELECT * INTO l FROM @names WHERE name = n FOR UPDATE;
+	SELECT * INTO l FROM @names WHERE name = n ORDER BY gen LIMIT 1 FOR UPDATE;
 	RETURN l;
 END $$;
 
+-- While a transaction is open that may still read former versions of rows (a dump, a
+-- replica that follows), none is cleared away, and a look-up by an unchanged key reads all
+-- of them. So one write in 32 also changes the key, to one before all those that the name
+-- had: the first entry of a name is the newest, and has few versions.
 CREATE OR REPLACE FUNCTION @store(l @names) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	UPDATE @names SET last = l.last, lim = l.lim, upto = l.upto, used = l.used, size = l.size, soonest = l.soonest, seen = l.seen
-		WHERE name = l.name;
+	UPDATE @names SET last = l.last, lim = l.lim, upto = l.upto, used = l.used, size = l.size, soonest = l.soonest, seen = l.seen,
+		front = l.front, gen = gen - (random() < 1.0 / 32)::integer WHERE name = l.name AND gen = l.gen;
 END $$;
 
 -- Removes what has expired, and has nobody stay for longer than asked where the
@@ -163,11 +207,12 @@ END $$;
 CREATE OR REPLACE FUNCTION @purge(INOUT l @names, t bigint) LANGUAGE plpgsql AS $$
 BEGIN
 	IF t >= l.soonest OR t < l.seen THEN
-		DELETE FROM @claims WHERE name = l.name AND deadline <= t;
+		DELETE FROM @claims WHERE name = l.name AND ticket >= l.front AND deadline <= t;
 		-- Nobody asks for more than a day: what says so was written by somebody else.
-		UPDATE @claims SET deadline = t + least(asked, 86400000000) WHERE name = l.name AND deadline > t + least(asked, 86400000000);
-		SELECT count(*), coalesce(sum(units) FILTER (WHERE ticket <= l.upto), 0), coalesce(min(deadline), 9223372036854775807)
-			INTO l.size, l.used, l.soonest FROM @claims WHERE name = l.name;
+		UPDATE @claims SET deadline = t + least(asked, 86400000000)
+			WHERE name = l.name AND ticket >= l.front AND deadline > t + least(asked, 86400000000);
+		SELECT count(*), coalesce(sum(units) FILTER (WHERE ticket <= l.upto), 0), coalesce(min(deadline), 9223372036854775807), coalesce(min(ticket), l.front)
+			INTO l.size, l.used, l.soonest, l.front FROM @claims WHERE name = l.name AND ticket >= l.front;
 	END IF;
 	l.seen := t;
 END $$;
@@ -200,6 +245,9 @@ DECLARE
 BEGIN
 	LOOP
 		SELECT * INTO c FROM @claims WHERE name = l.name AND ticket > l.upto ORDER BY ticket LIMIT 1;
+		IF l.used = 0 AND FOUND THEN
+			l.front := c.ticket;
+		END IF;
 		EXIT WHEN NOT FOUND OR l.used + c.units > l.lim;
 		l.used := l.used + c.units;
 		l.upto := c.ticket;
@@ -222,7 +270,7 @@ DECLARE
 	c @claims;
 BEGIN
 	FOR c IN UPDATE @claims SET told = true
-		WHERE name = l.name AND ticket <= l.upto AND NOT told AND NOT evicted RETURNING *
+		WHERE name = l.name AND ticket >= l.front AND ticket <= l.upto AND NOT told AND NOT evicted RETURNING *
 	LOOP
 		PERFORM @note(l, c, 2, true);
 	END LOOP;
@@ -237,7 +285,8 @@ BEGIN
 	IF r.state = 1 AND NOT EXISTS (SELECT FROM @claims WHERE name = l.name AND ticket > l.upto AND ticket < c.ticket) THEN
 		-- The first who waits: when expiry alone lets it hold.
 		SELECT coalesce(min(deadline) - t, 0) INTO r.look FROM (
-			SELECT deadline, sum(units) OVER (ORDER BY deadline, ticket) AS free FROM @claims WHERE name = l.name AND ticket <= l.upto
+			SELECT deadline, sum(units) OVER (ORDER BY deadline, ticket) AS free FROM @claims
+			WHERE name = l.name AND ticket >= l.front AND ticket <= l.upto
 		) ahead WHERE l.used - free + c.units <= l.lim;
 	END IF;
 	RETURN r;
@@ -268,9 +317,26 @@ DECLARE
 	t bigint;
 	others integer;
 	ticket bigint;
+	made boolean := false;
+	ready boolean := @ready();
 BEGIN
 	refusal := '';
 	reply := (3, false, false, 0, 0, 0, 0, 0);
+	t := @clock();
+	-- A name that is free: its row alone says so, and is read anew where it had to be
+	-- waited for.
+	UPDATE @names SET last = greatest(last + 1, t), lim = wantlim, upto = greatest(last + 1, t), front = greatest(last + 1, t), used = want, size = 1,
+		soonest = t + life, seen = t, gen = gen - (random() < 1.0 / 32)::integer
+		WHERE name = n AND gen = (SELECT x.gen FROM @names x WHERE x.name = n ORDER BY x.gen LIMIT 1)
+			AND size = 0 AND seen <= t AND soonest > t AND greatest(last, t) < 9007199254740991 RETURNING last INTO ticket;
+	IF FOUND THEN
+		INSERT INTO @claims VALUES (n, ticket, cid, channel, own, want, t + life, life, isdetached, false, false);
+		IF random() < 1.0 / 16 THEN
+			PERFORM @sweep(n);
+		END IF;
+		reply := (2, false, false, ticket, want, wantlim, life, 0);
+		RETURN;
+	END IF;
 	FOR try IN 1..100 LOOP
 		l := @open(n);
 		EXIT WHEN l.name IS NOT NULL;
@@ -281,7 +347,13 @@ BEGIN
 		-- statement sees what its last ticket was. soonest 0: the first purge counts.
 		INSERT INTO @names SELECT n, coalesce((SELECT max(last) FROM @swept), 0), wantlim, 0, 0, 0, 0, @clock()
 			ON CONFLICT DO NOTHING;
+		made := true;
 	END LOOP;
+	IF made AND l.gen < 0 THEN
+		-- Others made the row since it was looked for, and have changed its key: so what
+		-- was put there is a second one.
+		DELETE FROM @names WHERE name = n AND gen = 0;
+	END IF;
 	t := @clock();
 
 	-- A retry of a Join whose answer was lost. What it replaced is gone since the
@@ -296,8 +368,8 @@ BEGIN
 	-- must not cost the caller the claim it replaces.
 	IF t >= l.soonest THEN
 		-- Whose renewal is under way has not expired, or cannot be renewed any more.
-		PERFORM FROM @claims WHERE name = n AND deadline <= t FOR UPDATE;
-		SELECT count(*) INTO others FROM @claims WHERE name = n AND deadline > t AND id IS DISTINCT FROM replaced;
+		PERFORM FROM @claims WHERE name = n AND @claims.ticket >= l.front AND deadline <= t FOR UPDATE;
+		SELECT count(*) INTO others FROM @claims x WHERE name = n AND x.ticket >= l.front AND deadline > t AND id IS DISTINCT FROM replaced;
 	ELSE
 		others := l.size;
 		IF replaced IS NOT NULL THEN
@@ -339,6 +411,7 @@ BEGIN
 	IF l.size = 1 THEN -- it is alone, so it holds: no need to look
 		l.used := want;
 		l.upto := ticket;
+		l.front := ticket;
 		PERFORM @store(l);
 		reply := (2, false, false, ticket, want, wantlim, life, 0);
 		RETURN;
@@ -394,9 +467,8 @@ DECLARE
 	r @reply := (3, false, false, 0, 0, 0, 0, 0);
 	t bigint;
 BEGIN
-	IF quick THEN
-		PERFORM @check();
-		SELECT * INTO l FROM @names WHERE name = n;
+	IF quick AND @ready() THEN
+		SELECT * INTO l FROM @names WHERE name = n ORDER BY gen LIMIT 1;
 		t := @clock();
 		IF @calm(l, t) THEN
 			SELECT * INTO c FROM @claims WHERE name = n AND id = cid;
@@ -405,7 +477,7 @@ BEGIN
 				UPDATE @claims SET deadline = greatest(deadline, t + life), asked = greatest(asked, life)
 					WHERE name = n AND ticket = c.ticket AND id = cid AND deadline > t AND NOT evicted RETURNING * INTO c;
 				IF FOUND THEN
-					SELECT * INTO l FROM @names WHERE name = n;
+					SELECT * INTO l FROM @names WHERE name = n ORDER BY gen LIMIT 1;
 					RETURN @answer(l, c, t, CASE WHEN c.ticket <= l.upto THEN c.told ELSE @behind(l, c.ticket) END);
 				END IF;
 			END IF;
@@ -450,11 +522,30 @@ END $$;
 -- Gives one claim up, held or waiting, and says in which state it was found.
 CREATE OR REPLACE FUNCTION @leaving(n bytea, cid bytea) RETURNS @reply LANGUAGE plpgsql AS $$
 DECLARE
-	l @names := @open(n);
+	l @names;
 	c @claims;
 	r @reply := (3, false, false, 0, 0, 0, 0, 0);
-	t bigint := @clock();
+	t bigint;
+	ready boolean := @ready();
 BEGIN
+	t := @clock();
+	-- The only claim: the last that holds, of one. The row of the name alone says so.
+	UPDATE @names SET used = 0, size = 0, soonest = 9223372036854775807, seen = t, gen = gen - (random() < 1.0 / 32)::integer
+		WHERE name = n AND gen = (SELECT x.gen FROM @names x WHERE x.name = n ORDER BY x.gen LIMIT 1)
+			AND size = 1 AND seen <= t AND upto = (SELECT x.ticket FROM @claims x WHERE x.name = n AND x.id = cid)
+		RETURNING * INTO l;
+	IF FOUND THEN
+		DELETE FROM @claims WHERE name = n AND id = cid RETURNING * INTO c;
+		IF c.ticket IS DISTINCT FROM l.upto THEN
+			RAISE EXCEPTION 'the claims of a name are not as its row in @names says' USING ERRCODE = 'LH003';
+		END IF;
+		IF c.deadline > t THEN
+			r := (CASE WHEN c.evicted THEN 3 ELSE 2 END, false, c.evicted, c.ticket, c.units, l.lim, 0, 0);
+		END IF;
+		RETURN r;
+	END IF;
+	l := @open(n);
+	t := @clock();
 	IF l.name IS NULL THEN
 		RETURN r;
 	END IF;
@@ -487,6 +578,109 @@ BEGIN
 		reply := @leaving(a.n, a.id);
 		RETURN NEXT;
 	END LOOP;
+END $$;
+
+-- One Join, and one Leave, which commit before they tell others.
+CREATE OR REPLACE PROCEDURE @joins(
+	n bytea, cid bytea, channel text, own bytea, want integer, wantlim integer, life bigint, nowait boolean, isdetached boolean, replaced bytea,
+	INOUT refusal text, INOUT have integer, INOUT state integer, INOUT contended boolean, INOUT evicted boolean, INOUT ticket bigint,
+	INOUT units integer, INOUT lim integer, INOUT ttl bigint, INOUT look bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+	j record;
+	r @reply;
+	notes text := set_config('leasehold.notes', E'\n', true);
+BEGIN
+	j := @join(n, cid, channel, own, want, wantlim, life, nowait, isdetached, replaced);
+	r := j.reply;
+	refusal := j.refusal;
+	have := coalesce(j.have, 0);
+	state := r.state;
+	contended := r.contended;
+	evicted := r.evicted;
+	ticket := r.ticket;
+	units := r.units;
+	lim := r.lim;
+	ttl := r.ttl;
+	look := r.look;
+	notes := current_setting('leasehold.notes');
+	IF notes <> E'\n' THEN
+		COMMIT;
+		PERFORM @told(notes);
+	END IF;
+END $$;
+
+CREATE OR REPLACE PROCEDURE @leaves(
+	n bytea, cid bytea, INOUT i integer, INOUT state integer, INOUT contended boolean, INOUT evicted boolean, INOUT ticket bigint,
+	INOUT units integer, INOUT lim integer, INOUT ttl bigint, INOUT look bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+	r @reply;
+	notes text := set_config('leasehold.notes', E'\n', true);
+BEGIN
+	r := @leaving(n, cid);
+	state := r.state;
+	contended := r.contended;
+	evicted := r.evicted;
+	ticket := r.ticket;
+	units := r.units;
+	lim := r.lim;
+	ttl := r.ttl;
+	look := r.look;
+	notes := current_setting('leasehold.notes');
+	IF notes <> E'\n' THEN
+		COMMIT;
+		PERFORM @told(notes);
+	END IF;
+END $$;
+
+-- Joins and Leaves of many callers, each of another name, as far as they are simple: a
+-- Join of a name that is free, and a Leave of the only claim there. What is not, or is
+-- locked by others, is left out of the answers and changes nothing. Nobody is to be told of
+-- any. As this waits for no lock, no name keeps the others waiting, and it has no part in a
+-- deadlock.
+CREATE OR REPLACE FUNCTION @share(
+	ns bytea[], ids bytea[], leaves boolean[], channel text, owns bytea[], wants integer[], lims integer[], lives bigint[], dets boolean[]
+) RETURNS TABLE (i integer, reply @reply) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+	t bigint;
+	free bigint[]; -- which calls, and where the row of their name is
+	gens bigint[];
+	ready boolean := @ready();
+BEGIN
+	-- Locked first, and read in later statements, as everywhere.
+	SELECT array_agg(w.i), array_agg(q.gen) INTO free, gens
+		FROM unnest(ns, leaves) WITH ORDINALITY w (n, leave, i), LATERAL (
+			SELECT x.gen FROM @names x WHERE x.name = w.n AND x.gen = (SELECT y.gen FROM @names y WHERE y.name = w.n ORDER BY y.gen LIMIT 1)
+				AND x.size = w.leave::integer FOR UPDATE SKIP LOCKED
+		) q;
+	t := @clock();
+	-- A renewal that is under way has locked its claim and no name.
+	RETURN QUERY WITH found AS (
+		SELECT w.i, w.gen, q.name, q.id FROM unnest(free, gens) w (i, gen), LATERAL (
+			SELECT x.name, x.id FROM @claims x WHERE leaves[w.i] AND x.name = ns[w.i] AND x.id = ids[w.i] AND x.deadline > t AND NOT x.evicted
+				FOR UPDATE SKIP LOCKED
+		) q
+	), gone AS (
+		DELETE FROM @claims c USING found f WHERE c.name = f.name AND c.id = f.id RETURNING f.i, f.gen, c.name, c.ticket, c.units
+	)
+	UPDATE @names q SET used = 0, size = 0, soonest = 9223372036854775807, seen = t, gen = q.gen - (random() < 1.0 / 32)::integer
+		FROM gone c WHERE q.name = c.name AND q.gen = c.gen
+		RETURNING c.i::integer, (CASE WHEN c.ticket <= q.upto THEN 2 ELSE 1 END, false, false, c.ticket, c.units, q.lim, 0, 0)::@reply;
+	RETURN QUERY WITH taken AS (
+		UPDATE @names q SET last = greatest(q.last + 1, t), lim = lims[w.i], upto = greatest(q.last + 1, t), front = greatest(q.last + 1, t),
+			used = wants[w.i], size = 1, soonest = t + lives[w.i], seen = t, gen = q.gen - (random() < 1.0 / 32)::integer
+		FROM unnest(free, gens) w (i, gen)
+		WHERE NOT leaves[w.i] AND q.name = ns[w.i] AND q.gen = w.gen AND t >= q.seen AND t < q.soonest AND greatest(q.last, t) < 9007199254740991
+		RETURNING w.i, q.name, q.last
+	), placed AS (
+		INSERT INTO @claims SELECT x.name, x.last, ids[x.i], channel, owns[x.i], wants[x.i], t + lives[x.i], lives[x.i], dets[x.i], false, false
+			FROM taken x
+	)
+	SELECT x.i::integer, (2, false, false, x.last, wants[x.i], lims[x.i], lives[x.i], 0)::@reply FROM taken x;
+	IF random() < cardinality(ns) / 32.0 THEN -- as often as in join: half of them are Joins
+		PERFORM @sweep('');
+	END IF;
 END $$;
 
 -- Ends the claim with that ticket: one that waits at once, one that holds by a
@@ -567,14 +761,21 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN; -- somebody else is at it
 	END IF;
-	FOR n IN SELECT * FROM @names WHERE name > s.upto ORDER BY name LIMIT 32 LOOP
+	FOR n IN
+		WITH RECURSIVE next AS ( -- from name to name, past what others had for a key
+			(SELECT x FROM @names x WHERE x.name > s.upto ORDER BY x.name, x.gen LIMIT 1)
+			UNION ALL
+			SELECT (SELECT x FROM @names x WHERE x.name > (next.x).name ORDER BY x.name, x.gen LIMIT 1) FROM next WHERE next.x IS NOT NULL
+		)
+		SELECT (x).* FROM next WHERE x IS NOT NULL LIMIT 32
+	LOOP
 		looked := looked + 1;
 		s.upto := n.name;
 		IF n.seen < t AND n.name <> joined THEN
-			SELECT * INTO n FROM @names WHERE name = n.name AND seen < t FOR UPDATE SKIP LOCKED;
+			SELECT * INTO n FROM @names WHERE name = n.name AND gen = n.gen AND seen < t FOR UPDATE SKIP LOCKED;
 			IF FOUND THEN
 				DELETE FROM @claims WHERE name IN (n.name, '\x00'::bytea || sha256(n.name));
-				DELETE FROM @names WHERE name = n.name;
+				DELETE FROM @names WHERE name = n.name AND gen = n.gen;
 				s.last := greatest(s.last, n.last);
 			END IF;
 		END IF;
@@ -589,4 +790,4 @@ END $$;
 CREATE OR REPLACE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
 -- Which edition the functions are, and the oldest whose clients they serve.
-CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 3, 1 $$;
+CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 4, 1 $$;
