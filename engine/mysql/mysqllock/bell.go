@@ -51,6 +51,7 @@ type bell struct {
 	call   string
 	mail   *mailbox.Box
 	wanted chan struct{} // capacity 1: something waits
+	waits  time.Duration // bellTime
 
 	mu      sync.Mutex
 	waiting map[engine.ID]waiter
@@ -70,7 +71,7 @@ type waiter struct {
 // it runs.
 func newBell(config *mysql.Config) (*bell, error) {
 	own := config.Clone()
-	own.ReadTimeout = bellTime + greetBound
+	own.ReadTimeout = bellTime + greetBound // else a server that vanished is waited for
 	number := new(atomic.Uint32)
 	own.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -80,7 +81,7 @@ func newBell(config *mysql.Config) (*bell, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bell{db: sql.OpenDB(greeted{connector, config.Timeout, config.Addr, nil}), number: number, wanted: make(chan struct{}, 1), waiting: map[engine.ID]waiter{}}
+	b := &bell{db: sql.OpenDB(greeted{connector, config.Timeout, config.Addr, nil}), number: number, wanted: make(chan struct{}, 1), waits: bellTime, waiting: map[engine.ID]waiter{}}
 	b.db.SetMaxOpenConns(1)
 	return b, nil
 }
@@ -225,7 +226,7 @@ func (b *bell) serve(ctx context.Context) error {
 		unused = len(asked) == 0
 		var text string
 		began := time.Now()
-		err := conn.QueryRowContext(ctx, literal(b.call, b.id[:], items, int(bellTime.Seconds()))).Scan(&text)
+		err := conn.QueryRowContext(ctx, literal(b.call, b.id[:], items, int(b.waits.Seconds()))).Scan(&text)
 		switch {
 		case code(err) == 1317: // rung
 		case err != nil:
@@ -237,7 +238,7 @@ func (b *bell) serve(ctx context.Context) error {
 			if err := b.found(asked, text); err != nil {
 				return err
 			}
-		case time.Since(began) > bellTime/2:
+		case time.Since(began) > b.waits/2:
 			vain = 0
 		default: // rung for a claim that was learned of meanwhile
 			if vain++; vain > bellVain {

@@ -64,6 +64,7 @@ func TestARingNotifiesWhoCameToHold(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	a, b, db := open(t, url), open(t, url), connect(t, url)
+	b.client.bell.waits = time.Hour // nothing but a ring ends that
 	heard := notifications(t, b)
 	for _, how := range []struct {
 		what string
@@ -209,7 +210,7 @@ func TestAClaimThatALookMissedPolls(t *testing.T) {
 	b.look()
 	b.learned(missed, 0, before)
 	b.learned(known, 0, before) // it was looked at
-	if c := <-heard; c.ID != missed.ID || c.State != engine.Waiting {
+	if c := notified(t, heard); c.ID != missed.ID || c.State != engine.Waiting {
 		t.Errorf("notified of %+v, want that %+v polls", c, missed)
 	}
 	end()
