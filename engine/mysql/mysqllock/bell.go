@@ -190,6 +190,14 @@ func (b *bell) run(ctx context.Context) {
 	}
 }
 
+// close ends the doorbell's connection.
+func (b *bell) close() error {
+	if b == nil {
+		return nil
+	}
+	return b.db.Close()
+}
+
 // errNoBell: something between this client and the server has connections of its own. What
 // rings would end might be another client's statement.
 var errNoBell = errors.New("connections do not lead to one connection of the server's each")

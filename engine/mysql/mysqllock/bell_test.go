@@ -94,7 +94,7 @@ func TestARingNotifiesWhoCameToHold(t *testing.T) {
 			return held
 		}},
 	} {
-		t.Run(how.what, func(t *testing.T) {
+		if !t.Run(how.what, func(t *testing.T) {
 			held := testutil.Joins(t, a, testutil.Lasting("a", time.Minute), engine.Held)
 			next := testutil.Joins(t, b, testutil.Lasting("a", time.Minute), engine.Waiting)
 			until(t, "there is no doorbell", func() bool { return bells(t, db) == 1 })
@@ -107,7 +107,9 @@ func TestARingNotifiesWhoCameToHold(t *testing.T) {
 			}
 			leave(t, b, next)
 			leave(t, a, last)
-		})
+		}) {
+			return // the next would wait for what is still held
+		}
 	}
 }
 

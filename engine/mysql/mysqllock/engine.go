@@ -74,9 +74,7 @@ func (e *Engine) Close() error {
 	e.client.conns.Close()
 	if e.own {
 		_ = e.client.db.Close() // nothing is owed on its connections
-		if b := e.client.bell; b != nil {
-			_ = b.db.Close()
-		}
+		_ = e.client.bell.close()
 	}
 	return nil
 }

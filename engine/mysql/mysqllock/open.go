@@ -102,7 +102,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	db.SetConnMaxIdleTime(idle)
 	e, err := start(ctx, db, o, made, b)
 	if err != nil {
-		return nil, named(errors.Join(err, db.Close()))
+		return nil, named(errors.Join(err, db.Close(), b.close()))
 	}
 	return e, nil
 }

@@ -270,7 +270,7 @@ this_claim: BEGIN
 	IF c_ticket IS NOT NULL THEN
 		IF c_deadline > t THEN
 			SET reply = CONCAT_WS(' ', IF(c_evicted, 3, IF(c_ticket <= l_upto, 2, 1)),
-				EXISTS (SELECT 1 FROM @claims WHERE name = n AND ticket > GREATEST(c_ticket, l_upto)),
+				l_size > 1 AND EXISTS (SELECT 1 FROM @claims WHERE name = n AND ticket > GREATEST(c_ticket, l_upto)),
 				c_evicted, c_ticket, c_units, l_lim, 0, 0, 0);
 		END IF;
 		DELETE FROM @claims WHERE name = n AND ticket = c_ticket;
@@ -369,7 +369,7 @@ BEGIN
 
 		-- A retry of a Join whose answer was lost. What it replaced is gone since the
 		-- first arrival.
-		IF EXISTS (SELECT 1 FROM @claims WHERE name = n AND id = cid AND deadline > t) THEN
+		IF l_size > 0 AND EXISTS (SELECT 1 FROM @claims WHERE name = n AND id = cid AND deadline > t) THEN
 			CALL @prolong(n, cid, a_life, reply, bells);
 			LEAVE this_claim;
 		END IF;
