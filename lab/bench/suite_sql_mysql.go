@@ -29,9 +29,17 @@ func mysqlSuite() *harness.Suite {
 		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair. GET_LOCK stores nothing.",
 	}, 1, harness.Load{}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
+		ID: "M2", Title: "uncontended, 64 goroutines of one process", Competitors: []string{baseline, getLock, us}, Columns: pair, Main: harness.Rate,
+		How: "64 goroutines of one process and one pool of ten connections, each with a name of its own.",
+	}, 1, harness.Load{Goroutines: 64}, 1500*ms, nil))
+	add(harness.Cycling(harness.Workload{
 		ID: "M3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: []string{getLock, us}, Columns: handover, Main: harness.P50, Lower: true,
-		How: "The releaser asks again only when the next client holds. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock. MySQL does not notify clients, so waiters poll.",
+		How: "The releaser asks again only when the next client holds. The p50 and p99 are from the call of Unlock to the return of the next holder's Lock. MySQL does not notify clients: each waiting client has a doorbell.",
 	}, 8, harness.Load{Names: 1, Relay: true, HoldMin: 2 * ms, HoldMax: 2 * ms}, 4000*ms, nil))
+	add(harness.Cycling(harness.Workload{
+		ID: "M3-free-8", Title: "hand-over between 8 processes, free", Competitors: []string{getLock, us}, Columns: handover, Main: harness.Rate,
+		How: "Lock and unlock as fast as possible; only changes of owner count.",
+	}, 8, harness.Load{Names: 1}, 2000*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "M3-relay-100", Title: "hand-over between 8 processes, relayed, held 100 ms", Competitors: []string{us}, Columns: handover, Main: harness.P50, Lower: true,
 		How: "The same with longer holds.",

@@ -17,7 +17,7 @@ import (
 
 // calls are the statements of one prefix. Each is one round trip and, but for those
 // that only read, one transaction.
-type calls struct{ join, batch, revoke, try, line, lines string }
+type calls struct{ join, batch, bell, revoke, try, line, lines string }
 
 // clock is the server's, where there is no variable to put it in.
 const clock = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
@@ -30,6 +30,7 @@ func newCalls(o *Options) calls {
 	return calls{
 		join:   o.in(`CALL @join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
 		batch:  o.in(`CALL @batch(?)`),
+		bell:   o.in(`CALL @bell(?, ?, ?)`),
 		revoke: o.in(`CALL @evict(?, ?, ?)`),
 		try:    o.in(`CALL @try()`),
 		line:   o.in(place + `WHERE c.name = ? ORDER BY c.ticket`),
@@ -99,16 +100,18 @@ func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n i
 	}
 	fields := strings.Fields(text)
 	if len(fields) != n {
-		return nil, fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): %d numbers, not %d", len(fields), n)
+		return nil, fmt.Errorf("%w: %d numbers, not %d", errAnswer, len(fields), n)
 	}
 	numbers := make([]int64, n)
 	for i, f := range fields {
 		if numbers[i], err = strconv.ParseInt(f, 10, 64); err != nil {
-			return nil, fmt.Errorf("unexpected answer of leasehold's functions in the database (did somebody change them?): %w", err)
+			return nil, fmt.Errorf("%w: %w", errAnswer, err)
 		}
 	}
 	return numbers, nil
 }
+
+var errAnswer = errors.New("unexpected answer of leasehold's functions in the database (did somebody change them?)")
 
 // one makes a call that answers with one number.
 func (c *client) one(ctx context.Context, statement string, args ...any) (int64, error) {

@@ -2,13 +2,12 @@
 // is tested with MariaDB 10.11 and MySQL 9.7, with a replica of each.
 //
 // Claims are served first come, first served between all processes. An uncontended lock
-// takes two statements in all. These databases send no notifications, so waiters poll: see
-// Waiting.
+// takes two statements in all. These databases send no notifications, so a client that
+// waits has a doorbell: see Waiting.
 //
 // Each call is one procedure of the server's and one transaction: it locks the name's row,
 // reads the queue in later statements, decides, commits, and then answers. A client holds
-// no connection while it holds a lock or waits for one. No round trip of a client lies
-// inside a row lock.
+// no connection while it holds a lock. No round trip of a client lies inside a row lock.
 //
 // # What it promises
 //
@@ -46,8 +45,27 @@
 //
 // # Waiting
 //
-// A holder learns that somebody waits, or that it was revoked, at its next renewal. The
-// client polls for waiting claims. The first two of a queue that moves are polled every 20
+// A holder learns that somebody waits, or that it was revoked, at its next renewal.
+//
+// A client of [Open] has a doorbell while claims of it wait: one more connection, beside
+// its pool, which waits in the server (SLEEP). It has a lock of the server's (GET_LOCK), by
+// which others find it. A call that lets a claim hold ends the SLEEP of its client after the
+// commit. That is a KILL QUERY, which needs no right for connections of the same user. The
+// client then asks which of its claims hold.
+//
+// A ring can end nothing but the statement of a doorbell: the server finds the owner of the
+// lock and ends its statement in one step, and that connection does nothing else. Numbers
+// of connections are stored nowhere. A proxy gives connections other numbers, and may give
+// the one behind to another client. Then the number of the greeting differs from
+// CONNECTION_ID(), and the client has no doorbell. A proxy that forwards the greeting and
+// shares connections nevertheless needs no-doorbell in the URL.
+//
+// Rings may be lost: nobody rings for clients of another user or on another server of a
+// cluster. So claims poll all the same. With a doorbell that rang the last time they poll
+// every third of a second at most. A poll that finds what a ring should have told puts an
+// end to that until the next ring.
+//
+// Without a doorbell, and with a pool of the caller's, polls are more frequent. The first two of a queue that moves are polled every 20
 // ms, others half as often for each doubling of their place. If no claim became held for a
 // while, the next poll comes after up to a sixth of that while, and after half of it for
 // others, 640 ms at most. So a waiter behind holds of up to a quarter of a second learns

@@ -6,9 +6,11 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"slices"
+	"sync"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/sqllock"
 )
 
@@ -44,18 +46,27 @@ func (e *Engine) Check(ctx context.Context) error {
 	return nil
 }
 
-// Watch implements [engine.Engine]. It sends no notifications: PollAfter of a waiting
-// claim says when to ask. A subscription begins again with each new connection of Open's
-// pool, which may lead to a server with other settings.
+// Watch implements [engine.Engine]. It notifies waiting claims that came to hold, where
+// there is a bell. A subscription begins again with each new connection of Open's pool,
+// which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	for {
-		changed(engine.Claim{})
-		select {
-		case <-e.client.made:
-		case <-ctx.Done():
-			return ctx.Err()
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	tasks.Go(func() {
+		for ctx.Err() == nil {
+			e.client.mail.PostAll()
+			select {
+			case <-e.client.made:
+			case <-ctx.Done():
+			}
 		}
+	})
+	if b := e.client.bell; b != nil {
+		tasks.Go(func() { b.run(ctx) })
 	}
+	return e.client.mail.Deliver(ctx, nil, changed)
 }
 
 // Close implements [engine.Engine].
@@ -63,6 +74,7 @@ func (e *Engine) Close() error {
 	e.client.conns.Close()
 	if e.own {
 		_ = e.client.db.Close() // nothing is owed on its connections
+		_ = e.client.bell.close()
 	}
 	return nil
 }
@@ -80,6 +92,8 @@ type client struct {
 	packet     int               // and how many bytes a statement may have
 
 	made <-chan struct{} // tells of new connections; nil: the pool is the caller's
+	mail *mailbox.Box    // for Watch
+	bell *bell           // nil: it has none
 }
 
 var _ sqllock.Database = (*client)(nil)
@@ -94,18 +108,20 @@ func (c *client) Join(ctx context.Context, r *engine.Request) (sqllock.Joined, e
 	if r.Detached { // and never renewed
 		k = sqllock.Other
 	}
+	looks := c.bell.begun()
 	n, err := c.call(ctx, k, c.calls.join, 2+answerLen,
 		[]byte(r.Name), r.ID[:], c.id[:], r.Owner.AppendText([]byte{}), r.Permits, r.Limit, r.WaitTTL.Microseconds(), r.NoWait, r.Detached, replaces)
 	if err != nil {
 		return sqllock.Joined{}, err
 	}
-	return sqllock.Joined{Refusal: sqllock.Refusal(n[0]), Have: int32(n[1]), Claim: c.claim(r.Name, r.ID, n[2:])}, nil
+	return sqllock.Joined{Refusal: sqllock.Refusal(n[0]), Have: int32(n[1]), Claim: c.claim(r.Name, r.ID, n[2:], looks)}, nil
 }
 
 // answerLen is how many numbers say what a claim is: see say in schema.sql.
 const answerLen = 9
 
-func (c *client) claim(name string, id engine.ID, a []int64) engine.Claim {
+// claim is what an answer says, to a call that began after so many looks of the bell.
+func (c *client) claim(name string, id engine.ID, a []int64, looks int) engine.Claim {
 	is := engine.Claim{
 		Name: name, ID: id, State: engine.State(a[0]), Contended: a[1] == 1, Revoked: a[2] == 1,
 		Ticket: uint64(a[3]), Permits: int32(a[4]), Limit: int32(a[5]), TTL: sqllock.Micros(a[6]),
@@ -113,6 +129,7 @@ func (c *client) claim(name string, id engine.ID, a []int64) engine.Claim {
 	if is.State == engine.Waiting {
 		is.PollAfter = pollAfter(int(a[7]), sqllock.Micros(a[8]), time.Since(c.began))
 	}
+	c.bell.learned(&is, int(a[7]), looks)
 	return is
 }
 
@@ -133,13 +150,17 @@ func (c *client) Batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	if len(rs) > 0 && rs[0].Want > 0 {
 		k = sqllock.Renewing
 	}
+	looks := c.bell.begun()
 	n, err := c.call(ctx, k, c.calls.batch, answerLen*len(rs), packed)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]engine.Claim, len(rs))
 	for k, i := range order {
-		out[i] = c.claim(rs[i].Name, rs[i].ID, n[k*answerLen:])
+		out[i] = c.claim(rs[i].Name, rs[i].ID, n[k*answerLen:], looks)
+		if rs[i].Want == 0 {
+			c.bell.left(rs[i].ID)
+		}
 	}
 	return out, nil
 }

@@ -106,6 +106,7 @@ func get[T any](t testing.TB, db *sql.DB, sql string, args ...any) (v T) {
 func kill(e *Engine) {
 	e.client.conns.Close()
 	e.client.db.Close()
+	e.client.bell.close()
 }
 
 // forget empties the tables.

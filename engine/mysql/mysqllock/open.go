@@ -17,6 +17,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/engineurl"
+	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/sqllock"
 )
 
@@ -34,6 +35,10 @@ type Options struct {
 	// Failover declares that the address may lead to another server one day, which may not
 	// have every commit: ?failover. The engine then declares that it may grant twice.
 	Failover bool
+
+	// NoDoorbell has claims wait by polls alone: ?no-doorbell. [New] never has a doorbell:
+	// see Waiting.
+	NoDoorbell bool
 }
 
 const (
@@ -84,14 +89,20 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	if err != nil {
 		return nil, named(err)
 	}
+	var b *bell
+	if !o.NoDoorbell {
+		if b, err = newBell(config); err != nil {
+			return nil, named(err)
+		}
+	}
 	made := make(chan struct{}, 1)
 	db := sql.OpenDB(greeted{connector, config.Timeout, config.Addr, made})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(idle)
-	e, err := start(ctx, db, o, made)
+	e, err := start(ctx, db, o, made, b)
 	if err != nil {
-		return nil, named(errors.Join(err, db.Close()))
+		return nil, named(errors.Join(err, db.Close(), b.close()))
 	}
 	return e, nil
 }
@@ -100,7 +111,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 // reach a server, and two of sessions, of rows and of tables. Others would have the driver
 // read files for a server, send the password as it is, or run what they say as SQL.
 var (
-	ours      = []string{"prefix", "no-create", "failover", "password-file", "max-conns", "socket", "ca", "cert", "key"}
+	ours      = []string{"prefix", "no-create", "failover", "no-doorbell", "password-file", "max-conns", "socket", "ca", "cert", "key"}
 	drivers   = []string{"tls", "timeout", "readTimeout", "writeTimeout", "charset", "collation", "connectionAttributes", "compress"}
 	lockWaits = []string{"innodb_lock_wait_timeout", "lock_wait_timeout"}
 )
@@ -117,7 +128,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		return v
 	}
 	o := &Options{Prefix: take("prefix")}
-	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover} {
+	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover, "no-doorbell": &o.NoDoorbell} {
 		if err := engineurl.Bool(q, key, to); err != nil {
 			return nil, 0, nil, err
 		}
@@ -191,7 +202,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 // have given up. It asks the server whether it can do what is needed, as [Open] does. A
 // nil o means the defaults.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Engine, error) {
-	e, err := start(ctx, db, o, nil)
+	e, err := start(ctx, db, o, nil, nil)
 	return e, named(err)
 }
 
@@ -203,18 +214,22 @@ func named(err error) error {
 }
 
 // start makes an engine on a pool, which is ours if it tells of new connections.
-func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}) (*Engine, error) {
+func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}, b *bell) (*Engine, error) {
 	own := made != nil
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	most := db.Stats().MaxOpenConnections
-	c := &client{db: db, conns: sqllock.NewPool(source{db}, own && most != 1), opts: opts, calls: newCalls(&opts), began: time.Now(), made: made}
+	c := &client{db: db, conns: sqllock.NewPool(source{db}, own && most != 1), opts: opts, calls: newCalls(&opts), began: time.Now(), made: made, mail: mailbox.New()}
 	rand.Read(c.id[:]) // never fails: crypto/rand ends the program instead
 	if err := c.meet(ctx); err != nil {
 		c.conns.Close()
 		return nil, err
+	}
+	if b != nil {
+		b.id, b.call, b.mail = c.id, c.calls.bell, c.mail
+		c.bell = b
 	}
 	e := &Engine{client: c, own: own, Engine: sqllock.New(c, most, c.packet-leastPacket/2, c.guarantees)}
 	return e, nil

@@ -11,6 +11,9 @@ const (
 	// are pollOften times the powers of two, and this is one of them.
 	pollSeldom = 32 * pollOften
 
+	// pollRelied is how long a claim waits at least that relies on a doorbell.
+	pollRelied = pollSeldom / 2
+
 	// For a sixth of the time for which a queue has stood still those who are next
 	// need not look, and the others for half of it, since it must move twice before
 	// they hold.

@@ -96,20 +96,76 @@ BEGIN
 	SET l_seen = t;
 END $$
 
--- Lets the rule decide who holds, once what has expired is gone.
-DROP PROCEDURE IF EXISTS /*!50700 @grant */ /*M!100600 @none */ $$
-CREATE /*M!100600 OR REPLACE */ PROCEDURE @grant(n VARBINARY(512), l_lim INT, INOUT l_upto BIGINT, INOUT l_used BIGINT) SQL SECURITY INVOKER
+-- Lets the rule decide who holds, once what has expired is gone. bells gets the clients of
+-- those that came to hold, as many as it has room for: see ring.
+DROP PROCEDURE IF EXISTS /*!50700 @decide */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @decide(n VARBINARY(512), l_lim INT, INOUT l_upto BIGINT, INOUT l_used BIGINT, INOUT bells VARBINARY(1200))
+SQL SECURITY INVOKER
 BEGIN
 	DECLARE c_ticket BIGINT;
 	DECLARE c_units INT;
+	DECLARE c_client BINARY(12);
 	next_in_line: LOOP
 		SET c_ticket = NULL;
-		SELECT ticket, units INTO c_ticket, c_units FROM @claims WHERE name = n AND ticket > l_upto ORDER BY ticket LIMIT 1;
+		SELECT ticket, units, client INTO c_ticket, c_units, c_client FROM @claims WHERE name = n AND ticket > l_upto ORDER BY ticket LIMIT 1;
 		IF c_ticket IS NULL OR l_used + c_units > l_lim THEN
 			LEAVE next_in_line;
 		END IF;
-		SET l_used = l_used + c_units, l_upto = c_ticket;
+		SET l_used = l_used + c_units, l_upto = c_ticket, bells = LEFT(CONCAT(bells, c_client), 1200);
 	END LOOP;
+END $$
+
+-- Rings the doorbells of clients, once what they are to learn is committed. The doorbell of
+-- a client is the connection that has the lock of that name: see bell. Which connection
+-- that is and its end are one statement, and such a connection never does anything else. So
+-- what is killed is a bell, or nothing: where the client has no bell, has it on another
+-- server, or is of another user. Then it polls.
+DROP PROCEDURE IF EXISTS /*!50700 @ring */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @ring(bells VARBINARY(1200)) SQL SECURITY INVOKER
+BEGIN
+	DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
+	WHILE bells <> '' DO
+		KILL QUERY IS_USED_LOCK(CONCAT('leasehold ', LEFT(SHA2(LEFT(bells, 12), 224), 40)));
+		SET bells = SUBSTRING(bells, 13);
+	END WHILE;
+END $$
+
+-- Waits until somebody rings, or for a_seconds: the doorbell of one client. items has, for
+-- each claim of it that waits, the length of the name in two bytes, the name and the ID.
+-- Answers with the numbers, from 0 on, and the tickets of those that hold by now. It looks,
+-- waits unless it found one, and looks again, in one call, and who rings does so after a
+-- commit. So a claim that came to hold before the first look is found by that, and for one
+-- that came later the ring ends the wait, or else this call, which is made again. '-': this
+-- connection is not the bell, which is another one of a proxy's.
+DROP PROCEDURE IF EXISTS /*!50700 @bell */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @bell(a_client BINARY(12), items LONGBLOB, a_seconds INT) SQL SECURITY INVOKER
+BEGIN
+	DECLARE pos, number, len INT;
+	DECLARE c_ticket BIGINT;
+	DECLARE answer LONGTEXT CHARACTER SET ascii DEFAULT '';
+	DECLARE waited BOOLEAN DEFAULT FALSE;
+	IF NOT IS_USED_LOCK(CONCAT('leasehold ', LEFT(SHA2(a_client, 224), 40))) <=> CONNECTION_ID() THEN
+		SET answer = '-';
+	END IF;
+	looking: WHILE answer = '' DO
+		SET pos = 1, number = 0;
+		WHILE pos <= LENGTH(items) DO
+			SET len = CONV(HEX(SUBSTRING(items, pos, 2)), 16, 10), c_ticket = NULL;
+			SELECT c.ticket INTO c_ticket FROM @names l JOIN @claims c ON c.name = l.name
+				WHERE l.name = SUBSTRING(items, pos + 2, len) AND c.id = SUBSTRING(items, pos + 2 + len, 16) AND c.ticket <= l.upto AND NOT c.evicted;
+			IF c_ticket IS NOT NULL THEN
+				SET answer = CONCAT(answer, number, ' ', c_ticket, ' ');
+			END IF;
+			SET pos = pos + 18 + len, number = number + 1;
+		END WHILE;
+		IF waited THEN
+			LEAVE looking;
+		ELSEIF answer = '' THEN
+			DO SLEEP(a_seconds); -- which in MariaDB, and not in MySQL, a ring ends alone
+			SET waited = TRUE;
+		END IF;
+	END WHILE;
+	SELECT answer;
 END $$
 
 -- Writes the row of a name, which is locked. moved comes before upto: assignments are
@@ -151,8 +207,8 @@ END $$
 -- Extends one claim and says what it is now. No deadline moves earlier. A claim that
 -- waits is given an eighth more than asked for, so that most looks of who polls find
 -- it with enough, and write nothing.
-DROP PROCEDURE IF EXISTS /*!50700 @renew */ /*M!100600 @none */ $$
-CREATE /*M!100600 OR REPLACE */ PROCEDURE @renew(n VARBINARY(512), cid BINARY(16), a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii)
+DROP PROCEDURE IF EXISTS /*!50700 @prolong */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @prolong(n VARBINARY(512), cid BINARY(16), a_life BIGINT, OUT reply VARCHAR(200) CHARACTER SET ascii, INOUT bells VARBINARY(1200))
 SQL SECURITY INVOKER
 this_claim: BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, c_deadline, t BIGINT;
@@ -182,7 +238,7 @@ this_claim: BEGIN
 	END IF;
 	IF t >= l_soonest OR t < l_seen THEN
 		CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
-		CALL @grant(n, l_lim, l_upto, l_used);
+		CALL @decide(n, l_lim, l_upto, l_used, bells);
 	END IF;
 	CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, t);
 	IF c_ticket IS NOT NULL THEN
@@ -196,8 +252,8 @@ END $$
 -- Gives one claim up, held or waiting, and says in which state it was found: as it
 -- was before this call. Settling first could only turn a claim nobody knew of into a
 -- held one, for nothing.
-DROP PROCEDURE IF EXISTS /*!50700 @leave */ /*M!100600 @none */ $$
-CREATE /*M!100600 OR REPLACE */ PROCEDURE @leave(n VARBINARY(512), cid BINARY(16), OUT reply VARCHAR(200) CHARACTER SET ascii)
+DROP PROCEDURE IF EXISTS /*!50700 @give_up */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @give_up(n VARBINARY(512), cid BINARY(16), OUT reply VARCHAR(200) CHARACTER SET ascii, INOUT bells VARBINARY(1200))
 SQL SECURITY INVOKER
 this_claim: BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, c_ticket, c_deadline, t BIGINT;
@@ -214,7 +270,7 @@ this_claim: BEGIN
 	IF c_ticket IS NOT NULL THEN
 		IF c_deadline > t THEN
 			SET reply = CONCAT_WS(' ', IF(c_evicted, 3, IF(c_ticket <= l_upto, 2, 1)),
-				EXISTS (SELECT 1 FROM @claims WHERE name = n AND ticket > GREATEST(c_ticket, l_upto)),
+				l_size > 1 AND EXISTS (SELECT 1 FROM @claims WHERE name = n AND ticket > GREATEST(c_ticket, l_upto)),
 				c_evicted, c_ticket, c_units, l_lim, 0, 0, 0);
 		END IF;
 		DELETE FROM @claims WHERE name = n AND ticket = c_ticket;
@@ -225,7 +281,7 @@ this_claim: BEGIN
 	END IF;
 	IF l_size > 0 OR t < l_seen THEN
 		CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
-		CALL @grant(n, l_lim, l_upto, l_used);
+		CALL @decide(n, l_lim, l_upto, l_used, bells);
 	END IF;
 	CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, t);
 END $$
@@ -244,6 +300,7 @@ BEGIN
 	DECLARE a_life, t BIGINT;
 	DECLARE reply VARCHAR(200) CHARACTER SET ascii;
 	DECLARE answer LONGTEXT CHARACTER SET ascii DEFAULT '';
+	DECLARE bells VARBINARY(1200) DEFAULT '';
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
@@ -252,7 +309,7 @@ BEGIN
 		SET n = SUBSTRING(items, pos + 2, len), cid = SUBSTRING(items, pos + 2 + len, 16),
 			a_life = CONV(HEX(SUBSTRING(items, pos + 18 + len, 8)), 16, 10), pos = pos + 26 + len;
 		IF a_life = 0 THEN
-			CALL @leave(n, cid, reply);
+			CALL @give_up(n, cid, reply, bells);
 		ELSE
 			SET reply = NULL;
 			IF EXISTS (SELECT 1 FROM @names WHERE name = n AND size > 1) THEN -- or it does not wait
@@ -260,12 +317,15 @@ BEGIN
 				CALL @say(n, cid, t, a_life, reply);
 			END IF;
 			IF reply IS NULL THEN
-				CALL @renew(n, cid, a_life, reply);
+				CALL @prolong(n, cid, a_life, reply, bells);
 			END IF;
 		END IF;
 		SET answer = CONCAT(answer, reply, ' ');
 	END WHILE;
 	COMMIT AND NO CHAIN NO RELEASE;
+	IF bells <> '' THEN
+		CALL @ring(bells);
+	END IF;
 	SELECT answer;
 END $$
 
@@ -281,6 +341,7 @@ BEGIN
 	DECLARE l_lim, l_size, others, c_units INT;
 	DECLARE refusal, have, tries INT DEFAULT 0;
 	DECLARE reply VARCHAR(200) CHARACTER SET ascii DEFAULT '3 0 0 0 0 0 0 0 0';
+	DECLARE bells VARBINARY(1200) DEFAULT '';
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
@@ -308,8 +369,8 @@ BEGIN
 
 		-- A retry of a Join whose answer was lost. What it replaced is gone since the
 		-- first arrival.
-		IF EXISTS (SELECT 1 FROM @claims WHERE name = n AND id = cid AND deadline > t) THEN
-			CALL @renew(n, cid, a_life, reply);
+		IF l_size > 0 AND EXISTS (SELECT 1 FROM @claims WHERE name = n AND id = cid AND deadline > t) THEN
+			CALL @prolong(n, cid, a_life, reply, bells);
 			LEAVE this_claim;
 		END IF;
 
@@ -344,7 +405,7 @@ BEGIN
 			END IF;
 		END IF;
 		IF a_nowait AND l_size > 0 THEN
-			CALL @grant(n, l_lim, l_upto, l_used);
+			CALL @decide(n, l_lim, l_upto, l_used, bells);
 			IF l_used + a_units > a_lim OR EXISTS (SELECT 1 FROM @claims WHERE name = n AND ticket > l_upto) THEN
 				CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen);
 				LEAVE this_claim;
@@ -357,12 +418,18 @@ BEGIN
 			CALL @store(n, l_last, l_lim, c_ticket, a_units, l_size, t + a_life, l_seen);
 			SET reply = CONCAT_WS(' ', 2, 0, 0, c_ticket, a_units, a_lim, a_life, 0, 0);
 		ELSE
-			CALL @grant(n, l_lim, l_upto, l_used);
+			CALL @decide(n, l_lim, l_upto, l_used, bells);
+			IF c_ticket = l_upto AND LENGTH(bells) < 1200 THEN
+				SET bells = LEFT(bells, LENGTH(bells) - 12); -- this claim came last of all, and the answer says so
+			END IF;
 			CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen);
 			CALL @say(n, cid, t, NULL, reply);
 		END IF;
 	END;
 	COMMIT AND NO CHAIN NO RELEASE;
+	IF bells <> '' THEN
+		CALL @ring(bells);
+	END IF;
 	SELECT CONCAT_WS(' ', refusal, have, reply) AS answer;
 END $$
 
@@ -380,6 +447,7 @@ BEGIN
 	DECLARE l_lim, l_size, c_units INT;
 	DECLARE c_id BINARY(16);
 	DECLARE ended VARBINARY(512) DEFAULT CONCAT(x'00', UNHEX(SHA2(n, 256)));
+	DECLARE bells VARBINARY(1200) DEFAULT '';
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION READ WRITE;
@@ -388,14 +456,14 @@ BEGIN
 	IF l_last IS NOT NULL THEN
 		CALL @clock(t);
 		CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
-		CALL @grant(n, l_lim, l_upto, l_used);
+		CALL @decide(n, l_lim, l_upto, l_used, bells);
 		SELECT units, id INTO c_units, c_id FROM @claims WHERE name = n AND ticket = a_ticket;
 		IF c_units IS NOT NULL THEN
 			IF a_now OR a_ticket > l_upto THEN
 				DELETE FROM @claims WHERE name = ended AND (deadline <= t OR id = c_id); -- c_id: a former incarnation
 				UPDATE @claims SET name = ended, evicted = TRUE WHERE name = n AND ticket = a_ticket;
 				SET l_size = l_size - 1, l_used = l_used - IF(a_ticket <= l_upto, c_units, 0);
-				CALL @grant(n, l_lim, l_upto, l_used);
+				CALL @decide(n, l_lim, l_upto, l_used, bells);
 			ELSE
 				UPDATE @claims SET evicted = TRUE WHERE name = n AND ticket = a_ticket;
 			END IF;
@@ -403,6 +471,9 @@ BEGIN
 		CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen);
 	END IF;
 	COMMIT AND NO CHAIN NO RELEASE;
+	IF bells <> '' THEN
+		CALL @ring(bells);
+	END IF;
 	SELECT c_units IS NOT NULL AS answer;
 END $$
 
@@ -415,6 +486,7 @@ BEGIN
 	DECLARE l_last, l_upto, l_used, l_soonest, l_seen, t BIGINT;
 	DECLARE l_lim, l_size INT;
 	DECLARE left_lines INT DEFAULT 0;
+	DECLARE bells VARBINARY(1200) DEFAULT '';
 	DECLARE done BOOLEAN DEFAULT FALSE;
 	DECLARE mine CURSOR FOR SELECT DISTINCT c.name FROM @claims c JOIN @names USING (name) WHERE client = a_client AND NOT detached ORDER BY c.name LIMIT 100;
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET done = TRUE;
@@ -436,12 +508,15 @@ BEGIN
 			DELETE FROM @claims WHERE name = n AND client = a_client AND NOT detached;
 			SET l_soonest = 0, left_lines = left_lines + 1; -- what is left is counted anew
 			CALL @purge(n, t, l_upto, l_used, l_size, l_soonest, l_seen);
-			CALL @grant(n, l_lim, l_upto, l_used);
+			CALL @decide(n, l_lim, l_upto, l_used, bells);
 			CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen);
 		END IF;
 	END LOOP;
 	CLOSE mine;
 	COMMIT AND NO CHAIN NO RELEASE;
+	IF bells <> '' THEN
+		CALL @ring(bells);
+	END IF;
 	SELECT left_lines AS answer;
 END $$
 
@@ -512,7 +587,12 @@ END $$
 DROP PROCEDURE IF EXISTS /*!50700 @edition */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @edition() SQL SECURITY INVOKER
 BEGIN
-	SELECT '3 1' AS answer;
+	SELECT '4 1' AS answer;
 END $$
+
+-- What older editions called within. A call of theirs that is under way is made again.
+DROP PROCEDURE IF EXISTS @grant $$
+DROP PROCEDURE IF EXISTS @renew $$
+DROP PROCEDURE IF EXISTS @leave $$
 
 INSERT INTO @swept SELECT 1, '', 0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM @swept) $$

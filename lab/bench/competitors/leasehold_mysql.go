@@ -14,6 +14,6 @@ func MySQL() harness.Competitor {
 		func(ctx context.Context, at harness.Endpoint) (engine.Engine, error) {
 			return mysqllock.Open(ctx, "mysql://root@"+at.Addrs[0]+"/test")
 		})
-	p.Waits = "polls: the next waiter every 20 ms, less often while the queue stands still"
+	p.Waits = "doorbell: one connection that waits in the server, which the releaser ends; polls every third of a second"
 	return p
 }

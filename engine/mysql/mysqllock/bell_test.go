@@ -1,0 +1,252 @@
+package mysqllock
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/mailbox"
+	"leasehold/engine/internal/testutil"
+	"leasehold/lab/servers"
+)
+
+// notifications runs Watch for a client until the test ends.
+func notifications(t *testing.T, e *Engine) <-chan engine.Claim {
+	t.Helper()
+	all, began := make(chan engine.Claim, 100), make(chan struct{})
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Watch(ctx, func(c engine.Claim) {
+			switch {
+			case c.ID != (engine.ID{}):
+				all <- c
+			case began != nil:
+				close(began)
+				began = nil
+			}
+		})
+	}()
+	<-began
+	t.Cleanup(func() { end(); <-ended })
+	return all
+}
+
+// doorbells is how many doorbells wait in the server.
+func bells(t testing.TB, db *sql.DB) int {
+	t.Helper()
+	return get[int](t, db, `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE = 'User sleep'`)
+}
+
+func notified(t *testing.T, from <-chan engine.Claim) engine.Claim {
+	t.Helper()
+	select {
+	case c := <-from:
+		return c
+	case <-within(t).Done():
+		t.Fatal("nobody was notified")
+		return engine.Claim{}
+	}
+}
+
+// A call that lets a claim hold rings for it: a Leave, a Revoke and a Join, also after the
+// procedures were made anew, and when the doorbell's connection ended in between. The
+// claim needs no renewal.
+func TestARingNotifiesWhoCameToHold(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	a, b, db := open(t, url), open(t, url), connect(t, url)
+	b.client.bell.waits = time.Hour // nothing but a ring ends that
+	heard := notifications(t, b)
+	for _, how := range []struct {
+		what string
+		ends func(t *testing.T, held engine.Claim) engine.Claim // and what is in line in its place
+	}{
+		{"Leave", func(t *testing.T, held engine.Claim) engine.Claim { leave(t, a, held); return held }},
+		{"Revoke", func(t *testing.T, held engine.Claim) engine.Claim {
+			if err := a.Revoke(within(t), held.Name, held.Ticket, true); err != nil {
+				t.Fatal(err)
+			}
+			return held
+		}},
+		{"Join in place of another", func(t *testing.T, held engine.Claim) engine.Claim {
+			r := exclusive("a")
+			r.Replaces = held.ID
+			return testutil.Joins(t, a, r, engine.Waiting)
+		}},
+		{"a Leave after the schema was run", func(t *testing.T, held engine.Claim) engine.Claim {
+			editions.Run(t, url)
+			leave(t, a, held)
+			return held
+		}},
+		{"a Leave after the doorbell was ended", func(t *testing.T, held engine.Claim) engine.Claim {
+			do(t, db, `KILL `+get[string](t, db, `SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE = 'User sleep'`))
+			until(t, "there is no doorbell again", func() bool { return bells(t, db) == 1 })
+			leave(t, a, held)
+			return held
+		}},
+	} {
+		if !t.Run(how.what, func(t *testing.T) {
+			held := testutil.Joins(t, a, testutil.Lasting("a", time.Minute), engine.Held)
+			next := testutil.Joins(t, b, testutil.Lasting("a", time.Minute), engine.Waiting)
+			until(t, "there is no doorbell", func() bool { return bells(t, db) == 1 })
+			last := how.ends(t, held)
+			for c := notified(t, heard); c.State != engine.Held || c.ID != next.ID || c.Ticket != next.Ticket || c.Name != "a"; c = notified(t, heard) {
+				// A claim that came to wait beside a look of the doorbell polls.
+				if c.State != engine.Waiting {
+					t.Fatalf("notified of %+v, want %+v", c, next)
+				}
+			}
+			leave(t, b, next)
+			leave(t, a, last)
+		}) {
+			return // the next would wait for what is still held
+		}
+	}
+}
+
+// A ring ends nothing but a doorbell, and a call whose ring is refused has done what it should.
+func TestARingEndsNothingElse(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	db := connect(t, url)
+	waiting := open(t, url)
+	notifications(t, waiting)
+	stranger := open(t, editions.Stranger(t, url)) // may end no statement of others
+	held := testutil.Joins(t, stranger, testutil.Lasting("a", time.Minute), engine.Held)
+	next := testutil.Joins(t, waiting, testutil.Lasting("a", time.Minute), engine.Waiting)
+	until(t, "there is no doorbell", func() bool { return bells(t, db) == 1 })
+	leave(t, stranger, held)
+	if n := bells(t, db); n != 1 {
+		t.Errorf("%d doorbells after a ring of another user's, want the one", n)
+	}
+	if c := renew(t, waiting, next, time.Minute); c.State != engine.Held {
+		t.Errorf("it polls, and is %v", c.State)
+	}
+
+	// Somebody's statements, on as many connections, while doorbells that are not there are rung.
+	quiet := open(t, url+"?no-doorbell")
+	notifications(t, quiet)
+	first := testutil.Joins(t, waiting, testutil.Lasting("b", time.Minute), engine.Held)
+	testutil.Joins(t, quiet, testutil.Lasting("b", time.Minute), engine.Waiting)
+	slept := make(chan error, 3)
+	for range cap(slept) {
+		go func() {
+			var interrupted int
+			err := db.QueryRow(`SELECT SLEEP(2)`).Scan(&interrupted)
+			if err == nil && interrupted != 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			slept <- err
+		}()
+	}
+	until(t, "they do not sleep", func() bool { return bells(t, db) == 1+cap(slept) })
+	leave(t, waiting, first)
+	for range cap(slept) {
+		if err := <-slept; err != nil {
+			t.Errorf("a ring ended another's statement: %v", err)
+		}
+	}
+}
+
+// Behind what gives its clients connection numbers of its own there is no doorbell: its
+// connections to the server may be other clients' a moment later.
+func TestBehindAProxyThereIsNoBell(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	addr := servers.Impostor(t, "tcp", func(c net.Conn) {
+		defer c.Close()
+		s, err := net.Dial("tcp", shared.Server.Addr)
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		first := make([]byte, 4096)
+		n, err := s.Read(first)
+		if err != nil {
+			return
+		}
+		number := first[5+bytes.IndexByte(first[5:n], 0)+1:]
+		binary.LittleEndian.PutUint32(number, binary.LittleEndian.Uint32(number)+1000)
+		if _, err := c.Write(first[:n]); err != nil {
+			return
+		}
+		go io.Copy(s, c)
+		io.Copy(c, s)
+	})
+	e, db := open(t, strings.Replace(url, shared.Server.Addr, addr, 1)), connect(t, url)
+	if err := e.client.bell.serve(within(t)); err != errNoBell {
+		t.Errorf("a doorbell behind a proxy: %v", err)
+	}
+	if n := get[int](t, db, `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND IS_USED_LOCK(CONCAT('leasehold ', LEFT(SHA2(?, 224), 40))) = ID`, e.client.id[:]); n != 0 {
+		t.Error("the connection behind the proxy has the doorbell's lock")
+	}
+}
+
+// A claim whose Join was answered after a look began that did not know it polls at once:
+// the ring for it may have been that look. Others wait for the ring.
+func TestAClaimThatALookMissedPolls(t *testing.T) {
+	b := &bell{mail: mailbox.New(), wanted: make(chan struct{}, 1), waiting: map[engine.ID]waiter{}}
+	heard := make(chan engine.Claim, 10)
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = b.mail.Deliver(ctx, nil, func(c engine.Claim) { heard <- c })
+	}()
+	b.look()
+	claim := func(name string) *engine.Claim {
+		return &engine.Claim{Name: name, ID: engine.NewID(), Ticket: 7, State: engine.Waiting, TTL: time.Minute, PollAfter: pollOften}
+	}
+	known, missed := claim("known"), claim("missed")
+	before := b.begun()
+	b.learned(known, 0, before)
+	b.look()
+	b.learned(missed, 0, before)
+	b.learned(known, 0, before) // it was looked at
+	if c := notified(t, heard); c.ID != missed.ID || c.State != engine.Waiting {
+		t.Errorf("notified of %+v, want that %+v polls", c, missed)
+	}
+	end()
+	<-ended
+	if len(heard) != 0 {
+		t.Errorf("and of %+v", <-heard)
+	}
+}
+
+// A client that relies on a doorbell polls seldom, until a poll finds what a ring should have told.
+func TestABellIsReliedOnWhileItRings(t *testing.T) {
+	b := &bell{mail: mailbox.New(), wanted: make(chan struct{}, 1), waiting: map[engine.ID]waiter{}}
+	c := engine.Claim{Name: "a", ID: engine.NewID(), Ticket: 7, State: engine.Waiting, TTL: time.Minute}
+	polls := func() time.Duration {
+		c.State, c.PollAfter = engine.Waiting, pollOften
+		b.learned(&c, 0, b.begun())
+		return c.PollAfter
+	}
+	if got := polls(); got != pollOften {
+		t.Errorf("before any ring it polls after %v", got)
+	}
+	_, asked := b.look()
+	if err := b.found(asked, "0 7 "); err != nil {
+		t.Fatal(err)
+	}
+	if got := polls(); got != pollRelied {
+		t.Errorf("after a ring it polls after %v", got)
+	}
+	c.State = engine.Held
+	b.learned(&c, 0, b.begun())
+	if got := polls(); got != pollOften {
+		t.Errorf("after a ring that was lost it polls after %v", got)
+	}
+	if err := b.found(asked, "1 7 "); err == nil {
+		t.Error("an answer about nobody is believed")
+	}
+}
