@@ -29,6 +29,32 @@ type lone struct {
 // calling is in the context of calls: what is dialed with it, or first, is theirs.
 type calling struct{}
 
+// timely is the context of a call, with a deadline that the library sets on the
+// connection: no timer of ours need run for that.
+type timely struct {
+	context.Context
+	deadline time.Time
+}
+
+// inTime is the context that the library gets for a call: see ask for why it always has a
+// deadline.
+func inTime(ctx context.Context) context.Context {
+	at, ok := ctx.Deadline()
+	if !ok {
+		at = time.Now().Add(longest)
+	}
+	return timely{ctx, at}
+}
+
+func (t timely) Deadline() (time.Time, bool) { return t.deadline, true }
+
+func (t timely) Value(key any) any {
+	if key == (calling{}) {
+		return true
+	}
+	return t.Context.Value(key)
+}
+
 // patience is how long the library has to see by itself that a context has ended.
 const patience = 20 * time.Millisecond
 
