@@ -10,7 +10,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -89,23 +88,6 @@ func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
 	return c.answered(ctx, c.lone.do(ctx, c.redis, cmd))
-}
-
-// do sends one command over a connection that stands.
-func (l *lone) do(ctx context.Context, c rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	var over atomic.Bool
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() {
-			time.AfterFunc(patience, func() {
-				if !over.Load() {
-					(*l.conn.Load()).Close() // or the one that is being made for this call
-				}
-			})
-		})()
-	}
-	r := c.Do(inTime(ctx), cmd)
-	over.Store(true)
-	return r
 }
 
 // ask sends one command to one node, or by the client that knows them all.
