@@ -46,3 +46,15 @@ func redissons() []harness.Competitor {
 		{Name: usToRLock, Open: noLoad, About: "a process with engine redissonlock hands over to one with RLock"},
 	}
 }
+
+// redissonTargets are what leasehold promises in Redisson's layout, beside the floor of one
+// Redis and beside Redisson.
+func redissonTargets(floor string) []harness.Target {
+	ratio := func(id, key, other string) func(*harness.Results) (harness.Stat, bool) {
+		return func(r *harness.Results) (harness.Stat, bool) { return r.Ratio(id, ourRLock, key, id, other, key) }
+	}
+	return []harness.Target{
+		{ID: "redisson-uncontended", What: "lock and unlock in Redisson's layout, p50", Want: "<= 1.5 x SET NX", Most: 1.5, Of: ratio("W1", harness.P50, floor)},
+		{ID: "redisson-free-8", What: "hand-over between 8 clients in Redisson's layout, free: pairs/s", Want: ">= 3 x RLock", Least: 3, Of: ratio("W3-redisson-8", harness.Rate, rlock)},
+	}
+}

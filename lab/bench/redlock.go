@@ -93,6 +93,11 @@ func redlockTargets() []harness.Target {
 	}
 	return []harness.Target{
 		{ID: "masters", What: "lock and unlock on five masters, p50", Want: "<= redsync", Most: 1, Of: ratio("W1-masters", ourRedlock, redsync5)},
+		{ID: "masters-ahead", What: "lock and unlock on five masters, p50", Want: "<= 0.8 x redsync", Most: 0.8, Of: ratio("W1-masters", ourRedlock, redsync5)},
+		{ID: "masters-names", What: "64 goroutines, own names, on five masters: pairs/s", Want: ">= 1.5 x redsync", Least: 1.5,
+			Of: func(r *harness.Results) (harness.Stat, bool) {
+				return r.Ratio("W2", ourRedlock, harness.Rate, "W2", redsync5, harness.Rate)
+			}},
 		{ID: "masters-slow", What: "the same, two of the five 20 ms away", Want: "<= 1.1 x without the delay", Most: 1.1, Of: ratio("W1-masters", ourRedlockSlow, ourRedlockNear)},
 		{ID: "masters-away", What: "the same, two of the five gone", Want: "<= 1.1 x with all", Most: 1.1, Of: ratio("W1-masters", ourRedlockAway, ourRedlock)},
 		{ID: "masters-relay", What: "hand-over between 8 processes on five masters, relayed, p50", Want: "<= redsync / 5", Most: 0.2, Of: ratio("W3-relay-8", ourRedlock, redsync5)},

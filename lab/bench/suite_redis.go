@@ -46,7 +46,7 @@ func redisSuite() *harness.Suite {
 	}, 1, harness.Load{}, 600*ms, nil)))
 	add(onMasters(pair))
 	add(harness.Cycling(harness.Workload{
-		ID: "W2", Title: "uncontended, 64 goroutines of one process", Competitors: with(setnx), Columns: pair, Main: harness.Rate,
+		ID: "W2", Title: "uncontended, 64 goroutines of one process", Competitors: append(with(setnx), ourRedlock), Columns: pair, Main: harness.Rate,
 		How: "64 goroutines of one process and one client, each with a name of its own.",
 	}, 1, harness.Load{Goroutines: 64}, 1000*ms, nil))
 
@@ -149,14 +149,17 @@ func redisSuite() *harness.Suite {
 	}
 	f.Targets = []harness.Target{
 		{ID: "uncontended", What: "lock and unlock, one goroutine, p50", Want: "<= 1.5 x SET NX", Most: 1.5, Of: ratio("W1", harness.P50, "W1", setnx)},
+		{ID: "uncontended-floor", What: "lock and unlock, one goroutine, p50", Want: "<= 1.15 x SET NX", Most: 1.15, Of: ratio("W1", harness.P50, "W1", setnx)},
 		{ID: "uncontended-peer", What: "lock and unlock, one goroutine, p50", Want: "<= 1.1 x redislock", Most: 1.1, Of: ratio("W1", harness.P50, "W1", redislock)},
 		{ID: "two-requests", What: "requests per uncontended lock and unlock", Want: "exactly 2", Exact: true, Most: 2, Least: 2, Of: figure("W1", harness.Requests)},
 		{ID: "own-names-best", What: "64 goroutines, own names: pairs/s by the best competitor's", Want: ">= 1.5", Least: 1.5,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W2", harness.Rate, false) }},
 		{ID: "own-names", What: "64 goroutines, own names: pairs/s", Want: ">= 0.7 x SET NX", Least: 0.7, Of: ratio("W2", harness.Rate, "W2", setnx)},
+		{ID: "own-names-floor", What: "64 goroutines, own names: pairs/s", Want: ">= 0.83 x SET NX", Least: 0.83, Of: ratio("W2", harness.Rate, "W2", setnx)},
 		{ID: "relay-8", What: "hand-over between 8 processes, relayed, p50", Want: "<= 1.3 x BLPOP", Most: 1.3, Of: ratio("W3-relay-8", harness.P50, "W3-relay-8", blpop)},
 		{ID: "relay-2", What: "hand-over between 2 processes, relayed, p50", Want: "<= 1.3 x BLPOP", Most: 1.3, Of: ratio("W3-relay-2", harness.P50, "W3-relay-2", blpop)},
 		{ID: "free-8-rate", What: "hand-over between 8 processes, free: owner changes/s", Want: ">= 0.55 x BLPOP", Least: 0.55, Of: ratio("W3-free-8", harness.Rate, "W3-free-8", blpop)},
+		{ID: "free-8-floor", What: "hand-over between 8 processes, free: owner changes/s", Want: ">= 0.74 x BLPOP", Least: 0.74, Of: ratio("W3-free-8", harness.Rate, "W3-free-8", blpop)},
 		{ID: "free-8-best", What: "hand-over between 8 processes, free: owner changes/s by the best competitor's", Want: ">= 2", Least: 2,
 			Of: func(r *harness.Results) (harness.Stat, bool) { return r.Best("W3-free-8", harness.Rate, false) }},
 		{ID: "woken-by-java", What: "hand-over from Redisson to leasehold, p50", Want: "<= 2 x Redisson to Redisson", Most: 2, Of: shared(rlockToUs)},
@@ -186,6 +189,7 @@ func redisSuite() *harness.Suite {
 				return harness.Stat{Median: s.Median / 1e6, Min: s.Min / 1e6, Max: s.Max / 1e6}, ok
 			}},
 	}
+	f.Targets = append(f.Targets, redissonTargets(setnx)...)
 	f.Targets = append(f.Targets, redlockTargets()...)
 	return f
 }

@@ -23,8 +23,14 @@ func newScripts(k Kind) scripts {
 	if k == ReadWrite {
 		layout = "readwrite"
 	}
-	begin := "local KIND, KEEP = '" + string(k) + "', " + strconv.FormatInt(keep.Milliseconds(), 10) + "\n" + text("common") + text(layout)
-	of := func(step string) *redisconn.Script { return redisconn.NewScript(begin + text(layout+"_"+step)) }
+	constants := "local KIND, KEEP = '" + string(k) + "', " + strconv.FormatInt(keep.Milliseconds(), 10) + "\n"
+	short := map[string]string{}
+	if layout == "lock" {
+		short["join"], short["leave"] = text("lock_free"), text("lock_alone")
+	}
+	of := func(step string) *redisconn.Script {
+		return redisconn.NewScript(constants + short[step] + text("common") + text(layout) + text(layout+"_"+step))
+	}
 	return scripts{join: of("join"), renew: of("renew"), leave: of("leave"), revoke: of("evict"), read: of("read")}
 }
 

@@ -8,6 +8,9 @@
 //	a majority has it, and TTL - elapsed - drift > 0: held, with a ticket
 //	else: leave everywhere, and try again later, by chance or when notified
 //
+// From four calls at a time on, the Joins and Leaves of goroutines share requests to each
+// master.
+//
 // # What it promises
 //
 // Two do not hold at a time while too few masters have lost a hold to make a majority with

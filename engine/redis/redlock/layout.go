@@ -19,6 +19,10 @@ const (
 var (
 	//go:embed string.lua
 	stringLua string
+	//go:embed string_join.lua
+	stringJoinLua string
+	//go:embed string_leave.lua
+	stringLeaveLua string
 	//go:embed redisson.lua
 	redissonLua string
 )
@@ -29,6 +33,22 @@ func (l Layout) lua() string {
 		return redissonLua
 	}
 	return stringLua
+}
+
+// freeLua takes a lock that nobody has, if that is simple in this layout.
+func (l Layout) freeLua() string {
+	if l == Redisson {
+		return ""
+	}
+	return stringJoinLua
+}
+
+// aloneLua gives a lock up that nobody waits for, if that is simple in this layout.
+func (l Layout) aloneLua() string {
+	if l == Redisson {
+		return ""
+	}
+	return stringLeaveLua
 }
 
 // beside is the prefix of leasehold's own keys. Locks of two layouts have nothing in

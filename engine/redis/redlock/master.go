@@ -22,6 +22,8 @@ type master struct {
 	opened   chan struct{} // closed when client is there
 	again    sync.Mutex    // held while it takes locks again: a claim is left there before or after that
 	releases releases
+	scripts  *scripts
+	sharing  *sharing // of Joins and Leaves
 
 	mu       sync.Mutex
 	client   *redisconn.Client // nil: it was not reached yet
@@ -108,7 +110,7 @@ func (m *master) calls(ctx context.Context, must bool, s *redisconn.Script, call
 	if err != nil {
 		return nil, err
 	}
-	answers := client.CallMany(ctx, s, calls)
+	answers := m.send(ctx, client, s, "", calls)
 	m.leave(answers[len(answers)-1].NonRedisError())
 	return answers, nil
 }
@@ -120,11 +122,12 @@ func (m *master) vote(ctx context.Context, s *redisconn.Script, calls []rediscon
 	if err != nil {
 		return nil, err
 	}
-	if err = client.Grants(ctx, calls[0].Keys[0]); err != nil {
+	run, err := client.Run(ctx, calls[0].Keys[0])
+	if err != nil {
 		m.leave(err)
 		return nil, err
 	}
-	answers := client.CallMany(ctx, s, calls)
+	answers := m.send(ctx, client, s, run, calls)
 	m.leave(answers[len(answers)-1].NonRedisError())
 	return answers, nil
 }

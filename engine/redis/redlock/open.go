@@ -129,7 +129,9 @@ func prepare(names []string, o *Options) (*Engine, error) {
 			return nil, fmt.Errorf("redlock: %s is named twice: every vote must be another server's", name)
 		}
 		seen[name] = true
-		e.masters = append(e.masters, newMaster(name, max(opts.Timeout, mostTimeout)))
+		m := newMaster(name, max(opts.Timeout, mostTimeout))
+		m.scripts, m.sharing = &e.scripts, e.scripts.share(e.life)
+		e.masters = append(e.masters, m)
 	}
 	return e, nil
 }

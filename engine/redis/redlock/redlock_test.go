@@ -79,7 +79,7 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 	for _, l := range []Layout{Redsync, Redisson} {
 		s := newScripts(true, l)
 		for _, r := range all {
-			for _, one := range []*redisconn.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.revoke, s.read} {
+			for _, one := range []*redisconn.Script{s.join, s.stamp, s.renew, s.retake, s.leave, s.together, s.revoke, s.read} {
 				do(t, r, "SCRIPT", "LOAD", one.Text())
 			}
 		}

@@ -38,17 +38,20 @@ var (
 	revokeLua string
 	//go:embed read.lua
 	readLua string
+	//go:embed together.lua
+	togetherLua string
 )
 
-type scripts struct{ join, stamp, renew, retake, leave, revoke, read *redisconn.Script }
+// scripts of a master. together makes many calls of join and leave.
+type scripts struct{ join, stamp, renew, retake, leave, together, revoke, read *redisconn.Script }
 
 // newScripts are those of a master. Guarded: those by which it votes are refused by
 // one that may have forgotten what it granted.
 func newScripts(guarded bool, l Layout) scripts {
 	constants := fmt.Sprintf("local KEEP, NEAR, LONGEST = %d, %d, %d\n", keep.Milliseconds(), near.Microseconds(), engine.MaxTTL.Milliseconds())
-	script := func(parts ...string) *redisconn.Script {
-		return redisconn.NewScript(constants + besideLua + l.lua() + strings.Join(parts, ""))
-	}
+	all := besideLua + l.lua()
+	text := func(parts ...string) string { return strings.Join(parts, "") }
+	script := func(parts ...string) *redisconn.Script { return redisconn.NewScript(constants + text(parts...)) }
 	vote := func(parts ...string) *redisconn.Script {
 		s := script(parts...)
 		if guarded {
@@ -56,14 +59,17 @@ func newScripts(guarded bool, l Layout) scripts {
 		}
 		return s
 	}
+	join, leave := text(l.freeLua(), all, wakeLua, joinLua), text(l.aloneLua(), all, wakeLua, leaveLua)
+	function := func(body string) string { return "function(KEYS, ARGV)\n" + body + "end" }
 	return scripts{
-		join:   vote(wakeLua, joinLua),
-		stamp:  vote(stampLua),
-		renew:  vote(renewLua),
-		retake: vote(retakeLua),
-		leave:  script(wakeLua, leaveLua),
-		revoke: script(wakeLua, revokeLua),
-		read:   script(readLua),
+		join:     vote(join),
+		stamp:    vote(all, stampLua),
+		renew:    vote(all, renewLua),
+		retake:   vote(all, retakeLua),
+		leave:    script(leave),
+		together: script("local scripts = { join = ", function(join), ", leave = ", function(leave), " }\n", togetherLua),
+		revoke:   script(all, wakeLua, revokeLua),
+		read:     script(all, readLua),
 	}
 }
 

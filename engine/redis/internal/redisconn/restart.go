@@ -114,11 +114,17 @@ func (e *TooEarly) Error() string {
 //
 // Errors: TooEarly; that it cannot be known.
 func (c *Client) Grants(ctx context.Context, key string) error {
-	if c.restarts == nil {
-		return nil
-	}
-	_, err := c.standing(ctx, key)
+	_, err := c.Run(ctx, key)
 	return err
+}
+
+// Run is the run of the server that has a key, which run.lua compares, if that server
+// grants: see Grants, whose errors these are. Without DelayRestarts it is empty.
+func (c *Client) Run(ctx context.Context, key string) (string, error) {
+	if c.restarts == nil {
+		return "", nil
+	}
+	return c.standing(ctx, key)
 }
 
 var errRestarted = errors.New("this server was restarted, or another has taken its place: ask again")

@@ -10,7 +10,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -88,29 +87,7 @@ func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if c.lone == nil || !c.lone.stands.Load() {
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
-	bounded := ctx
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, longest) // see ask
-		defer cancel()
-	}
-	return c.answered(ctx, c.lone.do(bounded, c.redis, cmd))
-}
-
-// do sends one command over a connection that stands.
-func (l *lone) do(ctx context.Context, c rueidis.Client, cmd rueidis.Completed) rueidis.RedisResult {
-	var over atomic.Bool
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(patience, func() {
-			if !over.Load() {
-				(*l.conn.Load()).Close() // or the one that is being made for this call
-			}
-		})
-	})
-	r := c.Do(context.WithValue(ctx, calling{}, true), cmd)
-	over.Store(true)
-	stop()
-	return r
+	return c.answered(ctx, c.lone.do(ctx, c.redis, cmd))
 }
 
 // ask sends one command to one node, or by the client that knows them all.
