@@ -144,6 +144,9 @@ func busy(err error) bool {
 // yet. What etcd refused was not; where it says that it is not available it may have
 // begun.
 func indeterminate(err error) bool {
+	if err == nil { // of which there are the most
+		return false
+	}
 	var said rpctypes.EtcdError
-	return err != nil && !errors.Is(err, coalesce.ErrNotSent) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
+	return !errors.Is(err, coalesce.ErrNotSent) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
 }

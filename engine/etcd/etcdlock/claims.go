@@ -30,6 +30,7 @@ type claim struct {
 	early    string // a notification that came before the answer to its Join
 	attended context.CancelFunc
 	givenUp  bool          // a Leave is under way
+	alone    bool          // nobody else was in its queue when it joined
 	asked    time.Duration // detached: when its owner asked for it last, or it was seen to stand
 }
 
@@ -44,6 +45,7 @@ type table struct {
 	m       session.Machine[*claim]
 	keyed   map[string]*claim // by key
 	slots   map[string]*slots // by what their keys have in common
+	vacant  map[string]bool   // names that a claim left which had been alone in its queue
 	tidying bool              // somebody tidies up what is indeterminate
 }
 
@@ -59,7 +61,7 @@ func (t *table) start(notify func(engine.Claim), over func(*class)) {
 		}
 		over(c.class)
 	}
-	t.keyed, t.slots = map[string]*claim{}, map[string]*slots{}
+	t.keyed, t.slots, t.vacant = map[string]*claim{}, map[string]*slots{}, map[string]bool{}
 }
 
 // expect records a claim that is about to join: what is heard of it must find it.
@@ -94,6 +96,38 @@ func (t *table) crowded(c *claim) bool {
 	defer t.mu.Unlock()
 	s := t.slots[c.alike()]
 	return s != nil && s.used-len(s.free) > crowd
+}
+
+// maxVacant bounds how many names are remembered: a Join of another costs a little more.
+const maxVacant = 4096
+
+// vacate remembers that a claim has left, which may have been alone in its queue.
+func (t *table) vacate(c *claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !c.alone {
+		return
+	}
+	if len(t.vacant) >= maxVacant {
+		clear(t.vacant)
+	}
+	t.vacant[c.Name] = true
+}
+
+// occupy reports whether the queue of a claim is likely to be vacant, once.
+func (t *table) occupy(c *claim) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	vacant := t.vacant[c.Name]
+	delete(t.vacant, c.Name)
+	return vacant
+}
+
+// joined notes whether a claim was alone in its queue.
+func (t *table) joined(c *claim, alone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.alone = alone
 }
 
 // classes is of how many classes claims stand in the queue that nobody gives up.

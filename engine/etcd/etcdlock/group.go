@@ -103,7 +103,7 @@ func (e *Engine) inOne(ctx context.Context, ops []clientv3.Op) ([]answer, error)
 
 // send carries out the calls of a group.
 func (e *Engine) send(calls []*call) []answer {
-	var ops []clientv3.Op
+	ops := make([]clientv3.Op, 0, len(calls))
 	var patience time.Duration
 	for _, c := range calls {
 		ops, patience = append(ops, c.op), max(patience, c.patience)

@@ -72,6 +72,7 @@ const maxTries = 100
 // wait if the queue was not as it looked.
 func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined, error) {
 	seen := int64(0) // NoWait: there was room at this revision
+	vacant := e.table.occupy(c) && r.Replaces == (engine.ID{})
 	for range maxTries {
 		lease, err := e.leaseOf(ctx, c)
 		if err != nil {
@@ -79,7 +80,12 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		}
 		s := e.current(c.class.Session)
 		crowded := !r.NoWait && e.table.crowded(c)
-		op := e.joining(c, r, lease, s.void, seen, crowded)
+		var op clientv3.Op
+		if vacant {
+			op = e.occupying(c, lease, s.void)
+		} else {
+			op = e.joining(c, r, lease, s.void, seen, crowded)
+		}
 		var answer answer
 		err = e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
 			if answer = e.commit(ctx, &call{name: r.Name, op: op, patience: patience}); indeterminate(answer.err) {
@@ -94,8 +100,14 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if err != nil {
 			return joined{}, err
 		}
-		if answer.succeeded {
-			return e.joined(ctx, c, answer, crowded)
+		switch {
+		case answer.succeeded && vacant:
+			return e.joined(ctx, c, answer, e.only(c, lease, answer.revision), false)
+		case answer.succeeded:
+			return e.joined(ctx, c, answer, line{}, crowded)
+		case vacant:
+			vacant = false
+			continue
 		}
 		now := e.refusal(c, answer)
 		j := joined{queue: now.queue, at: now.queue.at(c), revision: answer.revision}
@@ -122,7 +134,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 }
 
 // joined is what a Join found that was carried out.
-func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (j joined, err error) {
+func (e *Engine) joined(ctx context.Context, c *claim, a answer, vacant line, crowded bool) (j joined, err error) {
 	ticket := uint64(a.revision)
 	if ticket <= c.Floor {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
@@ -130,9 +142,12 @@ func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (
 		}
 		return joined{}, e.past.fallen(ticket, c.Floor)
 	}
-	if crowded {
+	switch {
+	case len(vacant.places) > 0:
+		j.queue, j.revision = vacant, a.revision
+	case crowded:
 		j.queue, j.revision, err = e.lookAt(ctx, reading{c.Name, true}, ticket)
-	} else {
+	default:
 		j.queue, j.revision = e.keys.read(a.last()), a.revision
 	}
 	if err != nil {
@@ -153,6 +168,7 @@ func (e *Engine) joined(ctx context.Context, c *claim, a answer, crowded bool) (
 		}
 		return joined{}, engine.Refuse("the key %q has no lease, so it never ends: it is not leasehold's; delete it", j.queue.places[i].key)
 	}
+	e.table.joined(c, len(j.queue.places) == 1 && !j.queue.more)
 	return j, nil
 }
 
@@ -173,6 +189,20 @@ func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, vo
 	return clientv3.OpTxn(e.may(c, r, void, seen), then, []clientv3.Op{
 		clientv3.OpGet(c.class.Session.voidKey), clientv3.OpGet(c.key), e.look(r.Name, 0),
 	})
+}
+
+// occupying is the transaction of a Join that expects to find nobody. Then it asks nothing
+// else, and its answer is known.
+func (e *Engine) occupying(c *claim, lease clientv3.LeaseID, void int64) clientv3.Op {
+	return clientv3.OpTxn([]clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(e.keys.line(c.Name)), "=", 0).WithPrefix(),
+		clientv3.Compare(clientv3.ModRevision(c.class.Session.voidKey), "=", void),
+	}, e.puts(c, lease), nil)
+}
+
+// only is the queue that such a Join has made.
+func (e *Engine) only(c *claim, lease clientv3.LeaseID, revision int64) line {
+	return inOrder([]place{{key: c.key, name: c.Name, limit: c.Limit, permits: c.Permits, client: e.name, ticket: uint64(revision), lease: lease}})
 }
 
 // refusal is what stood against a Join.
@@ -233,8 +263,12 @@ func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops 
 			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.notification(e.name, old.key)))
 		}
 	}
-	// A notification may be left of who had the key before.
-	return append(ops, clientv3.OpDelete(e.keys.notification(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease)))
+	return append(ops, e.puts(c, lease)...)
+}
+
+// puts makes the key of a claim. A notification may be left of who had the key before.
+func (e *Engine) puts(c *claim, lease clientv3.LeaseID) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpDelete(e.keys.notification(e.name, c.key)), clientv3.OpPut(c.key, c.value, clientv3.WithLease(lease))}
 }
 
 // look reads a queue up to a ticket; 0 is all of it.

@@ -19,6 +19,7 @@ const atOnce = 32
 // left is one claim that is given up.
 type left struct {
 	got           engine.Claim
+	claim         *claim // nil: another client's
 	key           string // empty: it is not in the queue
 	ticket        uint64 // 0: not known
 	value         string // of key, if the ticket is not known
@@ -61,6 +62,9 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 				indeterminate = errors.New("the answer to a Leave was lost: the claim has left, but may have ended before")
 				continue
 			}
+			if l.claim != nil && l.got.State == engine.Held {
+				e.table.vacate(l.claim)
+			}
 			e.drop(l.got.ID)
 			if l.lease != 0 {
 				// Nothing else hangs on it. If this fails, it ends by its TTL.
@@ -80,7 +84,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	if c := e.table.get(asked.ID); c != nil && c.Name == asked.Name {
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
-		c.givenUp = true
+		c.givenUp, l.claim = true, c
 		l.key, l.ticket, l.value, l.held = c.key, c.Ticket, c.value, c.Phase.Holds()
 		if c.Phase == session.Waiting && len(c.Ahead) <= maxAhead {
 			l.ahead = c.Ahead

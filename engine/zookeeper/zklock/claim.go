@@ -27,6 +27,9 @@ type claim struct {
 	left    error   // why its node could not be removed, or errNotThere
 	version int32   // of the node's data
 	first   *listed // the queue as of its creation, until somebody looks
+	alone   bool    // a list of the queue had no other node
+	follows bool    // its number is the next after a vacancy
+	vacancy *vacancy
 }
 
 func newClaim(r engine.Request, queue string, ttl time.Duration, class *class) *claim {

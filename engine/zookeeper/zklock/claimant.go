@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/coalesce"
 	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
 )
@@ -34,6 +35,10 @@ type claimant struct {
 	watches  map[watch]bool
 	listings map[string]*listings // by parent, while somebody waits for one
 	creating chan struct{}        // room for those that make nodes
+
+	group coalesce.Group[*step, outcome]
+
+	vacancies map[string]*vacancy // by queue
 }
 
 // newClaimant begins to connect.
@@ -41,6 +46,7 @@ func (e *Engine) newClaimant(ttl time.Duration) *claimant {
 	of := &claimant{
 		Engine: e, ttl: ttl, started: make(chan struct{}), watches: map[watch]bool{},
 		listings: map[string]*listings{}, creating: make(chan struct{}, mostCreated),
+		vacancies: map[string]*vacancy{},
 	}
 	of.m.Notify = e.mail.Post
 	of.m.PollAfter = func(c *claim) { e.look(of, c) }
@@ -49,6 +55,7 @@ func (e *Engine) newClaimant(ttl time.Duration) *claimant {
 		e.classes.Done(c.class, boottime.Now())
 	}
 	of.m.Start()
+	of.gather()
 	of.life, of.end = context.WithCancel(e.life)
 	of.link = connect(of.life, &e.options, 2*ttl, of.received)
 	e.spawn(of.start)

@@ -149,24 +149,36 @@ func limits(r *engine.Request, first nodes.Node) error {
 //
 // The queue is asked for at once, behind the creation: servers answer the requests of
 // a session in their order. Nothing depends on which of the two goroutines was first.
-// A list that has the node was made after it, and any other is not used.
+// A list that has the node was made after it, and any other is not used. A claim in a vacant
+// queue needs no list.
 func (e *claimant) make(c *claim, oldOf *claimant, old *claim) {
 	e.creating <- struct{}{} // whoever has room gives it back: at the latest when this engine is closed
 	defer func() { <-e.creating }()
-	first := e.listing(c.Queue)
-	node, by, err := e.create(c, oldOf, old)
-	<-first.done
-	there := first.there
+	v, sure := e.vacant(c.Queue)
+	var first *listing
+	if !sure {
+		first = e.listing(c.Queue)
+	}
+	node, by, err := e.createOrShare(c, sure, oldOf, old)
+	if first != nil {
+		<-first.done
+	}
+	defer close(c.made)
+	if err == nil && e.occupy(v, c, node) {
+		_, _ = e.getWatched(e.life, c.Queue) // an error: its queue will be listed
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	defer close(c.made)
 	if err != nil {
 		c.err = err
 		e.m.NotMade(c)
 		return
 	}
-	if there.line.Find(node) >= 0 {
-		c.first = &there
+	switch {
+	case first != nil && first.there.line.Find(node) >= 0:
+		c.first = &first.there
+	case sure && c.follows && by != nil:
+		c.first = e.alone(node, by.Mzxid)
 	}
 	var session int64
 	var ticket uint64
@@ -196,30 +208,25 @@ var errVanishes = errors.New("the node of this name vanishes again and again whi
 // whose the written node is, and those are the claim's too. by is what that write
 // answered, nil where that is not known. old goes in the same step.
 func (e *claimant) create(c *claim, oldOf *claimant, old *claim) (node string, by *zk.Stat, err error) {
-	creation := &zk.CreateRequest{Path: c.Queue + "/" + e.layout.Prefix(c.uuid, c.Permits, c.Limit),
-		Data: c.content(), Acl: e.acl, Flags: zk.FlagEphemeralSequential}
 	for range rounds {
 		s, err := e.link.await(e.life)
 		if err != nil {
 			return "", nil, err
 		}
-		own := e.root + "/" + nodes.Session(s.id)
-		ops := []any{&zk.SetDataRequest{Path: own, Version: -1}, creation}
+		write := e.writing(s)
+		ops := []any{write, e.creation(c)}
 		if old != nil {
 			ops = append(ops, &zk.DeleteRequest{Path: old.Key, Version: -1})
 		}
 		got, err := e.link.conn.Multi(ops...)
 		if err == nil {
 			oldOf.replaced(old)
-			if by = got[0].Stat; by.EphemeralOwner != s.id {
-				by = nil // somebody else's node, or another session by now: the claim's own says
-			}
-			return got[1].String[len(c.Queue)+1:], by, nil
+			return got[1].String[len(c.Queue)+1:], written(got[0].Stat, s), nil
 		}
 		failed := slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
 		switch missing := errors.Is(err, zk.ErrNoNode); {
 		case missing && failed == 0:
-			if _, err = e.link.conn.Create(own, nil, zk.FlagEphemeral, e.acl); errors.Is(err, zk.ErrNoAuth) {
+			if _, err = e.link.conn.Create(write.Path, nil, zk.FlagEphemeral, e.acl); errors.Is(err, zk.ErrNoAuth) {
 				return "", nil, explain(err, e.rootPath()+", which "+c.Queue+" needs")
 			}
 		case missing && failed == 1:

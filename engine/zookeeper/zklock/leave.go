@@ -104,6 +104,7 @@ var errNotThere = errors.New("somebody else had removed the node")
 func (e *claimant) drop(c *claim) (first bool) {
 	first, remove := e.m.Leave(c)
 	if remove {
+		e.vacate(c)
 		e.spawn(func() { e.remove(c) })
 	}
 	return first
@@ -122,7 +123,7 @@ func (e *claimant) remove(c *claim) {
 			err = errNotThere
 			break
 		}
-		_, err = ask(e.life, e.link, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(c.Key, -1) })
+		err = e.commit(&step{c.Queue, &zk.DeleteRequest{Path: c.Key, Version: -1}}).err
 		if errors.Is(err, zk.ErrNoNode) {
 			err = errNotThere
 		} else if err != nil && indeterminate(err) {
@@ -134,6 +135,9 @@ func (e *claimant) remove(c *claim) {
 	defer e.mu.Unlock()
 	if c.Phase != session.Leaving {
 		return // what replaced it has removed it
+	}
+	if c.vacancy != nil && err == nil {
+		c.vacancy.empty = true
 	}
 	if c.left = err; err == nil || errors.Is(err, errNotThere) {
 		e.m.Left(c)

@@ -126,6 +126,7 @@ func (e *claimant) readQueue(ctx context.Context, c *claim) error {
 		}
 	}
 	e.mu.Lock()
+	c.alone = len(there.children) == 1
 	was, ahead := c.Phase, c.Ahead
 	e.m.Read(c, v)
 	if c.Phase == session.Held && was != session.Held {

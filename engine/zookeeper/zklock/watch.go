@@ -82,6 +82,10 @@ func (e *claimant) received(ev zk.Event) {
 				return
 			}
 			e.mail.PostAll()
+			clear(e.vacancies)
+			for w := range e.watches {
+				e.watches[w] = e.watches[w] && w.children // a vacancy needs an answer of this connection
+			}
 			// The library renews its watches and says since when, by the last answer
 			// it had: one that came on the new connection before it said so hides
 			// what changed in between. So every queue is listed once more.
@@ -89,6 +93,7 @@ func (e *claimant) received(ev zk.Event) {
 		case zk.StateExpired:
 			e.m.Ended(e.link.expired())
 			clear(e.watches)
+			clear(e.vacancies)
 		}
 	case zk.EventNodeDeleted:
 		e.changed(ev.Path, session.Removed)
@@ -104,6 +109,7 @@ func (e *claimant) received(ev zk.Event) {
 func (e *claimant) changed(path string, what session.Event) {
 	if what != session.Listed {
 		delete(e.watches, watch{path, false})
+		delete(e.vacancies, path)
 	}
 	if what != session.Written {
 		delete(e.watches, watch{path, true})
