@@ -24,6 +24,47 @@ import (
 type lone struct {
 	conn   atomic.Pointer[net.Conn]
 	stands atomic.Bool // a call was answered, and none failed since
+
+	under  atomic.Int32 // calls under way
+	shared atomic.Bool  // calls have overlapped on the connection
+	apart  atomic.Int32 // calls since that overlapped with none
+}
+
+// settled is how many calls in turn show that callers are one at a time again.
+const settled = 64
+
+// enter begins a call. The library changes a connection for
+// good when calls overlap on it: goroutines of its own write and read from then on, which
+// takes a lone caller half as long again. So when callers are one at a time again, enter
+// closes the connection and reports true, and another call must learn of that first.
+func (l *lone) enter() (closed bool) {
+	switch {
+	case l.under.Add(1) > 1:
+		l.shared.Store(true)
+		l.apart.Store(0)
+	case l.shared.Load() && l.stands.Load() && l.apart.Add(1) >= settled:
+		l.shared.Store(false)
+		l.apart.Store(0)
+		(*l.conn.Load()).Close()
+		return true
+	}
+	return false
+}
+
+func (l *lone) leave() { l.under.Add(-1) }
+
+// enter begins a call that may be alone.
+func (c *Client) enter(ctx context.Context) {
+	if c.lone != nil && c.lone.enter() {
+		// Its error is of the closed connection. The call goes over a new one.
+		_ = c.lone.do(ctx, c.redis, c.redis.B().Ping().Build())
+	}
+}
+
+func (c *Client) leave() {
+	if c.lone != nil {
+		c.lone.leave()
+	}
 }
 
 // calling is in the context of calls: what is dialed with it, or first, is theirs.
