@@ -55,7 +55,7 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 	c.failover.Store(t.Failover)
 	o := t.redis
 	if o.ForceSingleClient {
-		c.lone = &lone{}
+		c.lone = &lone{apart: settled}
 		c.lone.remember(&o)
 	}
 	d, err := await(ctx, c, func() (d dialed) {

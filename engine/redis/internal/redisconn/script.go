@@ -84,6 +84,8 @@ func (c *Client) Ask(ctx context.Context, verb string, args ...string) rueidis.R
 
 // do sends one command.
 func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	c.enter(ctx)
+	defer c.leave()
 	if c.lone == nil || !c.lone.stands.Load() {
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
@@ -151,11 +153,13 @@ func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer
 	for i, call := range calls {
 		cmds[i] = c.command(s, false, call)
 	}
+	c.enter(ctx)
 	results, err := await(ctx, c, func() []rueidis.RedisResult {
 		ctx, cancel := c.bounded()
 		defer cancel()
 		return c.redis.DoMulti(ctx, cmds...)
 	}, nil)
+	c.leave()
 	for i, call := range calls {
 		if err != nil {
 			answers[i] = Failed(err)
