@@ -177,8 +177,8 @@ func deadlock(s *stage) finding {
 		}
 		return finding{true, other.name + " did not get it all the same"}
 	}
-	first.say(holds, "%s gives up: %s", first.name, strings.TrimPrefix(said, no+" "))
+	first.say(holds, "%s %s", first.name, strings.TrimPrefix(said, no+" "))
 	said = other.await(patience)
-	other.say(holds, "%s gives up: %s", other.name, strings.TrimPrefix(said, no+" "))
+	other.say(holds, "%s %s", other.name, strings.TrimPrefix(said, no+" "))
 	return finding{true, "both waited for each other until their time was up"}
 }
