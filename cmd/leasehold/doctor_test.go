@@ -66,6 +66,7 @@ func TestDoctorsErrors(t *testing.T) {
 		64: {
 			{"doctor", "redis://u:hunter2@127.0.0.1:1"}, {"doctor", ""}, {"doctor", "mem:"}, {"doctor", "nothing"}, {"doctor", "--limit", "0"},
 			{"doctor", "redis://h", "redis://h"}, {"doctor", "redis://h", "--engine", "redis://h"}, {"doctor", "@/absent"}, {"doctor", "--require", "fencing", "dir:"}, {"demo", "setnx", "--require", "fencing"},
+			{"demo", "setnx", "--server", "redis://u:hunter2@127.0.0.1:1"}, {"demo", "setnx", "--engine", "redis://h"},
 		},
 		69: {{"doctor", "redis://" + servers.Nobody}},
 	} {
@@ -76,6 +77,9 @@ func TestDoctorsErrors(t *testing.T) {
 			}
 			one(t, says, "leasehold: ")
 		}
+	}
+	if out := p.must("doctor", "dir://"+p.file("absent")); !strings.HasSuffix(out, "\n0 problems, 0 warnings, 1 note\n") {
+		t.Errorf("a note alone: %s", out)
 	}
 	// An error that joins others is one sentence, without marks of lines.
 	_, _, says := p.leasehold("doctor", "redlock://"+servers.Nobody+",127.0.0.1:2,127.0.0.1:3")

@@ -122,6 +122,15 @@ func TestExamineReplication(t *testing.T) {
 		return !lags
 	})
 	examined(t, replica.URL("", "mysql"), usualBounds()).Want(t, problem, "this MySQL only reads")
+	late := usualBounds()
+	late.lag = 0
+	examined(t, replica.URL("", "mysql"), late).Want(t, warning, "this MySQL lags behind its primary", "IO thread Yes, SQL thread Yes")
+	ask(t, primary, `SET GLOBAL rpl_semi_sync_master_enabled = ON`)
+	ask(t, replica, `SET GLOBAL rpl_semi_sync_slave_enabled = ON; STOP SLAVE IO_THREAD; START SLAVE IO_THREAD`)
+	testutil.Until(t, "a replica that acknowledges is asynchronous", func() bool {
+		_, loses := examined(t, primary.URL("", ""), usualBounds())["the replicas of MySQL are asynchronous"]
+		return !loses && strings.Contains(ask(t, primary, `SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'`), "1")
+	})
 	if err := primary.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,10 @@ func TestExamineSettings(t *testing.T) {
 	f.Want(t, warning, "a commit is answered before it is safe", "synchronous_commit is off")
 	f.Want(t, problem, "the default isolation is not READ COMMITTED", "serializable")
 	f.None(t, "the connections of the database are nearly used up")
+	if _, err := s.Query(`ALTER DATABASE postgres SET synchronous_commit = local`); err != nil {
+		t.Fatal(err)
+	}
+	examined(t, s.URL("", ""), engine.ExamineOptions{}, b).Want(t, warning, "a commit is answered before it is safe", "synchronous_commit is local")
 	if _, err := s.Query(`ALTER DATABASE postgres SET default_transaction_read_only = on`); err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +120,9 @@ func TestExamineReplicas(t *testing.T) {
 	f := examined(t, url, engine.ExamineOptions{}, b)
 	f.Healthy(t, warning)
 	f.Want(t, note, "the replicas are asynchronous", "walreceiver at 127.0.0.1")
+	late := b
+	late.lag = 0
+	examined(t, url, engine.ExamineOptions{}, late).Want(t, warning, "a replica of the database lags", "is streaming")
 	examined(t, p.replica.URL("", ""), engine.ExamineOptions{}, b).Want(t, problem, "this PostgreSQL is a replica")
 	if _, err := p.replica.Query(`SELECT pg_wal_replay_pause()`); err != nil {
 		t.Fatal(err)

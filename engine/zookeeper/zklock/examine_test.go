@@ -183,7 +183,12 @@ func TestExamineClosedWords(t *testing.T) {
 		_, _ = io.WriteString(c, "srvr is not executed because it is not in the whitelist.\n")
 		c.Close()
 	})
-	f := testutil.Examined(t, Examine, "zookeeper://"+s.Addr+","+closed, engine.ExamineOptions{})
+	away := servers.Impostor(t, "tcp", func(c net.Conn) {
+		_, _ = io.WriteString(c, "This ZooKeeper instance is not currently serving requests\n")
+		c.Close()
+	})
+	f := testutil.Examined(t, Examine, "zookeeper://"+s.Addr+","+closed+","+away, engine.ExamineOptions{})
+	f.Want(t, warning, "a server is not in the quorum", away)
 	f.Want(t, note, "four-letter words are closed", closed)
 	f.Want(t, problem, "no session is long enough", "from 3s to 4s")
 }

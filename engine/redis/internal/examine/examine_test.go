@@ -1,8 +1,14 @@
 package examine
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/findings"
 )
 
 func TestTooOld(t *testing.T) {
@@ -44,5 +50,74 @@ func TestLocksOfRedisson(t *testing.T) {
 		if lock(c.fields) != c.want {
 			t.Errorf("%q: %v", c.fields, !c.want)
 		}
+	}
+}
+
+// found is what a part of an examination reports: severities and headings.
+func found(s *Store, part func(*Store)) (all []string) {
+	s.List = findings.New(engine.ExamineOptions{})
+	part(s)
+	s.List.Report(func(f engine.Finding) { all = append(all, fmt.Sprint(f.Severity, " ", f.What)) })
+	return all
+}
+
+func TestDisks(t *testing.T) {
+	const crash = " a crash of the machine forgets locks: a has appendfsync "
+	for _, c := range []struct {
+		delay        bool
+		info, config map[string]string
+		want         []string
+	}{
+		{false, map[string]string{"aof_enabled": "1"}, map[string]string{"appendfsync": "always"}, nil},
+		{false, map[string]string{"aof_enabled": "1", "aof_last_write_status": "err"}, map[string]string{"appendfsync": "always"}, []string{"problem the server cannot write its file: a"}},
+		{false, map[string]string{"aof_enabled": "1"}, map[string]string{"appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}, []string{"note" + crash + "always, no-appendfsync-on-rewrite yes"}},
+		{false, map[string]string{"aof_enabled": "1"}, map[string]string{"appendfsync": "no"}, []string{"warning" + crash + "no, no-appendfsync-on-rewrite "}},
+		{true, map[string]string{"aof_enabled": "1"}, map[string]string{"appendfsync": "no"}, []string{"note" + crash + "no, no-appendfsync-on-rewrite "}},
+		{false, map[string]string{"aof_enabled": "1"}, nil, nil},
+		{true, map[string]string{"aof_enabled": "0"}, nil, []string{"note a restart forgets locks: a has no append-only file"}},
+	} {
+		got := found(&Store{RestartDelay: c.delay}, func(s *Store) { s.disk("a", c.info, c.config) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v: %q", c.info, c.config, got)
+		}
+	}
+}
+
+func TestReplicas(t *testing.T) {
+	online := func(lag string) string { return "ip=h,port=1,state=online,offset=1,lag=" + lag }
+	safe := map[string]string{"min-replicas-to-write": "1"}
+	const twice = "note a failover may grant twice: a has "
+	for _, c := range []struct {
+		elected      bool
+		info, config map[string]string
+		want         []string
+	}{
+		{false, map[string]string{"role": "master", "connected_slaves": "0"}, nil, nil},
+		{true, map[string]string{"role": "master", "connected_slaves": "0"}, nil, []string{twice + "0 replicas"}},
+		{true, map[string]string{"role": "master", "connected_slaves": "1", "slave0": online("1")}, safe, []string{twice + "1 replicas"}},
+		{true, map[string]string{"role": "master", "connected_slaves": "1", "slave0": online("9")}, safe, []string{"warning a replica lags: h:1 of a is online and 9s behind", twice + "1 replicas"}},
+		{true, map[string]string{"role": "slave", "master_link_status": "up"}, nil, nil},
+		{true, map[string]string{"role": "slave", "master_link_status": "down", "master_host": "h", "master_port": "1"}, nil, []string{"warning a replica lags: a has no link to its primary h:1"}},
+	} {
+		got := found(&Store{Elected: c.elected}, func(s *Store) { s.replication("a", c.info, c.config) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v: %q", c.info, c.config, got)
+		}
+	}
+}
+
+// TestARightIsNamedToAUserWhoWasRefused, and not where the server was silent.
+func TestARightIsNamedToAUserWhoWasRefused(t *testing.T) {
+	for err, want := range map[error]string{
+		errors.New("i/o timeout"): "Try again, or ask the operator of the store.",
+		engine.Refuse("NOPERM"):   "Grant the user of the URL +info, or use another user.",
+	} {
+		s := &Store{List: findings.New(engine.ExamineOptions{})}
+		s.Unread("INFO", err, "+info")
+		s.List.Report(func(f engine.Finding) {
+			if f.Do != want {
+				t.Errorf("%v: %s", err, f.Do)
+			}
+		})
 	}
 }
