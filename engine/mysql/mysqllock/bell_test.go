@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 func notifications(t *testing.T, e *Engine) <-chan engine.Claim {
 	t.Helper()
 	all, began := make(chan engine.Claim, 100), make(chan struct{})
+	begins := sync.OnceFunc(func() { close(began) })
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -29,9 +31,8 @@ func notifications(t *testing.T, e *Engine) <-chan engine.Claim {
 			switch {
 			case c.ID != (engine.ID{}):
 				all <- c
-			case began != nil:
-				close(began)
-				began = nil
+			default:
+				begins()
 			}
 		})
 	}()
