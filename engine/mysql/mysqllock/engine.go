@@ -127,9 +127,13 @@ func (c *client) claim(name string, id engine.ID, a []int64, looks int) engine.C
 		Ticket: uint64(a[3]), Permits: int32(a[4]), Limit: int32(a[5]), TTL: sqllock.Micros(a[6]),
 	}
 	if is.State == engine.Waiting {
-		is.PollAfter = pollAfter(int(a[7]), sqllock.Micros(a[8]), time.Since(c.began))
+		still := sqllock.Micros(a[8])
+		if c.bell.relies() {
+			still = max(still, stillRelied)
+		}
+		is.PollAfter = pollAfter(int(a[7]), still, time.Since(c.began))
 	}
-	c.bell.learned(&is, int(a[7]), looks)
+	c.bell.learned(is, int(a[7]), looks)
 	return is
 }
 
