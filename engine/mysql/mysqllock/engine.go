@@ -47,7 +47,7 @@ func (e *Engine) Check(ctx context.Context) error {
 }
 
 // Watch implements [engine.Engine]. It notifies waiting claims that came to hold, where
-// there is a bell. A subscription begins again with each new connection of Open's pool,
+// there is a doorbell. A subscription begins again with each new connection of Open's pool,
 // which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	var tasks sync.WaitGroup
