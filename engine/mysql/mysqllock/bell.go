@@ -124,7 +124,7 @@ func (b *bell) begun() int {
 // learned takes in the answer to a call that began after so many looks. A claim that came
 // to wait since then may have come to hold since then as well, and who rang for it was
 // answered by a look without it. So it polls, at once.
-func (b *bell) learned(c *engine.Claim, ahead, looks int) {
+func (b *bell) learned(c engine.Claim, ahead, looks int) {
 	if b == nil {
 		return
 	}
@@ -146,9 +146,16 @@ func (b *bell) learned(c *engine.Claim, ahead, looks int) {
 	case b.wanted <- struct{}{}:
 	default:
 	}
-	if b.relied && b.open {
-		c.PollAfter = max(c.PollAfter, pollRelied)
+}
+
+// relies is whether claims may poll seldom: the last that came to hold was rung for.
+func (b *bell) relies() bool {
+	if b == nil {
+		return false
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.relied && b.open
 }
 
 // left: nobody wants that claim.
@@ -270,6 +277,12 @@ func (b *bell) look() (items []byte, all []numbered) {
 	b.open = true
 	now := time.Now()
 	maps.DeleteFunc(b.waiting, func(_ engine.ID, w waiter) bool { return now.After(w.until) })
+	if len(b.waiting) == 0 {
+		select {
+		case <-b.wanted: // by what waits no more
+		default:
+		}
+	}
 	for id, w := range b.waiting {
 		all = append(all, numbered{id, w})
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 func notifications(t *testing.T, e *Engine) <-chan engine.Claim {
 	t.Helper()
 	all, began := make(chan engine.Claim, 100), make(chan struct{})
+	begins := sync.OnceFunc(func() { close(began) })
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -29,9 +31,8 @@ func notifications(t *testing.T, e *Engine) <-chan engine.Claim {
 			switch {
 			case c.ID != (engine.ID{}):
 				all <- c
-			case began != nil:
-				close(began)
-				began = nil
+			default:
+				begins()
 			}
 		})
 	}()
@@ -203,8 +204,8 @@ func TestAClaimThatALookMissedPolls(t *testing.T) {
 		_ = b.mail.Deliver(ctx, nil, func(c engine.Claim) { heard <- c })
 	}()
 	b.look()
-	claim := func(name string) *engine.Claim {
-		return &engine.Claim{Name: name, ID: engine.NewID(), Ticket: 7, State: engine.Waiting, TTL: time.Minute, PollAfter: pollOften}
+	claim := func(name string) engine.Claim {
+		return engine.Claim{Name: name, ID: engine.NewID(), Ticket: 7, State: engine.Waiting, TTL: time.Minute}
 	}
 	known, missed := claim("known"), claim("missed")
 	before := b.begun()
@@ -226,25 +227,25 @@ func TestAClaimThatALookMissedPolls(t *testing.T) {
 func TestABellIsReliedOnWhileItRings(t *testing.T) {
 	b := &bell{mail: mailbox.New(), wanted: make(chan struct{}, 1), waiting: map[engine.ID]waiter{}}
 	c := engine.Claim{Name: "a", ID: engine.NewID(), Ticket: 7, State: engine.Waiting, TTL: time.Minute}
-	polls := func() time.Duration {
-		c.State, c.PollAfter = engine.Waiting, pollOften
-		b.learned(&c, 0, b.begun())
-		return c.PollAfter
+	relies := func() bool {
+		c.State = engine.Waiting
+		b.learned(c, 0, b.begun())
+		return b.relies()
 	}
-	if got := polls(); got != pollOften {
-		t.Errorf("before any ring it polls after %v", got)
+	if relies() {
+		t.Error("before any ring it relies on the doorbell")
 	}
 	_, asked := b.look()
 	if err := b.found(asked, "0 7 "); err != nil {
 		t.Fatal(err)
 	}
-	if got := polls(); got != pollRelied {
-		t.Errorf("after a ring it polls after %v", got)
+	if !relies() {
+		t.Error("after a ring it does not")
 	}
 	c.State = engine.Held
-	b.learned(&c, 0, b.begun())
-	if got := polls(); got != pollOften {
-		t.Errorf("after a ring that was lost it polls after %v", got)
+	b.learned(c, 0, b.begun())
+	if relies() {
+		t.Error("after a ring that was lost it does")
 	}
 	if err := b.found(asked, "1 7 "); err == nil {
 		t.Error("an answer about nobody is believed")

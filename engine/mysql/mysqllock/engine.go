@@ -47,7 +47,7 @@ func (e *Engine) Check(ctx context.Context) error {
 }
 
 // Watch implements [engine.Engine]. It notifies waiting claims that came to hold, where
-// there is a bell. A subscription begins again with each new connection of Open's pool,
+// there is a doorbell. A subscription begins again with each new connection of Open's pool,
 // which may lead to a server with other settings.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	var tasks sync.WaitGroup
@@ -127,9 +127,13 @@ func (c *client) claim(name string, id engine.ID, a []int64, looks int) engine.C
 		Ticket: uint64(a[3]), Permits: int32(a[4]), Limit: int32(a[5]), TTL: sqllock.Micros(a[6]),
 	}
 	if is.State == engine.Waiting {
-		is.PollAfter = pollAfter(int(a[7]), sqllock.Micros(a[8]), time.Since(c.began))
+		still := sqllock.Micros(a[8])
+		if c.bell.relies() {
+			still = max(still, stillRelied)
+		}
+		is.PollAfter = pollAfter(int(a[7]), still, time.Since(c.began))
 	}
-	c.bell.learned(&is, int(a[7]), looks)
+	c.bell.learned(is, int(a[7]), looks)
 	return is
 }
 

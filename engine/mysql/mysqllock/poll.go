@@ -11,13 +11,14 @@ const (
 	// are pollOften times the powers of two, and this is one of them.
 	pollSeldom = 32 * pollOften
 
-	// pollRelied is how long a claim waits at least that relies on a doorbell.
-	pollRelied = pollSeldom / 2
-
 	// For a sixth of the time for which a queue has stood still those who are next
 	// need not look, and the others for half of it, since it must move twice before
 	// they hold.
 	nextPatience, otherPatience = 6, 2
+
+	// stillRelied is for how long a queue counts as standing still, at least, for a client
+	// that relies on its doorbell: those who are next poll every 320 ms then.
+	stillRelied = nextPatience * pollSeldom / 2
 )
 
 // look is how long a claim that waits should wait before it looks again: by how many

@@ -20,6 +20,7 @@ func TestLooks(t *testing.T) {
 		{"the first looks often at a queue that stands still", 0, 24 * time.Hour, 0, 640 * time.Millisecond},
 		{"the next waits for longer than a sixth of a hold", 0, time.Second, 0, 160 * time.Millisecond},
 		{"the others look as often as the next", 2, time.Second, 0, 320 * time.Millisecond},
+		{"who relies on a doorbell looks often", 0, stillRelied, 0, 320 * time.Millisecond},
 		{"looks of one client are apart", 0, 0, 7*time.Millisecond + 20*time.Second, 13 * time.Millisecond},
 		{"seldom looks are apart from often ones", 0, time.Hour, 650 * time.Millisecond, 630 * time.Millisecond},
 	} {
