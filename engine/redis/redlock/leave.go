@@ -3,7 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"leasehold/engine"
@@ -35,9 +35,8 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	}
 	defer end()
 	notified := e.restores.leave(cs)
-	var owed sync.WaitGroup
-	owed.Add(len(e.masters))
-	e.spawn(func() { owed.Wait(); notified() })
+	var owed atomic.Int32
+	owed.Store(int32(len(e.masters)))
 	answered := make([][]func(), len(e.masters))
 	for i, m := range e.masters {
 		for _, c := range cs {
@@ -46,7 +45,11 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	}
 	late := e.late.of(cs)
 	received := ask(e, func(i int, m *master) left {
-		defer owed.Done()
+		defer func() {
+			if owed.Add(-1) == 0 {
+				notified()
+			}
+		}()
 		for _, t := range late {
 			t.wait(i)
 		}

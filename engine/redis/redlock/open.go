@@ -121,6 +121,7 @@ func prepare(names []string, o *Options) (*Engine, error) {
 		opts: opts, majority: len(names)/2 + 1, scripts: newScripts(!opts.NoRestartDelay, opts.Layout),
 		channel: side + "@" + hex.EncodeToString(id[:]),
 	}
+	e.next = make(chan func())
 	e.ears = parts.NewEars(opts.Layout.channel)
 	e.life, e.end = context.WithCancel(context.Background())
 	seen := map[string]bool{}
