@@ -32,8 +32,8 @@ func sqlSuite() *harness.Suite {
 		How: "One goroutine locks and unlocks a name of its own. The p50 and p99 are of the whole pair. An advisory lock stores nothing.",
 	}, 1, harness.Load{}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
-		ID: "P2", Title: "uncontended, 64 goroutines of one process", Competitors: []string{baseline, us}, Columns: pair, Main: harness.Rate,
-		How: "64 goroutines of one process and one pool of four connections, each with a name of its own.",
+		ID: "P2", Title: "uncontended, 64 goroutines of one process", Competitors: []string{baseline, advisory, us}, Columns: pair, Main: harness.Rate,
+		How: "64 goroutines of one process and one pool of four connections, each with a name of its own. leasehold's callers share transactions.",
 	}, 1, harness.Load{Goroutines: 64}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "P3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: []string{advisory, us}, Columns: handover, Main: harness.P50, Lower: true,
@@ -66,6 +66,18 @@ func sqlSuite() *harness.Suite {
 		{ID: "uncontended", What: "PostgreSQL: lock and unlock, one goroutine, p50", Want: "<= 2.5 x two UPDATEs", Most: 2.5,
 			Of: func(r *harness.Results) (harness.Stat, bool) {
 				return r.Ratio("P1", us, harness.P50, "P1", baseline, harness.P50)
+			}},
+		{ID: "pair-advisory", What: "PostgreSQL: lock and unlock, one goroutine, p50", Want: "<= 2 x pg_advisory_lock", Most: 2,
+			Of: func(r *harness.Results) (harness.Stat, bool) {
+				return r.Ratio("P1", us, harness.P50, "P1", advisory, harness.P50)
+			}},
+		{ID: "names-64", What: "PostgreSQL: 64 goroutines with own names, pairs/s", Want: ">= 0.58 x pg_advisory_lock", Least: 0.58,
+			Of: func(r *harness.Results) (harness.Stat, bool) {
+				return r.Ratio("P2", us, harness.Rate, "P2", advisory, harness.Rate)
+			}},
+		{ID: "free-8", What: "PostgreSQL: hand-over between 8 processes, free, owner changes/s", Want: ">= 0.42 x pg_advisory_lock", Least: 0.42,
+			Of: func(r *harness.Results) (harness.Stat, bool) {
+				return r.Ratio("P3-free-8", us, harness.Rate, "P3-free-8", advisory, harness.Rate)
 			}},
 		{ID: "relay-8", What: "PostgreSQL: hand-over between 8 processes, relayed, p50", Want: "<= 4 x pg_advisory_lock", Most: 4,
 			Of: func(r *harness.Results) (harness.Stat, bool) {

@@ -13,6 +13,15 @@
 // waits for one, except one for its listener. No round trip of a client lies inside a row
 // lock.
 //
+// Callers share statements. When a client makes more calls at once than it has connections
+// for, up to 32 Joins and Leaves of different names go in one transaction. It carries out
+// those of names that nobody else wants, and waits for no lock. Every other call is made
+// alone.
+//
+// A Join or Leave commits before it notifies others, in a second transaction of the same
+// round trip. If the server ends in between, the notification is lost: the next waiter
+// polls every second, so it holds about a second later.
+//
 // # What it promises
 //
 //   - At most the limit hold, as long as the server keeps what it committed and its clock
@@ -63,12 +72,16 @@
 //
 // # Tables
 //
-// Schema leasehold has tables names, claims and swept, a view line for people, and
-// functions. A client whose user may do so creates them on first use, and replaces
+// Schema leasehold has tables names, claims and swept, a view line for people, functions
+// and procedures. A client whose user may do so creates them on first use, and replaces
 // functions of an older version. A user with the rights may do both at any time, as often
 // as needed:
 //
 //	leasehold schema postgres | psql ...
+//
+// A transaction that stays open elsewhere keeps PostgreSQL from clearing away former
+// versions of rows. The tables grow meanwhile, and a busy name does not get slower: its
+// newest version is the first that a look-up finds.
 //
 // Names are bytes (bytea): no collation makes two of them one. Later Joins remove a name
 // that nobody used for a day.
