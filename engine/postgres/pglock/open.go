@@ -216,12 +216,10 @@ func (c *client) meet(ctx context.Context) error {
 		current_setting('server_version_num')::int, current_setting('server_version'), `+patientFor),
 		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &dated, &number, &version, &patient)
 	pooled := pid != conn.Conn().PgConn().PID()
-	if err == nil && c.settings != nil && !pooled {
-		if patient > 0 && c.settings.mayWait(conn.Conn().Config()) {
-			c.settings.patient.Store(true)
-			patient = 0
-		}
+	if err == nil && c.settings != nil && !pooled && (patient == 0 || c.settings.mayWait(conn.Conn().Config())) {
+		c.settings.patient.Store(patient > 0)
 		err = c.settings.begin(ctx, conn.Conn())
+		patient = 0
 	}
 	conn.Release()
 	switch {

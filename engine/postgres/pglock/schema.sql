@@ -761,14 +761,9 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN; -- somebody else is at it
 	END IF;
-	FOR n IN
-		WITH RECURSIVE next AS ( -- from name to name, past what others had for a key
-			(SELECT x FROM @names x WHERE x.name > s.upto ORDER BY x.name, x.gen LIMIT 1)
-			UNION ALL
-			SELECT (SELECT x FROM @names x WHERE x.name > (next.x).name ORDER BY x.name, x.gen LIMIT 1) FROM next WHERE next.x IS NOT NULL
-		)
-		SELECT (x).* FROM next WHERE x IS NOT NULL LIMIT 32
-	LOOP
+	LOOP -- from name to name, past what others had for a key
+		SELECT * INTO n FROM @names WHERE name > s.upto ORDER BY name, gen LIMIT 1;
+		EXIT WHEN NOT FOUND OR looked = 32;
 		looked := looked + 1;
 		s.upto := n.name;
 		IF n.seen < t AND n.name <> joined THEN
