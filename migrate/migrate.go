@@ -10,9 +10,10 @@
 //
 // # What it promises
 //
-// Work runs while both are held, and neither is kept when Both returns: Both takes the
+// Work runs while both are held, and Both releases both before it returns. It takes the
 // lease first and releases it last. New programs queue for the lease, so at most one of
-// them at a time waits for the old lock.
+// them at a time waits for the old lock. If Unlock of the old lock fails, the error says
+// so, and that lock stays held until it ends by its own rules.
 //
 // # What it cannot promise
 //

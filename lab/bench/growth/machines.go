@@ -44,15 +44,15 @@ func weigh(ctx context.Context, s store, f fleet) (b bill, err error) {
 		return b, nil // no server
 	}
 	n := float64(f.Machines)
+	idle, err := at.busy(ctx, f.Watched) // and it has settled after its start
+	if err != nil {
+		return b, err
+	}
 	memory, err := proc.Memory(at.pid)
 	if err != nil {
 		return b, err
 	}
 	connections, err := proc.Connections(at.addr)
-	if err != nil {
-		return b, err
-	}
-	idle, err := at.busy(ctx, f.Watched)
 	if err != nil {
 		return b, err
 	}

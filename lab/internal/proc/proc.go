@@ -87,8 +87,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// Connections returns how many TCP connections to an address of this machine are
-// established, by IPv4.
+// Connections returns how many TCP connections to a port of this machine are established,
+// by IPv4 and IPv6.
 func Connections(addr string) (n int, err error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -98,15 +98,17 @@ func Connections(addr string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	b, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		return 0, err
-	}
 	const established = "01"
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", number)) && f[3] == established {
-			n++
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		b, err := os.ReadFile(table)
+		if err != nil && !os.IsNotExist(err) { // a machine without IPv6 has one
+			return 0, err
+		}
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			if len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", number)) && f[3] == established {
+				n++
+			}
 		}
 	}
 	return n, nil
