@@ -8,6 +8,7 @@ import (
 
 	"leasehold/lab/bench/harness"
 	"leasehold/lab/bench/plots"
+	"leasehold/lab/internal/page"
 )
 
 // headline is what README.md shows of an engine.
@@ -32,25 +33,12 @@ func headlines() []headline {
 	}
 }
 
-const (
-	summaryBegin = "<!-- bench:summary:begin -->\n"
-	summaryEnd   = "<!-- bench:summary:end -->"
-	plotBase     = "docs/plots/handover"
-)
+const plotBase = "docs/plots/handover"
 
 // summarize puts the ratios between the markers of README.md, and draws the
 // hand-overs beside it. Every headline must have been measured: a row that is
 // missing would look as if there were nothing to say.
 func summarize(readme string, all report) error {
-	old, err := os.ReadFile(readme)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(old), summaryBegin)
-	_, after, found2 := strings.Cut(rest, summaryEnd)
-	if !found || !found2 {
-		return fmt.Errorf("%s has no markers %q and %q", readme, strings.TrimSpace(summaryBegin), summaryEnd)
-	}
 	var table strings.Builder
 	table.WriteString("| on | lock and unlock, nobody else | hand-over between 8 processes |\n|---|---|---|\n")
 	var bars []plots.Bar
@@ -72,7 +60,7 @@ func summarize(readme string, all report) error {
 			}
 		}
 	}
-	if err := os.WriteFile(readme, []byte(before+summaryBegin+table.String()+summaryEnd+after), 0o644); err != nil {
+	if err := page.Put(readme, "summary", table.String()); err != nil {
 		return err
 	}
 	base := filepath.Join(filepath.Dir(readme), plotBase)

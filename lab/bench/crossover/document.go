@@ -14,12 +14,8 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"leasehold/lab/bench/plots"
+	"leasehold/lab/internal/page"
 	"leasehold/lab/internal/svg"
-)
-
-const (
-	begin = "<!-- bench:crossover:begin -->\n"
-	end   = "<!-- bench:crossover:end -->"
 )
 
 // table has a row for each number of writers; the fastest in bold.
@@ -50,17 +46,8 @@ func (r *result) table() string {
 }
 
 // write puts the tables between the markers of a page and draws the plots.
-func write(page string, results []*result, window time.Duration, rounds int) error {
-	old, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(old), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return fmt.Errorf("%s has no markers %q and %q", page, strings.TrimSpace(begin), end)
-	}
-	folder := filepath.Join(filepath.Dir(page), "plots")
+func write(file string, results []*result, window time.Duration, rounds int) error {
+	folder := filepath.Join(filepath.Dir(file), "plots")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -75,7 +62,7 @@ func write(page string, results []*result, window time.Duration, rounds int) err
 			return err
 		}
 	}
-	return os.WriteFile(page, []byte(before+begin+"\n"+b.String()+"\n"+end+after), 0o644)
+	return page.Put(file, "crossover", "\n"+b.String()+"\n")
 }
 
 // draw is one line for each way, both axes logarithmic.

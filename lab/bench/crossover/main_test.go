@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	markers "leasehold/lab/internal/page"
 	"leasehold/lab/servers"
 )
 
@@ -39,6 +40,7 @@ func TestEachWayIsMeasuredAndLosesNothing(t *testing.T) {
 func TestThePageHasTablesAndPlotsForBothGrounds(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.md")
+	begin, end := markers.Markers("crossover")
 	if err := os.WriteFile(page, []byte("before\n"+begin+"what was there\n"+end+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -2,15 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
-)
 
-const (
-	begin = "<!-- bench:growth:begin -->\n"
-	end   = "<!-- bench:growth:end -->"
+	"leasehold/lab/internal/page"
 )
 
 func (r row) line() string {
@@ -42,17 +38,8 @@ func table(rows []row, u use) string {
 }
 
 // write puts the tables between the markers of a page.
-func write(page string, rows []row, u use, bills []bill, f fleet) error {
-	old, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(old), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return fmt.Errorf("%s has no markers %q and %q", page, strings.TrimSpace(begin), end)
-	}
+func write(file string, rows []row, u use, bills []bill, f fleet) error {
 	said := fmt.Sprintf("Measured on %d cores, %s, %s; one client, all defaults; servers on loopback.\n\n", runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly))
 	fleets := fmt.Sprintf("What %d machines would cost one server: measured with %d clients for %v each, and multiplied.\n\n", theFleet, f.Machines, f.Watched)
-	return os.WriteFile(page, []byte(before+begin+"\n"+said+table(rows, u)+"\n"+fleets+billTable(bills)+"\n"+end+after), 0o644)
+	return page.Put(file, "growth", "\n"+said+table(rows, u)+"\n"+fleets+billTable(bills)+"\n")
 }

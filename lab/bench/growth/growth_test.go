@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	markers "leasehold/lab/internal/page"
 )
 
 func TestEachStoreIsComparedWithItself(t *testing.T) {
@@ -33,6 +35,7 @@ func TestWhatMachinesCost(t *testing.T) {
 
 func TestThePageHasBothTables(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
+	begin, end := markers.Markers("growth")
 	if err := os.WriteFile(page, []byte("before\n"+begin+"what was there\n"+end+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

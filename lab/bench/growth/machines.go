@@ -153,7 +153,7 @@ const theFleet = 10_000 // machines that the page speaks of
 
 func (b bill) line() string {
 	share := func(d time.Duration) string { return fmt.Sprintf("%.2f", max(0, d.Seconds()*theFleet)) }
-	return fmt.Sprintf("| %s | %.0f | %s | %s | %s |", b.name, b.connections*theFleet, amount(int64(b.memory*theFleet)), share(b.holding), share(b.waiting))
+	return fmt.Sprintf("| %s | %.0f | %s | %s | %s |", b.name, b.connections*theFleet, amount(int64(max(0, b.memory)*theFleet)), share(b.holding), share(b.waiting))
 }
 
 func billTable(bills []bill) string {

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"leasehold/lab/internal/page"
 )
 
 // Machine says what the figures were measured on.
@@ -208,17 +210,7 @@ func markdown(w io.Writer, rows [][]string) {
 
 // WriteDocs puts a suite's results between its markers in a document.
 func (r *Results) WriteDocs(path string, m Machine) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	begin, end := "<!-- bench:"+r.Suite+":begin -->\n", "<!-- bench:"+r.Suite+":end -->"
-	before, rest, found := strings.Cut(string(old), begin)
-	_, after, found2 := strings.Cut(rest, end)
-	if !found || !found2 {
-		return fmt.Errorf("%s has no markers %q and %q", path, strings.TrimSpace(begin), end)
-	}
 	var b strings.Builder
 	r.Write(&b, m)
-	return os.WriteFile(path, []byte(before+begin+"\n"+b.String()+"\n"+end+after), 0o644)
+	return page.Put(path, r.Suite, "\n"+b.String()+"\n")
 }
