@@ -121,7 +121,7 @@ func TestBadInput(t *testing.T) {
 		{"a demo on the wrong server", []string{"demo", "expire", "--server", "zookeeper://h"}, 64, "runs on Redis"},
 		{"a demo on no ZooKeeper", []string{"demo", "herd", "--server", "redis://h"}, 64, "runs on ZooKeeper"},
 		{"a demo that ends servers", []string{"demo", "failover", "--server", "redis://h"}, 64, "leave --server out"},
-		{"a demo with parameters", []string{"demo", "setnx", "--server", "redis://h?db=1"}, 64, "parameters"},
+		{"a demo with parameters of an engine", []string{"demo", "setnx", "--server", "redis://h?prefix=x"}, 64, "unknown parameter"},
 		{"demo-worker by hand", []string{"demo-worker", "a"}, 64, "not by hand"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
