@@ -116,7 +116,7 @@ func etcd() (*running, error) {
 }
 
 func postgres() (*running, error) {
-	s, err := servers.StartPostgres(nil)
+	s, err := servers.StartPostgres(&servers.PostgresOptions{Args: []string{"-c", "max_connections=400"}})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func postgres() (*running, error) {
 }
 
 func mariadb() (*running, error) {
-	s, err := servers.StartMariaDB(nil)
+	s, err := servers.StartMariaDB(&servers.MariaDBOptions{Args: []string{"--max-connections=400"}})
 	if err != nil {
 		return nil, err
 	}
