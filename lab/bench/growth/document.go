@@ -40,6 +40,6 @@ func table(rows []row, u use) string {
 // write puts the tables between the markers of a page.
 func write(file string, rows []row, u use, bills []bill, f fleet) error {
 	said := fmt.Sprintf("Measured on %d cores, %s, %s; one client, all defaults; servers on loopback.\n\n", runtime.NumCPU(), runtime.Version(), time.Now().Format(time.DateOnly))
-	fleets := fmt.Sprintf("What %d machines would cost one server: measured with %d clients for %v each, and multiplied.\n\n", theFleet, f.Machines, f.Watched)
+	fleets := fmt.Sprintf("The cost of %d machines for one server, measured with %d clients for %v each, and multiplied.\n\n", theFleet, f.Machines, f.Watched)
 	return page.Put(file, "growth", "\n"+said+table(rows, u)+"\n"+fleets+billTable(bills)+"\n")
 }
