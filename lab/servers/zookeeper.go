@@ -229,7 +229,20 @@ func AskZooKeeper(addr, word string) (string, error) {
 	return askZooKeeper((&net.Dialer{}).DialContext, addr, word)
 }
 
-func askZooKeeper(dial func(ctx context.Context, network, addr string) (net.Conn, error), addr, word string) (string, error) {
+type dialing func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// askZooKeeper asks twice if there is no answer in time. A command that reads what requests
+// change at that moment ("wchp", "mntr") may fail in the server, which then neither answers
+// nor closes the connection.
+func askZooKeeper(dial dialing, addr, word string) (string, error) {
+	text, err := askOnce(dial, addr, word)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		text, err = askOnce(dial, addr, word)
+	}
+	return text, err
+}
+
+func askOnce(dial dialing, addr, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	c, err := dial(ctx, "tcp", addr)
