@@ -71,10 +71,10 @@
 // share some when they are many. A hand-over is five, with any number of waiters. The cost
 // of a waiter's renewal does not depend on the length of the queue. A Join reads the keys
 // of its queue, some hundred bytes for each claim. It reads none if the client's last claim
-// left the queue vacant; if it is not any more, the Join costs one request more. In a crowd of one client many Joins
-// share a reading, and few are under way at once. A client sends one keep-alive for each
-// sixth of each of its etcd leases, however many claims it has. A renewal reads the keys
-// of a hundred claims with each request.
+// left the queue vacant; if it is not any more, the Join costs one request more. In a
+// crowd of one client many Joins share a reading, and few are under way at once. A client
+// sends one keep-alive for each sixth of each of its etcd leases, however many claims it
+// has. A renewal reads the keys of a hundred claims with each request.
 //
 // etcd keeps old revisions until it is compacted, and a Join passes over them: some keys
 // for each client that ever claimed the name. Let etcd compact

@@ -64,7 +64,7 @@ type bell struct {
 type waiter struct {
 	name  string
 	ahead int       // how many wait before it
-	until time.Time // by then it was renewed, or nobody wants it
+	until time.Time // by then it was renewed, or nobody wants it; later than its deadline, since nothing is trusted by it
 }
 
 // newBell is a doorbell that connects as these settings say. What else it needs is set before
