@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -16,7 +17,8 @@ import (
 // long the session was granted, believes any length that it is told, and comes back for
 // ever to servers that have seen less than it has.
 //
-// Its fields belong to the goroutine that connects, until it is done.
+// Its fields belong to the goroutine that connects until it is done, and to the library's
+// reader after that. Those of the library's writer are in watching.
 type greeted struct {
 	net.Conn
 	link    *link
@@ -29,6 +31,43 @@ type greeted struct {
 	head    []byte // of the answer, until complete
 	done    bool
 	instead []byte // what the library is given for an answer that does not come
+
+	rest     int       // bytes of the answer that the library has not read yet
+	watching *watching // of a session that goes on
+	awaited  bool
+}
+
+// watching holds back what a server says on a new connection of a session that goes on,
+// until the library has sent its watches again: it says since when by the last answer it
+// had, which it reads unguarded beside its reader (go-zookeeper/zk, pull request 35).
+// Whoever waits is served no later for it, and a program under the race detector is not
+// blamed for what it has not done.
+type watching struct {
+	sent chan struct{} // closed when the watches are under way
+	once sync.Once
+}
+
+// watchesBound is how long a session without watches is held back.
+const watchesBound = 50 * time.Millisecond
+
+// setWatches is the operation that sends watches again. It stands behind the packet's
+// length and the request's number.
+const setWatches = 101
+
+func (w *watching) passed(packet []byte) {
+	if w != nil && len(packet) >= 12 && binary.BigEndian.Uint32(packet[8:]) == setWatches {
+		w.once.Do(func() { close(w.sent) })
+	}
+}
+
+func (w *watching) await() {
+	if w == nil {
+		return
+	}
+	select {
+	case <-w.sent:
+	case <-time.After(watchesBound):
+	}
 }
 
 // The request: length and protocol version (4 bytes each), the last transaction that the
@@ -48,8 +87,11 @@ func (c *greeted) Write(b []byte) (int, error) {
 		if len(b) >= requestLen {
 			c.seen = int64(binary.BigEndian.Uint64(b[8:]))
 		}
+		return c.Conn.Write(b)
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.watching.passed(b)
+	return n, err
 }
 
 func (c *greeted) Read(b []byte) (int, error) {
@@ -58,7 +100,12 @@ func (c *greeted) Read(b []byte) (int, error) {
 		c.instead = c.instead[n:]
 		return n, nil
 	}
+	if c.done && c.rest <= 0 && !c.awaited {
+		c.awaited = true
+		c.watching.await()
+	}
 	n, err := c.Conn.Read(b)
+	c.rest -= n
 	if c.done {
 		return n, err
 	}
@@ -84,9 +131,13 @@ func (c *greeted) Read(b []byte) (int, error) {
 			id:      int64(binary.BigEndian.Uint64(c.head[12:])),
 			timeout: time.Duration(int32(binary.BigEndian.Uint32(c.head[8:]))) * time.Millisecond,
 		}
+		c.rest += 4 + int(binary.BigEndian.Uint32(c.head))
 		c.link.set(func() {
 			c.link.greeting = s
 			clear(c.link.silent)
+			if s.id == c.link.session.id {
+				c.watching = &watching{sent: make(chan struct{})}
+			}
 		})
 	}
 	return n, nil

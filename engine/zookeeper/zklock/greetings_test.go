@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -124,4 +125,62 @@ func TestHalfAGreetingIsGivenUp(t *testing.T) {
 			t.Errorf("it is served after %v", took)
 		}
 	})
+}
+
+// What a server says on a new connection of the session waits until the library has sent its
+// watches again, and not for long where it has none.
+func TestWatchesAreSentBeforeAnAnswerIsRead(t *testing.T) {
+	const session = 7
+	reconnected := func(id int64) (*greeted, net.Conn) {
+		here, there := net.Pipe()
+		l := &link{session: grant{id: id}, changed: make(chan struct{})}
+		c := &greeted{Conn: here, link: l, until: time.Now().Add(time.Minute), unabort: func() bool { return true }}
+		go func() {
+			var p packet
+			p.int32(0).int32(2000).int64(session).string(make([]byte, 16))
+			_, _ = there.Write(p.framed())
+			_, _ = there.Write([]byte("answer"))
+		}()
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		_, _ = c.Write(make([]byte, requestLen))
+		head := make([]byte, 4)
+		_, _ = io.ReadFull(c, head)
+		_, _ = io.ReadFull(c, make([]byte, binary.BigEndian.Uint32(head)))
+		return c, there
+	}
+	request := func(operation uint32) []byte {
+		return binary.BigEndian.AppendUint32(make([]byte, 8), operation)
+	}
+	for name, of := range map[string]struct {
+		session int64 // before
+		sends   uint32
+		after   time.Duration
+	}{
+		"with watches":     {session, setWatches, time.Millisecond},
+		"without":          {session, opExists, watchesBound},
+		"of a new session": {session - 1, opExists, 0},
+		"of a first one":   {0, opExists, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, there := reconnected(of.session)
+				defer there.Close()
+				defer c.Close()
+				began := time.Now()
+				go func() {
+					time.Sleep(time.Millisecond)
+					_, _ = c.Write(request(of.sends))
+				}()
+				answer := make([]byte, len("answer"))
+				if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "answer" {
+					t.Errorf("%q, %v", answer, err)
+				}
+				if took := time.Since(began); took != of.after {
+					t.Errorf("the answer was read after %v, want %v", took, of.after)
+				}
+				synctest.Wait()
+				time.Sleep(time.Millisecond)
+			})
+		})
+	}
 }
