@@ -84,11 +84,11 @@ func (c *Client) Ask(ctx context.Context, verb string, args ...string) rueidis.R
 
 // do sends one command.
 func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	c.enter(ctx)
-	defer c.leave()
 	if c.lone == nil || !c.lone.stands.Load() {
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
+	c.enter(ctx)
+	defer c.leave()
 	return c.answered(ctx, c.lone.do(ctx, c.redis, cmd))
 }
 
@@ -99,6 +99,8 @@ func (c *Client) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Compl
 		// connection for good, and every call goes by that.
 		bounded, cancel := c.bounded()
 		defer cancel()
+		c.enter(bounded) // and not left before the library is done with it, whoever waits
+		defer c.leave()
 		return node.Do(context.WithValue(bounded, calling{}, true), cmd)
 	}, nil)
 	if err != nil {
@@ -153,13 +155,13 @@ func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer
 	for i, call := range calls {
 		cmds[i] = c.command(s, false, call)
 	}
-	c.enter(ctx)
 	results, err := await(ctx, c, func() []rueidis.RedisResult {
 		ctx, cancel := c.bounded()
 		defer cancel()
+		c.enter(ctx)
+		defer c.leave()
 		return c.redis.DoMulti(ctx, cmds...)
 	}, nil)
-	c.leave()
 	for i, call := range calls {
 		if err != nil {
 			answers[i] = Failed(err)
