@@ -14,6 +14,11 @@ func TestASessionPractisesBeforeItLocksAName(t *testing.T) {
 	holder := open(t, url)
 	leave(t, holder, join(t, holder, exclusive("a"))) // the name's row is there
 	pool := connect(t, url)
+	for range 2 { // the second practises nothing
+		if !get[bool](t, pool, `SELECT @shares()`) {
+			t.Error("it has not practised to share")
+		}
+	}
 	if n := get[int](t, pool, `SELECT count(*) FROM @names`); n != 1 {
 		t.Errorf("practising left %d names", n-1)
 	}
