@@ -43,7 +43,6 @@ type Lease struct {
 	name   string
 	handle claims.Lease // the machine's half
 	token  Token
-	call   bounded // of its Join
 
 	// Under core.mu.
 	asked     context.Context // the lease was asked with it

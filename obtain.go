@@ -104,7 +104,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 		// an uncontended lock costs no hop between goroutines. If ctx ends in
 		// the middle while others queue for the same claim, the keeper asks
 		// again with the same ID.
-		k.join(ctx, &l.call, entered, mine.join)
+		k.join(ctx, mine.call, entered, mine.join)
 	}
 	if k.opts.Observer != nil && !a.try && !a.waits && len(w.ready) == 0 {
 		a.waits = true // once for a call, also where it asks anew
@@ -334,22 +334,30 @@ func (k *core) has(ticket uint64) bool {
 	return k.machine.Uses(ticket)
 }
 
-// owner is what others see of the claim that is made for w, with what its
-// caller holds already. Holds that do not fit engine.MaxOwner are left out, the
+// ownCall is what a caller's own Join takes besides the claim: one piece of garbage, not
+// two.
+type ownCall struct {
+	bounded bounded
+	owner   engine.Owner
+}
+
+// ownCall is for the claim that is made for w. Its owner is what others see of that, with what
+// its caller holds already. Holds that do not fit engine.MaxOwner are left out, the
 // outermost first: people read the rest, and a search for deadlocks treats a
 // missing edge as "not a deadlock".
-func (k *core) owner(w *waiter) *engine.Owner {
+func (k *core) ownCall(w *waiter) *ownCall {
 	label := w.lock.Label
 	if label == "" {
 		label = k.opts.Label
 	}
-	o := &engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: time.Now()}
+	call := &ownCall{owner: engine.Owner{Host: k.host, PID: k.pid, Label: label, Since: time.Now()}}
+	o := &call.owner
 	w.names = k.holds(w)
 	o.Holds = w.names
 	for len(o.Holds) > 0 && !o.Fits() {
 		o.Holds = o.Holds[:len(o.Holds)-1]
 	}
-	return o
+	return call
 }
 
 // holds is what w's caller holds, innermost first: what its context says, and what

@@ -66,6 +66,7 @@ const (
 // work is the calls that a round of outputs asks for.
 type work struct {
 	join   *claims.Claim  // of the caller who entered
+	call   *bounded       // of that
 	first  []engine.Claim // to leave, for the caller who gave the input
 	leaves []engine.Claim // to leave
 	renews renewals
@@ -122,9 +123,10 @@ func (k *core) joinLocked(o *claims.Output, me *waiter, todo *work) {
 	cl := o.Claim
 	if o.Caller != nil {
 		w := o.Caller.Tag.(*waiter)
-		cl.Owner = k.owner(w)
+		call := k.ownCall(w)
+		cl.Owner = &call.owner
 		if w == me {
-			todo.join = cl
+			todo.join, todo.call = cl, &call.bounded
 			return
 		}
 	}
