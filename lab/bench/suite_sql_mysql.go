@@ -30,7 +30,7 @@ func mysqlSuite() *harness.Suite {
 	}, 1, harness.Load{}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "M2", Title: "uncontended, 64 goroutines of one process", Competitors: []string{baseline, getLock, us}, Columns: pair, Main: harness.Rate,
-		How: "64 goroutines of one process and one pool of ten connections, each with a name of its own.",
+		How: "64 goroutines of one process and one pool of ten connections, each with a name of its own. leasehold's callers share transactions.",
 	}, 1, harness.Load{Goroutines: 64}, 1500*ms, nil))
 	add(harness.Cycling(harness.Workload{
 		ID: "M3-relay-8", Title: "hand-over between 8 processes, relayed, held 2 ms", Competitors: []string{getLock, us}, Columns: handover, Main: harness.P50, Lower: true,

@@ -1,6 +1,9 @@
 package sqllock
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // room bounds the calls under way that are not renewals, so that a part of a pool's
 // connections is free for those. Where somebody else keeps one name's row locked, calls
@@ -26,7 +29,7 @@ func (r capacity) enter(ctx context.Context) error {
 	case r <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("no connection of this client was free for this call: let its pool have more: %w", ctx.Err())
 	}
 }
 

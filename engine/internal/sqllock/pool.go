@@ -102,19 +102,38 @@ const (
 	pauseLeast, pauseMost = 20 * time.Millisecond, time.Second
 )
 
+// keptFor is how long a renewal waits for the kept connection while another renewal has it.
+// Most are answered by then, and a client has one connection less. One that hangs delays
+// no other for longer: that one goes beside.
+const keptFor = 20 * time.Millisecond
+
+// await is what is kept, if it is free soon. kept is nil for who may not have it.
+func await[C any](ctx context.Context, kept <-chan idle[C]) (i idle[C], free bool) {
+	if kept == nil {
+		return i, false
+	}
+	timer := time.NewTimer(keptFor)
+	defer timer.Stop()
+	select {
+	case i = <-kept:
+		return i, true
+	case <-timer.C:
+	case <-ctx.Done(): // which the attempt to take one reports
+	}
+	return i, false
+}
+
 func (p *Pool[C]) connection(ctx context.Context, k Kind) (c C, err error) {
 	kept, freed := p.kept, p.first
 	if k != Renewing {
 		kept, freed = nil, p.next
 	}
 	for pause := pauseLeast; ; pause = min(2*pause, pauseMost) {
-		select {
-		case i := <-kept:
+		if i, free := await(ctx, kept); free {
 			if p.source.Stands(ctx, i.conn, time.Since(i.since)) {
 				return i.conn, nil
 			}
 			p.source.Give(i.conn)
-		default: // another renewal has it: this one goes beside
 		}
 		// A server that has no room, or a proxy before it, may also cut a connection
 		// that it has just taken. One that is down refuses it.

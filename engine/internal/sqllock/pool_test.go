@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
@@ -130,6 +131,24 @@ func TestOneConnectionIsForRenewals(t *testing.T) {
 	if used(t, p, Other) == used(t, p, Renewing) {
 		t.Error("after two renewals at once none is kept")
 	}
+}
+
+// A renewal that comes while another is under way waits for its connection, for a moment: it
+// does not take one more of the server's.
+func TestTwoRenewalsTakeOneConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFew(3)
+		p := NewPool[int](f, true)
+		kept := used(t, p, Joining)
+		end := under(t, p, Renewing, nil)
+		had := make(chan int)
+		go func() { had <- used(t, p, Renewing) }()
+		synctest.Wait()
+		end()
+		if second := <-had; second != kept || f.made != 1 {
+			t.Errorf("the second has connection %d of %d, want %d", second, f.made, kept)
+		}
+	})
 }
 
 // A pool that keeps none gives every connection back.

@@ -33,8 +33,9 @@ const (
 	// bellVain is how many rings in a row may mean nothing.
 	bellVain = 10
 
-	// bellPause is the time between two attempts to have one.
-	bellPause = time.Second
+	// bellPause is the time between two attempts to have one, and bellFull that time where the
+	// server takes no more connections: what room there is, is for calls.
+	bellPause, bellFull = time.Second, time.Minute
 )
 
 // bell is the doorbell of a client: a connection that waits in the server while claims of
@@ -185,7 +186,7 @@ func (b *bell) run(ctx context.Context) {
 		}
 		if err != nil {
 			select {
-			case <-time.After(bellPause):
+			case <-time.After(pauseAfter(err)):
 			case <-ctx.Done():
 				return
 			}
@@ -195,6 +196,14 @@ func (b *bell) run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// pauseAfter is how long there is no doorbell after one that ended so.
+func pauseAfter(err error) time.Duration {
+	if (source{}).Full(err) {
+		return bellFull
+	}
+	return bellPause
 }
 
 // close ends the doorbell's connection.
@@ -243,8 +252,7 @@ func (b *bell) serve(ctx context.Context) error {
 		began := time.Now()
 		err := conn.QueryRowContext(ctx, literal(b.call, b.id[:], items, int(b.waits.Seconds()))).Scan(&text)
 		switch {
-		case code(err) == 1317: // rung
-		case err != nil:
+		case err != nil && code(err) != 1317:
 			return err
 		case text == "-":
 			return errNoBell
@@ -253,9 +261,9 @@ func (b *bell) serve(ctx context.Context) error {
 			if err := b.found(asked, text); err != nil {
 				return err
 			}
-		case time.Since(began) > b.waits/2:
+		case err == nil && time.Since(began) > b.waits/2:
 			vain = 0
-		default: // rung for a claim that was learned of meanwhile
+		default: // rung: where the ring ended this call (1317), or for a claim that was learned of meanwhile, the next look finds it
 			if vain++; vain > bellVain {
 				return errors.New("this server ends what waits")
 			}

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
+	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/testutil"
@@ -155,6 +158,123 @@ func TestARingEndsNothingElse(t *testing.T) {
 		if err := <-slept; err != nil {
 			t.Errorf("a ring ended another's statement: %v", err)
 		}
+	}
+}
+
+// A poll of a claim that needs nothing locks nothing: it is answered while somebody else has
+// the row. With a shared lock, two polls that then extend their claims would wait for each other.
+func TestAPollLocksNothing(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url+"?innodb_lock_wait_timeout=1"), connect(t, url)
+	testutil.Joins(t, e, lasting("a"), engine.Held)
+	next := testutil.Joins(t, e, lasting("a"), engine.Waiting)
+	lock(t, begin(t, db), "a")
+	if c := renew(t, e, next, time.Second); c.State != engine.Waiting {
+		t.Errorf("it is %v", c.State)
+	}
+}
+
+// A call that has committed is answered, whatever becomes of its ring. Were it made again, a
+// Leave would say that the claim was lost.
+func TestACallThatCommittedIsAnsweredWhateverItsRingDoes(t *testing.T) {
+	t.Parallel()
+	for what, ring := range map[string]string{
+		"it is gone for a moment":             "", // as in MySQL, when the schema is run
+		"it fails":                            `SIGNAL SQLSTATE '45000'`,
+		"it does not end":                     `DO SLEEP(60)`,
+		"somebody ends its statement":         `KILL QUERY CONNECTION_ID()`,
+		"somebody ends the connection":        `KILL CONNECTION CONNECTION_ID()`,
+		"it fails for the caller's own error": `SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213`, // for which a call is made again
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			a, b, db := open(t, url), open(t, url), connect(t, url)
+			first, second := testutil.Joins(t, a, lasting("a"), engine.Held), testutil.Joins(t, b, lasting("a"), engine.Waiting)
+			third, fourth := testutil.Joins(t, b, lasting("a"), engine.Waiting), testutil.Joins(t, b, lasting("a"), engine.Waiting)
+			do(t, db, `DROP PROCEDURE @ring`)
+			if ring != "" {
+				do(t, db, `CREATE PROCEDURE @ring(bells VARBINARY(1200)) SQL SECURITY INVOKER `+ring)
+			}
+			if state := leave(t, a, first); state != engine.Held {
+				t.Errorf("a Leave of what was held says %v", state)
+			}
+			if err := a.Revoke(within(t), "a", second.Ticket, true); err != nil {
+				t.Errorf("Revoke: %v", err)
+			}
+			replacing := lasting("a")
+			replacing.Replaces = third.ID
+			testutil.Joins(t, b, replacing, engine.Waiting)
+			if c := renew(t, b, fourth, time.Minute); c.State != engine.Held {
+				t.Errorf("the last is %v", c.State)
+			}
+		})
+	}
+}
+
+// A ring that is refused, or that nobody hears, keeps no other from its own.
+func TestARingInVainKeepsNoOtherFromItsOwn(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	holder, deaf, hears, db := open(t, url), open(t, url+"?no-doorbell"), open(t, url), connect(t, url)
+	hears.client.bell.waits = time.Hour
+	heard := notifications(t, hears)
+	held := testutil.Joins(t, holder, testutil.Lasting("a", time.Minute), engine.Held)
+	one, two := lasting("a"), lasting("a")
+	one.Permits, two.Permits = 1, 1 // of many: they come to hold together
+	testutil.Joins(t, deaf, one, engine.Waiting)
+	next := testutil.Joins(t, hears, two, engine.Waiting)
+	until(t, "there is no doorbell", func() bool { return bells(t, db) == 1 })
+	leave(t, holder, held)
+	for c := notified(t, heard); c.State != engine.Held || c.ID != next.ID; c = notified(t, heard) {
+		if c.State != engine.Waiting {
+			t.Fatalf("notified of %+v, want %+v", c, next)
+		}
+	}
+}
+
+// A server that is full is asked seldom for a doorbell's connection: what room it has is for calls.
+func TestAFullServerIsAskedSeldomForADoorbell(t *testing.T) {
+	if full, other := pauseAfter(&mysql.MySQLError{Number: 1040}), pauseAfter(io.EOF); full < 30*other {
+		t.Errorf("a full server is asked after %v, another after %v", full, other)
+	}
+}
+
+// A client with one caller takes three connections at most, however busy it is: one for
+// renewals, one for other calls, and its doorbell.
+func TestAClientWithOneCallerTakesThreeConnections(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	db := connect(t, url)
+	const clients, rounds = 8, 60
+	ctx := within(t)
+	var all sync.WaitGroup
+	for range clients {
+		locks, err := leasehold.New(open(t, url), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		all.Go(func() {
+			for range rounds {
+				l, err := locks.Lock(ctx, "a")
+				if err == nil {
+					err = l.Unlock()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	// Those that are idle stay for a while.
+	if n := get[int](t, db, `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()`); n > 3*clients {
+		t.Errorf("%d clients take %d connections", clients, n)
+	} else {
+		t.Logf("%d clients take %d connections", clients, n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -17,7 +18,7 @@ import (
 
 // calls are the statements of one prefix. Each is one round trip and, but for those
 // that only read, one transaction.
-type calls struct{ join, batch, bell, revoke, try, line, lines string }
+type calls struct{ join, batch, share, bell, ring, revoke, try, line, lines string }
 
 // clock is the server's, where there is no variable to put it in.
 const clock = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
@@ -30,7 +31,9 @@ func newCalls(o *Options) calls {
 	return calls{
 		join:   o.in(`CALL @join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
 		batch:  o.in(`CALL @batch(?)`),
+		share:  o.in(`CALL @share(?, ?)`),
 		bell:   o.in(`CALL @bell(?, ?, ?)`),
+		ring:   o.in(`CALL @ring(?)`),
 		revoke: o.in(`CALL @evict(?, ?, ?)`),
 		try:    o.in(`CALL @try()`),
 		line:   o.in(place + `WHERE c.name = ? ORDER BY c.ticket`),
@@ -76,14 +79,14 @@ const waits = 3
 // replacing is how long a call waits that found no procedure.
 const replacing = 10 * time.Millisecond
 
-// call makes a call that answers with n numbers. Its answer comes after its commit: an
-// error means that nothing was learned.
+// call makes a call that answers with n numbers; below 0: with any number of them. Its
+// answer comes after its commit: an error means that nothing was learned.
 func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n int, args ...any) ([]int64, error) {
 	statement = literal(statement, args...)
 	var text string
 	var err error
 	for made := 1; made <= attempts; made++ {
-		err = c.conns.Do(ctx, k, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, statement).Scan(&text) })
+		err = c.conns.Do(ctx, k, func(conn *sql.Conn) error { return c.answered(ctx, conn, statement, &text) })
 		if code(err) == 1305 { // the procedure is being replaced, or gone
 			select {
 			case <-time.After(replacing):
@@ -99,16 +102,45 @@ func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n i
 		return nil, explain(err)
 	}
 	fields := strings.Fields(text)
-	if len(fields) != n {
+	if n >= 0 && len(fields) != n {
 		return nil, fmt.Errorf("%w: %d numbers, not %d", errAnswer, len(fields), n)
 	}
-	numbers := make([]int64, n)
+	numbers := make([]int64, len(fields))
 	for i, f := range fields {
 		if numbers[i], err = strconv.ParseInt(f, 10, 64); err != nil {
 			return nil, fmt.Errorf("%w: %w", errAnswer, err)
 		}
 	}
 	return numbers, nil
+}
+
+// ringBound is how long a call waits for its rings. MariaDB has one mutex for all SLEEPs. A
+// KILL that meets it locked waits with the lock that the sleeper needs to go on, for two
+// seconds, and every other KILL of a SLEEP meanwhile does the same.
+const ringBound = 250 * time.Millisecond
+
+// answered reads what a call answers, and then rings. What becomes of a ring is no error of
+// the call, which has committed: were a Leave made again for it, the claim would seem lost.
+func (c *client) answered(ctx context.Context, conn *sql.Conn, statement string, text *string) error {
+	rows, err := conn.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), errAnswer)
+	}
+	if err := rows.Scan(text); err != nil {
+		return err
+	}
+	var bells []byte
+	if rows.NextResultSet() && rows.Next() && rows.Scan(&bells) == nil {
+		rows.Close()
+		bounded, cancel := context.WithTimeout(ctx, ringBound)
+		defer cancel()
+		_, _ = conn.ExecContext(bounded, literal(c.calls.ring, bells))
+	}
+	return nil
 }
 
 var errAnswer = errors.New("unexpected answer of leasehold's functions in the database (did somebody change them?)")
@@ -141,6 +173,15 @@ func undone(err error) bool {
 	return code(err) == 1213 || code(err) == 1205 || errors.Is(err, driver.ErrBadConn)
 }
 
+// ended: the server ended a statement or a connection that did nothing wrong.
+func ended(err error) bool {
+	switch code(err) {
+	case 1053, 1317, 1927, 1969, 3024, 4031:
+		return true
+	}
+	return false
+}
+
 const todoSchema = "the database has no tables of leasehold with prefix %q: run the SQL of `leasehold schema mysql` as a user who may create them"
 
 var errReads = errors.New("this server only reads: it is a replica, or has become one: connect to the primary")
@@ -154,7 +195,20 @@ func explain(err error) error {
 	if errors.Is(err, mysql.ErrNoTLS) {
 		return fmt.Errorf("this server has no TLS: give it a certificate, or leave tls, ca, cert and key out of the URL: %w", err)
 	}
+	switch err { // as it is: what wraps it says more
+	case mysql.ErrInvalidConn, driver.ErrBadConn:
+		return fmt.Errorf("the connection ended before the answer, and the call may have been carried out: look into the server's log, and at what stands between: %w", err)
+	case context.DeadlineExceeded:
+		return fmt.Errorf("no answer in time: the server is overloaded or hangs, all connections of this client were in use, or somebody keeps rows of leasehold locked (information_schema.INNODB_TRX): %w", err)
+	}
+	if ended(err) {
+		return fmt.Errorf("the server ended this call, which may have been carried out, for somebody's KILL, a limit such as max_statement_time, or its own end: look into its log: %w", err)
+	}
 	switch code(err) {
+	case 1205:
+		return fmt.Errorf("somebody keeps a row or a table of leasehold locked: find the transaction in information_schema.INNODB_TRX, and end it: %w", err)
+	case 1213:
+		return fmt.Errorf("this call met others and was rolled back, %d times: let all clients use one server of a cluster: %w", attempts, err)
 	case 1044, 1142, 1143, 1370:
 		return errRights(err)
 	case 1040, 1203, 1226:

@@ -49,8 +49,8 @@
 //
 // A client of [Open] has a doorbell while claims of it wait: one more connection, beside
 // its pool, which waits in the server (SLEEP). It has a lock of the server's (GET_LOCK), by
-// which others find it. A call that lets a claim hold ends the SLEEP of its client after the
-// commit. That is a KILL QUERY, which needs no right for connections of the same user. The
+// which others find it. A client whose call lets a claim hold then ends the SLEEP of that
+// claim's client. That is a KILL QUERY, which needs no right for connections of the same user. The
 // client then asks which of its claims hold.
 //
 // A ring can end nothing but the statement of a doorbell: the server finds the owner of the
@@ -90,6 +90,12 @@
 // other calls wait until one of this client's is free. A caller's pool reserves none,
 // since several engines and the program may share it. There renewals wait too, and come
 // first among this client's calls. Let it have as many idle connections as open ones.
+//
+// A client of Open takes at most max-conns connections (10), and the doorbell's. Where its
+// callers lock one after the other, these are three: one for renewals, one for other calls,
+// and the doorbell while it waits. The second ends after a minute without a call, and the third
+// 20 seconds after the last claim that waited. So let max_connections be three for each such
+// process, and some for others. A server that is full is asked for a doorbell once a minute.
 //
 // Isolation, sql_mode, completion_type, time zone and character set of a session do not
 // matter. max_allowed_packet is 8 KB or more: the engine cuts batches to fit. The server's

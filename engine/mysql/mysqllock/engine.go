@@ -90,6 +90,7 @@ type client struct {
 
 	guarantees engine.Guarantees // what meet found
 	packet     int               // and how many bytes a statement may have
+	skips      bool              // and whether it knows SKIP LOCKED
 
 	made <-chan struct{} // tells of new connections; nil: the pool is the caller's
 	mail *mailbox.Box    // for Watch

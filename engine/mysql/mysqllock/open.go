@@ -231,7 +231,11 @@ func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}, b 
 		b.id, b.call, b.mail = c.id, c.calls.bell, c.mail
 		c.bell = b
 	}
-	e := &Engine{client: c, own: own, Engine: sqllock.New(c, most, c.packet-leastPacket/2, c.guarantees)}
+	var calls sqllock.Database = c
+	if !c.skips {
+		calls = struct{ sqllock.Database }{c} // which is no Sharer: a shared call would wait for what somebody else has locked
+	}
+	e := &Engine{client: c, own: own, Engine: sqllock.New(calls, most, c.packet-leastPacket/2, c.guarantees)}
 	return e, nil
 }
 
@@ -263,6 +267,7 @@ func (c *client) meet(ctx context.Context) error {
 	case reads: // an administrator could write, and would grant what the primary grants too
 		return errReads
 	}
+	c.skips = skips(version)
 	is, err := c.layout(ctx, c.db)
 	if errors.Is(err, errNoSchema) {
 		if c.opts.NoCreate {
@@ -336,15 +341,20 @@ func (c *client) shape(ctx context.Context) error {
 	return nil
 }
 
-// tooOld: a version is 8.0.36, 10.11.6-MariaDB-1, or 5.5.5-10.5.12-MariaDB.
-func tooOld(version string) bool {
-	least := [2]int{5, 7}
+func tooOld(version string) bool { return older(version, [2]int{5, 7}, [2]int{10, 6}) }
+
+// skips is whether a server knows SKIP LOCKED.
+func skips(version string) bool { return !older(version, [2]int{8, 0}, [2]int{10, 6}) }
+
+// older is whether a version (8.0.36, 10.11.6-MariaDB-1, or 5.5.5-10.5.12-MariaDB) is before
+// one of MySQL, or of MariaDB. What it cannot read is not: a server with versions of its own.
+func older(version string, than, mariadb [2]int) bool {
 	if strings.Contains(version, "MariaDB") {
-		least, version = [2]int{10, 6}, strings.TrimPrefix(version, "5.5.5-")
+		than, version = mariadb, strings.TrimPrefix(version, "5.5.5-")
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return false // a server with versions of its own
+		return false
 	}
-	return major < least[0] || major == least[0] && minor < least[1]
+	return major < than[0] || major == than[0] && minor < than[1]
 }

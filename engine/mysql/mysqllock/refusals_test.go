@@ -225,6 +225,16 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// MySQL 5.7 does not know SKIP LOCKED, so calls share nothing there.
+func TestVersionsThatSkipWhatIsLocked(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"5.7.44-log": false, "8.0.36": true, "9.1.0-commercial": true, "5.5.5-10.6.18-MariaDB": true, "11.4.2-MariaDB": true} {
+		if got := skips(version); got != want {
+			t.Errorf("%s skips what is locked: %v", version, got)
+		}
+	}
+}
+
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	c, conns, o, err := parse("mysql://me:a%2fb@h/d?prefix=x&failover&tls=true&max-conns=3&timeout=3s&innodb_lock_wait_timeout=7&lock_wait_timeout=9")

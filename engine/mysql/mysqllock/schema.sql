@@ -9,7 +9,8 @@
 --
 -- Each procedure that is called is one transaction, and answers after its commit. No
 -- client's round trip lies between lock and commit, and an answer that arrives is one
--- that was committed.
+-- that was committed. Whom to ring for is a second answer: the caller calls "ring" when it
+-- knows what its call did, since a KILL may take seconds or fail.
 --
 -- Times are microseconds since 1970 by this server. UTC_TIMESTAMP is when a statement
 -- began, and in a procedure each statement has its own: the clock is read in a
@@ -294,7 +295,7 @@ DROP PROCEDURE IF EXISTS /*!50700 @batch */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @batch(items LONGBLOB) SQL SECURITY INVOKER
 BEGIN
 	DECLARE pos INT DEFAULT 1;
-	DECLARE len INT;
+	DECLARE len, l_size INT;
 	DECLARE n VARBINARY(512);
 	DECLARE cid BINARY(16);
 	DECLARE a_life, t BIGINT;
@@ -311,8 +312,11 @@ BEGIN
 		IF a_life = 0 THEN
 			CALL @give_up(n, cid, reply, bells);
 		ELSE
-			SET reply = NULL;
-			IF EXISTS (SELECT 1 FROM @names WHERE name = n AND size > 1) THEN -- or it does not wait
+			-- Not in the IF itself: a query there locks the row, shared, and two that have it so
+			-- and want to write wait for each other.
+			SET reply = NULL, l_size = NULL;
+			SELECT size INTO l_size FROM @names WHERE name = n;
+			IF l_size > 1 THEN -- or it does not wait
 				CALL @clock(t);
 				CALL @say(n, cid, t, a_life, reply);
 			END IF;
@@ -323,10 +327,10 @@ BEGIN
 		SET answer = CONCAT(answer, reply, ' ');
 	END WHILE;
 	COMMIT AND NO CHAIN NO RELEASE;
-	IF bells <> '' THEN
-		CALL @ring(bells);
-	END IF;
 	SELECT answer;
+	IF bells <> '' THEN
+		SELECT bells;
+	END IF;
 END $$
 
 -- Takes a place at the end of a line, or finds the one this ID already has. Answers
@@ -427,10 +431,63 @@ BEGIN
 		END IF;
 	END;
 	COMMIT AND NO CHAIN NO RELEASE;
-	IF bells <> '' THEN
-		CALL @ring(bells);
-	END IF;
 	SELECT CONCAT_WS(' ', refusal, have, reply) AS answer;
+	IF bells <> '' THEN
+		SELECT bells;
+	END IF;
+END $$
+
+-- Carries out Joins and Leaves of many callers, each of another name, in one transaction that
+-- waits for no row which somebody else has locked. It does what is simple: a Join of a name
+-- that nobody is in line for, and a Leave of the only claim of its name. What it leaves out
+-- is made alone. items has, for each, digits (3 for the length of the name, 5 for that of the
+-- owner, 11 for the lifetime, 10 for the units, 10 for the limit, 1 for detached), and then the
+-- name, the ID and the owner. With a lifetime of 0 it is a Leave. Answers with the number, from 0
+-- on, of each that it carried out, and what "say" says.
+--
+-- The clock is read once. A row that somebody wrote later has a later "seen", and is left out.
+DROP PROCEDURE IF EXISTS /*!50700 @share */ /*M!100600 @none */ $$
+CREATE /*M!100600 OR REPLACE */ PROCEDURE @share(a_client BINARY(12), items LONGBLOB) SQL SECURITY INVOKER
+BEGIN
+	DECLARE pos INT DEFAULT 1;
+	DECLARE number, joins INT DEFAULT 0;
+	DECLARE len, own, a_units, a_lim, c_state INT;
+	DECLARE n VARBINARY(512);
+	DECLARE cid BINARY(16);
+	DECLARE a_life, c_ticket, t BIGINT;
+	DECLARE answer LONGTEXT CHARACTER SET ascii DEFAULT '';
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
+	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+	START TRANSACTION READ WRITE;
+	CALL @clock(t);
+	WHILE pos <= LENGTH(items) DO
+		SET len = SUBSTRING(items, pos, 3), own = SUBSTRING(items, pos + 3, 5), a_life = SUBSTRING(items, pos + 8, 11),
+			n = SUBSTRING(items, pos + 40, len), cid = SUBSTRING(items, pos + 40 + len, 16), c_ticket = NULL;
+		IF a_life > 0 THEN
+			SELECT GREATEST(last + 1, t) INTO c_ticket FROM @names
+				WHERE name = n AND size = 0 AND seen <= t FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+			IF c_ticket <= 9007199254740991 THEN
+				SET a_units = SUBSTRING(items, pos + 19, 10), a_lim = SUBSTRING(items, pos + 29, 10), joins = joins + 1;
+				INSERT INTO @claims VALUES (n, c_ticket, cid, a_client, SUBSTRING(items, pos + 56 + len, own), a_units, t + a_life, a_life, SUBSTRING(items, pos + 39, 1) = '1', FALSE);
+				UPDATE @names SET last = c_ticket, lim = a_lim, upto = c_ticket, used = a_units, size = 1, soonest = t + a_life, seen = t, moved = t WHERE name = n;
+				SET answer = CONCAT_WS(' ', answer, number, 2, 0, 0, c_ticket, a_units, a_lim, a_life, 0, 0);
+			END IF;
+		ELSE
+			SELECT c.ticket, c.units, l.lim, IF(c.ticket <= l.upto, 2, 1) INTO c_ticket, a_units, a_lim, c_state FROM @names l JOIN @claims c ON c.name = l.name
+				WHERE l.name = n AND l.size = 1 AND l.seen <= t AND c.id = cid AND c.deadline > t AND NOT c.evicted FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+			IF c_ticket IS NOT NULL THEN
+				DELETE FROM @claims WHERE name = n AND ticket = c_ticket;
+				UPDATE @names SET used = 0, size = 0, soonest = 9223372036854775807, seen = t WHERE name = n;
+				SET answer = CONCAT_WS(' ', answer, number, c_state, 0, 0, c_ticket, a_units, a_lim, 0, 0, 0);
+			END IF;
+		END IF;
+		SET pos = pos + 56 + len + own, number = number + 1;
+	END WHILE;
+	IF RAND() < joins / 16 THEN -- as often as in join
+		CALL @sweep('');
+	END IF;
+	COMMIT AND NO CHAIN NO RELEASE;
+	SELECT answer;
 END $$
 
 -- Ends the claim with that ticket: one that waits at once, one that holds by a mark,
@@ -471,10 +528,10 @@ BEGIN
 		CALL @store(n, l_last, l_lim, l_upto, l_used, l_size, l_soonest, l_seen);
 	END IF;
 	COMMIT AND NO CHAIN NO RELEASE;
-	IF bells <> '' THEN
-		CALL @ring(bells);
-	END IF;
 	SELECT c_units IS NOT NULL AS answer;
+	IF bells <> '' THEN
+		SELECT bells;
+	END IF;
 END $$
 
 -- Takes the claims of a client out of up to a hundred lines, detached ones excepted,
@@ -514,10 +571,10 @@ BEGIN
 	END LOOP;
 	CLOSE mine;
 	COMMIT AND NO CHAIN NO RELEASE;
-	IF bells <> '' THEN
-		CALL @ring(bells);
-	END IF;
 	SELECT left_lines AS answer;
+	IF bells <> '' THEN
+		SELECT bells;
+	END IF;
 END $$
 
 -- Looks at the next 32 names and forgets those that nobody has used for a day: no TTL
@@ -587,7 +644,7 @@ END $$
 DROP PROCEDURE IF EXISTS /*!50700 @edition */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @edition() SQL SECURITY INVOKER
 BEGIN
-	SELECT '4 1' AS answer;
+	SELECT '5 1' AS answer;
 END $$
 
 -- What older editions called within. A call of theirs that is under way is made again.
