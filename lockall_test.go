@@ -60,7 +60,7 @@ func TestLockAllAsksForFreeNamesAtOnce(t *testing.T) {
 func TestLockAllHoldsNothingBehindTheNameItWaitsFor(t *testing.T) {
 	bubble(t, func(w *world) {
 		ctx := context.Background()
-		a, fa := w.client(&Options{Label: "a"})
+		a, fa := w.client(&Options{Label: "a", IdleTimeout: time.Minute}) // nor for nobody
 		b, _ := w.client(&Options{Label: "b"})
 		held := mustLock(t, b, "2")
 		var all *Leases

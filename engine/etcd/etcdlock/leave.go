@@ -133,6 +133,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		return err
 	}
 	var marked []clientv3.Op
+	var changed []*left // the claims of marked
 	for i, l := range asked {
 		a := &answers[i]
 		if len(l.ahead) > 0 && !a.succeeded {
@@ -143,7 +144,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		switch {
 		case !a.succeeded:
 			l.indeterminate = before
-			marked = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil))
+			marked, changed = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil)), append(changed, l)
 		case l.held:
 			l.got.State = engine.Held
 		case len(l.ahead) > 0:
@@ -157,7 +158,10 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		}
 	}
 	return e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
-		_, err := e.txns(ctx, name, marked, patience)
+		answers, err := e.txns(ctx, name, marked, patience)
+		for i := range answers {
+			changed[i].got.Revoked = changed[i].got.Revoked || answers[i].succeeded
+		}
 		return err
 	})
 }

@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -306,4 +307,30 @@ func watchers(t testing.TB, server *servers.EtcdServer) int {
 		t.Fatal(err)
 	}
 	return int(n)
+}
+
+// A holder that unlocks before it hears of its revocation hears of it by that.
+func TestALeaveOfARevokedHolderSaysSo(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	for _, n := range []int{1, 3} {
+		held := make([]engine.Claim, n)
+		for i := range held {
+			held[i] = joins(t, e, exclusive(fmt.Sprint("revoked ", n, i)), engine.Held)
+			if err := other.Revoke(within(t), held[i].Name, held[i].Ticket, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := e.Leave(within(t), held)
+		if err != nil || len(got) != n {
+			t.Fatalf("Leave of %d: %v, %v", n, got, err)
+		}
+		for _, c := range got {
+			if c.State != engine.Gone || !c.Revoked {
+				t.Errorf("Leave of %d found a revoked holder %v, revoked: %v", n, c.State, c.Revoked)
+			}
+		}
+		joins(t, other, exclusive(held[0].Name), engine.Held)
+	}
 }

@@ -97,7 +97,24 @@ func (l *lone) do(ctx context.Context, c rueidis.Client, cmd rueidis.Completed) 
 	call := &timely{ctx, at}
 	l.begin(call)
 	defer l.end(call)
-	return c.Do(call, cmd)
+	return unlessCutOff(call, func() rueidis.RedisResult { return c.Do(call, cmd) })
+}
+
+// unlessCutOff makes a call again that was cut off, whatever it does: it was not sent.
+func unlessCutOff(ctx context.Context, call func() rueidis.RedisResult) (r rueidis.RedisResult) {
+	for range attempts {
+		if r = call(); !cutOff(ctx, r) {
+			break
+		}
+	}
+	return r
+}
+
+// cutOff reports whether another call's deadline broke off the connection that a call waited
+// for. The library gives the error of that one to all that wait, and has sent none of them.
+func cutOff(ctx context.Context, r rueidis.RedisResult) bool {
+	at, _ := ctx.Deadline()
+	return r.NonRedisError() == context.DeadlineExceeded && ctx.Err() == nil && time.Now().Before(at)
 }
 
 func (l *lone) begin(call *timely) {

@@ -101,7 +101,7 @@ func (c *Client) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Compl
 		defer cancel()
 		c.enter(bounded) // and not left before the library is done with it, whoever waits
 		defer c.leave()
-		return node.Do(context.WithValue(bounded, calling{}, true), cmd)
+		return unlessCutOff(bounded, func() rueidis.RedisResult { return node.Do(context.WithValue(bounded, calling{}, true), cmd) })
 	}, nil)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
@@ -160,7 +160,13 @@ func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer
 		defer cancel()
 		c.enter(ctx)
 		defer c.leave()
-		return c.redis.DoMulti(ctx, cmds...)
+		results := c.redis.DoMulti(ctx, cmds...)
+		for i, r := range results {
+			if cutOff(ctx, r) {
+				results[i] = rueidis.NewErrorResult(errCutOff)
+			}
+		}
+		return results
 	}, nil)
 	for i, call := range calls {
 		if err != nil {
@@ -190,6 +196,7 @@ func (c *Client) insist(ctx context.Context, s *Script, call Call, r rueidis.Red
 			return a
 		case unknown(err) && !whole:
 			whole = true // an unknown script has done nothing
+		case err == errCutOff:
 		case broken(err) && ctx.Err() == nil:
 			a.Indeterminate = err
 		default:
@@ -199,6 +206,9 @@ func (c *Client) insist(ctx context.Context, s *Script, call Call, r rueidis.Red
 	}
 	return a
 }
+
+// errCutOff is the error of a call that was cut off, and not sent.
+var errCutOff = errors.New("the deadline of another call broke off the connection")
 
 func unknown(err error) bool {
 	re, ok := rueidis.IsRedisErr(err)
