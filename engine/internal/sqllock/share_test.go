@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,25 +19,47 @@ import (
 type sharer struct {
 	Database
 	alone, together atomic.Int32
+	under, most     atomic.Int32 // statements under way
+	twice           atomic.Bool  // a statement had two calls of a name
 	fails           error
+	hangs, silent   bool // a shared statement never ends by itself; a batch answers nothing
+}
+
+// statement takes a second.
+func (s *sharer) statement(kind *atomic.Int32) {
+	kind.Add(1)
+	now := s.under.Add(1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	time.Sleep(time.Second)
+	s.under.Add(-1)
 }
 
 func (s *sharer) Join(_ context.Context, r *engine.Request) (Joined, error) {
-	s.alone.Add(1)
-	time.Sleep(time.Second)
+	s.statement(&s.alone)
 	return Joined{Claim: held(r.Name)}, nil
 }
 
 func (s *sharer) Batch(_ context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	s.alone.Add(1)
-	time.Sleep(time.Second)
+	s.statement(&s.alone)
+	if s.silent {
+		return nil, nil
+	}
 	return []engine.Claim{held(rs[0].Name)}, nil
 }
 
-func (s *sharer) Share(_ context.Context, calls []Call, answer func(int, engine.Claim)) error {
-	s.together.Add(1)
-	time.Sleep(time.Second)
+func (s *sharer) Share(ctx context.Context, calls []Call, answer func(int, engine.Claim)) error {
+	s.statement(&s.together)
+	if s.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	names := map[string]bool{}
 	for i, c := range calls {
+		if names[c.Name] {
+			s.twice.Store(true)
+		}
+		names[c.Name] = true
 		if c.Name != "busy" {
 			answer(i, held(c.Name))
 		}
@@ -44,8 +67,13 @@ func (s *sharer) Share(_ context.Context, calls []Call, answer func(int, engine.
 	return s.fails
 }
 
+// held is an answer. That for a name that begins with "wrong" says what cannot be.
 func held(name string) engine.Claim {
-	return engine.Claim{Name: name, State: engine.Held, Permits: 1, Limit: 1}
+	c := engine.Claim{Name: name, State: engine.Held, Permits: 1, Limit: 1}
+	if strings.HasPrefix(name, "wrong") {
+		c.Ticket = engine.MaxTicket + 1
+	}
+	return c
 }
 
 // storm has 40 callers join at once, and 40 leave, with 4 connections.
@@ -91,6 +119,10 @@ func TestCallsOfManyShareStatements(t *testing.T) {
 		if alone, together := s.alone.Load(), s.together.Load(); alone > 4 || together > 6 {
 			t.Errorf("%d were made alone, and others in %d statements", alone, together)
 		}
+		// The fourth connection is for renewals.
+		if most := s.most.Load(); most > 3 {
+			t.Errorf("%d statements were under way at once", most)
+		}
 	})
 }
 
@@ -98,7 +130,7 @@ func TestCallsOfManyShareStatements(t *testing.T) {
 func TestASharedStatementThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sharer{fails: errors.New("cut off")}
-		if answers, failures := storm(t, &s); answers+failures != 80 || int(answers) != int(s.alone.Load()) {
+		if answers, failures := storm(t, &s); answers+failures != 80 || int(answers) != int(s.alone.Load()) || failures < 70 {
 			t.Errorf("%d were answered, of which %d alone, and %d failed", answers, s.alone.Load(), failures)
 		}
 	})
@@ -121,6 +153,92 @@ func TestWhatIsNotShared(t *testing.T) {
 		}
 		if e := New(database{}, 4, 0, Guarantees(false, false)); e.group != nil {
 			t.Error("calls of a database that cannot share are to")
+		}
+	})
+}
+
+// joins are callers with these names, at once: how many got each error.
+func joins(t *testing.T, s *sharer, names ...string) map[string]error {
+	t.Helper()
+	e := New(s, 4, 0, Guarantees(false, false))
+	errs := map[string]error{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() {
+			_, err := e.Join(t.Context(), engine.Request{Name: name, ID: engine.NewID(), Permits: 1, Limit: 1})
+			mu.Lock()
+			defer mu.Unlock()
+			if errs[name] == nil {
+				errs[name] = err
+			}
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// numbers are n names.
+func numbers(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(i))
+	}
+	return names
+}
+
+// A statement changes a name once.
+func TestCallsOfOneNameAreInDifferentStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s sharer
+		joins(t, &s, append(numbers(20), numbers(20)...)...)
+		if s.together.Load() == 0 || s.twice.Load() {
+			t.Error("they are not")
+		}
+	})
+}
+
+// A shared answer that cannot be is refused, as one to a call alone is, and costs no other call.
+func TestASharedAnswerThatCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := numbers(10)
+		for _, name := range names { // more than are alone
+			names = append(names, "wrong "+name)
+		}
+		for name, err := range joins(t, new(sharer), names...) {
+			if wrong := errors.Is(err, ErrRows); wrong != strings.HasPrefix(name, "wrong") || err != nil && !wrong {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+	})
+}
+
+// A shared statement belongs to no caller. So it ends by itself where the database hangs.
+func TestASharedStatementThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, failed := time.Now(), 0
+		for _, err := range joins(t, &sharer{hangs: true}, numbers(20)...) {
+			if errors.Is(err, context.DeadlineExceeded) {
+				failed++
+			}
+		}
+		if took := time.Since(began); failed < 10 || took > 3*shareBound {
+			t.Errorf("%d failed, and it took %v", failed, took)
+		}
+	})
+}
+
+// A call alone gives back its place among those that leave a connection to renewals. An
+// answer without the claim says nothing of it.
+func TestALeaveAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(&sharer{silent: true}, 4, 0, Guarantees(false, false))
+		for range 5 {
+			if cs, err := e.Leave(t.Context(), []engine.Claim{{Name: "a", ID: engine.NewID()}}); len(cs) > 0 || err != nil {
+				t.Errorf("Leave: %v %v", cs, err)
+			}
+		}
+		if n := len(e.capacity); n > 0 {
+			t.Errorf("%d places are taken", n)
 		}
 	})
 }

@@ -1,10 +1,12 @@
 package pglock
 
 import (
+	"context"
 	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"leasehold/engine/internal/sqllock/sqltest"
 )
@@ -54,6 +56,47 @@ func TestNewerFunctionsServeOrAreRefused(t *testing.T) {
 	rows.NewerFunctionsServeOrAreRefused(t, editions)
 }
 func TestTheSchemaMayBeRunAgain(t *testing.T) { rows.TheSchemaMayBeRunAgain(t, editions) }
+
+// An upgrade that changes the table of names waits for a dump no longer than the calls of
+// other clients, which wait behind it, can bear. It is done once the dump has ended.
+func TestAnUpgradeGivesWayToADump(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	editions.First(t, url)
+	admin := connect(t, url)
+	dump, err := admin.Begin(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dump.Rollback(context.Background()) }()
+	if _, err := dump.Exec(within(t), defaults.in(`SELECT FROM @names`)); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		e, err := Open(ctx, url)
+		if err == nil {
+			e.Close()
+		}
+		opened <- err
+	}()
+	until(t, "the upgrade does not ask for the table", func() bool {
+		return get[int](t, admin, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '@names'::regclass`) > 0
+	})
+	do(t, admin, editions.Join)
+	if err := <-opened; err == nil || !strings.Contains(err.Error(), "still open") {
+		t.Errorf("beside a dump: %v", err)
+	}
+	if err := dump.Rollback(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, url)
+	if n := editions.Is(t, url); n != edition {
+		t.Errorf("the edition is %d", n)
+	}
+}
 
 // An older program's SQL does not replace what is newer.
 func TestNewerFunctionsAreNotReplacedByHand(t *testing.T) {

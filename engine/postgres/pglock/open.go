@@ -278,7 +278,11 @@ func (c *client) renew(ctx context.Context, dated bool) error {
 	case c.opts.NoCreate:
 		return errOlder(&c.opts, newest, nil)
 	}
-	if err := c.install(ctx); err != nil {
+	err = c.install(ctx)
+	switch {
+	case inUse(err): // whose own words say what to do
+		return errOlder(&c.opts, newest, err)
+	case err != nil:
 		return errOlder(&c.opts, newest, explain(err))
 	}
 	return nil

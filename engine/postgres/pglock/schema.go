@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -48,9 +49,33 @@ func (o *Options) create() string {
 	return create + o.in(schema)
 }
 
+const (
+	// installs is how often a client tries to replace what is older while a transaction
+	// elsewhere keeps its tables. In the pause between them the calls of others go on.
+	installs     = 3
+	installPause = 500 * time.Millisecond
+)
+
 // install creates what is missing and replaces what is older. Two clients that come
 // first at the same time do it one after the other: the second finds it done.
 func (c *client) install(ctx context.Context) error {
+	for made := 1; ; made++ {
+		err := c.installNow(ctx)
+		if !inUse(err) || made == installs {
+			return err
+		}
+		select {
+		case <-time.After(installPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// inUse: somebody else has locked what was to be changed, and did not give it up in time.
+func inUse(err error) bool { return code(err) == "55P03" }
+
+func (c *client) installNow(ctx context.Context) error {
 	tx, err := c.pool.Begin(ctx)
 	if err != nil {
 		return err

@@ -33,8 +33,15 @@ BEGIN
 		SELECT conname INTO key FROM pg_constraint WHERE conrelid = '@names'::regclass AND contype = 'p'
 			AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = conrelid AND attname = 'gen');
 		IF FOUND THEN
-			EXECUTE format('ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
-				DROP CONSTRAINT %I, ADD PRIMARY KEY (name, gen)', key);
+			-- Every call of every client needs this table, and waits behind who waits for it. So
+			-- a dump, or whatever else reads it in an open transaction, is waited for for a moment.
+			PERFORM set_config('lock_timeout', '500ms', true);
+			BEGIN
+				EXECUTE format('ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
+					DROP CONSTRAINT %I, ADD PRIMARY KEY (name, gen)', key);
+			EXCEPTION WHEN lock_not_available THEN
+				RAISE EXCEPTION 'a transaction that uses @names is still open, perhaps a dump: run this again when it has ended' USING ERRCODE = '55P03';
+			END;
 		END IF;
 		RETURN;
 	END IF;
