@@ -39,14 +39,15 @@ const (
 )
 
 // bell is the doorbell of a client: a connection that waits in the server while claims of
-// this client wait in queues. Whoever lets one of them hold ends that statement after the
+// this client wait in queues, for a lock that a second connection has and that nobody gives
+// up (GET_LOCK). Whoever lets one of them hold ends that statement after the
 // commit: see bell and ring in schema.sql. The ring says nothing but "look".
 //
 // A ring may be lost: nobody rings for who is on another server or connects as another
 // user. So every waiting claim polls, and a doorbell is relied on, which means fewer polls, as
 // long as none of them finds what a ring should have told.
 type bell struct {
-	db     *sql.DB        // of one connection, the doorbell's own
+	db     *sql.DB        // of two connections, the doorbell's own
 	number *atomic.Uint32 // by which that was greeted
 	id     [12]byte
 	call   string
@@ -83,7 +84,7 @@ func newBell(config *mysql.Config) (*bell, error) {
 		return nil, err
 	}
 	b := &bell{db: sql.OpenDB(greeted{connector, config.Timeout, config.Addr, nil}), number: number, wanted: make(chan struct{}, 1), waits: bellTime, waiting: map[engine.ID]waiter{}}
-	b.db.SetMaxOpenConns(1)
+	b.db.SetMaxOpenConns(2)
 	return b, nil
 }
 
@@ -218,7 +219,12 @@ func (b *bell) close() error {
 // rings would end might be another client's statement.
 var errNoBell = errors.New("connections do not lead to one connection of the server's each")
 
-// serve is one connection of the doorbell's.
+var errKeeper = errors.New("the connection that keeps the doorbell waiting has ended")
+
+// errFormer: what the server does for a client that was cut off ends late.
+var errFormer = errors.New("a former connection of this doorbell has not ended")
+
+// serve is one connection of the doorbell's, and the one that keeps what it waits for.
 func (b *bell) serve(ctx context.Context) error {
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
@@ -240,7 +246,19 @@ func (b *bell) serve(ctx context.Context) error {
 		return err
 	}
 	if mine.Int64 != 1 {
-		return errors.New("a former connection of this doorbell has not ended")
+		return errFormer
+	}
+	keeper, err := b.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer keeper.Close()
+	defer discard(keeper)
+	if err := keeper.QueryRowContext(ctx, literal(`SELECT GET_LOCK(CONCAT('leasehold wait ', LEFT(SHA2(?, 224), 40)), 0)`, b.id[:])).Scan(&mine); err != nil {
+		return err
+	}
+	if mine.Int64 != 1 {
+		return errFormer
 	}
 	for unused, vain := false, 0; ; {
 		items, asked := b.look()
@@ -261,6 +279,8 @@ func (b *bell) serve(ctx context.Context) error {
 			if err := b.found(asked, text); err != nil {
 				return err
 			}
+		case err == nil && keeper.PingContext(ctx) != nil: // perhaps it was silent for too long
+			return errKeeper
 		case err == nil && time.Since(began) > b.waits/2:
 			vain = 0
 		default: // rung: where the ring ended this call (1317), or for a claim that was learned of meanwhile, the next look finds it

@@ -114,9 +114,8 @@ func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n i
 	return numbers, nil
 }
 
-// ringBound is how long a call waits for its rings. MariaDB has one mutex for all SLEEPs. A
-// KILL that meets it locked waits with the lock that the sleeper needs to go on, for two
-// seconds, and every other KILL of a SLEEP meanwhile does the same.
+// ringBound is how long a call waits for its rings. A KILL waits for locks that the server's
+// connections begin and end with. Who is not rung polls.
 const ringBound = 250 * time.Millisecond
 
 // answered reads what a call answers, and then rings. What becomes of a ring is no error of

@@ -47,10 +47,10 @@
 //
 // A holder learns that somebody waits, or that it was revoked, at its next renewal.
 //
-// A client of [Open] has a doorbell while claims of it wait: one more connection, beside
-// its pool, which waits in the server (SLEEP). It has a lock of the server's (GET_LOCK), by
-// which others find it. A client whose call lets a claim hold then ends the SLEEP of that
-// claim's client. That is a KILL QUERY, which needs no right for connections of the same user. The
+// A client of [Open] has a doorbell while claims of it wait: two more connections, beside
+// its pool. The first has a lock of the server's (GET_LOCK), by which others find it, and
+// waits in the server for a lock that the second has. A client whose call lets a claim hold
+// then ends the wait of that claim's client. That is a KILL QUERY, which needs no right for connections of the same user. The
 // client then asks which of its claims hold.
 //
 // A ring can end nothing but the statement of a doorbell: the server finds the owner of the
@@ -91,10 +91,10 @@
 // since several engines and the program may share it. There renewals wait too, and come
 // first among this client's calls. Let it have as many idle connections as open ones.
 //
-// A client of Open takes at most max-conns connections (10), and the doorbell's. Where its
-// callers lock one after the other, these are three: one for renewals, one for other calls,
-// and the doorbell while it waits. The second ends after a minute without a call, and the third
-// 20 seconds after the last claim that waited. So let max_connections be three for each such
+// A client of Open takes at most max-conns connections (10), and the doorbell's two. Where its
+// callers lock one after the other, these are four: one for renewals, one for other calls,
+// and two for the doorbell while it waits. The second ends after a minute without a call, and the
+// doorbell's 20 seconds after the last claim that waited. So let max_connections be four for each such
 // process, and some for others. A server that is full is asked for a doorbell once a minute.
 //
 // Isolation, sql_mode, completion_type, time zone and character set of a session do not

@@ -136,8 +136,9 @@ END $$
 -- Answers with the numbers, from 0 on, and the tickets of those that hold by now. It looks,
 -- waits unless it found one, and looks again, in one call, and who rings does so after a
 -- commit. So a claim that came to hold before the first look is found by that, and for one
--- that came later the ring ends the wait, or else this call, which is made again. '-': this
--- connection is not the bell, which is another one of a proxy's.
+-- that came later the ring ends this call, which is made again. It waits for a lock that a
+-- second connection of the client has. '-': this connection is not the bell, which is
+-- another one of a proxy's.
 DROP PROCEDURE IF EXISTS /*!50700 @bell */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @bell(a_client BINARY(12), items LONGBLOB, a_seconds INT) SQL SECURITY INVOKER
 BEGIN
@@ -162,7 +163,10 @@ BEGIN
 		IF waited THEN
 			LEAVE looking;
 		ELSEIF answer = '' THEN
-			DO SLEEP(a_seconds); -- which in MariaDB, and not in MySQL, a ring ends alone
+			-- All SLEEPs of a server share one mutex, and a KILL of one may keep that for two seconds.
+			IF GET_LOCK(CONCAT('leasehold wait ', LEFT(SHA2(a_client, 224), 40)), a_seconds) THEN
+				DO RELEASE_LOCK(CONCAT('leasehold wait ', LEFT(SHA2(a_client, 224), 40))); -- that connection has ended
+			END IF;
 			SET waited = TRUE;
 		END IF;
 	END WHILE;
