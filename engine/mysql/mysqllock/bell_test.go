@@ -198,8 +198,8 @@ func TestACallThatCommittedIsAnsweredWhateverItsRingDoes(t *testing.T) {
 		"it fails":                            `SIGNAL SQLSTATE '45000'`,
 		"it does not end":                     `DO SLEEP(60)`,
 		"somebody ends its statement":         `KILL QUERY CONNECTION_ID()`,
-		"somebody ends the connection":        `KILL CONNECTION CONNECTION_ID()`,
-		"it fails for the caller's own error": `SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213`, // for which a call is made again
+		"somebody ends the connection":        `BEGIN KILL CONNECTION CONNECTION_ID(); DO SLEEP(60); END`, // not answered before it is ended
+		"it fails for the caller's own error": `SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213`,           // for which a call is made again
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

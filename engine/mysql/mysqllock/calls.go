@@ -87,6 +87,9 @@ func (c *client) call(ctx context.Context, k sqllock.Kind, statement string, n i
 	var err error
 	for made := 1; made <= attempts; made++ {
 		err = c.conns.Do(ctx, k, func(conn *sql.Conn) error { return c.answered(ctx, conn, statement, &text) })
+		if err == errRing {
+			err = nil
+		}
 		if code(err) == 1305 { // the procedure is being replaced, or gone
 			select {
 			case <-time.After(replacing):
@@ -137,10 +140,16 @@ func (c *client) answered(ctx context.Context, conn *sql.Conn, statement string,
 		rows.Close()
 		bounded, cancel := context.WithTimeout(ctx, ringBound)
 		defer cancel()
-		_, _ = conn.ExecContext(bounded, literal(c.calls.ring, bells))
+		if _, err := conn.ExecContext(bounded, literal(c.calls.ring, bells)); err != nil {
+			return errRing
+		}
 	}
 	return nil
 }
+
+// errRing: the call was answered and its ring failed, so the next call gets another connection.
+// This one may have been ended, which the driver does not know of a statement that says so.
+var errRing = errors.New("the ring failed")
 
 var errAnswer = errors.New("unexpected answer of leasehold's functions in the database (did somebody change them?)")
 

@@ -40,7 +40,7 @@ func storm(t *testing.T, broken bool) (held int, inOrder bool) {
 	leave(t, e, join(t, e, exclusive("a"))) // the name is there
 	if broken {
 		replace(t, db, "join", "FROM @names WHERE name = n FOR UPDATE;",
-			"FROM @names WHERE name = n; DO SLEEP(0.002); SELECT last INTO t FROM @names WHERE name = n FOR UPDATE;")
+			"FROM @names WHERE name = n; DO SLEEP(0.05); SELECT last INTO t FROM @names WHERE name = n FOR UPDATE;")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
