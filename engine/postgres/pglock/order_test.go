@@ -44,8 +44,8 @@ func storm(t *testing.T, broken bool) (held int, sorted bool) {
 	leave(t, e, join(t, e, exclusive("a"))) // the name is there
 	if broken {
 		replace(t, pool, "open", `SELECT * INTO l FROM @names WHERE name = n ORDER BY gen LIMIT 1 FOR UPDATE;`,
-			`SELECT * INTO l FROM @names WHERE name = n; PERFORM pg_sleep(0.05); PERFORM FROM @names WHERE name = n FOR UPDATE;`)
-		replace(t, pool, "join", `size = 0 AND seen <= t AND soonest > t`, `0 = (SELECT x.size FROM @names x WHERE x.name = n ORDER BY x.gen LIMIT 1)`)
+			`SELECT * INTO l FROM @names WHERE name = n; PERFORM pg_sleep(0.002); PERFORM FROM @names WHERE name = n FOR UPDATE;`)
+		replace(t, pool, "join", `size = 0 AND seen <= t AND soonest > t`, `0 = (SELECT x.size FROM @names x, pg_sleep(0.1) WHERE x.name = n ORDER BY x.gen LIMIT 1)`)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
