@@ -39,9 +39,9 @@ type greeted struct {
 
 // watching holds back what a server says on a new connection of a session that goes on,
 // until the library has sent its watches again: it says since when by the last answer it
-// had, which it reads unguarded beside its reader (go-zookeeper/zk, pull request 35).
-// Whoever waits is served no later for it, and a program under the race detector is not
-// blamed for what it has not done.
+// had, which it reads unguarded beside its reader (go-zookeeper/zk, pull request 35). A
+// program under the race detector is so not blamed for what it has not done. The first
+// answer on such a connection comes up to watchesBound later where there are no watches.
 type watching struct {
 	sent chan struct{} // closed when the watches are under way
 	once sync.Once
