@@ -9,7 +9,7 @@
 //   - A caller whose context ends gives up its own waiting and nobody else's. It learns
 //     whether its call was withdrawn before it was sent.
 //   - No call waits for a clock: calls that come while a request is under way go with the
-//     next.
+//     next. Only if that request hangs they wait, for [Group.Patience].
 //   - Nothing runs while no call waits.
 //
 // It knows neither stores nor locks.
@@ -22,6 +22,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Group is a way to a store. Its fields are set before the first call.
@@ -43,6 +44,10 @@ type Group[Call, Answer any] struct {
 	// which all but one began with Most calls. So Most calls do not wait for a request
 	// that is under way: one that hangs delays no call that has company.
 	Senders int
+
+	// Patience is how long a request may take until it no longer counts as under way, so that
+	// calls which wait go with another. It still answers its own. 0 means for ever.
+	Patience time.Duration
 
 	// Key, unless nil, keeps calls of one key out of one request.
 	Key func(Call) string
@@ -135,11 +140,32 @@ func (g *Group[Call, Answer]) send() {
 		for i, m := range members {
 			calls[i] = m.call
 		}
+		ends := g.begin()
 		answers := g.Send(calls)
 		for i, m := range members {
 			m.answer <- answers[i]
 		}
+		if !ends() {
+			return
+		}
 	}
+}
+
+// begin bounds the time for which a request counts as under way. ends reports whether it
+// still did at its end: if not, another sender has its place.
+func (g *Group[Call, Answer]) begin() (ends func() bool) {
+	if g.Patience == 0 {
+		return func() bool { return true }
+	}
+	// Stop reports false if the function was begun, and then that has counted this sender out.
+	return time.AfterFunc(g.Patience, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.senders--; len(g.waiting[0])+len(g.waiting[1]) > 0 {
+			g.senders++
+			go g.send()
+		}
+	}).Stop
 }
 
 // take is what goes in one request now, in the order in which it was asked for. Nothing:

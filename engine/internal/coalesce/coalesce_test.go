@@ -208,6 +208,26 @@ func TestKeysAreApartAndSomeGoFirst(t *testing.T) {
 	})
 }
 
+// Calls that go first fill a request, and wait for one that hangs no longer than others do.
+func TestWhatGoesFirstIsNotLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(3)
+		s.group.Senders, s.group.Patience = 2, time.Second
+		s.group.First = func(c string) bool { return strings.HasSuffix(c, "!") }
+		var all sync.WaitGroup
+		s.asks(t, &all, "a", "b!", "c!", "d!")
+		want(t, s.sent(), "a b!+c!+d!")
+		s.asks(t, &all, "e!")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want(t, s.sent(), "e!")
+		for range 3 {
+			s.answer()
+		}
+		all.Wait()
+	})
+}
+
 // Who gives up gives up its own waiting: what was not sent never is, what was is
 // answered to the others all the same.
 func TestACallEndsWithItsContext(t *testing.T) {
@@ -316,4 +336,42 @@ func TestACrowd(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Calls that wait for a request which hangs go with another after the group's patience, and
+// the first still answers its own. Then requests are as many at once as before.
+func TestARequestThatHangsDelaysCallsForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(8)
+		s.group.Senders, s.group.Patience = 1, time.Second
+		var all sync.WaitGroup
+		s.asks(t, &all, "a", "b", "c")
+		time.Sleep(time.Second - time.Nanosecond)
+		synctest.Wait()
+		want(t, s.sent(), "a")
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		want(t, s.sent(), "b+c")
+		for range 2 {
+			s.answer()
+		}
+		s.asks(t, &all, "d", "e")
+		want(t, s.sent(), "d")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		want(t, s.sent(), "e")
+		time.Sleep(time.Second) // nobody waits when the second hangs as well
+		synctest.Wait()
+		s.asks(t, &all, "f")
+		want(t, s.sent(), "f")
+		for range 3 {
+			s.answer()
+		}
+		s.asks(t, &all, "g", "h")
+		want(t, s.sent(), "g")
+		s.answer()
+		want(t, s.sent(), "h")
+		s.answer()
+		all.Wait()
+	})
 }

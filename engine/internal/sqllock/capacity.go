@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// room bounds the calls under way that are not renewals, so that a part of a pool's
+// capacity bounds the calls under way that are not renewals, so that a part of a pool's
 // connections is free for those. Where somebody else keeps one name's row locked, calls
 // for it could take every connection, and leases of other names would be lost for want
 // of one. It cannot make a server fast enough. Nil has no bound.

@@ -13,10 +13,14 @@ import (
 // connections is no answer while those that live do the work: who was refused one is
 // handed the next of this client's that is free, renewals first.
 //
-// Where it keeps one for renewals, nobody else may take that: it is the connection of
-// the first Join, so it is there before a lease is, and calls which wait for a row that
-// somebody else keeps locked, or a server that is full, cost no lease.
+// Where it keeps one for renewals, nobody else may take that while there is something to
+// renew. It is the connection of the first Join, so it is there before a lease is, and calls
+// which wait for a row that somebody else keeps locked, or a server that is full, cost no
+// lease. A client that has one claim at a time needs no other connection: its Join and its
+// Leave take that one.
 type Pool[C any] struct {
+	Claims Claims // what there is to renew; an [Engine] notes them
+
 	source Source[C]
 	kept   chan idle[C] // capacity 1; nil: none is kept
 	first  chan C       // to a renewal that waits for one
@@ -112,6 +116,11 @@ func await[C any](ctx context.Context, kept <-chan idle[C]) (i idle[C], free boo
 	if kept == nil {
 		return i, false
 	}
+	select { // it mostly is, and the time may be over before a busy machine looks
+	case i = <-kept:
+		return i, true
+	default:
+	}
 	timer := time.NewTimer(keptFor)
 	defer timer.Stop()
 	select {
@@ -126,6 +135,12 @@ func await[C any](ctx context.Context, kept <-chan idle[C]) (i idle[C], free boo
 func (p *Pool[C]) connection(ctx context.Context, k Kind) (c C, err error) {
 	kept, freed := p.kept, p.first
 	if k != Renewing {
+		if i, free := p.unneeded(k); free {
+			if p.source.Stands(ctx, i.conn, time.Since(i.since)) {
+				return i.conn, nil
+			}
+			p.source.Give(i.conn)
+		}
 		kept, freed = nil, p.next
 	}
 	for pause := pauseLeast; ; pause = min(2*pause, pauseMost) {
@@ -153,6 +168,25 @@ func (p *Pool[C]) connection(ctx context.Context, k Kind) (c C, err error) {
 		if err == nil || ctx.Err() != nil {
 			return c, err
 		}
+	}
+}
+
+// unneeded is what is kept, if nothing but the caller's own Join may need it. A Join that
+// begins now finds none kept. It takes another connection, which is kept from its answer on:
+// before there is a lease.
+func (p *Pool[C]) unneeded(k Kind) (i idle[C], free bool) {
+	own := 0
+	if k == Joining {
+		own = 1
+	}
+	if !p.Claims.atMost(own) {
+		return i, false
+	}
+	select {
+	case i = <-p.kept:
+		return i, true
+	default:
+		return i, false
 	}
 }
 

@@ -111,6 +111,7 @@ func under(t *testing.T, p *Pool[int], k Kind, err error) (end func()) {
 // The connection of the first Join is for renewals, again and again, and nobody else has it.
 func TestOneConnectionIsForRenewals(t *testing.T) {
 	p := NewPool[int](newFew(3), true)
+	claims(p, 2)
 	kept := used(t, p, Joining)
 	for range 3 {
 		for _, k := range []Kind{Other, Joining} {
@@ -130,6 +131,63 @@ func TestOneConnectionIsForRenewals(t *testing.T) {
 	end()
 	if used(t, p, Other) == used(t, p, Renewing) {
 		t.Error("after two renewals at once none is kept")
+	}
+}
+
+// A client that has one claim at a time, or none, needs one connection of the server's: nothing
+// is renewed while it joins or leaves. What takes the kept one keeps no other from a lease.
+func TestAClientOfOneClaimTakesOneConnection(t *testing.T) {
+	f := newFew(3)
+	p := NewPool[int](f, true)
+	for range 3 {
+		claims(p, 1)
+		used(t, p, Joining)
+		used(t, p, Renewing)
+		claims(p, 0)
+		used(t, p, Other)
+	}
+	if f.made != 1 {
+		t.Fatalf("it took %d connections", f.made)
+	}
+	claims(p, 1)
+	kept := used(t, p, Joining)
+	if used(t, p, Other) == kept {
+		t.Error("a call has the connection of renewals while there is a claim")
+	}
+	claims(p, 2)
+	if used(t, p, Joining) == kept {
+		t.Error("a Join has the connection of renewals while there is another claim")
+	}
+	// A Leave that hangs has it: then the next Join keeps its own.
+	claims(p, 0)
+	end := under(t, p, Other, nil)
+	claims(p, 1)
+	next := used(t, p, Joining)
+	if had := used(t, p, Renewing); next == kept || had != next {
+		t.Errorf("beside a Leave on connection %d a Join has %d, and a renewal %d", kept, next, had)
+	}
+	end()
+}
+
+// The kept connection that fell while nobody used it is no call's.
+func TestAKeptConnectionThatFellIsNoCalls(t *testing.T) {
+	f := newFew(2)
+	p := NewPool[int](f, true)
+	fell := used(t, p, Joining)
+	f.mu.Lock()
+	f.fallen[fell] = true
+	f.mu.Unlock()
+	if used(t, p, Other) == fell {
+		t.Error("a call has a connection that fell")
+	}
+}
+
+// claims has a client have so many claims.
+func claims(p *Pool[int], n byte) {
+	for i := range byte(3) {
+		if p.Claims.drop(engine.ID{i}); i < n {
+			p.Claims.keep(engine.ID{i}, time.Hour)
+		}
 	}
 }
 
@@ -247,6 +305,7 @@ func (refusing) Take(context.Context) (int, error) { return 0, errBroken }
 func TestAClosedPoolKeepsNothing(t *testing.T) {
 	f := newFew(3)
 	p := NewPool[int](f, true)
+	claims(p, 2)
 	used(t, p, Joining)
 	end := under(t, p, Joining, nil)
 	p.Close()
@@ -307,7 +366,7 @@ func (rowless) Join(context.Context, *engine.Request) (Joined, error) {
 }
 
 func TestAJoinThatCannotBe(t *testing.T) {
-	e := New(rowless{}, 0, 0, Guarantees(false, false))
+	e := New(rowless{}, new(Claims), 0, 0, Guarantees(false, false))
 	if _, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Second}); !errors.Is(err, ErrRows) {
 		t.Error(err)
 	}
@@ -333,7 +392,7 @@ func (d *picky) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim
 // One name that cannot be read costs others of its batch nothing but calls.
 func TestOneBadNameCostsNoOther(t *testing.T) {
 	d := &picky{}
-	e := New(d, 0, 0, Guarantees(false, false))
+	e := New(d, new(Claims), 0, 0, Guarantees(false, false))
 	rs := []engine.Renewal{{Name: "a", Want: time.Second}, {Name: "bad", Want: time.Second}, {Name: "b", Want: time.Second}}
 	cs, err := e.Renew(t.Context(), rs)
 	if !errors.Is(err, ErrRows) || len(cs) != 2 || len(d.calls) != 4 {
@@ -344,7 +403,7 @@ func TestOneBadNameCostsNoOther(t *testing.T) {
 // Calls are cut by what a statement may have, and one claim is a call at least.
 func TestCallsAreCutByBytes(t *testing.T) {
 	d := &picky{}
-	e := New(d, 0, 400, Guarantees(false, false))
+	e := New(d, new(Claims), 0, 400, Guarantees(false, false))
 	rs := make([]engine.Renewal, 11)
 	for i := range rs {
 		rs[i] = engine.Renewal{Name: "a", Want: time.Second} // 80 of an answer

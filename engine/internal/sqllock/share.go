@@ -2,6 +2,8 @@ package sqllock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"leasehold/engine"
@@ -42,6 +44,11 @@ const (
 	// shareBound is how long a shared statement may take. It waits for nobody, so a
 	// server that takes longer hangs.
 	shareBound = 10 * time.Second
+
+	// sharePatience is when others go beside it. Perhaps only its connection hangs: what
+	// stands between may let nothing pass any more, and say nothing. A Join's own bound
+	// is three times that.
+	sharePatience = time.Second
 )
 
 // share lets calls share statements, where the database can. As long as each call finds a
@@ -49,7 +56,7 @@ const (
 func (e *Engine) share(s Sharer) {
 	e.group = &coalesce.Group[Call, result]{
 		Alone: e.alone, Many: max(cap(e.capacity), senders) + 1,
-		Send: func(calls []Call) []result { return e.together(s, calls) }, Most: enough, Senders: senders,
+		Send: func(calls []Call) []result { return e.together(s, calls) }, Most: enough, Senders: senders, Patience: sharePatience,
 		Key: func(c Call) string { return c.Name },
 	}
 }
@@ -103,6 +110,10 @@ func (e *Engine) together(s Sharer, calls []Call) []result {
 		err = s.Share(ctx, calls, func(place int, c engine.Claim) {
 			results[place] = result{claim: c, err: sound(&c)}
 		})
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			// It stays a time-out to whoever looks for the cause, as that of a call alone.
+			err = fmt.Errorf("no answer in %v to a statement that %d callers share: the server hangs, or no connection to it was free; ask again: %w", shareBound, len(calls), err)
+		}
 	}
 	if err != nil {
 		for i := range results {

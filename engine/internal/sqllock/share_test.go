@@ -79,7 +79,7 @@ func held(name string) engine.Claim {
 // storm has 40 callers join at once, and 40 leave, with 4 connections.
 func storm(t *testing.T, s *sharer) (answers, failures int32) {
 	t.Helper()
-	e := New(s, 4, 0, Guarantees(false, false))
+	e := New(s, new(Claims), 4, 0, Guarantees(false, false))
 	var all sync.WaitGroup
 	var right, wrong atomic.Int32
 	count := func(c engine.Claim, name string, err error) {
@@ -140,7 +140,7 @@ func TestASharedStatementThatFails(t *testing.T) {
 func TestWhatIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s sharer
-		e := New(&s, 4, 0, Guarantees(false, false))
+		e := New(&s, new(Claims), 4, 0, Guarantees(false, false))
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
@@ -151,7 +151,7 @@ func TestWhatIsNotShared(t *testing.T) {
 		if alone, together := s.alone.Load(), s.together.Load(); alone != 40 || together != 0 {
 			t.Errorf("%d were made alone, and others in %d statements", alone, together)
 		}
-		if e := New(database{}, 4, 0, Guarantees(false, false)); e.group != nil {
+		if e := New(database{}, new(Claims), 4, 0, Guarantees(false, false)); e.group != nil {
 			t.Error("calls of a database that cannot share are to")
 		}
 	})
@@ -160,7 +160,7 @@ func TestWhatIsNotShared(t *testing.T) {
 // joins are callers with these names, at once: how many got each error.
 func joins(t *testing.T, s *sharer, names ...string) map[string]error {
 	t.Helper()
-	e := New(s, 4, 0, Guarantees(false, false))
+	e := New(s, new(Claims), 4, 0, Guarantees(false, false))
 	errs := map[string]error{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -219,6 +219,10 @@ func TestASharedStatementThatHangs(t *testing.T) {
 		for _, err := range joins(t, &sharer{hangs: true}, numbers(20)...) {
 			if errors.Is(err, context.DeadlineExceeded) {
 				failed++
+				// Its own context goes on, so the error says whose time was up.
+				if text := err.Error(); !strings.Contains(text, "no answer in 10s") || !strings.Contains(text, "ask again") {
+					t.Errorf("a caller is told %q", text)
+				}
 			}
 		}
 		if took := time.Since(began); failed < 10 || took > 3*shareBound {
@@ -227,11 +231,79 @@ func TestASharedStatementThatHangs(t *testing.T) {
 	})
 }
 
+// stuck is a sharer whose first shared statement hangs.
+type stuck struct {
+	sharer
+	shared atomic.Int32
+	hangs  atomic.Int32 // calls in that statement
+}
+
+func (s *stuck) Share(ctx context.Context, calls []Call, answer func(int, engine.Claim)) error {
+	if s.shared.Add(1) == 1 {
+		s.hangs.Store(int32(len(calls)))
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.sharer.Share(ctx, calls, answer)
+}
+
+// A shared statement that hangs, perhaps for its connection alone, costs those that are in it
+// their time, and others a second.
+func TestOneStatementThatHangsHoldsUpOthersForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s stuck
+		e, began := New(&s, new(Claims), 4, 0, Guarantees(false, false)), time.Now()
+		var all sync.WaitGroup
+		var late atomic.Int32
+		for _, name := range numbers(20) {
+			all.Go(func() {
+				_, err := e.Join(t.Context(), engine.Request{Name: name, ID: engine.NewID(), Permits: 1, Limit: 1})
+				if err != nil || time.Since(began) > 5*time.Second {
+					late.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n, want := late.Load(), s.hangs.Load(); n != want || want == 0 {
+			t.Errorf("%d calls waited, want the %d of the statement that hangs", n, want)
+		}
+	})
+}
+
+// telling is a sharer that looks whose context a Join alone has.
+type telling struct {
+	sharer
+	whose sync.Map // by name
+}
+
+func (s *telling) Join(ctx context.Context, r *engine.Request) (Joined, error) {
+	s.whose.Store(r.Name, ctx.Value(s))
+	return s.sharer.Join(ctx, r)
+}
+
+// A call that no shared statement could answer ends with its caller's context as well.
+func TestACallThatIsMadeAloneAtLastIsItsCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s telling
+		e := New(&s, new(Claims), 4, 0, Guarantees(false, false))
+		var all sync.WaitGroup
+		for _, name := range append(numbers(10), "busy") {
+			ctx := context.WithValue(t.Context(), &s, name)
+			all.Go(func() { _, _ = e.Join(ctx, engine.Request{Name: name, ID: engine.NewID(), Permits: 1, Limit: 1}) })
+			synctest.Wait()
+		}
+		all.Wait()
+		if whose, _ := s.whose.Load("busy"); whose != "busy" || s.together.Load() == 0 {
+			t.Errorf("its context is that of %v", whose)
+		}
+	})
+}
+
 // A call alone gives back its place among those that leave a connection to renewals. An
 // answer without the claim says nothing of it.
 func TestALeaveAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := New(&sharer{silent: true}, 4, 0, Guarantees(false, false))
+		e := New(&sharer{silent: true}, new(Claims), 4, 0, Guarantees(false, false))
 		for range 5 {
 			if cs, err := e.Leave(t.Context(), []engine.Claim{{Name: "a", ID: engine.NewID()}}); len(cs) > 0 || err != nil {
 				t.Errorf("Leave: %v %v", cs, err)

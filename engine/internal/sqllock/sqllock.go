@@ -58,6 +58,7 @@ const (
 // Engine is one client of a database. It lacks Watch and Close of an [engine.Engine].
 type Engine struct {
 	db         Database
+	claims     *Claims
 	capacity   capacity // for calls that are not renewals
 	packet     int      // see New
 	guarantees engine.Guarantees
@@ -65,10 +66,11 @@ type Engine struct {
 }
 
 // New is an engine over a database that has so many connections, and takes so many bytes
-// in a statement and in an answer; 0: any number. Calls of many callers share statements if
+// in a statement and in an answer; 0: any number. It notes in claims, which are those of the
+// database's [Pool], what may have to be renewed. Calls of many callers share statements if
 // the database is a [Sharer].
-func New(db Database, connections, packet int, g engine.Guarantees) *Engine {
-	e := &Engine{db: db, capacity: capacityOf(connections), packet: packet, guarantees: g}
+func New(db Database, claims *Claims, connections, packet int, g engine.Guarantees) *Engine {
+	e := &Engine{db: db, claims: claims, capacity: capacityOf(connections), packet: packet, guarantees: g}
 	if s, able := db.(Sharer); able {
 		e.share(s)
 	}
@@ -102,7 +104,23 @@ func (e *Engine) Guarantees() engine.Guarantees { return e.guarantees }
 
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
-	return e.call(ctx, Call{Request: &r})
+	e.claims.keep(r.ID, always)
+	c, err := e.call(ctx, Call{Request: &r})
+	if err != nil { // nobody renews what a Join may have made unanswered
+		e.claims.drop(r.ID)
+		return c, err
+	}
+	e.note(&c)
+	return c, nil
+}
+
+// note takes in an answer.
+func (e *Engine) note(c *engine.Claim) {
+	if c.State == engine.Gone {
+		e.claims.drop(c.ID)
+		return
+	}
+	e.claims.keep(c.ID, c.TTL)
 }
 
 func (e *Engine) join(ctx context.Context, r *engine.Request) (engine.Claim, error) {
@@ -131,11 +149,18 @@ func (e *Engine) join(ctx context.Context, r *engine.Request) (engine.Claim, err
 
 // Renew implements [engine.Engine].
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
-	return e.batch(ctx, rs)
+	out, err := e.batch(ctx, rs)
+	for i := range out {
+		e.note(&out[i]) // also of a claim whose Leave has begun meanwhile: for its TTL
+	}
+	return out, err
 }
 
 // Leave implements [engine.Engine].
 func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	for i := range cs {
+		e.claims.drop(cs[i].ID)
+	}
 	if len(cs) == 1 {
 		c, err := e.call(ctx, Call{Request: &engine.Request{Name: cs[0].Name, ID: cs[0].ID}, Leave: true})
 		if err != nil || c.State == engine.Unknown { // which no answer says

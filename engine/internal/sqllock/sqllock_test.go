@@ -31,7 +31,7 @@ func (database) Batch(_ context.Context, rs []engine.Renewal) (cs []engine.Claim
 // Claims of a batch whose first call fails are renewed all the same, and nothing is said
 // of those of that call.
 func TestACallThatFailsIsNotTheEndOfABatch(t *testing.T) {
-	e := New(database{}, 0, 0, Guarantees(false, false))
+	e := New(database{}, new(Claims), 0, 0, Guarantees(false, false))
 	const more = 20
 	var rs []engine.Renewal
 	for i := range Chunk + more {

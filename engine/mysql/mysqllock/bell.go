@@ -33,6 +33,10 @@ const (
 	// bellVain is how many rings in a row may mean nothing.
 	bellVain = 10
 
+	// bellKept is how many waits that nobody ended pass until the keeper is used: each use is
+	// a statement of a client that only waits.
+	bellKept = 3
+
 	// bellPause is the time between two attempts to have one, and bellFull that time where the
 	// server takes no more connections: what room there is, is for calls.
 	bellPause, bellFull = time.Second, time.Minute
@@ -260,7 +264,7 @@ func (b *bell) serve(ctx context.Context) error {
 	if mine.Int64 != 1 {
 		return errFormer
 	}
-	for unused, vain := false, 0; ; {
+	for unused, vain, waits := false, 0, 0; ; {
 		items, asked := b.look()
 		if len(asked) == 0 && unused {
 			return nil
@@ -269,6 +273,10 @@ func (b *bell) serve(ctx context.Context) error {
 		var text string
 		began := time.Now()
 		err := conn.QueryRowContext(ctx, literal(b.call, b.id[:], items, int(b.waits.Seconds()))).Scan(&text)
+		undisturbed := err == nil && text == "" && time.Since(began) > b.waits/2
+		if undisturbed {
+			waits++
+		}
 		switch {
 		case err != nil && code(err) != 1317:
 			return err
@@ -279,9 +287,11 @@ func (b *bell) serve(ctx context.Context) error {
 			if err := b.found(asked, text); err != nil {
 				return err
 			}
-		case err == nil && keeper.PingContext(ctx) != nil: // perhaps it was silent for too long
+		// Without its keeper a doorbell has what it waits for, and no wait lasts. A keeper
+		// that is silent for too long ends.
+		case err == nil && (!undisturbed || waits%bellKept == 0) && keeper.PingContext(ctx) != nil:
 			return errKeeper
-		case err == nil && time.Since(began) > b.waits/2:
+		case undisturbed:
 			vain = 0
 		default: // rung: where the ring ended this call (1317), or for a claim that was learned of meanwhile, the next look finds it
 			if vain++; vain > bellVain {

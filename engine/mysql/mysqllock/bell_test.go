@@ -255,8 +255,8 @@ func TestAFullServerIsAskedSeldomForADoorbell(t *testing.T) {
 	}
 }
 
-// A client with one caller takes four connections at most, however busy it is: one for
-// renewals, one for other calls, and two for its doorbell.
+// A client with one caller takes four connections at most, however busy it is: one for its
+// calls, another beside a renewal, and two for its doorbell.
 func TestAClientWithOneCallerTakesFourConnections(t *testing.T) {
 	t.Parallel()
 	url := database(t)

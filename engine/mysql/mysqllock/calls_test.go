@@ -6,8 +6,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 )
 
 // What fails a call says why, and what to do.
@@ -32,5 +36,19 @@ func TestErrorsSayWhyAndWhatToDo(t *testing.T) {
 		if !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.why) || !strings.Contains(got.Error(), c.todo) {
 			t.Errorf("%v: %v", c.err, got)
 		}
+	}
+}
+
+// A client that has one claim at a time takes one connection, beside those of its doorbell.
+func TestAClientOfOneClaimIsOneSession(t *testing.T) {
+	t.Parallel()
+	e := open(t, database(t))
+	for range 3 {
+		c := testutil.Joins(t, e, testutil.Exclusive("a"), engine.Held)
+		testutil.Renew(t, e, c, time.Minute)
+		testutil.Leaves(t, e, c, engine.Held)
+	}
+	if n := e.client.db.Stats().OpenConnections; n != 1 {
+		t.Errorf("it has %d connections", n)
 	}
 }

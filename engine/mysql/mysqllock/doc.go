@@ -81,19 +81,22 @@
 // connection for one statement, which contains its arguments. So it works through proxies
 // that share connections between statements. A caller that gives up gets its answer at
 // once. Its statement may wait longer: for a row as innodb_lock_wait_timeout says, and for
-// a locked table as lock_wait_timeout says. Both are 3 s in pools of Open. A third of a
-// bounded pool is for renewals. So calls that wait for a row which another program keeps
-// locked leave the calls of other names a connection. Let a pool have three or more.
+// a locked table as lock_wait_timeout says. Both are 3 s in pools of Open.
 //
-// In a pool of Open one connection is for renewals alone, from the first Join on. If a
+// Joins and Leaves leave a third of a bounded pool to other calls (rounded down, and one
+// connection of two). Some of them may wait for a row which another program keeps locked.
+// Renewals of other names then have a connection all the same. Joins and Leaves of other
+// names may find none, and wait for one. Let a pool have three or more.
+//
+// In a pool of Open one connection is for renewals alone while there is a claim to renew. If a
 // server takes no more connections (1040, 1203, 1226), renewals wait for that one, and
 // other calls wait until one of this client's is free. A caller's pool reserves none,
 // since several engines and the program may share it. There renewals wait too, and come
 // first among this client's calls. Let it have as many idle connections as open ones.
 //
 // A client of Open takes at most max-conns connections (10), and the doorbell's two. Where its
-// callers lock one after the other, these are four: one for renewals, one for other calls,
-// and two for the doorbell while it waits. The second ends after a minute without a call, and the
+// callers lock one after the other, these are four at most: one for its calls, one beside a renewal
+// that is under way, and two for the doorbell while it waits. The second ends after a minute without a call, and the
 // doorbell's 20 seconds after the last claim that waited. So let max_connections be four for each such
 // process, and some for others. A server that is full is asked for a doorbell once a minute.
 //

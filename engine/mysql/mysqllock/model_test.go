@@ -1,7 +1,6 @@
 package mysqllock
 
 import (
-	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -30,30 +29,7 @@ func TestProceduresDoWhatPackageQueueDoes(t *testing.T) {
 
 // So does the one that carries out the calls of many, where it answers.
 func TestSharedCallsDoWhatPackageQueueDoes(t *testing.T) {
-	compare(t, func(c *client) sqllock.Database { return sharing{c} })
-}
-
-// sharing first tries to share a statement for every call.
-type sharing struct{ *client }
-
-func (s sharing) Join(ctx context.Context, r *engine.Request) (j sqllock.Joined, err error) {
-	if r.Replaces != (engine.ID{}) {
-		return s.client.Join(ctx, r)
-	}
-	if err = s.Share(ctx, []sqllock.Call{{Request: r}}, func(_ int, c engine.Claim) { j.Claim = c }); err == nil && j.Claim.State == 0 {
-		return s.client.Join(ctx, r)
-	}
-	return j, err
-}
-
-func (s sharing) Batch(ctx context.Context, rs []engine.Renewal) (cs []engine.Claim, err error) {
-	if len(rs) == 1 && rs[0].Want == 0 {
-		left := sqllock.Call{Request: &engine.Request{Name: rs[0].Name, ID: rs[0].ID}, Leave: true}
-		if err = s.Share(ctx, []sqllock.Call{left}, func(_ int, c engine.Claim) { cs = append(cs, c) }); err != nil || cs != nil {
-			return cs, err
-		}
-	}
-	return s.client.Batch(ctx, rs)
+	compare(t, func(c *client) sqllock.Database { return sqltest.Sharing{Sharer: c} })
 }
 
 func compare(t *testing.T, calls func(*client) sqllock.Database) {
@@ -67,7 +43,7 @@ func compare(t *testing.T, calls func(*client) sqllock.Database) {
 	for i := range 3 {
 		c := *base.client
 		c.id = [12]byte{'c', byte('0' + i)}
-		clients = append(clients, queuetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(calls(&c), 0, 0, base.Guarantees())}})
+		clients = append(clients, queuetest.Client{Name: string(c.id[:]), Engine: &Engine{client: &c, Engine: sqllock.New(calls(&c), &base.client.conns.Claims, 0, 0, base.Guarantees())}})
 	}
 	queuetest.Compare(t, queuetest.Subject{
 		Clients: clients, Seeds: 4, RemembersRevoked: true,

@@ -235,7 +235,7 @@ func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}, b 
 	if !c.skips {
 		calls = struct{ sqllock.Database }{c} // which is no Sharer: a shared call would wait for what somebody else has locked
 	}
-	e := &Engine{client: c, own: own, Engine: sqllock.New(calls, most, c.packet-leastPacket/2, c.guarantees)}
+	e := &Engine{client: c, own: own, Engine: sqllock.New(calls, &c.conns.Claims, most, c.packet-leastPacket/2, c.guarantees)}
 	return e, nil
 }
 

@@ -4,20 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"leasehold/engine"
 	"leasehold/engine/internal/sqllock"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/lab/servers"
 )
-
-func shares(rs []engine.Request, left bool) (calls []sqllock.Call) {
-	for i := range rs {
-		calls = append(calls, sqllock.Call{Request: &rs[i], Leave: left})
-	}
-	return calls
-}
 
 // share has calls made together. It is the state of each that was answered.
 func share(t *testing.T, e *Engine, calls []sqllock.Call) map[string]engine.State {
@@ -47,34 +40,7 @@ func TestCallersOfManyNamesShareStatements(t *testing.T) {
 		}
 		return n
 	}
-	const names, rounds = 48, 10
-	ctx := within(t)
-	var all sync.WaitGroup
-	before := made()
-	for i := range names {
-		all.Go(func() {
-			var last uint64
-			for range rounds {
-				r := exclusive(fmt.Sprint("name ", i))
-				c, err := e.Join(ctx, r)
-				if err != nil || c.State != engine.Held || c.ID != r.ID || c.Name != r.Name || c.Ticket <= last || c.TTL != r.WaitTTL || c.Contended {
-					t.Errorf("Join of %s after %d: %+v, %v", r.Name, last, c, err)
-					return
-				}
-				last = c.Ticket
-				cs, err := e.Leave(ctx, []engine.Claim{c})
-				if err != nil || len(cs) != 1 || cs[0].State != engine.Held || cs[0].Ticket != c.Ticket || cs[0].Limit != r.Limit {
-					t.Errorf("Leave of %s: %+v, %v", r.Name, cs, err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	// The first Join of each makes its name alone.
-	if n, most := made()-before, names+2*names*rounds/3; n > most {
-		t.Errorf("%d statements for %d calls; at most %d", n, 2*names*rounds, most)
-	}
+	sqltest.CallersOfManyNamesShareStatements(t, e, made)
 }
 
 // A name that somebody else keeps locked keeps none waiting that shares a statement with it.
@@ -90,7 +56,7 @@ func TestAStuckNameKeepsNoneWaitingThatSharesItsStatement(t *testing.T) {
 	}
 	tx := begin(t, db)
 	lock(t, tx, "name 3")
-	if got := share(t, e, shares(calls, false)); got["name 3"] != 0 || len(got) != 7 {
+	if got := share(t, e, sqltest.Calls(calls, false)); got["name 3"] != 0 || len(got) != 7 {
 		t.Errorf("answered: %v", got)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -99,7 +65,7 @@ func TestAStuckNameKeepsNoneWaitingThatSharesItsStatement(t *testing.T) {
 	join(t, e, calls[3])
 	tx = begin(t, db)
 	lock(t, tx, "name 5")
-	if got := share(t, e, shares(calls, true)); got["name 5"] != 0 || len(got) != 7 || got["name 3"] != engine.Held {
+	if got := share(t, e, sqltest.Calls(calls, true)); got["name 5"] != 0 || len(got) != 7 || got["name 3"] != engine.Held {
 		t.Errorf("left: %v", got)
 	}
 }
@@ -114,7 +80,7 @@ func TestRowsOfOneNameCostNoOtherThatSharesItsStatement(t *testing.T) {
 	}
 	do(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON @claims FOR EACH ROW
 		BEGIN IF NEW.name = 'bad' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'bad'; END IF; END`)
-	if got := share(t, e, shares([]engine.Request{exclusive("good"), exclusive("bad")}, false)); len(got) != 0 {
+	if got := share(t, e, sqltest.Calls([]engine.Request{exclusive("good"), exclusive("bad")}, false)); len(got) != 0 {
 		t.Errorf("of what was rolled back is answered: %v", got)
 	}
 	if c := join(t, e, exclusive("good")); c.State != engine.Held {
@@ -133,7 +99,7 @@ func TestSharedCallsFitIntoAPacket(t *testing.T) {
 		leave(t, e, join(t, e, r))
 		calls = append(calls, exclusive(r.Name))
 	}
-	if got := share(t, e, shares(calls, false)); len(got) == 0 || len(got) == len(calls) {
+	if got := share(t, e, sqltest.Calls(calls, false)); len(got) == 0 || len(got) == len(calls) {
 		t.Errorf("%d of %d calls are answered", len(got), len(calls))
 	}
 }
@@ -156,7 +122,7 @@ func TestWhatSharedCallsLeaveOut(t *testing.T) {
 		leaves = append(leaves, engine.Request{Name: c.Name, ID: c.ID})
 	}
 	leaves = append(leaves, engine.Request{Name: "queue", ID: waits.ID}, engine.Request{Name: "nobody's", ID: waits.ID})
-	calls := slices.Concat(shares(append(joins, exclusive("new")), false), shares(leaves, true))
+	calls := slices.Concat(sqltest.Calls(append(joins, exclusive("new")), false), sqltest.Calls(leaves, true))
 	if got := share(t, e, calls); len(got) != 0 {
 		t.Errorf("answered: %v", got)
 	}

@@ -68,7 +68,7 @@ const patientFor = `(SELECT coalesce(min(setting::int), 0) FROM pg_settings WHER
 // ours alone: behind a pooler they would stay in those of others.
 type settings struct {
 	ours    atomic.Bool
-	patient atomic.Bool // statements take as long as their callers wait, whatever the user's bound is
+	patient atomic.Bool // statements take as long as their callers wait, whatever bound there is or will be
 }
 
 // mayWait is whether the caller's URL leaves the bounds of statements to us.
@@ -82,12 +82,16 @@ func (s *settings) begin(ctx context.Context, c *pgx.Conn) error {
 	return s.set(ctx, c)
 }
 
+// neverIdleOut has the server keep a session that does nothing. Before version 14 no server
+// ends one, or knows the setting: then this sets nothing.
+const neverIdleOut = `SELECT set_config('idle_session_timeout', '0', false) WHERE current_setting('idle_session_timeout', true) IS NOT NULL`
+
 // set is what a pool does with a new connection.
 func (s *settings) set(ctx context.Context, c *pgx.Conn) error {
 	if !s.ours.Load() {
 		return nil
 	}
-	sql := `SET jit = off; SET enable_seqscan = off` // else each call does: see ready in schema.sql
+	sql := `SET jit = off; SET enable_seqscan = off; ` + neverIdleOut // the first two: else each call does, see ready in schema.sql
 	if s.patient.Load() {
 		sql += `; SET statement_timeout = 0; SET lock_timeout = 0`
 	}

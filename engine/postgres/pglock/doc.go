@@ -51,15 +51,21 @@
 // [Open] makes a pool of its own, [New] takes the caller's (github.com/jackc/pgx/v5). A
 // call uses a connection for one statement. The listener has one connection beside the
 // pool, made like those of the pool. When that is lost, the engine makes another and
-// checks every claim. A third of a pool is for renewals. So calls that wait for a row
-// which another program keeps locked leave the calls of other names a connection. Let a
-// pool have three or more.
+// checks every claim.
 //
-// In a pool of Open one connection is for renewals alone, from the first Join on. If a
+// Joins and Leaves leave a third of a pool to other calls (rounded down, and one connection
+// of two). Some of them may wait for a row which another program keeps locked. Renewals of
+// other names then have a connection all the same. Joins and Leaves of other names may find
+// none, and wait for one. Let a pool have three or more.
+//
+// In a pool of Open one connection is for renewals alone while there is a claim to renew. If a
 // server takes no more connections (53300), renewals wait for that one, and other calls
 // wait until one of this client's is free. A caller's pool reserves none, since several
 // engines and the program may share it. There renewals wait too, and come first among this
 // client's calls.
+//
+// Sessions of a pool of Open set idle_session_timeout to 0. Without options in the URL they
+// do the same with statement_timeout and lock_timeout. Behind a pooler they set nothing.
 //
 // Through PgBouncer in session mode all features work. In transaction mode LISTEN does
 // not. The client finds that out when it opens; ?poll declares it and saves a second. Then

@@ -98,6 +98,23 @@ func TestAnUpgradeGivesWayToADump(t *testing.T) {
 	}
 }
 
+// The name of a schema is part of no format, where an upgrade changes a table either.
+func TestASchemaThatReadsAsAFormatIsUpgraded(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin, o := connect(t, url), Options{Schema: "100%I %s", Prefix: "%"}
+	for _, sql := range []string{`CREATE SCHEMA "100%I %s"`, o.in(first)} {
+		if _, err := admin.Exec(within(t), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := open(t, url+"&schema=100%25I%20%25s&prefix=%25")
+	if n := get[int](t, admin, o.in(`SELECT newest FROM @edition()`)); n != edition {
+		t.Errorf("the edition is %d", n)
+	}
+	leave(t, e, join(t, e, exclusive("a")))
+}
+
 // An older program's SQL does not replace what is newer.
 func TestNewerFunctionsAreNotReplacedByHand(t *testing.T) {
 	t.Parallel()

@@ -77,6 +77,22 @@ func TestAClientWhoseClockIsOffSeesNoDifference(t *testing.T) {
 	}
 }
 
+// A client that has one claim at a time takes one connection, beside the one that listens: a
+// session costs the server megabytes, and its first call some tens of milliseconds.
+func TestAClientOfOneClaimIsOneSession(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e := open(t, url)
+	for range 3 {
+		c := join(t, e, exclusive("a"))
+		renew(t, e, c, time.Minute)
+		leave(t, e, c)
+	}
+	if n := e.client.pool.Stat().NewConnsCount(); n != 1 {
+		t.Errorf("it has made %d connections", n)
+	}
+}
+
 // Ten thousand leases keep no connection, and are renewed a hundred in a statement.
 func TestManyLeasesHoldNoConnection(t *testing.T) {
 	t.Parallel()

@@ -186,7 +186,7 @@ func start(ctx context.Context, pool *pgxpool.Pool, o *Options, own *settings) (
 		c.conns.Close()
 		return nil, err
 	}
-	e := &Engine{client: c, own: own != nil, Engine: sqllock.New(c, most, 0, c.guarantees)}
+	e := &Engine{client: c, own: own != nil, Engine: sqllock.New(c, &c.conns.Claims, most, 0, c.guarantees)}
 	return e, nil
 }
 
@@ -216,10 +216,14 @@ func (c *client) meet(ctx context.Context) error {
 		current_setting('server_version_num')::int, current_setting('server_version'), `+patientFor),
 		pgx.QueryExecModeSimpleProtocol).Scan(&pid, &replica, &readonly, &isolation, &fsync, &there, &dated, &number, &version, &patient)
 	pooled := pid != conn.Conn().PgConn().PID()
-	if err == nil && c.settings != nil && !pooled && (patient == 0 || c.settings.mayWait(conn.Conn().Config())) {
-		c.settings.patient.Store(patient > 0)
-		err = c.settings.begin(ctx, conn.Conn())
+	ours := err == nil && c.settings != nil && !pooled
+	if ours && c.settings.mayWait(conn.Conn().Config()) {
+		c.settings.patient.Store(true)
 		patient = 0
+	}
+	hasty := patient > 0 && patient < int(leastPatience.Milliseconds())
+	if ours && !hasty {
+		err = c.settings.begin(ctx, conn.Conn())
 	}
 	conn.Release()
 	switch {
@@ -233,7 +237,7 @@ func (c *client) meet(ctx context.Context) error {
 		return errors.New("this user's transactions only read (default_transaction_read_only): allow them to write")
 	case isolation != "read committed":
 		return fmt.Errorf("transactions are %s here, and queues need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
-	case patient > 0 && patient < int(leastPatience.Milliseconds()):
+	case hasty:
 		return fmt.Errorf("statement_timeout or lock_timeout is %d ms for this user here, which ends calls that wait for each other: let both be %v or more, or 0", patient, leastPatience)
 	case !there && c.opts.NoCreate:
 		return errNoSchema(&c.opts, nil)

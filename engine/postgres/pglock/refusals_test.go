@@ -156,7 +156,7 @@ func TestErrorsShowNoPassword(t *testing.T) {
 func TestManyCreateTheSchemaAtOnce(t *testing.T) { rows.ManyCreateTheSchemaAtOnce(t) }
 
 func TestSchemaAndPrefix(t *testing.T) {
-	rows.ClientsMeetWhoseTablesAreTheSame(t, "schema=public&prefix=leasehold_", "schema=a%22b%40c", "prefix=x")
+	rows.ClientsMeetWhoseTablesAreTheSame(t, "schema=public&prefix=leasehold_", "schema=a%22b%40c", "prefix=x", "schema=100%25I%20%25s&prefix=%25")
 }
 
 // Behind PgBouncer in transaction mode nothing is heard: the suite holds by looking.

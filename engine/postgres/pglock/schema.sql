@@ -15,6 +15,9 @@
 -- functions are replaced where they are older, while others call them. A call that is
 -- under way then goes on with its own text and calls what is new: so a function that is
 -- called by others here keeps its meaning, or gets another name.
+--
+-- The name of a schema may have any character: a format (of RAISE, of format) names no
+-- table, since a % there would be a parameter.
 
 DO $$
 DECLARE
@@ -37,10 +40,10 @@ BEGIN
 			-- a dump, or whatever else reads it in an open transaction, is waited for for a moment.
 			PERFORM set_config('lock_timeout', '500ms', true);
 			BEGIN
-				EXECUTE format('ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
-					DROP CONSTRAINT %I, ADD PRIMARY KEY (name, gen)', key);
+				EXECUTE 'ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
+					DROP CONSTRAINT ' || quote_ident(key) || ', ADD PRIMARY KEY (name, gen)';
 			EXCEPTION WHEN lock_not_available THEN
-				RAISE EXCEPTION 'a transaction that uses @names is still open, perhaps a dump: run this again when it has ended' USING ERRCODE = '55P03';
+				RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = 'a transaction that uses @names is still open, perhaps a dump: run this again when it has ended';
 			END;
 		END IF;
 		RETURN;
@@ -367,7 +370,7 @@ BEGIN
 		l := @open(n);
 		EXIT WHEN l.name IS NOT NULL;
 		IF try = 100 THEN -- a trigger or a policy takes it away again
-			RAISE EXCEPTION 'the row of a name in @names does not stay' USING ERRCODE = 'LH003';
+			RAISE EXCEPTION USING ERRCODE = 'LH003', MESSAGE = 'the row of a name in @names does not stay';
 		END IF;
 		-- If the name was swept just now, open waited for that, and this later
 		-- statement sees what its last ticket was. soonest 0: the first purge counts.
@@ -563,7 +566,7 @@ BEGIN
 	IF FOUND THEN
 		DELETE FROM @claims WHERE name = n AND id = cid RETURNING * INTO c;
 		IF c.ticket IS DISTINCT FROM l.upto THEN
-			RAISE EXCEPTION 'the claims of a name are not as its row in @names says' USING ERRCODE = 'LH003';
+			RAISE EXCEPTION USING ERRCODE = 'LH003', MESSAGE = 'the claims of a name are not as its row in @names says';
 		END IF;
 		IF c.deadline > t THEN
 			r := (CASE WHEN c.evicted THEN 3 ELSE 2 END, false, c.evicted, c.ticket, c.units, l.lim, 0, 0);

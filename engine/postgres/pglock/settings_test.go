@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"leasehold/engine"
@@ -64,6 +65,63 @@ func TestAShortStatementTimeout(t *testing.T) {
 	}
 }
 
+// Sessions of a pool of ours stay, however long they do nothing. Of a server that does not
+// know the setting nothing is asked.
+func TestSessionsThatDoNothingStay(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin := connect(t, url)
+	do(t, admin, `ALTER DATABASE `+get[string](t, admin, `SELECT current_database()`)+` SET idle_session_timeout = '1min'`)
+	for _, more := range []string{"", "&options=-c%20statement_timeout%3D5000"} {
+		e := open(t, url+more)
+		listener, err := e.client.listener(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bye(listener)
+		conn, err := e.client.pool.Acquire(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		for what, c := range map[string]*pgx.Conn{"the listener": listener, "a connection of the pool": conn.Conn()} {
+			var bound string
+			if err := c.QueryRow(within(t), `SELECT current_setting('idle_session_timeout')`).Scan(&bound); err != nil || bound != "0" {
+				t.Errorf("%q: %s is ended after %s: %v", more, what, bound, err)
+			}
+		}
+	}
+	do(t, admin, strings.ReplaceAll(neverIdleOut, "idle_session_timeout", "no_such_setting"))
+}
+
+// Bounds that somebody sets later, for the server, a role or a database, end nothing either: a
+// session has its own from the beginning.
+func TestBoundsThatAreSetLaterEndNothing(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	admin := connect(t, url)
+	e := open(t, url)
+	conn, err := e.client.pool.Acquire(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	do(t, admin, `ALTER DATABASE `+get[string](t, admin, `SELECT current_database()`)+` SET lock_timeout = '300ms'`)
+	listener, err := e.client.listener(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bye(listener)
+	for what, c := range map[string]*pgx.Conn{"a new connection": listener, "one that stood": conn.Conn()} {
+		for _, bound := range []string{"idle_session_timeout", "statement_timeout", "lock_timeout"} {
+			var is string
+			if err := c.QueryRow(within(t), `SELECT setting || ' of the ' || source FROM pg_settings WHERE name = $1`, bound).Scan(&is); err != nil || is != "0 of the session" {
+				t.Errorf("%s: %s is %s: %v", what, bound, is, err)
+			}
+		}
+	}
+}
+
 // What a session has for these does not count in a call.
 func TestSettingsOfACall(t *testing.T) {
 	t.Parallel()
@@ -108,6 +166,40 @@ func TestATimeoutThatEndsACallIsNamed(t *testing.T) {
 		cause := &pgconn.PgError{Code: state}
 		if err := explain(cause); !errors.Is(err, cause) || !strings.Contains(err.Error(), "statement_timeout") || errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s: %v; want one that names statement_timeout, and is no refusal", state, err)
+		}
+	}
+}
+
+// A call that an operator cancels has the same code as one whose time is up: the error says
+// both, and what to do.
+func TestACallThatSomebodyCancelsIsNamed(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, admin := open(t, url), connect(t, url)
+	leave(t, e, join(t, e, exclusive("a")))
+	tx, err := admin.Begin(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(within(t), defaults.in(`SELECT FROM @names FOR UPDATE`)); err != nil {
+		t.Fatal(err)
+	}
+	joined := make(chan error, 1)
+	ctx := within(t)
+	go func() {
+		_, err := e.Join(ctx, exclusive("a"))
+		joined <- err
+	}()
+	until(t, "the Join does not wait", func() bool { return waiting(t, admin) == 1 })
+	do(t, admin, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	err = <-joined
+	if code(err) != "57014" || errors.Is(err, engine.ErrRefused) {
+		t.Fatalf("a call that was cancelled: %v", err)
+	}
+	for _, said := range []string{"pg_cancel_backend", "statement_timeout", "ask again"} {
+		if !strings.Contains(err.Error(), said) {
+			t.Errorf("%q does not say %q", err, said)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/sqllock"
+	"leasehold/engine/internal/sqllock/sqltest"
 	"leasehold/engine/internal/testutil"
 )
 
@@ -37,33 +37,7 @@ func counted(t *testing.T, url string) (*Engine, counter) {
 func TestCallersOfManyNamesShareStatements(t *testing.T) {
 	t.Parallel()
 	e, count := counted(t, database(t))
-	const names, rounds = 48, 10
-	ctx := within(t)
-	var all sync.WaitGroup
-	for i := range names {
-		all.Go(func() {
-			var last uint64
-			for range rounds {
-				r := exclusive(fmt.Sprint("name ", i))
-				c, err := e.Join(ctx, r)
-				if err != nil || c.State != engine.Held || c.ID != r.ID || c.Name != r.Name || c.Ticket <= last || c.TTL != r.WaitTTL || c.Contended {
-					t.Errorf("Join of %s after %d: %+v, %v", r.Name, last, c, err)
-					return
-				}
-				last = c.Ticket
-				cs, err := e.Leave(ctx, []engine.Claim{c})
-				if err != nil || len(cs) != 1 || cs[0].State != engine.Held || cs[0].Ticket != c.Ticket || cs[0].Limit != r.Limit {
-					t.Errorf("Leave of %s: %+v, %v", r.Name, cs, err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	// The first Join of each makes its name alone.
-	if n, most := len(count.n), names+2*names*rounds/3; n > most {
-		t.Errorf("%d statements for %d calls; at most %d", n, 2*names*rounds, most)
-	}
+	sqltest.CallersOfManyNamesShareStatements(t, e, func() int { return len(count.n) })
 }
 
 // A name that somebody else keeps locked keeps none waiting that shares a statement with it.
@@ -86,7 +60,7 @@ func TestAStuckNameKeepsNoneWaitingThatSharesItsStatement(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered := map[string]engine.State{}
-	if err := e.client.Share(within(t), shares(calls, false), func(i int, c engine.Claim) { answered[calls[i].Name] = c.State }); err != nil {
+	if err := e.client.Share(within(t), sqltest.Calls(calls, false), func(i int, c engine.Claim) { answered[calls[i].Name] = c.State }); err != nil {
 		t.Fatal(err)
 	}
 	if _, stuck := answered["name 3"]; stuck || len(answered) != 7 {
@@ -103,7 +77,7 @@ func TestAStuckNameKeepsNoneWaitingThatSharesItsStatement(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(answered)
-	if err := e.client.Share(within(t), shares(calls, true), func(i int, c engine.Claim) { answered[calls[i].Name] = c.State }); err != nil {
+	if err := e.client.Share(within(t), sqltest.Calls(calls, true), func(i int, c engine.Claim) { answered[calls[i].Name] = c.State }); err != nil {
 		t.Fatal(err)
 	}
 	if _, stuck := answered["name 5"]; stuck || len(answered) != 6 || answered["name 0"] != engine.Held {
@@ -123,7 +97,7 @@ func TestRowsOfOneNameCostNoOtherThatSharesItsStatement(t *testing.T) {
 	do(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'bad'; END $$`)
 	do(t, pool, `CREATE TRIGGER refuse BEFORE INSERT ON @claims FOR EACH ROW WHEN (NEW.name = 'bad') EXECUTE FUNCTION refuse()`)
 	calls := []engine.Request{exclusive("bad"), exclusive("good")}
-	if err := e.client.Share(within(t), shares(calls, false), func(i int, c engine.Claim) { t.Errorf("%s: %v", calls[i].Name, c.State) }); err != nil {
+	if err := e.client.Share(within(t), sqltest.Calls(calls, false), func(i int, c engine.Claim) { t.Errorf("%s: %v", calls[i].Name, c.State) }); err != nil {
 		t.Errorf("what was rolled back is not made alone: %v", err)
 	}
 	if c := join(t, e, exclusive("good")); c.State != engine.Held {
@@ -224,13 +198,6 @@ func TestANameHasOneRow(t *testing.T) {
 	if leave(t, e, c) != engine.Held {
 		t.Error("it did not hold")
 	}
-}
-
-func shares(rs []engine.Request, left bool) (calls []sqllock.Call) {
-	for i := range rs {
-		calls = append(calls, sqllock.Call{Request: &rs[i], Leave: left})
-	}
-	return calls
 }
 
 // read is how many pages a call reads, in all its statements: the least of some.
