@@ -19,6 +19,8 @@ import (
 func TestWhatAnswersIsNamed(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, &servers.RedisOptions{TLS: true})
+	full := servers.Redis(t, &servers.RedisOptions{TLS: true})
+	do(t, full, "CONFIG", "SET", "maxclients", "1") // do is that one
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	silent, ends := listener(t, func(c net.Conn) { io.Copy(io.Discard, c) }), listener(t, func(net.Conn) {})
@@ -32,6 +34,8 @@ func TestWhatAnswersIsNamed(t *testing.T) {
 		"silence, Sentinel":  {"redis-sentinel://" + silent + "/main", "in time"},
 		"a Redis, TLS":       {"rediss://" + r.Addr + "?ca=" + r.CAFile, "does not speak TLS"},
 		"a TLS port without": {"redis://" + r.TLSAddr, "speaks TLS only"},
+		"a full server":      {"redis://" + full.Addr, "raise its maxclients"},
+		"a full server, TLS": {"rediss://" + full.TLSAddr + "?ca=" + full.CAFile, "maxclients"},
 		"who hangs up":       {"redis://" + ends, "closed the connection"},
 		"nobody":             {"redis://" + servers.Nobody, "refused"},
 		"a negative array":   {"redis://" + says(t, "*-5\r\n"), "is not a Redis"},

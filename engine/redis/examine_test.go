@@ -94,6 +94,16 @@ func TestExamineSettings(t *testing.T) {
 	}
 }
 
+func TestExamineNamesAFullServer(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	do(t, r, "CONFIG", "SET", "maxclients", "1") // do is that one
+	err := redis.Examine(within(t), "redis://"+r.Addr, engine.ExamineOptions{}, func(engine.Finding) {})
+	if err == nil || !strings.Contains(err.Error(), "raise its maxclients") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestExamineBrokenDisk(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, &servers.RedisOptions{Args: []string{"--save", "3600 1000000", "--dbfilename", "folder"}})

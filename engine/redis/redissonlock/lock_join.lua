@@ -14,8 +14,8 @@ local ok, who = holding()
 if not ok then return {0, '0', 0} end
 
 if left_before(h) then return {3, '0', 0} end
+if evicted(h) then return {3, record(h) or '0', 8} end -- also if its claim is gone: a new one would be told at its first renewal
 if who == h then
-	if evicted(h) then return {3, record(h) or '0', 8} end
 	local left, ticket = extended(h, redis.call('PTTL', lock), want)
 	redis.call('PEXPIRE', lock, left)
 	return {2, ticket, left, wanted()}

@@ -11,10 +11,10 @@ holds = holds or {}
 local nobody = next(holds) == nil -- a mode without holders is held until it expires
 
 if left_before(h) then return {3, '0', 0} end
+if evicted(h) then return {3, record(h) or '0', 8} end
 if holds[field] then
 	local has = reads and left(h, 1) or redis.call('PTTL', lock)
 	if has ~= -2 then
-		if evicted(h) then return {3, record(h) or '0', 8} end
 		local ms, ticket = extended(h, has, want)
 		if reads then redis.call('PEXPIRE', timeout(h, 1), ms) end
 		has = redis.call('PTTL', lock)

@@ -10,6 +10,7 @@
 package redisconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,12 +25,13 @@ import (
 
 // Client is one client of a Redis: a server, Sentinel or Cluster.
 type Client struct {
-	redis    rueidis.Client
+	redis    rueidis.Client  // of a lone connection: what Dial made
 	own      bool            // Close closes it
 	life     context.Context // ends at Close
 	end      context.CancelFunc
 	failover atomic.Bool
-	lone     *lone // nil: calls have several connections, or another's
+	syncs    atomic.Bool // it makes synced calls
+	lone     *lone       // nil: calls have several connections, or another's
 
 	restarts *restarts // nil: no script is guarded
 
@@ -41,22 +43,42 @@ type Client struct {
 // New is a Client on the caller's own, who closes it afterwards.
 func New(redis rueidis.Client) *Client {
 	c := &Client{redis: redis}
-	c.life, c.end = context.WithCancel(context.Background())
+	c.life, c.end = context.WithCancel(context.WithValue(context.Background(), calling{}, true))
 	return c
 }
 
 // Dial connects to what a URL names.
 func Dial(ctx context.Context, t *Target) (*Client, error) {
+	c := New(nil)
+	c.failover.Store(t.Failover)
+	by, err := c.connect(ctx, t.redis)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = t.unreachable(err)
+	}
+	if err != nil {
+		c.end()
+		return nil, fmt.Errorf("%s: %w", t.address(), err)
+	}
+	c.redis, c.own = by.redis, true
+	if t.redis.ForceSingleClient {
+		c.lone = &lone{options: t.redis, link: by, apart: settled}
+	}
+	if t.cluster && !c.Cluster() {
+		c.Close()
+		return nil, fmt.Errorf("%s is not part of a Cluster: use redis://", t.address())
+	}
+	return c, nil
+}
+
+// connect makes a client of the library. It returns as await does.
+func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) (*link, error) {
+	by := &link{}
+	if o.ForceSingleClient {
+		by.remember(&o)
+	}
 	type dialed struct {
 		redis rueidis.Client
 		err   error
-	}
-	c := New(nil)
-	c.failover.Store(t.Failover)
-	o := t.redis
-	if o.ForceSingleClient {
-		c.lone = &lone{apart: settled}
-		c.lone.remember(&o)
 	}
 	d, err := await(ctx, c, func() (d dialed) {
 		// The library believes a length that whatever listens there says. Here its
@@ -76,22 +98,8 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 			d.redis.Close()
 		}
 	})
-	if err == nil {
-		err = d.err
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		err = t.unreachable(err)
-	}
-	if err != nil {
-		c.end()
-		return nil, fmt.Errorf("%s: %w", t.address(), err)
-	}
-	c.redis, c.own = d.redis, true
-	if t.cluster && !c.Cluster() {
-		c.Close()
-		return nil, fmt.Errorf("%s is not part of a Cluster: use redis://", t.address())
-	}
-	return c, nil
+	by.redis = d.redis
+	return by, cmp.Or(err, d.err)
 }
 
 // Cluster reports whether names are spread over servers, so that the keys of
@@ -174,6 +182,9 @@ func (c *Client) Close() {
 	go func() {
 		if c.own {
 			c.redis.Close() // waits for a server that does not answer until its pings fail
+		}
+		if c.lone != nil {
+			c.lone.close()
 		}
 		c.running.Wait()
 		close(ended)

@@ -38,8 +38,11 @@ func Passing(err error) bool {
 	case "BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM":
 		return true
 	}
-	return strings.Contains(text, "max number of clients reached")
+	return full(text)
 }
+
+// full: a server at its maxclients said that.
+func full(text string) bool { return strings.Contains(text, "max number of clients") }
 
 // Explain turns an answer of Redis into what the caller can do about it. It refuses
 // answers that asking again cannot change. Any other error means that nothing was learned,
@@ -67,6 +70,8 @@ func Explain(err error, key string) error {
 		return engine.Refuse("redis: this user may not do that (%s): grant the ACL in the package documentation", text)
 	case kind == "WRONGPASS" || kind == "NOAUTH":
 		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
+	case full(text):
+		return fmt.Errorf("redis: the server takes no more connections: raise its maxclients, or find the program that opens so many with CLIENT LIST: %w", err)
 	case means[kind] != "":
 		return fmt.Errorf("redis: %s: %w", means[kind], err)
 	}

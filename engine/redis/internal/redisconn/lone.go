@@ -11,6 +11,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// link is a client of the library, and the connection that its calls share.
+type link struct {
+	redis rueidis.Client
+	conn  atomic.Pointer[net.Conn] // nil: calls have several
+}
+
 // lone is the connection that all calls of a client share, where there is one and
 // Dial made it.
 //
@@ -24,25 +30,24 @@ import (
 // only this caller uses it, or others who ask again. (To be told by each context took an
 // eighth of the client's time for a lock and unlock.)
 type lone struct {
-	conn   atomic.Pointer[net.Conn]
-	stands atomic.Bool // a call was answered, and none failed since
+	options rueidis.ClientOption
+	stands  atomic.Bool // a call was answered, and none failed since
 
 	mu      sync.Mutex
+	link    *link            // by which calls go
 	calls   map[*timely]bool // under way; true: its context had ended when it was looked at last
 	looking bool
 
 	under int // calls under way, of every kind
-	apart int // calls in turn since calls overlapped on the connection; settled: none did
+	apart int // calls in turn since calls overlapped on the connection; settled: none did, or a new one was asked for
 }
 
 // settled is how many calls in turn show that callers are one at a time again.
 const settled = 64
 
-// enter begins a call. The library changes a connection for good when calls overlap on it:
-// goroutines of its own write and read from then on, which takes a lone caller half as long
-// again. So when callers are one at a time again, enter closes the connection and reports
-// true, and another call must learn of that first.
-func (l *lone) enter() (closed bool) {
+// enter begins a call over a link, and reports whether callers are one at a time again on one
+// where calls have overlapped.
+func (l *lone) enter() (by *link, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.under++
@@ -50,12 +55,10 @@ func (l *lone) enter() (closed bool) {
 	case l.under > 1:
 		l.apart = 0
 	case l.apart < settled && l.stands.Load():
-		if l.apart++; l.apart == settled {
-			(*l.conn.Load()).Close()
-			return true
-		}
+		l.apart++
+		again = l.apart == settled
 	}
-	return false
+	return l.link, again
 }
 
 func (l *lone) leave() {
@@ -64,18 +67,61 @@ func (l *lone) leave() {
 	l.under--
 }
 
-// enter begins a call that may be alone.
-func (c *Client) enter(ctx context.Context) {
-	if c.lone != nil && c.lone.enter() {
-		// Its error is of the closed connection. The call goes over a new one.
-		_ = c.lone.do(ctx, c.redis, c.redis.B().Ping().Build())
+func (l *lone) close() {
+	l.mu.Lock()
+	by := l.link
+	l.mu.Unlock()
+	by.redis.Close()
+}
+
+// enter begins a call that may be alone, and returns what makes it: node, or what stands for
+// it where there is one server.
+func (c *Client) enter(ctx context.Context, node rueidis.Client) rueidis.Client {
+	if c.lone == nil {
+		return node
 	}
+	by, again := c.lone.enter()
+	if again {
+		by = c.renew(ctx, by)
+	}
+	return by.redis
 }
 
 func (c *Client) leave() {
 	if c.lone != nil {
 		c.lone.leave()
 	}
+}
+
+// renewal bounds how long a call waits for a new link.
+const renewal = 100 * time.Millisecond
+
+// renew has calls go by a new link, and returns that. The library changes a connection for
+// good when calls overlap on it: goroutines of its own write and read from then on, which
+// takes a lone caller half as long again.
+//
+// The old connection stands until the library has set up the new one. A server at its
+// maxclients refuses that, and so does one whose password has changed: without the old one
+// the client could not renew, and would lose its leases. Then the old one stays, until
+// calls have overlapped once more.
+func (c *Client) renew(ctx context.Context, old *link) *link {
+	ctx, cancel := context.WithTimeout(ctx, renewal)
+	defer cancel()
+	by, err := c.connect(ctx, c.lone.options)
+	if err != nil {
+		return old
+	}
+	c.lone.mu.Lock()
+	defer c.lone.mu.Unlock()
+	// Only the caller's own call is under way, and not sent yet, unless another has begun
+	// since: then apart says so. Close ends the client's life before it looks at the link.
+	if c.lone.apart < settled || c.life.Err() != nil {
+		c.spawn(by.redis.Close)
+		return old
+	}
+	(*old.conn.Load()).Close() // and no more: what Dial made keeps the connections of the others
+	c.lone.link = by
+	return by
 }
 
 // calling is in the context of calls: what is dialed with it, or first, is theirs.
@@ -146,7 +192,7 @@ func (l *lone) look() {
 	}
 	for call, ended := range l.calls {
 		if ended {
-			(*l.conn.Load()).Close() // or the one that is being made for this call
+			(*l.link.conn.Load()).Close() // or the one that is being made for this call
 		}
 		l.calls[call] = call.Err() != nil
 	}
@@ -167,7 +213,7 @@ func (t *timely) Value(key any) any {
 const patience = 20 * time.Millisecond
 
 // remember has the connection known that a client with these options makes.
-func (l *lone) remember(o *rueidis.ClientOption) {
+func (l *link) remember(o *rueidis.ClientOption) {
 	dial := o.DialCtxFn
 	if dial == nil {
 		dial = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {

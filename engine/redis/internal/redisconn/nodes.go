@@ -53,7 +53,9 @@ func (c *Client) AskMany(ctx context.Context, questions []Question) []rueidis.Re
 	answers, err := await(ctx, c, func() []rueidis.RedisResult {
 		bounded, cancel := c.bounded() // see ask
 		defer cancel()
-		return c.redis.DoMulti(bounded, cmds...)
+		redis := c.enter(bounded, c.redis)
+		defer c.leave()
+		return redis.DoMulti(bounded, cmds...)
 	}, nil)
 	if err != nil {
 		answers = make([]rueidis.RedisResult, len(questions))

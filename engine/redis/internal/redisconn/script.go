@@ -87,9 +87,9 @@ func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if c.lone == nil || !c.lone.stands.Load() {
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
-	c.enter(ctx)
+	redis := c.enter(ctx, c.redis)
 	defer c.leave()
-	return c.answered(ctx, c.lone.do(ctx, c.redis, cmd))
+	return c.answered(ctx, c.lone.do(ctx, redis, cmd))
 }
 
 // ask sends one command to one node, or by the client that knows them all.
@@ -99,9 +99,9 @@ func (c *Client) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Compl
 		// connection for good, and every call goes by that.
 		bounded, cancel := c.bounded()
 		defer cancel()
-		c.enter(bounded) // and not left before the library is done with it, whoever waits
+		node := c.enter(bounded, node) // and not left before the library is done with it, whoever waits
 		defer c.leave()
-		return unlessCutOff(bounded, func() rueidis.RedisResult { return node.Do(context.WithValue(bounded, calling{}, true), cmd) })
+		return unlessCutOff(bounded, func() rueidis.RedisResult { return node.Do(bounded, cmd) })
 	}, nil)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
@@ -158,9 +158,9 @@ func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer
 	results, err := await(ctx, c, func() []rueidis.RedisResult {
 		ctx, cancel := c.bounded()
 		defer cancel()
-		c.enter(ctx)
+		redis := c.enter(ctx, c.redis)
 		defer c.leave()
-		results := c.redis.DoMulti(ctx, cmds...)
+		results := redis.DoMulti(ctx, cmds...)
 		for i, r := range results {
 			if cutOff(ctx, r) {
 				results[i] = rueidis.NewErrorResult(errCutOff)

@@ -32,10 +32,7 @@ type Subscription struct {
 // goroutine that reads, one at a time, and never after Close has returned. They
 // do not block.
 func (c *Client) Listen(ctx context.Context, began func(channel string), received func(channel, message string)) (*Subscription, error) {
-	conn, err := await(ctx, c, func() rueidis.DedicatedClient {
-		conn, _ := c.redis.Dedicate() // closing it is all there is to do afterwards
-		return conn
-	}, rueidis.DedicatedClient.Close)
+	conn, err := await(ctx, c, c.forSubscription, rueidis.DedicatedClient.Close)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +46,18 @@ func (c *Client) Listen(ctx context.Context, began func(channel string), receive
 		},
 	})
 	return s, nil
+}
+
+// forSubscription is a connection for that, which closing is all there is to do with
+// afterwards. It is not the one that synced calls use in turns: a server at its maxclients
+// gives them no other, and leases would be lost.
+func (c *Client) forSubscription() rueidis.DedicatedClient {
+	if c.syncs.Load() {
+		_, release := c.redis.Dedicate() // theirs, or what they will use, if that is under way
+		defer release()
+	}
+	conn, _ := c.redis.Dedicate()
+	return conn
 }
 
 func (s *Subscription) unlessEnded(f func()) {

@@ -54,6 +54,7 @@ func (c *Client) synced(ctx context.Context, replicas int, s *Script, calls []Ca
 		acks    int64
 		err     error
 	}
+	c.syncs.Store(true)
 	o, err := await(ctx, c, func() (o outcome) {
 		conn, release := c.redis.Dedicate()
 		defer release()

@@ -196,6 +196,8 @@ func (t *Target) unreachable(err error) error {
 			return fmt.Errorf("the server did not finish the TLS handshake in time: it does not speak TLS (use redis:// or its TLS port), or hangs: %w", err)
 		}
 		return fmt.Errorf("the server has not answered in time: it is not a Redis, or hangs: %w", err)
+	case broken(err) && secured: // a full server says why to those only who speak no TLS
+		return fmt.Errorf("the server closed the connection instead of answering: it does not speak TLS (use redis:// or its TLS port), or is at its maxclients: %w", err)
 	case broken(err):
 		return fmt.Errorf("the server closed the connection instead of answering: it is not a Redis, or speaks TLS only (rediss://): %w", err)
 	}
