@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -270,8 +271,9 @@ func TestACallWithoutAServerSaysWhy(t *testing.T) {
 	_, renewed := e.Renew(ctx, []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
 	_, seen := e.Queue(ctx, "a")
 	_, left := e.Leave(ctx, []engine.Claim{held})
+	says := regexp.MustCompile("connection |broken pipe") // how the last connection ended is a race of the reset with a write
 	for call, err := range map[string]error{"Join": joined, "Renew": renewed, "Queue": seen, "Leave": left} {
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection ") {
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || !says.MatchString(err.Error()) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}

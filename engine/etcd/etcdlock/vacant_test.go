@@ -32,22 +32,30 @@ func TestAVacantQueueIsNotRead(t *testing.T) {
 	if n, sent := w.keysRead(), w.counted()["Txn"]; n != 0 || sent != 4 {
 		t.Errorf("two locks of a name that their client left vacant read %d keys in %d transactions", n, sent)
 	}
-	// Somebody came meanwhile: the same Join looks again.
-	first := joins(t, other, exclusive("a"), engine.Held)
-	w.counted()
-	second := joins(t, e, exclusive("a"), engine.Waiting)
-	if n := w.counted()["Txn"]; n != 2 {
-		t.Errorf("a Join whose queue was not vacant took %d transactions", n)
-	}
-	if second.Ticket <= first.Ticket {
-		t.Errorf("tickets %d and %d", first.Ticket, second.Ticket)
-	}
-	leave(t, other, first)
-	leave(t, e, second)
-	e.table.mu.Lock()
-	defer e.table.mu.Unlock()
-	if e.table.vacant["a"] {
-		t.Error("a claim that was not alone left a vacant queue")
+	// Somebody came meanwhile: the same Join looks again. On a busy machine another request
+	// of this client may come between, but not each time.
+	for try := 1; ; try++ {
+		first := joins(t, other, exclusive("a"), engine.Held)
+		w.counted()
+		second := joins(t, e, exclusive("a"), engine.Waiting)
+		n := w.counted()["Txn"]
+		if second.Ticket <= first.Ticket {
+			t.Errorf("tickets %d and %d", first.Ticket, second.Ticket)
+		}
+		leave(t, other, first)
+		leave(t, e, second)
+		e.table.mu.Lock()
+		if e.table.vacant["a"] {
+			t.Error("a claim that was not alone left a vacant queue")
+		}
+		e.table.mu.Unlock()
+		switch {
+		case n == 2:
+			return
+		case n < 2 || try == 3:
+			t.Fatalf("a Join whose queue was not vacant took %d transactions", n)
+		}
+		leave(t, e, joins(t, e, exclusive("a"), engine.Held))
 	}
 }
 

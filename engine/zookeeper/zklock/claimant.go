@@ -51,7 +51,11 @@ func (e *Engine) newClaimant(ttl time.Duration) *claimant {
 	of.m.Notify = e.mail.Post
 	of.m.PollAfter = func(c *claim) { e.look(of, c) }
 	of.m.Over = func(c *claim) {
-		close(c.removed)
+		select {
+		case <-c.removed: // its Leave was refused, and now its session has ended
+		default:
+			close(c.removed)
+		}
 		e.classes.Done(c.class, boottime.Now())
 	}
 	of.m.Start()

@@ -121,7 +121,9 @@ func (c *greeted) Read(b []byte) (int, error) {
 		return c.Read(b)
 	case why != nil:
 		c.link.recordSilence(c.server, errors.Is(err, os.ErrDeadlineExceeded))
-		c.link.recordFailure(c.server, why)
+		if !errors.Is(err, net.ErrClosed) { // this client did that, and the server nothing
+			c.link.recordFailure(c.server, why)
+		}
 		return 0, why
 	}
 	if len(c.head) == greetingLen {
@@ -143,9 +145,12 @@ func (c *greeted) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// refusal is what a server does instead of greeting a client.
+type refusal struct{ error }
+
 var (
-	errMute   = errors.New("it accepts connections and says nothing: it is stopped or cut off, or is not ZooKeeper")
-	errClosed = errors.New("it closes the connection: it has no majority or no room, speaks TLS (zookeepers://), or is not ZooKeeper")
+	errMute         = errors.New("it accepts connections and says nothing: it is stopped or cut off, or is not ZooKeeper")
+	errClosed error = refusal{errors.New("it closes the connection: it has no majority or no room, speaks TLS (zookeepers://), or is not ZooKeeper")}
 )
 
 // check says why what was read of an answer is none.
@@ -155,11 +160,11 @@ func (c *greeted) check(err error) error {
 		length := binary.BigEndian.Uint32(c.head)
 		switch {
 		case c.head[0] == 0x15 && c.head[1] == 3: // an alert
-			return errors.New("it speaks TLS: use zookeepers://")
+			return refusal{errors.New("it speaks TLS: use zookeepers://")}
 		case length < greetingLen-4 || length > maxGreeting:
-			return fmt.Errorf("it is not ZooKeeper: it says %q", c.head[:4])
+			return refusal{fmt.Errorf("it is not ZooKeeper: it says %q", c.head[:4])}
 		case len(c.head) == greetingLen && binary.BigEndian.Uint32(c.head[20:]) > length-(greetingLen-4):
-			return errors.New("it is not ZooKeeper: its answer is none")
+			return refusal{errors.New("it is not ZooKeeper: its answer is none")}
 		}
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):

@@ -164,6 +164,8 @@ func (e *claimant) make(c *claim, oldOf *claimant, old *claim) {
 		<-first.done
 	}
 	defer close(c.made)
+	// An error leaves the vacancy as it is. A node that was made all the same has the next
+	// number. So the one after has a later number, and its queue is listed.
 	if err == nil && e.occupy(v, c, node) {
 		_, _ = e.getWatched(e.life, c.Queue) // an error: its queue will be listed
 	}

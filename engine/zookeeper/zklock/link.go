@@ -115,7 +115,12 @@ func (l *link) reach(network, server string) (net.Conn, error) {
 		l.recordFailure(server, err)
 		return nil, err
 	}
-	l.recordFailure(server, errMute)
+	l.set(func() {
+		// What it said before tells more than that it has not said anything yet.
+		if _, said := errors.AsType[refusal](l.failures[server]); !said {
+			l.failures[server] = errMute
+		}
+	})
 	g := &greeted{Conn: c, link: l, server: server, until: until}
 	g.unabort = context.AfterFunc(l.greets, func() { c.Close() })
 	return g, nil

@@ -223,6 +223,24 @@ func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
 	}
 }
 
+// Its session may end after that, and its client goes on.
+func TestASessionEndsAfterALeaveThatWasRefused(t *testing.T) {
+	s := zooKeeper(t)
+	if _, err := peer(t, s).Create("/x", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, dying(s))
+	c := a.hold(t, exclusive("x"))
+	if got, err := a.Leave(within(t), []engine.Claim{c}); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("%v, %v", got, err)
+	}
+	a.expire(t)
+	a.hold(t, exclusive("x"))
+	if got := a.leave1(t, c); got.State != engine.Gone {
+		t.Errorf("after its session the claim is %v", got.State)
+	}
+}
+
 func TestWhatIsMadeBelongsToItsMaker(t *testing.T) {
 	s := zooKeeper(t)
 	conn := peer(t, s)

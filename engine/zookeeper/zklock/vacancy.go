@@ -15,7 +15,7 @@ import "github.com/go-zookeeper/zk"
 // connection. That event ends the vacancy, and so does a new connection.
 type vacancy struct {
 	last  int64 // the number of the node that left it empty
-	empty bool  // that node has gone
+	empty bool  // that node has gone: the servers may refuse to remove it
 	sure  bool  // the node of the name is watched, and no other client came before
 }
 
@@ -28,18 +28,34 @@ func (e *claimant) vacate(c *claim) {
 	if !c.alone {
 		return
 	}
-	if e.vacancies[c.Queue] == nil && len(e.vacancies) >= maxVacancies {
-		for queue, v := range e.vacancies {
-			if !v.sure {
-				delete(e.vacancies, queue)
-			}
-		}
-		if len(e.vacancies) >= maxVacancies {
-			return
-		}
+	if e.vacancies[c.Queue] == nil && !e.roomForVacancy() {
+		return
 	}
 	c.vacancy = &vacancy{last: e.number(c.node()), sure: c.follows && e.watches[watch{c.Queue, false}]}
 	e.vacancies[c.Queue] = c.vacancy
+}
+
+// vacanciesLookedAt bounds how many are looked at for one that may make room: nearly all
+// may be sure, and every call of this client needs the mutex.
+const vacanciesLookedAt = 8
+
+// roomForVacancy reports whether there is room for one more, perhaps in the place of one
+// that spares no list yet. The caller holds the mutex.
+func (e *claimant) roomForVacancy() bool {
+	if len(e.vacancies) < maxVacancies {
+		return true
+	}
+	looked := 0
+	for queue, v := range e.vacancies { // which begins anywhere
+		if !v.sure {
+			delete(e.vacancies, queue)
+			return true
+		}
+		if looked++; looked == vacanciesLookedAt {
+			break
+		}
+	}
+	return false
 }
 
 // number is that of a node of the layout.
@@ -61,7 +77,7 @@ func (e *claimant) vacant(queue string) (v *vacancy, sure bool) {
 func (e *claimant) occupy(v *vacancy, c *claim, node string) (listen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.follows = v != nil && v.empty && e.vacancies[c.Queue] == v && e.number(node) == v.last+1
+	c.follows = v != nil && e.vacancies[c.Queue] == v && e.number(node) == v.last+1
 	delete(e.vacancies, c.Queue)
 	return c.follows && !e.watches[watch{c.Queue, false}]
 }

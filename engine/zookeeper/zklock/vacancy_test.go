@@ -1,6 +1,8 @@
 package zklock
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -63,23 +65,106 @@ func TestAVacancyEndsWithTheNodeOfTheName(t *testing.T) {
 		if away {
 			a.wire.kill()
 		}
-		conn := peer(t, s)
-		if err := conn.Delete("/x", -1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-		for range last + 1 {
-			if _, err := conn.Create("/x/lock-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		makeAnew(t, peer(t, s), last)
 		a.wire.revive()
 		if got := a.join(t, exclusive("x")); got.State != engine.Waiting {
 			t.Errorf("behind %d claims in a node that was made anew, a claim is %v", last+1, got.State)
 		}
 	}
+}
+
+// makeAnew removes the node of "x" and makes it again, with claims of others up to a number.
+func makeAnew(t *testing.T, conn *zk.Conn, last int64) {
+	t.Helper()
+	if err := conn.Delete("/x", -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Create("/x", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	for range last + 1 {
+		if _, err := conn.Create("/x/lock-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// allow sets what everybody may do at the node of "x" from now on. No watch tells of that.
+func allow(t *testing.T, conn *zk.Conn, permissions int32) {
+	t.Helper()
+	if _, err := conn.SetACL("/x", zk.WorldACL(permissions), -1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A watch tells of one change. After any change it does not tell of the end of the node. So
+// a queue that its client left without a watch is listed.
+func TestAVacancyNeedsAWatchThatStands(t *testing.T) {
+	s := zooKeeper(t)
+	a, _ := emptied(t, s)
+	conn := peer(t, s)
+	held := a.hold(t, exclusive("x"))
+	if _, err := conn.Set("/x", []byte("x"), -1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the watch does not tell", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return !a.listens(watch{"/x", false})
+	})
+	a.leave1(t, held)
+	v, _ := a.vacant("/x")
+	makeAnew(t, conn, v.last)
+	a.wait(t, exclusive("x"))
+}
+
+// A claim that leaves a queue with others in it leaves no vacancy, however often.
+func TestAClaimBehindOthersLeavesNoVacancy(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	b.hold(t, exclusive("x"))
+	for range 4 {
+		a.leave1(t, a.wait(t, exclusive("x")))
+	}
+}
+
+// A node that the servers do not let its client remove stands before the next.
+func TestAClaimThatIsNotRemovedLeavesNoVacancy(t *testing.T) {
+	s := zooKeeper(t)
+	a, _ := emptied(t, s)
+	conn := peer(t, s)
+	held := a.hold(t, exclusive("x"))
+	allow(t, conn, zk.PermAll&^zk.PermDelete)
+	if got, err := a.Leave(within(t), []engine.Claim{held}); err == nil {
+		t.Fatalf("it was removed: %v", got)
+	}
+	allow(t, conn, zk.PermAll)
+	a.wait(t, exclusive("x"))
+}
+
+// A Join that failed leaves what is known of the queue as it was: with nobody else there the
+// next needs no list, and otherwise it has a later number than the next.
+func TestAJoinThatFailedLeavesItsVacancy(t *testing.T) {
+	s := zooKeeper(t)
+	a, _ := emptied(t, s)
+	b, conn := open(t, on(s)), peer(t, s)
+	fail := func() {
+		t.Helper()
+		allow(t, conn, zk.PermAll&^zk.PermCreate)
+		if got, err := a.Join(within(t), a.lasts(exclusive("x"))); !errors.Is(err, engine.ErrRefused) {
+			t.Fatalf("it was made: %v, %v", got, err)
+		}
+		allow(t, conn, zk.PermAll)
+	}
+	fail()
+	a.wire.requests()
+	a.leave1(t, a.hold(t, exclusive("x")))
+	if sent := a.wire.requests(); sent[opList] > 0 {
+		t.Errorf("after a Join that failed, one took %v", sent)
+	}
+	fail()
+	b.hold(t, exclusive("x"))
+	a.wait(t, exclusive("x"))
 }
 
 // A session remembers few vacancies, and prefers those that spare a list.
@@ -97,5 +182,14 @@ func TestVacanciesAreBounded(t *testing.T) {
 	}
 	if len(e.vacancies) > maxVacancies || e.vacancies["/sure"] == nil || e.vacancies["/sure"].last != 7 {
 		t.Errorf("%d are kept, and of the certain one %+v", len(e.vacancies), e.vacancies["/sure"])
+	}
+	clear(e.vacancies)
+	for i := range maxVacancies {
+		left(fmt.Sprint("/sure ", i), true)
+	}
+	left("/one more", false)
+	left("/sure 0", true) // which has its place
+	if len(e.vacancies) != maxVacancies || e.vacancies["/one more"] != nil {
+		t.Errorf("among certain ones, %d are kept", len(e.vacancies))
 	}
 }
