@@ -3,6 +3,7 @@ package servers
 import (
 	_ "embed"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,18 +27,20 @@ type Clock struct {
 func ShiftedClock(t TB) *Clock {
 	t.Helper()
 	Need(t, "cc")
-	c, err := newClock()
+	c, err := NewClock()
 	if err != nil {
 		t.Fatalf("a clock to shift: %v", err)
 	}
 	t.Cleanup(func() {
-		c.offset.Close()
-		os.RemoveAll(filepath.Dir(c.shim))
+		if err := c.Close(); err != nil {
+			t.Logf("closing a clock: %v", err)
+		}
 	})
 	return c
 }
 
-func newClock() (_ *Clock, err error) {
+// NewClock makes one for a program.
+func NewClock() (_ *Clock, err error) {
 	dir, err := os.MkdirTemp("", "lh-clock")
 	if err != nil {
 		return nil, err
@@ -63,6 +66,11 @@ func newClock() (_ *Clock, err error) {
 		return nil, err
 	}
 	return c, c.Set(0)
+}
+
+// Close removes the clock when its servers have ended.
+func (c *Clock) Close() error {
+	return errors.Join(c.offset.Close(), os.RemoveAll(filepath.Dir(c.shim)))
 }
 
 // Set puts the clock that far ahead of the machine's, or behind it, at once.

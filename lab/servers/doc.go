@@ -16,5 +16,6 @@
 //
 // [Proxy] stands between a client and a server and counts, delays, holds, cuts
 // and loses what passes. [Network] is named hosts that can be cut off, with
-// what runs on them.
+// what runs on them. [Disk] forgets what a server did not sync when its power is cut,
+// and [Clock] is set forward and back.
 package servers

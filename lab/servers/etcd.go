@@ -21,6 +21,7 @@ type EtcdOptions struct {
 	Old  bool     // Debian's etcd 3.4 instead of the one that `make deps` builds
 	Args []string // further flags: "--quota-backend-bytes=1000000"
 	Host *Host    // where it runs; nil: here, on loopback
+	Disk *Disk    // where its folder is; nil: where temporary folders are
 }
 
 // EtcdServer is one etcd process. It elects within half a second, so that
@@ -123,7 +124,7 @@ func tryEtcd(o EtcdOptions, hosts []*Host) (_ *EtcdSetup, err error) {
 
 func newEtcd(o EtcdOptions, host *Host, name string) (*EtcdServer, error) {
 	o.Host = host
-	in, err := newInstance("etcd")
+	in, err := newInstance("etcd", o.Disk)
 	if err != nil {
 		return nil, err
 	}

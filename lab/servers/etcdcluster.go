@@ -17,6 +17,14 @@ func EtcdCluster(t TB, o *EtcdOptions) *EtcdSetup {
 	return etcdFor(t, o, make([]*Host, 3))
 }
 
+// StartEtcdCluster starts three members, for a program.
+func StartEtcdCluster(o *EtcdOptions) (*EtcdSetup, error) {
+	if o == nil {
+		o = &EtcdOptions{}
+	}
+	return startEtcd(o, make([]*Host, 3))
+}
+
 // EtcdClusterOn is EtcdCluster with a member on each of the first three hosts.
 func EtcdClusterOn(t TB, n *Network, o *EtcdOptions) *EtcdSetup {
 	t.Helper()

@@ -7,4 +7,7 @@ go 1.26.0
 require (
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
+	leasehold v0.0.0
 )
+
+replace leasehold => ../..

@@ -23,10 +23,10 @@ type instance struct {
 	process *Process // nil: none was started yet
 }
 
-// newInstance makes the folder. Its name is short, since a socket in it may have a path
-// of 107 bytes.
-func newInstance(name string) (*instance, error) {
-	dir, err := os.MkdirTemp("", "lh-"+name)
+// newInstance makes the folder, on a disk of its own unless that is nil. Its name is short,
+// since a socket in it may have a path of 107 bytes.
+func newInstance(name string, on *Disk) (*instance, error) {
+	dir, err := on.tempDir("lh-" + name)
 	return &instance{Dir: dir}, err
 }
 

@@ -9,7 +9,7 @@ import (
 
 func TestAnInstanceIsItsLastProcess(t *testing.T) {
 	Need(t, "sleep")
-	s, err := newInstance("test")
+	s, err := newInstance("test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 type MariaDBOptions struct {
 	Args []string // further options: "--max-connections=500"
 	Env  []string // in addition to this process's
+	Disk *Disk    // where its folder is; nil: where temporary folders are
 }
 
 // MariaDBServer is one MariaDB server with the user "root" and an empty database
@@ -37,7 +38,7 @@ func StartMariaDB(o *MariaDBOptions) (*MariaDBServer, error) {
 	if o == nil {
 		o = &MariaDBOptions{}
 	}
-	in, err := newInstance("my")
+	in, err := newInstance("my", o.Disk)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 type PostgresOptions struct {
 	Args []string // further configuration: "-c", "synchronous_commit=off"
 	Env  []string // in addition to this process's
+	Disk *Disk    // where its folder is; nil: where temporary folders are
 }
 
 // PostgresServer is one PostgreSQL server with the databases that initdb makes
@@ -97,7 +98,7 @@ func newPostgres(o *PostgresOptions) (*PostgresServer, error) {
 	if o == nil {
 		o = &PostgresOptions{}
 	}
-	in, err := newInstance("pg")
+	in, err := newInstance("pg", o.Disk)
 	return &PostgresServer{in, *o}, err
 }
 

@@ -22,6 +22,7 @@ type RedisOptions struct {
 	Args     []string // further configuration: "--maxmemory", "2mb"
 	Env      []string // in addition to this process's
 	Host     *Host    // where it runs; nil: here, on loopback
+	Disk     *Disk    // where its folder is; nil: where temporary folders are
 
 	cluster  bool
 	sentinel string // the content of a Sentinel's configuration
@@ -62,7 +63,7 @@ func StartRedis(o *RedisOptions) (*RedisServer, error) {
 }
 
 func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
-	in, err := newInstance("redis")
+	in, err := newInstance("redis", o.Disk)
 	if err != nil {
 		return nil, err
 	}

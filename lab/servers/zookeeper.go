@@ -26,6 +26,7 @@ type ZooKeeperOptions struct {
 	Tick   time.Duration // its unit of time: sessions last from 2 to 20 ticks
 	Config []string      // further lines of configuration: "syncLimit=10"
 	Flags  []string      // of the Java machine: "-Dzookeeper.digest.enabled=false"
+	Disk   *Disk         // where their folders are; nil: where temporary folders are
 }
 
 // ZooKeeperServer is one ZooKeeper process.
@@ -128,7 +129,7 @@ func tryEnsemble(o ZooKeeperOptions, hosts []*Host) (_ *Ensemble, err error) {
 		}
 	}()
 	for i, host := range hosts {
-		in, err := newInstance("zookeeper")
+		in, err := newInstance("zookeeper", o.Disk)
 		if err != nil {
 			return nil, err
 		}

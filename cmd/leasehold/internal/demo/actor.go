@@ -8,11 +8,12 @@ import (
 
 	"leasehold"
 	"leasehold/fence"
+	"leasehold/internal/child"
 )
 
 // actor is a process of the schedule, as the schedule drives it.
 type actor struct {
-	*Process
+	*child.Process
 	s      *stage
 	name   string
 	before string   // its state when it was stopped
@@ -131,7 +132,7 @@ func (a *actor) kill() {
 // pause stops the process, as a full garbage collection or a hypervisor would.
 func (a *actor) pause() {
 	if a.s.err == nil {
-		a.s.fail(a.halt())
+		a.s.fail(a.Halt())
 		a.before = a.s.line.states[a.name]
 		a.say(stopped, "%s is stopped (kill -STOP)", a.name)
 	}
@@ -139,7 +140,7 @@ func (a *actor) pause() {
 
 func (a *actor) resume() {
 	if a.s.err == nil {
-		a.s.fail(a.proceed())
+		a.s.fail(a.Proceed())
 		a.s.line.states[a.name] = a.before
 	}
 }

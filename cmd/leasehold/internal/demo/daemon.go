@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"leasehold/internal/child"
 )
 
 // daemon is a server that a schedule starts and ends: on loopback, on a free port, with
@@ -56,7 +58,7 @@ func run(ctx context.Context, dir string, program string, args func(port string)
 func (d *daemon) launch(program string, args []string) error {
 	d.cmd, d.ended = exec.Command(program, args...), make(chan struct{})
 	d.cmd.Dir = d.dir
-	return launch(d.cmd, func() {
+	return child.Launch(d.cmd, func() {
 		d.cmd.Wait() // its end is what a schedule wants of it
 		close(d.ended)
 	})
@@ -81,6 +83,9 @@ func (d *daemon) until(ctx context.Context, ready func(addr string) error) error
 		}
 	}
 }
+
+func (d *daemon) halt() error    { return child.Halt(d.cmd.Process) }
+func (d *daemon) proceed() error { return child.Proceed(d.cmd.Process) }
 
 func (d *daemon) kill() {
 	d.cmd.Process.Kill() // it may have ended

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -66,14 +65,14 @@ func (s *stage) spawn(name string) *actor {
 		return a
 	}
 	var err error
-	a.Process, err = Start([]string{"demo-process"}, func(line string) { s.answers <- answer{from: a, text: line} })
+	a.Process, err = start([]string{"demo-process"}, func(line string) { s.answers <- answer{from: a, text: line} })
 	if err != nil {
 		s.fail(err)
 		return a
 	}
 	s.actors = append(s.actors, a)
 	go func() {
-		<-a.ended
+		<-a.Ended()
 		s.answers <- answer{from: a, over: true}
 	}()
 	return a
@@ -119,7 +118,7 @@ func (s *stage) next(within time.Duration) (from *actor, text string) {
 			case !got.over:
 				return got.from, got.text
 			case s.line.states[got.from.name] != killed:
-				s.fail(fmt.Errorf("process %s ended: %w", got.from.name, errors.Join(got.from.err, got.from.said.err())))
+				s.fail(fmt.Errorf("process %s ended: %w", got.from.name, got.from.Wait()))
 				return nil, ""
 			}
 		}

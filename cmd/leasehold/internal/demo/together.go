@@ -7,7 +7,19 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"leasehold/internal/child"
 )
+
+// Inside reports whether this process is one that a demo has started.
+func Inside() bool { return os.Getenv(inside) != "" }
+
+const inside = "LEASEHOLD_DEMO_PROCESS"
+
+// start starts a process of a demo.
+func start(args []string, line func(string)) (*child.Process, error) {
+	return child.Start(args, []string{inside + "=1"}, line)
+}
 
 // ready is what a process prints when it calls Begin.
 const ready = "ready"
@@ -27,7 +39,7 @@ func Together(ctx context.Context, n int, args []string, line func(string)) erro
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex
-	var all []*Process
+	var all []*child.Process
 	waiting := 0
 	heard := func(text string) {
 		mu.Lock()
@@ -45,7 +57,7 @@ func Together(ctx context.Context, n int, args []string, line func(string)) erro
 	var wg sync.WaitGroup
 	mu.Lock() // all are in the list before one is heard
 	for range n {
-		p, err := Start(args, heard)
+		p, err := start(args, heard)
 		if err != nil {
 			stop(err)
 			break

@@ -1,8 +1,8 @@
-package demo
+package child
 
 import "syscall"
 
-// ownGroup keeps a terminal's interrupt from the children: the demo ends them itself.
+// ownGroup keeps a terminal's interrupt from the children: their parent ends them itself.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -1,4 +1,9 @@
-package demo
+// Package child runs copies of the running program that talk to it by lines. The demos of
+// the command line and the torture of locks use it.
+//
+// It promises that a child is reaped, and on Linux that no child outlives its parent. On
+// other systems a child whose parent was killed reads the end of its input.
+package child
 
 import (
 	"bufio"
@@ -11,11 +16,6 @@ import (
 	"sync"
 )
 
-// Inside reports whether this process is one that a demo has started.
-func Inside() bool { return os.Getenv(inside) != "" }
-
-const inside = "LEASEHOLD_DEMO_PROCESS"
-
 // Process is a copy of this program that talks to its parent by lines.
 type Process struct {
 	cmd   *exec.Cmd
@@ -25,14 +25,15 @@ type Process struct {
 	err   error         // how it ended
 }
 
-// Start starts one and calls line with each line that it prints, in one goroutine.
-func Start(args []string, line func(string)) (*Process, error) {
+// Start starts one with more in its environment, and calls line with each line that it
+// prints, in one goroutine.
+func Start(args, env []string, line func(string)) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{cmd: exec.Command(self, args...), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), inside+"=1")
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.said
 	var out io.Reader
 	var err1, err2 error
@@ -41,7 +42,7 @@ func Start(args []string, line func(string)) (*Process, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	err = launch(p.cmd, func() {
+	err = Launch(p.cmd, func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			line(lines.Text())
 		}
@@ -63,8 +64,17 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Wait waits until the process has ended by itself. It returns what the process said on
-// standard error if it failed.
+// Halt stops the process until Proceed, as a pause of its machine would.
+func (p *Process) Halt() error { return Halt(p.cmd.Process) }
+
+// Proceed lets a stopped process go on.
+func (p *Process) Proceed() error { return Proceed(p.cmd.Process) }
+
+// Ended is closed when the process has ended and its last line was read.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Wait waits until the process has ended. It returns what the process said on standard
+// error if it failed.
 func (p *Process) Wait() error {
 	<-p.ended
 	if p.err == nil {
@@ -73,9 +83,9 @@ func (p *Process) Wait() error {
 	return errors.Join(p.err, p.said.err())
 }
 
-// launch starts a child that does not outlive this process where the system can see to
+// Launch starts a child that does not outlive this process where the system can see to
 // that, and runs attend beside it, which must wait for it.
-func launch(cmd *exec.Cmd, attend func()) error {
+func Launch(cmd *exec.Cmd, attend func()) error {
 	cmd.SysProcAttr = ownGroup()
 	started := make(chan error)
 	go func() {

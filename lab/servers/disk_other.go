@@ -1,0 +1,9 @@
+//go:build !linux
+
+package servers
+
+import "errors"
+
+func shutDown(uintptr) error { return errors.ErrUnsupported }
+
+func syncAll(uintptr) error { return errors.ErrUnsupported }
