@@ -79,7 +79,7 @@ cannot be written.`,
 	root.AddCommand(
 		a.runCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.doctorCommand(), a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.schemaCommand(), a.manCommand(),
+		a.doctorCommand(), a.tortureCommand(), a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
 	a.strict(root)

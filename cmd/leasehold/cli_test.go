@@ -146,20 +146,29 @@ func TestUnwritableDirectory(t *testing.T) {
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "run", "a", "--engine", "dir://"+dir+"/locks", "--", "true")
-	if os.Geteuid() == 0 {
-		// The program must be reachable for that user.
-		for d := filepath.Dir(program); d != "/tmp" && d != "/"; d = filepath.Dir(d) {
-			os.Chmod(d, 0o755)
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		os.Chmod(filepath.Dir(dir), 0o755)
-	}
-	x := p.startCmd(cmd)
+	x := p.startCmd(asNobody(t, dir, "run", "a", "--engine", "dir://"+dir+"/locks", "--", "true"))
 	if code := x.wait(t); code != 69 {
 		t.Errorf("exit code %d", code)
 	}
 	one(t, x.err.String(), "permission denied", dir)
+}
+
+// asNobody is leasehold without the rights of root. It reaches what is in dir.
+func asNobody(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	if os.Geteuid() != 0 {
+		return cmd
+	}
+	for _, path := range []string{program, dir} {
+		for d := filepath.Dir(path); d != "/tmp" && d != "/"; d = filepath.Dir(d) {
+			if err := os.Chmod(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	return cmd
 }
 
 func TestPasswords(t *testing.T) {

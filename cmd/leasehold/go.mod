@@ -8,7 +8,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/rueidis v1.0.79
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.0.9
+	github.com/spf13/pflag v1.0.10
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	leasehold v0.0.0
@@ -16,10 +16,12 @@ require (
 	leasehold/engine/postgres v0.0.0
 	leasehold/engines v0.0.0
 	leasehold/lab/servers v0.0.0
+	leasehold/torture v0.0.0
 )
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
 	github.com/go-sql-driver/mysql v1.10.1 // indirect
@@ -40,6 +42,7 @@ require (
 )
 
 require (
+	github.com/cilium/ebpf v0.22.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -62,4 +65,5 @@ replace (
 	leasehold/engine/zookeeper => ../../engine/zookeeper
 	leasehold/engines => ../../engines
 	leasehold/lab/servers => ../../lab/servers
+	leasehold/torture => ../../torture
 )
