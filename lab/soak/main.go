@@ -1,0 +1,91 @@
+// Command soak makes trials of locks (package torture) on private servers: every engine in
+// turn, under every fault that comes here, for hours.
+//
+//	go run ./lab/soak                       # 8 hours
+//	go run ./lab/soak -for 3m -only redis   # a part of it, for less
+//
+// A trial lasts ten minutes at most, and has servers of its own. It is judged at its end. The
+// history of one without a violation is then removed. So neither memory nor disk grows with
+// the hours. The folder -out gets a folder for each trial, with its report. The file
+// trials.jsonl has a line for each trial, and summary.txt has the table of the end.
+//
+// Exit code 0: no violation was seen. 1: one was, or a trial failed. 77: none was seen, and
+// an engine had too few faults or leases to show one.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"leasehold/engines"
+	"leasehold/torture"
+)
+
+// longest is how long a trial is, and shortest how long at least: every fault may come.
+const (
+	longest  = 10 * time.Minute
+	shortest = 15 * time.Second
+)
+
+// options are the choices of a run.
+type options struct {
+	total   time.Duration
+	only    *regexp.Regexp // of engines
+	dir     string
+	seed    uint64
+	keep    bool // histories of trials without a violation
+	ttl     time.Duration
+	clients int
+}
+
+func main() {
+	if torture.Client(engines.Open) {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code, err := command(ctx, os.Args[1:], os.Stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		code = 0
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "soak:", err)
+	}
+	os.Exit(code)
+}
+
+// The exit codes.
+const (
+	codeViolated = 1
+	codeUsage    = 2
+	codeVoid     = 77
+)
+
+func command(ctx context.Context, args []string, out io.Writer) (code int, err error) {
+	var o options
+	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
+	flags.DurationVar(&o.total, "for", 8*time.Hour, "how long clients lock, all trials together")
+	only := flags.String("only", "", "regular expression: the engines whose names match")
+	flags.StringVar(&o.dir, "out", "", "folder for the results (default leasehold-soak-DATE)")
+	flags.Uint64Var(&o.seed, "seed", 0, "of the first trial; each one after it has the next (default: a random one)")
+	flags.BoolVar(&o.keep, "keep", false, "keep the history of every trial")
+	flags.DurationVar(&o.ttl, "ttl", 0, "TTL of every lease (default 2s, or the least of the engine)")
+	flags.IntVar(&o.clients, "clients", 4, "how many processes there are at once")
+	if err := flags.Parse(args); err != nil {
+		return codeUsage, err
+	}
+	o.dir = cmp.Or(o.dir, "leasehold-soak-"+time.Now().Format("20060102-150405"))
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return codeUsage, err
+	}
+	return run(ctx, o, out)
+}
