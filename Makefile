@@ -9,9 +9,9 @@ SHELL := /bin/bash
 ROOT     := $(CURDIR)
 MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
-UNRACED   = $(ROOT)/lab/bench $(ROOT)/lab/interop
+UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme prose dependencies pictures internal)
+TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme prose dependencies pictures simulate internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -51,9 +51,36 @@ SEEDS     ?= 100000
 explore: ## every order of everything in the client's half, far deeper than 'make test' looks
 	go test -count=1 -timeout 0 -v -run 'TestExplore|TestSeeds' ./internal/claims -explore.deep $(DEEP) -seeds $(SEEDS)
 
+# make simulate SIZE=10
+SIZE      ?= 100
+SIMSEEDS  ?= 2000
+
+.PHONY: simulate
+simulate: ## 10,000 clients on one queue, a million leases, a fleet under all faults: in virtual time
+	go test -count=1 -timeout 0 -v -run 'TestSeeds|TestMany|TestAFleet' ./internal/sim -sim.size $(SIZE) -sim.seeds $(SIMSEEDS)
+
+.PHONY: broken
+broken: ## torture every lock that is broken on purpose, for 2 minutes at most each
+	go test -count=1 -timeout 0 -v -parallel 6 -run 'TestBrokenLocks|TestTheRightLock|TestWhatATrialSays' ./torture -broken.all -broken.right 2m
+	go test -count=1 -timeout 0 -v -parallel 6 -run 'TestTorture' ./cmd/leasehold/internal/handwritten -broken.all -broken.right 2m
+
+# make peers PEERFLAGS='-only redsync -faults stop'
+PEERFLAGS ?= -write docs/torture.md
+
+.PHONY: peers
+peers: ## torture the locks of other libraries beside ours: writes a table of docs/torture.md, in half an hour
+	go run ./lab/peers $(PEERFLAGS)
+
 .PHONY: cycles
 cycles: ## 1,000 deadlocks between processes on each engine, and 100,000 waits that are none
 	go test -count=1 -timeout 0 -v -run 'Cycle' ./engines -cycles 1000 -cycles.unlucky 240 -cycles.waits 100000 -cycles.timed
+
+# make answers CALLS=1000000
+CALLS     ?= 100000
+
+.PHONY: answers
+answers: ## 100,000 calls of several clients to each engine, and an order of them that explains every answer
+	go test -count=1 -timeout 0 -v -run 'Answers' ./lab/answers -answers.calls $(CALLS)
 
 .PHONY: model
 model: ## every schedule of the tokens on N masters, in small worlds, to the last state
@@ -128,6 +155,14 @@ bench-self-test: ## show that the benchmark notices what it must
 .PHONY: failures
 failures: ## every fault to every engine: writes docs/failures.md, in a few minutes
 	go run ./lab/bench/failures -write docs/failures.md
+
+# make soak SOAK=3m SOAKFLAGS='-only redlock'
+SOAK      ?= 8h
+SOAKFLAGS ?=
+
+.PHONY: soak
+soak: ## every engine in turn on private servers, under every fault, for 8 hours; SOAK=1h for less
+	go run ./lab/soak -for $(SOAK) $(SOAKFLAGS)
 
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md

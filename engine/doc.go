@@ -98,6 +98,10 @@
 //     Claims end with their client, so none are detached.
 //   - The store reports the end of a holder's session, so PollAfter may be 0. TTL in a
 //     Queue is what the session has left, or what a proof grants if the store hides that.
+//   - A Join may take two steps: a claim has its place before it is known whether it
+//     holds. So a NoWait that is Gone may have stood in the queue for a moment, and
+//     another may be Gone because of it. Where clients disagree about a limit, a refused
+//     Join with Replaces may have ended the claim that it was to replace: Renew says Gone.
 //   - A shared holder, and one of several holders of permits, may not be notified of a
 //     refused NoWait (rule 7).
 //

@@ -26,6 +26,7 @@ require (
 	leasehold/engine/zookeeper v0.0.0
 	leasehold/engines v0.0.0
 	leasehold/lab/servers v0.0.0
+	leasehold/torture v0.0.0
 )
 
 require (
@@ -35,7 +36,9 @@ require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/cilium/ebpf v0.22.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
@@ -70,4 +73,5 @@ replace (
 	leasehold/engine/zookeeper => ../engine/zookeeper
 	leasehold/engines => ../engines
 	leasehold/lab/servers => ./servers
+	leasehold/torture => ../torture
 )

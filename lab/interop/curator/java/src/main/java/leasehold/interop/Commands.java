@@ -5,12 +5,14 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.state.ConnectionState;
 
 /** What can be asked of the client. Where a lock is meant, two arguments name it: KIND PATH. */
 final class Commands implements Command {
@@ -23,10 +25,21 @@ final class Commands implements Command {
     private final Map<String, InterProcessReadWriteLock> readWriteLocks = new ConcurrentHashMap<>();
     private final Map<String, Semaphore> revocations = new ConcurrentHashMap<>();
 
+    private final AtomicInteger losses = new AtomicInteger();
+    private volatile boolean connected = true;
+
     Commands(CuratorFramework client, String servers, int session) {
         this.client = client;
         this.servers = servers;
         this.session = session;
+        client.getConnectionStateListenable()
+                .addListener(
+                        (c, state) -> {
+                            connected = state.isConnected();
+                            if (state == ConnectionState.LOST) {
+                                losses.incrementAndGet();
+                            }
+                        });
     }
 
     @Override
@@ -49,6 +62,8 @@ final class Commands implements Command {
                 return Boolean.toString(((InterProcessMutex) lock).isOwnedByCurrentThread());
             case "getParticipantNodes": // their paths, in order
                 return String.join(",", ((InterProcessMutex) lock).getParticipantNodes());
+            case "connection": // what a listener has heard: how often LOST, and whether it is connected
+                return losses + " " + connected;
             case "makeRevocable": // before it is acquired
                 Semaphore asked = revoked(path);
                 ((InterProcessMutex) lock).makeRevocable(who -> asked.release());
