@@ -190,12 +190,15 @@ func TestLockAllOfASilentEngine(t *testing.T) {
 				return engine.Claim{}, ctx.Err()
 			}
 		})
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		began := time.Now()
-		_, err := c.LockAll(ctx, "1", "2")
-		if took := time.Since(began); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || took > time.Second+sayBound {
-			t.Errorf("after %v: %v", took, err)
+		for range 20 { // a call that goes on after its end may by chance give the same reason
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			began := time.Now()
+			_, err := c.LockAll(ctx, "1", "2")
+			if took := time.Since(began); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || took > time.Second+sayBound {
+				t.Errorf("after %v: %v", took, err)
+			}
+			cancel()
+			time.Sleep(2 * probePause) // the next call asks at once again
 		}
 	})
 }
