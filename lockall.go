@@ -120,7 +120,7 @@ func (c *Client) lockFree(ctx context.Context, outer *claims.Holding, names []st
 	k.unlock()
 	rest := slices.DeleteFunc(leases[n:], func(l *Lease) bool { return l == nil })
 	_ = k.unlockAll(false, rest) // nobody was given them: what Unlock says helps nobody
-	if hasEnded(ctx) { // also if only its timer is late: another call would not say why
+	if hasEnded(ctx) {           // also if only its timer is late: another call would not say why
 		return leases[:n], errs[n]
 	}
 	return leases[:n], nil // the call goes on
