@@ -131,6 +131,29 @@ func TestRules(t *testing.T) {
 			1 1 held 7
 			2 2 join B
 			3 2 held 8`, "no order of the calls explains that join of B by c (2147483647 of 2147483647) was answered held with ticket 8: before this answer the queue was [A held (2147483647 of 2147483647)]"},
+		{"a lost Join made the claim anew", `
+			0 1 join A 1/3
+			1 1 held 7
+			2 2 join A 1/3
+			3 2 failed
+			1200 3 renew A
+			1201 3 held 9`, ""},
+		{"a lost Join made the claim anew, and another stands behind it", `
+			0 1 join A
+			1 1 held 7
+			2 2 join A
+			3 2 failed
+			1200 b3 join B
+			1201 b3 waiting 11
+			1202 4 renew A
+			1203 4 held 9`, ""},
+		{"a lost Join cannot make anew what is proven", `
+			0 1 join A 1/3
+			1 1 held 7
+			2 2 join A 1/3
+			3 2 failed
+			900 3 renew A
+			901 3 held 9`, "no order of the calls explains that renew of A by c was answered held with ticket 9"},
 		{"the first is over", `
 			0 1 join A
 			1 1 held 7

@@ -105,18 +105,27 @@ func (n *name) ends(w *world, c *call) iter.Seq[int] {
 			o := &n.calls[p]
 			return n.matters(o, c) && (o.ask.Method == revoke || o.ask.NoWait || n.forgets || o.replaces != 0)
 		})
-		if !all && c.got.State == held && n.holds(w, own, c) {
-			return // it may be so already
-		}
+		asIs := c.got.State == held && n.holds(w, own, c) // it may be so already
 		for i := range w.queue.Places {
 			switch {
-			case all, i == own && (c.got.State == gone || c.ask.Method == join), c.got.State == held && (own < 0 || i < own):
+			case all, n.remade(w, i),
+				!asIs && i == own && (c.got.State == gone || c.ask.Method == join),
+				!asIs && c.got.State == held && (own < 0 || i < own):
 				if !yield(i) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// remade is whether a lost Join can make the claim of a place anew, as an answer tells it: the
+// claim ended before that, and before others joined behind it.
+func (n *name) remade(w *world, i int) bool {
+	claim := number(w.queue.Places[i].ID)
+	return slices.ContainsFunc(w.pending, func(p int) bool {
+		return n.calls[p].ask.Method == join && n.calls[p].claim == claim
+	}) && slices.ContainsFunc(n.tickets[claim], func(ticket uint64) bool { return ticket > w.queue.Last })
 }
 
 // holds is whether the claim of c holds, or would if it joined now.
