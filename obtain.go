@@ -197,7 +197,7 @@ func (c *Client) want(name string, permits, limit int32) (claims.Want, error) {
 		return claims.Want{}, fmt.Errorf("MaxHold %v ends the lease before MinHold %v has passed: ask for no less", o.MaxHold, o.MinHold)
 	}
 	return claims.Want{Name: name, Permits: permits, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
-		NoRenew: o.NoRenew, Detached: o.Detached, Reentrant: o.Reentrant}, nil
+		NoRenew: o.NoRenew, Detached: o.Detached, Alone: o.NoLocalHandoff, Reentrant: o.Reentrant}, nil
 }
 
 func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *claims.Holding) *waiter {

@@ -114,6 +114,11 @@ type LockOptions struct {
 	// Default: ErrReentry, as Go's own locks are not re-entrant either.
 	Reentrant bool
 
+	// NoLocalHandoff gives the call a claim of its own, which no caller of this process had
+	// before and none gets after it. So the queue shows the Label of this very call. With
+	// Options.NoLocalHandoff every call has one.
+	NoLocalHandoff bool
+
 	// Label replaces Options.Label.
 	Label string
 }

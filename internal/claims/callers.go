@@ -17,13 +17,14 @@ type Want struct {
 	NoWait         bool          // answer at once
 	NoRenew        bool          // not handed off
 	Detached       bool          // not handed off
+	Alone          bool          // not handed off: the claim and what it shows are this caller's own
 	Reentrant      bool          // count up where the caller's own context holds the name
 }
 
 // mayHandOff: such a lease may be made of any claim, and leaves one as it was.
 // Lock and RLock share claims; permits are each caller's own.
 func (w *Want) mayHandOff() bool {
-	return w.lockLike() && w.MinHold == 0 && w.MaxHold == 0 && !w.NoRenew && !w.Detached
+	return w.lockLike() && w.MinHold == 0 && w.MaxHold == 0 && !w.NoRenew && !w.Detached && !w.Alone
 }
 
 // lockLike: exclusive or shared, and no permit of a semaphore.

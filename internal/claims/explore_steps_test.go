@@ -587,7 +587,7 @@ func (a *actor) describe() string {
 	for _, o := range []struct {
 		is   bool
 		text string
-	}{{a.NoWait, "no wait"}, {a.NoRenew, "no renew"}, {a.Detached, "detached"}, {a.Reentrant, "reentrant"},
+	}{{a.NoWait, "no wait"}, {a.NoRenew, "no renew"}, {a.Detached, "detached"}, {a.Alone, "alone"}, {a.Reentrant, "reentrant"},
 		{a.MinHold > 0, "min hold"}, {a.MaxHold > 0, "max hold"}} {
 		if o.is {
 			s += ", " + o.text

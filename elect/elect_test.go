@@ -1,0 +1,332 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"leasehold"
+	"leasehold/elect"
+	"leasehold/engine"
+	"leasehold/leaseholdtest"
+)
+
+func candidate(t *testing.T, locks *leasehold.Client, o elect.Options) *elect.Election {
+	t.Helper()
+	e, err := elect.New(locks, "mail", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// untilEnd leads until its context ends.
+func untilEnd(ctx context.Context, _ leasehold.Token) error {
+	<-ctx.Done()
+	return nil
+}
+
+// runs starts e, which ends with the test.
+func runs(t *testing.T, e *elect.Election, lead func(context.Context, leasehold.Token) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- e.Run(ctx, lead) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
+		}
+	})
+}
+
+func bubble(t *testing.T, f func(t *testing.T, locks *leaseholdtest.Locks)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, leaseholdtest.New(t)) })
+}
+
+func TestTheNextLeaderBeginsAfterTheFunctionHasReturned(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		var leading atomic.Int32
+		var stopping atomic.Bool
+		defer stopping.Store(true)
+		var mu sync.Mutex
+		var terms string
+		lead := func(who string) func(context.Context, leasehold.Token) error {
+			return func(ctx context.Context, _ leasehold.Token) error {
+				if leading.Add(1) != 1 {
+					t.Error("two lead")
+				}
+				mu.Lock()
+				terms += who
+				mu.Unlock()
+				<-ctx.Done()
+				if cause := context.Cause(ctx); !errors.Is(cause, elect.ErrResigned) && !stopping.Load() {
+					t.Errorf("the context ended with %v", cause)
+				}
+				time.Sleep(time.Second) // it takes its time
+				leading.Add(-1)
+				return errors.New("nobody is to see this")
+			}
+		}
+		a := candidate(t, locks.Client, elect.Options{Value: "a"})
+		b := candidate(t, locks.Other(), elect.Options{Value: "b"})
+		runs(t, a, lead("a"))
+		synctest.Wait()
+		runs(t, b, lead("b"))
+		synctest.Wait()
+		for range 3 {
+			for _, e := range []*elect.Election{a, b} {
+				if err := e.IsLeader(); err != nil {
+					t.Fatal(err)
+				}
+				if err := e.Resign(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second)
+			}
+		}
+		mu.Lock()
+		if terms != "abababa" {
+			t.Errorf("led: %s", terms)
+		}
+		mu.Unlock()
+		if err := b.IsLeader(); !errors.Is(err, elect.ErrNotLeader) {
+			t.Errorf("who waits leads: %v", err)
+		}
+		if err := b.Resign(); !errors.Is(err, elect.ErrNotLeader) {
+			t.Errorf("who waits resigns: %v", err)
+		}
+	})
+}
+
+func TestALossEndsTheFunctionAndTheCandidateStandsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		causes := make(chan error, 9)
+		tokens := make(chan leasehold.Token, 9)
+		e := candidate(t, locks.Client, elect.Options{})
+		runs(t, e, func(ctx context.Context, token leasehold.Token) error {
+			tokens <- token
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return ctx.Err()
+		})
+		first := <-tokens
+		locks.Lose("mail")
+		if err := <-causes; !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("the function's context ended with %v", err)
+		}
+		select {
+		case second := <-tokens:
+			if second <= first {
+				t.Errorf("the token %v came after %v", second, first)
+			}
+		case <-time.After(time.Hour):
+			t.Fatal("it did not stand again")
+		}
+	})
+}
+
+func TestAnEngineThatFailsIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		locks.FailEngine(errors.New("down"))
+		e := candidate(t, locks.Client, elect.Options{})
+		runs(t, e, untilEnd)
+		time.Sleep(10 * time.Minute)
+		if e.IsLeader() == nil {
+			t.Fatal("it leads without an engine")
+		}
+		locks.FailEngine(nil)
+		time.Sleep(time.Minute)
+		if err := e.IsLeader(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRunEndsWithItsFunction(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		e := candidate(t, locks.Client, elect.Options{})
+		mine := errors.New("mine")
+		bounded, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for _, want := range []error{nil, mine} {
+			calls := 0
+			err := e.Run(bounded, func(ctx context.Context, _ leasehold.Token) error {
+				if calls++; calls > 1 {
+					t.Error("it stood again")
+					<-ctx.Done()
+				}
+				return want
+			})
+			if !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("Run returned %v, the function %v", err, want)
+			}
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_ = e.Run(bounded, func(context.Context, leasehold.Token) error { panic("mine") })
+		}()
+		if locks.Held("mail") || e.IsLeader() == nil {
+			t.Error("it leads after a panic")
+		}
+
+		ctx, cancel := context.WithCancel(bounded)
+		err := e.Run(ctx, func(ctx context.Context, _ leasehold.Token) error {
+			cancel()
+			<-ctx.Done()
+			if err := e.Run(t.Context(), untilEnd); !errors.Is(err, elect.ErrRunning) {
+				t.Errorf("Run inside of Run: %v", err)
+			}
+			if err := e.Resign(); err != nil { // with the context cancelled
+				t.Error(err)
+			}
+			return mine
+		})
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, mine) {
+			t.Errorf("Run returned %v", err)
+		}
+		if locks.Held("mail") {
+			t.Error("the name is held after Run")
+		}
+		if err := e.Run(ctx, untilEnd); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run with a context that has ended: %v", err)
+		}
+	})
+}
+
+// All come at once and see nobody; those behind the second leave again.
+func TestOnlyStandbyCandidatesWait(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		for i := range 100 {
+			at := locks.Client
+			if i%2 == 0 {
+				at = locks.Other()
+			}
+			runs(t, candidate(t, at, elect.Options{Value: fmt.Sprint("10.0.0.", i)}), untilEnd)
+		}
+		time.Sleep(10 * time.Second)
+		for range 20 {
+			time.Sleep(time.Minute)
+			queue, err := locks.Queue(t.Context(), "mail")
+			if err != nil || len(queue.Claims) != 3 {
+				t.Fatalf("%d claims, %v", len(queue.Claims), err)
+			}
+		}
+		// Each that leads ends; others take the free places.
+		for range 5 {
+			queue, _ := locks.Queue(t.Context(), "mail")
+			if err := locks.Revoke(t.Context(), "mail", queue.Claims[1].Ticket); err != nil {
+				t.Fatal(err)
+			}
+			locks.Lose("mail")
+			time.Sleep(2 * time.Minute)
+			if queue, err := locks.Queue(t.Context(), "mail"); err != nil || len(queue.Claims) != 3 {
+				t.Fatalf("%d claims, %v", len(queue.Claims), err)
+			}
+		}
+	})
+}
+
+func TestWhoDoesNotStandSeesWhoLeads(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		watcher := candidate(t, locks.Client, elect.Options{})
+		if _, err := watcher.Leader(t.Context()); !errors.Is(err, elect.ErrNoLeader) {
+			t.Errorf("nobody stands: %v", err)
+		}
+		var mu sync.Mutex
+		var seen []string
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for l, err := range watcher.Observe(ctx) {
+				mu.Lock()
+				switch {
+				case err != nil:
+					seen = append(seen, "error")
+				case l.Ticket == 0:
+					seen = append(seen, "nobody")
+				default:
+					seen = append(seen, l.Value)
+				}
+				mu.Unlock()
+			}
+		}()
+		time.Sleep(time.Minute)
+		for _, value := range []string{"a", "b"} {
+			during, end := context.WithTimeout(t.Context(), time.Minute)
+			e := candidate(t, locks.Other(), elect.Options{Value: value})
+			_ = e.Run(during, untilEnd)
+			end()
+		}
+		time.Sleep(time.Minute)
+		locks.FailEngine(errors.New("down"))
+		time.Sleep(time.Minute)
+		locks.FailEngine(nil)
+		time.Sleep(time.Minute)
+		cancel()
+		<-over
+		mu.Lock()
+		defer mu.Unlock()
+		got := strings.Join(seen, " ")
+		got = strings.Replace(got, "a nobody b", "a b", 1) // if it looked between the two
+		if got != "nobody a b nobody error nobody" {
+			t.Errorf("seen: %s", got)
+		}
+	})
+}
+
+func TestTwoCandidatesOfOneClientPublishTheirOwnValues(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		a := candidate(t, locks.Client, elect.Options{Value: "a"})
+		b := candidate(t, locks.Client, elect.Options{Value: "b"})
+		runs(t, a, untilEnd)
+		synctest.Wait()
+		runs(t, b, untilEnd)
+		synctest.Wait()
+		for _, want := range []string{"a", "b", "a"} {
+			l, err := a.Leader(t.Context())
+			if err != nil || l.Value != want {
+				t.Errorf("%+v leads, %v; it is %s", l, err, want)
+			}
+			_, _ = a.Resign(), b.Resign()
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestOptionsOutOfTheirBoundsAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		for want, o := range map[string]elect.Options{
+			"at most":       {Value: strings.Repeat("x", elect.MaxValue+1)},
+			"not printable": {Value: "a\x1b[2J"},
+			"is negative":   {Standby: -1},
+			"Look -1ns":     {Look: -1},
+			"Every -1ns":    {Every: -1},
+			"1ns":           {TTL: 1},
+		} {
+			if _, err := elect.New(locks.Client, "mail", o); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+		if _, err := elect.New(locks.Client, "", elect.Options{}); !errors.Is(err, engine.ErrName) {
+			t.Errorf("no name: %v", err)
+		}
+		// The longest value that JSON writes longest still fits.
+		e := candidate(t, locks.Client, elect.Options{Value: strings.Repeat("<", elect.MaxValue)})
+		if err := e.Run(t.Context(), func(context.Context, leasehold.Token) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}
