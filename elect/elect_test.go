@@ -208,14 +208,16 @@ func TestRunEndsWithItsFunction(t *testing.T) {
 // All come at once and see nobody; those behind the second leave again.
 func TestOnlyStandbyCandidatesWait(t *testing.T) {
 	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		locks.FailEngine(errors.New("down")) // nobody can read the queue, and so all join it
 		for i := range 100 {
-			at := locks.Client
-			if i%2 == 0 {
-				at = locks.Other()
-			}
-			runs(t, candidate(t, at, elect.Options{Value: fmt.Sprint("10.0.0.", i)}), untilEnd)
+			runs(t, candidate(t, locks.Client, elect.Options{Value: fmt.Sprint("10.0.0.", i)}), untilEnd)
 		}
+		synctest.Wait()
+		locks.FailEngine(nil)
 		time.Sleep(10 * time.Second)
+		if queue, err := locks.Queue(t.Context(), "mail"); err != nil || len(queue.Claims) < 3 {
+			t.Fatalf("%d claims, %v", len(queue.Claims), err)
+		}
 		for range 20 {
 			time.Sleep(time.Minute)
 			queue, err := locks.Queue(t.Context(), "mail")
