@@ -24,7 +24,7 @@
 // only Options.Standby candidates wait there. All others read the queue once in each
 // Options.Look, at random moments. With the defaults (a TTL of 30 s) 100 candidates make about
 // two requests a second. If the leader and all candidates of the queue end within one Look,
-// the next leader is found when another one looks, 1.25 Look after it looked last at most.
+// another candidate leads after 1.25 Look at most.
 //
 // On an engine that does not show who waits (Guarantees.SeesWaiters) every candidate waits, and
 // none can publish a Value.
@@ -32,7 +32,6 @@
 // # What it cannot do
 //
 // Engines notify only those in a queue. [Election.Observe] therefore reads the queue, once in
-// each Options.Every. What it yields may be over by then: it is for people, and for clients
-// that can be sent on by whom they reach. A leader's value is untrusted text: whoever may write
-// to the engine may write one.
+// each Options.Every. A leader may have changed by then. The value of a leader is untrusted text:
+// every program that may write to the engine can write one.
 package elect

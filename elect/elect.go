@@ -21,7 +21,7 @@ import (
 const MaxValue = 128
 
 var (
-	// ErrNotLeader is returned by IsLeader and Resign of who does not lead.
+	// ErrNotLeader is returned by IsLeader and Resign of a candidate that does not lead.
 	ErrNotLeader = errors.New("not the leader")
 
 	// ErrNoLeader is returned by Leader if nobody leads.
@@ -56,7 +56,8 @@ type Options struct {
 	// Every is how often Observe reads the queue. Default 5 s.
 	Every time.Duration
 
-	// Log is told when this candidate begins and ends to lead. Default: nothing is.
+	// Log receives a line when this candidate begins to lead, and one at the end. By default
+	// events are dropped.
 	Log *slog.Logger
 }
 
@@ -125,9 +126,10 @@ func New(locks *leasehold.Client, name string, o Options) (*Election, error) {
 }
 
 // Run stands for election, calls lead when this candidate leads, and stands again after a loss
-// or Resign. lead's context ends with ctx, with the lease (the cause is leasehold.ErrLost) or
-// at Resign (ErrResigned); lead must return then, and Run waits for it. What lead returns after
-// a loss or Resign is only logged. If lead returns of its own accord, Run ends too.
+// or Resign. The context of lead ends with ctx, with the lease (the cause is
+// leasehold.ErrLost), or at Resign (ErrResigned). lead must return then, and Run waits for it.
+// Run only logs the error of lead after a loss or Resign. If lead returns of its own accord,
+// Run ends too.
 //
 // Errors:
 //
@@ -204,7 +206,7 @@ func (e *Election) begin(t *term) {
 	e.now = t
 }
 
-// IsLeader returns nil if this candidate leads: its function runs, has not been told to
+// IsLeader returns nil if this candidate leads: its function runs, has not been asked to
 // return, and its lease is proven (leasehold.Lease.Valid). Otherwise it returns ErrNotLeader.
 func (e *Election) IsLeader() error {
 	e.mu.Lock()

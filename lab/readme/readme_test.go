@@ -105,6 +105,7 @@ import (
 	"time"
 
 	"leasehold"
+	"leasehold/elect"
 	"leasehold/engine"
 	"leasehold/fence"
 	"leasehold/fence/fencehttp"
