@@ -12,7 +12,8 @@
 //     returns when its context has ended. The context ends with the lease, at its
 //     trusted-until at the latest.
 //   - Run never returns while the function runs. It gives the lease back after the function
-//     has returned, and so the next leader begins after the end of the one before.
+//     has returned, so at Resign and at an end of its own the next leader begins after that.
+//     After a loss the next leader may begin once the lease has ended.
 //   - After a loss Run stands for election again.
 //
 // A leader that paused does not know that it has lost until it goes on: let what it writes to
@@ -22,9 +23,9 @@
 //
 // A candidate that waits in the engine's queue renews its place three times in each TTL. So
 // only Options.Standby candidates wait there. All others read the queue once in each
-// Options.Look, at random moments. With the defaults (a TTL of 30 s) 100 candidates make about
-// two requests a second. If the leader and all candidates of the queue end within one Look,
-// another candidate leads after 1.25 Look at most.
+// Options.Look, at random moments. By calculation 100 candidates make two requests a second with
+// the defaults (a TTL of 30 s). If the leader and all candidates of the queue die within one
+// Look, another candidate leads after the TTL and 1.25 Look at most.
 //
 // On an engine that does not show who waits (Guarantees.SeesWaiters) every candidate waits, and
 // none can publish a Value.

@@ -17,6 +17,9 @@ import (
 	"leasehold/engine"
 )
 
+// shortest is the least pause between two reads of the queue.
+const shortest = 100 * time.Millisecond
+
 // MaxValue is the length of the longest value that a leader can publish, in bytes.
 const MaxValue = 128
 
@@ -50,10 +53,10 @@ type Options struct {
 	Standby int
 
 	// Look is how often a candidate outside of the queue reads it: once in 0.75 to 1.25 Look.
-	// Default 1 min.
+	// At least 100 ms; default 1 min.
 	Look time.Duration
 
-	// Every is how often Observe reads the queue. Default 5 s.
+	// Every is how often Observe reads the queue. At least 100 ms; default 5 s.
 	Every time.Duration
 
 	// Log receives a line when this candidate begins to lead, and one at the end. By default
@@ -77,7 +80,8 @@ type Election struct {
 // term is the time for which a candidate leads.
 type term struct {
 	lease *leasehold.Lease
-	end   context.CancelCauseFunc // of the function's context
+	ctx   context.Context // of the function
+	end   context.CancelCauseFunc
 }
 
 // New returns a candidate for the name, which does not stand before Run. Two candidates of one
@@ -99,8 +103,10 @@ func New(locks *leasehold.Client, name string, o Options) (*Election, error) {
 		return fail("the value %q is not printable: give text", o.Value)
 	case o.Value != "" && !locks.Guarantees().SeesWaiters:
 		return fail("the value %q: this engine does not show it: choose an engine that shows who waits: %w", o.Value, errors.ErrUnsupported)
-	case o.Standby < 0 || o.Look < 0 || o.Every < 0:
-		return fail("Standby %d, Look %v or Every %v is negative: leave out what is not wanted", o.Standby, o.Look, o.Every)
+	case o.Standby < 0:
+		return fail("Standby %d is negative: leave it out for 2", o.Standby)
+	case o.Look != 0 && o.Look < shortest || o.Every != 0 && o.Every < shortest:
+		return fail("Look %v or Every %v is shorter than %v: the engine would be read without a pause", o.Look, o.Every, shortest)
 	}
 	if o.TTL != 0 {
 		if err := locks.Guarantees().CheckTTL(o.TTL); err != nil {
@@ -170,17 +176,12 @@ func (e *Election) serve(ctx context.Context, lease *leasehold.Lease, lead func(
 	defer cancel()
 	leading, end := context.WithCancelCause(bound)
 	defer end(nil)
-	e.begin(&term{lease: lease, end: end})
-	// Also if lead panics: the next leader must not wait for the TTL.
-	ended := false
-	over := func() error {
-		if ended {
-			return nil
-		}
-		ended = true
-		e.begin(nil)
+	e.set(&term{lease: lease, ctx: leading, end: end})
+	over := sync.OnceValue(func() error {
+		e.set(nil)
 		return lease.Unlock()
-	}
+	})
+	// Also if lead panics: the next leader must not wait for the TTL.
 	defer over()
 
 	e.o.Log.Info("elect: leads", "name", e.name, "token", lease.Token().String())
@@ -200,7 +201,7 @@ func (e *Election) serve(ctx context.Context, lease *leasehold.Lease, lead func(
 	return false, errors.Join(err, unlocked)
 }
 
-func (e *Election) begin(t *term) {
+func (e *Election) set(t *term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.now = t
@@ -211,7 +212,7 @@ func (e *Election) begin(t *term) {
 func (e *Election) IsLeader() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now == nil || !e.now.lease.Valid() {
+	if e.now == nil || e.now.ctx.Err() != nil || !e.now.lease.Valid() {
 		return e.wrap(ErrNotLeader)
 	}
 	return nil

@@ -89,6 +89,9 @@ func TestTheNextLeaderBeginsAfterTheFunctionHasReturned(t *testing.T) {
 				if err := e.Resign(); err != nil {
 					t.Fatal(err)
 				}
+				if err := e.IsLeader(); !errors.Is(err, elect.ErrNotLeader) {
+					t.Errorf("it was asked to return, and leads: %v", err)
+				}
 				time.Sleep(2 * time.Second)
 			}
 		}
@@ -316,6 +319,8 @@ func TestOptionsOutOfTheirBoundsAreRefused(t *testing.T) {
 			"is negative":   {Standby: -1},
 			"Look -1ns":     {Look: -1},
 			"Every -1ns":    {Every: -1},
+			"Look 99ms":     {Look: 99 * time.Millisecond},
+			"Every 99ms":    {Every: 99 * time.Millisecond},
 			"1ns":           {TTL: 1},
 		} {
 			if _, err := elect.New(locks.Client, "mail", o); err == nil || !strings.Contains(err.Error(), want) {

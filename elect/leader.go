@@ -42,7 +42,8 @@ func (e *Election) read(ctx context.Context) (Leader, error) {
 
 // Observe yields who leads, at once and after each change, until ctx ends; a Leader with
 // Ticket 0 if nobody does. It reads the queue once in each Options.Every, so a leader between
-// two reads is not seen. While the queue cannot be read it yields the first error alone.
+// two reads is not seen. While the queue cannot be read it yields the first error alone,
+// and then who leads again.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		var last Leader
