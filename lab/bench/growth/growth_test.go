@@ -28,7 +28,9 @@ func TestWhatMachinesCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.name != "queuelock" || b.connections < 1 || b.memory <= 0 || b.holding < 0 || b.waiting < 0 {
+	// Five machines cost less than what the memory and the CPU time of an idle server vary by,
+	// so either can come out negative here. Its connections are counted.
+	if b.name != "queuelock" || b.connections < 1 || b.memory == 0 && b.holding == 0 && b.waiting == 0 {
 		t.Errorf("%+v", b)
 	}
 }
