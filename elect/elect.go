@@ -160,9 +160,9 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, token
 		e.mu.Unlock()
 	}()
 	for {
-		lease, err := e.campaign(ctx)
+		lease, err := e.Campaign(ctx)
 		if err != nil {
-			return e.wrap(err)
+			return err
 		}
 		if again, err := e.serve(ctx, lease, lead); !again {
 			return e.wrap(err)
@@ -235,7 +235,16 @@ func (e *Election) Resign() error {
 // retryAfter is how long a candidate waits after an answer that it did not expect.
 const retryAfter = time.Second
 
-// campaign waits until this candidate holds the name.
+// Campaign stands for election until this candidate leads, and returns its lease. It is for
+// programs that cannot give Run a function: they end their work when the context of the lease
+// ends, and call Unlock after that. IsLeader and Resign know of Run alone.
+//
+// The errors are those of Run, except for what a function returns and ErrRunning.
+func (e *Election) Campaign(ctx context.Context) (*leasehold.Lease, error) {
+	lease, err := e.campaign(ctx)
+	return lease, e.wrap(err)
+}
+
 func (e *Election) campaign(ctx context.Context) (*leasehold.Lease, error) {
 	for {
 		pause := e.o.Look*3/4 + rand.N(e.o.Look/2+1)

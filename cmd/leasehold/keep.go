@@ -25,6 +25,7 @@ type keeper struct {
 	life     *os.File // see lifeFile; nil: none
 
 	renewed chan struct{} // capacity 1: look at the lease
+	asked   bool          // a signal asked the command to end
 }
 
 // launcher is the process that a person or a script started, as the keeper sees
@@ -68,6 +69,7 @@ type command interface {
 type status struct {
 	Code   int
 	Signal syscall.Signal // that ended it, or 0
+	Again  bool           // a candidate stands again
 }
 
 func (s status) code() int {
@@ -377,6 +379,7 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 		case sig := <-cmd.stopped():
 			k.launcher.stopped(sig)
 		case sig := <-k.launcher.signals():
+			k.asked = k.asked || slices.Contains(asking, os.Signal(sig))
 			cmd.signal(sig)
 		case <-orphaned:
 			// The kernel has killed the command, and the rest must follow.

@@ -33,30 +33,31 @@ func (a *app) platformCommands() []*cobra.Command {
 				return fmt.Errorf("no order came: %w", err)
 			}
 			m.Order.Command = args[3:]
-			end, err := a.keepFor(cmd, m.Order, w, page)
+			end, again, err := a.keepFor(cmd, m.Order, w, page)
 			if err != nil {
 				a.code = a.fail(err)
 			} else {
 				a.code = end.code()
 			}
-			w.send(message{Ended: &status{Code: a.code, Signal: end.Signal}}, nil)
+			w.send(message{Ended: &status{Code: a.code, Signal: end.Signal, Again: again}}, nil)
 			return nil
 		},
 	}}
 }
 
-func (a *app) keepFor(cmd *cobra.Command, o *order, w *pipe, page *sharedDeadline) (status, error) {
+func (a *app) keepFor(cmd *cobra.Command, o *order, w *pipe, page *sharedDeadline) (_ status, again bool, _ error) {
 	f := &remoteLauncher{pipe: w, pid: os.Getppid(), page: page, sigs: make(chan syscall.Signal, 16), dead: make(chan struct{})}
 	f.listen()
 	g, err := newGroup(page)
 	if err != nil {
-		return status{}, err
+		return status{}, false, err
 	}
 	defer g.close()
 	k := &keeper{app: a, order: o, launcher: f, run: func(o *order, env []string, life *os.File) (command, error) {
 		return f.start(g, o, env, life)
 	}}
-	return k.keep(cmd.Context())
+	end, err := k.keep(cmd.Context())
+	return end, k.standsAgain(err), err
 }
 
 // remoteLauncher is the launcher in the keeper's eyes.

@@ -52,7 +52,7 @@ type starter struct {
 
 	pipe   *pipe
 	page   *sharedDeadline
-	term   *terminal // nil: none
+	tty    *terminal // nil: none
 	keeper int       // its pid, and the number of its group
 
 	signals   chan os.Signal // all but SIGCONT
@@ -67,6 +67,7 @@ type starter struct {
 	ran       bool     // the command runs, or ran
 	handedOff bool     // the terminal was given to a command that asked for it
 	overdue   bool     // trust ran out, and the keeper did nothing
+	asked     bool     // the keeper was told of a signal that asks to end
 }
 
 // killedHelp is what the help of run says of its own end.
@@ -78,25 +79,57 @@ on, beside the next holder once the TTL has passed. leasehold may not kill
 processes of another user (sudo): it waits for them.
 `
 
-// runOrder does what "run" was asked to do and returns the exit code.
+// runOrder does what "run" or "elect" was asked to do and returns the exit code.
 func (a *app) runOrder(_ context.Context, o *order) (int, error) {
-	f := &starter{
-		app: a, order: o,
-		signals:   make(chan os.Signal, 16),
-		continued: make(chan os.Signal, 1),
-		messages:  make(chan delivery, 16),
-		states:    make(chan syscall.WaitStatus, 16),
-		childless: make(chan struct{}),
-	}
+	// The same for all terms of a candidate, so that no signal falls between two.
+	signals, continued := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	return a.candidacy(o, signals, func() (int, bool, error) {
+		f := &starter{
+			app: a, order: o, signals: signals, continued: continued,
+			messages:  make(chan delivery, 16),
+			states:    make(chan syscall.WaitStatus, 16),
+			childless: make(chan struct{}),
+		}
+		return f.term()
+	})
+}
+
+// term is one keeper from its start to its end, and reports whether a candidate stands again.
+func (f *starter) term() (code int, again bool, err error) {
 	wake, err := newAlarm()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer wake.stop()
 	if err := f.start(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return f.watch(wake), nil
+	code = f.watch(wake)
+	if f.ended != nil {
+		again = f.ended.Again
+	} else { // the keeper was killed
+		again = f.order.Term > 0 && !f.asked
+	}
+	if again {
+		f.close()
+	}
+	return code, again, nil
+}
+
+// close waits until nothing is left of a term, because the next keeper is to be the only
+// child. What was lost was killed before; only processes of another user can take long.
+func (f *starter) close() {
+	<-f.childless
+	f.pipe.conn.Close()
+	f.page.close()
+	if f.tty != nil {
+		unix.Close(f.tty.fd)
+	}
+	if f.life != nil {
+		f.life.Close()
+	}
+	// It is ignored since the start (below), and would stay so in the next command.
+	signal.Reset(syscall.SIGTTOU)
 }
 
 func (f *starter) start() error {
@@ -120,10 +153,10 @@ func (f *starter) start() error {
 	// so in the command.
 	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
 
-	f.term = openTerminal()
+	f.tty = openTerminal()
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	if f.term != nil && f.term.interactive && f.term.mine() {
-		attr.Foreground, attr.Ctty = true, f.term.fd
+	if f.tty != nil && f.tty.interactive && f.tty.mine() {
+		attr.Foreground, attr.Ctty = true, f.tty.fd
 	}
 	// Descriptors that whoever started us meant for the command keep their
 	// numbers, so these two are inherited under the free ones they have.

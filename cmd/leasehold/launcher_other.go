@@ -30,9 +30,11 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 			}
 		}
 	}()
-	k := &keeper{app: a, order: o, launcher: f, run: startChild}
-	end, err := k.keep(ctx)
-	return end.code(), err
+	return a.candidacy(o, nil, func() (int, bool, error) {
+		k := &keeper{app: a, order: o, launcher: f, run: startChild}
+		end, err := k.keep(ctx)
+		return end.code(), k.standsAgain(err), err
+	})
 }
 
 // killedHelp is what the help of run says of its own end.

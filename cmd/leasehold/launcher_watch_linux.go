@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -37,6 +38,7 @@ func (f *starter) watch(wake *alarm) int {
 				f.signalGroup(syscall.SIGTSTP)
 				break
 			}
+			f.asked = f.asked || slices.Contains(asking, sig)
 			f.pipe.send(message{Signal: sig.(syscall.Signal)}, nil)
 		case <-f.continued:
 			f.resume()
@@ -76,15 +78,15 @@ func (f *starter) killAll() {
 // suspend follows a command that was stopped: the job must stop too, or the
 // shell would wait on.
 func (f *starter) suspend(sig syscall.Signal) {
-	if f.term == nil {
+	if f.tty == nil {
 		return // no shell to go back to: whoever stopped it will continue it
 	}
 	wants := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
-	foreground := f.term.foreground()
+	foreground := f.tty.foreground()
 	switch {
-	case wants && f.term.mine():
+	case wants && f.tty.mine():
 		// It asks for the terminal, which is ours to give.
-		f.term.give(f.keeper)
+		f.tty.give(f.keeper)
 		f.handedOff = true
 		f.signalGroup(syscall.SIGCONT)
 		return
@@ -92,7 +94,7 @@ func (f *starter) suspend(sig syscall.Signal) {
 		f.signalGroup(syscall.SIGCONT) // given in the meantime
 		return
 	case foreground == f.keeper:
-		f.term.give(syscall.Getpgrp())
+		f.tty.give(syscall.Getpgrp())
 	case sig == syscall.SIGSTOP:
 		return // not from a terminal
 	}
@@ -103,13 +105,13 @@ func (f *starter) suspend(sig syscall.Signal) {
 	case <-f.continued: // of before
 	default:
 	}
-	if stopJob(sig, func() bool { return wants && f.term.mine() }); sig == syscall.SIGTSTP {
+	if stopJob(sig, func() bool { return wants && f.tty.mine() }); sig == syscall.SIGTSTP {
 		signal.Notify(f.signals, sig) // the others are to be ignored anyway
 	}
 	select {
 	case <-f.continued:
 	case <-time.After(100 * time.Millisecond):
-		if wants && !f.term.mine() {
+		if wants && !f.tty.mine() {
 			// The kernel did not let us stop, and continuing the command would
 			// only have it ask again, for ever.
 			f.say("%s: the command waits for the terminal, which another job has", quoteName(f.order.Name))
@@ -122,8 +124,8 @@ func (f *starter) suspend(sig syscall.Signal) {
 // resume continues the command after this process was continued, in the
 // foreground if that is where the shell put this job.
 func (f *starter) resume() {
-	if f.term.mine() && (f.term.interactive || f.handedOff) {
-		f.term.give(f.keeper)
+	if f.tty.mine() && (f.tty.interactive || f.handedOff) {
+		f.tty.give(f.keeper)
 	}
 	f.signalGroup(syscall.SIGCONT)
 }
@@ -139,7 +141,7 @@ func (f *starter) finish(ws syscall.WaitStatus) int {
 	if f.ended == nil {
 		return f.orphaned(ws)
 	}
-	had := f.term.foreground() == f.keeper
+	had := f.tty.foreground() == f.keeper
 	f.giveBack()
 	if sig := f.ended.Signal; had && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
 		// A script that runs us in its own group would have got it as well,
@@ -152,8 +154,8 @@ func (f *starter) finish(ws syscall.WaitStatus) int {
 
 // giveBack takes the terminal back for the job, if the command had it.
 func (f *starter) giveBack() {
-	if f.term != nil && f.term.foreground() == f.keeper {
-		f.term.give(syscall.Getpgrp())
+	if f.tty != nil && f.tty.foreground() == f.keeper {
+		f.tty.give(syscall.Getpgrp())
 	}
 }
 

@@ -35,6 +35,7 @@ type order struct {
 	Shared    bool
 	Permits   int32 // 0: not a semaphore
 	Of        int32
+	Term      int // of a candidate, counted from 1; 0: no election
 	Conflict  int // exit code if not obtained
 	Lost      int // exit code if lost
 }
@@ -196,6 +197,8 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 // obtain obtains the name, in the mode that was ordered.
 func (o *order) obtain(ctx context.Context, locks *leasehold.Client) (lease *leasehold.Lease, err error) {
 	switch {
+	case o.Term > 0:
+		lease, err = o.campaign(ctx, locks)
 	case o.Shared && o.Once:
 		lease, err = locks.TryRLock(ctx, o.Name)
 	case o.Shared:

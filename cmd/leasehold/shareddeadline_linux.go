@@ -17,7 +17,8 @@ import (
 // now, and must not make the keeper wait in the meantime.
 type sharedDeadline struct {
 	file     *os.File
-	deadline *atomic.Int64 // by package boottime; 0: nothing to end
+	page     []byte
+	deadline *atomic.Int64 // in the page, by package boottime; 0: nothing to end
 }
 
 // newSharedDeadline makes one, to be inherited as its file.
@@ -54,8 +55,14 @@ func openSharedDeadline(fd int) (*sharedDeadline, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("mmap", err)
 	}
-	// A page is aligned for an int64, and stays mapped as long as the process.
-	return &sharedDeadline{os.NewFile(uintptr(fd), "deadline"), (*atomic.Int64)(unsafe.Pointer(&page[0]))}, nil
+	// A page is aligned for an int64, and stays mapped until close.
+	return &sharedDeadline{os.NewFile(uintptr(fd), "deadline"), page, (*atomic.Int64)(unsafe.Pointer(&page[0]))}, nil
+}
+
+// close gives the memory back. Nobody may use it any more.
+func (p *sharedDeadline) close() {
+	unix.Munmap(p.page)
+	p.file.Close()
 }
 
 func (p *sharedDeadline) set(at time.Duration) { p.deadline.Store(int64(at)) }
