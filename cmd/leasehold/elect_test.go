@@ -110,19 +110,18 @@ func TestACandidateStandsAgainAfterItsKeeperWasKilled(t *testing.T) {
 	}
 }
 
-// A server that stops answering ends the command. The candidate leads again when the server
-// goes on.
+// The end of a server ends the command. The candidate leads again when the server is back.
 func TestACandidateOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	p, s := redisPlace(t)
 	x := p.candidate("a", "x", "--ttl", "2s")
 	until(t, "it leads", func() bool { return terms(x) == 1 })
-	if err := s.Stop(); err != nil {
+	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	// The second time because the engine could not be opened.
 	until(t, "it has tried in vain", func() bool { return strings.Count(x.err.String(), "stands for election again") == 2 })
-	if err := s.Cont(); err != nil {
+	if err := s.Restart(false); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it leads again", func() bool { return terms(x) == 2 })
