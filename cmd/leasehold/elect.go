@@ -92,11 +92,13 @@ func (k *keeper) standsAgain(err error) bool {
 	if k.order.Term == 0 || err == nil || k.asked {
 		return false
 	}
-	var exit *exitError
-	if errors.As(err, &exit) {
-		return exit.code == k.order.Lost
+	switch codeOf(err) {
+	case codeLost:
+		return true
+	case codeUnavailable:
+		return k.order.Term > 1
 	}
-	return errors.Is(err, leasehold.ErrLost) || k.order.Term > 1 && errors.Is(err, leasehold.ErrUnavailable)
+	return false
 }
 
 // Pauses before a candidate stands again: they double while terms end at once.

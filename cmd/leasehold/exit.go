@@ -58,30 +58,36 @@ func (e *signalError) Error() string { return "ended by a signal: " + e.signal.S
 // fail reports err in one sentence and returns the exit code it stands for.
 func (a *app) fail(err error) int {
 	var sig *signalError
+	if !errors.As(err, &sig) && !errors.Is(err, context.Canceled) { // the sender of a signal knows
+		a.say("%s", strings.TrimPrefix(err.Error(), "leasehold: "))
+	}
+	return codeOf(err)
+}
+
+// codeOf is the exit code that an error stands for.
+func codeOf(err error) int {
+	var sig *signalError
 	var exit *exitError
 	var file *fs.PathError
-	code := codeUnavailable
 	switch {
 	case errors.As(err, &sig):
-		// The sender of the signal knows.
 		return codeSignal + int(sig.signal)
 	case errors.Is(err, context.Canceled):
 		return codeSignal + int(syscall.SIGINT)
 	case errors.As(err, &exit):
-		code = exit.code
+		return exit.code
 	case errors.As(err, &file) && file.Path == os.Stdout.Name():
-		code = codeFailed
+		return codeFailed
 	case errors.Is(err, leasehold.ErrHeld):
-		code = codeConflict
+		return codeConflict
 	case errors.Is(err, leasehold.ErrLost):
-		code = codeLost
+		return codeLost
 	case errors.Is(err, engine.ErrNoClaim):
-		code = codeFailed
+		return codeFailed
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, leasehold.ErrRequire), errors.Is(err, engines.ErrURL):
-		code = codeUsage
+		return codeUsage
 	}
-	a.say("%s", strings.TrimPrefix(err.Error(), "leasehold: "))
-	return code
+	return codeUnavailable
 }
 
 // notRunnable gives a command that cannot be started the code that shells do.
