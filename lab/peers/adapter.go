@@ -69,7 +69,10 @@ func (a *adapter) Guarantees() engine.Guarantees {
 }
 
 // greetings are the least that a server answers, so that a trial sees whether it does.
-var greetings = map[string]string{"Redis": "PING\r\n", "etcd": "GET /version HTTP/1.0\r\n\r\n", "ZooKeeper": "srvr"}
+var greetings = map[string]string{
+	"Redis": "PING\r\n", "etcd": "GET /version HTTP/1.0\r\n\r\n", "ZooKeeper": "srvr",
+	"PostgreSQL": "\x00\x00\x00\x08\x04\xd2\x16\x2f", // SSLRequest
+}
 
 // Queue asks the server for a sign of life. No library shows who waits.
 func (a *adapter) Queue(ctx context.Context, name string) (engine.Queue, error) {

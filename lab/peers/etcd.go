@@ -29,15 +29,8 @@ func openEtcd(_ context.Context, at place) (library, error) {
 }
 
 func (e *etcdMutexes) Lock(ctx context.Context, name string, try bool) (torture.Held, error) {
-	// A Session lives as long as its context. Until there is one it ends with ctx.
-	opening, end := context.WithCancel(e.client.Ctx())
-	stop := context.AfterFunc(ctx, end)
-	s, err := concurrency.NewSession(e.client, concurrency.WithTTL(int(e.ttl/time.Second)), concurrency.WithContext(opening))
-	if !stop() {
-		err = errors.Join(err, ctx.Err())
-	}
+	s, err := newSession(ctx, e.client, e.ttl)
 	if err != nil {
-		end()
 		return nil, err
 	}
 	h := &etcdHeld{concurrency.NewMutex(s, name), s}
@@ -53,6 +46,22 @@ func (e *etcdMutexes) Lock(ctx context.Context, name string, try bool) (torture.
 		return nil, err
 	}
 	return h, nil
+}
+
+// newSession opens a Session. It lives as long as its context; until there is one it ends with
+// ctx.
+func newSession(ctx context.Context, client *clientv3.Client, ttl time.Duration) (*concurrency.Session, error) {
+	opening, end := context.WithCancel(client.Ctx())
+	stop := context.AfterFunc(ctx, end)
+	s, err := concurrency.NewSession(client, concurrency.WithTTL(int(ttl/time.Second)), concurrency.WithContext(opening))
+	if !stop() {
+		err = errors.Join(err, ctx.Err())
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return s, nil
 }
 
 func (e *etcdMutexes) Close() error { return e.client.Close() }

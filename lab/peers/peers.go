@@ -73,11 +73,18 @@ func peers() []*peer {
 			renewal: "the library (watchdog)", learns: nothing + "; `isHeldByCurrentThread` asks the server", order: nothing, fencing: "another lock, `RFencedLock`, has it",
 			ttl: second, ways: both, speaks: true, open: openRedisson,
 		},
+		ourElection("redis", "Redis", engine.CrashTTL, second),
 		our("etcd", "etcd", engine.CrashSession, 2*second, asks),
 		{
 			name: "concurrency", shown: "etcd `concurrency.Mutex`", store: "etcd", module: "go.etcd.io/etcd/client/v3", page: "https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency",
 			renewal: "the library", learns: "`Session.Done` is closed", order: "that of the keys", fencing: "`IsOwner`, for transactions of etcd",
 			release: engine.CrashSession, ttl: 2 * second, ways: notified, tells: true, open: openEtcd,
+		},
+		ourElection("etcd", "etcd", engine.CrashSession, 2*second),
+		{
+			name: "election", shown: "etcd `concurrency.Election`", store: "etcd", module: "go.etcd.io/etcd/client/v3", page: "https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency",
+			renewal: "the library", learns: "`Session.Done` is closed", order: "that of the keys", fencing: "`Rev`, the revision of the leader's key",
+			release: engine.CrashSession, ttl: 2 * second, ways: notified, tells: true, open: openEtcdElections,
 		},
 		our("zookeeper", "ZooKeeper", engine.CrashSession, second, asks),
 		{
@@ -90,6 +97,8 @@ func peers() []*peer {
 			renewal: "the library (session)", learns: "a `ConnectionStateListener` hears SUSPENDED and LOST", order: "in the order of requests", fencing: nothing,
 			release: engine.CrashSession, ttl: second, ways: notified, tells: true, open: openCurator,
 		},
+		ourElection("zookeeper", "ZooKeeper", engine.CrashSession, second),
+		ourElection("postgres", "PostgreSQL", engine.CrashTTL, second),
 	}
 }
 
@@ -99,6 +108,21 @@ func our(scheme, store string, release engine.CrashRelease, ttl time.Duration, w
 		name: "leasehold-" + scheme, shown: "leasehold", store: store, version: "this one", page: ourPage,
 		renewal: "the library", learns: "a context ends; `Valid` says it", order: "first come, first served", fencing: "a token",
 		release: release, ttl: ttl, ways: ways, speaks: true, tells: true, open: openOurs(scheme),
+	}
+}
+
+// ourElection is package elect on a store.
+func ourElection(scheme, store string, release engine.CrashRelease, ttl time.Duration) *peer {
+	return &peer{
+		name: "elect-" + scheme, shown: "leasehold `elect`", store: store, version: "this one", page: "tour.md#lead",
+		renewal: "the library", learns: "a context ends; `IsLeader` says it", order: "of the two that wait, first come, first served", fencing: "a token",
+		release: release, ttl: ttl, ways: asks, speaks: true, tells: true,
+		open: openOurElections(func(addr string) string {
+			if scheme == "postgres" {
+				return "postgres://postgres@" + addr + "/postgres"
+			}
+			return scheme + "://" + addr
+		}),
 	}
 }
 

@@ -77,6 +77,8 @@ func TestEveryLock(t *testing.T) {
 					at.addr = servers.Etcd(t, nil).Addr
 				case "ZooKeeper":
 					at.addr = servers.ZooKeeper(t, nil).Addr
+				case "PostgreSQL":
+					at.addr = servers.Postgres(t, nil).Addr
 				}
 				first, second := opened(t, at, p), opened(t, at, p)
 				h, err := first.Lock(t.Context(), "n", false)

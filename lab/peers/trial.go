@@ -85,6 +85,13 @@ func (s sites) start(stores map[string]bool) (end func() error, err error) {
 		}
 		all, s["ZooKeeper"] = append(all, z.Close), z.Addr
 	}
+	if stores["PostgreSQL"] {
+		p, err := servers.StartPostgres(nil)
+		if err != nil {
+			return end, err
+		}
+		all, s["PostgreSQL"] = append(all, p.Close), p.Addr
+	}
 	return end, nil
 }
 
