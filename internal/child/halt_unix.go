@@ -7,8 +7,14 @@ import (
 	"syscall"
 )
 
-// Halt stops a child, and what it has started, until Proceed: Launch gave it a group.
-func Halt(p *os.Process) error { return signal(p, syscall.SIGSTOP) }
+// Halt stops a child, and what it has started, until Proceed: Launch gave it a group. On
+// Linux the child stands still when Halt returns.
+func Halt(p *os.Process) error {
+	if err := signal(p, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return stopped(p.Pid)
+}
 
 // Proceed lets a stopped child go on, and what it has started.
 func Proceed(p *os.Process) error { return signal(p, syscall.SIGCONT) }

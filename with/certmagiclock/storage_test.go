@@ -1,0 +1,228 @@
+package certmagiclock_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/certmagic"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/leaseholdtest"
+	"leasehold/with/certmagiclock"
+)
+
+const lockName = "issue_cert_a.example.com"
+
+func newStorage(t *testing.T, locks *leasehold.Client) *certmagiclock.Storage {
+	t.Helper()
+	s, err := certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, locks, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func lock(t *testing.T, s *certmagiclock.Storage, name string) {
+	t.Helper()
+	if err := s.Lock(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAfterALossTheFilesOfTheDomainAreLeftAlone(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	s := newStorage(t, locks.Client)
+	key := certmagic.StorageKeys.SiteCert("ca", "a.example.com")
+	other := certmagic.StorageKeys.SiteCert("ca", "b.example.com")
+	challenge := "acme/ca/challenge_tokens/a.example.com.json"
+	lock(t, s, lockName)
+	for _, k := range []string{key, other, challenge} {
+		if err := s.Store(t.Context(), k, []byte("ours")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	locks.Lose("certmagic:" + lockName)
+	for _, k := range []string{key, challenge} {
+		if err := s.Store(t.Context(), k, []byte("late")); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("Store %s: %v", k, err)
+		}
+		if err := s.Delete(t.Context(), k); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("Delete %s: %v", k, err)
+		}
+		if got, err := s.Load(t.Context(), k); string(got) != "ours" || err != nil {
+			t.Errorf("%s is %q, %v", k, got, err)
+		}
+	}
+	if err := s.Store(t.Context(), other, []byte("new")); err != nil {
+		t.Errorf("Store of another domain: %v", err)
+	}
+	if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+		t.Error(err)
+	}
+	lock(t, s, lockName)
+	if err := s.Delete(t.Context(), key); err != nil {
+		t.Errorf("Delete under the next lock: %v", err)
+	}
+	if _, err := s.Load(t.Context(), key); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := s.Unlock(t.Context(), lockName); err != nil {
+		t.Error(err)
+	}
+}
+
+// CertMagic names a domain in Unicode, and its files in ASCII.
+func TestTheFilesOfAnInternationalDomainAreItsOwn(t *testing.T) {
+	for name, file := range map[string]string{"bücher.example.com": "xn--bcher-kva.example.com", "*.example.org": "*.example.org"} {
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.Client)
+		lock(t, s, "issue_cert_"+name)
+		locks.Lose("certmagic:issue_cert_" + name)
+		if err := s.Store(t.Context(), certmagic.StorageKeys.SiteCert("ca", file), nil); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := s.Unlock(t.Context(), "issue_cert_"+name); !errors.Is(err, leasehold.ErrLost) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRenewLockLeaseReportsALossOnceAndLocksAnew(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	s := newStorage(t, locks.Client)
+	lock(t, s, lockName)
+	if err := s.RenewLockLease(t.Context(), lockName, 0); err != nil {
+		t.Error(err)
+	}
+	locks.Lose("certmagic:" + lockName)
+	if err := s.RenewLockLease(t.Context(), lockName, 0); !errors.Is(err, leasehold.ErrLost) {
+		t.Errorf("the first call after a loss: %v", err)
+	}
+	if err := s.RenewLockLease(t.Context(), lockName, 0); err != nil || !locks.Held("certmagic:"+lockName) {
+		t.Errorf("the second call after a loss: %v", err)
+	}
+	if err := s.Unlock(t.Context(), lockName); err != nil {
+		t.Error(err)
+	}
+	if err := s.RenewLockLease(t.Context(), lockName, 0); !errors.Is(err, certmagiclock.ErrNotHeld) {
+		t.Errorf("after Unlock: %v", err)
+	}
+}
+
+// CertMagic unlocks by name: with two holds of one name that would end the wrong one.
+func TestTheNextOfTheProcessWaitsForTheOneThatLost(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	s := newStorage(t, locks.Client)
+	lock(t, s, lockName)
+	locks.Lose("certmagic:" + lockName)
+	if got, err := s.TryLock(t.Context(), lockName); got || err != nil {
+		t.Errorf("TryLock: %v, %v", got, err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- s.Lock(t.Context(), lockName) }()
+	// Another process does not wait for that.
+	lease, err := locks.Other().Lock(t.Context(), "certmagic:"+lockName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Unlock(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-over:
+		t.Errorf("two of one process have the lock: %v", err)
+	default:
+	}
+	if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+		t.Error(err)
+	}
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	if err := s.Unlock(t.Context(), lockName); err != nil {
+		t.Error(err)
+	}
+}
+
+// authority is an issuer that calls back.
+type authority func(ctx context.Context) error
+
+func (a authority) Issue(ctx context.Context, _ *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
+	return &certmagic.IssuedCertificate{}, a(ctx)
+}
+
+func (authority) IssuerKey() string { return "ca" }
+
+func TestAnOrderEndsWithTheLease(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	s := newStorage(t, locks.Client)
+	csr := &x509.CertificateRequest{DNSNames: []string{"a.example.com"}}
+	issuer := s.Issuer(authority(func(ctx context.Context) error {
+		if !locks.Held("certmagic:" + lockName) {
+			return ctx.Err() // without a lock
+		}
+		locks.Lose("certmagic:" + lockName)
+		if cause := context.Cause(ctx); !errors.Is(cause, leasehold.ErrLost) {
+			t.Errorf("the context ended with %v", cause)
+		}
+		return nil // it does not look
+	}))
+	if _, err := issuer.Issue(t.Context(), csr); err != nil {
+		t.Errorf("without a lock: %v", err)
+	}
+	lock(t, s, lockName)
+	for range 2 { // during the order, and before it
+		if cert, err := issuer.Issue(t.Context(), csr); cert != nil || !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("%v, %v", cert, err)
+		}
+	}
+	if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+		t.Error(err)
+	}
+}
+
+func TestMisuseIsRefused(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	s := newStorage(t, locks.Client)
+	if err := s.Unlock(t.Context(), "n"); !errors.Is(err, certmagiclock.ErrNotHeld) {
+		t.Errorf("Unlock without Lock: %v", err)
+	}
+	for _, name := range []string{"", strings.Repeat("n", 4096)} {
+		if err := s.Lock(t.Context(), name); !errors.Is(err, engine.ErrName) {
+			t.Errorf("%.5q: %v", name, err)
+		}
+		if got, err := s.TryLock(t.Context(), name); got || !errors.Is(err, engine.ErrName) {
+			t.Errorf("%.5q: %v, %v", name, got, err)
+		}
+	}
+	release := locks.Block("certmagic:n")
+	if got, err := s.TryLock(t.Context(), "n"); got || err != nil {
+		t.Errorf("TryLock of a held name: %v, %v", got, err)
+	}
+	release()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Lock(ended, "n"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock with an ended context: %v", err)
+	}
+	lock(t, s, "n")
+	if err := s.Unlock(ended, "n"); err != nil {
+		t.Errorf("Unlock with an ended context: %v", err)
+	}
+	if err := s.Unlock(t.Context(), "n"); !errors.Is(err, certmagiclock.ErrNotHeld) {
+		t.Errorf("Unlock twice: %v", err)
+	}
+	if _, err := certmagiclock.New(nil, locks.Client, nil); err == nil {
+		t.Error("no storage was accepted")
+	}
+	for _, prefix := range []string{"a\x00", strings.Repeat("p", 257)} {
+		if _, err := certmagiclock.New(&certmagic.FileStorage{}, locks.Client, &certmagiclock.Options{Prefix: prefix}); !errors.Is(err, engine.ErrName) {
+			t.Errorf("%.5q: %v", prefix, err)
+		}
+	}
+}

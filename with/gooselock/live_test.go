@@ -1,0 +1,300 @@
+package gooselock_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock/locktesting"
+	"go.uber.org/goleak"
+	"leasehold"
+	"leasehold/engine/redis"
+	"leasehold/internal/child"
+	"leasehold/lab/servers"
+	"leasehold/with/gooselock"
+)
+
+const role = "GOOSELOCK_TEST_CHILD" // "dialect dsn engine pause"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(role) != "" {
+		if err := migrator(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// migrator is one process that migrates when it starts. It prints "inside" in the second
+// migration, and goes on when it is told or its context ends.
+func migrator(ctx context.Context) error {
+	f := strings.Fields(os.Getenv(role))
+	db, err := sql.Open(driver(f[0]), f[1])
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	locker, done, err := newLocker(ctx, f[2])
+	if err != nil {
+		return err
+	}
+	defer done()
+	pause := func(ctx context.Context) error {
+		if f[3] != "pause" {
+			return nil
+		}
+		fmt.Println("inside")
+		told := make(chan struct{})
+		go func() {
+			bufio.NewReader(os.Stdin).ReadString('\n')
+			close(told)
+		}()
+		select {
+		case <-told:
+		case <-ctx.Done():
+		}
+		fmt.Println("cause", context.Cause(ctx))
+		return nil // the next statement must fail by itself
+	}
+	p, err := provider(f[0], db, pause)
+	if err != nil {
+		return err
+	}
+	results, err := locker.Up(ctx, p)
+	fmt.Println("applied", len(results), errors.Is(err, leasehold.ErrLost))
+	return nil
+}
+
+func driver(dialect string) string {
+	if dialect == "postgres" {
+		return "pgx"
+	}
+	return dialect
+}
+
+func newLocker(ctx context.Context, url string) (*gooselock.Locker, func(), error) {
+	eng, err := redis.Open(ctx, url)
+	if err != nil {
+		return nil, nil, err
+	}
+	locks, err := leasehold.New(eng, &leasehold.Options{TTL: 3 * time.Second})
+	if err != nil {
+		return nil, nil, err
+	}
+	locker, err := gooselock.New(locks, "migrate", gooselock.Options{})
+	return locker, func() { locks.Close() }, err
+}
+
+// provider has three migrations: a table, a row after a pause, and one more row.
+func provider(dialect string, db *sql.DB, pause func(context.Context) error, o ...goose.ProviderOption) (*goose.Provider, error) {
+	step := func(sql string, pause func(context.Context) error) *goose.GoFunc {
+		return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sqlTx) error {
+			if pause != nil {
+				if err := pause(ctx); err != nil {
+					return err
+				}
+			}
+			_, err := tx.ExecContext(ctx, sql)
+			return err
+		}}
+	}
+	o = append(o, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()), goose.WithGoMigrations(
+		goose.NewGoMigration(1, step("CREATE TABLE IF NOT EXISTS applied (version INT)", nil), nil),
+		goose.NewGoMigration(2, step("INSERT INTO applied VALUES (2)", pause), nil),
+		goose.NewGoMigration(3, step("INSERT INTO applied VALUES (3)", nil), nil),
+	))
+	return goose.NewProvider(goose.Dialect(dialect), db, nil, o...)
+}
+
+type sqlTx = sql.Tx
+
+// databases runs a test on each database of its own.
+func databases(t *testing.T, f func(t *testing.T, dialect, dsn string)) {
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		f(t, "mysql", mysqlDSN(servers.MariaDB(t, nil)))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		f(t, "postgres", servers.Postgres(t, nil).URL("", ""))
+	})
+}
+
+func mysqlDSN(s *servers.MariaDBServer) string {
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr, c.DBName, c.ParseTime = "root", "tcp", s.Addr, "test", true
+	return c.FormatDSN()
+}
+
+func TestGoosesOwnTestOfLockersPasses(t *testing.T) {
+	engine := "redis://" + servers.Redis(t, nil).Addr
+	databases(t, func(t *testing.T, dialect, dsn string) {
+		locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
+			db, err := sql.Open(driver(dialect), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { db.Close() })
+			locker, done, err := newLocker(t.Context(), engine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(done)
+			p, err := provider(dialect, db, nil, goose.WithSessionLocker(locker))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		})
+		once(t, dialect, dsn)
+	})
+}
+
+// once checks that each migration was applied, and recorded, exactly once.
+func once(t *testing.T, dialect, dsn string) {
+	t.Helper()
+	db, err := sql.Open(driver(dialect), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for query, want := range map[string]int{
+		"SELECT COUNT(*) FROM applied WHERE version = 2":                                    1,
+		"SELECT COUNT(*) FROM applied WHERE version = 3":                                    1,
+		"SELECT COUNT(*) FROM " + goose.DefaultTablename + " WHERE version_id IN (1, 2, 3)": 3,
+	} {
+		var n int
+		if err := db.QueryRow(query).Scan(&n); err != nil || n != want {
+			t.Errorf("%s: %d, %v; want %d", query, n, err, want)
+		}
+	}
+}
+
+// process is one migrator, and what it said.
+type process struct {
+	*child.Process
+	mu     sync.Mutex
+	said   []string
+	inside chan struct{}
+}
+
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{inside: make(chan struct{})}
+	var err error
+	p.Process, err = child.Start(nil, []string{role + "=" + strings.Join(args, " ")}, func(line string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.said = append(p.said, line)
+		if line == "inside" {
+			close(p.inside)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+func (p *process) waitInside(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.inside:
+	case <-p.Ended():
+		t.Fatalf("ended before its migration: %v %q", p.Wait(), p.said)
+	case <-time.After(30 * time.Second):
+		t.Fatal("never came to its migration")
+	}
+}
+
+// end waits for the end, and returns the last line: what was applied.
+func (p *process) end(t *testing.T) string {
+	t.Helper()
+	select {
+	case <-p.Ended():
+	case <-time.After(40 * time.Second):
+		t.Fatal("did not end")
+	}
+	if err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return p.said[len(p.said)-1]
+}
+
+func TestOfFiveProcessesOneMigratesAlsoWhenTheFirstIsKilled(t *testing.T) {
+	engine := "redis://" + servers.Redis(t, nil).Addr
+	databases(t, func(t *testing.T, dialect, dsn string) {
+		first := start(t, dialect, dsn, engine, "pause")
+		first.waitInside(t)
+		var others []*process
+		for range 4 {
+			others = append(others, start(t, dialect, dsn, engine, "go"))
+		}
+		first.Kill()
+		all := map[string]int{}
+		for _, p := range others {
+			all[p.end(t)]++
+		}
+		if all["applied 2 false"] != 1 || all["applied 0 false"] != 3 {
+			t.Errorf("the others: %v; want one that applied two migrations and three that applied none", all)
+		}
+		once(t, dialect, dsn)
+	})
+}
+
+func TestAStoppedMigrationEndsWithItsLease(t *testing.T) {
+	engine := "redis://" + servers.Redis(t, nil).Addr
+	databases(t, func(t *testing.T, dialect, dsn string) {
+		first := start(t, dialect, dsn, engine, "pause")
+		first.waitInside(t)
+		if err := first.Halt(); err != nil {
+			t.Fatal(err)
+		}
+		if got := start(t, dialect, dsn, engine, "go").end(t); got != "applied 2 false" {
+			t.Errorf("the next one: %q; want 2 migrations applied", got)
+		}
+		if err := first.Proceed(); err != nil {
+			t.Fatal(err)
+		}
+		if got := first.end(t); got != "applied 0 true" {
+			t.Errorf("the stopped one: %q %q; want nothing applied, and a loss", got, first.said)
+		}
+		once(t, dialect, dsn)
+	})
+}
+
+func TestALostEngineCancelsTheMigrationBeforeTheNextOneBegins(t *testing.T) {
+	server := servers.Redis(t, nil)
+	databases(t, func(t *testing.T, dialect, dsn string) {
+		proxy := servers.ProxyTo(t, server.Addr)
+		first := start(t, dialect, dsn, "redis://"+proxy.Addr, "pause")
+		first.waitInside(t)
+		next := start(t, dialect, dsn, "redis://"+server.Addr, "pause")
+		proxy.Refuse(true)
+		proxy.Reset()
+		if got := first.end(t); got != "applied 0 true" {
+			t.Errorf("who lost the engine: %q %q; want nothing applied, and a loss", got, first.said)
+		}
+		next.waitInside(t)
+		if err := next.Say("go on"); err != nil {
+			t.Fatal(err)
+		}
+		if got := next.end(t); got != "applied 2 false" {
+			t.Errorf("the next one: %q; want 2 migrations applied", got)
+		}
+		once(t, dialect, dsn)
+	})
+}

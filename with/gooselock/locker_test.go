@@ -1,0 +1,120 @@
+package gooselock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+	"leasehold/engine/memlock"
+	"leasehold/with/gooselock"
+)
+
+func inMemory(t *testing.T, store *memlock.Store) (*leasehold.Client, *gooselock.Locker) {
+	t.Helper()
+	locks, err := leasehold.New(store.Engine(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locks.Close() })
+	locker, err := gooselock.New(locks, "migrate", gooselock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locks, locker
+}
+
+// revoke ends the lease of whoever holds the name.
+func revoke(t *testing.T, locks *leasehold.Client) {
+	t.Helper()
+	queue, err := locks.Queue(context.Background(), "migrate")
+	if err != nil || len(queue.Claims) == 0 {
+		t.Fatalf("the queue: %v, %v; want a holder", queue.Claims, err)
+	}
+	if err := locks.RevokeNow(context.Background(), "migrate", queue.Claims[0].Ticket); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALossEndsTheContextOfRun(t *testing.T) {
+	locks, locker := inMemory(t, memlock.NewStore(nil))
+	err := locker.Run(t.Context(), func(ctx context.Context) error {
+		revoke(t, locks)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(15 * time.Second):
+			return errors.New("the context goes on")
+		}
+	})
+	if !errors.Is(err, leasehold.ErrLost) || strings.Contains(err.Error(), "goes on") {
+		t.Errorf("error %v; want ErrLost", err)
+	}
+}
+
+func TestALockerInsideOfRunSharesItsLease(t *testing.T) {
+	_, locker := inMemory(t, memlock.NewStore(nil))
+	err := locker.Run(t.Context(), func(ctx context.Context) error {
+		if err := locker.Lock(ctx, nil); err != nil {
+			return err
+		}
+		return locker.Unlock(context.WithoutCancel(ctx), nil)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnlockAfterALossDoesNotEndTheNextLease(t *testing.T) {
+	store := memlock.NewStore(nil)
+	locks, locker := inMemory(t, store)
+	other, _ := inMemory(t, store)
+	if err := locker.Lock(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	revoke(t, locks)
+	if err := locker.Lock(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := locker.Unlock(t.Context(), nil); !errors.Is(err, leasehold.ErrLost) {
+		t.Errorf("Unlock of the lost lease: %v; want ErrLost", err)
+	}
+	if _, err := other.TryLock(t.Context(), "migrate"); !errors.Is(err, leasehold.ErrHeld) {
+		t.Errorf("another client meanwhile: %v; want ErrHeld", err)
+	}
+	if err := locker.Unlock(t.Context(), nil); err != nil {
+		t.Errorf("Unlock of the next lease: %v", err)
+	}
+}
+
+func TestMisuseIsRefused(t *testing.T) {
+	locks, locker := inMemory(t, memlock.NewStore(nil))
+	if err := locker.Unlock(t.Context(), nil); !errors.Is(err, gooselock.ErrNotLocked) {
+		t.Errorf("Unlock without Lock: %v; want ErrNotLocked", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := locker.Lock(ended, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock with an ended context: %v; want Canceled", err)
+	}
+	if err := locker.SessionLock(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := locker.SessionUnlock(ended, nil); err != nil {
+		t.Errorf("Unlock with an ended context: %v", err)
+	}
+	for _, name := range []string{"", strings.Repeat("x", 4096), "a\x00b"} {
+		if _, err := gooselock.New(locks, name, gooselock.Options{}); !errors.Is(err, engine.ErrName) {
+			t.Errorf("a name of %d bytes: %v; want ErrName", len(name), err)
+		}
+	}
+	if _, err := gooselock.New(locks, "migrate", gooselock.Options{Wait: -1}); err == nil {
+		t.Error("a negative Wait was accepted")
+	}
+	if _, err := gooselock.New(nil, "migrate", gooselock.Options{}); err == nil {
+		t.Error("no client was accepted")
+	}
+}

@@ -1,0 +1,150 @@
+// Package tick is what the hosts that run jobs at certain times have in common: of all
+// processes that run the same job, one runs it at each tick.
+//
+// # The rule
+//
+// The one that begins the job holds the name for nine tenths of the time between two ticks,
+// even if the job takes a moment (leasehold.LockOptions.MinHold). So another process whose
+// clock is behind, or whose ticks are shifted, finds the name held. The last tenth is for the
+// next tick: its process may be a little early compared with the engine.
+//
+// A process that began late by more than that would refuse its own next tick. So it waits for
+// the rest of its own hold, and only for that: to wait for another's would let each of several
+// shifted processes begin a little earlier than the one before it.
+package tick
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"leasehold"
+	"leasehold/engine"
+)
+
+// Shortest is the least time between two ticks.
+const Shortest = 100 * time.Millisecond
+
+// Options are the choices of Ticks.
+type Options struct {
+	Every time.Duration // the least time between two ticks of one process
+	TTL   time.Duration // default: that of the Client
+	Label string        // default: that of the Client
+	Log   *slog.Logger  // of Run; by default events are dropped
+}
+
+// Ticks takes the names of jobs for one process. It is safe for concurrent use.
+type Ticks struct {
+	locks *leasehold.Client
+	every time.Duration
+	hold  time.Duration // of a name, at least
+	log   *slog.Logger
+
+	mu  sync.Mutex
+	own map[string]time.Time // until when this process's last hold of a name lasts at least
+}
+
+// New returns an error for options out of their bounds.
+func New(locks *leasehold.Client, o Options) (*Ticks, error) {
+	if locks == nil {
+		return nil, errors.New("there is no client: make one with leasehold.New")
+	}
+	if o.Every < Shortest {
+		return nil, fmt.Errorf("the option Every is %v: give the least time between two ticks, %v or more", o.Every, Shortest)
+	}
+	if o.TTL != 0 {
+		if err := locks.Guarantees().CheckTTL(o.TTL); err != nil {
+			return nil, err
+		}
+	}
+	hold := o.Every - o.Every/10
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Ticks{
+		locks: locks.With(leasehold.LockOptions{TTL: o.TTL, MinHold: hold, Label: o.Label}),
+		every: o.Every,
+		hold:  hold,
+		log:   o.Log,
+		own:   map[string]time.Time{},
+	}, nil
+}
+
+// Take takes the name for one tick, and returns leasehold.ErrHeld if another process has
+// taken it. Its other errors are those of leasehold.Client.Lock.
+func (t *Ticks) Take(ctx context.Context, name string) (*leasehold.Lease, error) {
+	if err := engine.CheckName(name); err != nil {
+		return nil, err
+	}
+	lease, err := t.locks.TryLock(ctx, name)
+	if rest := t.rest(name); errors.Is(err, leasehold.ErrHeld) && rest > 0 {
+		// The engine may end the hold a little later than this process believes.
+		o := t.locks.LockOptions()
+		o.Wait = rest + t.every/10
+		lease, err = t.locks.With(o).Lock(ctx, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.own[name] = time.Now().Add(t.hold)
+	return lease, nil
+}
+
+// Run takes the name and calls fn, whose context ends with ctx or with the lease. It is for
+// hosts that know no errors: it logs what went wrong, and at Debug that another process runs.
+func (t *Ticks) Run(ctx context.Context, name string, fn func(ctx context.Context, token leasehold.Token) error) {
+	lease, err := t.Take(ctx, name)
+	switch {
+	case errors.Is(err, leasehold.ErrHeld):
+		t.log.Debug("the tick is another process's", "name", name)
+		return
+	case err != nil:
+		t.log.Error("the tick was not run", "name", name, "error", err)
+		return
+	}
+	// Also if fn panics: the host may catch that, and the lease would be renewed for ever.
+	defer func() {
+		if err := lease.Unlock(); err != nil {
+			t.log.Error("the lock was lost or not given back", "name", name, "error", err)
+		}
+	}()
+	ctx, cancel := lease.Bind(ctx)
+	defer cancel()
+	if err := fn(ctx, lease.Token()); err != nil {
+		t.log.Error("the job failed", "name", name, "error", err)
+	}
+}
+
+// rest is how long this process's own hold of the name still lasts. At most half of the time
+// between two ticks counts: after more the tick is over.
+func (t *Ticks) rest(name string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rest := time.Until(t.own[name])
+	if rest > t.every/2 {
+		return 0
+	}
+	return rest
+}
+
+// Gap returns the least time between two of the next hundred ticks of a schedule, or 0 if it
+// has fewer than two.
+func Gap(next func(time.Time) time.Time, from time.Time) (least time.Duration) {
+	at := next(from)
+	for range 100 {
+		after := next(at)
+		if at.IsZero() || !after.After(at) {
+			break
+		}
+		if gap := after.Sub(at); least == 0 || gap < least {
+			least = gap
+		}
+		at = after
+	}
+	return least
+}

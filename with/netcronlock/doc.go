@@ -1,0 +1,31 @@
+// Package netcronlock has one of several processes run each tick of a job of netresearch/go-cron,
+// the fork of robfig/cron that is developed further.
+//
+//	jobs, err := netcronlock.New(locks, netcronlock.Options{Every: time.Minute})
+//	_, err = scheduler.AddJob("* * * * *", jobs.Job("report", func(ctx context.Context, token leasehold.Token) error {
+//		return report(ctx, token) // until ctx ends
+//	}))
+//
+// # What it promises
+//
+//   - Two processes never run the job at once, as far as the engine's guarantees reach and as
+//     each job returns when its context has ended. The context ends with the lease, at its
+//     trusted-until at the latest.
+//   - A tick runs once, however short the job is and however much clocks differ: the name
+//     stays held for nine tenths of Options.Every after a process has begun the job.
+//   - A tick never refuses the next one of the same process, unless it began late by
+//     0.6 Every or more, or the job still runs.
+//
+// If a process dies, the name stays held for the rest of that time or of its TTL, whichever
+// is longer. The tick is not repeated.
+//
+// # What cron cannot know
+//
+// go-cron gives a job the context of the scheduler, which does not end at a loss. Jobs of
+// [Locker.Job], and a cron.JobWithContext under [Locker.Wrapper], get one that ends with
+// the scheduler's and with the lease. A plain cron.Job under Wrapper is not notified. cron
+// takes no error from a job, so both log errors.
+//
+// A wrapper that does not pass the context on, such as cron.SkipIfStillRunning may be, must
+// stand outside of this one in the chain.
+package netcronlock

@@ -1,0 +1,22 @@
+module leasehold/with/netcronlock
+
+go 1.26.0
+
+require (
+	github.com/netresearch/go-cron v0.9.1
+	go.uber.org/goleak v1.3.0
+	leasehold v0.0.0
+	leasehold/engine/redis v0.0.0
+	leasehold/lab/servers v0.0.0
+)
+
+require (
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace (
+	leasehold => ../..
+	leasehold/engine/redis => ../../engine/redis
+	leasehold/lab/servers => ../../lab/servers
+)
