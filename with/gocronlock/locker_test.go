@@ -221,8 +221,9 @@ func TestRunOfAnElectorReturnsAfterItsTasks(t *testing.T) {
 		cancel()
 		<-ctx.Done()
 		select {
-		case <-over:
+		case err := <-over:
 			t.Error("Run returned before its task")
+			over <- err
 		case <-time.After(50 * time.Millisecond):
 		}
 		if token == 0 || !locks.Held("leader") {

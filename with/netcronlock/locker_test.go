@@ -50,7 +50,11 @@ func TestTheContextOfTheSchedulerEndsTheJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	job := jobs.Job("n", func(ctx context.Context, _ leasehold.Token) error {
 		cancel()
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(15 * time.Second):
+			t.Error("the context of the job goes on")
+		}
 		return errors.New("not finished")
 	})
 	job.(cron.JobWithContext).RunWithContext(ctx)
@@ -77,7 +81,9 @@ func TestAPanicGivesTheNameBack(t *testing.T) {
 		}()
 		jobs.Wrapper("n")(cron.FuncJob(func() { panic("job") })).Run()
 	}()
-	lease, err := locks.Other().Lock(t.Context(), "n") // after what is left of the tick
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	lease, err := locks.Other().Lock(ctx, "n") // after what is left of the tick
 	if err != nil {
 		t.Fatal(err)
 	}

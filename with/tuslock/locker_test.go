@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tus/tusd/v2/pkg/filestore"
 	"github.com/tus/tusd/v2/pkg/handler"
@@ -176,7 +177,7 @@ func TestNothingIsStoredAfterALoss(t *testing.T) {
 	// Lost in the middle of a body: what is read after that is not stored.
 	body := io.MultiReader(strings.NewReader("d"), readerFunc(func(b []byte) (int, error) {
 		locks.Lose("tus:" + id)
-		return copy(b, "e"), nil
+		return copy(b, "e"), io.EOF
 	}))
 	if _, err := u.WriteChunk(t.Context(), 3, body); !errors.Is(err, tuslock.ErrLost) || !errors.Is(err, leasehold.ErrLost) {
 		t.Errorf("WriteChunk: %v", err)
@@ -222,7 +223,7 @@ func TestTheNextRequestOfTheProcessWaitsForTheOneThatLost(t *testing.T) {
 	select {
 	case err := <-over:
 		t.Fatalf("two requests of one process work: %v", err)
-	default:
+	case <-time.After(100 * time.Millisecond):
 	}
 	if err := lock.Unlock(); !errors.Is(err, leasehold.ErrLost) {
 		t.Error(err)
