@@ -111,7 +111,7 @@ func TestALossShutsTheSchedulerDown(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	locks.Lose("scheduler")
-	second := <-terms // after the first function has returned
+	second := <-terms                          // after the first function has returned
 	stopped := func(s *asynq.Scheduler) bool { // asynq says so, and does not start it again
 		err := s.Start()
 		return err != nil && strings.Contains(err.Error(), "already been stopped")
