@@ -164,6 +164,13 @@ SOAKFLAGS ?=
 soak: ## every engine in turn on private servers, under every fault, for 8 hours; SOAK=1h for less
 	go run ./lab/soak -for $(SOAK) $(SOAKFLAGS)
 
+# make strikes STRIKES=300 STRIKEFLAGS='-only pglock -faults restart'
+STRIKES   ?= 100
+
+.PHONY: strikes
+strikes: ## one fault at a time to every engine, until each has struck 100 leases: writes a table of docs/torture.md, and goes on where the last run ended
+	go run ./lab/soak -strikes $(STRIKES) -out strikes -results lab/soak/strikes.jsonl -write docs/torture.md $(STRIKEFLAGS)
+
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md
 	go run ./lab/bench/crossover -write docs/choosing.md

@@ -106,7 +106,7 @@ func (o options) try(ctx context.Context, p *peer, asked bool, fault, addr strin
 		Open: open, URL: at.url(p.name), Shown: p.name, Version: "peers " + x.Version, For: o.total, Clients: clients, Names: names, TTL: p.ttl,
 		Seed: o.seed, Dir: x.Dir, Nemeses: faults[fault](),
 		Judged: func(r *check.Result) {
-			if r.Stats.Grants >= enoughLeases && (fault == "none" || struck(r) >= o.strikes) {
+			if r.Stats.Grants >= enoughLeases && (fault == "none" || r.Struck() >= o.strikes) {
 				enough()
 			}
 		},
@@ -141,7 +141,7 @@ func (x *outcome) judge() error {
 	if err != nil {
 		return err
 	}
-	x.Leases, x.Struck, x.Doubled = r.Stats.Grants, struck(r), doubled(events, r.Findings)
+	x.Leases, x.Struck, x.Doubled = r.Stats.Grants, r.Struck(), doubled(events, r.Findings)
 	for i := 1; i < len(events); i++ {
 		x.Still = max(x.Still, events[i].At-events[i-1].At)
 	}
@@ -151,13 +151,6 @@ func (x *outcome) judge() error {
 		}
 	}
 	return nil
-}
-
-func struck(r *check.Result) (n int) {
-	for _, f := range r.Stats.Faults {
-		n += f.Struck
-	}
-	return n
 }
 
 // doubled is how many strikes were the last before an overlap.

@@ -9,6 +9,9 @@
 // the hours. The folder -out gets a folder for each trial, with its report. The file
 // trials.jsonl has a line for each trial, and summary.txt has the table of the end.
 //
+// With -strikes it makes trials of one fault at a time, until each has struck so many leases of
+// each engine, and adds up what was seen (make strikes).
+//
 // Exit code 0: no violation was seen. 1: one was, or a trial failed. 77: none was seen, and
 // an engine had too few faults or leases to show one.
 package main
@@ -22,6 +25,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"syscall"
 	"time"
@@ -45,6 +49,13 @@ type options struct {
 	keep    bool // histories of trials without a violation
 	ttl     time.Duration
 	clients int
+
+	// One fault at a time: see strike.
+	strikes  int            // of each fault to each engine; 0: all faults at once, for total
+	faults   *regexp.Regexp // which of them
+	parallel int            // trials at once
+	results  string         // the file of what was seen
+	page     string         // that gets the table
 }
 
 func main() {
@@ -80,6 +91,11 @@ func command(ctx context.Context, args []string, out io.Writer) (code int, err e
 	flags.BoolVar(&o.keep, "keep", false, "keep the history of every trial")
 	flags.DurationVar(&o.ttl, "ttl", 0, "TTL of every lease (default 2s, or the least of the engine)")
 	flags.IntVar(&o.clients, "clients", 4, "how many processes there are at once")
+	flags.IntVar(&o.strikes, "strikes", 0, "one fault at a time, until each has struck so many leases")
+	faults := flags.String("faults", "", "with -strikes, regular expression: which faults")
+	flags.IntVar(&o.parallel, "parallel", 6, "with -strikes: how many trials are made at once, each for 10m at most")
+	flags.StringVar(&o.results, "results", "", "with -strikes: the file of what was seen, which a later run goes on with (default strikes.jsonl in -out)")
+	flags.StringVar(&o.page, "write", "", "with -strikes: write the table into this page")
 	if err := flags.Parse(args); err != nil {
 		return codeUsage, err
 	}
@@ -87,5 +103,25 @@ func command(ctx context.Context, args []string, out io.Writer) (code int, err e
 	if o.only, err = regexp.Compile(*only); err != nil {
 		return codeUsage, err
 	}
-	return run(ctx, o, out)
+	if o.strikes == 0 {
+		return run(ctx, o, out)
+	}
+	if o.faults, err = regexp.Compile(*faults); err != nil {
+		return codeUsage, err
+	}
+	o.total = min(o.total, longest)
+	o.seed = cmp.Or(o.seed, 28)
+	o.results = cmp.Or(o.results, filepath.Join(o.dir, "strikes.jsonl"))
+	if err := o.strike(ctx, out); err != nil {
+		return codeViolated, err
+	}
+	all, err := readCells(o.results)
+	if err != nil {
+		return codeViolated, err
+	}
+	fmt.Fprintf(out, "\n%s", all.table())
+	if o.page != "" {
+		err = all.write(o.page)
+	}
+	return all.code(), err
 }

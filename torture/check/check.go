@@ -109,6 +109,14 @@ func (r *Result) Has(w Word) bool {
 	return slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Word == w })
 }
 
+// Struck is how many strikes had an effect while somebody held a lease.
+func (r *Result) Struck() (n int) {
+	for _, f := range r.Stats.Faults {
+		n += f.Struck
+	}
+	return n
+}
+
 // Of returns the verdict of one property.
 func (r *Result) Of(p Property) Verdict {
 	i := slices.IndexFunc(r.Verdicts, func(v Verdict) bool { return v.Property == p })

@@ -17,8 +17,9 @@
 //   - A tick never refuses the next one of the same scheduler, unless it began late by
 //     0.6 Every or more, or the job still runs.
 //
-// If a process dies, the name stays held for the rest of that time or of its TTL, whichever
-// is longer. The tick is not repeated.
+// If a process dies in the job, its name is free after the TTL. The tick is not repeated: the
+// next one, of any process, runs the job. After the job the hold outlives the process on an
+// engine with detached claims (Guarantees.Detached).
 //
 // # What gocron cannot know
 //

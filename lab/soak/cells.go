@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"leasehold/engines"
+	"leasehold/torture"
+	"leasehold/torture/check"
+	"leasehold/torture/history"
+)
+
+// cell is one trial of one engine under one fault, as a line of the file of results has it. A
+// cell of the table is all trials of that engine and fault.
+type cell struct {
+	Engine string `json:"engine"`
+	Fault  string `json:"fault"`
+	Seed   uint64 `json:"seed"`
+	Absent string `json:"absent,omitempty"` // why this fault does not come to this engine
+	Failed string `json:"failed,omitempty"`
+
+	Leases   int            `json:"leases,omitempty"`
+	Struck   int            `json:"struck,omitempty"`   // strikes with an effect while somebody held a lease
+	Doubled  int            `json:"doubled,omitempty"`  // those after which two held, before the next one
+	Declared bool           `json:"declared,omitempty"` // the engine declares that they may
+	Found    map[string]int `json:"found,omitempty"`    // violations, by property
+}
+
+// The faults of the table, in its order: those of clients, which package torture has, and those
+// of servers.
+var cellFaults = []string{"kill", "stop", "wire", "server stop", "server restart", "failover", "server clock", "power cut"}
+
+func ofClients(fault string) torture.Nemesis {
+	switch fault {
+	case "kill":
+		return torture.Kill()
+	case "stop":
+		return torture.Stop()
+	case "wire":
+		return torture.Wire()
+	}
+	return nil
+}
+
+// cells are the trials that were made.
+type cells []cell
+
+// readCells reads a file of results, which need not exist.
+func readCells(file string) (all cells, err error) {
+	f, err := os.Open(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for lines := json.NewDecoder(bufio.NewReader(f)); lines.More(); {
+		var x cell
+		if err := lines.Decode(&x); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// of adds up the trials of an engine and a fault. One that failed counts only if no other
+// was made.
+func (all cells) of(engine, fault string) (sum cell, made bool) {
+	sum = cell{Engine: engine, Fault: fault, Found: map[string]int{}}
+	failed := ""
+	for _, x := range all {
+		if x.Engine != engine || x.Fault != fault {
+			continue
+		}
+		if x.Failed != "" {
+			failed = x.Failed
+			continue
+		}
+		made = true
+		sum.Absent = x.Absent
+		sum.Leases += x.Leases
+		sum.Struck += x.Struck
+		sum.Doubled += x.Doubled
+		sum.Declared = sum.Declared || x.Declared
+		for property, n := range x.Found {
+			sum.Found[property] += n
+		}
+	}
+	if !made {
+		sum.Failed = failed
+	}
+	return sum, made || failed != ""
+}
+
+// enough is whether a cell needs no more trials.
+func (x cell) enough(strikes int) bool { return x.Absent != "" || x.Struck >= strikes }
+
+// String is what the table says of exclusion. The bound is with 95 % confidence.
+func (x cell) String() string {
+	switch {
+	case x.Absent != "":
+		return "does not come"
+	case x.Failed != "":
+		return "failed"
+	case x.Doubled > 0 && x.Declared:
+		return fmt.Sprintf("%d of %d, as declared", x.Doubled, x.Struck)
+	case x.Doubled > 0:
+		return fmt.Sprintf("**%d of %d**", x.Doubled, x.Struck)
+	case x.Struck < enoughStrikes || x.Leases < enoughLeases:
+		return fmt.Sprintf("void: %d of %d leases", x.Struck, x.Leases)
+	}
+	return fmt.Sprintf("0 of %d: below %.2g", x.Struck, 3/float64(x.Struck))
+}
+
+// besides is what else was seen in the trials of an engine.
+func (all cells) besides(engine string) string {
+	var text []string
+	for _, fault := range cellFaults {
+		sum, _ := all.of(engine, fault)
+		for _, property := range slices.Sorted(maps.Keys(sum.Found)) {
+			if property != string(check.Exclusion) {
+				text = append(text, fmt.Sprintf("%s %d (%s)", property, sum.Found[property], fault))
+			}
+		}
+	}
+	if len(text) == 0 {
+		return "nothing"
+	}
+	return strings.Join(text, ", ")
+}
+
+// table is a row for each engine.
+func (all cells) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| engine | %s | besides |\n|---%s|---|\n", strings.Join(cellFaults, " | "), strings.Repeat("|---", len(cellFaults)))
+	for _, d := range deployments() {
+		row := []string{d.engine}
+		for _, fault := range cellFaults {
+			text := "not made"
+			if sum, made := all.of(d.engine, fault); made {
+				text = sum.String()
+			}
+			row = append(row, text)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(row, " | "), all.besides(d.engine))
+	}
+	return b.String()
+}
+
+// code is the exit code: codeViolated if something was seen that an engine does not declare.
+func (all cells) code() int {
+	for _, x := range all {
+		if len(x.Found) > 0 {
+			return codeViolated
+		}
+	}
+	return 0
+}
+
+// What the table stands between in the page.
+const (
+	begin = "<!-- what `make strikes` writes -->\n"
+	end   = "<!-- the end of what it writes -->\n"
+)
+
+// write puts the table into a page.
+func (all cells) write(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return errors.New(page + " has no place for the table: it needs the lines\n" + begin + end)
+	}
+	return os.WriteFile(page, []byte(before+begin+all.table()+end+after), 0o644)
+}
+
+// strike makes the trials that the cells of the chosen engines still need, several at once. Each
+// is a line of the file when it is over, so a run that is ended goes on in the next one.
+func (o options) strike(ctx context.Context, out io.Writer) (err error) {
+	all, err := readCells(o.results)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(o.results, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	var mu sync.Mutex
+	var failed error
+	var busy sync.WaitGroup
+	room := make(chan struct{}, o.parallel)
+	for _, fault := range cellFaults {
+		for _, d := range deployments() {
+			sum, _ := all.of(d.engine, fault)
+			if !o.only.MatchString(d.engine) || !o.faults.MatchString(fault) || sum.enough(o.strikes) {
+				continue
+			}
+			select {
+			case room <- struct{}{}:
+			case <-ctx.Done():
+			}
+			if ctx.Err() != nil {
+				break
+			}
+			busy.Go(func() {
+				defer func() { <-room }()
+				x := o.try(ctx, d, fault, o.strikes-sum.Struck)
+				if ctx.Err() != nil {
+					return // it was cut off, and says nothing
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, json.NewEncoder(log).Encode(x))
+				fmt.Fprintf(out, "%s, %s: %d leases, %v %v %s\n", d.engine, fault, x.Leases, x, x.Found, x.Failed)
+			})
+		}
+	}
+	busy.Wait()
+	return failed
+}
+
+// try makes a trial, until it has struck often enough.
+func (o options) try(ctx context.Context, d deployment, fault string, strikes int) (x cell) {
+	x = cell{Engine: d.engine, Fault: fault, Seed: o.seed}
+	s := &site{}
+	defer func() {
+		if err := s.close(); err != nil && x.Failed == "" {
+			x.Failed = err.Error()
+		}
+	}()
+	if err := d.start(s); err != nil {
+		x.Failed = err.Error()
+		return x
+	}
+	nemesis := ofClients(fault)
+	for _, f := range s.faults {
+		if f.Name() == fault {
+			nemesis = f
+		}
+	}
+	if nemesis == nil {
+		x.Absent = "the servers have none"
+		return x
+	}
+	dir := filepath.Join(o.dir, strings.ReplaceAll(d.engine+"-"+fault, " ", "-"))
+	if err := os.RemoveAll(dir); err != nil {
+		x.Failed = err.Error()
+		return x
+	}
+	trial, enough := context.WithCancel(ctx)
+	defer enough()
+	r, err := torture.Run(trial, torture.Options{
+		Open: engines.Open, URL: s.url, Shown: engines.Redact(s.url), Version: "strikes",
+		For: o.total, Clients: o.clients, TTL: o.ttl, Seed: o.seed, Dir: dir, Nemeses: []torture.Nemesis{nemesis},
+		Judged: func(r *check.Result) {
+			if r.Struck() >= strikes && r.Stats.Grants >= enoughLeases {
+				enough()
+			}
+		},
+	})
+	if err != nil {
+		x.Failed = err.Error()
+		return x
+	}
+	if i := slices.IndexFunc(r.Notes, func(note string) bool { return strings.HasPrefix(note, fault+" was left out") }); i >= 0 {
+		x.Absent = r.Notes[i]
+		return x
+	}
+	if err := x.judge(dir); err != nil {
+		x.Failed = err.Error()
+	}
+	return x
+}
+
+// judge reads the history of the trial, and removes it if nothing was found.
+func (x *cell) judge(dir string) error {
+	r, err := torture.Judge(dir)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, torture.History)
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	events, err := history.Parse(bufio.NewReader(f))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	effects, err := check.Effects(events)
+	if err != nil {
+		return err
+	}
+	x.Leases, x.Struck = r.Stats.Grants, r.Struck()
+	for _, e := range effects {
+		if e.Struck && e.Overlap > 0 {
+			x.Doubled++
+		}
+	}
+	x.Declared = r.Of(check.Exclusion).Declared > 0
+	x.Found = map[string]int{}
+	for _, v := range r.Verdicts {
+		if v.Found > v.Declared {
+			x.Found[string(v.Property)] = v.Found - v.Declared
+		}
+	}
+	if len(x.Found) > 0 {
+		return nil
+	}
+	return os.Remove(file)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"leasehold/lab/servers"
+)
+
+func TestWhatACellOfStrikesSays(t *testing.T) {
+	for want, trials := range map[string]cells{
+		"0 of 30: below 0.1":     {{Leases: 300, Struck: 10}, {Leases: 300, Struck: 20}},
+		"void: 19 of 900 leases": {{Leases: 900, Struck: 19}},
+		"void: 30 of 499 leases": {{Leases: 499, Struck: 30}},
+		"**1 of 30**":            {{Leases: 300, Struck: 10, Doubled: 1}, {Leases: 300, Struck: 20}},
+		"3 of 30, as declared":   {{Leases: 300, Struck: 30, Doubled: 3, Declared: true}},
+		"does not come":          {{Absent: "no network"}},
+		"failed":                 {{Failed: "no server"}},
+		"0 of 100: below 0.03":   {{Failed: "no server"}, {Leases: 500, Struck: 100}},
+		"0 of 25: below 0.12":    {{Leases: 500, Struck: 25}, {Engine: "other", Struck: 9, Doubled: 9}},
+		"0 of 60: below 0.05":    {{Leases: 500, Struck: 60, Found: map[string]int{"liveness": 1}}},
+		"2 of 20, as declared":   {{Leases: 250, Struck: 10, Doubled: 2, Declared: true}, {Leases: 250, Struck: 10}},
+	} {
+		for i := range trials {
+			if trials[i].Fault = "kill"; trials[i].Engine == "" {
+				trials[i].Engine = "e"
+			}
+		}
+		sum, made := trials.of("e", "kill")
+		if got := sum.String(); !made || got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestViolationsOfStrikesAreBesidesAndTheExitCode(t *testing.T) {
+	all := cells{{Engine: "e", Fault: "kill", Found: map[string]int{"liveness": 1}}, {Engine: "e", Fault: "stop", Found: map[string]int{"exclusion": 1, "order": 2}},
+		{Engine: "e", Fault: "kill", Found: map[string]int{"liveness": 3}}}
+	if got := all.besides("e"); got != "liveness 4 (kill), order 2 (stop)" || all.code() != codeViolated {
+		t.Errorf("%q, exit code %d", got, all.code())
+	}
+	if got := all.besides("f"); got != "nothing" || (cells{{}}).code() != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// A run goes on where the one before it ended, and writes the table into a page.
+func TestStrikesGoOnWhereTheyEnded(t *testing.T) {
+	servers.Need(t, "redis-server")
+	dir := t.TempDir()
+	page := filepath.Join(dir, "page.md")
+	if err := os.WriteFile(page, []byte("above\n"+begin+"old\n"+end+"below\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-strikes", "3", "-for", "60s", "-only", "^(filelock|queuelock)$", "-faults", "^(kill|failover)$", "-out", dir, "-ttl", "400ms", "-write", page}
+	for run := range 2 {
+		var out bytes.Buffer
+		code, err := command(t.Context(), args, &out)
+		if code != 0 || err != nil {
+			t.Fatalf("exit code %d, %v: %s", code, err, &out)
+		}
+		all, err := readCells(filepath.Join(dir, "strikes.jsonl"))
+		if err != nil || len(all) != 4 {
+			t.Fatalf("run %d: %d trials, %v", run, len(all), err)
+		}
+		for _, engine := range []string{"filelock", "queuelock"} {
+			if sum, _ := all.of(engine, "kill"); sum.Struck < 3 || sum.Leases < enoughLeases {
+				t.Errorf("%+v", sum)
+			}
+			if sum, _ := all.of(engine, "failover"); sum.Absent == "" {
+				t.Errorf("%+v", sum)
+			}
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.HasPrefix(string(text), "above\n"+begin+"| engine |") || !strings.Contains(string(text), "| does not come |") || !strings.HasSuffix(string(text), end+"below\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
