@@ -19,7 +19,7 @@ func BenchmarkHandOver(b *testing.B) {
 	for _, s := range []struct{ name, url string }{
 		{"Redis", "redis://" + servers.Redis(b, nil).Addr},
 		{"PostgreSQL", servers.Postgres(b, nil).URL("", "")},
-		{"etcd", servers.Etcd(b, nil).URL()},
+		{"etcd", "etcd://" + servers.Etcd(b, nil).Addr},
 	} {
 		b.Run(s.name+"/lock", func(b *testing.B) {
 			handOver(b, s.url, func(ctx context.Context, c *leasehold.Client, hold func()) error {
