@@ -32,7 +32,9 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 	}{
 		{"queuelock", func(t *testing.T) string { return servers.Redis(t, nil).Addr }, servers.NewProxy, "redis://%s", "PING"},
 		// pgx asks a connection that was idle for a second whether it lives, before each call.
-		{"pglock", func(t *testing.T) string { return servers.Postgres(t, &servers.PostgresOptions{Args: []string{"-c", "max_connections=500"}}).Addr }, servers.NewPostgresProxy, "postgres://postgres@%s/postgres", "--"},
+		{"pglock", func(t *testing.T) string {
+			return servers.Postgres(t, &servers.PostgresOptions{Args: []string{"-c", "max_connections=500"}}).Addr
+		}, servers.NewPostgresProxy, "postgres://postgres@%s/postgres", "--"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			proxy, err := s.proxy(s.start(t))
