@@ -53,7 +53,7 @@ type Options struct {
 	Standby int
 
 	// Look is how often a candidate outside of the queue reads it: once in 0.75 to 1.25 Look.
-	// At least 100 ms; default 1 min.
+	// At least 100 ms; default 75 s.
 	Look time.Duration
 
 	// Every is how often Observe reads the queue. At least 100 ms; default 5 s.
@@ -117,7 +117,7 @@ func New(locks *leasehold.Client, name string, o Options) (*Election, error) {
 		o.Standby = 2
 	}
 	if o.Look == 0 {
-		o.Look = time.Minute
+		o.Look = 75 * time.Second
 	}
 	if o.Every == 0 {
 		o.Every = 5 * time.Second

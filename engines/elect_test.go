@@ -57,7 +57,7 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 				defer c.Close()
 				defer func() { end(); standing.Wait() }()
 				e, err := elect.New(c, "leader", elect.Options{
-					Value: fmt.Sprint("candidate ", i), TTL: leasehold.DefaultTTL / time.Duration(faster), Look: time.Minute / time.Duration(faster),
+					Value: fmt.Sprint("candidate ", i), TTL: leasehold.DefaultTTL / time.Duration(faster), Look: 75 * time.Second / time.Duration(faster),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -67,7 +67,7 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 				})
 			}
 			// All come at once, and many have to leave the queue again.
-			time.Sleep(time.Minute / time.Duration(faster))
+			time.Sleep(75 * time.Second / time.Duration(faster))
 			proxy.Forget()
 			began := time.Now()
 			time.Sleep(watched)

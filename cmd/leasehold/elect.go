@@ -31,7 +31,7 @@ stands again behind all others, and runs COMMAND anew when it leads. When COMMAN
 ends by itself, leasehold gives the lead back and exits with its code. A TERM is
 passed on to COMMAND, and leasehold does not stand again after it.
 
-Two candidates wait behind the leader. The others read the queue once a minute.
+Two candidates wait behind the leader. The others read the queue once in 75 s.
 "leader" prints who leads.
 ` + killedHelp + `
 leasehold exits with the code of COMMAND, or with one of these:
