@@ -23,7 +23,7 @@
 //
 // A candidate that waits in the engine's queue renews its place three times in each TTL. So
 // only Options.Standby candidates wait there. All others read the queue once in each
-// Options.Look, at random moments. With the defaults (a TTL of 30 s) 100 candidates made 2.9
+// Options.Look, at random moments. With the defaults (a TTL of 30 s) 100 candidates made 2.5
 // requests a second of a Redis; the next in the queue makes one of them. If the leader and all
 // candidates of the queue die within one Look, another candidate leads after the TTL and 1.25
 // Look at most.
