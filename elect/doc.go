@@ -28,6 +28,11 @@
 // candidates of the queue die within one Look, another candidate leads after the TTL and 1.25
 // Look at most.
 //
+// A planned hand-over, from Resign to the next function, took 1.1 times as long as from Unlock to
+// Lock on Redis and PostgreSQL, and 0.84 times on etcd. These are medians of three rounds of
+// `go test -run - -bench HandOver ./engines`, on busy cores. On etcd it was 0.72 to 1.57 in five
+// more rounds while a slow disk took 60 to 110 ms for each.
+//
 // On an engine that does not show who waits (Guarantees.SeesWaiters) every candidate waits, and
 // none can publish a Value.
 //

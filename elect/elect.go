@@ -85,12 +85,15 @@ type term struct {
 }
 
 // New returns a candidate for the name, which does not stand before Run. Two candidates of one
-// process are two Elections. It returns engine.ErrName for a name that cannot be locked, an
-// error for options out of their bounds, and errors.ErrUnsupported for a Value on an engine
-// that does not show it (Guarantees.SeesWaiters).
+// process are two Elections. It returns engine.ErrName for a name that cannot be locked, and
+// an error for no client and for options out of their bounds. It returns errors.ErrUnsupported
+// for a Value on an engine that does not show it (Guarantees.SeesWaiters).
 func New(locks *leasehold.Client, name string, o Options) (*Election, error) {
 	fail := func(format string, args ...any) (*Election, error) {
 		return nil, fmt.Errorf("elect: %q: %w", name, fmt.Errorf(format, args...))
+	}
+	if locks == nil {
+		return fail("there is no client: make one with leasehold.New")
 	}
 	if err := engine.CheckName(name); err != nil {
 		return fail("%w", err)

@@ -243,6 +243,29 @@ func TestOnlyStandbyCandidatesWait(t *testing.T) {
 	})
 }
 
+// It does not wait for its next look, which is in a minute or more.
+func TestARevokedCandidateStandsAgainSoon(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		for range 2 {
+			runs(t, candidate(t, locks.Client, elect.Options{}), untilEnd)
+			time.Sleep(10 * time.Second)
+		}
+		queue, err := locks.Queue(t.Context(), "mail")
+		if err != nil || len(queue.Claims) != 2 {
+			t.Fatalf("%d claims, %v", len(queue.Claims), err)
+		}
+		revoked := queue.Claims[1].Ticket
+		if err := locks.Revoke(t.Context(), "mail", revoked); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		queue, err = locks.Queue(t.Context(), "mail")
+		if err != nil || len(queue.Claims) != 2 || queue.Claims[1].Ticket <= revoked {
+			t.Errorf("5 s later: %v, %v; want two claims, the second with a new ticket", queue.Claims, err)
+		}
+	})
+}
+
 func TestWhoDoesNotStandSeesWhoLeads(t *testing.T) {
 	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
 		watcher := candidate(t, locks.Client, elect.Options{})
@@ -329,6 +352,9 @@ func TestOptionsOutOfTheirBoundsAreRefused(t *testing.T) {
 		}
 		if _, err := elect.New(locks.Client, "", elect.Options{}); !errors.Is(err, engine.ErrName) {
 			t.Errorf("no name: %v", err)
+		}
+		if _, err := elect.New(nil, "mail", elect.Options{}); err == nil {
+			t.Error("no client was accepted")
 		}
 		// The longest value that JSON writes longest still fits.
 		e := candidate(t, locks.Client, elect.Options{Value: strings.Repeat("<", elect.MaxValue)})

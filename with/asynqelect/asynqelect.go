@@ -22,11 +22,14 @@
 // term. Ticks between two leaders are missed.
 //
 // A task that is being enqueued when the lease is lost may still arrive, beside that of the next
-// leader. Give tasks that must not run twice a TaskID or Unique: asynq then refuses the second.
+// leader. A process that was stopped, and goes on after its lease was lost, may enqueue what came
+// due meanwhile before its Scheduler is shut down. Give tasks that must not run twice a TaskID or
+// Unique: asynq then refuses the second.
 package asynqelect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hibiken/asynq"
@@ -37,12 +40,16 @@ import (
 
 // Run stands for election until ctx ends, and runs a Scheduler that build makes while this
 // process leads. build is called at the beginning of each term. It returns the errors of
-// elect.Election.Run, and those of build and of asynq.Scheduler.Start, which end it.
+// elect.Election.Run, and those of build and of asynq.Scheduler.Start, which end it. A build that
+// returns neither a Scheduler nor an error ends it with an error, too.
 func Run(ctx context.Context, e *elect.Election, build func() (*asynq.Scheduler, error)) error {
 	return e.Run(ctx, func(ctx context.Context, _ leasehold.Token) error {
 		s, err := build()
 		if err != nil {
 			return fmt.Errorf("asynqelect: %w", err)
+		}
+		if s == nil {
+			return errors.New("asynqelect: build returned no scheduler and no error: return one of them")
 		}
 		if err := s.Start(); err != nil {
 			return fmt.Errorf("asynqelect: %w", err)

@@ -134,6 +134,9 @@ func TestTheErrorOfBuildEndsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := asynqelect.Run(t.Context(), e, func() (*asynq.Scheduler, error) { return nil, nil }); err == nil {
+		t.Error("no scheduler was accepted")
+	}
 	wrong := errors.New("no such crontab")
 	if err := asynqelect.Run(t.Context(), e, func() (*asynq.Scheduler, error) { return nil, wrong }); !errors.Is(err, wrong) {
 		t.Error(err)

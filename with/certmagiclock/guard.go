@@ -85,18 +85,24 @@ type binder interface {
 	Bind(context.Context) (context.Context, context.CancelFunc)
 }
 
-// guard returns the lease of a site; nil without one, and an error if it was lost.
-func (s *Storage) guard(site string) (binder, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.sites[site]
-	if site == "" || h == nil {
+// guard returns the lease of a site; nil without one, and an error if one was lost. Locks of two
+// names can be those of one site: the domain in Unicode and in ASCII.
+func (s *Storage) guard(site string) (lease binder, err error) {
+	if site == "" {
 		return nil, nil
 	}
-	if !h.lease.Valid() {
-		return nil, lossOf(h.lease)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.holds {
+		switch {
+		case h.site != site:
+		case !h.lease.Valid():
+			return nil, lossOf(h.lease)
+		default:
+			lease = h.lease
+		}
 	}
-	return h.lease, nil
+	return lease, nil
 }
 
 // Issuer wraps an issuer: its Issue works with a context that ends with the lease of the

@@ -36,13 +36,12 @@ type Storage struct {
 
 	mu    sync.Mutex
 	holds map[string]*hold // by CertMagic's name: as many as are locked
-	sites map[string]*hold // those that are locked for a domain's certificate, by its key in the storage
 }
 
 // hold is a name between Lock and Unlock.
 type hold struct {
-	name, site string
-	released   chan struct{} // closed at Unlock
+	site     string        // of the domain whose certificate is locked: siteOf; "" for other locks
+	released chan struct{} // closed at Unlock
 
 	// Under Storage.mu.
 	lease *leasehold.Lease
@@ -69,7 +68,7 @@ func New(storage certmagic.Storage, locks *leasehold.Client, o *Options) (*Stora
 	if len(prefix) > maxPrefix {
 		return nil, fmt.Errorf("certmagiclock: Prefix has %d bytes, more than %d: %w", len(prefix), maxPrefix, engine.ErrName)
 	}
-	return &Storage{Storage: storage, locks: locks, prefix: prefix, holds: map[string]*hold{}, sites: map[string]*hold{}}, nil
+	return &Storage{Storage: storage, locks: locks, prefix: prefix, holds: map[string]*hold{}}, nil
 }
 
 // Lock obtains the name and waits as long as ctx lasts. It returns the errors of
@@ -119,14 +118,11 @@ func (s *Storage) obtain(ctx context.Context, name string, lock func(context.Con
 	if err != nil {
 		return nil, err
 	}
-	h := &hold{name: name, site: siteOf(name), released: make(chan struct{}), lease: lease}
+	h := &hold{site: siteOf(name), released: make(chan struct{}), lease: lease}
 	s.mu.Lock()
 	earlier := s.holds[name]
 	if earlier == nil {
 		s.holds[name] = h
-		if h.site != "" {
-			s.sites[h.site] = h
-		}
 	}
 	s.mu.Unlock()
 	if earlier != nil {
@@ -175,9 +171,6 @@ func (s *Storage) Unlock(_ context.Context, name string) error {
 		return s.wrap("unlocking", name, ErrNotHeld)
 	}
 	delete(s.holds, name)
-	if s.sites[h.site] == h {
-		delete(s.sites, h.site)
-	}
 	lease := h.lease
 	s.mu.Unlock()
 	close(h.released)

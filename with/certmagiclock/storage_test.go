@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/caddyserver/certmagic"
 
@@ -89,6 +91,34 @@ func TestTheFilesOfAnInternationalDomainAreItsOwn(t *testing.T) {
 		if err := s.Unlock(t.Context(), "issue_cert_"+name); !errors.Is(err, leasehold.ErrLost) {
 			t.Error(err)
 		}
+	}
+}
+
+// One certificate can have locks of two names, such as the domain in Unicode and in ASCII.
+func TestTheUnlockOfAnotherNameOfTheDomainDoesNotEndItsGuard(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	s := newStorage(t, locks.Client)
+	const first, second = "issue_cert_b\u00fccher.example", "issue_cert_xn--bcher-kva.example"
+	lock(t, s, first)
+	lock(t, s, second)
+	locks.Lose("certmagic:" + first)
+	key := certmagic.StorageKeys.SiteCert("ca", "xn--bcher-kva.example")
+	refused := func(when string) {
+		t.Helper()
+		if err := s.Store(t.Context(), key, []byte("late")); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("Store %s: %v; want ErrLost", when, err)
+		}
+	}
+	refused("while both are locked")
+	if err := s.Unlock(t.Context(), second); err != nil {
+		t.Error(err)
+	}
+	refused("after the Unlock of the other one")
+	if err := s.Unlock(t.Context(), first); !errors.Is(err, leasehold.ErrLost) {
+		t.Error(err)
+	}
+	if err := s.Store(t.Context(), key, []byte("ours")); err != nil {
+		t.Errorf("Store when nothing is locked: %v", err)
 	}
 }
 
@@ -225,4 +255,74 @@ func TestMisuseIsRefused(t *testing.T) {
 			t.Errorf("%.5q: %v", prefix, err)
 		}
 	}
+}
+
+func TestRenewLockLeaseWaitsNoLongerThanItWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.Client)
+		lock(t, s, lockName)
+		locks.Lose("certmagic:" + lockName)
+		release := locks.Block("certmagic:" + lockName)
+		defer release()
+		if err := s.RenewLockLease(t.Context(), lockName, time.Minute); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("the first call after a loss: %v", err)
+		}
+		began := time.Now()
+		if err := s.RenewLockLease(t.Context(), lockName, time.Minute); !errors.Is(err, leasehold.ErrHeld) || time.Since(began) != time.Minute {
+			t.Errorf("the second call: %v after %v; want ErrHeld after a minute", err, time.Since(began))
+		}
+		if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUnlockWhileTheNameIsLockedAnewLeavesItFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.Client)
+		lock(t, s, lockName)
+		locks.Lose("certmagic:" + lockName)
+		if err := s.RenewLockLease(t.Context(), lockName, 0); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("the first call after a loss: %v", err)
+		}
+		release := locks.Block("certmagic:" + lockName)
+		renewed := make(chan error, 1)
+		go func() { renewed <- s.RenewLockLease(t.Context(), lockName, 0) }()
+		synctest.Wait() // it waits
+		if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+			t.Error(err)
+		}
+		release()
+		if err := <-renewed; !errors.Is(err, certmagiclock.ErrNotHeld) {
+			t.Errorf("RenewLockLease: %v; want ErrNotHeld", err)
+		}
+		if locks.Held("certmagic:" + lockName) {
+			t.Error("the name is held, and nobody will unlock it")
+		}
+	})
+}
+
+// The second one waits in the queue while the first one loses its lease.
+func TestAWaiterOfTheProcessGivesBackWhatItCannotUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.Client)
+		lock(t, s, lockName)
+		locked := make(chan error, 1)
+		go func() { locked <- s.Lock(t.Context(), lockName) }()
+		synctest.Wait() // it waits
+		locks.Lose("certmagic:" + lockName)
+		synctest.Wait()
+		if locks.Held("certmagic:" + lockName) {
+			t.Error("the name is held, although the first has not unlocked")
+		}
+		if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+			t.Error(err)
+		}
+		if err := errors.Join(<-locked, s.Unlock(t.Context(), lockName)); err != nil {
+			t.Error(err)
+		}
+	})
 }

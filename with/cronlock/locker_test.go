@@ -131,3 +131,26 @@ func TestGapOfACrontab(t *testing.T) {
 		}
 	}
 }
+
+func TestOptionsAreThoseOfTheLease(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	if _, err := cronlock.New(locks.Client, cronlock.Options{Every: time.Minute, TTL: 1}); err == nil {
+		t.Error("a TTL of 1 ns was accepted")
+	}
+	jobs, err := cronlock.New(locks.Client, cronlock.Options{Every: time.Minute, Label: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	jobs.Job(t.Context(), "n", func(ctx context.Context, _ leasehold.Token) error {
+		ran = true
+		queue, err := locks.Queue(ctx, "n")
+		if err != nil || len(queue.Claims) != 1 || queue.Claims[0].Owner.Label != "shop" {
+			t.Errorf("the queue: %v, %v; want the label shop", queue.Claims, err)
+		}
+		return nil
+	}).Run()
+	if !ran {
+		t.Error("the job did not run")
+	}
+}

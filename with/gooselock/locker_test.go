@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/leaseholdtest"
 	"leasehold/with/gooselock"
 )
 
@@ -117,4 +119,34 @@ func TestMisuseIsRefused(t *testing.T) {
 	if _, err := gooselock.New(nil, "migrate", gooselock.Options{}); err == nil {
 		t.Error("no client was accepted")
 	}
+}
+
+func TestOptionsAreThoseOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		locker, err := gooselock.New(locks.Client, "migrate", gooselock.Options{Label: "shop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = locker.Run(t.Context(), func(ctx context.Context) error {
+			queue, err := locks.Queue(ctx, "migrate")
+			if err != nil || len(queue.Claims) != 1 || queue.Claims[0].Owner.Label != "shop" {
+				t.Errorf("the queue: %v, %v; want the label shop", queue.Claims, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		// Without a deadline of its own it waits for 5 minutes.
+		release := locks.Block("migrate")
+		defer release()
+		began := time.Now()
+		if err := locker.Lock(t.Context(), nil); !errors.Is(err, leasehold.ErrHeld) || time.Since(began) != 5*time.Minute {
+			t.Errorf("Lock of a held name: %v after %v; want ErrHeld after 5 min", err, time.Since(began))
+		}
+		if _, err := gooselock.New(locks.Client, "migrate", gooselock.Options{TTL: 1}); err == nil {
+			t.Error("a TTL of 1 ns was accepted")
+		}
+	})
 }

@@ -3,13 +3,18 @@ package migratelock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"leasehold"
 )
 
-// ErrRunning is returned by Do during another Do or Lock of the same Driver.
-var ErrRunning = errors.New("the driver is locked already: make another Driver for another Migrate")
+var (
+	// ErrRunning is returned by Do during another Do or Lock of the same Driver, even if that
+	// still waits.
+	ErrRunning = errors.New("the driver is locked already: make another Driver for another Migrate")
+
+	// ErrClosed is returned by a Do or Lock that still waited when the Driver was closed.
+	ErrClosed = errors.New("the driver was closed")
+)
 
 // Do calls fn under the lease, with a context that migrate has no place for: it bounds the
 // waiting, and no migration begins after it has ended. fn calls the migrate.Migrate of this
@@ -20,23 +25,23 @@ var ErrRunning = errors.New("the driver is locked already: make another Driver f
 //
 // Errors: those of leasehold.Client.Lock, and nothing was done; what fn returned, such as
 // migrate.ErrNoChange; leasehold.ErrLost and leasehold.ErrUnknown as leasehold.Lease.Unlock
-// returns them; the cause of ctx if that kept a migration from beginning; ErrRunning.
+// returns them; the cause of ctx if that kept a migration from beginning; ErrRunning; ErrClosed.
 //
 // After a loss or the end of ctx the migrate.Migrate counts as locked: close it, and make it
 // anew.
 func (d *Driver) Do(ctx context.Context, fn func() error) error {
-	fail := func(err error) error { return fmt.Errorf("migratelock: do %q: %w", d.name, err) }
-	lease, err := d.locks.Lock(ctx, d.name)
+	d.mu.Lock()
+	if d.held != nil {
+		d.mu.Unlock()
+		return d.wrap("do", ErrRunning)
+	}
+	lease, err := d.obtain(ctx)
 	if err != nil {
+		d.mu.Unlock()
 		return err
 	}
 	bound, cancel := lease.Bind(ctx)
 	defer cancel()
-	d.mu.Lock()
-	if d.held != nil {
-		d.mu.Unlock()
-		return errors.Join(fail(ErrRunning), lease.Unlock())
-	}
 	d.hold(&hold{lease: lease, ctx: bound})
 	d.mu.Unlock()
 

@@ -39,10 +39,11 @@ type Driver struct {
 	o     Options
 
 	mu     sync.Mutex
-	held   *hold // nil: neither Do nor Lock goes on
-	locked bool  // between Lock and Unlock
-	begun  bool  // a migration was begun under held:
-	at     int   // its version, which SetVersion marked dirty
+	stop   context.CancelCauseFunc // ends the waiting of a Do or Lock; nil: none waits
+	held   *hold                   // nil: neither Do nor Lock goes on
+	locked bool                    // between Lock and Unlock
+	begun  bool                    // a migration was begun under held:
+	at     int                     // its version, which SetVersion marked dirty
 }
 
 // hold is a lease, and until when migrations may begin under it.
@@ -91,9 +92,9 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 // Lock obtains the lease, as migrate calls it before it reads the version. Under Do it only
 // joins the lease of Do.
 //
-// Errors: database.ErrLocked if this Driver is locked already, and together with
-// leasehold.ErrHeld if somebody else holds the name for Wait; the others of
-// leasehold.Client.Lock. An error of the wrapped driver (Options.OwnLock) gives the lease back.
+// Errors: database.ErrLocked if this Driver is locked already, or another Do or Lock of it waits,
+// and together with leasehold.ErrHeld if somebody else holds the name for Wait; ErrClosed; the
+// others of leasehold.Client.Lock. An error of the wrapped driver (Options.OwnLock) gives the lease back.
 func (d *Driver) Lock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,11 +104,11 @@ func (d *Driver) Lock() error {
 	if d.held == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), d.o.Wait)
 		defer cancel()
-		lease, err := d.locks.Lock(ctx, d.name)
-		if errors.Is(err, leasehold.ErrHeld) {
+		lease, err := d.obtain(ctx)
+		switch {
+		case errors.Is(err, leasehold.ErrHeld), errors.Is(err, ErrRunning):
 			return fmt.Errorf("%w: %w", database.ErrLocked, err)
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		d.hold(&hold{lease: lease, ctx: lease.Context(), own: true})
@@ -121,6 +122,25 @@ func (d *Driver) Lock() error {
 	}
 	d.locked = true
 	return nil
+}
+
+// obtain obtains the lease, with d.mu held, which it lets go while it waits. Another Do or Lock is
+// refused meanwhile: the two would wait for each other.
+func (d *Driver) obtain(ctx context.Context) (*leasehold.Lease, error) {
+	if d.stop != nil {
+		return nil, d.wrap("lock", ErrRunning)
+	}
+	ctx, d.stop = context.WithCancelCause(ctx)
+	d.mu.Unlock()
+	lease, err := d.locks.Lock(ctx, d.name)
+	d.mu.Lock()
+	closed := errors.Is(context.Cause(ctx), ErrClosed)
+	d.stop(nil)
+	d.stop = nil
+	if err == nil && closed { // both at once
+		return nil, errors.Join(d.wrap("lock", ErrClosed), lease.Unlock())
+	}
+	return lease, err
 }
 
 // Unlock gives the lease back, except for that of Do.
@@ -143,9 +163,13 @@ func (d *Driver) Unlock() error {
 	return errors.Join(own, d.release())
 }
 
-// Close gives back a lease that nobody unlocked, and closes the wrapped driver.
+// Close gives back a lease that nobody unlocked, and closes the wrapped driver. A Do or Lock that
+// waits returns ErrClosed.
 func (d *Driver) Close() error {
 	d.mu.Lock()
+	if d.stop != nil {
+		d.stop(ErrClosed)
+	}
 	err := d.release()
 	d.locked = false
 	d.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/leaseholdtest"
 )
 
 // hooked is a driver that calls before in front of each migration.
@@ -189,5 +190,162 @@ func TestMisuseOfLocksIsRefused(t *testing.T) {
 	}
 	if err := second.Unlock(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The second one would wait for the first, for ever: Do has no time-out of its own.
+func TestASecondDoOfADriverIsRefused(t *testing.T) {
+	locks := client(t, memlock.NewStore(nil))
+	d := wrap(t, stubbed(t), locks, nil)
+	ran := func() error { return errors.New("it ran") }
+	bounded, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if err := d.Do(t.Context(), func() error { return d.Do(bounded, ran) }); !errors.Is(err, ErrRunning) {
+		t.Errorf("Do in Do: %v; want ErrRunning", err)
+	}
+	if err := d.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Do(bounded, ran); !errors.Is(err, ErrRunning) {
+		t.Errorf("Do after Lock: %v; want ErrRunning", err)
+	}
+	if err := d.Unlock(); err != nil {
+		t.Error(err)
+	}
+	if err := d.Do(t.Context(), func() error { return nil }); err != nil {
+		t.Errorf("Do after all that: %v", err)
+	}
+}
+
+// waiting has a Driver wait in Lock, for a name that somebody else holds.
+func waiting(t *testing.T) (d *Driver, locks *leasehold.Client, holder *leasehold.Lease, locked chan error) {
+	t.Helper()
+	locks = client(t, memlock.NewStore(nil))
+	holder, err := locks.Lock(t.Context(), "migrate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = wrap(t, stubbed(t), locks, &Options{Wait: time.Minute})
+	locked = make(chan error, 1)
+	go func() { locked <- d.Lock() }()
+	for locks.Stats().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return d, locks, holder, locked
+}
+
+func TestWhileLockWaitsNobodyElseOfTheDriverDoes(t *testing.T) {
+	d, _, holder, locked := waiting(t)
+	bounded, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if err := d.Do(bounded, func() error { return nil }); !errors.Is(err, ErrRunning) {
+		t.Fatalf("Do: %v; want ErrRunning", err)
+	}
+	if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
+		t.Errorf("Lock: %v; want ErrLocked", err)
+	}
+	if err := d.Unlock(); !errors.Is(err, database.ErrNotLocked) {
+		t.Errorf("Unlock: %v; want ErrNotLocked", err)
+	}
+	if err := holder.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-locked, d.Unlock()); err != nil {
+		t.Errorf("the one that waited: %v", err)
+	}
+}
+
+func TestCloseEndsTheWaitingOfLock(t *testing.T) {
+	d, locks, holder, locked := waiting(t)
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-locked:
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("the Lock that waited: %v; want ErrClosed", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Fatal("Lock waits on")
+	}
+	if err := holder.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := locks.TryLock(t.Context(), "migrate")
+	if err != nil {
+		t.Fatalf("after it: %v; want a free name", err)
+	}
+	if err := l.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAReleaseThatIsNotConfirmedIsNoError(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	d := wrap(t, stubbed(t), locks.Client, nil)
+	if err := d.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	locks.FailEngine(errors.New("down"))
+	if err := d.Unlock(); err != nil {
+		t.Errorf("Unlock: %v; want nil: the migrations were locked to their end", err)
+	}
+}
+
+func TestLockUnderALostDoIsRefused(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	d := wrap(t, stubbed(t), locks.Client, nil)
+	err := d.Do(t.Context(), func() error {
+		locks.Lose("migrate")
+		if err := d.Lock(); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("Lock: %v; want ErrLost", err)
+		}
+		if err := d.Drop(); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("Drop: %v; want ErrLost", err)
+		}
+		return nil
+	})
+	if !errors.Is(err, leasehold.ErrLost) {
+		t.Errorf("Do: %v; want ErrLost", err)
+	}
+}
+
+func TestAPanicUnderDoGivesTheNameBack(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	d := wrap(t, stubbed(t), locks.Client, nil)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_ = d.Do(t.Context(), func() error { panic("mine") })
+	}()
+	if locks.Held("migrate") {
+		t.Error("the name is held after a panic")
+	}
+	if err := d.Do(t.Context(), func() error { return nil }); err != nil {
+		t.Errorf("Do after a panic: %v", err)
+	}
+}
+
+// opener is a driver that can be opened.
+type opener struct{ database.Driver }
+
+func (o opener) Open(string) (database.Driver, error) { return o.Driver, nil }
+
+func TestWhatOpenOpensHasTheOptions(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	release := locks.Block("migrate")
+	defer release()
+	opened, err := wrap(t, opener{stubbed(t)}, locks.Client, &Options{Wait: 10 * time.Millisecond}).Open("stub://")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := opened.(*Driver).o.Wait; got != 10*time.Millisecond {
+		t.Errorf("Wait is %v; want 10 ms", got)
+	}
+	if err := opened.Lock(); !errors.Is(err, database.ErrLocked) {
+		t.Errorf("Lock of a held name: %v; want ErrLocked", err)
 	}
 }

@@ -142,3 +142,26 @@ func TestGapOfACrontab(t *testing.T) {
 		}
 	}
 }
+
+func TestOptionsAreThoseOfTheLease(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	if _, err := netcronlock.New(locks.Client, netcronlock.Options{Every: time.Minute, TTL: 1}); err == nil {
+		t.Error("a TTL of 1 ns was accepted")
+	}
+	jobs, err := netcronlock.New(locks.Client, netcronlock.Options{Every: time.Minute, Label: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	jobs.Job("n", func(ctx context.Context, _ leasehold.Token) error {
+		ran = true
+		queue, err := locks.Queue(ctx, "n")
+		if err != nil || len(queue.Claims) != 1 || queue.Claims[0].Owner.Label != "shop" {
+			t.Errorf("the queue: %v, %v; want the label shop", queue.Claims, err)
+		}
+		return nil
+	}).Run()
+	if !ran {
+		t.Error("the job did not run")
+	}
+}

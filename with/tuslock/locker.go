@@ -81,10 +81,13 @@ type hold struct {
 //
 // It returns leasehold.ErrRequire for an engine that does not show who waits, unless
 // Options.AllowUnseenWaiters is set. It returns engine.ErrName for a Prefix that no name may begin with, and an
-// error for a TTL that the engine does not grant.
+// error for a TTL that the engine does not grant and for no client.
 func New(locks *leasehold.Client, o *Options) (*Locker, error) {
 	if o == nil {
 		o = &Options{}
+	}
+	if locks == nil {
+		return nil, errors.New("tuslock: there is no client: make one with leasehold.New")
 	}
 	g := locks.Guarantees()
 	if !g.SeesWaiters && !o.AllowUnseenWaiters {

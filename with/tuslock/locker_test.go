@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tus/tusd/v2/pkg/filestore"
@@ -134,6 +135,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	if _, err := tuslock.New(locks, &tuslock.Options{AllowUnseenWaiters: true}); err != nil {
 		t.Error(err)
 	}
+	if _, err := tuslock.New(nil, nil); err == nil {
+		t.Error("no client was accepted")
+	}
 	good := leaseholdtest.New(t).Client
 	for _, o := range []tuslock.Options{{TTL: 1}, {TTL: -1}, {Prefix: "a\x00"}, {Prefix: strings.Repeat("p", 257)}} {
 		if _, err := tuslock.New(good, &o); err == nil {
@@ -233,5 +237,130 @@ func TestTheNextRequestOfTheProcessWaitsForTheOneThatLost(t *testing.T) {
 	}
 	if err := next.Unlock(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A store whose extensions are called under the lease of a request.
+type extended struct {
+	handler.Upload
+	called bool
+}
+
+func (e *extended) NewUpload(context.Context, handler.FileInfo) (handler.Upload, error) {
+	return e, nil
+}
+func (e *extended) GetUpload(context.Context, string) (handler.Upload, error) { return e, nil }
+func (e *extended) GetInfo(context.Context) (handler.FileInfo, error) {
+	return handler.FileInfo{ID: "a"}, nil
+}
+func (e *extended) AsTerminatableUpload(handler.Upload) handler.TerminatableUpload { return e }
+func (e *extended) AsLengthDeclarableUpload(handler.Upload) handler.LengthDeclarableUpload {
+	return e
+}
+func (e *extended) AsConcatableUpload(handler.Upload) handler.ConcatableUpload { return e }
+
+func (e *extended) call(context.Context) error {
+	e.called = true
+	return nil
+}
+func (e *extended) Terminate(ctx context.Context) error              { return e.call(ctx) }
+func (e *extended) DeclareLength(ctx context.Context, _ int64) error { return e.call(ctx) }
+func (e *extended) FinishUpload(ctx context.Context) error           { return e.call(ctx) }
+func (e *extended) ConcatUploads(ctx context.Context, parts []handler.Upload) error {
+	for _, p := range parts {
+		if p != handler.Upload(e) {
+			return errors.New("the store got an upload of another type")
+		}
+	}
+	return e.call(ctx)
+}
+
+func TestNothingOfAStoreIsCalledAfterALoss(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, c *handler.StoreComposer, u handler.Upload) error{
+		"Terminate": func(ctx context.Context, c *handler.StoreComposer, u handler.Upload) error {
+			return c.Terminater.AsTerminatableUpload(u).Terminate(ctx)
+		},
+		"DeclareLength": func(ctx context.Context, c *handler.StoreComposer, u handler.Upload) error {
+			return c.LengthDeferrer.AsLengthDeclarableUpload(u).DeclareLength(ctx, 1)
+		},
+		"ConcatUploads": func(ctx context.Context, c *handler.StoreComposer, u handler.Upload) error {
+			return c.Concater.AsConcatableUpload(u).ConcatUploads(ctx, []handler.Upload{u})
+		},
+		"FinishUpload": func(ctx context.Context, _ *handler.StoreComposer, u handler.Upload) error {
+			return u.FinishUpload(ctx)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			locks := leaseholdtest.New(t)
+			l, inner, c := newLocker(t, locks.Client), &extended{}, handler.NewStoreComposer()
+			c.UseCore(inner)
+			c.UseTerminater(inner)
+			c.UseLengthDeferrer(inner)
+			c.UseConcater(inner)
+			l.UseIn(c)
+			k := newLock(t, l, "a")
+			if err := k.Lock(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			u, err := c.Core.GetUpload(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := call(t.Context(), c, u); err != nil || !inner.called {
+				t.Errorf("under the lease: %v, called: %v", err, inner.called)
+			}
+			inner.called = false
+			locks.Lose("tus:a")
+			if err := call(t.Context(), c, u); !errors.Is(err, tuslock.ErrLost) || inner.called {
+				t.Errorf("after a loss: %v, called: %v; want ErrLost and no call", err, inner.called)
+			}
+			if err := k.Unlock(); !errors.Is(err, leasehold.ErrLost) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// It has the lease, and waits for a request of this process that has lost the one before.
+func TestWhoWaitsForTheOneThatLostGivesUp(t *testing.T) {
+	for why, end := range map[string]func(locks *leaseholdtest.Locks, cancel func()){
+		"its own lease is lost": func(locks *leaseholdtest.Locks, _ func()) { locks.Lose("tus:a") },
+		"its context has ended": func(_ *leaseholdtest.Locks, cancel func()) { cancel() },
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locks := leaseholdtest.New(t)
+				l := newLocker(t, locks.Client)
+				first, next, over := newLock(t, l, "a"), newLock(t, l, "a"), make(chan error, 1)
+				if err := first.Lock(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				locks.Lose("tus:a")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go func() { over <- next.Lock(ctx, nil) }()
+				synctest.Wait() // it has the lease
+				end(locks, cancel)
+				synctest.Wait()
+				select {
+				case err := <-over:
+					if err == nil {
+						t.Error("it locked beside the first")
+					}
+				default:
+					t.Error("it waits on")
+				}
+				if locks.Held("tus:a") {
+					t.Error("the name is held, and nobody will unlock it")
+				}
+				if err := first.Unlock(); !errors.Is(err, leasehold.ErrLost) {
+					t.Error(err)
+				}
+				if t.Failed() {
+					cancel()
+					<-over
+				}
+			})
+		})
 	}
 }

@@ -91,6 +91,36 @@ func TestAnotherProcessDoesNotWait(t *testing.T) {
 	})
 }
 
+// More than half of the time between two ticks is left: this is the same tick again.
+func TestTheSameTickOfTheProcessDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, start := processes(t, 1)[0], time.Now()
+		if !at(t, start, 0, p) {
+			t.Fatal("the first did not run")
+		}
+		if at(t, start, every/5, p) || time.Since(start) != every/5 {
+			t.Error("the second waited, or ran")
+		}
+	})
+}
+
+func TestTheLabelIsShown(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	p, err := tick.New(locks.Client, tick.Options{Every: every, Label: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := p.Take(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Unlock()
+	queue, err := locks.Client.Queue(t.Context(), "job")
+	if err != nil || len(queue.Claims) != 1 || queue.Claims[0].Owner.Label != "shop" {
+		t.Errorf("the queue: %v, %v; want the label shop", queue.Claims, err)
+	}
+}
+
 func TestTheNextTickOfAnotherProcessRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, start := processes(t, 2), time.Now()
@@ -146,6 +176,15 @@ func TestGap(t *testing.T) {
 	never := func(time.Time) time.Time { return time.Time{} }
 	if got := tick.Gap(never, from); got != 0 {
 		t.Errorf("%v", got)
+	}
+	past := func(at time.Time) time.Time {
+		if at.Before(from.Add(-time.Hour)) {
+			return from.Add(-time.Hour)
+		}
+		return time.Time{}
+	}
+	if got := tick.Gap(past, from); got != 0 {
+		t.Errorf("a schedule that is over: %v", got)
 	}
 	once := func(at time.Time) time.Time {
 		if at.Equal(from) {
