@@ -147,11 +147,15 @@ func ParseOwner(text string) Owner {
 
 // String returns host, process and label, unescaped.
 func (o Owner) String() string {
+	who := o.Host
+	if o.PID != 0 { // the caller of a service has none
+		who = fmt.Sprintf("%s pid %d", o.Host, o.PID)
+	}
 	switch {
-	case o.Host == "" && o.PID == 0:
+	case who == "":
 		return o.Label
 	case o.Label == "":
-		return fmt.Sprintf("%s pid %d", o.Host, o.PID)
+		return who
 	}
-	return fmt.Sprintf("%s pid %d (%s)", o.Host, o.PID, o.Label)
+	return fmt.Sprintf("%s (%s)", who, o.Label)
 }

@@ -72,14 +72,15 @@ func (r *raw) one(ctx context.Context, rng *rand.Rand) {
 		return
 	}
 	c := r.claims[rng.IntN(len(r.claims))]
+	queues := r.eng.Guarantees().Order == engine.FIFO
 	switch n := rng.IntN(8); {
-	case c.ticket == 0 && n < 4, n == 1 && r.eng.Guarantees().Order == engine.FIFO:
+	case c.ticket == 0 && n < 4, n == 1 && queues:
 		r.join(ctx, c) // again: its answer was lost, or it extends the claim, where a queue has it
 	case n == 0 && r.left != nil && rng.IntN(4) == 0:
 		r.revoke(ctx, r.left, rng.IntN(2) == 0) // which must end nobody else's
 	case c.ticket != 0 && n == 0:
 		r.revoke(ctx, c, rng.IntN(2) == 0)
-	case n < 5:
+	case n < 5 && (c.ticket != 0 || queues): // without order, Renew is for held claims only
 		r.renew(ctx, c, rng)
 	default:
 		r.leave(ctx, c)

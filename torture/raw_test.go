@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -126,4 +127,60 @@ func (w waits) Guarantees() engine.Guarantees { return engine.Guarantees{Order: 
 
 func (w waits) Join(context.Context, engine.Request) (engine.Claim, error) {
 	return engine.Claim{State: engine.Waiting}, nil
+}
+
+// An engine without order may still be giving up what a failed Join took. Only a Join asks for it
+// again, and nobody renews a claim that was never answered held.
+func TestWithoutOrderOnlyHeldClaimsAreRenewed(t *testing.T) {
+	for order, want := range map[engine.Order]bool{engine.FIFO: true, engine.OrderNone: false} {
+		m, events := spoken(t, func() int { return 0 })
+		eng := memlock.New()
+		defer eng.Close()
+		r := &raw{m: m, eng: checked.New(&forgetful{Engine: eng, order: order}), round: m.job.Round}
+		rng := rand.New(rand.NewPCG(1, 1))
+		for range 1000 {
+			r.one(t.Context(), rng)
+		}
+		held, renewed, early := map[string]bool{}, 0, 0
+		for _, e := range events() {
+			switch {
+			case e.Kind == history.Answer && e.Engine.State == "held":
+				held[e.Engine.Claim] = true
+			case e.Kind == history.Call && e.Engine.Method == "renew":
+				renewed++
+				if !held[e.Engine.Claim] {
+					early++
+				}
+			}
+		}
+		if renewed < 20 || early > 0 != want {
+			t.Errorf("order %v: of %d renewals %d are of claims that were not held", order, renewed, early)
+		}
+	}
+}
+
+// forgetful is an engine whose every second Join fails. Without order it stores nobody who waits.
+type forgetful struct {
+	engine.Engine
+	order engine.Order
+	joins int
+}
+
+func (f *forgetful) Guarantees() engine.Guarantees {
+	g := f.Engine.Guarantees()
+	g.Order, g.Modes = f.order, engine.Exclusive
+	return g
+}
+
+func (f *forgetful) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if f.joins++; f.joins%2 == 0 {
+		return engine.Claim{}, errors.New("the answer is lost")
+	}
+	waits := !r.NoWait
+	r.NoWait = r.NoWait || f.order == engine.OrderNone
+	c, err := f.Engine.Join(ctx, r)
+	if waits && c.State == engine.Gone {
+		c.State, c.TTL = engine.Waiting, r.WaitTTL
+	}
+	return c, err
 }

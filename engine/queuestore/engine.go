@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
+	"leasehold/internal/mailbox"
 )
 
 // Options are the choices of an Engine. Nil means the defaults.

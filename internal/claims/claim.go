@@ -96,6 +96,9 @@ func (cl *Claim) Limit() int32       { return cl.limit }
 func (cl *Claim) TTL() time.Duration { return cl.callers.key.ttl } // the full one, of its leases
 func (cl *Claim) Phase() Phase       { return cl.phase }
 
+// Proof is when the call began that proved it last.
+func (cl *Claim) Proof() time.Duration { return cl.proof }
+
 // Request is what its Join asks for.
 func (cl *Claim) Request() engine.Request {
 	r := engine.Request{Name: cl.Name(), ID: cl.id, Permits: cl.permits, Limit: cl.limit,

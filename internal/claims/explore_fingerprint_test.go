@@ -317,7 +317,7 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{Machine{}, []string{"cfg", "closed", "callersOf", "claims", "timers", "tries", "trying", "maxTries", "firstTTL", "down", "downAt", "downErr", "serial", "outputs", "at"}},
+		{Machine{}, []string{"cfg", "closed", "callersOf", "claims", "timers", "tries", "trying", "maxTries", "firstTTL", "down", "downAt", "downErr", "failed", "serial", "outputs", "at"}},
 		{Claim{}, []string{"callers", "old", "Owner", "id", "replaces", "ticket", "permits", "limit", "trusted", "granted", "proof", "waitTTL",
 			"born", "minHold", "maxHold", "heldAt", "sent", "again", "advised", "until", "due", "contention", "leases", "serial", "waiter", "index", "users",
 			"handoffs", "retries", "inflight", "phase", "noWait", "noRenew", "detached", "asked", "raised", "tries", "poll", "receivedHeld", "receivedRevoked"}},

@@ -79,7 +79,8 @@ type Machine struct {
 	firstTTL time.Duration // what the next claim is born with
 	down     bool          // the engine did not answer last
 	downAt   time.Duration
-	downErr  error // the first of the calls that were not answered since
+	downErr  error  // the first of the calls that were not answered since
+	failed   uint64 // calls that were not answered, ever
 
 	serial  uint64 // of the last claim
 	outputs []Output
@@ -202,6 +203,9 @@ func (m *Machine) answered(now time.Duration, err error) {
 }
 
 func (m *Machine) reached(now time.Duration, ok bool, err error) {
+	if !ok {
+		m.failed++
+	}
 	switch {
 	case ok:
 		if m.down {

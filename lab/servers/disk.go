@@ -43,10 +43,18 @@ func PowerlessDisk(t TB) *Disk {
 // ErrNoDisk is returned where this process can make no disk.
 var ErrNoDisk = errors.New("only root can make a disk whose power is cut, where there are loop devices")
 
+// CanMakeDisk returns [ErrNoDisk] if this process can make no disk.
+func CanMakeDisk() error {
+	if _, err := os.Stat("/dev/loop-control"); err != nil || os.Geteuid() != 0 {
+		return ErrNoDisk
+	}
+	return nil
+}
+
 // NewDisk makes one for a program. Close removes it when its servers have ended.
 func NewDisk() (_ *Disk, err error) {
-	if _, err := os.Stat("/dev/loop-control"); err != nil || os.Geteuid() != 0 {
-		return nil, ErrNoDisk
+	if err := CanMakeDisk(); err != nil {
+		return nil, err
 	}
 	base, err := os.MkdirTemp("", "lh-disk")
 	if err != nil {
@@ -101,7 +109,15 @@ func (d *Disk) folder(f func(fd uintptr) error) error {
 // CutPower cuts the power, and gives it back. All that was not synced is gone. It returns how
 // many bytes it lost of a file that it wrote itself, without a sync. Kill all servers on the
 // disk before.
+//
+// It kills every process that still has its working folder there, since no program runs on
+// without power. PostgreSQL leaves such processes: a backend that waits for a lock of another
+// one does not notice that their first process has ended, and waits for ever if the other ended
+// because its disk was gone.
 func (d *Disk) CutPower() (lost int, err error) {
+	if err := d.killAll(); err != nil {
+		return 0, err
+	}
 	const canary = "not synced"
 	path := filepath.Join(d.dir, "canary")
 	if err := os.WriteFile(path, []byte(canary), 0o600); err != nil {
@@ -125,8 +141,25 @@ func (d *Disk) unmount() error {
 		return nil
 	}
 	d.mounted = false
-	// Processes of a server may outlive its first one for a moment.
+	// A process that was killed ends a moment later.
 	return until(startBound, func() error { return system("umount", d.dir) })
+}
+
+// killAll kills the processes that have their working folder on the disk. One of them may
+// begin another meanwhile, so it looks again until there are none.
+func (d *Disk) killAll() error {
+	return until(startBound, func() error {
+		all, err := workingIn(d.dir)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		for _, pid := range all {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill() // it may have ended
+			}
+		}
+		return fmt.Errorf("processes %v run on in %s", all, d.dir)
+	})
 }
 
 // Close removes the disk.

@@ -43,6 +43,38 @@ func TestWhatIsNotSyncedIsGoneWhenThePowerIsCut(t *testing.T) {
 	}
 }
 
+// A process of a server that does not end with its first one must not keep the disk.
+func TestNothingRunsOnWithoutPower(t *testing.T) {
+	d := PowerlessDisk(t)
+	p, err := Start(Command{Program: "sh", Args: []string{"-c", "sleep 3600 & wait"}, Dir: d.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []int
+	t.Cleanup(func() { // before the disk is closed, which a process that is left would keep mounted
+		for _, pid := range all {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+	})
+	if err := p.Until(startBound, func() error {
+		all, err = workingIn(d.dir)
+		if err == nil && len(all) < 2 {
+			err = fmt.Errorf("only processes %v", all)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := d.CutPower(); err != nil || lost == 0 {
+		t.Errorf("%d bytes lost, %v", lost, err)
+	}
+}
+
 // A Redis that syncs every write keeps what it has answered. One that never does has lost
 // it, although its process could have been killed without that.
 func TestARedisLosesWhatItDidNotSync(t *testing.T) {

@@ -224,6 +224,31 @@ func (s *RedisServer) RestartWith(down func(dir string) error) error {
 	return s.start()
 }
 
+// Follow has this server be the replica of the one at an address, and waits until it has what that
+// one has.
+func (s *RedisServer) Follow(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Do("REPLICAOF", host, port); err != nil {
+		return err
+	}
+	return until(startBound, func() error {
+		status, err := s.Info("master_link_status")
+		if err == nil && status != "up" {
+			err = fmt.Errorf("its link to %s is %s", addr, status)
+		}
+		return err
+	})
+}
+
+// Lead has a replica be a primary, with what it has received.
+func (s *RedisServer) Lead() error {
+	_, err := s.Do("REPLICAOF", "NO", "ONE")
+	return err
+}
+
 // TLS is a client's configuration that trusts this server.
 func (s *RedisServer) TLS() (*tls.Config, error) { return clientTLS(s.CAFile) }
 

@@ -29,6 +29,10 @@ type ZooKeeperOptions struct {
 	Disk   *Disk         // where their folders are; nil: where temporary folders are
 }
 
+// NoForceSync is the flag with which a server answers before its disk has what it wrote. A
+// server has it unless it is on a Disk.
+const NoForceSync = "-Dzookeeper.forceSync=no"
+
 // ZooKeeperServer is one ZooKeeper process.
 type ZooKeeperServer struct {
 	*instance
@@ -192,8 +196,9 @@ func (s *ZooKeeperServer) configure(all []*ZooKeeperServer) error {
 func (s *ZooKeeperServer) start() error {
 	args := []string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true",
-		// Nothing here survives the machine, so nothing need reach its disk.
-		"-Dzookeeper.forceSync=no",
+	}
+	if s.opts.Disk == nil {
+		args = append(args, NoForceSync) // its folder does not survive the machine, so nothing need reach the disk
 	}
 	args = append(args, s.opts.Flags...)
 	// log4j speaks before ZooKeeper, so that a server which cannot start says why.

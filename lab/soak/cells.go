@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,23 @@ func readCells(file string) (all cells, err error) {
 	return all, nil
 }
 
+// save writes a file of results.
+func (all cells) save(file string) error {
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	for _, x := range all {
+		if err := lines.Encode(x); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// chosen is whether a run is about a cell.
+func (o options) chosen(engine, fault string) bool {
+	return o.only.MatchString(engine) && o.faults.MatchString(fault)
+}
+
 // of adds up the trials of an engine and a fault. One that failed counts only if no other
 // was made.
 func (all cells) of(engine, fault string) (sum cell, made bool) {
@@ -102,6 +120,16 @@ func (all cells) of(engine, fault string) (sum cell, made bool) {
 		sum.Failed = failed
 	}
 	return sum, made || failed != ""
+}
+
+// trials is how many were made of an engine and a fault, those that failed included.
+func (all cells) trials(engine, fault string) (n uint64) {
+	for _, x := range all {
+		if x.Engine == engine && x.Fault == fault {
+			n++
+		}
+	}
+	return n
 }
 
 // enough is whether a cell needs no more trials.
@@ -189,8 +217,10 @@ func (all cells) write(page string) error {
 	return os.WriteFile(page, []byte(before+begin+all.table()+end+after), 0o644)
 }
 
-// strike makes the trials that the cells of the chosen engines still need, several at once. Each
-// is a line of the file when it is over, so a run that is ended goes on in the next one.
+// strike makes the trials that the cells of the chosen engines still need, those of several cells
+// at once. Each is a line of the file when it is over, so a run that is ended goes on in the next
+// one. A trial is too short for all strikes of a slow fault, so a cell has one after the other, and
+// each has a seed of its own.
 func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 	all, err := readCells(o.results)
 	if err != nil {
@@ -198,6 +228,12 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 	}
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
+	}
+	if o.again {
+		all = slices.DeleteFunc(all, func(x cell) bool { return o.chosen(x.Engine, x.Fault) })
+		if err := all.save(o.results); err != nil {
+			return err
+		}
 	}
 	log, err := os.OpenFile(o.results, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -211,7 +247,7 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 	for _, fault := range cellFaults {
 		for _, d := range deployments() {
 			sum, _ := all.of(d.engine, fault)
-			if !o.only.MatchString(d.engine) || !o.faults.MatchString(fault) || sum.enough(o.strikes) {
+			if !o.chosen(d.engine, fault) || sum.enough(o.strikes) {
 				continue
 			}
 			select {
@@ -223,14 +259,20 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 			}
 			busy.Go(func() {
 				defer func() { <-room }()
-				x := o.try(ctx, d, fault, o.strikes-sum.Struck)
-				if ctx.Err() != nil {
-					return // it was cut off, and says nothing
+				for struck, seed := sum.Struck, o.seed+all.trials(d.engine, fault); struck < o.strikes; seed++ {
+					x := o.try(ctx, d, fault, seed, o.strikes-struck)
+					if ctx.Err() != nil {
+						return // it was cut off, and says nothing
+					}
+					struck += x.Struck
+					mu.Lock()
+					failed = errors.Join(failed, json.NewEncoder(log).Encode(x))
+					fmt.Fprintf(out, "%s, %s: %d leases, %v %v %s\n", d.engine, fault, x.Leases, x, x.Found, x.Failed)
+					mu.Unlock()
+					if x.Struck == 0 {
+						return // it cannot come, or a trial more would be as weak
+					}
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				failed = errors.Join(failed, json.NewEncoder(log).Encode(x))
-				fmt.Fprintf(out, "%s, %s: %d leases, %v %v %s\n", d.engine, fault, x.Leases, x, x.Found, x.Failed)
 			})
 		}
 	}
@@ -239,8 +281,8 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 }
 
 // try makes a trial, until it has struck often enough.
-func (o options) try(ctx context.Context, d deployment, fault string, strikes int) (x cell) {
-	x = cell{Engine: d.engine, Fault: fault, Seed: o.seed}
+func (o options) try(ctx context.Context, d deployment, fault string, seed uint64, strikes int) (x cell) {
+	x = cell{Engine: d.engine, Fault: fault, Seed: seed}
 	s := &site{}
 	defer func() {
 		if err := s.close(); err != nil && x.Failed == "" {
@@ -261,7 +303,7 @@ func (o options) try(ctx context.Context, d deployment, fault string, strikes in
 		x.Absent = "the servers have none"
 		return x
 	}
-	dir := filepath.Join(o.dir, strings.ReplaceAll(d.engine+"-"+fault, " ", "-"))
+	dir := filepath.Join(o.dir, strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", d.engine, fault, seed), " ", "-"))
 	if err := os.RemoveAll(dir); err != nil {
 		x.Failed = err.Error()
 		return x
@@ -270,7 +312,7 @@ func (o options) try(ctx context.Context, d deployment, fault string, strikes in
 	defer enough()
 	r, err := torture.Run(trial, torture.Options{
 		Open: engines.Open, URL: s.url, Shown: engines.Redact(s.url), Version: "strikes",
-		For: o.total, Clients: o.clients, TTL: o.ttl, Seed: o.seed, Dir: dir, Nemeses: []torture.Nemesis{nemesis},
+		For: o.total, Clients: o.clients, TTL: o.ttl, Seed: seed, Dir: dir, Nemeses: []torture.Nemesis{nemesis},
 		Judged: func(r *check.Result) {
 			if r.Struck() >= strikes && r.Stats.Grants >= enoughLeases {
 				enough()
@@ -282,7 +324,11 @@ func (o options) try(ctx context.Context, d deployment, fault string, strikes in
 		return x
 	}
 	if i := slices.IndexFunc(r.Notes, func(note string) bool { return strings.HasPrefix(note, fault+" was left out") }); i >= 0 {
-		x.Absent = r.Notes[i]
+		if r.Status.Strikes > 0 {
+			x.Failed = r.Notes[i] // it came, and could not go on
+		} else {
+			x.Absent = r.Notes[i]
+		}
 		return x
 	}
 	if err := x.judge(dir); err != nil {

@@ -80,3 +80,49 @@ func TestStrikesGoOnWhereTheyEnded(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
+
+// What an engine or a checker did that has been changed since does not count any more.
+func TestChosenCellsAreMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "strikes.jsonl")
+	old := cells{{Engine: "filelock", Fault: "failover", Failed: "old"}, {Engine: "filelock", Fault: "kill", Struck: 1}, {Engine: "redlock", Fault: "failover", Struck: 2}}
+	if err := old.save(file); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code, err := command(t.Context(), []string{"-strikes", "1", "-again", "-only", "^filelock$", "-faults", "^failover$", "-out", dir}, &out); code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, &out)
+	}
+	all, err := readCells(file)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if a, b, c := all[0], all[1], all[2]; a.Struck != 1 || b.Struck != 2 || c.Fault != "failover" || c.Absent == "" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A trial is too short for many strikes of a slow fault. The cell then has more of them, each
+// with another seed.
+func TestACellHasTrialsUntilItHasItsStrikes(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"-strikes", "5", "-for", "6s", "-only", "^filelock$", "-faults", "^(stop|failover)$", "-out", dir, "-ttl", "400ms"}
+	var out bytes.Buffer
+	if code, err := command(t.Context(), args, &out); code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, &out)
+	}
+	all, err := readCells(filepath.Join(dir, "strikes.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := map[uint64]bool{}
+	for _, x := range all {
+		if x.Fault == "stop" {
+			seeds[x.Seed] = true
+		}
+	}
+	sum, _ := all.of("filelock", "stop")
+	if n := all.trials("filelock", "stop"); sum.Struck < 5 || n < 2 || len(seeds) != int(n) || all.trials("filelock", "failover") != 1 {
+		t.Errorf("%+v, %d trials with %d seeds: %s", sum, n, len(seeds), &out)
+	}
+}

@@ -54,6 +54,7 @@ type options struct {
 	strikes  int            // of each fault to each engine; 0: all faults at once, for total
 	faults   *regexp.Regexp // which of them
 	parallel int            // trials at once
+	again    bool           // what was seen of them before counts no more
 	results  string         // the file of what was seen
 	page     string         // that gets the table
 }
@@ -84,7 +85,7 @@ const (
 func command(ctx context.Context, args []string, out io.Writer) (code int, err error) {
 	var o options
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
-	flags.DurationVar(&o.total, "for", 8*time.Hour, "how long clients lock, all trials together")
+	flags.DurationVar(&o.total, "for", 8*time.Hour, "how long clients lock, all trials together; with -strikes: in one trial")
 	only := flags.String("only", "", "regular expression: the engines whose names match")
 	flags.StringVar(&o.dir, "out", "", "folder for the results (default leasehold-soak-DATE)")
 	flags.Uint64Var(&o.seed, "seed", 0, "of the first trial; each one after it has the next (default: a random one)")
@@ -93,7 +94,8 @@ func command(ctx context.Context, args []string, out io.Writer) (code int, err e
 	flags.IntVar(&o.clients, "clients", 4, "how many processes there are at once")
 	flags.IntVar(&o.strikes, "strikes", 0, "one fault at a time, until each has struck so many leases")
 	faults := flags.String("faults", "", "with -strikes, regular expression: which faults")
-	flags.IntVar(&o.parallel, "parallel", 6, "with -strikes: how many trials are made at once, each for 10m at most")
+	flags.IntVar(&o.parallel, "parallel", 6, "with -strikes: how many trials are made at once, each for 10m or -for at most")
+	flags.BoolVar(&o.again, "again", false, "with -strikes: forget what earlier runs saw of the chosen engines and faults")
 	flags.StringVar(&o.results, "results", "", "with -strikes: the file of what was seen, which a later run goes on with (default strikes.jsonl in -out)")
 	flags.StringVar(&o.page, "write", "", "with -strikes: write the table into this page")
 	if err := flags.Parse(args); err != nil {

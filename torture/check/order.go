@@ -73,6 +73,11 @@ func (t *trial) passed(name string, first, second *op) bool {
 	if t.at(second.answer) >= t.at(first.answer) {
 		return false
 	}
+	if h := first.hold; h.revoked <= t.at(second.answer) && h.said.from < 0 {
+		// The claim of first may have held before that of second, and have been revoked at once.
+		// Its client hears of either later. It never learned of a revocation if Unlock said OK.
+		return false
+	}
 	place, token := ticket(first), ticket(second)
 	if t.older(name, first, second) {
 		return false

@@ -187,6 +187,49 @@ func TestOrder(t *testing.T) {
 			8 R ok
 			9 C ok 3
 			12 B ok 4`},
+		{name: "it held, was revoked at once, and heard of both later", text: `
+			0 c1 A lock n
+			1 A ok 1
+			2 c2 B lock n
+			3 B queued 2
+			4 c3 C lock n
+			5 A unlock
+			6 A! ok
+			7 c1 R revoke n now
+			8 C ok 3
+			9 B ok 2
+			10 R ok
+			11 B lost
+			12 B unlock
+			13 B! gone`},
+		{name: "another was revoked at once", want: "granted first", text: `
+			0 c1 A lock n
+			1 A ok 1
+			2 c2 B lock n
+			3 B queued 2
+			4 c3 C lock n
+			7 c1 R revoke n now
+			8 C ok 3
+			9 C unlock
+			10 C! ok
+			11 R ok
+			12 B ok 2
+			13 B unlock
+			14 B! ok`},
+		{name: "it was revoked at once after it had been passed", want: "granted first", text: `
+			0 c1 A lock n
+			1 A ok 1
+			2 c2 B lock n
+			3 B queued 2
+			4 c3 C lock n
+			5 A unlock
+			6 A! ok
+			8 C ok 3
+			9 c1 R revoke n now
+			10 R ok
+			12 B ok 2
+			13 B unlock
+			14 B! gone`},
 		{name: "a failover forgets who waits", declares: mayDouble, declared: true, want: "granted first", text: `
 			2 c2 B lock n
 			5 B queued

@@ -123,6 +123,9 @@ func (t *trial) rising(name string, holds []*hold, end, begin func(*hold) (int, 
 // outlived is a fault for which the engine promises no exclusion, and which ended the claim of
 // a lease. Its client has not noticed, and goes on for a TTL at most, also by local handoff. Its
 // token is the lower one, so a resource refuses it.
+//
+// The end of the fault may do that too: a clock that was set back goes forward when it is put
+// right. So the claim may be younger than the fault, but not than its end.
 func (t *trial) outlived(name string, h *hold, at time.Duration) string {
 	asked := t.at(h.call)
 	for _, o := range t.holds[name] {
@@ -132,7 +135,7 @@ func (t *trial) outlived(name string, h *hold, at time.Duration) string {
 	}
 	for i := range t.strikes {
 		s := &t.strikes[i]
-		if asked < s.At && s.At <= at && (s.heal == never || at <= s.heal+t.run.TTL) && t.voids(s) {
+		if asked < s.heal && s.At <= at && (s.heal == never || at <= s.heal+t.run.TTL) && t.voids(s) {
 			return s.describe()
 		}
 	}

@@ -8,6 +8,9 @@ import (
 
 func memory(d *history.Declares) { d.Fencing = "memory" }
 
+// setBack is an engine whose claims end early when its clock goes forward.
+func setBack(d *history.Declares) { d.Assumes = []string{history.Clock} }
+
 func TestTokens(t *testing.T) {
 	const fell = `
 			0 c1 A lock n
@@ -143,6 +146,24 @@ func TestTokens(t *testing.T) {
 			4 c2 B lock n
 			5 B ok 9
 			6 c1 C lock n
+			8 C ok 8.1`},
+		{name: "a clock that was set back is put right, which ends a claim whose client hands it on", declares: setBack, declared: true, want: "fell", text: `
+			0 strike 1 clock server breaks clock
+			2 c1 A lock n
+			3 A ok 8
+			4 heal 1
+			5 c2 B lock n
+			6 B ok 9
+			7 c1 C lock n
+			8 C ok 8.1`},
+		{name: "the claim is younger than the clock that was put right", declares: setBack, want: "fell", text: `
+			0 strike 1 clock server breaks clock
+			1 heal 1
+			2 c1 A lock n
+			3 A ok 8
+			5 c2 B lock n
+			6 B ok 9
+			7 c1 C lock n
 			8 C ok 8.1`},
 		{name: "it goes on for longer than a TTL", declares: mayDouble, want: "fell", text: `
 			0 c1 A lock n

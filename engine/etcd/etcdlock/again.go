@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
-	"leasehold/engine/internal/coalesce"
+	"leasehold/internal/coalesce"
 )
 
 // How long the first attempt of a request is given: an eighth of the shortest TTL in use,

@@ -11,9 +11,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/coalesce"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/session"
+	"leasehold/internal/coalesce"
+	"leasehold/internal/mailbox"
 )
 
 // Engine is one client of an etcd cluster.

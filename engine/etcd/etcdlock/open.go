@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
+	"leasehold/internal/mailbox"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are
@@ -110,7 +110,8 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 }
 
 // New returns an engine on the caller's own client, which the caller closes after the
-// engine. It asks the servers whether they can do all that the engine needs. A nil o means
+// engine. After an outage gRPC pauses up to two minutes before it connects again, unless
+// grpc.WithConnectParams is among the client's DialOptions. It asks the servers whether they can do all that the engine needs. A nil o means
 // the defaults.
 func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, error) {
 	opts, err := o.check()

@@ -3,10 +3,12 @@ package etcdlock
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -277,4 +279,30 @@ func TestACallWithoutAServerSaysWhy(t *testing.T) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
+}
+
+// A server that is stopped accepts connections. gRPC by itself would wait 20 s for each.
+func TestAMuteConnectionIsTriedAgainSoon(t *testing.T) {
+	t.Parallel() // it mostly waits
+	proxy := servers.ProxyTo(t, servers.Etcd(t, nil).Addr)
+	opens(t, "etcd://"+proxy.Addr)
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	var tries atomic.Int32
+	go func() {
+		for {
+			c, err := mute.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			tries.Add(1)
+		}
+	}()
+	proxy.Retarget(mute.Addr().String())
+	proxy.Reset()
+	until(t, "it is tried again", func() bool { return tries.Load() >= 12 })
 }

@@ -18,7 +18,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
+	"leasehold/internal/mailbox"
 	"leasehold/lab/servers"
 )
 

@@ -9,6 +9,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"leasehold/engine/engineurl"
 )
@@ -20,12 +22,21 @@ const (
 	pingEvery   = 5 * time.Second
 )
 
+// reconnecting is how connections are made again. gRPC's defaults are for calls that can
+// wait: it gives a server that accepts a connection and says nothing 20 s, and pauses up to
+// two minutes between tries. After an outage a client would be away for many TTLs.
+var reconnecting = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: dialTimeout,
+}
+
 var parameters = []string{"allow-old", "password-file", "ca", "cert", "key"}
 
 func parseURL(raw string) (clientv3.Config, *Options, error) {
 	c := clientv3.Config{
 		DialTimeout: dialTimeout, DialKeepAliveTime: pingEvery, DialKeepAliveTimeout: dialTimeout,
-		Logger: zap.NewNop(), // what is worth saying is in errors
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnecting)},
+		Logger:      zap.NewNop(), // what is worth saying is in errors
 	}
 	o := &Options{}
 	err := readURL(raw, &c, o)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/coalesce"
+	"leasehold/internal/coalesce"
 )
 
 // Sharer is a [Database] in which Joins and Leaves of many concurrent callers share a

@@ -14,7 +14,7 @@ import (
 	"iter"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/coalesce"
+	"leasehold/internal/coalesce"
 )
 
 // Database makes the calls of one client. Each is one round trip and, unless it only

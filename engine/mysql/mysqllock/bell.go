@@ -20,8 +20,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/sqllock"
+	"leasehold/internal/mailbox"
 )
 
 const (

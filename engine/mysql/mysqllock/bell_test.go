@@ -16,8 +16,8 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/testutil"
+	"leasehold/internal/mailbox"
 	"leasehold/lab/servers"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/sqllock"
+	"leasehold/internal/mailbox"
 )
 
 // Engine is one client of a database.

@@ -10,6 +10,7 @@ import (
 	"leasehold/engine/internal/queuetest"
 	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/internal/sqllock/sqltest"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/queue"
 )
 
@@ -20,6 +21,32 @@ func setClock(t testing.TB, db *sql.DB) {
 	do(t, db, `INSERT INTO test_clock VALUES (0)`)
 	do(t, db, `DROP PROCEDURE @clock`)
 	do(t, db, `CREATE PROCEDURE @clock(OUT now BIGINT) SQL SECURITY INVOKER BEGIN SET now = (SELECT t FROM test_clock); END`)
+}
+
+// A Join looks at the clock twice where its claim is there already. A claim that ends in between
+// is made anew, as one that had ended before.
+func TestAClaimThatEndsWhileItIsJoinedAgainIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, db := open(t, url), connect(t, url)
+	setClock(t, db)
+	do(t, db, `ALTER TABLE test_clock ADD COLUMN step BIGINT NOT NULL DEFAULT 0`)
+	do(t, db, `DROP PROCEDURE @clock`)
+	do(t, db, `CREATE PROCEDURE @clock(OUT now BIGINT) SQL SECURITY INVOKER BEGIN
+		SET now = (SELECT t FROM test_clock); UPDATE test_clock SET t = t + step; END`)
+	holder := testutil.Joins(t, e, testutil.Lasting("a", time.Hour), engine.Held)
+	asked := testutil.Lasting("a", time.Minute)
+	first := testutil.Joins(t, e, asked, engine.Waiting)
+	do(t, db, `UPDATE test_clock SET t = 60000000 - 1, step = 1`)
+	again := testutil.Joins(t, e, asked, engine.Waiting)
+	if again.Ticket <= first.Ticket {
+		t.Errorf("the claim has the ticket %d, as before it ended: %d", again.Ticket, first.Ticket)
+	}
+	do(t, db, `UPDATE test_clock SET step = 0`)
+	leave(t, e, holder)
+	if c := testutil.Renew(t, e, again, time.Minute); c.State != engine.Held || c.Ticket != again.Ticket {
+		t.Errorf("%+v, want the ticket %d", c, again.Ticket)
+	}
 }
 
 // The procedures do what package queue does. They read a clock that the test moves.

@@ -17,8 +17,8 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/engineurl"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/sqllock"
+	"leasehold/internal/mailbox"
 )
 
 // Options are the choices of [New]. Nil means the defaults. In a URL they are

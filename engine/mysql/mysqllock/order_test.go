@@ -25,10 +25,14 @@ func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
 // The same with a procedure that reads the queue before it has locked it, as one
 // statement that does both would: the test above can fail.
 func TestReadingBeforeLockingIsSeen(t *testing.T) {
-	t.Parallel()
-	if held, inOrder := storm(t, true); held == 1 && inOrder {
-		t.Error("64 joiners of a queue that is read before it is locked do as they should: the test sees nothing")
+	// Not beside others: its storms would keep them from their server.
+	const storms = 8 // on a busy machine 64 may come one after the other
+	for range storms {
+		if held, inOrder := storm(t, true); held != 1 || !inOrder {
+			return
+		}
 	}
+	t.Errorf("in %d storms the joiners of a queue that is read before it is locked do as they should: the test sees nothing", storms)
 }
 
 func storm(t *testing.T, broken bool) (held int, inOrder bool) {

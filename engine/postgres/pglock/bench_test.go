@@ -1,10 +1,14 @@
 package pglock
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"leasehold"
 	"leasehold/engine"
 )
 
@@ -101,4 +105,46 @@ func BenchmarkHandOver(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkSlowDisk is hand-overs of one name and of 16 names, each between two clients,
+// where a sync takes 4 ms: commit_delay has the server sleep before each. Commits of
+// different names share syncs, and none of them waits for the notification of another.
+//
+//	go test -run - -bench SlowDisk -benchtime 10s ./engine/postgres/pglock
+func BenchmarkSlowDisk(b *testing.B) {
+	url := server(b, "-c", "commit_delay=4000", "-c", "commit_siblings=0", "-c", "max_connections=300").URL("postgres", "postgres")
+	for _, names := range []int{1, 16} {
+		b.Run(fmt.Sprint(names), func(b *testing.B) {
+			var clients []*leasehold.Client
+			for range 2 * names {
+				e, err := Open(b.Context(), url)
+				if err != nil {
+					b.Fatal(err)
+				}
+				c, err := leasehold.New(e, &leasehold.Options{NoLocalHandoff: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { c.Close() })
+				clients = append(clients, c)
+			}
+			var all sync.WaitGroup
+			var done atomic.Int64
+			b.ResetTimer()
+			for i, c := range clients {
+				name := fmt.Sprint("slow", i/2)
+				all.Go(func() {
+					for done.Add(1) <= int64(b.N) {
+						if err := c.Do(b.Context(), name, func(context.Context, *leasehold.Lease) error { return nil }); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "hand-overs/s")
+		})
+	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"leasehold/engine/internal/coalesce"
 	"leasehold/engine/redis/internal/redisconn"
+	"leasehold/internal/coalesce"
 )
 
 // The uncontended Joins and Leaves of many concurrent callers go together, as calls of

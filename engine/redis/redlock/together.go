@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"leasehold/engine/internal/coalesce"
 	"leasehold/engine/redis/internal/redisconn"
+	"leasehold/internal/coalesce"
 )
 
 // The Joins and Leaves of many goroutines go to a master in one request: see together.lua.

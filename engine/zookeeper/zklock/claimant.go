@@ -10,9 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/coalesce"
 	"leasehold/engine/internal/session"
 	"leasehold/internal/boottime"
+	"leasehold/internal/coalesce"
 )
 
 // claimant is one session, and the claims that live by it.

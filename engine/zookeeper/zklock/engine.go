@@ -11,10 +11,10 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
 	"leasehold/internal/boottime"
+	"leasehold/internal/mailbox"
 )
 
 // Engine is one client of a ZooKeeper: one session for each class of TTL that is in use,

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/session"
 	"leasehold/engine/zookeeper/internal/nodes"
 )
 
@@ -60,6 +61,11 @@ func (e *claimant) joinAgain(ctx context.Context, c *claim) (engine.Claim, error
 	}
 	if _, err := e.prove(ctx, []*claim{c}); err != nil {
 		return engine.Claim{}, err
+	}
+	if c.NoWait { // which listens to nobody: the name may have become free unseen
+		e.mu.Lock()
+		e.m.Owe(c, session.Queue)
+		e.mu.Unlock()
 	}
 	return e.place(ctx, c)
 }

@@ -96,7 +96,10 @@ func (e *claimant) leave(ctx context.Context, c *claim) (engine.Claim, error) {
 	return found, nil
 }
 
-var errNotThere = errors.New("somebody else had removed the node")
+var (
+	errNotThere       = errors.New("somebody else had removed the node")
+	errPerhapsRemoved = errors.New("the answer to a Leave was lost: the claim has left, but may have ended before")
+)
 
 // drop has the node of a claim removed, once it is known, and reports whether this call
 // was the first to want that. The caller holds the mutex. (Where it is too late for a
@@ -114,6 +117,7 @@ func (e *claimant) drop(c *claim) (first bool) {
 // that it belongs to. Where the servers refuse to, it stands until then.
 func (e *claimant) remove(c *claim) {
 	var err error
+	before := false // an attempt may have been carried out
 	for ; ; e.pause() {
 		var s grant
 		if s, err = e.link.await(e.life); err != nil {
@@ -124,9 +128,12 @@ func (e *claimant) remove(c *claim) {
 			break
 		}
 		err = e.commit(&step{c.Queue, &zk.DeleteRequest{Path: c.Key, Version: -1}}).err
-		if errors.Is(err, zk.ErrNoNode) {
+		if errors.Is(err, zk.ErrNoNode) && before {
+			err = errPerhapsRemoved
+		} else if errors.Is(err, zk.ErrNoNode) {
 			err = errNotThere
 		} else if err != nil && indeterminate(err) {
+			before = true
 			continue
 		}
 		break
@@ -139,7 +146,7 @@ func (e *claimant) remove(c *claim) {
 	if c.vacancy != nil && err == nil {
 		c.vacancy.empty = true
 	}
-	if c.left = err; err == nil || errors.Is(err, errNotThere) {
+	if c.left = err; err == nil || errors.Is(err, errNotThere) || errors.Is(err, errPerhapsRemoved) {
 		e.m.Left(c)
 		return
 	}

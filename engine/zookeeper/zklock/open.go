@@ -14,8 +14,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"leasehold/engine"
-	"leasehold/engine/internal/mailbox"
 	"leasehold/engine/zookeeper/internal/nodes"
+	"leasehold/internal/mailbox"
 )
 
 // OpenBound is how long the first connection may take.

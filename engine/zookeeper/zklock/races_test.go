@@ -99,6 +99,39 @@ func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
 	}
 }
 
+// The node of a NoWait whose caller gave up waits, and listens to nobody. When the Join is
+// repeated it is looked at once more: the name may have become free.
+func TestARepeatedTryLockLooksAgain(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	first := a.hold(t, exclusive("x"))
+	b.leave1(t, b.hold(t, exclusive("y"))) // its session has a node: the next multi makes the claim
+	ctx, giveUp := context.WithCancel(within(t))
+	gaveUp := make(chan struct{})
+	b.wire.before(func(op int32) {
+		if op == opMulti {
+			giveUp()
+			<-gaveUp
+		}
+	})
+	r := b.lasts(exclusive("x"))
+	r.NoWait = true
+	got, err := b.Join(ctx, r)
+	b.wire.before(nil)
+	close(gaveUp)
+	if err == nil {
+		t.Fatalf("nobody waited for it, and it is %v", got.State)
+	}
+	eventually(t, "the node of who gave up is not known to wait", func() bool {
+		got, err := b.Renew(within(t), []engine.Renewal{{Name: "x", ID: r.ID, Want: b.usual}})
+		return err == nil && got[0].State == engine.Waiting
+	})
+	a.leave1(t, first)
+	if got := b.join(t, r); got.State != engine.Held {
+		t.Errorf("the name is free, and who asks once more is %v", got.State)
+	}
+}
+
 // Who does not wait asks for no watch of the holder: the client library keeps each
 // until it fires, and a holder may stay for days while somebody tries every second.
 func TestTryLockAsksForNoWatchOfTheHolder(t *testing.T) {
@@ -316,6 +349,22 @@ func TestADeleteWhoseAnswerWasLostIsMadeAgain(t *testing.T) {
 	a.leave1(t, c)
 	if !cut.Load() {
 		t.Fatal("the test struck at nothing")
+	}
+	b.hold(t, exclusive("x"))
+}
+
+// The delete that is made again finds no node, and cannot say whether the claim was held to
+// its end: that is no loss.
+func TestADeleteThatArrivedUnansweredSaysNothing(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	c := a.hold(t, exclusive("x"))
+	lost := a.wire.loseReply()
+	if got, err := a.Leave(within(t), []engine.Claim{c}); err == nil {
+		t.Errorf("an answer was lost, and the claim is said to have been %v", got)
+	}
+	if !lost() {
+		t.Fatal("no answer was lost")
 	}
 	b.hold(t, exclusive("x"))
 }

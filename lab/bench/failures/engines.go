@@ -2,7 +2,10 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"time"
+
+	"leasehold/lab/servers"
 )
 
 // The faults, as the document names them.
@@ -16,14 +19,16 @@ const (
 	failedOver    = "failed over"
 	clockForward  = "its clock steps forward"
 	clockBack     = "its clock steps back"
-	olderCopy     = "an older copy is put back" // only of engines that say so: see deployment.copies
+	olderCopy     = "an older copy is put back"                     // only of engines that say so: see deployment.copies
+	powerCut      = "its power is cut, and the holder is cut off"   // the same: see deployment.disk
+	lagged        = "failed over behind, and the holder is cut off" // only of those that have no other: see deployment.only
 )
 
 // step is how far a clock steps.
 const step = time.Minute
 
 func faults() []string {
-	return []string{holderKilled, holderStopped, holderCut, engineStopped, restartedKept, restartedLost, failedOver, clockForward, clockBack, olderCopy}
+	return []string{holderKilled, holderStopped, holderCut, engineStopped, restartedKept, restartedLost, failedOver, clockForward, clockBack, olderCopy, powerCut, lagged}
 }
 
 // deployment is an engine as it is run, with the faults that it cannot have.
@@ -35,6 +40,9 @@ type deployment struct {
 	allowed map[string]time.Duration // by fault: how long two may hold
 	falls   map[string]bool          // by fault: tokens may be lower after it
 	copies  bool                     // olderCopy: of before the locks were taken
+	disk    bool                     // powerCut: the disk keeps what was synced, and the locks were taken after that
+	only    []string                 // the faults that it has; none: all
+	shows   bool                     // two hold after each of its faults, or the trial is too weak
 	start   func(s *stage, fault string) world
 }
 
@@ -49,16 +57,47 @@ const (
 func trials(match *regexp.Regexp) (rows []*row) {
 	for _, d := range deployments() {
 		for _, fault := range faults() {
-			if !match.MatchString(d.engine+", "+fault) || fault == olderCopy && !d.copies {
+			if !match.MatchString(d.engine+", "+fault) || !d.has(fault) {
 				continue
 			}
-			rows = append(rows, &row{
+			r := &row{
 				engine: d.engine, fault: fault, why: d.cannot[fault], start: d.start,
-				allowed: d.allowed[fault], fencing: d.fencing, falls: d.falls[fault],
-			})
+				allowed: d.allowed[fault], fencing: d.fencing, falls: d.falls[fault], shows: d.shows,
+			}
+			switch fault {
+			case lagged:
+				r.lease = longLease
+			case powerCut:
+				r.lease = powerLease
+				if err := servers.CanMakeDisk(); err != nil {
+					r.why = err.Error()
+				}
+			}
+			rows = append(rows, r)
 		}
 	}
 	return rows
+}
+
+// longLease is that of a holder which is cut off from an engine that takes a while to be back. It
+// learns of nothing until its lease ends.
+const longLease = 20 * time.Second
+
+// powerLease is the same where all servers are started again, which takes ZooKeeper half a minute
+// on a machine with much to do.
+const powerLease = time.Minute
+
+// has is whether a fault is one of those that come to d, or that d says it cannot have.
+func (d *deployment) has(fault string) bool {
+	switch {
+	case d.only != nil:
+		return slices.Contains(d.only, fault)
+	case fault == olderCopy:
+		return d.copies
+	case fault == powerCut:
+		return d.disk
+	}
+	return fault != lagged
 }
 
 func deployments() []deployment {
@@ -127,23 +166,38 @@ func deployments() []deployment {
 			start:  redlock,
 		},
 		{
-			engine: "zklock", about: "an ensemble of three; stopped and restarted: all three; failed over: the leader killed; the copy: taken before the locks were, so tokens may be lower after it", fencing: true, copies: true,
+			engine: "queuelock, one address", about: "`?failover`: a primary and a replica behind one address, as a managed service has them; failed over: to the replica, which has not received the locks", fencing: true,
+			only: []string{lagged}, allowed: map[string]time.Duration{lagged: longLease}, shows: true,
+			start: managedRedis,
+		},
+		{
+			engine: "zklock", about: "an ensemble of three; stopped and restarted: all three; failed over: the leader killed; the copy: taken before the locks were, so tokens may be lower after it", fencing: true, copies: true, disk: true,
 			allowed: map[string]time.Duration{olderCopy: renewal},
 			falls:   map[string]bool{olderCopy: true},
 			cannot: map[string]string{
 				restartedLost: nothing,
 				clockForward:  "no wall clock decides when a session ends", clockBack: "no wall clock decides when a session ends",
 			},
-			start: zookeeper,
+			start: zookeeper(),
 		},
 		{
-			engine: "etcdlock", about: "three members; stopped and restarted: all three; failed over: the leader killed; the copy: taken before the locks were, and put back without etcdutl's `--bump-revision`", fencing: true, copies: true,
+			engine: "zklock, `forceSync=no`", about: "three servers that answer before their disks have what they wrote, against the assumption; all lose the power", fencing: true,
+			only: []string{powerCut}, allowed: map[string]time.Duration{powerCut: powerLease}, falls: map[string]bool{powerCut: true}, shows: true,
+			start: zookeeper(servers.NoForceSync),
+		},
+		{
+			engine: "etcdlock", about: "three members; stopped and restarted: all three; failed over: the leader killed; the copy: taken before the locks were, and put back without etcdutl's `--bump-revision`", fencing: true, copies: true, disk: true,
 			allowed: map[string]time.Duration{olderCopy: renewal},
 			cannot: map[string]string{
 				restartedLost: nothing,
 				clockForward:  "no wall clock decides when a lease ends", clockBack: "no wall clock decides when a lease ends",
 			},
-			start: etcd,
+			start: etcd(),
+		},
+		{
+			engine: "etcdlock, `--unsafe-no-fsync`", about: "three members that answer before their disks have what they wrote, against the assumption; all lose the power", fencing: true,
+			only: []string{powerCut}, allowed: map[string]time.Duration{powerCut: powerLease}, falls: map[string]bool{powerCut: true}, shows: true,
+			start: etcd("--unsafe-no-fsync"),
 		},
 		{
 			engine: "pglock", about: "stopped: no traffic between it and its clients; failed over: to a replica that follows asynchronously", fencing: true,
@@ -152,10 +206,24 @@ func deployments() []deployment {
 			start:   postgres,
 		},
 		{
+			engine: "pglock, a replica that lags", about: "failed over: to a replica that follows asynchronously, and has not received the locks", fencing: true,
+			only: []string{lagged}, allowed: map[string]time.Duration{lagged: longLease}, shows: true,
+			start: laggingPostgres,
+		},
+		{
 			engine: "mysqllock", about: "MariaDB; failed over: to a replica that follows asynchronously, behind one address", fencing: true,
 			cannot:  map[string]string{restartedLost: nothing},
 			allowed: map[string]time.Duration{failedOver: renewal, clockForward: renewal},
 			start:   mariadb,
+		},
+		{
+			engine: "mysqllock, semi-synchronous", about: "MariaDB whose commits wait until its replica has received them; failed over: to that replica, behind one address", fencing: true,
+			only: []string{failedOver}, start: semiSynced,
+		},
+		{
+			engine: "mysqllock, a replica that lags", about: "MariaDB; failed over: to a replica that follows asynchronously, behind one address, and has not received the locks", fencing: true,
+			only: []string{lagged}, allowed: map[string]time.Duration{lagged: longLease}, shows: true,
+			start: laggingMariaDB,
 		},
 	}
 }

@@ -22,8 +22,6 @@ const (
 	ttl = 2 * time.Second
 	// outage is how long a fault that heals lasts.
 	outage = 3 * ttl
-	// kept is how long a lease that no fault ended is watched.
-	kept = outage + 2*ttl
 	// bound is how long a trial waits for the next holders.
 	bound = 60 * time.Second
 	// samples is how many names one holder has, and the next one waits for.
@@ -48,6 +46,7 @@ type row struct {
 	allowed       time.Duration // two may hold for so long, by the engine's guarantee
 	fencing       bool          // tokens must rise
 	falls         bool          // but for this fault, after which the resource refuses who holds next
+	shows         bool          // two must hold, or the trial is too weak
 	lease         time.Duration // the TTL of both holders' leases; zero: ttl
 
 	next     []time.Duration // from the fault to the next holder, sorted
@@ -245,6 +244,7 @@ func (r *row) on(ctx context.Context, s *stage) {
 	})
 	defer healed.Stop()
 	over := func(h *history) bool { return h.second.At != 0 && (h.lost.At != 0 || r.fault == holderKilled) }
+	kept := outage + 2*cmp.Or(r.lease, ttl) // how long a lease that no fault ended is watched
 	if !o.await(ctx, kept, o.all(hit, over)) {
 		// What no fault ended ends now, so that the next is seen to hold. Who was never
 		// told by then has not lost.
@@ -336,6 +336,9 @@ func (r *row) wrong() (wrong []string) {
 	}
 	if r.kept > 0 && slices.Contains(ends, r.fault) {
 		wrong = append(wrong, fmt.Sprintf("%d leases went on: the fault did not come", r.kept))
+	}
+	if r.shows && r.overlap <= 0 {
+		wrong = append(wrong, "two never held, though nothing kept them from it: the trial is too weak")
 	}
 	if r.overlap > r.allowed {
 		wrong = append(wrong, fmt.Sprintf("two held for %v, and %v is the bound", r.overlap, r.allowed))

@@ -89,6 +89,8 @@ func TestTheVerdictSees(t *testing.T) {
 		{"that nobody wrote", holderKilled, "wrote nothing", func(_ *row, h *history) { h.later = 0 }},
 		{"a fault that never came", holderCut, "the fault did not come", func(r *row, h *history) { h.lost.At, h.kept, r.kept = 0, true, 1 }},
 		{"a lease that rightly went on", restartedKept, "", func(r *row, h *history) { h.lost.At, h.kept, r.kept = 0, true, 1 }},
+		{"two that never hold, where nothing keeps them from it", lagged, "too weak", func(r *row, _ *history) { r.shows = true }},
+		{"two that hold, where nothing keeps them from it", lagged, "", func(r *row, h *history) { h.lost.At, r.shows, r.allowed = 14*s, true, time.Second }},
 		{"that nobody ever held again", holderCut, "nobody held", func(r *row, _ *history) { r.stuck = "nobody held" }},
 		{"that there is no server", holderCut, "no server", func(r *row, _ *history) { r.void = "no server" }},
 		{"what the engine cannot have", holderCut, "", func(r *row, _ *history) { r.why = "there is no network" }},

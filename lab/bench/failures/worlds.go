@@ -107,8 +107,17 @@ func redlock(s *stage, fault string) world {
 	return w
 }
 
-func zookeeper(s *stage, fault string) world {
-	e := servers.ZooKeeperEnsemble(s, nil)
+func zookeeper(flags ...string) func(*stage, string) world {
+	return func(s *stage, fault string) world { return ensemble(s, fault, flags) }
+}
+
+func ensemble(s *stage, fault string, flags []string) world {
+	disk := diskFor(s, fault)
+	o := &servers.ZooKeeperOptions{Disk: disk, Flags: flags}
+	if fault == powerCut {
+		o.Tick = powerLease / 10 // a session lasts 20 ticks at most, and a lease half of that
+	}
+	e := servers.ZooKeeperEnsemble(s, o)
 	w, cut, mend := cutting(s, "zookeeper://%s", e.Addrs()...)
 	switch fault {
 	case holderCut:
@@ -132,12 +141,19 @@ func zookeeper(s *stage, fault string) world {
 		copies, err := e.Backup()
 		s.must(err)
 		w.do = func() error { return e.Restore(copies) }
+	case powerCut:
+		w.do = powerless(s, disk, e.Servers, cut, func(m *servers.ZooKeeperServer) error { return m.Restart(false) })
 	}
 	return w
 }
 
-func etcd(s *stage, fault string) world {
-	set := servers.EtcdCluster(s, nil)
+func etcd(args ...string) func(*stage, string) world {
+	return func(s *stage, fault string) world { return members(s, fault, args) }
+}
+
+func members(s *stage, fault string, args []string) world {
+	disk := diskFor(s, fault)
+	set := servers.EtcdCluster(s, &servers.EtcdOptions{Disk: disk, Args: args})
 	w, cut, mend := cutting(s, "etcd://%s", set.Addrs()...)
 	switch fault {
 	case holderCut:
@@ -159,6 +175,8 @@ func etcd(s *stage, fault string) world {
 		copies, err := set.Backup()
 		s.must(err)
 		w.do = func() error { return set.Restore(copies) }
+	case powerCut:
+		w.do = powerless(s, disk, set.Members, cut, (*servers.EtcdServer).Restart)
 	}
 	return w
 }

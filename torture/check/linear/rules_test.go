@@ -538,6 +538,181 @@ func TestRules(t *testing.T) {
 			1 1 gone
 			2 2 join B
 			3 2 held 8`, ""},
+		{"a NoWait that was given up waits, and is refused when it is repeated", `
+			release session
+			0 a1 join A
+			1 a1 held 7
+			2 2 join B nowait
+			3 2 failed
+			4 3 renew B
+			5 3 waiting 8
+			6 4 join B nowait
+			7 4 gone
+			8 a5 leave A
+			9 a5 held
+			10 6 join C
+			11 6 held 9`, ""},
+		{"it is refused, and stands", `
+			release session
+			0 a1 join A
+			1 a1 held 7
+			2 2 join B nowait
+			3 2 failed
+			4 3 renew B
+			5 3 waiting 8
+			6 4 join B nowait
+			7 4 gone
+			8 5 renew B
+			9 5 waiting 8`, "renew of B"},
+		{"it is refused, and holds", `
+			release session
+			0 2 join B nowait
+			1 2 failed
+			2 3 renew B
+			3 3 held 8
+			4 4 join B nowait
+			5 4 gone`, "join of B"},
+		{"it is refused, and the name is free since before", `
+			release session
+			0 a1 join A
+			1 a1 held 7
+			2 2 join B nowait
+			3 2 failed
+			4 3 renew B
+			5 3 waiting 8
+			6 a4 leave A
+			7 a4 held
+			8 5 join B nowait
+			9 5 gone`, "join of B"},
+		{"of an engine of one step it never waits", `
+			0 a1 join A
+			1 a1 held 7
+			2 2 join B nowait
+			3 2 failed
+			4 3 renew B
+			5 3 waiting 8`, "renew of B"},
+		{"a NoWait that waits is refused, and the answer is lost", `
+			release session
+			0 a1 join A
+			1 a1 held 7
+			2 b2 join B nowait
+			3 b2 failed
+			4 b3 renew B
+			5 b3 waiting 8
+			6 b7 join B nowait
+			7 b7 failed
+			8 c4 join C
+			9 c4 waiting 9
+			10 a5 leave A
+			11 a5 held
+			12 c6 renew C
+			13 c6 held 9`, ""},
+		{"nobody repeats it, and it goes", `
+			release session
+			0 a1 join A
+			1 a1 held 7
+			2 b2 join B nowait
+			3 b2 failed
+			4 b3 renew B
+			5 b3 waiting 8
+			6 c4 join C
+			7 c4 waiting 9
+			8 a5 leave A
+			9 a5 held
+			10 c6 renew C
+			11 c6 held 9`, "renew of C"},
+		{"a Join with another limit was given up, and stands until it is left", `
+			release session
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 2 join B 3/4
+			3 2 failed
+			4 3 leave B
+			5 3 waiting 8
+			6 b4 join C 1/3
+			7 b4 held 9`, ""},
+		{"it is left twice", `
+			release session
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 2 join B 3/4
+			3 2 failed
+			4 3 leave B
+			5 3 waiting 8
+			6 4 leave B
+			7 4 waiting 8`, "leave of B"},
+		{"it holds", `
+			release session
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 2 join B 3/4
+			3 2 failed
+			4 3 leave B
+			5 3 held 8`, "leave of B"},
+		{"it is told to be in the queue", `
+			release session
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 2 join B 3/4
+			3 2 waiting 8`, "join of B"},
+		{"of an engine of one step it never stands", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 2 join B 3/4
+			3 2 failed
+			4 3 leave B
+			5 3 waiting 8`, "leave of B"},
+		{"a refused Join ends what it was to replace, where clients disagree about the limit", `
+			release session
+			0 1 join A 1/3
+			1 1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			4 3 join C 2/3 for A
+			5 3 refused
+			6 4 renew A
+			7 4 gone`, ""},
+		{"the refusal is lost", `
+			release session
+			0 1 join A 1/3
+			1 1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			4 3 join C 2/3 for A
+			5 3 failed
+			6 4 renew A
+			7 4 gone
+			8 b5 join D 3/3
+			9 b5 held 9`, ""},
+		{"where nobody disagrees it does not", `
+			release session
+			0 1 join A 1/3
+			1 1 held 7
+			4 3 join C 2/3 for A
+			5 3 refused
+			6 4 renew A
+			7 4 gone`, "renew of A"},
+		{"it cannot end another", `
+			release session
+			0 1 join A 1/3
+			1 1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			4 3 join C 2/3 for A
+			5 3 refused
+			6 b5 join D 1/3
+			7 b5 held 8
+			8 b4 renew D
+			9 b4 gone`, "renew of D"},
+		{"of an engine of one step it ends nothing", `
+			0 1 join A 1/3
+			1 1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			4 3 join C 2/3 for A
+			5 3 refused
+			6 4 renew A
+			7 4 gone`, "renew of A"},
 		{"a claim is promoted unseen", `
 			release session
 			0 1 join A

@@ -14,9 +14,19 @@ import (
 // and others may see it. Leave returns what its client knew of the claim.
 //
 // So these answers are right besides those of one step. A Join is answered Held if its claim
-// holds before the answer, and Gone if somebody has revoked it before that. A claim is said to wait, or a NoWait is refused, although the name
-// has become free. Leave does not know that the claim was promoted or marked, and says
-// anything of one whose Join was never answered.
+// holds before the answer, and Gone if somebody has revoked it before that. A claim is said to
+// wait, or a NoWait is refused, although the name has become free. Leave does not know that the
+// claim was promoted or marked, and says anything of one whose Join was never answered.
+//
+// A caller may give a Join up after its claim took its place and before the engine has judged
+// it. Such a claim may stand although its Join would have been refused:
+//
+//   - A NoWait may wait, until a repeated Join is refused.
+//   - One with another limit than the queue's may stand in it, and wait, until it is left. Nobody
+//     passes it meanwhile, which is seen as waiting alone.
+//
+// Where clients disagree about a limit, a refused Join may have ended the claim that it was to
+// replace.
 const inSteps = "session"
 
 // says is whether the claim of c, which is in the state got, may be said to be in that of the
@@ -47,6 +57,46 @@ func (n *name) says(w *world, i int, got engine.State, there bool) bool {
 func (n *name) refuses(w *world, c *call) bool {
 	revoked := c.got.Revoked && c.got.Ticket <= w.queue.Last
 	return c.got.State == gone && (revoked || c.ask.NoWait && (n.steps || n.forgets))
+}
+
+// withdraws is whether the Join c is a NoWait that finds its claim waiting, by a call that was
+// given up, and takes it out of the queue. One that holds is not refused.
+func (n *name) withdraws(w *world, c *call) bool {
+	return c.got.State == gone && !c.got.Revoked && n.mayWithdraw(w, c)
+}
+
+// mayWithdraw is withdraws for a call whose answer is not known.
+func (n *name) mayWithdraw(w *world, c *call) bool {
+	p := w.place(c.claim)
+	return n.steps && c.ask.Method == join && c.ask.NoWait && p != nil && !p.Held
+}
+
+// misfit is the lost Join of the claim of c, which may stand although the queue has another
+// limit, or -1.
+func (n *name) misfit(w *world, c *call) int {
+	if !n.steps || len(w.queue.Places) == 0 {
+		return -1
+	}
+	for _, i := range w.pending {
+		if o := &n.calls[i]; o.ask.Method == join && o.claim == c.claim && o.limit != w.queue.Limit {
+			return i
+		}
+	}
+	return -1
+}
+
+// disagree is whether there is another limit among the calls of the name.
+func (n *name) disagree(c *call) bool {
+	return slices.ContainsFunc(n.calls, func(o call) bool { return o.ask.Method == join && o.limit != c.limit })
+}
+
+// replacedInVain is the world after a Join was refused and the claim ended that it was to
+// replace: nil if that cannot be.
+func (n *name) replacedInVain(w *world, c *call) *world {
+	if !n.steps || c.replaces == 0 || w.place(c.replaces) == nil || !n.disagree(c) {
+		return nil
+	}
+	return w.end(c.replaces)
 }
 
 // due is what w becomes at an event if all calls that were answered before it were answered

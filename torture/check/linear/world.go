@@ -176,6 +176,9 @@ func (n *name) apply(w *world, i int) *world {
 			n.prove(w, c, c.got.Granted)
 		}
 	case leave:
+		if lost := n.misfit(w, c); !there && c.got.State == waiting && lost >= 0 {
+			return w.without(lost)
+		}
 		found, _ := w.queue.Leave(0, "", id(c.claim))
 		if !n.says(w, i, found.State, there) {
 			return nil
@@ -196,6 +199,8 @@ func (n *name) joins(w *world, i int, there bool) *world {
 		return nil
 	case n.forgets && c.got.State == waiting, !there && n.refuses(w, c):
 		return w
+	case n.withdraws(w, c):
+		return w.end(c.claim)
 	}
 	got, err := n.join(w, c, c.got.Ticket)
 	if err != nil || !n.says(w, i, got.State, there) {
@@ -231,6 +236,9 @@ func (n *name) arrive(w *world, i int) (out []*world) {
 	case join:
 		if w.place(c.claim) != nil {
 			return nil
+		}
+		if v := n.replacedInVain(w, c); v != nil {
+			out = append(out, v)
 		}
 		// If an answer tells its ticket, it can only be that one.
 		for _, ticket := range append([]uint64{0}, n.tickets[c.claim]...) {

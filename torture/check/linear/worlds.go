@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"leasehold/engine/queue"
+	"leasehold/torture/history"
 )
 
 // worlds are all possibilities at one point of an order.
@@ -79,7 +80,7 @@ func (n *name) open(w *world, c *call) []*world {
 				add(v)
 			}
 			for _, p := range w.pending {
-				if o := &n.calls[p]; o.ask.Method == leave && o.claim == claim {
+				if o := &n.calls[p]; o.claim == claim && (o.ask.Method == leave || n.mayWithdraw(w, o)) {
 					v := w.without(p)
 					v.queue.Leave(0, "", id(claim))
 					add(v.settle())
@@ -195,6 +196,11 @@ func (n *name) step(from *worlds, i int, last bool) (to *worlds, tooMany bool) {
 		for _, v := range all {
 			if c.end < v.now {
 				continue // it had been answered before that claim can have ended
+			}
+			if c.result == history.Refused {
+				if o := n.replacedInVain(v, c); o != nil {
+					out = append(out, n.paid(n.tidy(o, c, i, last)))
+				}
 			}
 			if v = n.apply(v, i); v == nil {
 				continue

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"leasehold/engine/internal/coalesce"
+	"leasehold/internal/coalesce"
 )
 
 // store is what requests go to. Each waits until the test answers it.
