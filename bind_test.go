@@ -327,6 +327,9 @@ func TestACallTellsOnceThatItWaits(t *testing.T) {
 				t.Fatalf("void: %d joins", joins)
 			}
 			wantWaitingOnce(t, h)
+			if e := h.of(EventHeld); len(e) != 1 || e[0].Waited < 3*deadlockAfter {
+				t.Errorf("got the events %+v, want a lease that was waited for since the call began", e)
+			}
 		})
 	})
 }

@@ -2,16 +2,13 @@ package leasehold
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"leasehold/engine"
 	"leasehold/internal/claims"
+	"leasehold/internal/handle"
 )
 
 // Handle is a lease that left its process: text that another process passes to
@@ -23,17 +20,6 @@ func (h Handle) String() string { return "handle (secret)" }
 
 // GoString hides the handle from %#v too.
 func (h Handle) GoString() string { return h.String() }
-
-const handlePrefix = "leasehold1."
-
-type handleBody struct {
-	Name    string        `json:"n"`
-	ID      string        `json:"i"`
-	Token   Token         `json:"t"`
-	Permits int32         `json:"u"`
-	Limit   int32         `json:"l"`
-	TTL     time.Duration `json:"d"`
-}
 
 // Detach ends the lease here and keeps the name taken. It returns the handle with which
 // Client.Adopt continues the lease, in this process or another, within the TTL. Nobody
@@ -65,7 +51,7 @@ func (l *Lease) Detach() (Handle, error) {
 		return "", wrap("detach", l.name, err)
 	}
 	cl := l.handle.Claim()
-	body, err := json.Marshal(handleBody{l.name, cl.ID().Secret(), l.token, cl.Permits(), cl.Limit(), cl.TTL()})
+	text, err := handle.Body{Name: l.name, ID: cl.ID(), Token: uint64(l.token), Permits: cl.Permits(), Limit: cl.Limit(), TTL: cl.TTL()}.Text()
 	k.machine.Detach(k.now(), &l.handle)
 	k.carryOutLocked(nil)
 	l.over = true
@@ -74,7 +60,7 @@ func (l *Lease) Detach() (Handle, error) {
 	if err != nil {
 		return "", wrap("detach", l.name, err) // a valid name always marshals
 	}
-	h := Handle(handlePrefix + base64.RawURLEncoding.EncodeToString(body))
+	h := Handle(text)
 
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBound)
 	defer cancel()
@@ -116,7 +102,7 @@ func orMissing(err error) error {
 // errors.ErrUnsupported as Lock does, and refuses the same choices of c.
 func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	k := c.core
-	body, id, err := h.parse()
+	body, err := h.parse()
 	if err != nil {
 		return nil, fmt.Errorf("leasehold: adopt: %w", err)
 	}
@@ -130,6 +116,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	if err := k.checkTTL(body.TTL); err != nil {
 		return nil, wrap("adopt", body.Name, err)
 	}
+	id := body.ID
 	want.TTL, want.Detached = body.TTL, true
 	if !k.beginAdopt(id) {
 		return nil, wrap("adopt", body.Name, errAdopted)
@@ -151,7 +138,7 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		}
 		return nil, wrap("adopt", body.Name, cause(claims.Unavailable, orMissing(err)))
 	}
-	if cl := got[0]; cl.State == engine.Held && (cl.Ticket != body.Token.Ticket() || cl.Permits != body.Permits || cl.Limit != body.Limit) {
+	if cl := got[0]; cl.State == engine.Held && (cl.Ticket != Token(body.Token).Ticket() || cl.Permits != body.Permits || cl.Limit != body.Limit) {
 		// A lease that is not what its claim is would let others of this process
 		// in, or give the resource a token that nobody was granted.
 		return nil, wrap("adopt", body.Name, ErrHandle)
@@ -160,12 +147,13 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 	w := k.waiter(l, want, &c.lock, holding(ctx))
 	defer k.waiters.Put(w)
 	k.mu.Lock()
-	k.machine.Adopt(k.now(), s, &w.Caller, id, uint64(body.Token), got[0])
+	k.machine.Adopt(k.now(), s, &w.Caller, id, body.Token, got[0])
 	k.carryOutLocked(w)
 	k.unlock()
 	<-w.ready
 	switch w.why {
 	case claims.OK:
+		k.began(w, l)
 		return l, nil
 	case claims.Own:
 		return nil, wrap("adopt", body.Name, errAdopted)
@@ -205,18 +193,10 @@ var errAdopted = errors.New("this client adopted that handle already")
 // ErrHandle is returned by Adopt for text that is no handle.
 var ErrHandle = errors.New("this is not a handle of Lease.Detach: pass the handle on unchanged")
 
-func (h Handle) parse() (b handleBody, id engine.ID, err error) {
-	text, ok := strings.CutPrefix(strings.TrimSpace(string(h)), handlePrefix)
-	if !ok {
-		return b, id, ErrHandle
+func (h Handle) parse() (handle.Body, error) {
+	b, err := handle.Parse(string(h))
+	if errors.Is(err, handle.Err) {
+		err = ErrHandle
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || json.Unmarshal(raw, &b) != nil {
-		return b, id, ErrHandle
-	}
-	if id, err = engine.ParseID(b.ID); err != nil {
-		return b, id, ErrHandle
-	}
-	r := engine.Request{Name: b.Name, ID: id, Permits: b.Permits, Limit: b.Limit, WaitTTL: b.TTL}
-	return b, id, r.Check()
+	return b, err
 }

@@ -77,7 +77,7 @@ func TestAnEventHasTheContextOfItsCall(t *testing.T) {
 		for _, want := range []said{
 			{EventHeld, "first", 3}, {EventRenewed, "first", 3}, {EventReleased, "first", 3},
 			{EventWaiting, "brief", 4}, {EventGaveUp, "brief", 4},
-			{EventWaiting, "second", 4}, {EventHeld, "second", 4}, {EventLost, "second", 4},
+			{EventWaiting, "second", 4}, {EventHeld, "second", 4}, {EventLost, "second", 4}, {EventAfterLoss, "second", 4},
 			{EventRevoke, nil, 0}, {EventEngineDown, nil, 0}, {EventEngineUp, nil, 0},
 		} {
 			if !got[want] {

@@ -3,6 +3,7 @@
 package leasehold
 
 import (
+	"context"
 	"testing"
 
 	"leasehold/engine/memlock"
@@ -18,5 +19,30 @@ func TestAPairOfLockAndUnlockMakesLittleGarbage(t *testing.T) {
 	defer c.Close()
 	if n := testing.AllocsPerRun(1000, func() { mustUnlock(t, mustLock(t, c, "x")) }); n > 12 {
 		t.Errorf("%v allocations, want 12 at most", n)
+	}
+}
+
+// An event costs no memory of its own.
+func TestAnObserverCostsNoAllocation(t *testing.T) {
+	pair := func(o *Options) float64 {
+		c, err := New(memlock.New(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return testing.AllocsPerRun(500, func() {
+			l, err := c.Lock(context.Background(), "x")
+			if err == nil {
+				err = l.Unlock()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	events := 0
+	without, with := pair(nil), pair(&Options{Observer: func(Event) { events++ }})
+	if with > without || events == 0 {
+		t.Errorf("a pair made %v allocations with an observer and %v without (%d events)", with, without, events)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/handle"
 )
 
 // promising is an engine that promises something else.
@@ -41,13 +42,13 @@ func detached(t *testing.T, c *Client) Handle {
 }
 
 // forged is a handle in which somebody changed something.
-func forged(t *testing.T, h Handle, change func(*handleBody)) Handle {
+func forged(t *testing.T, h Handle, change func(*handle.Body)) Handle {
 	t.Helper()
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(string(h), handlePrefix))
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(string(h), handle.Prefix))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b handleBody
+	var b handle.Body
 	if err := json.Unmarshal(raw, &b); err != nil {
 		t.Fatal(err)
 	}
@@ -55,33 +56,33 @@ func forged(t *testing.T, h Handle, change func(*handleBody)) Handle {
 	if raw, err = json.Marshal(b); err != nil {
 		t.Fatal(err)
 	}
-	return Handle(handlePrefix + base64.RawURLEncoding.EncodeToString(raw))
+	return Handle(handle.Prefix + base64.RawURLEncoding.EncodeToString(raw))
 }
 
 // Whoever holds the secret can end the claim anyway; but a lease that says it is
 // something else than its claim lets others of its process in, or sends a token
 // to the resource that nobody was given.
 func TestForgedHandleIsNotAdopted(t *testing.T) {
-	for name, change := range map[string]func(*handleBody){
-		"no name":                           func(b *handleBody) { b.Name = "" },
-		"another name":                      func(b *handleBody) { b.Name = "y" },
-		"a name that is too long":           func(b *handleBody) { b.Name = strings.Repeat("x", engine.MaxName+1) },
-		"no ID":                             func(b *handleBody) { b.ID = "" },
-		"an ID that is none":                func(b *handleBody) { b.ID = engine.ID{}.Secret() },
-		"no permits":                        func(b *handleBody) { b.Permits = 0 },
-		"permits below zero":                func(b *handleBody) { b.Permits = math.MinInt32 },
-		"more permits than the limit":       func(b *handleBody) { b.Limit = 1 },
-		"fewer permits than the claim has":  func(b *handleBody) { b.Permits = 1 },
-		"a limit that is not the name's":    func(b *handleBody) { b.Permits, b.Limit = 3, 3 },
-		"no TTL":                            func(b *handleBody) { b.TTL = 0 },
-		"a TTL below zero":                  func(b *handleBody) { b.TTL = math.MinInt64 },
-		"a TTL above all":                   func(b *handleBody) { b.TTL = math.MaxInt64 },
-		"a TTL above what the engine gives": func(b *handleBody) { b.TTL = time.Minute + 1 },
-		"no token":                          func(b *handleBody) { b.Token = 0 },
-		"a token that comes later":          func(b *handleBody) { b.Token += 1 << engine.HandoffBits },
-		"the token of somebody before":      func(b *handleBody) { b.Token -= 1 << engine.HandoffBits },
-		"the last token":                    func(b *handleBody) { b.Token = math.MaxInt64 },
-		"a token above all":                 func(b *handleBody) { b.Token = math.MaxUint64 },
+	for name, change := range map[string]func(*handle.Body){
+		"no name":                           func(b *handle.Body) { b.Name = "" },
+		"another name":                      func(b *handle.Body) { b.Name = "y" },
+		"a name that is too long":           func(b *handle.Body) { b.Name = strings.Repeat("x", engine.MaxName+1) },
+		"no ID":                             func(b *handle.Body) { b.Secret = "" },
+		"an ID that is none":                func(b *handle.Body) { b.Secret = engine.ID{}.Secret() },
+		"no permits":                        func(b *handle.Body) { b.Permits = 0 },
+		"permits below zero":                func(b *handle.Body) { b.Permits = math.MinInt32 },
+		"more permits than the limit":       func(b *handle.Body) { b.Limit = 1 },
+		"fewer permits than the claim has":  func(b *handle.Body) { b.Permits = 1 },
+		"a limit that is not the name's":    func(b *handle.Body) { b.Permits, b.Limit = 3, 3 },
+		"no TTL":                            func(b *handle.Body) { b.TTL = 0 },
+		"a TTL below zero":                  func(b *handle.Body) { b.TTL = math.MinInt64 },
+		"a TTL above all":                   func(b *handle.Body) { b.TTL = math.MaxInt64 },
+		"a TTL above what the engine gives": func(b *handle.Body) { b.TTL = time.Minute + 1 },
+		"no token":                          func(b *handle.Body) { b.Token = 0 },
+		"a token that comes later":          func(b *handle.Body) { b.Token += 1 << engine.HandoffBits },
+		"the token of somebody before":      func(b *handle.Body) { b.Token -= 1 << engine.HandoffBits },
+		"the last token":                    func(b *handle.Body) { b.Token = math.MaxInt64 },
+		"a token above all":                 func(b *handle.Body) { b.Token = math.MaxUint64 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {

@@ -227,6 +227,12 @@ func (l *Lease) lossLocked(cause error) {
 	} else if errors.Is(cause, ErrClosed) {
 		e.Reason = LossClosed
 	}
+	if e.Reason == LossExpired {
+		e.Silent = l.core.now() - l.handle.Claim().Proof()
+	}
+	if e.Reason != LossClosed {
+		l.core.lookAfterLocked(l)
+	}
 	l.eventLocked(e)
 }
 

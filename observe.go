@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -18,18 +19,19 @@ const (
 	EventWaiting                         // a call has to wait (a Try never does): Own
 	EventGaveUp                          // a caller stopped waiting with nothing: Waited, Err
 	EventRenewed                         // a held claim was renewed: Token, Held
-	EventLost                            // a lease ended before Unlock: Token, Held, Reason, Err
+	EventLost                            // a lease ended before Unlock: Token, Held, Reason, Err, Silent
 	EventReleased                        // Unlock ended a lease that was proven to its end: Token, Held
 	EventEngineDown                      // a call to the engine failed, after none had: Err; no Name
 	EventRevoke                          // this client revoked a claim, its own or another's: Token as Queue shows its ticket, without handoffs
 	EventEngineUp                        // a call succeeded again: Held is how long the engine was down; no Name
 	EventDeadlock                        // a caller is the victim of a cycle, and gives up: Waited, Err with the cycle
 	EventSettings                        // the engine's server is not configured as the engine declares (durability, eviction, read-only), or is so again; no Name. A new subscription reads the settings. Err: each different error once, nil when all is as declared
+	EventAfterLoss                       // who holds the name of a lost lease, as soon as the engine says it, within a minute: Token (the lost one), Err with a HeldError; Err is nil if nobody holds it. The Client looks after 16 losses at once, not more
 )
 
 // String returns the kind in one or two words.
 func (k EventKind) String() string {
-	names := []string{"held", "handed off", "waiting", "gave up", "renewed", "lost", "released", "engine down", "revoke", "engine up", "deadlock", "settings"}
+	names := []string{"held", "handed off", "waiting", "gave up", "renewed", "lost", "released", "engine down", "revoke", "engine up", "deadlock", "settings", "after loss"}
 	if k < 1 || int(k) > len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}
@@ -49,6 +51,16 @@ type Event struct {
 	// Reason is why the lease was lost (EventLost), as the LostError in Err says it.
 	Reason LossReason
 
+	// Silent is how long the engine has not proven the lease (EventLost with LossExpired):
+	// since the beginning of the last call that did.
+	Silent time.Duration
+
+	// Call is the number of a call of this Client that had to wait: the same in its
+	// EventWaiting, in EventDeadlock, and in the EventHeld, EventHandoff or EventGaveUp
+	// that ends the waiting. Those come in that order, from the goroutine of the call. 0
+	// is of a call that did not have to wait, and of every other kind of event.
+	Call uint64
+
 	// Own reports that this Client holds the name already (EventWaiting). A call that
 	// waits for itself shows like that: it needs the lease's context (Lease.Bind).
 	Own bool
@@ -60,8 +72,8 @@ type Event struct {
 
 // LogTo returns an Options.Observer that writes to log. Losses are errors. Warnings are
 // revocations, deadlocks, an engine that is down, and a server that is not configured
-// as declared. The end of either of the last two is information. All other events have
-// level debug.
+// as declared. The end of either of the last two is information, and so is who holds the
+// name after a loss. All other events have level debug.
 func LogTo(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug
@@ -70,14 +82,14 @@ func LogTo(log *slog.Logger) func(Event) {
 			level = slog.LevelError
 		case EventEngineDown, EventRevoke, EventDeadlock:
 			level = slog.LevelWarn
-		case EventEngineUp:
+		case EventEngineUp, EventAfterLoss:
 			level = slog.LevelInfo
 		case EventSettings:
 			if level = slog.LevelInfo; e.Err != nil {
 				level = slog.LevelWarn
 			}
 		}
-		attrs := make([]slog.Attr, 0, 5)
+		attrs := make([]slog.Attr, 0, 6)
 		if e.Name != "" {
 			attrs = append(attrs, slog.String("name", e.Name))
 		}
@@ -96,7 +108,12 @@ func LogTo(log *slog.Logger) func(Event) {
 		if e.Own {
 			attrs = append(attrs, slog.String("by", ownHint))
 		}
-		if e.Err != nil {
+		if e.Silent > 0 {
+			attrs = append(attrs, slog.Duration("silent", e.Silent))
+		}
+		if e.Kind == EventAfterLoss {
+			attrs = append(attrs, holderAttrs(e.Err)...)
+		} else if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
 		ctx := e.Context
@@ -105,4 +122,14 @@ func LogTo(log *slog.Logger) func(Event) {
 		}
 		log.LogAttrs(ctx, level, "leasehold: "+e.Kind.String(), attrs...)
 	}
+}
+
+// holderAttrs say who holds a name.
+func holderAttrs(err error) []slog.Attr {
+	held, ok := errors.AsType[*HeldError](err)
+	if !ok || len(held.By) == 0 {
+		return []slog.Attr{slog.String("holder", "nobody")}
+	}
+	first := held.By[0]
+	return []slog.Attr{slog.String("holder", first.Owner.String()), slog.String("ticket", fmt.Sprint(first.Ticket)), slog.Int("holders", len(held.By))}
 }

@@ -22,7 +22,9 @@ type waiter struct {
 	lock  *LockOptions
 	began time.Duration
 	ready chan struct{} // capacity 1: answered
+	call  uint64        // its number, if the Observer knows that it waits
 	why   claims.Reason
+	kind  EventKind // with why OK: how its lease began
 	err   error
 	names []engine.Hold // under core.mu: what its claim says that it holds
 }
@@ -32,10 +34,11 @@ type ask struct {
 	op             string // as errors name it
 	name           string
 	permits, limit int32
-	try            bool // once, without waiting
-	probe          bool // the call goes on if it is refused: nobody needs to know by whom
-	again          bool // it was refused once, by somebody who was gone by then
-	waits          bool // the Observer knows that it waits
+	try            bool          // once, without waiting
+	probe          bool          // the call goes on if it is refused: nobody needs to know by whom
+	again          bool          // it was refused once, by somebody who was gone by then
+	waits          uint64        // the Observer knows by this number that it waits
+	began          time.Duration // when it was asked first, if that matters to anybody
 }
 
 // lock asks for all of a name.
@@ -84,10 +87,12 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 	l := &Lease{core: k, name: name, asked: ctx}
 	w := k.waiter(l, want, &c.lock, outer)
 	defer k.waiters.Put(w)
-	if _, limited := ctx.Deadline(); limited || k.opts.Observer != nil {
-		w.began = k.now()
-	}
+	_, timed := ctx.Deadline()
+	timed = (timed || k.opts.Observer != nil) && a.began == 0
 	if k.opts.IdleTimeout > 0 && (want.NoWait || want.Limit != engine.Max) {
+		if timed {
+			a.began, timed = k.now(), false
+		}
 		k.releaseIdle(ctx, w)
 	}
 
@@ -99,6 +104,15 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 	}
 	mine := k.carryOutLocked(w)
 	k.unlock()
+	if timed {
+		// The clock is a system call: what the machine needed anyway is good enough.
+		// A caller that stands behind others reads it after it let go of mu, so it may
+		// have its lease already.
+		if a.began = entered; a.began == 0 {
+			a.began = k.now()
+		}
+	}
+	w.began = a.began
 	if mine.join != nil {
 		// The claim needs a Join, and this goroutine has nothing better to do:
 		// an uncontended lock costs no hop between goroutines. If ctx ends in
@@ -106,13 +120,15 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 		// again with the same ID.
 		k.join(ctx, mine.call, entered, mine.join)
 	}
-	if k.opts.Observer != nil && !a.try && !a.waits && len(w.ready) == 0 {
-		a.waits = true // once for a call, also where it asks anew
+	if k.opts.Observer != nil && !a.try && a.waits == 0 && len(w.ready) == 0 {
 		k.mu.Lock()
+		k.waitingCalls++
+		a.waits = k.waitingCalls // once for a call, also where it asks anew
 		own := k.machine.BehindOwn(&w.Caller)
 		k.unlock()
-		k.opts.Observer(Event{Kind: EventWaiting, Name: name, Permits: a.permits, Limit: a.limit, Own: own, Context: ctx})
+		k.opts.Observer(Event{Kind: EventWaiting, Name: name, Permits: a.permits, Limit: a.limit, Call: a.waits, Own: own, Context: ctx})
 	}
+	w.call = a.waits
 	if v, answered := k.await(ctx, w); !answered {
 		k.mu.Lock()
 		gaveUp := k.machine.GiveUp(k.now(), &w.Caller)
@@ -135,6 +151,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 	}
 	switch w.why {
 	case claims.OK:
+		k.began(w, l)
 		return l, nil
 	case claims.Unavailable:
 		if ctx.Err() == context.Canceled && errors.Is(w.err, context.Canceled) {
@@ -209,7 +226,7 @@ func (k *core) waiter(l *Lease, want claims.Want, o *LockOptions, outer *claims.
 	l.handle.Tag, l.handle.Outer = l, outer
 	w.Want, w.Lease, w.Holds = want, &l.handle, door.Holds(l.asked)
 	w.Ticket, w.Silent, w.Err = 0, false, nil
-	w.lock, w.began, w.why, w.err, w.names = o, 0, claims.OK, nil, nil
+	w.lock, w.began, w.call, w.why, w.err, w.names = o, 0, 0, claims.OK, nil, nil
 	return w
 }
 
@@ -222,17 +239,26 @@ func (w *waiter) answerLocked(o *claims.Output) {
 	if o.Act == claims.Deliver {
 		l := o.Lease.Tag.(*Lease)
 		l.token = Token(o.Lease.Token)
-		kind := EventHeld
+		w.kind = EventHeld
 		if o.HandedOff {
-			kind = EventHandoff
+			w.kind = EventHandoff
 		}
-		waited := time.Duration(0)
-		if w.began > 0 {
-			waited = o.Lease.HeldAt - w.began
-		}
-		l.eventLocked(Event{Kind: kind, Waited: waited})
 	}
 	w.ready <- struct{}{} // capacity 1, sent once
+}
+
+// began notifies the Observer of a lease that begins. It runs in the goroutine of the
+// call, like the other events of a call that waits, so they come in their order.
+func (k *core) began(w *waiter, l *Lease) {
+	if k.opts.Observer == nil {
+		return
+	}
+	waited := time.Duration(0)
+	if w.began > 0 {
+		waited = max(0, l.handle.HeldAt-w.began)
+	}
+	k.opts.Observer(Event{Kind: w.kind, Name: l.name, Token: l.token, Permits: w.Permits, Limit: w.Limit,
+		Call: w.call, Context: l.asked, Waited: waited})
 }
 
 // whySilent says that the engine has not answered, and what other calls failed with since
@@ -277,7 +303,7 @@ func (k *core) tooLate(ctx context.Context, w *waiter) error {
 func (k *core) gaveUp(op string, w *waiter, err error) error {
 	err = wrap(op, w.Name, err)
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked(), Waited: k.waited(w), Err: err})
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Call: w.call, Context: w.asked(), Waited: k.waited(w), Err: err})
 	}
 	return err
 }
@@ -285,7 +311,7 @@ func (k *core) gaveUp(op string, w *waiter, err error) error {
 // deadlocked makes the error of the victim of a cycle.
 func (k *core) deadlocked(op string, w *waiter, cycle *DeadlockError) error {
 	if k.opts.Observer != nil {
-		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Context: w.asked(), Waited: k.waited(w), Err: cycle})
+		k.opts.Observer(Event{Kind: EventDeadlock, Name: w.Name, Permits: w.Permits, Limit: w.Limit, Call: w.call, Context: w.asked(), Waited: k.waited(w), Err: cycle})
 	}
 	return k.gaveUp(op, w, cycle)
 }

@@ -44,12 +44,16 @@ type core struct {
 	ended   chan struct{} // closed when Close has finished
 	result  error         // of Close
 	asleep  time.Duration // until when the keeper sleeps
-	events  []Event       // to be observed once mu is free
+	events  *[]Event      // to be observed once mu is free; nil: none
+	batches sync.Pool     // of those, so that an event costs no memory
+
+	waitingCalls uint64 // how many calls the Observer was told to wait
 
 	probeFrom time.Duration // when LockAll may ask for all names at once again
 
 	adopting map[engine.ID]bool // claims of which an Adopt is under way
 	checks   checks
+	after    aftermath
 }
 
 const (
@@ -203,22 +207,36 @@ func cause(why claims.Reason, err error) error {
 
 // unlock frees the mutex and then tells the Observer what happened under it.
 func (k *core) unlock() {
-	if len(k.events) == 0 {
-		k.mu.Unlock()
-		return
-	}
 	events := k.events
 	k.events = nil
 	k.mu.Unlock()
-	for _, e := range events {
-		k.opts.Observer(e)
+	if events == nil {
+		return
+	}
+	for i := range *events {
+		k.opts.Observer((*events)[i])
+	}
+	clear(*events) // they would keep contexts from the garbage collector
+	if cap(*events) <= maxBatch {
+		*events = (*events)[:0]
+		k.batches.Put(events)
 	}
 }
 
+// maxBatch is the most room for events that is kept for the next ones.
+const maxBatch = 64
+
 func (k *core) eventLocked(e Event) {
-	if k.opts.Observer != nil {
-		k.events = append(k.events, e)
+	if k.opts.Observer == nil {
+		return
 	}
+	if k.events == nil {
+		var kept bool
+		if k.events, kept = k.batches.Get().(*[]Event); !kept {
+			k.events = new([]Event)
+		}
+	}
+	*k.events = append(*k.events, e)
 }
 
 func (k *core) stepLocked(s claims.Step) {
