@@ -11,7 +11,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme prose dependencies pictures simulate internal)
+TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme prose dependencies monitoring pictures simulate service internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -32,6 +32,15 @@ help: ## this list
 .PHONY: deps
 deps: ## install what the tests need, where it may; no service is left running
 	@.ci/deps
+
+# What it sends is recorded in service/testdata, so CI needs no OpenTofu
+TOFU = github.com/opentofu/opentofu@v1.12.6
+
+.PHONY: tofu
+tofu: ## build OpenTofu for the live tests of its lock, which skip without it (6 minutes of CPU or more)
+	@mkdir -p .deps/bin
+	GOWORK=off go mod download -json $(TOFU) >.deps/tofu.json
+	GOWORK=off go -C "$$(sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p' .deps/tofu.json)" build -o "$(CURDIR)/.deps/bin/tofu" ./cmd/tofu
 
 .PHONY: test
 test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
@@ -182,6 +191,10 @@ growth: ## does a lock become slower with use: measures and writes docs/growth.m
 .PHONY: pictures
 pictures: ## draw the pictures of the pages: writes docs/pictures
 	go run ./lab/pictures
+
+.PHONY: pictures-monitoring
+pictures-monitoring: ## what a real Prometheus shows of a lock whose engine is stopped, for docs/monitoring.md; needs chromium
+	go run ./lab/monitoring -write docs/plots/monitoring.png
 
 .PHONY: recordings
 recordings: ## play every demo, record what it prints, and draw the pictures from that

@@ -20,6 +20,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/etcd/etcdlock"
+	"leasehold/engine/httplock"
 	"leasehold/engine/memlock"
 	"leasehold/engine/mysql/mysqllock"
 	"leasehold/engine/postgres/pglock"
@@ -49,6 +50,7 @@ func Schemes() []Scheme {
 	return []Scheme{
 		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir, examineDir},
 		{[]string{"mem"}, "mem: for this process alone", openMem, noExamination},
+		{[]string{"https", "http"}, "https://host: a leasehold service", httplock.Open, noExamination},
 		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open, redis.Examine},
 		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open, redis.Examine},
 		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open, redis.Examine},

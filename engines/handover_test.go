@@ -16,42 +16,45 @@ import (
 // next one's: Unlock to Lock, and Resign to the function of the next leader. Three processes
 // take turns, so that the next one waits already. A hold takes 5 ms.
 func BenchmarkHandOver(b *testing.B) {
-	for _, s := range []struct{ name, url string }{
-		{"Redis", "redis://" + servers.Redis(b, nil).Addr},
-		{"PostgreSQL", servers.Postgres(b, nil).URL("", "")},
-		{"etcd", "etcd://" + servers.Etcd(b, nil).Addr},
+	for name, start := range map[string]func(b *testing.B) (url string){
+		"Redis":      func(b *testing.B) string { return "redis://" + servers.Redis(b, nil).Addr },
+		"PostgreSQL": func(b *testing.B) string { return servers.Postgres(b, nil).URL("", "") },
+		"etcd":       func(b *testing.B) string { return "etcd://" + servers.Etcd(b, nil).Addr },
 	} {
-		b.Run(s.name+"/lock", func(b *testing.B) {
-			handOver(b, s.url, func(ctx context.Context, c *leasehold.Client, hold func()) error {
-				for {
-					l, err := c.Lock(ctx, "name")
-					if err != nil {
-						return err
-					}
-					hold()
-					if err := l.Unlock(); err != nil {
-						return err
-					}
-				}
-			})
-		})
-		b.Run(s.name+"/elect", func(b *testing.B) {
-			handOver(b, s.url, func(ctx context.Context, c *leasehold.Client, hold func()) error {
-				e, err := elect.New(c, "leader", elect.Options{})
-				if err != nil {
-					return err
-				}
-				return e.Run(ctx, func(ctx context.Context, _ leasehold.Token) error {
-					hold()
-					if err := e.Resign(); err != nil {
-						return err
-					}
-					<-ctx.Done()
-					return nil
-				})
-			})
+		b.Run(name, func(b *testing.B) {
+			url := start(b)
+			b.Run("lock", func(b *testing.B) { handOver(b, url, locking) })
+			b.Run("elect", func(b *testing.B) { handOver(b, url, leading) })
 		})
 	}
+}
+
+func locking(ctx context.Context, c *leasehold.Client, hold func()) error {
+	for {
+		l, err := c.Lock(ctx, "name")
+		if err != nil {
+			return err
+		}
+		hold()
+		if err := l.Unlock(); err != nil {
+			return err
+		}
+	}
+}
+
+func leading(ctx context.Context, c *leasehold.Client, hold func()) error {
+	e, err := elect.New(c, "leader", elect.Options{})
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, func(ctx context.Context, _ leasehold.Token) error {
+		hold()
+		if err := e.Resign(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
 }
 
 // handOver has three processes, so to speak, hold in turn until there were b.N hand-overs, and

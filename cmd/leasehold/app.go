@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -26,8 +27,9 @@ type app struct {
 	engine  string      // as given: a URL, or @file
 	chosen  func() bool // whether --engine was given
 	require string
-	code    int   // of a command that succeeded
-	unknown error // what was asked for help about, if that is no command
+	log     *slog.Logger // --log; nil: sentences for people
+	code    int          // of a command that succeeded
+	unknown error        // what was asked for help about, if that is no command
 }
 
 // main runs the command that args name and returns the exit code.
@@ -77,9 +79,9 @@ cannot be written.`,
 	flags.StringVar(&a.engine, "engine", "", "engine URL, or @FILE with the URL in it (default $LEASEHOLD_ENGINE, or a directory of this machine)")
 	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these: a list such as cluster,fencing")
 	root.AddCommand(
-		a.runCommand(), a.electCommand(), a.leaderCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.revokeCommand(),
+		a.runCommand(), a.electCommand(), a.leaderCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.exporterCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.doctorCommand(), a.tortureCommand(), a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.schemaCommand(), a.manCommand(),
+		a.doctorCommand(), a.tortureCommand(), a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.serveCommand(), a.tokenCommand(), a.schemaCommand(), a.manCommand(),
 	)
 	root.AddCommand(a.platformCommands()...)
 	a.strict(root)
@@ -201,7 +203,12 @@ func (a *app) inspect(cmd *cobra.Command, f func(context.Context, *leasehold.Cli
 // say writes one sentence to stderr. What comes from others (names, owners)
 // may contain control characters, which must not reach a terminal.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, "leasehold: "+brief(printable(joined.Replace(fmt.Sprintf(format, args...)))))
+	text := brief(printable(joined.Replace(fmt.Sprintf(format, args...))))
+	if a.log != nil {
+		a.line(slog.LevelWarn, text)
+		return
+	}
+	fmt.Fprintln(a.err, "leasehold: "+text)
 }
 
 // joined makes one line of an error that joins others.

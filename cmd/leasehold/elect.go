@@ -64,6 +64,7 @@ tries again and again.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Label, "value", "", "text that this process publishes while it leads, such as its address")
 	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lead outlives the last sign of life of this process (default %v, or the engine's longest)", leasehold.DefaultTTL))
+	f.StringVar(&o.Log, "log", "", logHelp)
 	f.BoolVar(&o.All, "hold-descendants", false, "lead, and wait, until all processes that COMMAND started have ended")
 	return cmd
 }

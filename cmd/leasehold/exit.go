@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -59,7 +60,11 @@ func (e *signalError) Error() string { return "ended by a signal: " + e.signal.S
 func (a *app) fail(err error) int {
 	var sig *signalError
 	if !errors.As(err, &sig) && !errors.Is(err, context.Canceled) { // the sender of a signal knows
-		a.say("%s", strings.TrimPrefix(err.Error(), "leasehold: "))
+		text := strings.TrimPrefix(err.Error(), "leasehold: ")
+		if a.log == nil {
+			a.say("%s", text)
+		}
+		a.line(slog.LevelError, "failed", "error", brief(joined.Replace(text)), "exit_code", codeOf(err))
 	}
 	return codeOf(err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 func (a *app) graphCommand() *cobra.Command {
@@ -34,7 +35,7 @@ in a cycle are marked.`,
 				if err != nil {
 					return err
 				}
-				return write(a.out, s.graph())
+				return write(a.out, graphOf(s))
 			})
 		},
 	}
@@ -61,42 +62,42 @@ type edge struct {
 	ticket       uint64
 }
 
-// graph makes a caller of a waiting claim and those that it names, and of each other
+// graphOf makes a caller of a waiting claim and those that it names, and of each other
 // claim one of its own.
-func (s *snapshot) graph() *graph {
+func graphOf(s *view.Snapshot) *graph {
 	g := &graph{}
-	callers := map[claimKey]int{}
+	callers := map[view.Key]int{}
 	add := func(c engine.Claim) int {
 		g.callers = append(g.callers, caller{text: c.Owner.String()})
 		return len(g.callers) - 1
 	}
-	for _, l := range s.queues {
+	for _, l := range s.Queues {
 		for _, c := range l.Claims {
 			if c.State != engine.Waiting {
 				continue
 			}
 			at := -1
 			for _, h := range c.Owner.Holds {
-				if o, ok := callers[claimKey{h.Name, h.Ticket}]; ok && !h.Elsewhere {
+				if o, ok := callers[view.Key{Name: h.Name, Ticket: h.Ticket}]; ok && !h.Elsewhere {
 					at = o // several goroutines wait while they hold one thing
 				}
 			}
 			if at < 0 {
 				at = add(c)
 			}
-			callers[claimKey{c.Name, c.Ticket}] = at
+			callers[view.Key{Name: c.Name, Ticket: c.Ticket}] = at
 			for _, h := range c.Owner.Holds {
 				if !h.Elsewhere {
-					callers[claimKey{h.Name, h.Ticket}] = at
+					callers[view.Key{Name: h.Name, Ticket: h.Ticket}] = at
 				}
 			}
-			g.callers[at].cycle = g.callers[at].cycle || s.inCycle(c)
+			g.callers[at].cycle = g.callers[at].cycle || s.InCycle(c)
 		}
 	}
-	for i, l := range s.queues {
+	for i, l := range s.Queues {
 		g.names = append(g.names, l.Name)
 		for _, c := range l.Claims {
-			k := claimKey{c.Name, c.Ticket}
+			k := view.Key{Name: c.Name, Ticket: c.Ticket}
 			at, ok := callers[k]
 			if !ok {
 				at = add(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"syscall"
@@ -110,7 +111,11 @@ func (k *keeper) keep(ctx context.Context) (status, error) {
 		TTL: k.order.TTL, Label: k.order.Label, Require: k.order.Require, NoLocalHandoff: true,
 		Observer: func(e leasehold.Event) {
 			k.observe(e)
-			notice.observe(e)
+			if k.log != nil {
+				k.logEvent(e)
+			} else {
+				notice.observe(e)
+			}
 		},
 	})
 	if err != nil {
@@ -274,10 +279,12 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		}
 		return status{}, notRunnable(k.order.Command[0], err)
 	}
+	k.line(slog.LevelInfo, "command started", "name", k.order.Name)
 	why := k.watch(locks, lease, cmd, g, wake)
 	k.launcher.over() // before giving the lock back, which may take a while
 	cmd.letGo()
 	end := cmd.status()
+	k.logEnd(end, boottime.Now()-obtained, why)
 	if !locks.Guarantees().Detach {
 		// The engine cannot keep the name without us.
 		k.linger(lease, obtained+k.order.MinHold, wake)
@@ -291,6 +298,22 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		return end, nil
 	}
 	return end, &exitError{k.order.Lost, &lostError{k.order.Name, why}}
+}
+
+// logEnd writes how the command ended.
+func (k *keeper) logEnd(end status, held time.Duration, why error) {
+	args := []any{"name", k.order.Name, "held", held}
+	if end.Signal != 0 {
+		args = append(args, "signal", end.Signal.String())
+	} else {
+		args = append(args, "exit_code", end.Code)
+	}
+	level := slog.LevelInfo
+	if why != nil {
+		level = slog.LevelWarn
+		args = append(args, "why", why.Error())
+	}
+	k.line(level, "command ended", args...)
 }
 
 // lostBefore is the error of a lease that ended before the command began.
@@ -350,6 +373,7 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 				ending(leasehold.ErrMaxHold)
 			}
 			ending(errNotRenewed) // unless a better reason is known
+			k.line(slog.LevelWarn, "command told to end", "name", k.order.Name, "why", why.Error(), "trusted", lease.Remaining())
 			cmd.notify()
 		case kill:
 			ending(context.Cause(lease.Context())) // if that is why, and not news yet
@@ -358,6 +382,7 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			// and kill this process too, which still has to say why.
 			k.launcher.over()
 			cmd.kill()
+			k.line(slog.LevelWarn, "command killed", "name", k.order.Name, "why", why.Error())
 			<-cmd.gone()
 			return why
 		}

@@ -33,6 +33,9 @@ func (a *app) platformCommands() []*cobra.Command {
 				return fmt.Errorf("no order came: %w", err)
 			}
 			m.Order.Command = args[3:]
+			if err := a.logAs(m.Order.Log); err != nil {
+				return err
+			}
 			end, again, err := a.keepFor(cmd, m.Order, w, page)
 			if err != nil {
 				a.code = a.fail(err)

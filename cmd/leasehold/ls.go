@@ -11,6 +11,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 func (a *app) lsCommand() *cobra.Command {
@@ -33,9 +34,9 @@ held already when it asked.`,
 				if !asJSON {
 					return a.printQueues(queues)
 				}
-				views := []queueView{}
+				views := []view.Queue{}
 				for _, l := range queues {
-					views = append(views, viewQueue(l))
+					views = append(views, view.Of(l))
 				}
 				return writeJSON(a.out, views, "  ")
 			})
@@ -64,10 +65,10 @@ func (a *app) printQueues(queues []engine.Queue) error {
 	var owners []engine.Owner
 	rows := [][]string{{"NAME", "MODE", "HELD", "WAITING", "FIRST", "TICKET", "FOR"}}
 	for _, l := range queues {
-		held, waiting := countText(l)
+		held, waiting := view.Count(l)
 		first := l.Claims[0]
 		rows = append(rows, []string{
-			quoteName(l.Name), modeText(first), fmt.Sprint(held), fmt.Sprint(waiting),
+			quoteName(l.Name), view.ModeText(first), fmt.Sprint(held), fmt.Sprint(waiting),
 			firstOwner(l), fmt.Sprint(first.Ticket), sinceText(first.Owner.Since, time.Now()),
 		})
 		owners = append(owners, first.Owner)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 // program is leasehold itself, built once: what these tests are about happens
@@ -155,9 +156,9 @@ func (p *place) must(args ...string) string {
 }
 
 // line is what show says.
-func (p *place) line(name string) queueView {
+func (p *place) line(name string) view.Queue {
 	p.Helper()
-	var v queueView
+	var v view.Queue
 	if err := json.Unmarshal([]byte(p.must("show", name, "--json")), &v); err != nil {
 		p.Fatal(err)
 	}
@@ -185,9 +186,9 @@ func (p *place) content(path string) (text string) {
 }
 
 // held returns the first claim on name once it is held.
-func (p *place) held(name string) claimView {
+func (p *place) held(name string) view.Claim {
 	p.Helper()
-	var v queueView
+	var v view.Queue
 	until(p, name+" is held", func() bool {
 		v = p.line(name)
 		return len(v.Claims) > 0 && v.Claims[0].State == engine.Held.String()

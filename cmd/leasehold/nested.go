@@ -10,6 +10,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 // A command that runs under a name and runs leasehold for the same name would
@@ -93,13 +94,13 @@ func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
 		case !ok || c.State == engine.Waiting:
 		case !o.within(c):
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one as %s (ticket %d), which is less than this run asks for: "+
-				"ask for more in the run above", quoteName(o.Name), modeText(c), c.Ticket)}
+				"ask for more in the run above", quoteName(o.Name), view.ModeText(c), c.Ticket)}
 		case o.Command == nil: // acquire, which has nothing to run under it
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
-				"continue under that hold; its token is in LEASEHOLD_TOKEN", quoteName(o.Name), modeText(c), c.Ticket)}
+				"continue under that hold; its token is in LEASEHOLD_TOKEN", quoteName(o.Name), view.ModeText(c), c.Ticket)}
 		case !o.Reentrant:
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
-				"give run --reentrant to run under that hold", quoteName(o.Name), modeText(c), c.Ticket)}
+				"give run --reentrant to run under that hold", quoteName(o.Name), view.ModeText(c), c.Ticket)}
 		default:
 			return environ(o.Name, token, held), nil
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 // noticeAfter is how long something has to last before a person is told: what
@@ -71,10 +73,10 @@ func (n *engineNotice) stop() {
 }
 
 // lock obtains the ordered name. A person who waits at a terminal for longer is told who
-// holds it.
+// holds it, and so is a log.
 func (a *app) lock(ctx context.Context, o *order, locks *leasehold.Client) (*leasehold.Lease, error) {
 	screen, ok := a.err.(*os.File)
-	if o.Once || !ok || !term.IsTerminal(int(screen.Fd())) {
+	if o.Once || a.log == nil && (!ok || !term.IsTerminal(int(screen.Fd()))) {
 		return o.obtain(ctx, locks)
 	}
 	about, cancel := context.WithCancel(ctx)
@@ -104,19 +106,23 @@ func (a *app) sayWaiting(ctx context.Context, name string, locks *leasehold.Clie
 	if me == 0 {
 		return // not waiting any more
 	}
+	ahead := 0
+	for _, c := range l.Claims[:max(0, me)] {
+		if c.State == engine.Waiting {
+			ahead++
+		}
+	}
+	if a.log != nil {
+		a.line(slog.LevelInfo, "waiting behind", "name", name, "holder", first.Owner.String(), "ticket", fmt.Sprint(first.Ticket), "mode", view.ModeText(first), "ahead", ahead)
+		return
+	}
 	how := "held by"
 	if first.State != engine.Held {
 		how = "next is"
 	}
-	text := fmt.Sprintf("waiting for %s: %s %s (%s, ticket %d)", quoteName(name), how, first.Owner.String(), modeText(first), first.Ticket)
+	text := fmt.Sprintf("waiting for %s: %s %s (%s, ticket %d)", quoteName(name), how, first.Owner.String(), view.ModeText(first), first.Ticket)
 	if me > 0 {
-		waiting := 0
-		for _, c := range l.Claims[:me] {
-			if c.State == engine.Waiting {
-				waiting++
-			}
-		}
-		text += fmt.Sprintf(", %d wait ahead", waiting)
+		text += fmt.Sprintf(", %d wait ahead", ahead)
 	}
 	a.say("%s", text)
 }

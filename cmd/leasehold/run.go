@@ -25,6 +25,7 @@ type order struct {
 	Engine    string
 	Require   engine.Guarantees
 	Label     string
+	Log       string        // see logAs
 	TTL       time.Duration // 0: the default, see lifetime
 	Wait      time.Duration // as in leasehold.LockOptions
 	Once      bool          // ask once: Wait does not matter
@@ -86,6 +87,7 @@ leasehold exits with the code of COMMAND, or with one of these:
 	}
 	claimFlags(cmd, o, &nonblock)
 	f := cmd.Flags()
+	f.StringVar(&o.Log, "log", "", logHelp)
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; it gets TERM 5s earlier, or after two thirds of a time shorter than 15s")
 	f.BoolVar(&o.Reentrant, "reentrant", false, "if a run above this one holds NAME, run COMMAND under that hold and its bounds")
@@ -127,6 +129,9 @@ func (a *app) fillRun(cmd *cobra.Command, o *order, args []string, nonblock bool
 		return usageError("give one name, then --, then the command: %s", cmd.UseLine())
 	case len(args) < 2:
 		return usageError("no command after --: %s", cmd.UseLine())
+	}
+	if err := a.logAs(o.Log); err != nil {
+		return err
 	}
 	o.Name, o.Command = args[0], args[1:]
 	if err := a.fillClaim(cmd, o, nonblock); err != nil {

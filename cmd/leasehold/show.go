@@ -10,6 +10,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -29,7 +30,7 @@ when it asked.`,
 					return err
 				}
 				if asJSON {
-					return writeJSON(a.out, viewQueue(l), "  ")
+					return writeJSON(a.out, view.Of(l), "  ")
 				}
 				return printQueue(a.out, l, time.Now())
 			})
@@ -44,13 +45,13 @@ func printQueue(w io.Writer, l engine.Queue, now time.Time) error {
 		_, err := fmt.Fprintf(w, "%s: nobody holds it\n", quoteName(l.Name))
 		return err
 	}
-	held, waiting := countText(l)
+	held, waiting := view.Count(l)
 	fmt.Fprintf(w, "%s: %d hold it, %d wait\n", quoteName(l.Name), held, waiting)
 	var owners []engine.Owner
 	rows := [][]string{{"TICKET", "STATE", "MODE", "OWNER", "SINCE", "TTL LEFT"}}
 	for _, c := range l.Claims {
 		rows = append(rows, []string{
-			fmt.Sprint(c.Ticket), stateText(c), modeText(c), printable(c.Owner.String()),
+			fmt.Sprint(c.Ticket), stateText(c), view.ModeText(c), printable(c.Owner.String()),
 			sinceText(c.Owner.Since, now), ttlText(c.TTL),
 		})
 		owners = append(owners, c.Owner)

@@ -3,29 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"leasehold"
 	"leasehold/engine"
-	"leasehold/internal/deadlock"
+	"leasehold/internal/view"
 )
 
-// snapshot is every queue, read one after the other, with who waits for whom.
-type snapshot struct {
-	queues []engine.Queue // sorted by name
-	byName map[string]engine.Queue
-	under  map[claimKey][]engine.Claim // who waits while holding that claim
-}
-
-// claimKey identifies a claim.
-type claimKey struct {
-	name   string
-	ticket uint64
-}
-
 // readSnapshot reads all queues: what a holder waits for may be in any of them.
-func readSnapshot(ctx context.Context, locks *leasehold.Client) (*snapshot, error) {
+func readSnapshot(ctx context.Context, locks *leasehold.Client) (*view.Snapshot, error) {
 	if !locks.Guarantees().SeesWaiters {
 		return nil, usageError("this engine does not show who waits: choose an engine that does (--require waiters)")
 	}
@@ -33,39 +19,7 @@ func readSnapshot(ctx context.Context, locks *leasehold.Client) (*snapshot, erro
 	if err != nil {
 		return nil, err
 	}
-	return newSnapshot(queues), nil
-}
-
-func newSnapshot(queues []engine.Queue) *snapshot {
-	s := &snapshot{queues: queues, byName: map[string]engine.Queue{}, under: map[claimKey][]engine.Claim{}}
-	for _, l := range queues {
-		s.byName[l.Name] = l
-		for _, c := range l.Claims {
-			if c.State != engine.Waiting {
-				continue
-			}
-			for _, h := range c.Owner.Holds {
-				k := claimKey{h.Name, h.Ticket}
-				again := func(o engine.Claim) bool { return o.Name == c.Name && o.Ticket == c.Ticket } // a re-entered lease is named twice
-				if !h.Elsewhere && !slices.ContainsFunc(s.under[k], again) {
-					s.under[k] = append(s.under[k], c)
-				}
-			}
-		}
-	}
-	return s
-}
-
-// inCycle reports whether a waiting claim is part of a cycle, as far as queues that
-// were read once can tell.
-func (s *snapshot) inCycle(c engine.Claim) bool {
-	search := deadlock.New(1, deadlock.Key{Name: c.Name}, c.Ticket)
-	for keys := search.Next(); len(keys) > 0; keys = search.Next() {
-		for _, k := range keys {
-			search.Read(k, s.byName[k.Name])
-		}
-	}
-	return search.Verdict() != deadlock.Wait
+	return view.NewSnapshot(queues), nil
 }
 
 // holdsText is what an owner said that it holds: name:ticket of each.

@@ -64,9 +64,7 @@ func quoteName(name string) string {
 	return name
 }
 
-// writeJSON writes v and a newline. Package json leaves C1 controls and the
-// like as they are, which is right for a program and wrong for a terminal; as
-// \u escapes they are the same text to both.
+// writeJSON writes v and a newline, as a terminal can take it (see escapeJSON).
 func writeJSON(w io.Writer, v any, indent string) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -75,18 +73,6 @@ func writeJSON(w io.Writer, v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	var safe strings.Builder
-	for _, r := range b.String() {
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			safe.WriteRune(r)
-		case r > 0xffff:
-			r -= 0x10000
-			fmt.Fprintf(&safe, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			fmt.Fprintf(&safe, `\u%04x`, r)
-		}
-	}
-	_, err := io.WriteString(w, safe.String())
+	_, err := io.WriteString(w, escapeJSON(b.String()))
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -141,10 +142,10 @@ func (w *watcher) draw(screen *os.File) func([]engine.Queue, time.Time) error {
 
 // change is one thing that happened in a queue between two looks.
 type change struct {
-	At    time.Time `json:"at"`
-	Name  string    `json:"name"`
-	What  string    `json:"what"` // waits, holds, revoked, left
-	Claim claimView `json:"claim"`
+	At    time.Time  `json:"at"`
+	Name  string     `json:"name"`
+	What  string     `json:"what"` // waits, holds, revoked, left
+	Claim view.Claim `json:"claim"`
 	owner string
 }
 
@@ -163,7 +164,7 @@ func (w *watcher) changes(notify func(change) error) func([]engine.Queue, time.T
 	return func(queues []engine.Queue, now time.Time) error {
 		seen := map[key]bool{}
 		for _, l := range queues {
-			for i, v := range viewQueue(l).Claims {
+			for i, v := range view.Of(l).Claims {
 				k := key{l.Name, v.Ticket}
 				seen[k] = true
 				what := "waits"

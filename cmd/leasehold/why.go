@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,51 +34,9 @@ printed. The library itself breaks a cycle; so does "revoke" of a waiting claim.
 				if err != nil {
 					return err
 				}
-				return s.printWhy(a.out, args[0])
+				_, err = io.WriteString(a.out, s.Why(args[0]).Text(quoteName, printable))
+				return err
 			})
 		},
 	}
-}
-
-// printWhy prints the tree of holders and what they wait for, each line of it once.
-func (s *snapshot) printWhy(w io.Writer, name string) error {
-	var b strings.Builder
-	seen := map[string]bool{}
-	var notify func(name string, depth int)
-	notify = func(name string, depth int) {
-		indent := strings.Repeat("  ", depth)
-		l := s.byName[name]
-		if len(l.Claims) == 0 {
-			fmt.Fprintf(&b, "%s%s: nobody holds it\n", indent, quoteName(name))
-			return
-		}
-		seen[name] = true
-		for _, c := range l.Claims {
-			if c.State != engine.Held {
-				continue
-			}
-			fmt.Fprintf(&b, "%s%s is held by %s (%s, ticket %d)", indent, quoteName(name), printable(c.Owner.String()), modeText(c), c.Ticket)
-			waits := s.under[claimKey{name, c.Ticket}]
-			if len(waits) == 0 {
-				b.WriteString(", who waits for nothing here\n")
-				continue
-			}
-			b.WriteString("\n")
-			for _, v := range waits {
-				fmt.Fprintf(&b, "%s  who waits for %s (ticket %d)", indent, quoteName(v.Name), v.Ticket)
-				switch {
-				case s.inCycle(v) && seen[v.Name]:
-					b.WriteString(": a cycle\n")
-				case seen[v.Name]:
-					b.WriteString(": see above\n")
-				default:
-					b.WriteString("\n")
-					notify(v.Name, depth+1)
-				}
-			}
-		}
-	}
-	notify(name, 0)
-	_, err := io.WriteString(w, b.String())
-	return err
 }

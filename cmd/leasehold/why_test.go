@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 func digits(ticket uint64) string { return strconv.FormatUint(ticket, 10) }
@@ -92,22 +93,19 @@ func crossed() []engine.Queue {
 }
 
 func TestWhySaysCycle(t *testing.T) {
-	var b strings.Builder
-	if err := newSnapshot(crossed()).printWhy(&b, "a"); err != nil {
-		t.Fatal(err)
-	}
+	got := view.NewSnapshot(crossed()).Why("a").Text(quoteName, printable)
 	want := `a is held by h pid 1 (A) (exclusive, ticket 1)
   who waits for b (ticket 3)
   b is held by h pid 2 (B) (exclusive, ticket 2)
     who waits for a (ticket 4): a cycle
 `
-	if b.String() != want {
-		t.Errorf("%s\nwant\n%s", b.String(), want)
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 
 func TestGraphsShowTheCycle(t *testing.T) {
-	g := newSnapshot(crossed()).graph()
+	g := graphOf(view.NewSnapshot(crossed()))
 	if len(g.callers) != 4 || len(g.edges) != 6 {
 		t.Fatalf("%+v", g)
 	}

@@ -1,0 +1,32 @@
+// Package httplock is the engine of a leasehold service (package service, leasehold serve):
+// its queues are those of the engine behind the service. A program needs no client library
+// of the store, no password to it and no network path to it.
+//
+//	https://locks.internal
+//	https://locks-1.internal,locks-2.internal:8443?ca=ca.pem&token-file=/run/secrets/locks
+//	http://127.0.0.1:7420                          only on the machine itself
+//
+// # What it promises
+//
+// It has the guarantees of the engine behind the service, with two exceptions: a killed
+// client's names are free when their TTL has passed, and exclusion reaches all clients of
+// the service. Claims are stored there, so any server of the service goes on with them.
+// If the one that it uses does not answer, the client goes to the next address.
+//
+// A granted TTL counts from the start of the call here, which is earlier than its start at
+// the service. So the way there and back makes a lease shorter, and never longer.
+//
+// # What it cannot promise
+//
+// A client that has changed the server is notified of claims once it has asked for them
+// there, which the core does within seconds. Servers of one service must have one store:
+// nothing here can find out that they do not.
+//
+// # Parameters
+//
+//	ca=, cert=, key=   files of TLS, see package engineurl
+//	token-file=        the file of a bearer token (leasehold token). A token in the URL
+//	                   itself is its password: https://:TOKEN@host
+//	insecure           plain http:// to another machine: everybody on the way reads and
+//	                   changes everything, claim IDs and the token too
+package httplock

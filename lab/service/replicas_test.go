@@ -1,0 +1,132 @@
+package service_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"leasehold"
+)
+
+const (
+	leases  = 500
+	queues  = 100
+	waiting = 5 // clients that wait in each queue
+)
+
+// TestAServerThatIsKilledLosesNothing: 500 leases and 500 waiters go on with the other
+// Server, in their order, and nobody is granted twice.
+func TestAServerThatIsKilledLosesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		strike func(process) error
+	}{
+		{"killed", func(p process) error { p.Kill(); return nil }},
+		{"stopped", process.Halt},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store := "dir:" + t.TempDir()
+			one, two := start(t, store), start(t, store)
+			const ttl = 20 * time.Second
+			client := func() *leasehold.Client {
+				l, err := leasehold.New(open(t, one.addr, two.addr), &leasehold.Options{TTL: ttl})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				return l
+			}
+			name := func(i int) string { return fmt.Sprint("n", i) }
+			holder := client()
+			var held [leases]*leasehold.Lease
+			for i := range held {
+				l, err := holder.Lock(t.Context(), name(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				held[i] = l
+			}
+			type grant struct {
+				queue, client int
+				at            int64 // which of all grants
+				token         leasehold.Token
+				lost          error
+			}
+			var count atomic.Int64
+			grants := make(chan grant, queues*waiting)
+			var all sync.WaitGroup
+			var holds [queues]sync.Mutex // one is held by two if it cannot be had
+			for w := range waiting {
+				locks := client()
+				for q := range queues {
+					all.Go(func() {
+						l, err := locks.Lock(t.Context(), name(q))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if !holds[q].TryLock() {
+							t.Errorf("%s is held by two", name(q))
+						}
+						g := grant{queue: q, client: w, at: count.Add(1), token: l.Token()}
+						time.Sleep(time.Millisecond)
+						holds[q].Unlock()
+						g.lost = l.Unlock()
+						grants <- g
+					})
+				}
+				until(t, "they are not in the queues", time.Minute, func() bool {
+					for q := range queues {
+						if line, err := holder.Queue(t.Context(), name(q)); err != nil || len(line.Claims) != w+2 {
+							return false
+						}
+					}
+					return true
+				})
+			}
+			if err := c.strike(one); err != nil {
+				t.Fatal(err)
+			}
+			// Longer than the TTL, so that only renewals through the other Server count.
+			for end := time.Now().Add(ttl + 5*time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				for i, l := range held {
+					if !l.Valid() {
+						t.Fatalf("%s was lost: %v", name(i), l.Unlock())
+					}
+				}
+			}
+			for i, l := range held {
+				if err := l.Unlock(); err != nil {
+					t.Errorf("unlock %s: %v", name(i), err)
+				}
+			}
+			all.Wait()
+			close(grants)
+			next, last := [queues]int{}, [queues]leasehold.Token{}
+			for i := range last {
+				last[i] = held[i].Token()
+			}
+			inOrder := slices.SortedFunc(func(yield func(grant) bool) {
+				for g := range grants {
+					if !yield(g) {
+						return
+					}
+				}
+			}, func(a, b grant) int { return cmp.Compare(a.at, b.at) })
+			for _, g := range inOrder {
+				if g.client != next[g.queue] || g.token <= last[g.queue] || g.lost != nil {
+					t.Errorf("%s: client %d with token %v after %v (%v), want client %d", name(g.queue), g.client, g.token, last[g.queue], g.lost, next[g.queue])
+				}
+				next[g.queue], last[g.queue] = g.client+1, g.token
+			}
+			if n := len(inOrder); n != queues*waiting {
+				t.Errorf("%d were granted, want %d", n, queues*waiting)
+			}
+		})
+	}
+}

@@ -1,0 +1,299 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/remote"
+)
+
+// engineRoutes are what package httplock calls.
+func (s *Server) engineRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST "+remote.PathOpen, s.callOpen)
+	mux.HandleFunc("POST "+remote.PathJoin, s.callJoin)
+	mux.HandleFunc("POST "+remote.PathRenew, s.callRenew)
+	mux.HandleFunc("POST "+remote.PathLeave, s.callLeave)
+	mux.HandleFunc("POST "+remote.PathQueue, s.callQueue)
+	mux.HandleFunc("POST "+remote.PathQueues, s.callQueues)
+	mux.HandleFunc("POST "+remote.PathRevoke, s.callRevoke)
+	mux.HandleFunc("POST "+remote.PathCheck, s.callCheck)
+	mux.HandleFunc("POST "+remote.PathWatch, s.callWatch)
+}
+
+// Guarantees returns what a remote client may rely on: what the engine promises, but the
+// names of a killed client are free when their TTL has passed, and exclusion reaches every
+// client of the service.
+func (s *Server) Guarantees() engine.Guarantees {
+	g := s.grants
+	g.CrashRelease = engine.CrashTTL
+	g.Scope = engine.ScopeCluster
+	return g
+}
+
+func (s *Server) callOpen(w http.ResponseWriter, r *http.Request) {
+	answer(w, http.StatusOK, remote.Opening{Version: remote.Version, Guarantees: s.Guarantees(), Checks: s.eng.Checks()})
+}
+
+func (s *Server) callJoin(w http.ResponseWriter, r *http.Request) {
+	var call remote.JoinCall
+	if !readCall(w, r, &call) || !shortName(w, call.Client) {
+		return
+	}
+	c, err := s.join(r.Context(), &call)
+	if err != nil {
+		answer(w, http.StatusOK, remote.JoinAnswer{Problem: remote.ProblemOf(err)})
+		return
+	}
+	claim := remote.ClaimOf(c)
+	answer(w, http.StatusOK, remote.JoinAnswer{Claim: &claim})
+}
+
+func (s *Server) join(ctx context.Context, call *remote.JoinCall) (engine.Claim, error) {
+	q, err := call.Request()
+	if err != nil {
+		return engine.Claim{}, err
+	}
+	who := callerOf(ctx)
+	if err := who.may(Lock, q.Name); err != nil {
+		return engine.Claim{}, err
+	}
+	if err := q.Check(); err != nil { // before it counts
+		return engine.Claim{}, err
+	}
+	if err := s.expect(who, call.Client, q.ID, max(q.WaitTTL, q.TTL)); err != nil {
+		return engine.Claim{}, err
+	}
+	q.Detached = true // it outlives this Server
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	c, err := s.eng.Join(ctx, q)
+	if errors.Is(err, engine.ErrRefused) || err == nil && c.State == engine.Gone {
+		s.hub.forget(q.ID)
+	}
+	if err == nil && q.Replaces != (engine.ID{}) {
+		s.hub.forget(q.Replaces)
+	}
+	return c, err
+}
+
+// expect counts a claim and has its notifications go to the client.
+func (s *Server) expect(who *caller, client string, id engine.ID, ttl time.Duration) error {
+	over, err := s.usage.claim(who.name, s.limits)
+	if err != nil {
+		if !s.hub.knows(id) {
+			return err
+		}
+		over = func() {}
+	}
+	if !s.hub.expect(id, who.name+"\x00"+client, ttl, over) {
+		over() // it was counted when the hub learned of it
+	}
+	return nil
+}
+
+func (s *Server) callRenew(w http.ResponseWriter, r *http.Request) {
+	var call remote.RenewCall
+	if !readCall(w, r, &call) || !shortName(w, call.Client) {
+		return
+	}
+	who := callerOf(r.Context())
+	var rs []engine.Renewal
+	refused := error(nil)
+	for _, item := range call.Items {
+		id, err := engine.ParseID(item.ID)
+		if err == nil {
+			err = who.may(Lock, item.Name)
+		} else {
+			err = engine.Refuse("%w", err)
+		}
+		if err == nil {
+			err = s.expect(who, call.Client, id, item.Want)
+		}
+		if err != nil {
+			refused = errors.Join(refused, err)
+			continue
+		}
+		rs = append(rs, engine.Renewal{Name: item.Name, ID: id, Want: item.Want})
+	}
+	s.batch(w, r, refused, len(rs), func(ctx context.Context) ([]engine.Claim, error) { return s.eng.Renew(ctx, rs) }, false)
+}
+
+func (s *Server) callLeave(w http.ResponseWriter, r *http.Request) {
+	var call remote.LeaveCall
+	if !readCall(w, r, &call) {
+		return
+	}
+	who := callerOf(r.Context())
+	var cs []engine.Claim
+	refused := error(nil)
+	for _, item := range call.Items {
+		id, err := engine.ParseID(item.ID)
+		if err == nil {
+			err = who.may(Lock, item.Name)
+		} else {
+			err = engine.Refuse("%w", err)
+		}
+		if err != nil {
+			refused = errors.Join(refused, err)
+			continue
+		}
+		cs = append(cs, engine.Claim{Name: item.Name, ID: id})
+	}
+	s.batch(w, r, refused, len(cs), func(ctx context.Context) ([]engine.Claim, error) { return s.eng.Leave(ctx, cs) }, true)
+}
+
+// batch makes a call for n items and answers it. refused are those that were not asked.
+func (s *Server) batch(w http.ResponseWriter, r *http.Request, refused error, n int, call func(context.Context) ([]engine.Claim, error), left bool) {
+	var got []engine.Claim
+	var err error
+	if n > 0 {
+		ctx, cancel := s.bound(r.Context())
+		defer cancel()
+		got, err = call(ctx)
+	}
+	for _, c := range got {
+		if left || c.State == engine.Gone {
+			s.hub.forget(c.ID)
+		}
+	}
+	if err == nil {
+		err = refused
+	}
+	answer(w, http.StatusOK, remote.BatchAnswer{Claims: remote.ClaimsOf(got), Problem: remote.ProblemOf(err)})
+}
+
+func (s *Server) callQueue(w http.ResponseWriter, r *http.Request) {
+	var call remote.NameCall
+	if !readCall(w, r, &call) {
+		return
+	}
+	q, err := s.queue(r.Context(), call.Name)
+	answer(w, http.StatusOK, remote.QueueAnswer{Name: q.Name, Limit: q.Limit, Claims: remote.ClaimsOf(q.Claims), Problem: remote.ProblemOf(err)})
+}
+
+// queue reads one for a caller. Who may lock a name may read its queue: a caller that waits
+// says who holds it.
+func (s *Server) queue(ctx context.Context, name string) (engine.Queue, error) {
+	who := callerOf(ctx)
+	if err := who.may(Look, name); err != nil && who.may(Lock, name) != nil {
+		return engine.Queue{}, err
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	return s.eng.Queue(ctx, name)
+}
+
+func (s *Server) callQueues(w http.ResponseWriter, r *http.Request) {
+	var call remote.NameCall
+	if !readCall(w, r, &call) {
+		return
+	}
+	who := callerOf(r.Context())
+	ctx, cancel := s.bound(r.Context())
+	defer cancel()
+	w.Header().Set("Content-Type", "application/jsonl")
+	out := json.NewEncoder(w)
+	for q, err := range s.eng.Queues(ctx, call.Name) {
+		if err != nil {
+			out.Encode(remote.QueueAnswer{Problem: remote.ProblemOf(err)})
+			return
+		}
+		if who.may(Look, q.Name) != nil {
+			continue
+		}
+		if out.Encode(remote.QueueAnswer{Name: q.Name, Limit: q.Limit, Claims: remote.ClaimsOf(q.Claims)}) != nil {
+			return
+		}
+	}
+	out.Encode(remote.QueueAnswer{End: true})
+}
+
+func (s *Server) callRevoke(w http.ResponseWriter, r *http.Request) {
+	var call remote.RevokeCall
+	if !readCall(w, r, &call) {
+		return
+	}
+	answer(w, http.StatusOK, remote.Answer{Problem: remote.ProblemOf(s.revoke(r.Context(), call.Name, call.Ticket, call.Now))})
+}
+
+func (s *Server) revoke(ctx context.Context, name string, ticket uint64, now bool) error {
+	who := callerOf(ctx)
+	if err := who.may(Revoke, name); err != nil {
+		return err
+	}
+	bounded, cancel := s.bound(ctx)
+	defer cancel()
+	err := s.eng.Revoke(bounded, name, ticket, now)
+	s.log.Warn("revoked", "name", name, "ticket", ticket, "now", now, "caller", who.name, "error", err)
+	return err
+}
+
+func (s *Server) callCheck(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := s.bound(r.Context())
+	defer cancel()
+	answer(w, http.StatusOK, remote.Answer{Problem: remote.ProblemOf(s.eng.Check(ctx))})
+}
+
+// callWatch sends notifications until the caller goes. It begins with one that means "look
+// at all that waits": what happened before is not known here.
+func (s *Server) callWatch(w http.ResponseWriter, r *http.Request) {
+	var call remote.WatchCall
+	if !readCall(w, r, &call) || !shortName(w, call.Client) {
+		return
+	}
+	box, stop := s.hub.open(callerOf(r.Context()).name + "\x00" + call.Client)
+	defer stop()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	w.Header().Set("Content-Type", "application/jsonl")
+	out := newStream(w, cancel)
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { out.keepAlive(ctx, func() bool { return s.stillKnown(r) }) })
+	box.PostAll()
+	box.Deliver(ctx, s.draining, func(c engine.Claim) {
+		n := remote.Notification{}
+		if c.ID != (engine.ID{}) {
+			claim := remote.ClaimOf(c)
+			n.Claim = &claim
+		}
+		out.write(n)
+	})
+	cancel()
+}
+
+// maxClient bounds what a client of httplock calls itself: the hub keeps that with each claim.
+const maxClient = 64
+
+func shortName(w http.ResponseWriter, client string) bool {
+	if len(client) > maxClient {
+		unasked(w, http.StatusBadRequest, remote.KindRefused, fmt.Errorf("the client's name has %d bytes, and the most are %d", len(client), maxClient))
+		return false
+	}
+	return true
+}
+
+// stillKnown reports whether the caller of a request that goes on may still be here, with the
+// same rights: it would be refused, or served otherwise, if it came again.
+func (s *Server) stillKnown(r *http.Request) bool {
+	now, err := s.access.caller(r)
+	return err == nil && reflect.DeepEqual(now, callerOf(r.Context()))
+}
+
+// readCall decodes a call of httplock.
+func readCall(w http.ResponseWriter, r *http.Request, v any) bool {
+	inTime := hurry(w)
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBatchBody)).Decode(v); err != nil {
+		unasked(w, http.StatusBadRequest, remote.KindRefused, fmt.Errorf("the body is no call of this version: %w", err))
+		return false
+	}
+	inTime()
+	return true
+}

@@ -1,0 +1,227 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/remote"
+)
+
+// The same key twice: a caller asks again because its answer does not come, and the Server has
+// not noticed that the first request has nobody any more. When the wait of that one is over,
+// it must not end what the other has obtained.
+func TestTheEndOfAWaitTakesNothingFromTheSameKey(t *testing.T) {
+	_, base := plainly(t, store(t).Engine(), nil)
+	var all sync.WaitGroup
+	for i := range 12 {
+		at := fmt.Sprint(base, "/v1/locks/n", i)
+		key := keyed(fmt.Sprint("key", i))
+		holder := send(t, "POST", at, `{}`)
+		holder.want(t, 200, "held")
+		all.Go(func() {
+			r, err := try(t.Context(), "POST", at, `{"wait": "1500ms"}`, key...)
+			if err != nil || r.status != 200 && r.status != 409 {
+				t.Errorf("the first request: %d %s %v", r.status, r.text, err)
+			}
+		})
+		until(t, "the first does not wait", func() bool {
+			return len(send(t, "GET", fmt.Sprint(base, "/v1/queues/n", i), "").Claims) == 2
+		})
+		all.Go(func() {
+			r, err := try(t.Context(), "POST", at, `{"wait": "20s"}`, key...)
+			if err != nil || r.status != 200 {
+				t.Errorf("the same key again: %d %s %v", r.status, r.text, err)
+				return
+			}
+			time.Sleep(time.Second) // the wait of the first is over
+			if kept, err := try(t.Context(), "PUT", at, ``, bearer(r)...); err != nil || kept.status != 200 {
+				t.Errorf("what was held: %d %s %v", kept.status, kept.text, err)
+			}
+		})
+		all.Go(func() {
+			time.Sleep(1200 * time.Millisecond)
+			if r, err := try(t.Context(), "DELETE", at, ``, bearer(holder)...); err != nil || r.status != 200 {
+				t.Errorf("the holder: %d %s %v", r.status, r.text, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A key that comes again after a release makes another lock, with the same ID. The handle of
+// the first one is no handle of that.
+func TestAnOldHandleEndsNoLaterLockOfItsKey(t *testing.T) {
+	_, base := plainly(t, store(t).Engine(), nil)
+	at := base + "/v1/locks/a"
+	first := send(t, "POST", at, `{}`, keyed("key")...)
+	first.want(t, 200, "held")
+	released := send(t, "DELETE", at, ``, bearer(first)...)
+	released.want(t, 200, "released")
+	second := send(t, "POST", at, `{}`, keyed("key")...)
+	second.want(t, 200, "held")
+	late := send(t, "DELETE", at, ``, bearer(first)...)
+	if late.want(t, 410, "lost"); late.Reason != "ended" {
+		t.Error(late.text)
+	}
+	kept := send(t, "PUT", at, ``, bearer(second)...)
+	kept.want(t, 200, "held")
+}
+
+// A key belongs to one kind of lock. A shared one that is asked for as an exclusive one is not
+// exclusive.
+func TestAKeyIsOfOneKindOfLock(t *testing.T) {
+	_, base := plainly(t, store(t).Engine(), nil)
+	at := base + "/v1/locks/a"
+	shared := send(t, "POST", at, `{"shared": true}`, keyed("key")...)
+	shared.want(t, 200, "held")
+	other := send(t, "POST", at, `{"shared": true}`)
+	other.want(t, 200, "held")
+	for _, body := range []string{`{}`, `{"wait": "10s"}`, `{"permits": 2, "of": 3}`} {
+		if r := send(t, "POST", at, body, keyed("key")...); r.status != 400 || !strings.Contains(r.Error, "key") {
+			t.Errorf("%s: %d %s", body, r.status, r.text)
+		}
+	}
+	again := send(t, "POST", at, `{"shared": true}`, keyed("key")...)
+	if again.want(t, 200, "held"); again.Token != shared.Token {
+		t.Error(again.text)
+	}
+}
+
+// A handle is worth its own claim. Its form alone, which anybody can write, opens nothing else.
+func TestTheFormOfAHandleOpensNothing(t *testing.T) {
+	_, line := NewToken()
+	_, base := plainly(t, store(t).Engine(), &Options{Access: access(t, "a "+line+" lock,look *")})
+	for _, at := range []string{
+		"POST /v1/locks/a", "GET /v1/queues", "GET /v1/queues/a", "GET /v1/why/a", "GET /v1/watch", "POST /v1/revoke", "GET /metrics", "GET /v1/locks/a",
+		"POST " + remote.PathOpen, "POST " + remote.PathQueues, "POST " + remote.PathCheck, "POST " + remote.PathWatch,
+	} {
+		method, path, _ := strings.Cut(at, " ")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a watch that is let in does not end
+		if r, err := try(ctx, method, base+path, `{}`, "Authorization", "Bearer "+handlePrefix+"x"); err != nil || r.status != 401 {
+			t.Errorf("%s: %d %s %v", at, r.status, r.text, err)
+		}
+		cancel()
+	}
+}
+
+// What a client of httplock calls itself is kept with each of its claims.
+func TestAClientHasAShortName(t *testing.T) {
+	s, base := plainly(t, store(t).Engine(), nil)
+	long := strings.Repeat("x", 1<<20)
+	id := engine.NewID().Secret()
+	for path, call := range map[string]string{
+		remote.PathJoin:  fmt.Sprintf(`{"client": %q, "name": "a", "id": %q, "permits": 1, "limit": 1, "wait_ttl": 1000000000}`, long, id),
+		remote.PathRenew: fmt.Sprintf(`{"client": %q, "items": [{"name": "a", "id": %q, "want": 1000000000}]}`, long, id),
+		remote.PathWatch: fmt.Sprintf(`{"client": %q}`, long),
+	} {
+		if r := send(t, "POST", base+path, call); r.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %.100s", path, r.status, r.text)
+		}
+	}
+	if st := s.Stats(); st.Claims != 0 {
+		t.Errorf("%d claims are known", st.Claims)
+	}
+}
+
+// A file is written in steps. Who reads it in between finds fewer callers than there are.
+func TestAListThatIsBeingWrittenIsNotRead(t *testing.T) {
+	token, line := NewToken()
+	a := access(t, "a "+line+" lock,look *")
+	_, base := plainly(t, store(t).Engine(), &Options{Access: a})
+	auth := []string{"Authorization", "Bearer " + token}
+	time.Sleep(recheck + 100*time.Millisecond)
+	if err := os.WriteFile(a.file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := send(t, "GET", base+"/v1/queues", ``, auth...); r.status != 200 {
+		t.Errorf("in the middle of a change: %d %s", r.status, r.text)
+	}
+}
+
+// A watch ends with the right to it.
+func TestAWatchEndsWithItsCaller(t *testing.T) {
+	token, line := NewToken()
+	a := access(t, "a "+line+" lock,look *")
+	_, base := plainly(t, store(t).Engine(), &Options{Access: a})
+	auth := []string{"Authorization", "Bearer " + token}
+	ended := make(chan struct{}, 2)
+	for at, body := range map[string]string{"GET /v1/watch": ``, "POST " + remote.PathWatch: `{"client": "x"}`} {
+		method, path, _ := strings.Cut(at, " ")
+		go func() {
+			try(t.Context(), method, base+path, body, auth...)
+			ended <- struct{}{}
+		}()
+	}
+	if err := os.WriteFile(a.file, []byte("# nobody"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Fatal("it goes on")
+		}
+	}
+}
+
+// A claim can be asked for in both ways at once: by its key, and with its handle by httplock.
+// Nothing of it is kept when both have ended.
+func TestAClaimOfTwoWaysIsForgotten(t *testing.T) {
+	s, base := plainly(t, store(t).Engine(), nil)
+	holder := send(t, "POST", base+"/v1/locks/a", `{}`)
+	for i, first := range []bool{true, false} {
+		id := idOf(&caller{}, "a", keyed(fmt.Sprint(i))[1])
+		renew := func() {
+			send(t, "POST", base+remote.PathRenew, fmt.Sprintf(`{"client": "x", "items": [{"name": "a", "id": %q, "want": 1000000000}]}`, id.Secret()))
+		}
+		var all sync.WaitGroup
+		if first {
+			s.expect(&caller{name: "127.0.0.1"}, "x", id, time.Hour)
+		}
+		all.Go(func() { try(t.Context(), "POST", base+"/v1/locks/a", `{"wait": "2s"}`, keyed(fmt.Sprint(i))...) })
+		until(t, "it does not wait", func() bool { return s.Stats().Waiting == 1 })
+		if !first {
+			until(t, "it has no place", func() bool { return len(send(t, "GET", base+"/v1/queues/a", "").Claims) == 2 })
+			renew()
+		}
+		all.Wait()
+		s.hub.forget(id) // as its end does
+		if _, known := s.hub.by[id]; known {
+			t.Errorf("%v: it is known", first)
+		}
+		until(t, "it still counts", func() bool {
+			s.usage.mu.Lock()
+			defer s.usage.mu.Unlock()
+			u := s.usage.by["127.0.0.1"]
+			return u == nil || u.claims == 0
+		})
+	}
+	send(t, "DELETE", base+"/v1/locks/a", ``, bearer(holder)...)
+	until(t, "claims stay", func() bool { return s.Stats().Claims == 0 })
+}
+
+// A name that a path cannot have stands in the query or in the body, and they agree.
+func TestTheNameStandsInTheQuery(t *testing.T) {
+	_, base := plainly(t, store(t).Engine(), nil)
+	held := send(t, "POST", base+"/v1/locks?name=../a//b", `{}`)
+	if held.want(t, 200, "held"); held.Name != "../a//b" {
+		t.Error(held.text)
+	}
+	for _, path := range []string{"/v1/locks/a?name=b", "/v1/locks?name=b"} {
+		if r := send(t, "POST", base+path, `{"name": "c"}`); r.status != 400 {
+			t.Errorf("POST %s: %d %s", path, r.status, r.text)
+		}
+		if r := send(t, "DELETE", base+path, ``, bearer(held)...); r.status != 400 {
+			t.Errorf("DELETE %s: %d %s", path, r.status, r.text)
+		}
+	}
+	released := send(t, "DELETE", base+"/v1/locks?name=../a//b", ``, bearer(held)...)
+	released.want(t, 200, "released")
+}
