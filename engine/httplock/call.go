@@ -20,8 +20,8 @@ import (
 const maxAnswer = 64 << 20
 
 // call makes one call and decodes its answer.
-func (e *Engine) call(ctx context.Context, path string, in, out any) error {
-	body, err := e.post(ctx, path, in)
+func (e *Engine) call(ctx context.Context, over *http.Client, path string, in, out any) error {
+	body, err := e.post(ctx, over, path, in)
 	if err != nil {
 		return err
 	}
@@ -29,13 +29,13 @@ func (e *Engine) call(ctx context.Context, path string, in, out any) error {
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(out); err != nil {
 		return fmt.Errorf("read the answer of the service: %w", causeOf(ctx, err))
 	}
-	io.Copy(io.Discard, io.LimitReader(body, 1<<10)) // the end of it, so that HTTP/1 keeps the connection
+	io.Copy(io.Discard, io.LimitReader(body, 1<<10)) // the end of it, so that HTTP/1.1 keeps the connection
 	return nil
 }
 
 // post sends a call and returns its answer, which has status 200. If the server does not
 // answer, the next call goes to the next address. This one does not: it may have arrived.
-func (e *Engine) post(ctx context.Context, path string, in any) (io.ReadCloser, error) {
+func (e *Engine) post(ctx context.Context, over *http.Client, path string, in any) (io.ReadCloser, error) {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return nil, err // only a time outside the years 0 to 9999
@@ -54,9 +54,10 @@ func (e *Engine) post(ctx context.Context, path string, in any) (io.ReadCloser, 
 	if e.token != "" {
 		r.Header.Set("Authorization", "Bearer "+e.token)
 	}
-	a, err := e.http.Do(r)
+	a, err := over.Do(r)
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) || err == nil && a.StatusCode >= 500 {
 		e.at.CompareAndSwap(at, at+1)
+		e.brief.CloseIdleConnections() // what ended one of them has perhaps ended all
 	}
 	if err != nil {
 		stop()

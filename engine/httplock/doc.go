@@ -16,6 +16,12 @@
 // A granted TTL counts from the start of the call here, which is earlier than its start at
 // the service. So the way there and back makes a lease shorter, and never longer.
 //
+// # Connections
+//
+// A client has one connection of HTTP/2 to the server that it uses, for notifications, renewals
+// and all that looks. Joins and Leaves go over connections of HTTP/1.1, at most 64, and each is closed
+// after a minute without a call. Something between the two ends must pass on both.
+//
 // # What it cannot promise
 //
 // A client that has changed the server is notified of claims once it has asked for them

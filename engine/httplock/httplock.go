@@ -17,7 +17,12 @@ import (
 
 // Engine is a client of a service.
 type Engine struct {
-	http   *http.Client
+	// Joins and Leaves go over connections of HTTP/1.1, one after another over each: an empty
+	// call between two processes took 155 us there and 290 us over HTTP/2. All else shares a
+	// connection of HTTP/2, where a call that hangs delays no renewal and a ping finds out
+	// that the other end has gone.
+	brief, shared *http.Client
+
 	bases  []string // https://host:port of each server
 	at     atomic.Uint32
 	client string // secret: whose notifications are whose
@@ -43,7 +48,7 @@ func (e *Engine) Guarantees() engine.Guarantees { return e.grants }
 // Join implements [engine.Engine].
 func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
 	var a remote.JoinAnswer
-	if err := e.call(ctx, remote.PathJoin, remote.CallOf(e.client, &r), &a); err != nil {
+	if err := e.call(ctx, e.brief, remote.PathJoin, remote.CallOf(e.client, &r), &a); err != nil {
 		return engine.Claim{}, err
 	}
 	if a.Problem != nil {
@@ -64,7 +69,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		for i, r := range rs {
 			call.Items[i] = remote.Renewal{Name: r.Name, ID: r.ID.Secret(), Want: r.Want}
 		}
-		return e.batch(ctx, remote.PathRenew, call)
+		return e.batch(ctx, e.shared, remote.PathRenew, call)
 	})
 }
 
@@ -75,13 +80,13 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 		for i, c := range cs {
 			call.Items[i] = remote.Left{Name: c.Name, ID: c.ID.Secret()}
 		}
-		return e.batch(ctx, remote.PathLeave, call)
+		return e.batch(ctx, e.brief, remote.PathLeave, call)
 	})
 }
 
-func (e *Engine) batch(ctx context.Context, path string, call any) ([]engine.Claim, error) {
+func (e *Engine) batch(ctx context.Context, over *http.Client, path string, call any) ([]engine.Claim, error) {
 	var a remote.BatchAnswer
-	if err := e.call(ctx, path, call, &a); err != nil {
+	if err := e.call(ctx, over, path, call, &a); err != nil {
 		return nil, err
 	}
 	return remote.Engines(a.Claims), a.Problem.Err()
@@ -114,7 +119,7 @@ func firstOf(errs []error) error {
 // Queue implements [engine.Engine].
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	var a remote.QueueAnswer
-	if err := e.call(ctx, remote.PathQueue, remote.NameCall{Name: name}, &a); err != nil {
+	if err := e.call(ctx, e.shared, remote.PathQueue, remote.NameCall{Name: name}, &a); err != nil {
 		return engine.Queue{}, err
 	}
 	return engine.Queue{Name: name, Limit: a.Limit, Claims: remote.Engines(a.Claims)}, a.Problem.Err()
@@ -125,7 +130,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 	return func(yield func(engine.Queue, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		body, err := e.post(ctx, remote.PathQueues, remote.NameCall{Name: prefix})
+		body, err := e.post(ctx, e.shared, remote.PathQueues, remote.NameCall{Name: prefix})
 		if err != nil {
 			yield(engine.Queue{}, err)
 			return
@@ -156,7 +161,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 // Revoke implements [engine.Engine].
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	var a remote.Answer
-	if err := e.call(ctx, remote.PathRevoke, remote.RevokeCall{Name: name, Ticket: ticket, Now: now}, &a); err != nil {
+	if err := e.call(ctx, e.shared, remote.PathRevoke, remote.RevokeCall{Name: name, Ticket: ticket, Now: now}, &a); err != nil {
 		return err
 	}
 	return a.Problem.Err()
@@ -165,7 +170,7 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 // Check implements [engine.Checker]: the service checks its store.
 func (e *checking) Check(ctx context.Context) error {
 	var a remote.Answer
-	if err := e.call(ctx, remote.PathCheck, struct{}{}, &a); err != nil {
+	if err := e.call(ctx, e.shared, remote.PathCheck, struct{}{}, &a); err != nil {
 		return err
 	}
 	return a.Problem.Err()
@@ -174,6 +179,7 @@ func (e *checking) Check(ctx context.Context) error {
 // Close implements [engine.Engine].
 func (e *Engine) Close() error {
 	e.end()
-	e.http.CloseIdleConnections() // no connection is made for a call that is under way
+	e.brief.CloseIdleConnections() // no connection is made for a call that is under way
+	e.shared.CloseIdleConnections()
 	return nil
 }

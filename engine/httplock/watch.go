@@ -21,7 +21,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	defer cancel(nil)
 	silent := time.AfterFunc(3*remote.KeepAlive, func() { cancel(errSilent) })
 	defer silent.Stop()
-	body, err := e.post(ctx, remote.PathWatch, remote.WatchCall{Client: e.client})
+	body, err := e.post(ctx, e.shared, remote.PathWatch, remote.WatchCall{Client: e.client})
 	if err != nil {
 		return causeOf(ctx, err)
 	}

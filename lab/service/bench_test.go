@@ -20,6 +20,7 @@ func BenchmarkAdded(b *testing.B) {
 	for _, s := range []struct{ name, url string }{
 		{"dir", "dir:" + b.TempDir()},
 		{"redis", "redis://" + servers.Redis(b, nil).Addr},
+		{"postgresql", servers.Postgres(b, nil).URL("", "")},
 	} {
 		p := start(b, s.url)
 		direct := func() engine.Engine {
