@@ -11,7 +11,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,stores faults readme prose dependencies monitoring pictures simulate service internal)
+TOOLS     = $(addprefix $(ROOT)/lab/,api stores faults readme prose dependencies monitoring pictures publish simulate service internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -29,8 +29,12 @@ FAULTFLAGS ?=
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
+.PHONY: work
+work: ## a workspace of all modules, where there is none: a published tree has none
+	@[ -e go.work ] || go work init $$(git ls-files '*go.mod' | grep -Ev "^lab/(tools|dist)/" | xargs -n 1 dirname)
+
 .PHONY: deps
-deps: ## install what the tests need, where it may; no service is left running
+deps: work ## install what the tests need, where it may; no service is left running
 	@.ci/deps
 
 # What it sends is recorded in service/testdata, so CI needs no OpenTofu
@@ -98,6 +102,15 @@ model: ## every schedule of the tokens on N masters, in small worlds, to the las
 .PHONY: check
 check: fmt-check vet lint prose dependencies test ## what to run before a commit
 
+# make publish-as MODULE=example.com/locks/leasehold VERSION=v0.9.0 OUT=/tmp/leasehold
+.PHONY: publish-as
+publish-as: ## write this tree as it is published under a public path, with its tags
+	go run ./lab/publish -module "$(MODULE)" -version "$(VERSION)" -out "$(OUT)"
+
+.PHONY: stranger
+stranger: ## publish this tree to a module proxy of files, and get it as a stranger does
+	go test -count=1 -v -run Stranger ./lab/publish -stranger
+
 .PHONY: vet
 vet: ## go vet, every module
 	go vet work
@@ -135,6 +148,10 @@ cross: ## go vet for macOS and Windows
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt
 	go run ./lab/dependencies
+
+.PHONY: api
+api: ## write what each module exports into api/; a test compares
+	go run ./lab/api -update
 
 .PHONY: prose
 prose: ## what is hard to read in pages, godoc, help and errors

@@ -21,7 +21,9 @@ require (
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.0
+	golang.org/x/mod v0.41.0
 	golang.org/x/sys v0.49.0
+	golang.org/x/tools v0.51.0
 	gonum.org/v1/plot v0.17.0
 	leasehold v0.0.0
 	leasehold/engine/etcd v0.0.0

@@ -14,6 +14,8 @@ type PostgresOptions struct {
 	Args []string // further configuration: "-c", "synchronous_commit=off"
 	Env  []string // in addition to this process's
 	Disk *Disk    // where its folder is; nil: where temporary folders are
+
+	Archive bool // what Backup and Restore need: it keeps all that it wrote to its log
 }
 
 // PostgresServer is one PostgreSQL server with the databases that initdb makes
@@ -112,10 +114,11 @@ func (s *PostgresServer) run(program string, args ...string) error {
 
 func (s *PostgresServer) start() error {
 	return s.serve(func(port string) Command {
-		return Command{
-			Program: "postgres", Dir: s.Dir, Env: s.opts.Env, Unprivileged: true,
-			Args: append([]string{"-D", s.data(), "-p", port, "-k", s.Dir, "-c", "listen_addresses=127.0.0.1"}, s.opts.Args...),
+		args := []string{"-D", s.data(), "-p", port, "-k", s.Dir, "-c", "listen_addresses=127.0.0.1"}
+		if s.opts.Archive {
+			args = append(args, "-c", "archive_mode=on", "-c", "archive_command=cp %p "+s.archive("%f"))
 		}
+		return Command{Program: "postgres", Dir: s.Dir, Env: s.opts.Env, Unprivileged: true, Args: append(args, s.opts.Args...)}
 	}, func() error {
 		_, err := s.Query("SELECT 1")
 		return err

@@ -264,6 +264,32 @@ func TestPostgresKillRestartReplica(t *testing.T) {
 	}
 }
 
+func TestPostgresIsRestoredToAPointInTime(t *testing.T) {
+	p := Postgres(t, &PostgresOptions{Archive: true})
+	said := func(sql string) string {
+		t.Helper()
+		s, err := p.Query(sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	said("CREATE TABLE t (v text)")
+	said("INSERT INTO t VALUES ('before')")
+	if err := p.Backup(); err != nil {
+		t.Fatal(err)
+	}
+	said("INSERT INTO t VALUES ('after')")
+	addr := p.Addr
+	if err := p.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(said("SELECT string_agg(v, ',') FROM t")); got != "before" || p.Addr != addr {
+		t.Errorf("got %q at %s, want what was there before, at %s", got, p.Addr, addr)
+	}
+	said("INSERT INTO t VALUES ('again')")
+}
+
 func TestPgBouncerAnswersForItsServer(t *testing.T) {
 	s := Postgres(t, nil)
 	b := PgBouncer(t, s, "transaction")

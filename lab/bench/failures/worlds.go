@@ -183,7 +183,7 @@ func members(s *stage, fault string, args []string) world {
 
 func postgres(s *stage, fault string) world {
 	clock, env := clocked(s, fault)
-	p := servers.Postgres(s, &servers.PostgresOptions{Env: env})
+	p := servers.Postgres(s, &servers.PostgresOptions{Env: env, Archive: fault == olderCopy})
 	addrs := []string{p.Addr}
 	var replica *servers.PostgresServer
 	form := "postgres://postgres@%s/postgres?sslmode=disable"
@@ -204,6 +204,10 @@ func postgres(s *stage, fault string) world {
 		w.heal = func() error { hole(false); return mend() }
 	case restartedKept:
 		w.do = p.Restart
+	case olderCopy:
+		installed(s, p.URL("", ""))
+		s.must(p.Backup())
+		w.do = p.Restore
 	case failedOver:
 		w.do = func() error {
 			if err := p.Kill(); err != nil {

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"leasehold/lab/servers"
+)
+
+var stranger = flag.Bool("stranger", false, "get all that is published as a stranger does: two minutes of downloads and builds")
+
+const public = "example.com/locks/leasehold"
+
+// outside is a user who has Go, and a module proxy of files.
+type outside struct {
+	*testing.T
+	dir string
+	env []string
+}
+
+// newcomer is one with an empty folder and an empty cache of modules. What others publish comes
+// from the cache of this machine, which has the layout of a proxy, or else from where it
+// always comes from.
+func newcomer(t *testing.T, proxy string) outside {
+	t.Helper()
+	cache := goEnv(t, "GOMODCACHE")
+	return outside{t, t.TempDir(), append(os.Environ(),
+		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+goEnv(t, "GOPROXY"),
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off", "GONOSUMDB="+public, "GONOPROXY=none", "GOPRIVATE=",
+		"GOBIN="+filepath.Join(t.TempDir(), "bin"))}
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// try runs a program in the user's folder, and returns what it printed.
+func (u outside) try(program string, args ...string) (string, error) {
+	u.Helper()
+	c := exec.CommandContext(u.Context(), program, args...)
+	c.Dir, c.Env = u.dir, u.env
+	out, err := c.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+func (u outside) must(program string, args ...string) string {
+	u.Helper()
+	out, err := u.try(program, args...)
+	if err != nil {
+		u.Fatal(err)
+	}
+	return out
+}
+
+func (u outside) file(name, text string) {
+	u.Helper()
+	if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o644); err != nil {
+		u.Fatal(err)
+	}
+}
+
+// published publishes this tree at some versions.
+func published(t *testing.T, versions ...string) (tree, proxy string) {
+	t.Helper()
+	proxy = t.TempDir()
+	for _, v := range versions {
+		tree = filepath.Join(t.TempDir(), v)
+		if err := run([]string{"-module", public, "-version", v, "-out", tree, "-proxy", proxy}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tree, proxy
+}
+
+const shop = `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"example.com/locks/leasehold"
+	"example.com/locks/leasehold/engine/redis"
+)
+
+func main() {
+	eng, err := redis.Open(context.Background(), os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	locks, err := leasehold.New(eng, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer locks.Close()
+	l, err := locks.Lock(context.Background(), "stock")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Unlock()
+	fmt.Println("held with token", l.Token())
+}
+`
+
+// A stranger with Go gets the library and one engine, and nothing of other engines; the command;
+// the examples. Root and engine at two versions work together.
+func TestAStrangerGetsIt(t *testing.T) {
+	if !*stranger {
+		t.Skip("it takes two minutes: run `make stranger`")
+	}
+	redis := "redis://" + servers.Redis(t, nil).Addr
+	tree, proxy := published(t, "v0.9.0", "v0.9.1")
+	held := regexp.MustCompile(`held with token \d+`)
+
+	t.Run("library and one engine", func(t *testing.T) {
+		u := newcomer(t, proxy)
+		u.file("main.go", shop)
+		u.must("go", "mod", "init", "example.com/shop")
+		u.must("go", "get", public+"@v0.9.0", public+"/engine/redis@v0.9.0")
+		if out := u.must("go", "run", ".", redis); !held.MatchString(out) {
+			t.Errorf("the program printed %q", out)
+		}
+		all := u.must("go", "list", "-m", "all")
+		for _, other := range []string{"pgx", "go-sql-driver", "etcd", "zookeeper", "cobra", "grpc"} {
+			if strings.Contains(all, other) {
+				t.Errorf("a user of Redis gets %s:\n%s", other, all)
+			}
+		}
+	})
+	t.Run("mixed versions", func(t *testing.T) {
+		for _, newer := range []string{"", "/engine/redis"} {
+			u := newcomer(t, proxy)
+			u.file("main.go", shop)
+			u.must("go", "mod", "init", "example.com/shop")
+			u.must("go", "get", public+"@v0.9.0", public+"/engine/redis@v0.9.0")
+			u.must("go", "get", public+newer+"@v0.9.1")
+			if out := u.must("go", "run", ".", redis); !held.MatchString(out) {
+				t.Errorf("with %q at v0.9.1, the program printed %q", newer, out)
+			}
+		}
+	})
+	t.Run("command", func(t *testing.T) {
+		u := newcomer(t, proxy)
+		u.must("go", "install", public+"/cmd/leasehold@v0.9.0")
+		u.env = append(u.env, "LEASEHOLD_ENGINE="+redis)
+		program := filepath.Join(u.must("sh", "-c", `printf %s "$GOBIN"`), "leasehold")
+		if out := u.must(program, "run", "hello", "--", "sh", "-c", "echo held with token $LEASEHOLD_TOKEN"); !held.MatchString(out) {
+			t.Errorf("the command printed %q", out)
+		}
+	})
+	t.Run("the tree", func(t *testing.T) {
+		u := outside{t, tree, os.Environ()}
+		tags := strings.Fields(u.must("git", "tag"))
+		for _, tag := range []string{"v0.9.1", "engine/redis/v0.9.1", "cmd/leasehold/v0.9.1"} {
+			if !slices.Contains(tags, tag) {
+				t.Errorf("no tag %s among %v", tag, tags)
+			}
+		}
+		for _, name := range []string{"go.work", "go.work.sum"} {
+			if _, err := os.Stat(filepath.Join(tree, name)); err == nil {
+				t.Errorf("the tree has %s", name)
+			}
+		}
+		if out, err := u.try("git", "grep", "-nE", `^\s*(import )?"leasehold(/|"$)`, "--", "*.go"); err == nil {
+			t.Errorf("the tree imports by the old path:\n%s", out)
+		}
+		if out, err := u.try("git", "grep", "-n", "=>", "--", "*go.mod"); err == nil {
+			t.Errorf("the tree replaces modules:\n%s", out)
+		}
+	})
+}
+
+// A wrong path or version is refused before anything is written.
+func TestWhatCannotBePublishedIsRefused(t *testing.T) {
+	for _, c := range []struct{ module, version, says string }{
+		{"leasehold", "v0.9.0", "-module"},
+		{"example.com/Locks Two", "v0.9.0", "-module"},
+		{public, "0.9.0", "not a version"},
+		{public, "v0.9", "not a version"},
+		{public, "v2.0.0", "/v2"},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		err := run([]string{"-module", c.module, "-version", c.version, "-out", out})
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s at %s: %v", c.module, c.version, err)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%s at %s: something was written", c.module, c.version)
+		}
+	}
+}
+
+// Only what names a package is renamed.
+func TestOnlyPackagesAreRenamed(t *testing.T) {
+	r := release{public, "v0.9.0"}
+	rename := r.renaming([]string{"engine/doc.go", "lab/main.go", "docs/a.md"})
+	for from, to := range map[string]string{
+		`	"leasehold"`:                         `	"` + public + `"`,
+		`import "leasehold"`:                   `import "` + public + `"`,
+		`	lock "leasehold" // ours`:            `	lock "` + public + `" // ours`,
+		` 	"leasehold"`:                        ` 	"` + public + `"`, // of a patch
+		`	"leasehold/engine"`:                  `	"` + public + `/engine"`,
+		"see `leasehold/engine/x`":             "see `" + public + "/engine/x`",
+		`"leasehold/docs"`:                     `"leasehold/docs"`, // no packages
+		`Prefix = "leasehold/"`:                `Prefix = "leasehold/"`,
+		`./cmd/leasehold/engine`:               `./cmd/leasehold/engine`,
+		`https://example.org/leasehold/engine`: `https://example.org/leasehold/engine`,
+		`	"leasehold",`:                        `	"leasehold",`,
+		`# package: leasehold`:                 `# package: ` + public,
+	} {
+		if got := rename([]byte(from)); !bytes.Equal(got, []byte(to)) {
+			t.Errorf("%q became %q, want %q", from, got, to)
+		}
+	}
+}
