@@ -45,6 +45,17 @@ type Access struct {
 	read  time.Time // when the file was last looked at
 	stamp string    // of the file that was read
 	known []*caller
+	wrong error // why the file as it is now is not the one that counts
+}
+
+// problem is why the last good version of the file counts, if it is not the newest.
+func (a *Access) problem() error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wrong
 }
 
 // recheck is how old knowledge of the file may be.
@@ -194,7 +205,7 @@ func (a *Access) caller(r *http.Request) (*caller, error) {
 	a.mu.Lock()
 	if time.Since(a.read) >= recheck {
 		a.read = time.Now()
-		a.load() // the last good one stays in force
+		a.wrong = a.load() // the last good one stays in force
 	}
 	known := a.known
 	a.mu.Unlock()

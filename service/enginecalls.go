@@ -92,10 +92,24 @@ func (s *Server) expect(who *caller, client string, id engine.ID, ttl time.Durat
 		}
 		over = func() {}
 	}
+	s.route(who, client, id, ttl, over)
+	return nil
+}
+
+// route has a claim's notifications go to the client. over counts the claim out.
+func (s *Server) route(who *caller, client string, id engine.ID, ttl time.Duration, over func()) {
 	if !s.hub.expect(id, who.name+"\x00"+client, ttl, over) {
 		over() // it was counted when the hub learned of it
 	}
-	return nil
+}
+
+// claim is the ID of a claim of a name that the caller may lock.
+func (c *caller) claim(name, secret string) (engine.ID, error) {
+	id, err := engine.ParseID(secret)
+	if err != nil {
+		return id, engine.Refuse("%w", err)
+	}
+	return id, c.may(Lock, name)
 }
 
 func (s *Server) callRenew(w http.ResponseWriter, r *http.Request) {
@@ -103,23 +117,20 @@ func (s *Server) callRenew(w http.ResponseWriter, r *http.Request) {
 	if !readCall(w, r, &call) || !shortName(w, call.Client) {
 		return
 	}
+	if !shortBatch(w, len(call.Items)) {
+		return
+	}
 	who := callerOf(r.Context())
 	var rs []engine.Renewal
 	refused := error(nil)
 	for _, item := range call.Items {
-		id, err := engine.ParseID(item.ID)
-		if err == nil {
-			err = who.may(Lock, item.Name)
-		} else {
-			err = engine.Refuse("%w", err)
-		}
-		if err == nil {
-			err = s.expect(who, call.Client, id, item.Want)
-		}
+		id, err := who.claim(item.Name, item.ID)
 		if err != nil {
 			refused = errors.Join(refused, err)
 			continue
 		}
+		// A lease that came here from a server that has ended is held: no limit refuses it.
+		s.route(who, call.Client, id, item.Want, s.usage.kept(who.name))
 		rs = append(rs, engine.Renewal{Name: item.Name, ID: id, Want: item.Want})
 	}
 	s.batch(w, r, refused, len(rs), func(ctx context.Context) ([]engine.Claim, error) { return s.eng.Renew(ctx, rs) }, false)
@@ -130,16 +141,14 @@ func (s *Server) callLeave(w http.ResponseWriter, r *http.Request) {
 	if !readCall(w, r, &call) {
 		return
 	}
+	if !shortBatch(w, len(call.Items)) {
+		return
+	}
 	who := callerOf(r.Context())
 	var cs []engine.Claim
 	refused := error(nil)
 	for _, item := range call.Items {
-		id, err := engine.ParseID(item.ID)
-		if err == nil {
-			err = who.may(Lock, item.Name)
-		} else {
-			err = engine.Refuse("%w", err)
-		}
+		id, err := who.claim(item.Name, item.ID)
 		if err != nil {
 			refused = errors.Join(refused, err)
 			continue
@@ -199,6 +208,7 @@ func (s *Server) callQueues(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := s.bound(r.Context())
 	defer cancel()
 	w.Header().Set("Content-Type", "application/jsonl")
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(callBound + answerWithin)) // for a caller that does not read
 	out := json.NewEncoder(w)
 	for q, err := range s.eng.Queues(ctx, call.Name) {
 		if err != nil {
@@ -275,6 +285,14 @@ const maxClient = 64
 func shortName(w http.ResponseWriter, client string) bool {
 	if len(client) > maxClient {
 		unasked(w, http.StatusBadRequest, remote.KindRefused, fmt.Errorf("the client's name has %d bytes, and the most are %d", len(client), maxClient))
+		return false
+	}
+	return true
+}
+
+func shortBatch(w http.ResponseWriter, items int) bool {
+	if items > remote.MaxBatch {
+		unasked(w, http.StatusBadRequest, remote.KindRefused, fmt.Errorf("the call has %d items, and the most are %d: make several", items, remote.MaxBatch))
 		return false
 	}
 	return true

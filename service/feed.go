@@ -96,8 +96,9 @@ func (f *feed) read(ctx context.Context, s *Server) {
 			failure = err.Error()
 			break
 		}
-		if len(now) == maxQueues {
-			break // the first ones that the engine names; see queuesAnswer.Cut
+		if len(now) == maxRead {
+			failure = errTooManyNames.Error()
+			break
 		}
 		now[q.Name] = q
 	}

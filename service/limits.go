@@ -12,7 +12,11 @@ import (
 // the others go on.
 type Limits struct {
 	Requests int // under way at once, those that wait among them. Default 20,000
-	Claims   int // that this Server knows, held and waiting. Default 100,000
+
+	// Claims are those that wait, and those of package httplock until they end. A new one
+	// beyond the limit is refused, and no renewal is. A lock that a request has obtained is
+	// known to its handle alone. Default 100,000
+	Claims int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -53,6 +57,12 @@ func (u *usage) claim(who string, l Limits) (over func(), err error) {
 		}
 		return &t.claims, nil
 	})
+}
+
+// kept counts a claim in that is held, or waits, already: no limit ends it.
+func (u *usage) kept(who string) (over func()) {
+	over, _ = u.count(who, func(t *taken) (*int, error) { return &t.claims, nil })
+	return over
 }
 
 // tooMany is final for the core: it is an engine.ErrRefused.

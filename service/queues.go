@@ -14,8 +14,16 @@ import (
 	"leasehold/internal/view"
 )
 
-// maxQueues bounds the names of one answer. A request for more says what it lacks.
-const maxQueues = 10_000
+const (
+	// maxQueues bounds the names of one answer. A request for more says what it lacks.
+	maxQueues = 10_000
+
+	// maxRead bounds the names that are read to answer for all of them.
+	maxRead = 100_000
+)
+
+// errTooManyNames: a name that was not read would be said to be free.
+var errTooManyNames = fmt.Errorf("the engine has more than %d names, which is the most that are read here: ask the engine itself (leasehold why, leasehold watch)", maxRead)
 
 type queuesAnswer struct {
 	Queues []view.Queue `json:"queues"`
@@ -32,7 +40,7 @@ func (s *Server) getQueues(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, queuesAnswer{Queues: []view.Queue{view.Of(q)}})
 		return
 	}
-	qs, cut, err := s.queues(r.Context(), r.URL.Query().Get("prefix"))
+	qs, cut, err := s.queues(r.Context(), r.URL.Query().Get("prefix"), maxQueues)
 	if err != nil {
 		failed(w, err)
 		return
@@ -44,8 +52,8 @@ func (s *Server) getQueues(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, v)
 }
 
-// queues reads what the caller may look at, sorted by name.
-func (s *Server) queues(ctx context.Context, prefix string) (all []engine.Queue, cut bool, err error) {
+// queues reads what the caller may look at, most queues at most, sorted by name.
+func (s *Server) queues(ctx context.Context, prefix string, most int) (all []engine.Queue, cut bool, err error) {
 	who := callerOf(ctx)
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -56,7 +64,7 @@ func (s *Server) queues(ctx context.Context, prefix string) (all []engine.Queue,
 		if who.may(Look, q.Name) != nil {
 			continue
 		}
-		if cut = len(all) == maxQueues; cut {
+		if cut = len(all) == most; cut {
 			break
 		}
 		all = append(all, q)
@@ -110,14 +118,22 @@ func (s *Server) getWhy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Queues leaves out what is none: somebody else's data in its place.
-	if _, err := s.queue(r.Context(), name); err != nil {
+	q, err := s.queue(r.Context(), name)
+	if err != nil {
 		refuse(w, cmp.Or(forbidden(err), statusOf(err)), err)
 		return
 	}
-	qs, _, err := s.queues(r.Context(), "")
-	if err != nil {
+	qs, cut, err := s.queues(r.Context(), "", maxRead)
+	switch {
+	case err != nil:
 		failed(w, err)
 		return
+	case cut:
+		refuse(w, http.StatusNotImplemented, errTooManyNames)
+		return
+	}
+	if !slices.ContainsFunc(qs, func(other engine.Queue) bool { return other.Name == name }) {
+		qs = append(qs, q) // the right to lock a name is enough to read its queue
 	}
 	why := view.NewSnapshot(qs).Why(name)
 	answer(w, http.StatusOK, whyAnswer{why, why.Cycle(), why.Text(strconv.Quote, plain)})

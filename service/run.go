@@ -23,6 +23,8 @@ type RunOptions struct {
 	Cert, Key, ClientCA string
 
 	// Insecure allows a listener that other machines reach without TLS, or without Access.
+	// Without it and without Access, a request to this machine must call it localhost or by
+	// its address.
 	Insecure bool
 
 	// Pprof adds /debug/pprof/ for callers on this machine.
@@ -74,6 +76,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener, o RunOptions) error {
 	if err := s.exposed(ln.Addr(), o); err != nil {
 		return errors.Join(err, ln.Close(), s.Close())
 	}
+	s.names = o.Insecure
 	h := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
 		Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -84,7 +87,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener, o RunOptions) error {
 		h.Handler = withPprof(s)
 	}
 	if o.Cert != "" {
-		files, err := loadFiles(o.Cert, o.Key, o.ClientCA)
+		files, err := loadFiles(o.Cert, o.Key, o.ClientCA, func(err error) {
+			s.certs.note(s.log, "the certificates cannot be read: the last good ones are used", err)
+		})
 		if err != nil {
 			return errors.Join(err, ln.Close(), s.Close())
 		}

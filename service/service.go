@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -48,6 +49,10 @@ type Server struct {
 	usage  usage
 	renews coalesce.Group[engine.Renewal, renewed]
 	feed   feed
+	pages  http.CrossOriginProtection
+	list   trouble
+	certs  trouble
+	names  bool // any Host means this service: see RunOptions.Insecure
 	ready  readiness
 
 	life     context.Context // ends when Close begins
@@ -141,6 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hurry(recorded) // the server reads a body to its end, also one that no handler wants
 	}
 	who, err := s.access.caller(r)
+	s.list.note(s.log, "the list of callers cannot be read: the last good one counts", s.access.problem())
 	probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
 	defer func() {
 		level := slog.LevelInfo
@@ -154,6 +160,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		recorded.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(recorded, http.StatusUnauthorized, err)
+		return
+	case s.foreign(r) != nil:
+		refuse(recorded, http.StatusForbidden, s.foreign(r))
 		return
 	case !clean(r):
 		refuse(recorded, http.StatusBadRequest, errors.New("the path has an empty segment, a . or a ..: write the name in the body of the request (\"name\") or as ?name=, or its / and . as %2F and %2E"))
@@ -169,6 +178,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer done()
 	}
 	s.mux.ServeHTTP(recorded, r.WithContext(withCaller(r.Context(), who)))
+}
+
+// foreign says why a request comes from a web page of others, in a browser that reaches this
+// service, or nil. Where everybody may do everything, and only this machine is served, a Host
+// must mean this machine: a page of evil.example can have that name mean 127.0.0.1.
+func (s *Server) foreign(r *http.Request) error {
+	if err := s.pages.Check(r); err != nil {
+		return fmt.Errorf("a page of another origin makes this request: %w", err)
+	}
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); s.names || s.access != nil || !ok || !at.IP.IsLoopback() {
+		return nil
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "" || host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
+		return nil
+	}
+	return fmt.Errorf("%q is a name for this machine that anybody can make: use localhost or its address, or give a list of callers (access), or say that everybody may (insecure)", host)
 }
 
 // clean reports whether the path is as it was written. ServeMux would send the caller

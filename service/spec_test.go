@@ -144,9 +144,9 @@ func (s *spec) problems(x *exchange) (all []string) {
 		}
 		return all
 	}
-	s.mu.Lock()
+	s.mu.Lock() // the library writes into its schemas while it checks
+	defer s.mu.Unlock()
 	s.seen[operation+" "+strconv.Itoa(x.status)] = true
-	s.mu.Unlock()
 	if x.status < 300 {
 		if ok, errs := s.check.ValidateHttpRequestSync(r); !ok {
 			all = append(all, reasons("the request was wrong", errs)...)

@@ -19,10 +19,11 @@ type files struct {
 	checked time.Time
 	stamp   string
 	current *tls.Config
+	wrong   func(error) // gets what the newest files cannot be used for, or nil
 }
 
-func loadFiles(cert, key, ca string) (*files, error) {
-	f := &files{cert: cert, key: key, ca: ca}
+func loadFiles(cert, key, ca string, wrong func(error)) (*files, error) {
+	f := &files{cert: cert, key: key, ca: ca, wrong: wrong}
 	return f, f.load()
 }
 
@@ -32,7 +33,7 @@ func (f *files) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	defer f.mu.Unlock()
 	if time.Since(f.checked) >= recheck {
 		f.checked = time.Now()
-		f.load() // the last good one stays in use
+		f.wrong(f.load()) // the last good one stays in use
 	}
 	return f.current, nil
 }

@@ -56,7 +56,11 @@ func (e *Engine) post(ctx context.Context, over *http.Client, path string, in an
 	}
 	a, err := over.Do(r)
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) || err == nil && a.StatusCode >= 500 {
-		e.at.CompareAndSwap(at, at+1)
+		if e.at.CompareAndSwap(at, at+1) && len(e.bases) > 1 {
+			if unsubscribe := e.unsubscribe.Load(); unsubscribe != nil {
+				(*unsubscribe)(errMoved)
+			}
+		}
 		e.brief.CloseIdleConnections() // what ended one of them has perhaps ended all
 	}
 	if err != nil {

@@ -23,12 +23,14 @@ type Engine struct {
 	// that the other end has gone.
 	brief, shared *http.Client
 
-	bases  []string // https://host:port of each server
-	at     atomic.Uint32
-	client string // secret: whose notifications are whose
-	token  string
-	grants engine.Guarantees
-	checks bool
+	bases []string // https://host:port of each server
+	at    atomic.Uint32
+	// unsubscribe ends the Watch under way: a server notifies clients that ask it.
+	unsubscribe atomic.Pointer[context.CancelCauseFunc]
+	client      string // secret: whose notifications are whose
+	token       string
+	grants      engine.Guarantees
+	checks      bool
 
 	life context.Context
 	end  context.CancelFunc

@@ -108,8 +108,8 @@ func newEngine(rawURL string) (*Engine, error) {
 		e.bases = append(e.bases, u.Scheme+"://"+host)
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	e.brief = e.over(secrets, func(p *http.Protocols) { p.SetHTTP1(true) })
-	e.shared = e.over(secrets, func(p *http.Protocols) {
+	e.brief = e.over(secrets, maxBrief, func(p *http.Protocols) { p.SetHTTP1(true) })
+	e.shared = e.over(secrets, 0, func(p *http.Protocols) {
 		p.SetHTTP1(secure) // where something between the two ends speaks no other
 		p.SetHTTP2(secure)
 		p.SetUnencryptedHTTP2(!secure)
@@ -117,15 +117,16 @@ func newEngine(rawURL string) (*Engine, error) {
 	return e, nil
 }
 
-// over returns a client of some protocols, with connections of its own.
-func (e *Engine) over(secrets *tls.Config, choose func(*http.Protocols)) *http.Client {
+// over returns a client of some protocols, with connections of its own: most to one server, or
+// as many as it takes.
+func (e *Engine) over(secrets *tls.Config, most int, choose func(*http.Protocols)) *http.Client {
 	t := &http.Transport{
 		DialContext:           e.dial,
 		TLSClientConfig:       secrets.Clone(),
 		Protocols:             new(http.Protocols),
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWithin},
 		MaxIdleConnsPerHost:   maxBrief,
-		MaxConnsPerHost:       maxBrief,
+		MaxConnsPerHost:       most,
 		IdleConnTimeout:       time.Minute, // the service waits longer
 		TLSHandshakeTimeout:   5 * time.Second,
 		ResponseHeaderTimeout: 15 * time.Second, // longer than the service takes for any call

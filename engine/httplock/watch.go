@@ -14,6 +14,9 @@ import (
 // errSilent ends a subscription over which nothing came, not even that it lives.
 var errSilent = errors.New("the service was silent for too long")
 
+// errMoved ends a subscription when calls have begun to go to another server.
+var errMoved = errors.New("the calls go to another server now")
+
 // Watch implements [engine.Engine]. The service writes the first line when the subscription
 // has begun.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
@@ -21,6 +24,7 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 	defer cancel(nil)
 	silent := time.AfterFunc(3*remote.KeepAlive, func() { cancel(errSilent) })
 	defer silent.Stop()
+	e.unsubscribe.Store(&cancel) // before the address is chosen: see post
 	body, err := e.post(ctx, e.shared, remote.PathWatch, remote.WatchCall{Client: e.client})
 	if err != nil {
 		return causeOf(ctx, err)

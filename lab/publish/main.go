@@ -98,7 +98,7 @@ func root() (string, error) {
 // commit makes the folder a repository with one commit and a tag for each module: a nested
 // module's begins with its folder.
 func (r release) commit(modules []string, out string) error {
-	commands := [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "leasehold " + r.Version}}
+	commands := [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=leasehold", "-c", "user.email=leasehold@invalid", "commit", "-q", "-m", "leasehold " + r.Version}}
 	for _, dir := range modules {
 		tag := r.Version
 		if dir != "." {

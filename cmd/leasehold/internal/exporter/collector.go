@@ -10,7 +10,6 @@ import (
 type collector struct {
 	readings *readings
 	show     func(string) string
-	byName   bool
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -135,7 +135,7 @@ func New(o Options) (*Exporter, error) {
 		return read(ctx, eng, &o)
 	}}}
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(&collector{readings: x.readings, show: o.Show, byName: o.ByName > 0}); err != nil {
+	if err := registry.Register(&collector{readings: x.readings, show: o.Show}); err != nil {
 		return nil, err
 	}
 	x.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
