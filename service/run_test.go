@@ -199,13 +199,13 @@ func TestTheEndIsGraceful(t *testing.T) {
 func TestSlowCallersAreCutOff(t *testing.T) {
 	at, _ := run(t, server(t, nil), "127.0.0.1:0", RunOptions{})
 	slow := map[string]string{
-		"a header":            "POST /v1/locks/a HTTP/1.1\r\nHost: x\r\n",
-		"a body":              "POST /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
-		"a body nobody reads": "GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
-		"chunks nobody reads": "DELETE /v1/locks/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
-		"what follows JSON":   "POST /v1/locks/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
-		"the body of a watch": "GET /v1/watch HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
-		"the body of a call":  "POST /v1/engine/open HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
+		"a header":            "POST /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n",
+		"a body":              "POST /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+		"a body nobody reads": "GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+		"chunks nobody reads": "DELETE /v1/locks/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"what follows JSON":   "POST /v1/locks/c HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+		"the body of a watch": "GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+		"the body of a call":  "POST /v1/engine/open HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
 	}
 	ended := make(chan string, len(slow))
 	for what, begin := range slow {
@@ -232,7 +232,7 @@ func TestSlowCallersAreCutOff(t *testing.T) {
 			t.Fatalf("slow callers are not cut off: %q", slow)
 		}
 	}
-	big := "GET /livez HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"
+	big := "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"
 	c, err := net.Dial("tcp", at.String())
 	if err != nil {
 		t.Fatal(err)

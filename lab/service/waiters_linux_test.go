@@ -93,7 +93,7 @@ func connections(t *testing.T, addr string) func(int) {
 		path, key, body := request(i)
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
-			_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, key, len(body), body)
+			_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s", path, key, len(body), body)
 		}
 		if err != nil {
 			t.Error(err)
