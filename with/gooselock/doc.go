@@ -25,6 +25,13 @@
 // goes on. Only Unlock tells, when the migration has ended. So prefer Up and Run to goose's own
 // calls with WithLocker.
 //
+// # The first start on MySQL and MariaDB
+//
+// goose's own calls look for its table of versions, and make it, before they lock (v3.29). MySQL
+// and MariaDB commit the table before its first row. A process that calls Provider.Up at that
+// moment fails with "missing zero version migration", and succeeds when it calls again. A
+// Locker's Up and Run hold the lease already, so they cannot.
+//
 // # What a cancelled migration leaves behind
 //
 // A context ends what this process does. PostgreSQL rolls back the transaction of a migration,

@@ -179,6 +179,12 @@ func TestGoosesOwnTestOfLockersPasses(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
+					// MySQL commits goose's new table before its first row, and Provider.Up
+					// looks there before it locks (package documentation): under the lock
+					// goose makes both.
+					if _, err := p.GetDBVersion(t.Context()); err != nil {
+						t.Fatal(err)
+					}
 					return p
 				})
 				once(t, dialect, dsn)
