@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 
 func (a *app) schemaCommand() *cobra.Command {
 	var schema, prefix string
+	var unlogged time.Duration
 	cmd := &cobra.Command{
 		Use:   "schema postgres|mysql",
 		Short: "Print the tables and functions that a database needs",
@@ -33,10 +35,13 @@ that a program needs.`,
 			var err error
 			switch args[0] {
 			case "postgres":
-				text, err = pglock.Schema(&pglock.Options{Schema: schema, Prefix: prefix})
+				text, err = pglock.Schema(&pglock.Options{Schema: schema, Prefix: prefix, Unlogged: unlogged})
 			case "mysql", "mariadb":
 				if cmd.Flags().Changed("schema") {
 					return usageError("--schema is for postgres: a MySQL database has no schemas; choose the database in the program that runs the SQL")
+				}
+				if unlogged != 0 {
+					return usageError("--unlogged is for postgres: the tables of a MySQL database are always stored")
 				}
 				text, err = mysqllock.Schema(&mysqllock.Options{Prefix: prefix})
 			default:
@@ -53,5 +58,6 @@ that a program needs.`,
 	}
 	cmd.Flags().StringVar(&schema, "schema", "leasehold", "postgres: the schema of the tables and functions, as ?schema= in the URL")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "prefix of the names of tables and functions, as ?prefix= in the URL")
+	cmd.Flags().DurationVar(&unlogged, "unlogged", 0, "postgres: have the tables lie in memory, as ?unlogged= in the URL")
 	return cmd
 }

@@ -16,8 +16,8 @@ import (
 // calls are the statements of one schema. Each is one round trip and one
 // transaction.
 type calls struct {
-	join, share, revoke, line, lines, able string
-	renew, leave                           several
+	join, share, revoke, line, lines, able, check string
+	renew, leave                                  several
 }
 
 // several is a call for several claims, and the cheaper one for one, with the same
@@ -50,7 +50,10 @@ func newCalls(o *Options) calls {
 		line:   o.in(place + `WHERE c.name = $1::bytea ORDER BY c.ticket`),
 		lines: o.in(place + `WHERE c.name IN (SELECT DISTINCT name FROM @claims
 			WHERE name >= '\x01' AND name > $1::bytea AND name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea) ORDER BY name LIMIT 200) ORDER BY c.name, c.ticket`),
-		able: o.in(`SELECT bool_and(has_table_privilege(t, p)) AND has_table_privilege('@swept', 'SELECT') AND has_table_privilege('@swept', 'UPDATE')
+		check: o.in(`SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool, current_setting('fsync')::bool, @unlogged()`),
+		able: o.in(`SELECT @unlogged(), bool_and(has_table_privilege(t, p)) AND has_table_privilege('@swept', 'SELECT') AND has_table_privilege('@swept', 'UPDATE')
+				AND (@unlogged() = 0 OR has_table_privilege('@swept', 'INSERT') AND has_table_privilege(to_regclass('@memory'), 'SELECT')
+					AND has_table_privilege(to_regclass('@memory'), 'INSERT'))
 			FROM unnest(ARRAY['@names', '@claims']) t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p`),
 	}
 }

@@ -46,6 +46,15 @@
 // fsync=off the engine declares fencing until it forgets. A restored backup is a server
 // that forgot.
 //
+// # Tables in memory
+//
+// With ?unlogged=1m new tables are UNLOGGED: no commit waits for the disk. PostgreSQL empties
+// such tables after a crash, and they are empty on a replica that becomes the primary. Every
+// lease is lost then. Its holder may trust it for a TTL still, so no TTL is longer than that
+// minute, and for a minute after the first call each name is held by a claim of nobody. People
+// see it in the queue, and may revoke it. So a crash does not let two hold. A failover does while
+// the former primary still answers others. The engine declares fencing until it forgets.
+//
 // # Connections
 //
 // [Open] makes a pool of its own, [New] takes the caller's (github.com/jackc/pgx/v5). A
@@ -101,6 +110,11 @@
 //	GRANT USAGE ON SCHEMA leasehold TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold.names, leasehold.claims TO app;
 //	GRANT SELECT, UPDATE ON leasehold.swept TO app;
+//
+// with ?unlogged also
+//
+//	GRANT INSERT ON leasehold.swept TO app;
+//	GRANT SELECT, INSERT ON leasehold.memory TO app;
 //
 // and to inspect only, with SELECT * FROM leasehold.line:
 //

@@ -27,13 +27,15 @@ var _ engine.Checker = (*Engine)(nil)
 // answers as it did when this was opened.
 func (e *Engine) Check(ctx context.Context) error {
 	var replica, readonly, stores bool
-	err := e.client.row(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool, current_setting('fsync')::bool`,
-		[]any{&replica, &readonly, &stores})
+	var unlogged int64
+	err := e.client.row(ctx, e.client.calls.check, []any{&replica, &readonly, &stores, &unlogged})
 	switch {
 	case err != nil:
 		return named(err)
 	case replica || readonly:
 		return named(engine.Refuse("this server only reads: it is a replica, or has become one, and can lock and renew nothing: let this address lead to the primary"))
+	case sqllock.Micros(unlogged) != e.Guarantees().MaxTTL:
+		return named(engine.Refuse("the tables have another ?unlogged= by now than when this engine was opened: open it again"))
 	case !stores && e.Guarantees().Fencing == engine.FencingAlways:
 		return named(engine.Refuse("fsync is off by now, so a crash of the machine may forget holds, and tokens may fall: turn it on, or open this engine again"))
 	}

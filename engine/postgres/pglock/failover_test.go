@@ -19,11 +19,11 @@ type pair struct {
 	url              string // of both
 }
 
-func replicated(t *testing.T) *pair {
+func replicated(t *testing.T, parameters ...string) *pair {
 	t.Helper()
 	p := &pair{primary: server(t)}
 	p.wire = servers.ProxyTo(t, p.primary.Addr)
-	open(t, p.primary.URL("", "")).Close() // makes the tables
+	open(t, p.primary.URL("", "")+strings.Join(parameters, "")).Close() // makes the tables
 	p.replica = p.primary.Replica(t, p.wire)
 	p.url = strings.Replace(p.primary.URL("", ""), p.primary.Addr, p.primary.Addr+","+p.replica.Addr, 1) + "&target_session_attrs=read-write&connect_timeout=2"
 	until(t, "the replica does not follow", func() bool {

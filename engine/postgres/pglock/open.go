@@ -43,10 +43,20 @@ type Options struct {
 	// connections between transactions: ?poll. Without it [New] finds that out itself: it
 	// waits for a notification, for a second.
 	Poll bool
+
+	// Unlogged, if not 0, has new tables lie in memory (UNLOGGED): ?unlogged=1m. No commit
+	// waits for the disk. A crash of the server, or a failover, ends every lease, and then
+	// nothing is granted for that long. So it bounds every TTL. It is the tables' own: clients
+	// without it keep to what the tables have, and [New] refuses tables that have another. See
+	// the package documentation for a change. A second to engine.MaxTTL.
+	Unlogged time.Duration
 }
 
+// leastUnlogged is the least of Options.Unlogged: what unlog in schema.sql takes.
+const leastUnlogged = time.Second
+
 // params are leasehold's parameters in a URL; the others belong to libpq and pgx.
-var params = []string{"schema", "prefix", "no-create", "failover", "poll", "password-file"}
+var params = []string{"schema", "prefix", "no-create", "failover", "poll", "unlogged", "password-file"}
 
 // allowed are settings of a session that a URL may have as parameters, as in libpq.
 var allowed = []string{"application_name", "client_encoding", "options"}
@@ -129,6 +139,11 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 	for key, to := range map[string]*bool{"no-create": &o.NoCreate, "failover": &o.Failover, "poll": &o.Poll} {
 		if err := engineurl.Bool(ours, key, to); err != nil {
 			return nil, nil, err
+		}
+	}
+	if v := ours.Get("unlogged"); v != "" {
+		if o.Unlogged, err = time.ParseDuration(v); err != nil {
+			return nil, nil, fmt.Errorf("unlogged=%q is not a duration: give one such as 1m", v)
 		}
 	}
 	if path := ours.Get("password-file"); path != "" {
@@ -250,15 +265,30 @@ func (c *client) meet(ctx context.Context) error {
 			return err
 		}
 	}
-	// Without fsync a crash of the machine may lose anything.
-	c.guarantees = sqllock.Guarantees(c.opts.Failover || severalHosts(c.pool.Config().ConnConfig), fsync == "off")
 	if pooled {
 		c.mode = pgx.QueryExecModeExec
 	}
 	if c.opts.Poll || pooled && c.deaf(ctx) {
 		c.poll = pollFirst
 	}
-	return c.able(ctx)
+	unlogged, err := c.able(ctx)
+	if err == nil && c.opts.Unlogged != 0 && c.opts.Unlogged != unlogged {
+		err = errUnlogged(&c.opts, unlogged)
+	}
+	// Without fsync a crash of the machine may lose anything, and without a log all tickets.
+	c.guarantees = sqllock.Guarantees(c.opts.Failover || severalHosts(c.pool.Config().ConnConfig), fsync == "off" || unlogged != 0)
+	c.guarantees.MaxTTL = unlogged
+	return err
+}
+
+// errUnlogged: the tables are not what the options say. Nobody changes them in passing.
+func errUnlogged(o *Options, is time.Duration) error {
+	has := "are logged"
+	if is != 0 {
+		has = fmt.Sprintf("have unlogged=%v", is)
+	}
+	return fmt.Errorf("the tables in schema %q %s, and unlogged=%v was asked for: ask for what they have, or let their owner change them with %s",
+		o.Schema, has, o.Unlogged, strings.TrimSpace(o.unlog()))
 }
 
 // renew makes sure that the functions are those that this client knows, or serve it, and
@@ -294,17 +324,18 @@ func (c *client) renew(ctx context.Context, dated bool) error {
 
 // able makes sure that the user may do what is needed, and that what has the names
 // of our tables is ours.
-func (c *client) able(ctx context.Context) error {
+func (c *client) able(ctx context.Context) (unlogged time.Duration, err error) {
 	var may bool
-	err := c.row(ctx, c.calls.able, []any{&may})
+	var micros int64
+	err = c.row(ctx, c.calls.able, []any{&micros, &may})
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case !may:
-		return errRights(nil)
+		return 0, errRights(nil)
 	}
 	_, err = c.Batch(ctx, []engine.Renewal{{Name: "nobody"}})
-	return err
+	return sqllock.Micros(micros), err
 }
 
 func severalHosts(c *pgx.ConnConfig) bool {

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"leasehold/engine"
 )
 
 // layout is the number of the tables and types in schema.sql. A client that finds another
 // refuses. edition is that of its functions: who finds an older one replaces it.
-const layout, edition = 1, 4
+const layout, edition = 1, 5
 
 // schema has @ where the schema and the prefix that were chosen go.
 //
@@ -35,18 +37,27 @@ func (o *Options) in(sql string) string {
 // it once in a database, and again for a version of this package with newer functions. The
 // command "leasehold schema postgres" prints it. It may run at any time, even while locks
 // are held. [Open] and [New] run it themselves if it is needed and the user may. A nil o
-// means the defaults.
+// means the defaults. With Unlogged it rewrites the tables, which needs a moment in which few
+// locks are held: for half a second it waits for others, and fails.
 func Schema(o *Options) (string, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return "", err
 	}
-	return "BEGIN;\n" + opts.create() + "COMMIT;\n", nil
+	return "BEGIN;\n" + opts.create() + opts.unlog() + "COMMIT;\n", nil
 }
 
 func (o *Options) create() string {
 	create := "CREATE SCHEMA IF NOT EXISTS " + pgx.Identifier{o.Schema}.Sanitize() + ";\n\n"
 	return create + o.in(schema)
+}
+
+// unlog has the tables lie in memory if that was chosen.
+func (o *Options) unlog() string {
+	if o.Unlogged == 0 {
+		return ""
+	}
+	return o.in(fmt.Sprintf("\nSELECT @unlog('%d microseconds');\n", o.Unlogged.Microseconds()))
 }
 
 const (
@@ -99,7 +110,11 @@ func (c *client) installNow(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, c.opts.create(), pgx.QueryExecModeSimpleProtocol); err != nil {
+	sql := c.opts.create()
+	if !found { // what others use stays as it is
+		sql += c.opts.unlog()
+	}
+	if _, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)
@@ -123,6 +138,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if opts.Schema == "" {
 		opts.Schema = "leasehold"
+	}
+	if d := opts.Unlogged; d != 0 && (d < leastUnlogged || d > engine.MaxTTL) {
+		return opts, fmt.Errorf("unlogged=%v is outside %v to %v: give a time in between", d, leastUnlogged, engine.MaxTTL)
 	}
 	return opts, errors.Join(checkIdentifier("schema", opts.Schema), checkIdentifier("prefix", opts.Prefix))
 }

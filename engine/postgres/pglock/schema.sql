@@ -28,8 +28,8 @@ BEGIN
 			RAISE EXCEPTION 'these tables have layout %, and this is layout 1', @layout();
 		END IF;
 		IF to_regprocedure('@edition()') IS NOT NULL THEN
-			IF (SELECT newest FROM @edition()) > 4 THEN
-				RAISE EXCEPTION 'these functions are of edition %, which is newer than 4', (SELECT newest FROM @edition());
+			IF (SELECT newest FROM @edition()) > 5 THEN
+				RAISE EXCEPTION 'these functions are of edition %, which is newer than 5', (SELECT newest FROM @edition());
 			END IF;
 		END IF;
 		-- Before edition 4 the key was the name.
@@ -166,6 +166,9 @@ BEGIN
 		RETURN true;
 	END IF;
 	now := set_config(practised, '1', false);
+	IF @unlogged() > 0 THEN -- a session that comes first after a crash begins the wait
+		now := @remembers()::text;
+	END IF;
 	PERFORM @practise();
 	RETURN true;
 END $$;
@@ -174,14 +177,15 @@ END $$;
 -- milliseconds. With the name's row locked, everybody who wants the name would wait for
 -- that, once for each client of a fleet that has just started. So a session first goes
 -- through a hand-over of a name of its own, which nobody waits for, and undoes it; what
--- was to be told is not. What the caller wanted comes after.
+-- was to be told is not. What the caller wanted comes after. Its claims live for the second
+-- that every database takes: see unlog.
 CREATE OR REPLACE FUNCTION @practise() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	n bytea := sha256((random()::text || pg_backend_pid())::bytea);
 BEGIN
-	PERFORM @join(n, 'a', 'practise', '', 1, 1, 60000000, false, false, NULL);
-	PERFORM @join(n, 'b', 'practise', '', 1, 1, 60000000, false, false, NULL);
-	PERFORM @renewing(n, 'b', 60000000, true);
+	PERFORM @join(n, 'a', 'practise', '', 1, 1, 1000000, false, false, NULL);
+	PERFORM @join(n, 'b', 'practise', '', 1, 1, 1000000, false, false, NULL);
+	PERFORM @renewing(n, 'b', 1000000, true);
 	PERFORM @leaving(n, 'a');
 	RAISE EXCEPTION USING ERRCODE = 'LH002';
 EXCEPTION WHEN SQLSTATE 'LH002' THEN
@@ -199,9 +203,9 @@ BEGIN
 	END IF;
 	now := set_config(practised, '1', false);
 	BEGIN
-		PERFORM @join(n, 'b', 'practise', '', 1, 1, 60000000, false, false, NULL);
+		PERFORM @join(n, 'b', 'practise', '', 1, 1, 1000000, false, false, NULL);
 		PERFORM @share(ARRAY[n, n], ARRAY['b', 'c']::bytea[], ARRAY[true, false], 'practise', ARRAY['', '']::bytea[], ARRAY[1, 1], ARRAY[1, 1],
-			ARRAY[60000000, 60000000]::bigint[], ARRAY[false, false]);
+			ARRAY[1000000, 1000000]::bigint[], ARRAY[false, false]);
 		RAISE EXCEPTION USING ERRCODE = 'LH002';
 	EXCEPTION WHEN SQLSTATE 'LH002' THEN
 	END;
@@ -332,6 +336,93 @@ BEGIN
 	RETURN @answer(l, c, t, contended);
 END $$;
 
+-- UNLOGGED tables are empty after a crash, and on a replica that becomes the primary. Those
+-- who held before may trust their leases for the longest TTL still. So a name that comes up
+-- before that has passed is held by nobody in particular until then: a claim like any
+-- other, which people see, wait behind, and may revoke where they know that no holder lives.
+
+-- How long that is, in microseconds. 0: the tables are stored, and nothing is forgotten.
+-- unlog replaces it.
+DO $$
+BEGIN
+	IF to_regprocedure('@unlogged()') IS NULL THEN
+		CREATE FUNCTION @unlogged() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT 0::bigint';
+	END IF;
+END $$;
+
+-- Since when the tables remember: since the first call after they forgot. Each session's
+-- first call asks, so the wait begins when the first client is back. Whoever reads nothing
+-- waits for whoever stores it, and reads again.
+CREATE OR REPLACE FUNCTION @remembers() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	t bigint;
+BEGIN
+	SELECT since INTO t FROM @memory;
+	IF NOT FOUND THEN
+		INSERT INTO @memory VALUES (@clock()) ON CONFLICT DO NOTHING;
+		IF FOUND THEN
+			INSERT INTO @swept SELECT '', 0 WHERE NOT EXISTS (SELECT FROM @swept);
+		END IF;
+		SELECT since INTO t FROM @memory;
+	END IF;
+	RETURN coalesce(t, @clock());
+END $$;
+
+-- A name whose row this transaction has made: who held it before a crash may hold it still.
+CREATE OR REPLACE FUNCTION @forgotten(INOUT l @names, t bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	free bigint := @remembers() + @unlogged();
+BEGIN
+	IF t >= free THEN
+		RETURN;
+	END IF;
+	UPDATE @names SET last = greatest(last + 1, t), upto = greatest(last + 1, t), front = greatest(last + 1, t), used = lim, size = 1, soonest = free, seen = t
+		WHERE name = l.name AND gen = l.gen RETURNING * INTO l;
+	-- told: nobody listens on that channel.
+	INSERT INTO @claims VALUES (l.name, l.last, substr(sha256((random()::text || random() || pg_backend_pid() || t)::bytea), 1, 16), 'leasehold',
+		convert_to('{"label":"nobody: the database crashed, and who held this may trust it until then"}', 'UTF8'),
+		l.lim, free, free - t, true, false, true);
+END $$;
+
+-- Has the tables lie in memory, from where a crash clears them, or stores them again (delay
+-- 0). delay: no claim may live for longer, and after a crash nothing is granted for that
+-- long. Run by their owner, at a time when few locks are held: it rewrites the tables.
+CREATE OR REPLACE FUNCTION @unlog(delay interval) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	d bigint := extract(epoch FROM delay) * 1000000;
+	t bigint;
+	now text := set_config('lock_timeout', '500ms', true); -- as above
+BEGIN
+	IF d IS NULL OR d <> 0 AND (d < 1000000 OR d > 86400000000) THEN
+		RAISE EXCEPTION 'the delay % is outside of 1 second to 1 day: give one in between, or 0 to store the tables again', delay;
+	END IF;
+	LOCK TABLE @names, @claims, @swept IN ACCESS EXCLUSIVE MODE;
+	t := @clock();
+	IF @unlogged() > 0 AND t < @remembers() + @unlogged() THEN
+		RAISE EXCEPTION 'the tables forgot who holds less than % ago, and wait for that: run this again later', @unlogged() / 1000000 * interval '1 second';
+	END IF;
+	IF d > 0 AND EXISTS (SELECT FROM @claims WHERE deadline > t AND greatest(asked, deadline - t) > d) THEN
+		RAISE EXCEPTION 'there are claims that live for longer than %: give a longer delay, or run this again without them', delay;
+	END IF;
+	ALTER TABLE @claims DROP CONSTRAINT IF EXISTS unlogged;
+	IF d = 0 THEN
+		ALTER TABLE @names SET LOGGED;
+		ALTER TABLE @claims SET LOGGED;
+		ALTER TABLE @swept SET LOGGED;
+		DROP TABLE IF EXISTS @memory;
+	ELSE
+		ALTER TABLE @names SET UNLOGGED;
+		ALTER TABLE @claims SET UNLOGGED;
+		ALTER TABLE @swept SET UNLOGGED;
+		-- Clients keep to it. Those that were there before do not know.
+		EXECUTE 'ALTER TABLE @claims ADD CONSTRAINT unlogged CHECK (asked <= ' || d || ') NOT VALID';
+		-- One row: since when, 0 where nothing was ever forgotten.
+		CREATE UNLOGGED TABLE IF NOT EXISTS @memory (since bigint NOT NULL, one boolean PRIMARY KEY DEFAULT true CHECK (one));
+		INSERT INTO @memory VALUES (0) ON CONFLICT DO NOTHING;
+	END IF;
+	EXECUTE 'CREATE OR REPLACE FUNCTION @unlogged() RETURNS bigint LANGUAGE sql STABLE AS ''SELECT ' || d || '::bigint''';
+END $$;
+
 -- Takes a place at the end of a line, or finds the one this ID already has.
 -- refusal: '', or L with have = the line's limit, C with have = how many are in
 -- line, T: tickets have run out.
@@ -376,14 +467,18 @@ BEGIN
 		-- statement sees what its last ticket was. soonest 0: the first purge counts.
 		INSERT INTO @names SELECT n, coalesce((SELECT max(last) FROM @swept), 0), wantlim, 0, 0, 0, 0, @clock()
 			ON CONFLICT DO NOTHING;
-		made := true;
+		made := made OR FOUND;
 	END LOOP;
 	IF made AND l.gen < 0 THEN
 		-- Others made the row since it was looked for, and have changed its key: so what
 		-- was put there is a second one.
 		DELETE FROM @names WHERE name = n AND gen = 0;
+		made := false;
 	END IF;
 	t := @clock();
+	IF made AND @unlogged() > 0 THEN
+		l := @forgotten(l, t);
+	END IF;
 
 	-- A retry of a Join whose answer was lost. What it replaced is gone since the
 	-- first arrival.
@@ -814,4 +909,4 @@ END $$;
 CREATE OR REPLACE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
 -- Which edition the functions are, and the oldest whose clients they serve.
-CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 4, 1 $$;
+CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 5, 1 $$;

@@ -93,7 +93,13 @@ func zookeeper() (*running, error) {
 	return &running{
 		url: "zookeeper://" + s.Addr,
 		bytes: func() (int64, error) {
+			// It neither answers nor closes the connection while it deletes the containers of
+			// names, which are many here.
 			n, err := s.Monitored("zk_approximate_data_size")
+			for end := time.Now().Add(3 * time.Minute); err != nil && time.Now().Before(end); {
+				time.Sleep(time.Second)
+				n, err = s.Monitored("zk_approximate_data_size")
+			}
 			return int64(n), err
 		},
 		close: s.Close, pid: s.PID(), addr: s.Addr,
