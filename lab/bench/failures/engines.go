@@ -203,7 +203,11 @@ func deployments() []deployment {
 			engine: "pglock", about: "stopped: no traffic between it and its clients; failed over: to a replica that follows asynchronously; the copy: restored to a point in time before the locks were taken, from a base backup and the archived log", fencing: true, copies: true,
 			cannot:  map[string]string{restartedLost: nothing},
 			allowed: map[string]time.Duration{failedOver: renewal, clockForward: renewal, olderCopy: renewal},
-			start:   postgres,
+			start:   postgres(""),
+		},
+		{
+			engine: "pglock, `unlogged`", about: "tables in memory, so a crash forgets every lease and nothing is granted for a TTL; failed over: to a replica that follows asynchronously, whose tables are empty", fencing: true,
+			only: []string{restartedLost, failedOver}, start: postgres("&unlogged=" + ttl.String()),
 		},
 		{
 			engine: "pglock, a replica that lags", about: "failed over: to a replica that follows asynchronously, and has not received the locks", fencing: true,

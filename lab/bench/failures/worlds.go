@@ -181,48 +181,51 @@ func members(s *stage, fault string, args []string) world {
 	return w
 }
 
-func postgres(s *stage, fault string) world {
-	clock, env := clocked(s, fault)
-	p := servers.Postgres(s, &servers.PostgresOptions{Env: env, Archive: fault == olderCopy})
-	addrs := []string{p.Addr}
-	var replica *servers.PostgresServer
-	form := "postgres://postgres@%s/postgres?sslmode=disable"
-	if fault == failedOver {
-		replica = p.Replica(s, nil)
-		addrs = append(addrs, replica.Addr)
-		form += "&target_session_attrs=read-write"
-	}
-	w, cut, mend := cutting(s, form, addrs...)
-	switch fault {
-	case holderCut:
-		w.do, w.heal = cut, mend
-	case engineStopped:
-		// Its backends are processes of their own, which a stop of the server spares.
-		through, hole := proxied(s, p.Addr)
-		w.next = fmt.Sprintf(form, through[0])
-		w.do = func() error { hole(true); return cut() }
-		w.heal = func() error { hole(false); return mend() }
-	case restartedKept:
-		w.do = p.Restart
-	case olderCopy:
-		installed(s, p.URL("", ""))
-		s.must(p.Backup())
-		w.do = p.Restore
-	case failedOver:
-		w.do = func() error {
-			if err := p.Kill(); err != nil {
-				return err
+// postgres is a primary, with a replica where it fails over. parameters are of the URL.
+func postgres(parameters string) func(*stage, string) world {
+	return func(s *stage, fault string) world {
+		clock, env := clocked(s, fault)
+		p := servers.Postgres(s, &servers.PostgresOptions{Env: env, Archive: fault == olderCopy})
+		addrs := []string{p.Addr}
+		var replica *servers.PostgresServer
+		form := "postgres://postgres@%s/postgres?sslmode=disable" + parameters
+		if fault == failedOver {
+			replica = p.Replica(s, nil)
+			addrs = append(addrs, replica.Addr)
+			form += "&target_session_attrs=read-write"
+		}
+		w, cut, mend := cutting(s, form, addrs...)
+		switch fault {
+		case holderCut:
+			w.do, w.heal = cut, mend
+		case engineStopped:
+			// Its backends are processes of their own, which a stop of the server spares.
+			through, hole := proxied(s, p.Addr)
+			w.next = fmt.Sprintf(form, through[0])
+			w.do = func() error { hole(true); return cut() }
+			w.heal = func() error { hole(false); return mend() }
+		case restartedKept, restartedLost:
+			w.do = p.Restart
+		case olderCopy:
+			installed(s, p.URL("", ""))
+			s.must(p.Backup())
+			w.do = p.Restore
+		case failedOver:
+			w.do = func() error {
+				if err := p.Kill(); err != nil {
+					return err
+				}
+				return replica.Promote()
 			}
-			return replica.Promote()
+		default:
+			w.do = func() error {
+				return stepped(clock, fault, func() (string, error) {
+					return p.Query("SELECT extract(epoch FROM clock_timestamp())::bigint")
+				})
+			}
 		}
-	default:
-		w.do = func() error {
-			return stepped(clock, fault, func() (string, error) {
-				return p.Query("SELECT extract(epoch FROM clock_timestamp())::bigint")
-			})
-		}
+		return w
 	}
-	return w
 }
 
 func mariadb(s *stage, fault string) world {
