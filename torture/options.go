@@ -153,7 +153,7 @@ func Declares(g engine.Guarantees, ttl time.Duration) history.Declares {
 	d := history.Declares{
 		Assumes: assumes(g),
 		Order:   "none", Modes: strings.Split(g.Modes.String(), ", "), Fencing: "none", CrashRelease: "ttl", Detach: g.Detach,
-		MayDouble: g.Failover == engine.FailoverMayDouble, Bound: bound(ttl),
+		MayDouble: g.Failover == engine.FailoverMayDouble, Bound: bound(ttl), Longest: g.MaxTTL,
 	}
 	if g.Order == engine.FIFO {
 		d.Order = "fifo"

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"leasehold/torture/history"
 )
@@ -15,6 +16,11 @@ const twoHold = `
 			11 A held 7
 			12 c2 B raw n Y
 			13 B held 8`
+
+// forgetful is an engine that may forget, with a longest TTL of 4 s.
+func forgetful(d *history.Declares) {
+	d.Fencing, d.Assumes, d.Longest = "memory", []string{history.Memory}, 4*time.Second
+}
 
 func TestQueue(t *testing.T) {
 	judge(t, Queue, []row{
@@ -47,6 +53,16 @@ func TestQueue(t *testing.T) {
 			14 strike 1 failover server breaks failover`},
 		{name: "a failover, not declared", want: "join of Y", text: `
 			0 strike 1 failover server breaks failover` + twoHold},
+		{name: "an engine that forgot has everybody wait for nobody", declares: forgetful, declared: true, want: "join of X", text: `
+			0 strike 1 crash server breaks memory
+			1000 heal 1
+			5900 c1 A raw n X
+			5901 A waiting 7`},
+		{name: "an engine has everybody wait for nobody", declares: forgetful, want: "join of X", text: `
+			0 strike 1 crash server breaks memory
+			1000 heal 1
+			6001 c1 A raw n X
+			6002 A waiting 7`},
 		{name: "its client ended, and the engine ends its claims", text: twoHold + `
 			14 exit c1`, declares: func(d *history.Declares) { d.CrashRelease = "at once" }},
 	})

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"leasehold/torture/history"
@@ -118,9 +119,18 @@ func (t *trial) cause(at time.Duration) string { return t.causeSince(at, at) }
 func (t *trial) causeSince(since, until time.Duration) string {
 	for i := range t.strikes {
 		s := &t.strikes[i]
-		if s.At <= until && (s.heal == never || since <= s.heal+t.run.TTL) && t.voids(s) {
+		if s.At <= until && (s.heal == never || since <= s.heal+t.run.TTL+t.forgets(s)) && t.voids(s) {
 			return s.describe()
 		}
 	}
 	return ""
+}
+
+// forgets is how long after a strike the engine may have everybody wait, since it does not know
+// who holds.
+func (t *trial) forgets(s *strike) time.Duration {
+	if slices.Contains(s.Breaks, history.Memory) || slices.Contains(s.Breaks, history.Failover) {
+		return t.run.Declares.Longest
+	}
+	return 0
 }

@@ -41,6 +41,7 @@ type doors struct {
 	faults int              // under way
 	healed time.Duration    // since then there is none
 	heal   int              // the event
+	grants time.Duration    // since then an engine that forgot grants again
 	served bool             // a waiter was granted since, or nothing is judged
 	heals  int              // after which one was
 }
@@ -57,6 +58,8 @@ func (l *doors) event(i int, e *history.Event) {
 		if l.faults--; l.faults == 0 {
 			l.healed, l.heal, l.served = e.At, i, false
 		}
+		n := slices.IndexFunc(l.strikes, func(s strike) bool { return s.Fault == e.Fault })
+		l.grants = max(l.grants, e.At+l.forgets(&l.strikes[n]))
 	case history.Call:
 		if o := l.byOp[e.Op]; o.what == history.Lock {
 			d := l.doors[o.name]
@@ -129,7 +132,7 @@ func (l *doors) judge(i int, d *door) {
 	if l.faults > 0 || l.full(Liveness) {
 		return
 	}
-	begun := max(since, l.healed)
+	begun := max(since, l.healed, l.grants)
 	if bound := l.run.Declares.Bound; l.at(i)-begun > bound && d.reported != begun {
 		d.reported = begun
 		l.report(Finding{

@@ -81,6 +81,21 @@ func TestLiveness(t *testing.T) {
 			0 c1 A lock n
 			2000 heal 1
 			5001 A ok 1`},
+		{name: "an engine that forgot grants nothing for its longest TTL", declares: forgetful, text: `
+			0 strike 1 crash server breaks memory
+			0 c1 A lock n
+			2000 heal 1
+			8999 A ok 1`},
+		{name: "an engine that forgot grants nothing for longer", declares: forgetful, want: "lease 1", text: `
+			0 strike 1 crash server breaks memory
+			0 c1 A lock n
+			2000 heal 1
+			9001 A ok 1`},
+		{name: "an engine that did not forget grants nothing for its longest TTL", declares: forgetful, want: "lease 1", text: `
+			0 strike 1 kill server
+			0 c1 A lock n
+			2000 heal 1
+			8999 A ok 1`},
 		{name: "before a fault", want: "no fault is under way since 0.000 s", text: `
 			0 c1 A lock n
 			3001 strike 1 kill server

@@ -157,6 +157,10 @@ type Declares struct {
 	CrashRelease string        `json:"crash_release"` // ttl, session, at once
 	Detach       bool          `json:"detach"`
 	Bound        time.Duration `json:"bound"` // within which a name is granted after everything is healed
+
+	// Longest is the longest TTL, if the engine has one of its own. An engine that forgot who
+	// holds may have everybody wait for so long.
+	Longest time.Duration `json:"longest,omitempty"`
 }
 
 // Excludes is whether the engine promises exclusion under a fault that breaks that.
