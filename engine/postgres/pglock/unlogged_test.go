@@ -296,7 +296,9 @@ func TestARightOfUnloggedTablesThatIsMissingIsNamed(t *testing.T) {
 	do(t, admin, `GRANT SELECT, UPDATE ON leasehold.swept TO app`)
 	refused(t, s.URL("app", ""), "right")
 	do(t, admin, `GRANT INSERT ON leasehold.swept TO app`)
-	do(t, admin, `GRANT SELECT, INSERT ON leasehold.memory TO app`)
+	do(t, admin, `GRANT SELECT ON leasehold.memory TO app`)
+	refused(t, s.URL("app", ""), "right")
+	do(t, admin, `GRANT INSERT ON leasehold.memory TO app`)
 	if err := s.Restart(); err != nil { // a user with the least begins the wait
 		t.Fatal(err)
 	}
