@@ -89,7 +89,7 @@ func compare(t *testing.T, calls func(*client) sqllock.Database) {
 			return want + want/8
 		},
 		PollAfter: func(s engine.State, pollAfter time.Duration) bool {
-			return (pollAfter > 0) == (s == engine.Waiting) && pollAfter <= pollSeldom
+			return (pollAfter > 0) == (s == engine.Waiting) && pollAfter <= pollRarely
 		},
 	}, sqltest.Now())
 }

@@ -17,6 +17,8 @@ func TestLooks(t *testing.T) {
 		{"the second learns too late that it is first", 1, 0, 0, 20 * time.Millisecond},
 		{"the others look as often as the first", 5, 0, 0, 80 * time.Millisecond},
 		{"the last never looks", 24, 0, 0, 320 * time.Millisecond},
+		{"one far behind looks as often as the others", 64, 0, 0, 1280 * time.Millisecond},
+		{"one far behind never looks", 10_000, 24 * time.Hour, 0, 2560 * time.Millisecond},
 		{"the first looks often at a queue that stands still", 0, 24 * time.Hour, 0, 640 * time.Millisecond},
 		{"the next waits for longer than a sixth of a hold", 0, time.Second, 0, 160 * time.Millisecond},
 		{"the others look as often as the next", 2, time.Second, 0, 320 * time.Millisecond},

@@ -199,6 +199,22 @@ func TestEachForgottenNameIsHeldByNobodyOnce(t *testing.T) {
 	}
 }
 
+// Of two that come first to a name at once, whoever makes its row has it held by nobody.
+func TestWhoMakesTheRowHasAForgottenNameHeld(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	e, admin := open(t, unlogged(url, time.Hour)), connect(t, url)
+	do(t, admin, `UPDATE @memory SET since = @clock()`)
+	if c := join(t, e, exclusive("a")); c.State != engine.Waiting {
+		t.Errorf("who makes the row is %v", c.State)
+	}
+	// Here another makes it first, and its claim of nobody is gone already.
+	replace(t, admin, "join", `INSERT INTO @names SELECT n`, `INSERT INTO @names VALUES (n, 7, 1, 0, 0, 0, 9223372036854775807, 0); INSERT INTO @names SELECT n`)
+	if c := join(t, e, exclusive("b")); c.State != engine.Held {
+		t.Errorf("who comes second is %v", c.State)
+	}
+}
+
 // What a client declares is what the tables are, and only their owner changes that.
 func TestUnloggedIsTheTablesOwn(t *testing.T) {
 	t.Parallel()
