@@ -68,7 +68,8 @@
 // Without a doorbell, and with a pool of the caller's, polls are more frequent. The first two of a queue that moves are polled every 20
 // ms, others half as often for each doubling of their place. If no claim became held for a
 // while, the next poll comes after up to a sixth of that while, and after half of it for
-// others, 640 ms at most, or 2.56 s with 128 or more waiters ahead. So a waiter behind holds of up to a quarter of a second learns
+// others, 640 ms at most. With 128 or more waiters ahead it comes after 2.56 s. So a
+// waiter behind holds of up to a quarter of a second learns
 // of their end after 10 ms on average. Behind longer ones it learns of it after 4 to 8 %
 // of them, or a third of a second. One statement polls all names of a client, at most 50
 // times a second, and twice a second if all queues stand still. It locks and writes
