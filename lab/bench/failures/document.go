@@ -143,7 +143,9 @@ func renewed(old []byte, rows []*row) ([]byte, error) {
 			sections[d.engine] = d.section(rows, fmt.Sprintf(" Measured by itself, on %s.", harness.ThisMachine()))
 			new++
 		}
-		page += strings.TrimSuffix(sections[d.engine], "\n") + "\n"
+		if text, ok := sections[d.engine]; ok { // an old page may lack a section that was never measured
+			page += strings.TrimSuffix(text, "\n") + "\n"
+		}
 	}
 	if new == 0 {
 		return nil, errors.New("no engine has all of its trials in this run: let -only match the engine alone, such as '^filelock,'")

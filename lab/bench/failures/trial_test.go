@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -141,21 +140,6 @@ func TestDocumentHasEveryTrial(t *testing.T) {
 			if !strings.Contains(section, "| "+fault+" |") && !strings.Contains(section, "- *"+fault+"*: ") {
 				t.Errorf("%s: nothing about %q", d.engine, fault)
 			}
-		}
-	}
-}
-
-// The page that stands in docs has a section on each engine, with each of its faults.
-func TestThePageHasEveryTrial(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "failures.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range trials(regexp.MustCompile("")) {
-		_, section, _ := strings.Cut(string(page), "\n## "+r.engine+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		if !strings.Contains(section, "| "+r.fault+" |") && !strings.Contains(section, "- *"+r.fault+"*: ") {
-			t.Errorf("%s: nothing about %q", r.engine, r.fault)
 		}
 	}
 }
