@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"net/http"
@@ -68,7 +69,7 @@ func TestACallerThatNeverReadsIsCutOff(t *testing.T) {
 				})
 				dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 					c, err := new(net.Dialer).DialContext(ctx, network, addr)
-					if err == nil {
+					if err == nil && protocol == "HTTP/1.1" { // HTTP/2 has a window of its own
 						c.(*net.TCPConn).SetReadBuffer(4 << 10)
 					}
 					return c, err
@@ -93,5 +94,37 @@ func TestACallerThatNeverReadsIsCutOff(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A caller of HTTP/2 that never reads from its connection is cut off, though it goes on sending:
+// the end of one of its requests could not be written to it either.
+func TestAConnectionThatIsNeverReadIsCutOff(t *testing.T) {
+	t.Parallel()
+	s, err := New(wordy{store(t).Engine()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := run(t, s, "127.0.0.1:0", RunOptions{})
+	c, err := net.Dial("tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	frame := func(kind, flags byte, stream uint32, body string) {
+		n := len(body)
+		head := []byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, byte(stream)}
+		c.Write(append(head, body...))
+	}
+	io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	frame(4, 0, 0, "\x00\x04\x7f\xff\xff\xff")                    // SETTINGS: the largest window of a stream
+	frame(8, 0, 0, "\x7f\x00\x00\x00")                            // WINDOW_UPDATE: that of the connection
+	frame(1, 5, 1, "\x82\x86\x04\x0a/v1/queues\x01\x09localhost") // HEADERS: GET
+	until(t, "the request does not come", func() bool { return s.counts.underWay.Load() == 1 })
+	for end := time.Now().Add(2 * answerWithin); s.counts.underWay.Load() != 0; time.Sleep(time.Second) {
+		if time.Now().After(end) {
+			t.Fatal("its request goes on")
+		}
+		frame(8, 0, 0, "\x00\x00\x00\x01") // so no ping is due
 	}
 }
