@@ -59,7 +59,7 @@ func (s *Server) queues(ctx context.Context, prefix string, most int) (all []eng
 	defer cancel()
 	for q, err := range s.eng.Queues(ctx, prefix) {
 		if err != nil {
-			return nil, false, err
+			return nil, false, because(ctx, err)
 		}
 		if who.may(Look, q.Name) != nil {
 			continue
