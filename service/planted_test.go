@@ -77,3 +77,15 @@ func TestEveryWaiterLooksAfterABreak(t *testing.T) {
 		t.Error("a client of httplock does not look")
 	}
 }
+
+// What is counted of callers is forgotten with the last of their requests.
+func TestACallerThatTakesNothingIsForgotten(t *testing.T) {
+	s, base := plainly(t, store(t).Engine(), nil)
+	held := send(t, "POST", base+"/v1/locks/a", `{"wait": "1s"}`)
+	held.want(t, 200, "held")
+	until(t, "a caller is known that takes nothing", func() bool {
+		s.usage.mu.Lock()
+		defer s.usage.mu.Unlock()
+		return len(s.usage.by) == 0
+	})
+}

@@ -89,7 +89,7 @@ func TestACallerThatNeverReadsIsCutOff(t *testing.T) {
 				defer a.Body.Close()
 				select { // the caller is there, and reads nothing
 				case <-ended:
-				case <-time.After(30 * time.Second):
+				case <-time.After(time.Minute):
 					t.Error("its request goes on")
 				}
 			})
@@ -121,7 +121,7 @@ func TestAConnectionThatIsNeverReadIsCutOff(t *testing.T) {
 	frame(8, 0, 0, "\x7f\x00\x00\x00")                            // WINDOW_UPDATE: that of the connection
 	frame(1, 5, 1, "\x82\x86\x04\x0a/v1/queues\x01\x09localhost") // HEADERS: GET
 	until(t, "the request does not come", func() bool { return s.counts.underWay.Load() == 1 })
-	for end := time.Now().Add(2 * answerWithin); s.counts.underWay.Load() != 0; time.Sleep(time.Second) {
+	for end := time.Now().Add(5 * answerWithin); s.counts.underWay.Load() != 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			t.Fatal("its request goes on")
 		}
