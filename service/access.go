@@ -191,6 +191,15 @@ func (e *notAllowed) Error() string {
 
 func (e *notAllowed) Unwrap() error { return engine.ErrRefused }
 
+// still is why the caller of a request that has waited may not do that any more, or nil.
+func (s *Server) still(r *http.Request, v Verb, name string) error {
+	now, err := s.access.caller(r)
+	if err != nil {
+		return &notAllowed{callerOf(r.Context()).name, v, name}
+	}
+	return now.may(v, name)
+}
+
 // caller is who makes a request. Without Access that is anybody, known by the address.
 func (a *Access) caller(r *http.Request) (*caller, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

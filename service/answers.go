@@ -56,6 +56,8 @@ func failed(w http.ResponseWriter, err error) {
 func statusOf(err error) int {
 	_, greedy := errors.AsType[*tooMany](err)
 	switch {
+	case forbidden(err) != 0:
+		return http.StatusForbidden
 	case greedy:
 		return http.StatusTooManyRequests
 	case errors.Is(err, errors.ErrUnsupported):

@@ -93,7 +93,7 @@ func (f *feed) read(ctx context.Context, s *Server) {
 	var failure string
 	for q, err := range s.eng.Queues(bounded, "") {
 		if err != nil {
-			failure = err.Error()
+			failure = because(bounded, err).Error()
 			break
 		}
 		if len(now) == maxRead {

@@ -225,3 +225,42 @@ func TestTheNameStandsInTheQuery(t *testing.T) {
 	released := send(t, "DELETE", base+"/v1/locks?name=../a//b", ``, bearer(held)...)
 	released.want(t, 200, "released")
 }
+
+// Who loses the right to a name while waiting for it does not obtain it: the next one does.
+func TestAWaitEndsWithTheRightToIt(t *testing.T) {
+	token, line := NewToken()
+	other, otherLine := NewToken()
+	lines := "b " + otherLine + " lock,look *\n"
+	a := access(t, "a "+line+" lock,look *\n"+lines)
+	_, base := plainly(t, store(t).Engine(), &Options{Access: a})
+	at := base + "/v1/locks/n"
+	first, second := []string{"Authorization", "Bearer " + token}, []string{"Authorization", "Bearer " + other}
+	holder := send(t, "POST", at, `{"ttl": "1m"}`, second...)
+	holder.want(t, 200, "held")
+	answers := make(chan reply, 2)
+	for _, headers := range [][]string{first, append(keyed("key"), first...)} {
+		go func() {
+			r, err := try(t.Context(), "POST", at, `{"wait": "25s"}`, headers...)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- r
+		}()
+	}
+	until(t, "nobody waits", func() bool { return len(send(t, "GET", base+"/v1/queues/n", "", second...).Claims) == 3 })
+	if err := os.WriteFile(a.file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the list is not read", func() bool {
+		return send(t, "GET", base+"/v1/queues/n", "", first...).status == http.StatusUnauthorized
+	})
+	released := send(t, "DELETE", at, ``, bearer(holder)...)
+	released.want(t, 200, "released")
+	for range 2 {
+		if r := <-answers; r.status != http.StatusForbidden {
+			t.Errorf("%d %s", r.status, r.text)
+		}
+	}
+	next := send(t, "POST", at, `{"wait": "20s"}`, second...)
+	next.want(t, 200, "held")
+}

@@ -84,6 +84,7 @@ func (s *Server) postLock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.arrived = arrived
+	a.still = func() error { return s.still(r, Lock, a.Name) }
 	o := s.obtain(r.Context(), a)
 	s.tell(w, r, a, o)
 }
@@ -95,6 +96,7 @@ type ask struct {
 	wait    time.Duration
 	keyed   bool // the caller can come again for the same claim
 	arrived time.Duration
+	still   func() error // why the caller may not lock the name any more; nil: nothing can change
 }
 
 func (s *Server) ask(r *http.Request, body *lockRequest) (*ask, error) {

@@ -75,6 +75,9 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 		c, err := s.look(ctx, a, joined)
 		switch {
 		case errors.Is(err, engine.ErrRefused):
+			if joined {
+				s.abandon(ctx, a)
+			}
 			return outcome{err: err}
 		case ctx.Err() != nil:
 			s.abandon(ctx, a)
@@ -115,10 +118,15 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 	}
 }
 
-// look asks what has become of the claim. An engine without order forgets who waits, so it
+// look asks what has become of the claim of a caller that still may have it. An engine without order forgets who waits, so it
 // is asked for a place each time, as it is until it has answered once. A repeated Join finds
 // the claim that the first one made.
 func (s *Server) look(ctx context.Context, a *ask, joined bool) (engine.Claim, error) {
+	if joined && a.still != nil {
+		if err := a.still(); err != nil {
+			return engine.Claim{}, err
+		}
+	}
 	if joined && s.grants.Order != engine.OrderNone {
 		return a.same(s.renew(ctx, engine.Renewal{Name: a.Name, ID: a.ID, Want: a.WaitTTL}))
 	}

@@ -34,7 +34,7 @@ func (s *Server) getQueues(w http.ResponseWriter, r *http.Request) {
 	if name := r.URL.Query().Get("name"); name != "" {
 		q, err := s.queue(r.Context(), name)
 		if err != nil {
-			refuse(w, cmp.Or(forbidden(err), statusOf(err)), err)
+			refuse(w, statusOf(err), err)
 			return
 		}
 		answer(w, http.StatusOK, queuesAnswer{Queues: []view.Queue{view.Of(q)}})
@@ -59,7 +59,7 @@ func (s *Server) queues(ctx context.Context, prefix string, most int) (all []eng
 	defer cancel()
 	for q, err := range s.eng.Queues(ctx, prefix) {
 		if err != nil {
-			return nil, false, err
+			return nil, false, because(ctx, err)
 		}
 		if who.may(Look, q.Name) != nil {
 			continue
@@ -76,7 +76,7 @@ func (s *Server) queues(ctx context.Context, prefix string, most int) (all []eng
 func (s *Server) getQueue(w http.ResponseWriter, r *http.Request) {
 	q, err := s.queue(r.Context(), r.PathValue("name"))
 	if err != nil {
-		refuse(w, cmp.Or(forbidden(err), statusOf(err)), err)
+		refuse(w, statusOf(err), err)
 		return
 	}
 	answer(w, http.StatusOK, view.Of(q))
@@ -99,7 +99,7 @@ func (s *Server) postRevoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.revoke(r.Context(), body.Name, ticket, body.Now); err != nil {
-		refuse(w, cmp.Or(forbidden(err), statusOf(err)), err)
+		refuse(w, statusOf(err), err)
 		return
 	}
 	answer(w, http.StatusOK, struct{}{})
@@ -120,7 +120,7 @@ func (s *Server) getWhy(w http.ResponseWriter, r *http.Request) {
 	// Queues leaves out what is none: somebody else's data in its place.
 	q, err := s.queue(r.Context(), name)
 	if err != nil {
-		refuse(w, cmp.Or(forbidden(err), statusOf(err)), err)
+		refuse(w, statusOf(err), err)
 		return
 	}
 	qs, cut, err := s.queues(r.Context(), "", maxRead)

@@ -80,7 +80,10 @@ func (s *Server) Run(ctx context.Context, ln net.Listener, o RunOptions) error {
 	h := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
 		Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 1000, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second,
+			WriteByteTimeout: answerWithin, // who reads nothing at all: no deadline of a stream ends that
+		},
 	}
 	h.Protocols.SetHTTP1(true)
 	if o.Pprof {

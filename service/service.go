@@ -230,6 +230,14 @@ func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeoutCause(ctx, callBound, fmt.Errorf("the engine has not answered within %v", callBound))
 }
 
+// because is err of a call with this context, with the reason for which that ended.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+		return cause
+	}
+	return err
+}
+
 // afterwards is the context of a call that its request does not end.
 func (s *Server) afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return s.bound(context.WithoutCancel(ctx))

@@ -40,14 +40,17 @@ func (e *Engine) post(ctx context.Context, over *http.Client, path string, in an
 	if err != nil {
 		return nil, err // only a time outside the years 0 to 9999
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(e.life, cancel)
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(e.life, func() { cancel(nil) })
 	at := e.at.Load()
-	base := e.bases[int(at)%len(e.bases)]
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(body))
+	unguard := func() {}
+	if len(e.bases) > 1 && mayRepeat(path) {
+		unguard = e.guard(ctx, at, cancel)
+	}
+	end := func() { forget(); unguard(); cancel(nil) }
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.base+path, bytes.NewReader(body))
 	if err != nil {
-		stop()
-		cancel()
+		end()
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
@@ -55,23 +58,20 @@ func (e *Engine) post(ctx context.Context, over *http.Client, path string, in an
 		r.Header.Set("Authorization", "Bearer "+e.token)
 	}
 	a, err := over.Do(r)
+	if err == nil {
+		e.hears(at)
+	}
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) || err == nil && a.StatusCode >= 500 {
-		if e.at.CompareAndSwap(at, at+1) && len(e.bases) > 1 {
-			if unsubscribe := e.unsubscribe.Load(); unsubscribe != nil {
-				(*unsubscribe)(errMoved)
-			}
-		}
-		e.brief.CloseIdleConnections() // what ended one of them has perhaps ended all
+		e.leave(at)
 	}
 	if err != nil {
-		stop()
-		cancel()
-		return nil, fmt.Errorf("ask %s: %w", base, causeOf(ctx, bare(err)))
+		defer end()
+		return nil, fmt.Errorf("ask %s: %w", at.base, causeOf(ctx, bare(err)))
 	}
-	read := &reading{a.Body, func() { stop(); cancel() }}
+	read := &reading{a.Body, end}
 	if a.StatusCode != http.StatusOK {
 		defer read.Close()
-		return nil, refused(base, a)
+		return nil, refused(at.base, a)
 	}
 	return read, nil
 }

@@ -11,7 +11,9 @@
 // It has the guarantees of the engine behind the service, with two exceptions: a killed
 // client's names are free when their TTL has passed, and exclusion reaches all clients of
 // the service. Claims are stored there, so any server of the service goes on with them.
-// If the one that it uses does not answer, the client goes to the next address.
+// If the one that it uses does not answer, the client goes to the next address. It does so
+// within 3 s if that server is stopped or cut off, which refuses nothing: a call without an
+// answer asks the server whether it lives. A server that is only slow is not left.
 //
 // A granted TTL counts from the start of the call here, which is earlier than its start at
 // the service. So the way there and back makes a lease shorter, and never longer.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"leasehold/engine"
 	"leasehold/internal/remote"
@@ -22,9 +23,11 @@ type Engine struct {
 	// connection of HTTP/2, where a call that hangs delays no renewal and a ping finds out
 	// that the other end has gone.
 	brief, shared *http.Client
+	probe         *http.Client // asks whether a server lives: see silentAfter
 
 	bases []string // https://host:port of each server
-	at    atomic.Uint32
+	at    atomic.Pointer[course]
+	began time.Time
 	// unsubscribe ends the Watch under way: a server notifies clients that ask it.
 	unsubscribe atomic.Pointer[context.CancelCauseFunc]
 	client      string // secret: whose notifications are whose
@@ -183,5 +186,6 @@ func (e *Engine) Close() error {
 	e.end()
 	e.brief.CloseIdleConnections() // no connection is made for a call that is under way
 	e.shared.CloseIdleConnections()
+	e.probe.CloseIdleConnections()
 	return nil
 }

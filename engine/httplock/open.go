@@ -103,12 +103,14 @@ func newEngine(rawURL string) (*Engine, error) {
 			}
 		}
 	}
-	e := &Engine{client: engine.NewID().Secret(), token: token}
+	e := &Engine{client: engine.NewID().Secret(), token: token, began: time.Now()}
 	for _, host := range hosts {
 		e.bases = append(e.bases, u.Scheme+"://"+host)
 	}
+	e.at.Store(e.newCourse(0))
 	e.life, e.end = context.WithCancel(context.Background())
-	e.brief = e.over(secrets, maxBrief, func(p *http.Protocols) { p.SetHTTP1(true) })
+	http1 := func(p *http.Protocols) { p.SetHTTP1(true) }
+	e.brief, e.probe = e.over(secrets, maxBrief, http1), e.over(secrets, 0, http1)
 	e.shared = e.over(secrets, 0, func(p *http.Protocols) {
 		p.SetHTTP1(secure) // where something between the two ends speaks no other
 		p.SetHTTP2(secure)

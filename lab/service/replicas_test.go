@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"leasehold"
+	"leasehold/engine"
 )
 
 const (
@@ -129,4 +131,55 @@ func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAStoppedServerIsLeftSoon: what is asked of a server that is stopped is asked of the other
+// one, while the first is still stopped and long before the bound of such a call. What could not
+// be given back there is free long before its TTL has passed.
+func TestAStoppedServerIsLeftSoon(t *testing.T) {
+	store := "dir:" + t.TempDir()
+	one, two := start(t, store), start(t, store)
+	client := func(addrs ...string) *leasehold.Client {
+		c, err := leasehold.New(open(t, addrs...), &leasehold.Options{TTL: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	locks, other := client(one.addr, two.addr), client(two.addr)
+	calls := open(t, one.addr, two.addr)
+	t.Cleanup(func() { calls.Close() })
+	held, err := locks.Lock(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Halt(); err != nil { // until the end of the test
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Go(func() {
+		held.Unlock() // says that it is not confirmed
+		l, err := other.Lock(ctx, "held")
+		if err != nil {
+			t.Errorf("what was given back is not free: %v", err)
+			return
+		}
+		l.Unlock()
+	})
+	began := time.Now()
+	q := engine.Request{Name: "next", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Minute}
+	if _, err := calls.Join(ctx, q); err == nil {
+		t.Error("a server that is stopped has answered")
+	}
+	if c, err := calls.Join(ctx, q); err != nil || c.State != engine.Held {
+		t.Errorf("the other server: %v, %v", c, err)
+	}
+	const bound = 15 * time.Second // of a call whose caller has none
+	if took := time.Since(began); took >= bound {
+		t.Errorf("it took %v, which is the bound of a call", took)
+	}
+	all.Wait()
 }

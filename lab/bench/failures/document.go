@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,21 +100,65 @@ These words are explained in [guarantees.md](guarantees.md). Times and lost upda
 from run to run. `+"`make failures`"+` fails if they are more than the guarantee allows.
 `, harness.ThisMachine(), took.Round(time.Minute), samples, ttl, outage, step, think)
 	for _, d := range deployments() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", d.engine, strings.ToUpper(d.about[:1])+d.about[1:])
-		b.WriteString("| fault | next holds | old holder learns | two held | allowed | tokens | unfenced | fenced |\n|---|---|---|---|---|---|---|---|\n")
-		var not []string
-		for _, r := range rows {
-			switch {
-			case r.engine != d.engine:
-			case r.why != "":
-				not = append(not, fmt.Sprintf("- *%s*: %s", r.fault, r.why))
-			default:
-				fmt.Fprintf(&b, "| %s | %s |\n", r.fault, strings.Join(r.cells(), " | "))
-			}
-		}
-		if len(not) > 0 {
-			fmt.Fprintf(&b, "\nNot run:\n\n%s\n", strings.Join(not, "\n"))
-		}
+		b.WriteString(d.section(rows, ""))
 	}
 	return b.Bytes()
+}
+
+// section is the part of the page on one engine. when says when it was measured, if not with the
+// rest.
+func (d *deployment) section(rows []*row, when string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n%s.%s\n\n", d.engine, strings.ToUpper(d.about[:1])+d.about[1:], when)
+	b.WriteString("| fault | next holds | old holder learns | two held | allowed | tokens | unfenced | fenced |\n|---|---|---|---|---|---|---|---|\n")
+	var not []string
+	for _, r := range rows {
+		switch {
+		case r.engine != d.engine:
+		case r.why != "":
+			not = append(not, fmt.Sprintf("- *%s*: %s", r.fault, r.why))
+		default:
+			fmt.Fprintf(&b, "| %s | %s |\n", r.fault, strings.Join(r.cells(), " | "))
+		}
+	}
+	if len(not) > 0 {
+		fmt.Fprintf(&b, "\nNot run:\n\n%s\n", strings.Join(not, "\n"))
+	}
+	return b.String()
+}
+
+// renewed is an old page with new sections on the engines of which every trial was run. It keeps
+// the order of the engines.
+func renewed(old []byte, rows []*row) ([]byte, error) {
+	const begins = "\n## "
+	head, rest, _ := strings.Cut(string(old), begins)
+	sections := map[string]string{}
+	for text := range strings.SplitSeq(rest, begins) {
+		name, _, _ := strings.Cut(text, "\n")
+		sections[name] = begins + text
+	}
+	page, new := head, 0
+	for _, d := range deployments() {
+		if d.complete(rows) {
+			sections[d.engine] = d.section(rows, fmt.Sprintf(" Measured by itself, on %s.", harness.ThisMachine()))
+			new++
+		}
+		if text, ok := sections[d.engine]; ok { // an old page may lack a section that was never measured
+			page += strings.TrimSuffix(text, "\n") + "\n"
+		}
+	}
+	if new == 0 {
+		return nil, errors.New("no engine has all of its trials in this run: let -only match the engine alone, such as '^filelock,'")
+	}
+	return []byte(page), nil
+}
+
+// complete is whether rows have every trial of the engine.
+func (d *deployment) complete(rows []*row) bool {
+	for _, fault := range faults() {
+		if d.has(fault) && !slices.ContainsFunc(rows, func(r *row) bool { return r.engine == d.engine && r.fault == fault }) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -22,13 +23,18 @@ const (
 	olderCopy     = "an older copy is put back"                     // only of engines that say so: see deployment.copies
 	powerCut      = "its power is cut, and the holder is cut off"   // the same: see deployment.disk
 	lagged        = "failed over behind, and the holder is cut off" // only of those that have no other: see deployment.only
+
+	// Only of a service: see deployment.served.
+	serverKilled  = "the server that it uses is killed"
+	serverStopped = "the server that it uses is stopped"
+	engineAway    = "the engine is away for half a TTL"
 )
 
 // step is how far a clock steps.
 const step = time.Minute
 
 func faults() []string {
-	return []string{holderKilled, holderStopped, holderCut, engineStopped, restartedKept, restartedLost, failedOver, clockForward, clockBack, olderCopy, powerCut, lagged}
+	return []string{holderKilled, holderStopped, holderCut, engineStopped, restartedKept, restartedLost, failedOver, clockForward, clockBack, olderCopy, powerCut, lagged, serverKilled, serverStopped, engineAway}
 }
 
 // deployment is an engine as it is run, with the faults that it cannot have.
@@ -41,6 +47,7 @@ type deployment struct {
 	falls   map[string]bool          // by fault: tokens may be lower after it
 	copies  bool                     // olderCopy: of before the locks were taken
 	disk    bool                     // powerCut: the disk keeps what was synced, and the locks were taken after that
+	served  bool                     // the faults of a service too
 	only    []string                 // the faults that it has; none: all
 	shows   bool                     // two hold after each of its faults, or the trial is too weak
 	start   func(s *stage, fault string) world
@@ -67,6 +74,10 @@ func trials(match *regexp.Regexp) (rows []*row) {
 			switch fault {
 			case lagged:
 				r.lease = longLease
+			case serverStopped:
+				r.lease, r.away = serverLease, 3*serverLease/2
+			case engineAway:
+				r.away = ttl / 2
 			case powerCut:
 				r.lease = powerLease
 				if err := servers.CanMakeDisk(); err != nil {
@@ -96,12 +107,15 @@ func (d *deployment) has(fault string) bool {
 		return d.copies
 	case fault == powerCut:
 		return d.disk
+	case fault == serverKilled, fault == serverStopped, fault == engineAway:
+		return d.served
 	}
 	return fault != lagged
 }
 
 func deployments() []deployment {
 	const (
+		behind     = "this is a fault of the engine behind the service: see [queuelock](#queuelock-one-server)"
 		noServer   = "there is no server"
 		nothing    = "it keeps everything on disk"
 		oneServer  = "there is one server"
@@ -228,6 +242,13 @@ func deployments() []deployment {
 			engine: "mysqllock, a replica that lags", about: "MariaDB; failed over: to a replica that follows asynchronously, behind one address, and has not received the locks", fencing: true,
 			only: []string{lagged}, allowed: map[string]time.Duration{lagged: longLease}, shows: true,
 			start: laggingMariaDB,
+		},
+		{
+			engine: "httplock, two servers", about: fmt.Sprintf("two servers of one service (`leasehold serve`) over one Redis, and the addresses of both in the URL; where a server is stopped, that is for %v, and the TTL is %v", 3*serverLease/2, serverLease), fencing: true, served: true,
+			cannot: map[string]string{
+				restartedKept: behind, restartedLost: behind, failedOver: behind, clockForward: behind, clockBack: behind,
+			},
+			start: replicas,
 		},
 	}
 }

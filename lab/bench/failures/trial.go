@@ -48,6 +48,7 @@ type row struct {
 	falls         bool          // but for this fault, after which the resource refuses who holds next
 	shows         bool          // two must hold, or the trial is too weak
 	lease         time.Duration // the TTL of both holders' leases; zero: ttl
+	away          time.Duration // how long a fault that heals lasts; zero: outage
 
 	next     []time.Duration // from the fault to the next holder, sorted
 	notified []time.Duration // from the fault to the old one being told
@@ -228,7 +229,8 @@ func (r *row) on(ctx context.Context, s *stage) {
 	default:
 		s.must(w.do())
 	}
-	healed := time.AfterFunc(outage, func() {
+	away := cmp.Or(r.away, outage)
+	healed := time.AfterFunc(away, func() {
 		var err error
 		switch {
 		case stops:
@@ -244,7 +246,7 @@ func (r *row) on(ctx context.Context, s *stage) {
 	})
 	defer healed.Stop()
 	over := func(h *history) bool { return h.second.At != 0 && (h.lost.At != 0 || r.fault == holderKilled) }
-	kept := outage + 2*cmp.Or(r.lease, ttl) // how long a lease that no fault ended is watched
+	kept := away + 2*cmp.Or(r.lease, ttl) // how long a lease that no fault ended is watched
 	if !o.await(ctx, kept, o.all(hit, over)) {
 		// What no fault ended ends now, so that the next is seen to hold. Who was never
 		// told by then has not lost.

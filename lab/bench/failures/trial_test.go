@@ -11,8 +11,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(workerEnv) != "" {
-		if err := work(); err != nil {
+	if is, err := part(); is {
+		if err != nil {
 			os.Exit(2)
 		}
 		return
@@ -141,5 +141,41 @@ func TestDocumentHasEveryTrial(t *testing.T) {
 				t.Errorf("%s: nothing about %q", d.engine, fault)
 			}
 		}
+	}
+}
+
+// A part of the trials renews its own sections, and no other.
+func TestAPartRenewsItsSections(t *testing.T) {
+	all := trials(regexp.MustCompile(""))
+	for _, r := range all {
+		r.kept, r.hit = 1, 1
+	}
+	old := document(all, time.Minute)
+	again := trials(regexp.MustCompile("^filelock,"))
+	for _, r := range again {
+		r.next, r.hit = []time.Duration{7 * time.Second}, 1
+	}
+	page, err := renewed(old, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := strings.SplitAfter(string(old), "\n"), strings.SplitAfter(string(page), "\n")
+	if len(was) != len(is) {
+		t.Fatalf("%d lines, want %d:\n%s", len(is), len(was), page)
+	}
+	section := ""
+	for i := range was {
+		if strings.HasPrefix(was[i], "## ") {
+			section = strings.TrimSpace(was[i])
+		}
+		if was[i] != is[i] && section != "## filelock" {
+			t.Errorf("line %d of %q has changed from %q to %q", i+1, section, was[i], is[i])
+		}
+	}
+	if !strings.Contains(string(page), "7.0 s") {
+		t.Error("the section is the old one")
+	}
+	if _, err := renewed(old, trials(regexp.MustCompile("filelock, the holder"))); err == nil {
+		t.Error("half of the trials of an engine are its section")
 	}
 }

@@ -1,0 +1,91 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/boottime"
+)
+
+// deadlines is an answer that remembers the deadline of its request.
+type deadlines struct {
+	http.ResponseWriter
+	read time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.read = at
+	return nil
+}
+
+// A request that waits for a lock has no deadline any more once its body has come: it would end
+// the wait.
+func TestABodyThatCameLeavesNoDeadline(t *testing.T) {
+	s := server(t, nil)
+	defer s.Close()
+	for path, body := range map[string]string{"/v1/locks/a": `{"wait": "1m"}`, "/v1/engine/queue": `{"name": "a"}`} {
+		r := httptest.NewRequest("POST", path, strings.NewReader(body))
+		r.Host = "localhost"
+		w := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		if s.ServeHTTP(w, r); !w.read.IsZero() {
+			t.Errorf("%s: the request still ends at %v", path, w.read)
+		}
+	}
+}
+
+// fails is an engine whose first Join is not answered.
+type fails struct {
+	engine.Engine
+	joins atomic.Int32
+}
+
+func (f *fails) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if f.joins.Add(1) == 1 {
+		return engine.Claim{}, errors.New("away for a moment")
+	}
+	return f.Engine.Join(ctx, r)
+}
+
+// An engine that is away when a wait begins costs time, and the lock is obtained.
+func TestAWaitOutlivesAnEngineThatIsAway(t *testing.T) {
+	_, base := plainly(t, &fails{Engine: store(t).Engine()}, nil)
+	r := send(t, "POST", base+"/v1/locks/a", `{"wait": "20s"}`)
+	r.want(t, 200, "held")
+}
+
+// A subscription that begins anew may have missed anything: all that wait look.
+func TestEveryWaiterLooksAfterABreak(t *testing.T) {
+	h := newHub(boottime.Now)
+	w := &waiter{id: engine.NewID(), woken: make(chan struct{}, 1)}
+	defer h.wait(w)()
+	box, stop := h.open("client")
+	defer stop()
+	h.changed(engine.Claim{})
+	if len(w.woken) != 1 {
+		t.Error("a request that waits does not look")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	box.Deliver(ctx, nil, func(engine.Claim) { cancel() })
+	if ctx.Err() == nil {
+		t.Error("a client of httplock does not look")
+	}
+}
+
+// What is counted of callers is forgotten with the last of their requests.
+func TestACallerThatTakesNothingIsForgotten(t *testing.T) {
+	s, base := plainly(t, store(t).Engine(), nil)
+	held := send(t, "POST", base+"/v1/locks/a", `{"wait": "1s"}`)
+	held.want(t, 200, "held")
+	until(t, "a caller is known that takes nothing", func() bool {
+		s.usage.mu.Lock()
+		defer s.usage.mu.Unlock()
+		return len(s.usage.by) == 0
+	})
+}
