@@ -39,20 +39,22 @@ type kind struct {
 }
 
 func kinds() []kind {
+	hex := regexp.MustCompile(`\b[0-9a-f]{24}|[0-9a-f]{24}\b`)
 	base32 := regexp.MustCompile(`\b[a-z2-7]{13}\b`)
 	return []kind{
-		{name: "queuelock", start: redis(""), waits: true, byID: true, client: base32},
+		{name: "queuelock", start: redis(""), waits: true, byID: true, client: hex},
 		{name: "plainlock", start: redis("?layout=plain"), byID: true},
-		{name: "redissonlock", start: redisson, client: base32},
+		{name: "redissonlock", start: redisson},
 		{name: "redlock", start: redlock, byID: true},
-		{name: "pglock", start: postgres, waits: true, byID: true, client: base32},
-		{name: "mysqllock", start: mysql, waits: true, byID: true, client: base32},
+		{name: "pglock", start: postgres, waits: true, byID: true, client: hex},
+		{name: "mysqllock", start: mysql, waits: true, byID: true, client: hex},
 		{name: "etcdlock", start: etcd, waits: true, client: base32},
 		{name: "zklock", start: zookeeper, waits: true},
 	}
 }
 
-const ttl = time.Minute
+// ttl is two minutes: a slow machine does not make it another number of minutes.
+const ttl = 2 * time.Minute
 
 // The claims that a record has. IDs are fixed, so that they are in it as they are kept.
 func request(name string, n byte, permits, limit int32) engine.Request {

@@ -10,7 +10,7 @@ import (
 	"leasehold/lab/servers"
 )
 
-// keyspace is a Redis: an item is a key, its type, how many seconds it has (in tens), and its
+// keyspace is a Redis: an item is a key, its type, how many seconds it has (in whole minutes), and its
 // content.
 type keyspace []*servers.RedisServer
 
@@ -33,7 +33,7 @@ func redlock(t *testing.T) (string, store) {
 		s := servers.Redis(t, nil)
 		all, addrs = append(all, s), append(addrs, s.Addr)
 	}
-	return "redlock://" + strings.Join(addrs, ","), all
+	return "redlock://" + strings.Join(addrs, ",") + "?timeout=10s&max-ttl=10m&restart-delay=off", all
 }
 
 func (k keyspace) do(t *testing.T, s *servers.RedisServer, args ...string) any {
@@ -63,7 +63,7 @@ func (k keyspace) dump(t *testing.T) (all []item) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := item{key, kind, strconv.Itoa((left + 5000) / 10000 * 10)}
+		one := item{key, kind, strconv.Itoa((left + 30000) / 60000 * 60)}
 		switch kind {
 		case "string":
 			one = append(one, fmt.Sprint(k.do(t, k[0], "GET", key)))

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"database/sql"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,7 +61,11 @@ func (d *tables) dump(t *testing.T) (all []item) {
 			}
 			one := item{table}
 			for i, c := range columns {
-				one = append(one, c, text(values[i]))
+				v := text(values[i])
+				if raw, ok := values[i].([]byte); ok && c == "client" {
+					v = fmt.Sprintf("hex %x", raw)
+				}
+				one = append(one, c, v)
 			}
 			all = append(all, one)
 		}
@@ -92,6 +97,12 @@ func value(text string) any {
 		return nil
 	case "bytes":
 		return []byte(rest)
+	case "hex":
+		raw, err := hex.DecodeString(rest)
+		if err != nil {
+			panic(err)
+		}
+		return raw
 	case "text":
 		return rest
 	}

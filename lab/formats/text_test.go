@@ -13,9 +13,9 @@ import (
 // A record says what bytes are with Go's escapes, and with marks in the place of what is
 // another one at each run:
 //
-//	<clientN>        the random name of a client, the Nth that occurs
-//	<us64:N+S>       eight bytes, big-endian: a time in microseconds, S seconds after the
-//	                 beginning, and the Nth of all times in their order
+//	<client24:N>     the random name of a client, of 24 characters, the Nth that occurs
+//	<us64:N+S>       eight bytes, big-endian: a time in microseconds, S seconds (in whole
+//	                 minutes) after the beginning, and the Nth of all times in their order
 //	<us:N+S> <ms:N+S> a time in decimal digits, in micro- or milliseconds
 //
 // Two equal times have equal marks.
@@ -32,7 +32,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // isTime reports whether a number of microseconds is near the test.
 func (m *masks) isTime(us int64) bool {
 	d := time.UnixMicro(us).Sub(m.base)
-	return d > -time.Minute && d < time.Hour
+	return d > -time.Minute && d < 4*time.Hour
 }
 
 // piece is a part of a value that is masked.
@@ -103,10 +103,10 @@ func (m *masks) mask(v string) string {
 				n = len(m.clients)
 				m.clients = append(m.clients, p.client)
 			}
-			fmt.Fprintf(&b, "<client%d>", n+1)
+			fmt.Fprintf(&b, "<client%d:%d>", len(p.client), n+1)
 			continue
 		}
-		seconds := time.UnixMicro(p.us).Sub(m.base).Round(10*time.Second) / time.Second
+		seconds := time.UnixMicro(p.us).Sub(m.base).Round(time.Minute) / time.Second
 		fmt.Fprintf(&b, "<%s:%d+%d>", p.kind, slices.Index(m.times, p.us)+1, seconds)
 	}
 	plain(len(v))
@@ -134,7 +134,7 @@ func quoteBytes(v string) string {
 	return b.String() + `"`
 }
 
-var mark = regexp.MustCompile(`<(us64|us|ms|client)(?::?)([0-9]+)(?:\+(-?[0-9]+))?>`)
+var mark = regexp.MustCompile(`<(us64|us|ms|client[0-9]+):([0-9]+)(?:\+(-?[0-9]+))?>`)
 
 // unmask is the value that a text of a record stands for, as if it had been written at base.
 func unmask(text string, base time.Time) (string, error) {
@@ -154,8 +154,12 @@ func unmask(text string, base time.Time) (string, error) {
 			return b.String(), nil
 		}
 		n, _ := strconv.Atoi(text[at[4]:at[5]])
-		if kind := text[at[2]:at[3]]; kind == "client" {
-			fmt.Fprintf(&b, "oldclient%04d", n) // of 13 characters, as they are
+		if kind := text[at[2]:at[3]]; strings.HasPrefix(kind, "client") {
+			length, err := strconv.Atoi(strings.TrimPrefix(kind, "client"))
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&b, "%0*d", length, n)
 		} else {
 			seconds, err := strconv.Atoi(text[at[6]:at[7]])
 			if err != nil {
