@@ -179,6 +179,10 @@ cross: ## go vet for macOS and Windows
 dependencies: ## compare every go.mod with docs/dependencies.txt
 	go run ./lab/dependencies
 
+.PHONY: verify
+verify: ## what was downloaded is what go.sum says
+	go mod verify
+
 .PHONY: api
 api: ## write what each module exports into api/; a test compares
 	go run ./lab/api -update
