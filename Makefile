@@ -111,7 +111,7 @@ publish-as: ## write this tree as it is published under a public path, with its 
 stranger: ## publish this tree to a module proxy of files, and get it as a stranger does
 	go test -count=1 -v -run Stranger ./lab/publish -stranger
 
-# make dist VERSION=v0.9.0 OUT=/tmp/leasehold-v0.9.0; make dist-test DISTFLAGS=-dist.whole
+# make dist VERSION=v0.9.0 OUT=/tmp/leasehold-v0.9.0; make dist-test DISTFLAGS='-dist.whole -dist.fresh'
 DISTFLAGS ?= -dist.whole
 
 .PHONY: dist
