@@ -62,16 +62,18 @@ func (m *made) build(dir string) error {
 		list = platforms
 	}
 	os.Setenv("SOURCE_DATE_EPOCH", "1800000000") // another time of day must not matter either
-	for i, to := range []*string{&m.first, &m.second} {
-		tree := filepath.Join(dir, strings.Repeat("deeper/", i)+"tree")
+	trees := []string{filepath.Join(dir, "tree"), filepath.Join(dir, "deeper", "tree")}
+	for _, tree := range trees { // both now: somebody may be at work here
 		if err := copyTree(tree); err != nil {
 			return err
 		}
+	}
+	for i, to := range []*string{&m.first, &m.second} {
 		*to = filepath.Join(dir, "release", fmt.Sprint(i))
 		if *fresh && i > 0 {
 			os.Setenv("GOCACHE", filepath.Join(dir, "cache"))
 		}
-		if err := run(context.Background(), []string{"-version", "v0.9.0", "-tree", tree, "-out", *to, "-platforms", list}); err != nil {
+		if err := run(context.Background(), []string{"-version", "v0.9.0", "-tree", trees[i], "-out", *to, "-platforms", list}); err != nil {
 			return err
 		}
 	}
