@@ -11,7 +11,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,api stores faults readme prose dependencies monitoring pictures publish simulate service internal)
+TOOLS     = $(addprefix $(ROOT)/lab/,api stores formats faults readme prose dependencies monitoring pictures publish simulate service internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -111,6 +111,36 @@ publish-as: ## write this tree as it is published under a public path, with its 
 stranger: ## publish this tree to a module proxy of files, and get it as a stranger does
 	go test -count=1 -v -run Stranger ./lab/publish -stranger
 
+# make dist VERSION=v0.9.0 OUT=/tmp/leasehold-v0.9.0; make dist-test DISTFLAGS='-dist.whole -dist.fresh'
+DISTFLAGS ?= -dist.whole
+
+.PHONY: dist
+dist: ## archives, .deb, .rpm, a container image, checksums and bills of material of one version
+	GOWORK=off go -C lab/dist run . -version "$(VERSION)" -out "$(abspath $(OUT))"
+
+.PHONY: dist-test
+dist-test: ## build a release twice, compare, install and run it; in ten minutes (DISTFLAGS= for this machine's alone)
+	GOWORK=off go -C lab/dist vet ./...
+	GOWORK=off go -C lab/dist test -count=1 -timeout 60m ./... $(DISTFLAGS)
+
+# make rolling OLDER=v0.9.0
+OLDER     ?=
+
+.PHONY: rolling
+rolling: ## an older commit and this one share locks on each store; by default the newest release, or 100 commits ago
+	go test -count=1 -timeout 20m -v -run TestTwoVersionsShareALock ./lab/formats -rolling -rolling.commit "$(OLDER)"
+
+.PHONY: vulnerabilities
+vulnerabilities: ## govulncheck, every module; skipped aloud where its database cannot be reached
+	@.ci/vulnerabilities
+
+# make api-since SINCE=v0.9.0
+SINCE     ?=
+
+.PHONY: api-since
+api-since: ## what the exported API of each module has lost or changed since a version, by apidiff
+	@.ci/api-since "$(SINCE)"
+
 .PHONY: vet
 vet: ## go vet, every module
 	go vet work
@@ -148,6 +178,10 @@ cross: ## go vet for macOS and Windows
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt
 	go run ./lab/dependencies
+
+.PHONY: verify
+verify: ## what was downloaded is what go.sum says
+	go mod verify
 
 .PHONY: api
 api: ## write what each module exports into api/; a test compares

@@ -7,6 +7,10 @@
 // A program with one engine imports that engine's package instead and links nothing else.
 // This package is a module of its own because it depends on every engine.
 //
+// The build tags no_redis, no_zookeeper, no_etcd, no_mysql and no_postgres leave an engine's
+// client library out of the program, which is smaller then: etcd's alone is a fifth of the
+// command line. Open refuses such an engine's URL and names the tag.
+//
 // It promises to refuse an unknown URL with the list of the known ones, and no error of
 // Open shows a password. It cannot promise more about a server than that it answered once.
 package engines
@@ -19,13 +23,8 @@ import (
 	"strings"
 
 	"leasehold/engine"
-	"leasehold/engine/etcd/etcdlock"
 	"leasehold/engine/httplock"
 	"leasehold/engine/memlock"
-	"leasehold/engine/mysql/mysqllock"
-	"leasehold/engine/postgres/pglock"
-	"leasehold/engine/redis"
-	"leasehold/engine/zookeeper/zklock"
 )
 
 // Default is the meaning of an empty URL: the embedded engine in its default directory,
@@ -51,19 +50,19 @@ func Schemes() []Scheme {
 		{[]string{"dir"}, "dir:///a/directory, or dir: for the default one", openDir, examineDir},
 		{[]string{"mem"}, "mem: for this process alone", openMem, noExamination},
 		{[]string{"https", "http"}, "https://host: a leasehold service", httplock.Open, noExamination},
-		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", redis.Open, redis.Examine},
-		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", redis.Open, redis.Examine},
-		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", redis.Open, redis.Examine},
-		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", redis.Open, redis.Examine},
+		{[]string{"redis", "rediss", "valkey", "valkeys"}, "redis://host:6379/0, rediss:// with TLS", openRedis, examineRedis},
+		{[]string{"redis+unix", "unix"}, "redis+unix:///path/of/a/socket", openRedis, examineRedis},
+		{[]string{"redis-sentinel", "rediss-sentinel"}, "redis-sentinel://host:26379,host:26379/primary", openRedis, examineRedis},
+		{[]string{"redis-cluster", "rediss-cluster"}, "redis-cluster://host:6379,host:6379", openRedis, examineRedis},
 		{
 			[]string{"redisson", "redissons", "redisson+unix", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
-			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", redis.Open, redis.Examine,
+			"redisson://host:6379?kind=lock and redis' other forms, to share locks with Redisson", openRedis, examineRedis,
 		},
-		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", redis.Open, redis.Examine},
-		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", zklock.Open, zklock.Examine},
-		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", etcdlock.Open, etcdlock.Examine},
-		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", mysqllock.Open, mysqllock.Examine},
-		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", pglock.Open, pglock.Examine},
+		{[]string{"redlock", "redlocks"}, "redlock://host:6379,host:6379,host:6379, ?layout=redisson to share locks with RedissonRedLock", openRedis, examineRedis},
+		{[]string{"zookeeper", "zookeepers"}, "zookeeper://host:2181,host:2181/root, zookeepers:// with TLS", openZooKeeper, examineZooKeeper},
+		{[]string{"etcd", "etcds"}, "etcd://host:2379,host:2379/prefix, etcds:// with TLS", openEtcd, examineEtcd},
+		{[]string{"mysql", "mariadb"}, "mysql://user@host:3306/database", openMySQL, examineMySQL},
+		{[]string{"postgres", "postgresql"}, "postgres://user@host:5432/database", openPostgres, examinePostgres},
 	}
 }
 
@@ -112,6 +111,11 @@ func known() string {
 		usages = append(usages, s.Usage)
 	}
 	return "known are " + strings.Join(usages, "; ")
+}
+
+// leftOut is the error of an engine that a build tag has left out.
+func leftOut(tag string) error {
+	return fmt.Errorf("%w of this program: the build tag %s left that engine out: take a program that was built without the tag", ErrURL, tag)
 }
 
 func openMem(_ context.Context, rawURL string) (engine.Engine, error) {

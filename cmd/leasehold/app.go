@@ -73,7 +73,6 @@ cannot be written.`,
 	}
 	root.SuggestionsMinimumDistance = 2 // letters to be changed
 	root.SetFlagErrorFunc(flagError)
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	a.chosen = func() bool { return flags.Changed("engine") }
 	flags.StringVar(&a.engine, "engine", "", "engine URL, or @FILE with the URL in it (default $LEASEHOLD_ENGINE, or a directory of this machine)")

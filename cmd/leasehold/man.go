@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -9,6 +10,9 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
+// release is the version of a program of a release, which the linker sets.
+var release string
+
 // version is what the Go tool knows of this build: the module's version, or
 // the commit where it was built in a checkout.
 func version() string {
@@ -16,7 +20,7 @@ func version() string {
 	if !ok {
 		return "unknown"
 	}
-	text, commit, changed := info.Main.Version, "", ""
+	text, commit, changed := cmp.Or(release, info.Main.Version, "(devel)"), "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
@@ -24,9 +28,6 @@ func version() string {
 		case s.Key == "vcs.modified" && s.Value == "true":
 			changed = ", changed since"
 		}
-	}
-	if text == "" {
-		text = "(devel)"
 	}
 	if commit != "" {
 		text += fmt.Sprintf(" (commit %.12s%s)", commit, changed)

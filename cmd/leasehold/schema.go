@@ -5,9 +5,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"leasehold/engine/mysql/mysqllock"
-	"leasehold/engine/postgres/pglock"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -35,7 +32,7 @@ that a program needs.`,
 			var err error
 			switch args[0] {
 			case "postgres":
-				text, err = pglock.Schema(&pglock.Options{Schema: schema, Prefix: prefix, Unlogged: unlogged})
+				text, err = schemaPostgres(schema, prefix, unlogged)
 			case "mysql", "mariadb":
 				if cmd.Flags().Changed("schema") {
 					return usageError("--schema is for postgres: a MySQL database has no schemas; choose the database in the program that runs the SQL")
@@ -43,7 +40,7 @@ that a program needs.`,
 				if unlogged != 0 {
 					return usageError("--unlogged is for postgres: the tables of a MySQL database are always stored")
 				}
-				text, err = mysqllock.Schema(&mysqllock.Options{Prefix: prefix})
+				text, err = schemaMySQL(prefix)
 			default:
 				return usageError("there is no SQL for %q: give postgres or mysql", args[0])
 			}

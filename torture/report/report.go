@@ -2,13 +2,18 @@
 // the faults, and a timeline of each name with those who held it and those who waited.
 //
 // The file needs no other file and no network. Texts of the history are shown as text.
+//
+// It does without html/template: a template calls methods by their names, so the linker
+// would keep every method of every library in the program, 13 MB of the command line.
 package report
 
 import (
-	"embed"
-	"html/template"
+	_ "embed"
+	"encoding/json"
+	"html"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"leasehold/torture/check"
@@ -16,30 +21,32 @@ import (
 )
 
 //go:embed page.html
-var page embed.FS
-
-// view is what the page shows.
-type view struct {
-	Run      *history.Run
-	Result   *check.Result // nil: the history contradicts itself
-	Settings []setting
-	Cut      bool // the trial ended early
-	Picture  picture
-}
-
-type setting struct{ Name, Value string }
+var page string
 
 // Write draws a history, which history.Parse has read, and what package check says of it.
+// A result of nil says that the history contradicts itself.
 func Write(w io.Writer, events []history.Event, result *check.Result) error {
-	t, err := template.New("page.html").Funcs(template.FuncMap{"seconds": seconds, "class": class}).ParseFS(page, "page.html")
+	picture, err := json.Marshal(draw(events)) // it escapes what could end a script
 	if err != nil {
 		return err
 	}
 	run := events[0].Run
-	v := view{Run: run, Result: result, Cut: events[len(events)-1].Kind != history.End, Picture: draw(events)}
+	var tables, settings markup
+	if events[len(events)-1].Kind != history.End {
+		tables.text(`<p class="void">The trial was cut short. This is what was seen until then.</p>`)
+	}
+	tables.verdict(result)
+	settings.settings(run)
+	_, err = strings.NewReplacer("@engine@", html.EscapeString(run.Engine), "@tables@", tables.String(),
+		"@settings@", settings.String(), "@picture@", string(picture)).WriteString(w, page)
+	return err
+}
+
+// settings are rows of what the trial ran with.
+func (m *markup) settings(run *history.Run) {
 	add := func(name, value string) {
 		if value != "" {
-			v.Settings = append(v.Settings, setting{name, value})
+			m.row("", name, value)
 		}
 	}
 	add("engine", run.Engine)
@@ -59,7 +66,6 @@ func Write(w io.Writer, events []history.Event, result *check.Result) error {
 	for _, s := range run.Settings {
 		add("server", s)
 	}
-	return t.Execute(w, v)
 }
 
 // seconds is a time since the beginning.

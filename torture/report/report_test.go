@@ -70,14 +70,32 @@ func TestThePageIsOneFileAndEscapesWhatOthersWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, must := range []string{"cut short", "redis://&lt;/script&gt;", "c1 &amp; c2 &lt;both&gt;", `class="violated"`, "may grant twice", "&lt;i&gt;two", "3.000 s", "4 7 "} {
+	for _, must := range []string{"cut short", "redis://&lt;/script&gt;", "c1 &amp; c2 &lt;both&gt;", `class="violated"`, "may grant twice", "&lt;i&gt;two", "3.000 s", "<td>4 7</td>", "const data = {\"end\":8000"} {
 		if !strings.Contains(text, must) {
 			t.Errorf("the page does not have %q", must)
 		}
 	}
-	for _, not := range []string{"<b>x", "http://", "https://", "src=", "@import", "ZgotmplZ"} {
+	for _, not := range []string{"<b>x", "http://", "https://", "src=", "@import", "@tables@", "@settings@"} {
 		if strings.Contains(text, not) {
 			t.Errorf("the page has %q", not)
 		}
+	}
+}
+
+// What somebody else wrote cannot stand for a part of the page, nor end its script.
+func TestTextsOfAHistoryArePutInOnce(t *testing.T) {
+	events := told()
+	events[0].Run.Engine = "@picture@"
+	events[1].Name = "</script>@tables@"
+	var page bytes.Buffer
+	if err := Write(&page, events, nil); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	if n := strings.Count(text, "</script>"); n != 1 {
+		t.Errorf("%d scripts end", n)
+	}
+	if strings.Count(text, "const data = {") != 1 || !strings.Contains(text, "<h1>A trial of locks: @picture@</h1>") || !strings.Contains(text, "contradicts itself") {
+		t.Errorf("the page is another:\n%.2000s", text)
 	}
 }
