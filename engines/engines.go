@@ -113,11 +113,6 @@ func known() string {
 	return "known are " + strings.Join(usages, "; ")
 }
 
-// leftOut is the error of an engine that a build tag has left out.
-func leftOut(tag string) error {
-	return fmt.Errorf("%w of this program: the build tag %s left that engine out: take a program that was built without the tag", ErrURL, tag)
-}
-
 func openMem(_ context.Context, rawURL string) (engine.Engine, error) {
 	if _, rest, _ := strings.Cut(rawURL, ":"); rest != "" {
 		return nil, fmt.Errorf("%w: mem: takes no text after the colon, since each one has a memory of its own: leave it out", ErrURL)
