@@ -121,6 +121,7 @@ dist: ## archives, .deb, .rpm, a container image, checksums and bills of materia
 .PHONY: dist-test
 dist-test: ## build a release twice, compare, install and run it; in ten minutes (DISTFLAGS= for this machine's alone)
 	GOWORK=off go -C lab/dist vet ./...
+	@[ ! -x .deps/bin/staticcheck ] || (cd lab/dist && GOWORK=off ../../.deps/bin/staticcheck ./...)
 	GOWORK=off go -C lab/dist test -count=1 -timeout 60m ./... $(DISTFLAGS)
 
 # make rolling OLDER=v0.9.0

@@ -32,7 +32,7 @@ func (r *release) modules(ctx context.Context, programs []program) (all []module
 	library := module{path: "std", version: programs[0].info.GoVersion}
 	library.texts, library.kind, err = licenceIn(dirs["std"])
 	if err != nil {
-		return nil, fmt.Errorf("Go itself: %w", err)
+		return nil, fmt.Errorf("the licence of Go: %w", err)
 	}
 	seen := map[string]bool{}
 	for _, p := range programs {
