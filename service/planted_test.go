@@ -89,3 +89,36 @@ func TestACallerThatTakesNothingIsForgotten(t *testing.T) {
 		return len(s.usage.by) == 0
 	})
 }
+
+// asked is an engine that remembers what it was asked for.
+type asked struct {
+	engine.Engine
+	detached, others atomic.Int32
+}
+
+func (a *asked) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if r.Detached {
+		a.detached.Add(1)
+	} else {
+		a.others.Add(1)
+	}
+	return a.Engine.Join(ctx, r)
+}
+
+// No claim ends with the server that made it, whichever way it was asked for.
+func TestEveryClaimOutlivesTheServer(t *testing.T) {
+	a := &asked{Engine: store(t).Engine()}
+	_, base := plainly(t, a, nil)
+	e := client(t, base)
+	defer e.Close()
+	if _, err := e.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	held := send(t, "POST", base+"/v1/locks/b", `{}`)
+	held.want(t, 200, "held")
+	locked := send(t, "POST", base+"/v1/tofu/c", `{"ID": "one"}`)
+	locked.mustBe(t, 200)
+	if n, others := a.detached.Load(), a.others.Load(); n != 3 || others != 0 {
+		t.Errorf("%d claims outlive their server, and %d do not", n, others)
+	}
+}
