@@ -1,3 +1,5 @@
+//go:build !no_ui
+
 package main
 
 import (

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build !no_ui && linux
 
 package main
 
