@@ -1,5 +1,3 @@
-//go:build !no_ui
-
 package service
 
 import (

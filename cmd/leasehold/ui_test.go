@@ -1,4 +1,4 @@
-//go:build !no_ui && linux
+//go:build linux
 
 package main
 
