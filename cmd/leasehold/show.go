@@ -51,7 +51,7 @@ func printQueue(w io.Writer, l engine.Queue, now time.Time) error {
 	rows := [][]string{{"TICKET", "STATE", "MODE", "OWNER", "SINCE", "TTL LEFT"}}
 	for _, c := range l.Claims {
 		rows = append(rows, []string{
-			fmt.Sprint(c.Ticket), stateText(c), view.ModeText(c), printable(c.Owner.String()),
+			fmt.Sprint(c.Ticket), view.StateText(c), view.ModeText(c), printable(c.Owner.String()),
 			sinceText(c.Owner.Since, now), ttlText(c.TTL),
 		})
 		owners = append(owners, c.Owner)

@@ -10,16 +10,6 @@ import (
 	"leasehold/engine"
 )
 
-func stateText(c engine.Claim) string {
-	switch {
-	case c.Revoked:
-		return "held, revoked"
-	case c.State == engine.Held && c.Contended:
-		return "held, wanted"
-	}
-	return c.State.String()
-}
-
 // ttlText is what a claim has left: another program's may have no expiry.
 func ttlText(left time.Duration) string {
 	if left == 0 {

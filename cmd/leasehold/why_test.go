@@ -105,8 +105,9 @@ func TestWhySaysCycle(t *testing.T) {
 }
 
 func TestGraphsShowTheCycle(t *testing.T) {
-	g := graphOf(view.NewSnapshot(crossed()))
-	if len(g.callers) != 4 || len(g.edges) != 6 {
+	s := view.NewSnapshot(crossed())
+	g := s.Graph(s.Circles(0))
+	if len(g.Callers) != 4 || len(g.Edges) != 6 {
 		t.Fatalf("%+v", g)
 	}
 	var m, d strings.Builder
