@@ -130,12 +130,14 @@ func (s *Server) routes() *http.ServeMux {
 
 	s.engineRoutes(mux)
 	s.tofuRoutes(mux)
+	s.uiRoutes(mux)
 	return mux
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	w, r = forBrowser(w, r)
 	recorded := &recorder{ResponseWriter: w}
 	s.counts.underWay.Add(1)
 	defer func() {
@@ -150,7 +152,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
 	defer func() {
 		level := slog.LevelInfo
-		if strings.HasPrefix(r.URL.Path, "/v1/engine/") || probe {
+		if strings.HasPrefix(r.URL.Path, "/v1/engine/") || probe || followsPage(r) {
 			level = slog.LevelDebug // some for each lock, and no person makes them
 		}
 		s.log.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", recorded.code(), "seconds", time.Since(began).Seconds(), "caller", who.name, "from", r.RemoteAddr)

@@ -78,7 +78,7 @@ cannot be written.`,
 	flags.StringVar(&a.engine, "engine", "", "engine URL, or @FILE with the URL in it (default $LEASEHOLD_ENGINE, or a directory of this machine)")
 	flags.StringVar(&a.require, "require", "", "refuse an engine that does not promise all of these: a list such as cluster,fencing")
 	root.AddCommand(
-		a.runCommand(), a.electCommand(), a.leaderCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.exporterCommand(), a.revokeCommand(),
+		a.runCommand(), a.electCommand(), a.leaderCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.exporterCommand(), a.uiCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
 		a.doctorCommand(), a.tortureCommand(), a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.serveCommand(), a.tokenCommand(), a.schemaCommand(), a.manCommand(),
 	)

@@ -1,0 +1,217 @@
+package ui
+
+import (
+	"time"
+
+	"leasehold/engine"
+	"leasehold/internal/view"
+)
+
+const (
+	maxEvents = 5000 // that are kept of all names
+	maxLosses = 500  // that are kept longer
+	maxGaps   = 50
+
+	// lately is how long a loss counts in the overview.
+	lately = 15 * time.Minute
+
+	// slack is between the clock of the engine and that of this process, while a picture is
+	// taken: a claim that had so little left at its end ran out.
+	slack = 100 * time.Millisecond
+)
+
+// kind is what happened.
+type kind string
+
+const (
+	waits    kind = "waits"
+	granted  kind = "granted"
+	marked   kind = "revoked, still held"
+	released kind = "released"
+	expired  kind = "lost: its time ran out"
+	revoked  kind = "lost: revoked"
+	left     kind = "stopped waiting"
+)
+
+// event is a change between two pictures.
+type event struct {
+	From, At time.Time // of the two pictures
+	Kind     kind
+	Claim    engine.Claim
+}
+
+// Lost reports whether a holder lost its claim.
+func (e *event) Lost() bool { return e.Kind == expired || e.Kind == revoked }
+
+// gap is a time in which nobody looked.
+type gap struct{ From, To time.Time }
+
+// history is what this process saw.
+type history struct {
+	began  time.Time
+	events ring
+	losses ring
+	gaps   []gap
+	ended  map[view.Key]bool // that were revoked here, until they are seen to go
+	grants []grants          // of the last seconds
+}
+
+type grants struct {
+	from, to time.Time
+	n        int
+}
+
+// ring keeps the newest events.
+type ring struct {
+	all  []event
+	next int
+	most int
+}
+
+func (r *ring) add(e event) {
+	if len(r.all) < r.most {
+		r.all = append(r.all, e)
+		return
+	}
+	r.all[r.next] = e
+	r.next = (r.next + 1) % len(r.all)
+}
+
+// newest goes from the newest event to the oldest, while f says so.
+func (r *ring) newest(f func(*event) bool) {
+	for i := range r.all {
+		if !f(&r.all[(r.next-1-i+2*len(r.all))%len(r.all)]) {
+			return
+		}
+	}
+}
+
+func (h *history) revoked(k view.Key) {
+	if h.ended == nil || len(h.ended) >= maxEvents {
+		h.ended = map[view.Key]bool{}
+	}
+	h.ended[k] = true
+}
+
+// gap notes that nobody looked. What was there before is not compared.
+func (h *history) gap(from, to time.Time) {
+	h.grants = nil
+	if h.gaps = append(h.gaps, gap{from, to}); len(h.gaps) > maxGaps {
+		h.gaps = h.gaps[1:]
+	}
+}
+
+// note compares two pictures.
+func (h *history) note(before, now *picture) {
+	h.events.most, h.losses.most = maxEvents, maxLosses
+	n := 0
+	add := func(k kind, c engine.Claim) {
+		e := event{From: before.at, At: now.at, Kind: k, Claim: c}
+		h.events.add(e)
+		if e.Lost() {
+			h.losses.add(e)
+		}
+		if k == granted {
+			n++
+		}
+	}
+	for _, q := range now.snap.Queues {
+		if old := before.snap.ByName[q.Name]; !same(old, q) {
+			h.compare(before, now, old, q, add)
+		}
+	}
+	for _, q := range before.snap.Queues {
+		if _, there := now.snap.ByName[q.Name]; !there {
+			h.compare(before, now, q, engine.Queue{}, add)
+		}
+	}
+	h.grants = append(h.grants, grants{before.at, now.at, n})
+	for len(h.grants) > 1 && now.at.Sub(h.grants[0].from) > rateOver {
+		h.grants = h.grants[1:]
+	}
+}
+
+func (h *history) compare(before, now *picture, a, b engine.Queue, add func(kind, engine.Claim)) {
+	was := make(map[uint64]engine.Claim, len(a.Claims))
+	for _, c := range a.Claims {
+		was[c.Ticket] = c
+	}
+	is := make(map[uint64]bool, len(b.Claims))
+	for _, c := range b.Claims {
+		is[c.Ticket] = true
+	}
+	for _, c := range a.Claims {
+		k := view.Key{Name: c.Name, Ticket: c.Ticket}
+		switch {
+		case is[c.Ticket]:
+			continue
+		case c.State != engine.Held:
+			add(left, c)
+		case c.Revoked || h.ended[k]:
+			add(revoked, c)
+		case c.TTL != 0 && c.TTL <= now.at.Sub(before.at)+slack:
+			add(expired, c)
+		default:
+			add(released, c)
+		}
+		delete(h.ended, k)
+	}
+	for _, c := range b.Claims {
+		old, there := was[c.Ticket]
+		switch {
+		case c.State == engine.Held && (!there || old.State != engine.Held):
+			add(granted, c)
+		case c.State == engine.Waiting && !there:
+			add(waits, c)
+		}
+		if c.Revoked && !old.Revoked {
+			add(marked, c)
+		}
+	}
+}
+
+// rateOver is the time over which hand-overs are counted.
+const rateOver = 10 * time.Second
+
+func (h *history) rate() float64 {
+	n, over := 0, time.Duration(0)
+	for _, g := range h.grants {
+		n += g.n
+		over += g.to.Sub(g.from)
+	}
+	if over <= 0 {
+		return 0
+	}
+	return float64(n) / over.Seconds()
+}
+
+func (h *history) last(keep func(*event) bool, most int) (all []event) {
+	h.events.newest(func(e *event) bool {
+		if keep(e) {
+			all = append(all, *e)
+		}
+		return len(all) < most
+	})
+	return all
+}
+
+func (h *history) lostLast(keep func(*event) bool, since time.Time, most int) (all []event) {
+	h.losses.newest(func(e *event) bool {
+		if e.At.After(since) && keep(e) {
+			all = append(all, *e)
+		}
+		return len(all) < most && e.At.After(since)
+	})
+	return all
+}
+
+func (h *history) lostBy(since time.Time) map[string]int {
+	by := map[string]int{}
+	h.losses.newest(func(e *event) bool {
+		if e.At.After(since) {
+			by[e.Claim.Name]++
+		}
+		return e.At.After(since)
+	})
+	return by
+}
