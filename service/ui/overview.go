@@ -1,12 +1,13 @@
 package ui
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"leasehold/internal/view"
 )
 
 // perPage bounds the rows of an overview.
@@ -68,5 +69,9 @@ func (h *Handler) overview(r *http.Request, v *visit) (*answer, error) {
 	b.Lost = h.feed.lost(func(e *event) bool {
 		return strings.HasPrefix(e.Claim.Name, b.Prefix) && v.look(e.Claim.Name)
 	}, time.Now().Add(-lately), 10)
-	return &answer{page: "overview", title: cmp.Or(b.Prefix, "Overview"), body: b}, nil
+	title := "Overview"
+	if b.Prefix != "" {
+		title = view.QuoteName(b.Prefix)
+	}
+	return &answer{page: "overview", title: title, body: b}, nil
 }

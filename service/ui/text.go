@@ -56,15 +56,21 @@ func age(since, now time.Time) string {
 }
 
 func long(d time.Duration) string {
+	two := func(n time.Duration, big string, m time.Duration, small string) string {
+		if m == 0 {
+			return fmt.Sprintf("%d %s", n, big)
+		}
+		return fmt.Sprintf("%d %s %d %s", n, big, m, small)
+	}
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", d/time.Second)
 	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+		return two(d/time.Minute, "min", d%time.Minute/time.Second, "s")
 	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
 	}
-	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	return two(d/(24*time.Hour), "d", d%(24*time.Hour)/time.Hour, "h")
 }
 
 // ttl is what a claim has left: another program's may have no expiry.
