@@ -47,7 +47,7 @@ func (s *Server) sees(r *http.Request) (ui.Rights, error) {
 	can := func(v Verb) func(string) bool {
 		return func(name string) bool { return who.may(v, name) == nil }
 	}
-	rights := ui.Rights{Who: who.name, All: who.all, Look: can(Look), Read: can(Lock), Revoke: can(Revoke)}
+	rights := ui.Rights{Who: who.name, All: who.may(Look, "") == nil, Look: can(Look), Read: can(Lock), Revoke: can(Revoke)}
 	if s.access == nil {
 		rights.Who = "" // an address says nothing to a person
 	}

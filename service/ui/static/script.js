@@ -87,6 +87,7 @@
     try {
       const at = new URL(location.href);
       at.searchParams.set("live", "1");
+      at.username = at.password = ""; // fetch refuses them
       const got = await fetch(at, { cache: "no-store", signal: AbortSignal.timeout(10000) });
       if (got.ok) {
         swap(await got.text());
