@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -78,6 +77,8 @@ func (a *app) showPages(ctx context.Context, locks *leasehold.Client, listen str
 		Handler: pages, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: log.New(sayer{a}, "", 0),
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)
@@ -88,10 +89,11 @@ func (a *app) showPages(ctx context.Context, locks *leasehold.Client, listen str
 	a.say("shows the queues at http://%s/", ln.Addr())
 	select {
 	case err = <-served:
-	case <-ctx.Done():
-		err = errors.Join(h.Close(), ctx.Err())
+	case <-ctx.Done(): // it was asked to end
+		err = h.Close()
 		<-served
 	}
+	stop()
 	<-reading
 	return err
 }

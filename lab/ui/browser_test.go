@@ -242,7 +242,9 @@ func visitAgain(v *tab) *tab {
 	ctx, cancel := chromedp.NewContext(v.ctx)
 	v.Cleanup(cancel)
 	other := &tab{TB: v.TB, site: v.site, ctx: ctx}
-	other.run()
+	if err := chromedp.Do(ctx); err != nil { // opens it, for as long as ctx lasts
+		v.Fatal(err)
+	}
 	return other
 }
 

@@ -67,7 +67,7 @@ func toDraw(p *picture, name, prefix string) (queues []engine.Queue, cut, claims
 		tied = around(p, name)
 	}
 	rows := slices.Clone(p.rows())
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(bit(inCircle[b.Name]), bit(inCircle[a.Name])) })
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(bit(inCircle[b.Name]), bit(inCircle[a.Name])) })
 	for _, r := range rows {
 		if tied != nil && !tied[r.Name] || !strings.HasPrefix(r.Name, prefix) {
 			continue

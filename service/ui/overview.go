@@ -17,7 +17,7 @@ type overviewBody struct {
 	Prefix, Sort string
 	Counts       counts
 	Rate         string
-	Rows         []row
+	Rows         []*row
 	Found        int // rows of all pages
 	From, To     int // of this page, counted from 1
 	Before, Next int // numbers of pages; 0: there is none
@@ -44,7 +44,7 @@ func (h *Handler) overview(r *http.Request, v *visit) (*answer, error) {
 	}
 	rows := p.rows()
 	if b.Prefix != "" {
-		rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !strings.HasPrefix(r.Name, b.Prefix) })
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !strings.HasPrefix(r.Name, b.Prefix) })
 	}
 	how, known := orders[b.Sort]
 	if !known {

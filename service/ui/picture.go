@@ -25,7 +25,7 @@ type picture struct {
 
 	snap    *view.Snapshot
 	circles func() *view.Circles
-	rows    func() []row
+	rows    func() []*row
 	counted func() counts
 }
 
@@ -61,8 +61,8 @@ func newPicture(queues []engine.Queue, before *picture) *picture {
 
 func (p *picture) lazy() {
 	p.circles = sync.OnceValue(func() *view.Circles { return p.snap.Circles(maxSearches) })
-	p.rows = sync.OnceValue(func() []row {
-		rows := make([]row, 0, len(p.snap.Queues))
+	p.rows = sync.OnceValue(func() []*row {
+		rows := make([]*row, 0, len(p.snap.Queues))
 		for _, q := range p.snap.Queues {
 			if len(q.Claims) > 0 {
 				rows = append(rows, rowOf(q, p.lost[q.Name]))
@@ -117,8 +117,8 @@ func same(a, b engine.Queue) bool {
 	})
 }
 
-func rowOf(q engine.Queue, lost int) row {
-	r := row{Name: q.Name, Mode: view.ModeText(q.Claims[0]), First: q.Claims[0], Lost: lost}
+func rowOf(q engine.Queue, lost int) *row {
+	r := &row{Name: q.Name, Mode: view.ModeText(q.Claims[0]), First: q.Claims[0], Lost: lost}
 	r.Held, r.Waiting = view.Count(q)
 	for _, c := range q.Claims {
 		oldest := &r.Holds
@@ -134,23 +134,23 @@ func rowOf(q engine.Queue, lost int) row {
 }
 
 // order is one way to sort the overview.
-type order func(a, b row) int
+type order func(a, b *row) int
 
 // orders are by what stands in the address.
 var orders = map[string]order{
-	"hurt": func(a, b row) int { return cmp.Or(longest(a, b), most(a, b), worst(a, b), byName(a, b)) },
-	"wait": func(a, b row) int { return cmp.Or(longest(a, b), byName(a, b)) },
-	"many": func(a, b row) int { return cmp.Or(most(a, b), longest(a, b), byName(a, b)) },
-	"lost": func(a, b row) int { return cmp.Or(worst(a, b), longest(a, b), byName(a, b)) },
+	"hurt": func(a, b *row) int { return cmp.Or(longest(a, b), most(a, b), worst(a, b), byName(a, b)) },
+	"wait": func(a, b *row) int { return cmp.Or(longest(a, b), byName(a, b)) },
+	"many": func(a, b *row) int { return cmp.Or(most(a, b), longest(a, b), byName(a, b)) },
+	"lost": func(a, b *row) int { return cmp.Or(worst(a, b), longest(a, b), byName(a, b)) },
 	"name": byName,
 }
 
-func byName(a, b row) int { return strings.Compare(a.Name, b.Name) }
-func most(a, b row) int   { return cmp.Compare(b.Waiting, a.Waiting) }
-func worst(a, b row) int  { return cmp.Compare(b.Lost, a.Lost) }
+func byName(a, b *row) int { return strings.Compare(a.Name, b.Name) }
+func most(a, b *row) int   { return cmp.Compare(b.Waiting, a.Waiting) }
+func worst(a, b *row) int  { return cmp.Compare(b.Lost, a.Lost) }
 
 // longest is first who has waited since the earliest time. A wait without a time is one still.
-func longest(a, b row) int {
+func longest(a, b *row) int {
 	switch {
 	case (a.Waiting > 0) != (b.Waiting > 0):
 		return cmp.Compare(b.Waiting, a.Waiting)

@@ -426,3 +426,20 @@ func TestManyNamesArePagedAndSorted(t *testing.T) {
 	s.shows("/?sort=name&page=-1", "1 to 200 of 1,000")
 	s.shows("/?prefix=none", "No name that begins with none")
 }
+
+// BenchmarkOverview is what a page of very many names costs the server, without reading them.
+func BenchmarkOverview(b *testing.B) {
+	s := open(b, Options{Every: time.Hour})
+	for i := range 10_000 {
+		s.join(fmt.Sprintf("n/%05d", i), "x", true)
+	}
+	s.shows("/", "10,000 names")
+	for _, path := range []string{"/", "/?sort=name&page=7", "/?prefix=n/0", "/graph"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				r := httptest.NewRequest("GET", path, nil)
+				s.h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+}
