@@ -11,7 +11,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,api stores formats faults readme prose dependencies monitoring pictures publish simulate service internal)
+TOOLS     = $(addprefix $(ROOT)/lab/,api stores formats faults readme prose dependencies monitoring pictures publish simulate service ui internal)
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -246,6 +246,10 @@ pictures: ## draw the pictures of the pages: writes docs/pictures
 .PHONY: pictures-monitoring
 pictures-monitoring: ## what a real Prometheus shows of a lock whose engine is stopped, for docs/monitoring.md; needs chromium
 	go run ./lab/monitoring -write docs/plots/monitoring.png
+
+.PHONY: pictures-ui
+pictures-ui: ## what a browser shows of the dashboard, for docs/dashboard.md; needs chromium
+	go run ./lab/ui -write docs/pictures
 
 .PHONY: recordings
 recordings: ## play every demo, record what it prints, and draw the pictures from that

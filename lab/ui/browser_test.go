@@ -328,13 +328,13 @@ func engineAway(t *testing.T, browser context.Context) {
 	v := visit(t, browser, nil)
 	v.claim("a", "x")
 	v.open("")
-	v.shows("host pid 7 (x)", "answers the engine")
+	v.shows("host pid 7 (x)", "engine answers")
 	v.store.away.Store(true)
 	v.shows("The engine does not answer since", "connection refused", "What stands here is old", "host pid 7 (x)")
 	v.until(`document.getElementById("said").textContent.includes("does not answer")`)
 	v.store.away.Store(false)
 	v.claim("b", "y")
-	v.shows("host pid 7 (y)", "answers the engine")
+	v.shows("host pid 7 (y)", "engine answers")
 	v.until(`!document.body.innerText.includes("does not answer") && document.getElementById("said").textContent === ""`)
 }
 

@@ -37,9 +37,9 @@ type arrow struct {
 }
 
 const (
-	nodeWide = 190
+	nodeWide = 180
 	nodeHigh = 34
-	gapWide  = 70
+	gapWide  = 46
 	gapHigh  = 14
 	margin   = 12
 )

@@ -36,8 +36,8 @@ type tick struct {
 
 const (
 	maxLanes  = 16
-	laneLeft  = 190 // for the names of owners
-	laneWide  = 560
+	laneLeft  = 205 // for the names of owners
+	laneWide  = 545
 	laneHigh  = 22
 	laneFirst = 26
 )

@@ -310,10 +310,10 @@ func TestWithoutPagesNothingIsRead(t *testing.T) {
 func TestAnEngineThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	s := open(t, Options{})
 	s.join("a", "x", true)
-	s.shows("/", "host pid 7 (x)", "answers the engine")
+	s.shows("/", "host pid 7 (x)", "engine answers")
 	s.away.Store(true)
-	page := s.shows("/", "does not answer since", "connection refused", "What stands here is old", "host pid 7 (x)", "away the engine")
-	if strings.Contains(seen(page), "answers the engine") {
+	page := s.shows("/", "does not answer since", "connection refused", "What stands here is old", "host pid 7 (x)", "engine away")
+	if strings.Contains(seen(page), "engine answers") {
 		t.Error("both")
 	}
 	s.shows("/name?name=a", "does not answer since", "host pid 7 (x)")
