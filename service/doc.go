@@ -11,7 +11,6 @@
 //	GET    /v1/why/NAME        why NAME is not free
 //	GET    /v1/watch           changes, as server-sent events
 //	GET    /ui/                pages for people (package ui)
-//	GET    /ui/                pages for people (package ui)
 //	GET    /livez /readyz
 //	POST   /v1/engine/...      what package httplock calls
 //	LOCK   /v1/tofu/NAME       the http backend of OpenTofu and Terraform

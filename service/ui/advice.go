@@ -14,10 +14,8 @@ func advice(p *picture) string {
 	if circles := p.circles(); len(circles.Cycles) > 0 {
 		return ofCycle(circles.Cycles[0])
 	}
-	for _, r := range p.rows() { // the longest wait is first
-		if r.Waiting == 0 {
-			break
-		}
+	if rows := p.rows(); len(rows) > 0 && rows[0].Waiting > 0 { // the longest wait is first
+		r := rows[0]
 		return fmt.Sprintf("Nobody waits in a circle. The longest wait is for %s, for %s. ", view.QuoteName(r.Name), age(r.Waits, time.Now())) + adviceFor(p, r.Name)
 	}
 	return "Nobody waits."

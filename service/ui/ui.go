@@ -28,7 +28,7 @@ type Source interface {
 // Rights are what the caller of a request may see and do. A nil function allows nothing.
 type Rights struct {
 	Who    string                 // shown in pages; may be empty
-	All    bool                   // sees every name: the functions Look and Read are not asked
+	All    bool                   // every name is shown to them: the functions below are not asked
 	Look   func(name string) bool // sees the name in lists, graphs and reasons
 	Read   func(name string) bool // sees its own page
 	Revoke func(name string) bool // may end claims on it
