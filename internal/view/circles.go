@@ -18,12 +18,12 @@ type Cycle struct {
 	Steps  []deadlock.Step // the shortest way round from the victim back to it
 }
 
-// Circles looks for circles, with so many searches at most; 0 is no bound. A search costs
-// the claims of the queues that it goes through.
+// Circles looks for circles. Its searches, one for each waiting claim that can be part of one,
+// go through so many claims at most, in all; 0 is no bound.
 func (s *Snapshot) Circles(most int) *Circles {
 	found := &Circles{In: map[Key]bool{}}
 	around := s.around()
-	searches := 0
+	claims := 0
 	for _, q := range s.Queues {
 		if !around[q.Name] {
 			continue
@@ -32,11 +32,12 @@ func (s *Snapshot) Circles(most int) *Circles {
 			if c.State != engine.Waiting {
 				continue
 			}
-			if searches++; most > 0 && searches > most {
+			if most > 0 && claims >= most {
 				found.Cut = true
 				return found
 			}
-			search := s.search(c)
+			search, n := s.search(c)
+			claims += n
 			verdict := search.Verdict()
 			if verdict == deadlock.Wait {
 				continue

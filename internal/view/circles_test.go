@@ -82,10 +82,10 @@ func TestABoundOfSearchesIsSaid(t *testing.T) {
 		{Name: "b", Limit: engine.Max, Claims: []engine.Claim{claim("b", 2, engine.Held), claim("b", 3, engine.Waiting, engine.Hold{Name: "a", Ticket: 1})}},
 	})
 	if got := s.Circles(1); !got.Cut || len(got.In) != 1 {
-		t.Errorf("with one search: %+v", got)
+		t.Errorf("with one claim: %+v", got)
 	}
-	got := s.Circles(2)
+	got := s.Circles(100)
 	if got.Cut || len(got.In) != 2 || len(got.Cycles) != 1 || got.Cycles[0].Victim.Ticket != 4 || len(got.Cycles[0].Steps) != 2 {
-		t.Errorf("with two: %+v", got)
+		t.Errorf("with enough: %+v", got)
 	}
 }

@@ -44,16 +44,19 @@ func NewSnapshot(queues []engine.Queue) *Snapshot {
 // InCycle reports whether a waiting claim is part of a cycle, as far as queues that
 // were read once can tell.
 func (s *Snapshot) InCycle(c engine.Claim) bool {
-	return s.search(c).Verdict() != deadlock.Wait
+	search, _ := s.search(c)
+	return search.Verdict() != deadlock.Wait
 }
 
-// search is one pass for a waiting claim, to its end.
-func (s *Snapshot) search(c engine.Claim) *deadlock.Search {
-	search := deadlock.New(1, deadlock.Key{Name: c.Name}, c.Ticket)
+// search is one pass for a waiting claim, to its end, and through how many claims it went.
+func (s *Snapshot) search(c engine.Claim) (search *deadlock.Search, claims int) {
+	search = deadlock.New(1, deadlock.Key{Name: c.Name}, c.Ticket)
 	for keys := search.Next(); len(keys) > 0; keys = search.Next() {
 		for _, k := range keys {
-			search.Read(k, s.ByName[k.Name])
+			q := s.ByName[k.Name]
+			search.Read(k, q)
+			claims += len(q.Claims)
 		}
 	}
-	return search
+	return search, claims
 }

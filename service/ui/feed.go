@@ -19,6 +19,9 @@ const (
 	within = 10 * time.Second
 	late   = 2 * time.Second
 
+	// maxPages bounds the pages that follow changes. The script of others asks every 5 s.
+	maxPages = 2000
+
 	// linger is how long the engine is read after the last page was closed or asked for, so
 	// that the history has no gap when somebody goes from page to page.
 	linger = 30 * time.Second
@@ -41,6 +44,7 @@ type feed struct {
 	shot    shot
 	tried   time.Time // when the last reading that ended began
 	running time.Time // when the reading that goes on began; zero: none does
+	slept   bool      // nobody looked since the last picture
 	over    bool
 	past    history
 	asked   map[string]*single
@@ -85,6 +89,9 @@ func (f *feed) run(ctx context.Context) {
 		if f.idle() {
 			select {
 			case <-f.wake:
+				f.mu.Lock()
+				f.slept = true
+				f.mu.Unlock()
 				continue
 			case <-ctx.Done():
 				return
@@ -141,7 +148,6 @@ func (f *feed) look(ctx context.Context) {
 	slow.Stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	first, before := f.tried.IsZero(), f.tried
 	f.running, f.tried = time.Time{}, began
 	switch {
 	case ctx.Err() != nil: // nobody waits any more
@@ -150,13 +156,15 @@ func (f *feed) look(ctx context.Context) {
 	default:
 		p := newPicture(queues, f.shot.picture)
 		p.cut, p.at, p.took = cut, time.Now(), time.Since(began)
-		if p.first = first || f.shot.picture.at.IsZero(); p.first {
+		switch p.first = f.shot.picture.at.IsZero(); {
+		case p.first:
 			f.past.began = p.at
-		} else if began.Sub(before) > linger {
+		case f.slept:
 			f.past.gap(f.shot.picture.at, p.at)
-		} else {
+		default:
 			f.past.note(f.shot.picture, p)
 		}
+		f.slept = false
 		p.lost = f.past.lostBy(p.at.Add(-lately))
 		back := !f.shot.away.IsZero()
 		if back {
@@ -225,10 +233,13 @@ func (f *feed) fresh(ctx context.Context) shot {
 	}
 }
 
-// follow counts a page in until stop is called.
+// follow counts a page in until stop is called; nil: there are too many.
 func (f *feed) follow() (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.pages >= maxPages {
+		return nil
+	}
 	f.pages++
 	f.want()
 	return func() {

@@ -43,6 +43,9 @@ type event struct {
 // Lost reports whether a holder lost its claim.
 func (e *event) Lost() bool { return e.Kind == expired || e.Kind == revoked }
 
+// Wide reports whether the two pictures are so far apart that both times matter.
+func (e *event) Wide() bool { return e.At.Sub(e.From) > 5*time.Second }
+
 // gap is a time in which nobody looked.
 type gap struct{ From, To time.Time }
 

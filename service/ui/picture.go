@@ -11,8 +11,9 @@ import (
 	"leasehold/internal/view"
 )
 
-// maxSearches bounds the searches for circles in one picture. Pages say that there may be more.
-const maxSearches = 500
+// maxSearched bounds the claims that searches for circles go through in one picture. Pages say
+// that there may be more.
+const maxSearched = 200_000
 
 // picture is all queues as one reading found them. It does not change.
 type picture struct {
@@ -60,7 +61,7 @@ func newPicture(queues []engine.Queue, before *picture) *picture {
 }
 
 func (p *picture) lazy() {
-	p.circles = sync.OnceValue(func() *view.Circles { return p.snap.Circles(maxSearches) })
+	p.circles = sync.OnceValue(func() *view.Circles { return p.snap.Circles(maxSearched) })
 	p.rows = sync.OnceValue(func() []*row {
 		rows := make([]*row, 0, len(p.snap.Queues))
 		for _, q := range p.snap.Queues {

@@ -126,7 +126,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Content-Security-Policy", policy)
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("X-Frame-Options", "DENY")
-	head.Set("Referrer-Policy", "no-referrer") // names stand in addresses
+	head.Set("Referrer-Policy", "same-origin") // names stand in addresses; with no-referrer a POST would not say its origin
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")

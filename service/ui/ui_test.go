@@ -375,7 +375,7 @@ func TestPagesAreStrictAndRelative(t *testing.T) {
 		}
 		body, _ := io.ReadAll(a.Body)
 		a.Body.Close()
-		for k, v := range map[string]string{"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"} {
+		for k, v := range map[string]string{"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store"} {
 			if got := a.Header.Get(k); got != v {
 				t.Errorf("%s: %s is %q", path, k, got)
 			}
@@ -441,5 +441,66 @@ func BenchmarkOverview(b *testing.B) {
 				s.h.ServeHTTP(httptest.NewRecorder(), r)
 			}
 		})
+	}
+}
+
+// What happened while nobody looked is not made up: the history has a gap.
+func TestATimeWithoutAPictureIsAGap(t *testing.T) {
+	s := open(t, Options{})
+	a := s.join("a", "first", true)
+	s.shows("/name?name=a", "host pid 7 (first)")
+	s.h.feed.mu.Lock()
+	s.h.feed.wanted = time.Now().Add(-2 * linger) // as after that time
+	s.h.feed.mu.Unlock()
+	until := time.Now().Add(20 * time.Second)
+	for n := s.queues.Load(); ; n = s.queues.Load() {
+		if time.Sleep(200 * time.Millisecond); s.queues.Load() == n {
+			break // it sleeps
+		}
+		if time.Now().After(until) {
+			t.Fatal("it reads on, though no page is open")
+		}
+	}
+	s.Leave(t.Context(), []engine.Claim{a})
+	s.join("a", "second", true)
+	page := seen(s.shows("/name?name=a", "host pid 7 (second)", "Nobody looked from", "Nothing was seen to happen"))
+	if strings.Contains(page, "released :") {
+		t.Error(page)
+	}
+}
+
+// What happened while the engine was away happened between two times.
+func TestWhatHappenedWhileTheEngineWasAwayHasTwoTimes(t *testing.T) {
+	h := &history{}
+	claim := engine.Claim{Name: "a", Ticket: 1, State: engine.Held, Permits: 1, Limit: 1, TTL: 3 * time.Second}
+	before := newPicture([]engine.Queue{{Name: "a", Limit: 1, Claims: []engine.Claim{claim}}}, nil)
+	before.at = time.Now()
+	now := newPicture(nil, before)
+	for _, c := range []struct {
+		later time.Duration
+		kind  kind
+		wide  bool
+	}{{time.Second, released, false}, {3 * time.Second, expired, false}, {time.Minute, expired, true}} {
+		now.at = before.at.Add(c.later)
+		h.note(before, now)
+		if e := h.last(func(*event) bool { return true }, 1)[0]; e.Kind != c.kind || e.Wide() != c.wide {
+			t.Errorf("after %v: %s, wide %v", c.later, e.Kind, e.Wide())
+		}
+	}
+	if n := h.lostBy(before.at)["a"]; n != 2 {
+		t.Errorf("%d losses", n)
+	}
+}
+
+// The history keeps the newest, however much happens.
+func TestTheHistoryIsBounded(t *testing.T) {
+	r := ring{most: 3}
+	for i := range 8 {
+		r.add(event{Claim: engine.Claim{Ticket: uint64(i)}})
+		var got []uint64
+		r.newest(func(e *event) bool { got = append(got, e.Claim.Ticket); return true })
+		if len(got) != min(i+1, 3) || got[0] != uint64(i) || got[len(got)-1] != uint64(max(0, i-2)) {
+			t.Fatalf("after %d: %v", i, got)
+		}
 	}
 }
