@@ -209,7 +209,7 @@ func updates(t *testing.T, browser context.Context) {
 		fastest = min(fastest, time.Since(began))
 	}
 	t.Logf("the fastest of 5 updates took %v", fastest)
-	if fastest > time.Second {
+	if fastest > time.Second { // of five: a busy machine may be late now and then, and polls are 5 s apart
 		t.Errorf("the fastest of 5 updates took %v", fastest)
 	}
 	if v.events.Load() != 1 {
@@ -373,7 +373,11 @@ func manyNames(t *testing.T, browser context.Context) {
 		fastest = min(fastest, time.Duration(v.rendered.Load()))
 	}
 	t.Logf("a page of 10,000 names took the server %v", fastest)
-	if fastest > 500*time.Millisecond {
+	most := 500 * time.Millisecond
+	if raced {
+		most *= 10
+	}
+	if fastest > most {
 		t.Errorf("a page of 10,000 names took the server %v", fastest)
 	}
 	v.open("graph")
