@@ -157,11 +157,11 @@ func (s *site) shows(path string, texts ...string) string {
 	}
 }
 
-var markup = regexp.MustCompile(`<[^>]*>`)
+var between = regexp.MustCompile(`<[^>]*>`)
 
 // seen is what a person reads of a page.
 func seen(page string) string {
-	return strings.Join(strings.Fields(html.UnescapeString(markup.ReplaceAllString(page, " "))), " ")
+	return strings.Join(strings.Fields(html.UnescapeString(between.ReplaceAllString(page, " "))), " ")
 }
 
 func TestPagesShowHoldersAndWaiters(t *testing.T) {
@@ -501,6 +501,15 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		r.newest(func(e *event) bool { got = append(got, e.Claim.Ticket); return true })
 		if len(got) != min(i+1, 3) || got[0] != uint64(i) || got[len(got)-1] != uint64(max(0, i-2)) {
 			t.Fatalf("after %d: %v", i, got)
+		}
+	}
+}
+
+// put escapes whatever is not markup of the source.
+func TestPutEscapes(t *testing.T) {
+	for _, text := range []any{`<a "b" 'c' & d>`, errors.New(`<a "b" 'c' & d>`), problem(`<a "b" 'c' & d>`), kind(`<a "b" 'c' & d>`)} {
+		if got := sprint("%s", text); got != "&lt;a &#34;b&#34; &#39;c&#39; &amp; d&gt;" {
+			t.Errorf("%T: %s", text, got)
 		}
 	}
 }
