@@ -160,6 +160,19 @@ func TestAPersonSeesWhatTheListAllows(t *testing.T) {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
+	lost := held(t, eng, "other/lost", "vanished")
+	all.shows("/ui/", "other/lost")
+	if err := eng.Revoke(t.Context(), "other/lost", lost.Ticket, false); err != nil {
+		t.Fatal(err)
+	}
+	all.shows("/ui/name?name=other/lost", "revoked, still held")
+	if _, err := eng.Leave(t.Context(), []engine.Claim{lost}); err != nil {
+		t.Fatal(err)
+	}
+	all.shows("/ui/", "Lately lost", "vanished")
+	if _, _, page := some.send("GET", "/ui/", nil); strings.Contains(page, "vanished") {
+		t.Error("what was lost shows more than the list allows")
+	}
 	locks := &browser{t, base, tokens["locks"]}
 	for _, path := range []string{"/ui/", "/ui/events", "/ui/name?name=jobs/a"} {
 		if status, _, page := locks.send("GET", path, nil); status != 403 || !strings.Contains(page, "may not look") {

@@ -550,6 +550,11 @@ func unseen(t *testing.T, browser context.Context) {
 	v.open("")
 	v.shows("0 names")
 	v.run(chromedp.Evaluate[chromedp.Void](`Object.defineProperty(document, "hidden", {get: () => true, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`))
+	for end := time.Now().Add(patient); v.site.open.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it has a stream")
+		}
+	}
 	time.Sleep(300 * time.Millisecond) // what is under way ends
 	before := v.lives.Load()
 	v.claim("a", "x")

@@ -28,6 +28,7 @@ type site struct {
 	rendered      atomic.Int64 // the longest that a page took, in ns
 	lives         atomic.Int64 // pages that a script fetched
 	events        atomic.Int64 // streams that were opened
+	open          atomic.Int64 // those of them that go on
 
 	server  *http.Server
 	service *service.Server
@@ -87,6 +88,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/ui/events" {
 		s.events.Add(1)
+		s.open.Add(1)
+		defer s.open.Add(-1)
 		s.service.ServeHTTP(w, r)
 		return
 	}

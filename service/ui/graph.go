@@ -19,7 +19,7 @@ const (
 type graphBody struct {
 	Name, Prefix string
 	Drawing      *drawing
-	Edges        []link
+	Edges        []tie
 	Cut          int // names that are not drawn
 	Claims       int // claims on drawn names that are not drawn
 	Do           string
@@ -27,8 +27,8 @@ type graphBody struct {
 	CyclesCut    bool
 }
 
-// link is an edge in words.
-type link struct {
+// tie is an edge in words.
+type tie struct {
 	Name, Caller string
 	Waits, Cycle bool
 	Ticket       uint64
@@ -48,7 +48,7 @@ func (h *Handler) graph(r *http.Request, v *visit) (*answer, error) {
 	g := view.NewSnapshot(queues).Graph(circles)
 	for _, e := range g.Edges {
 		c := g.Callers[e.Caller]
-		b.Edges = append(b.Edges, link{g.Names[e.Name], c.Owner.String(), e.Waits, e.Waits && circles.In[view.Key{Name: g.Names[e.Name], Ticket: e.Ticket}], e.Ticket})
+		b.Edges = append(b.Edges, tie{g.Names[e.Name], c.Owner.String(), e.Waits, e.Waits && circles.In[view.Key{Name: g.Names[e.Name], Ticket: e.Ticket}], e.Ticket})
 	}
 	b.Drawing = draw(g)
 	return &answer{page: "graph", title: "Who waits for whom", body: b}, nil

@@ -2,50 +2,11 @@ package ui
 
 import (
 	"fmt"
-	"html/template"
-	"net/url"
 	"strconv"
 	"time"
 
-	"leasehold/engine"
 	"leasehold/internal/view"
 )
-
-// functions are what templates may call. Whatever a client wrote goes through name, plain or
-// short: html/template escapes markup, and these what could hide or turn text.
-func functions() template.FuncMap {
-	return template.FuncMap{
-		"name":   view.QuoteName,
-		"plain":  view.Printable,
-		"short":  func(s string) string { return short(view.Printable(s), 60) },
-		"mode":   view.ModeText,
-		"state":  view.StateText,
-		"token":  func(ticket uint64) string { return strconv.FormatUint(ticket<<engine.HandoffBits, 10) },
-		"ago":    func(t time.Time) string { return age(t, time.Now()) },
-		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05") },
-		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"ttl":    ttl,
-		"deref":  func(c *engine.Claim) engine.Claim { return *c },
-		"held":   func(c engine.Claim) bool { return c.State == engine.Held },
-		"owner":  func(o engine.Owner) string { return view.Printable(o.String()) },
-		"number": func(n int) string { return thousands(n) },
-		"plural": func(n int, one, many string) string {
-			if n == 1 {
-				return one
-			}
-			return many
-		},
-		"query": func(pairs ...string) template.URL {
-			q := url.Values{}
-			for i := 0; i+1 < len(pairs); i += 2 {
-				if pairs[i+1] != "" {
-					q.Set(pairs[i], pairs[i+1])
-				}
-			}
-			return template.URL(q.Encode()) // every byte of a value that could mean something is %xx
-		},
-	}
-}
 
 // age is how long ago something was, for people: clocks of two machines are in it.
 func age(since, now time.Time) string {

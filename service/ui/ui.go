@@ -1,12 +1,11 @@
 package ui
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
-	"html/template"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -72,13 +71,9 @@ type Options struct {
 type Handler struct {
 	o      Options
 	feed   *feed
-	pages  map[string]*template.Template
 	origin http.CrossOriginProtection
 	mux    *http.ServeMux
 }
-
-//go:embed pages/*.html
-var pageFiles embed.FS
 
 //go:embed static
 var staticFiles embed.FS
@@ -91,10 +86,7 @@ func New(o Options) *Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{o: o, feed: newFeed(o.Source, o.Every, o.Log), pages: map[string]*template.Template{}, mux: http.NewServeMux()}
-	for _, page := range []string{"overview", "name", "graph", "why", "revoke", "problem"} {
-		h.pages[page] = template.Must(template.New("base.html").Funcs(functions()).ParseFS(pageFiles, "pages/base.html", "pages/"+page+".html"))
-	}
+	h := &Handler{o: o, feed: newFeed(o.Source, o.Every, o.Log), mux: http.NewServeMux()}
 	h.mux.HandleFunc("GET /{$}", h.page(h.overview))
 	h.mux.HandleFunc("GET /name", h.page(h.name))
 	h.mux.HandleFunc("GET /graph", h.page(h.graph))
@@ -171,7 +163,7 @@ type answer struct {
 	page   string
 	title  string
 	status int // 0: 200
-	body   any
+	body   body
 	still  bool // the script must not change it
 	to     string
 }
@@ -190,7 +182,12 @@ type frame struct {
 	Version                  uint64
 	State                    stateView
 	Still                    bool
-	Body                     any
+	Body                     body
+}
+
+// body is what a page has of its own.
+type body interface {
+	write(*markup, *stateView)
 }
 
 // page answers with what f returns.
@@ -209,7 +206,7 @@ func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.Hand
 			a, err = f(r, v)
 		}
 		if err != nil {
-			a = &answer{page: "problem", title: "Not shown", status: http.StatusInternalServerError, body: err.Error(), still: true}
+			a = &answer{page: "problem", title: "Not shown", status: http.StatusInternalServerError, body: problem(err.Error()), still: true}
 			if no, is := errors.AsType[*refusal](err); is {
 				a.status = no.status
 			}
@@ -221,22 +218,16 @@ func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.Hand
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
-		var b bytes.Buffer
-		err = h.pages[a.page].Execute(&b, frame{
+		page := frame{
 			Page: a.page, Title: a.title, Engine: h.o.Engine, Who: v.Who, Version: v.shot.version,
 			State: v.shot.view(), Still: a.still, Body: a.body,
-		})
-		if err != nil {
-			h.o.Log.Error("a page cannot be written", "page", a.page, "error", err)
-			http.Error(w, "the page cannot be written", http.StatusInternalServerError)
-			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // a recorder of a test has none
 		if a.status != 0 {
 			w.WriteHeader(a.status)
 		}
-		w.Write(b.Bytes()) // a caller that went does not read it
+		io.WriteString(w, page.page()) // a caller that went does not read it
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -157,11 +158,11 @@ func (s *site) shows(path string, texts ...string) string {
 	}
 }
 
-var markup = regexp.MustCompile(`<[^>]*>`)
+var between = regexp.MustCompile(`<[^>]*>`)
 
 // seen is what a person reads of a page.
 func seen(page string) string {
-	return strings.Join(strings.Fields(html.UnescapeString(markup.ReplaceAllString(page, " "))), " ")
+	return strings.Join(strings.Fields(html.UnescapeString(between.ReplaceAllString(page, " "))), " ")
 }
 
 func TestPagesShowHoldersAndWaiters(t *testing.T) {
@@ -336,7 +337,7 @@ func TestAnEngineThatHangsIsSaid(t *testing.T) {
 func TestHostileTextIsInert(t *testing.T) {
 	s := open(t, Options{})
 	hostile := "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e{{.}}\n\x1b"
-	label := strings.Repeat("<b>", 100) + "\u202e\xff"
+	label := "\u202e\xff" + strings.Repeat("<b>", 100) + "\u202e\xff"
 	a := s.join(hostile, label, true)
 	s.join(hostile, "javascript:alert(1)", true, engine.Hold{Name: hostile, Ticket: a.Ticket})
 	at := "?" + url.Values{"name": {hostile}}.Encode()
@@ -501,6 +502,37 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		r.newest(func(e *event) bool { got = append(got, e.Claim.Ticket); return true })
 		if len(got) != min(i+1, 3) || got[0] != uint64(i) || got[len(got)-1] != uint64(max(0, i-2)) {
 			t.Fatalf("after %d: %v", i, got)
+		}
+	}
+}
+
+// put escapes whatever is not markup of the source.
+func TestPutEscapes(t *testing.T) {
+	for _, text := range []any{`<a "b" 'c' & d>`, errors.New(`<a "b" 'c' & d>`), problem(`<a "b" 'c' & d>`), kind(`<a "b" 'c' & d>`)} {
+		if got := sprint("%s", text); got != "&lt;a &#34;b&#34; &#39;c&#39; &amp; d&gt;" {
+			t.Errorf("%T: %s", text, got)
+		}
+	}
+}
+
+// What hurts is first: the longest wait, then the most waiters, then losses, then the name.
+func TestWhatHurtsIsFirst(t *testing.T) {
+	now := time.Now()
+	rows := []*row{
+		{Name: "calm"}, {Name: "lost", Lost: 1}, {Name: "short", Waiting: 1, Waits: now.Add(-time.Second)},
+		{Name: "long", Waiting: 1, Waits: now.Add(-time.Hour)}, {Name: "many", Waiting: 5, Waits: now.Add(-time.Hour)},
+	}
+	for how, want := range map[string]string{
+		"hurt": "many long short lost calm", "wait": "long many short calm lost", "many": "many long short calm lost",
+		"lost": "lost long many short calm", "name": "calm long lost many short",
+	} {
+		slices.SortFunc(rows, orders[how])
+		var got []string
+		for _, r := range rows {
+			got = append(got, r.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", how, got, want)
 		}
 	}
 }
