@@ -19,7 +19,7 @@ func Check(t testing.TB, h Harness) (results []Result, failures []string) {
 			r := &recorder{TB: t, name: p.name + ": " + c.name}
 			r.run(func() { try(r, h, g, p, c, &results) })
 			if r.Failed() {
-				failures = append(failures, fmt.Sprintf("%s: %s", r.name, strings.Join(r.log, "; ")))
+				failures = append(failures, fmt.Sprintf("%s: %s", r.name, r.said("; ")))
 				break
 			}
 		}
@@ -82,6 +82,13 @@ func (r *recorder) notification(failed bool, text string) {
 	defer r.mu.Unlock()
 	r.failed = r.failed || failed
 	r.log = append(r.log, text)
+}
+
+// said is what was written down so far: a Watch of an engine that is wrong may go on.
+func (r *recorder) said(between string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.log, between)
 }
 
 func (r *recorder) Helper()                      {}

@@ -48,7 +48,7 @@ func TestARowThatDiffersIsTakenForCommitted(t *testing.T) {
 		if !rec.Failed() {
 			return ""
 		}
-		return strings.Join(rec.log, "\n")
+		return rec.said("\n")
 	}
 	dir := filepath.Join(t.TempDir(), "rows")
 	if got := publish(measured(Refused), "", dir); !strings.Contains(got, "no row of x is committed") {
@@ -135,6 +135,6 @@ func TestASpoiledAttemptGoesOnHolding(t *testing.T) {
 		}}, &results)
 	})
 	if runs != 3 || len(results) != 1 || results[0].Outcome != Pass {
-		t.Errorf("%d runs, %+v: %q", runs, results, r.log)
+		t.Errorf("%d runs, %+v: %s", runs, results, r.said("; "))
 	}
 }
