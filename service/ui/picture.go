@@ -93,13 +93,33 @@ func (p *picture) only(v *Rights) *picture {
 	var queues []engine.Queue
 	for _, q := range p.snap.Queues {
 		if v.look(q.Name) {
-			queues = append(queues, q)
+			queues = append(queues, v.queue(q))
 		}
 	}
 	part := *p
 	part.snap = view.NewSnapshot(queues)
 	part.lazy()
 	return &part
+}
+
+// queue is a queue without the names that are hidden from the caller: those that callers held
+// when they asked.
+func (r *Rights) queue(q engine.Queue) engine.Queue {
+	if r.All {
+		return q
+	}
+	hidden := func(h engine.Hold) bool { return !r.look(h.Name) }
+	own := false
+	for i, c := range q.Claims {
+		if !slices.ContainsFunc(c.Owner.Holds, hidden) {
+			continue
+		}
+		if !own {
+			q.Claims, own = slices.Clone(q.Claims), true
+		}
+		q.Claims[i].Owner.Holds = slices.DeleteFunc(slices.Clone(c.Owner.Holds), hidden)
+	}
+	return q
 }
 
 // with is the picture with one more queue.
