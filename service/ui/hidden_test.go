@@ -124,3 +124,22 @@ func TestAFormThatDoesNotComeEndsItsRequest(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+func TestPagesOfCallersWhoSeeTheSameShareAPart(t *testing.T) {
+	asked := 0
+	look := func(name string) bool { asked++; return strings.HasPrefix(name, "open/") }
+	p := newPicture([]engine.Queue{{Name: "hidden/a"}, {Name: "open/a"}}, nil)
+	rights := func(same string) *Rights { return &Rights{Look: look, Same: same} }
+	if a, b := p.only(rights("one")), p.only(rights("one")); a != b || asked != 2 || len(a.snap.Queues) != 1 {
+		t.Errorf("rights were asked %d times, for two names; %d queues", asked, len(a.snap.Queues))
+	}
+	if p.only(rights("one")) == p.only(rights("two")) || p.only(rights("")) == p.only(rights("")) {
+		t.Error("callers share a part who may see other names")
+	}
+	for i := range 2 * maxParts {
+		p.only(rights(strconv.Itoa(i)))
+	}
+	if len(p.parts.by) > maxParts {
+		t.Errorf("%d parts are kept", len(p.parts.by))
+	}
+}

@@ -28,7 +28,18 @@ type picture struct {
 	circles func() *view.Circles
 	rows    func() []*row
 	counted func() counts
+	parts   *parts
 }
+
+// parts are what callers see who do not see all, by [Rights].Same. They last as long as the
+// picture, so that many pages of one caller cost no more than one.
+type parts struct {
+	mu sync.Mutex
+	by map[string]func() *picture
+}
+
+// maxParts bounds the parts of one picture. Those of more callers are computed for each page.
+const maxParts = 100
 
 // row is a queue in the overview.
 type row struct {
@@ -45,7 +56,7 @@ type counts struct{ Names, Held, Waiting, Contended int }
 
 // newPicture is of queues that are sorted by name.
 func newPicture(queues []engine.Queue, before *picture) *picture {
-	p := &picture{snap: view.NewSnapshot(queues)}
+	p := &picture{snap: view.NewSnapshot(queues), parts: &parts{by: map[string]func() *picture{}}}
 	p.lazy()
 	if before == nil || len(queues) != len(before.snap.Queues) {
 		p.changed = true
@@ -90,6 +101,22 @@ func (p *picture) only(v *Rights) *picture {
 	if v.All {
 		return p
 	}
+	if v.Same == "" {
+		return p.part(v)
+	}
+	p.parts.mu.Lock()
+	get, known := p.parts.by[v.Same]
+	if !known {
+		get = sync.OnceValue(func() *picture { return p.part(v) })
+		if len(p.parts.by) < maxParts {
+			p.parts.by[v.Same] = get
+		}
+	}
+	p.parts.mu.Unlock()
+	return get()
+}
+
+func (p *picture) part(v *Rights) *picture {
 	var queues []engine.Queue
 	for _, q := range p.snap.Queues {
 		if v.look(q.Name) {

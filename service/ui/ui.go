@@ -31,6 +31,10 @@ type Rights struct {
 	Look   func(name string) bool // sees the name in lists, graphs and reasons
 	Read   func(name string) bool // sees its own page
 	Revoke func(name string) bool // may end claims on it
+
+	// Same is equal for callers for whom Look is the same: pages then share what is computed
+	// for them. Empty: it is computed for each page.
+	Same string
 }
 
 func (r *Rights) look(name string) bool { return r.All || r.Look != nil && r.Look(name) }
