@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ func (s *Server) sees(r *http.Request) (ui.Rights, error) {
 		return func(name string) bool { return who.may(v, name) == nil }
 	}
 	rights := ui.Rights{Who: who.name, All: who.may(Look, "") == nil, Look: can(Look), Read: can(Lock), Revoke: can(Revoke)}
+	rights.Same = fmt.Sprintf("%q", who.prefixes) // with the right to look, they alone decide
 	if s.access == nil {
 		rights.Who = "" // an address says nothing to a person
 	}

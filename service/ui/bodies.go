@@ -303,7 +303,7 @@ func (b *revokeBody) write(m *markup, _ *stateView) {
 	} else {
 		m.put("<p>Its place in the queue goes at once, and its call fails. The holders keep what they have.</p>\n")
 	}
-	m.put("<form method=\"post\" action=\"revoke\">\n"+`<input type="hidden" name="name" value="%s"><input type="hidden" name="ticket" value="%d">`+"\n", b.Name, b.Ticket)
+	m.put(`<form method="post" action="revoke?%s">`+"\n"+`<input type="hidden" name="ticket" value="%d">`+"\n", query("name", b.Name), b.Ticket)
 	if b.Holder {
 		m.put(`<p><label><input type="checkbox" name="now"%s> at once, while it may still be at work: only a fenced resource is safe then</label></p>`+"\n", when(b.Now, " checked"))
 	}

@@ -313,9 +313,9 @@ func (f *feed) lost(keep func(*event) bool, since time.Time, most int) []event {
 	return f.past.lostLast(keep, since, most)
 }
 
-// rate is how many claims were granted a second, lately.
-func (f *feed) rate() float64 {
+// rate is how many claims on names to keep were granted a second, lately.
+func (f *feed) rate(keep func(name string) bool) float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.past.rate()
+	return f.past.rate(keep)
 }

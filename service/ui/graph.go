@@ -37,6 +37,9 @@ type tie struct {
 // graph draws who holds what and who waits for what.
 func (h *Handler) graph(r *http.Request, v *visit) (*answer, error) {
 	b := &graphBody{Name: r.URL.Query().Get("name"), Prefix: r.URL.Query().Get("prefix")}
+	if b.Name != "" && !v.read(b.Name) {
+		return nil, unseen(b.Name)
+	}
 	p := v.shot.only(&v.Rights)
 	circles := p.circles()
 	b.Do, b.Cycles, b.CyclesCut = advice(p), len(circles.Cycles), circles.Cut

@@ -61,7 +61,7 @@ type history struct {
 
 type grants struct {
 	from, to time.Time
-	n        int
+	names    []string // one for each
 }
 
 // ring keeps the newest events.
@@ -107,7 +107,7 @@ func (h *history) gap(from, to time.Time) {
 // note compares two pictures.
 func (h *history) note(before, now *picture) {
 	h.events.most, h.losses.most = maxEvents, maxLosses
-	n := 0
+	var names []string
 	add := func(k kind, c engine.Claim) {
 		e := event{From: before.at, At: now.at, Kind: k, Claim: c}
 		h.events.add(e)
@@ -115,7 +115,7 @@ func (h *history) note(before, now *picture) {
 			h.losses.add(e)
 		}
 		if k == granted {
-			n++
+			names = append(names, c.Name)
 		}
 	}
 	for _, q := range now.snap.Queues {
@@ -128,7 +128,7 @@ func (h *history) note(before, now *picture) {
 			h.compare(before, now, q, engine.Queue{}, add)
 		}
 	}
-	h.grants = append(h.grants, grants{before.at, now.at, n})
+	h.grants = append(h.grants, grants{before.at, now.at, names})
 	for len(h.grants) > 1 && now.at.Sub(h.grants[0].from) > rateOver {
 		h.grants = h.grants[1:]
 	}
@@ -176,10 +176,14 @@ func (h *history) compare(before, now *picture, a, b engine.Queue, add func(kind
 // rateOver is the time over which hand-overs are counted.
 const rateOver = 10 * time.Second
 
-func (h *history) rate() float64 {
+func (h *history) rate(keep func(name string) bool) float64 {
 	n, over := 0, time.Duration(0)
 	for _, g := range h.grants {
-		n += g.n
+		for _, name := range g.names {
+			if keep(name) {
+				n++
+			}
+		}
 		over += g.to.Sub(g.from)
 	}
 	if over <= 0 {

@@ -55,10 +55,10 @@ func (h *Handler) queueOf(r *http.Request, v *visit, name string) (engine.Queue,
 		return engine.Queue{}, &refusal{http.StatusBadRequest, err}
 	}
 	if !v.read(name) {
-		return engine.Queue{}, &refusal{http.StatusForbidden, fmt.Errorf("you may not look at %s: ask the owner of the service for that right", view.QuoteName(name))}
+		return engine.Queue{}, unseen(name)
 	}
 	if q, ok := v.shot.snap.ByName[name]; ok {
-		return q, nil
+		return v.queue(q), nil
 	}
 	if !v.shot.away.IsZero() || v.shot.at.IsZero() {
 		return engine.Queue{Name: name}, nil // the page says that the engine is away
@@ -67,7 +67,11 @@ func (h *Handler) queueOf(r *http.Request, v *visit, name string) (engine.Queue,
 	if err != nil {
 		return q, &refusal{http.StatusBadGateway, fmt.Errorf("the queue of %s cannot be read: %w", view.QuoteName(name), err)}
 	}
-	return q, nil
+	return v.queue(q), nil
+}
+
+func unseen(name string) error {
+	return &refusal{http.StatusForbidden, fmt.Errorf("you may not look at %s: ask the owner of the service for that right", view.QuoteName(name))}
 }
 
 // name shows one queue and what happened to it.
@@ -86,7 +90,7 @@ func (h *Handler) name(r *http.Request, v *visit) (*answer, error) {
 		b.Mode = view.ModeText(q.Claims[0])
 	}
 	b.Used = shares(q)
-	circles := v.shot.circles()
+	circles := v.shot.only(&v.Rights).circles()
 	from, _ := strconv.Atoi(r.URL.Query().Get("from"))
 	from = min(max(from, 0), max(0, len(q.Claims)-1)) / perQueue * perQueue
 	b.From = from

@@ -39,7 +39,7 @@ func (h *Handler) overview(r *http.Request, v *visit) (*answer, error) {
 	q := r.URL.Query()
 	p := v.shot.only(&v.Rights)
 	b := &overviewBody{
-		Prefix: q.Get("prefix"), Sort: q.Get("sort"), Counts: p.counted(), Rate: strconv.FormatFloat(h.feed.rate(), 'f', 1, 64),
+		Prefix: q.Get("prefix"), Sort: q.Get("sort"), Counts: p.counted(), Rate: strconv.FormatFloat(h.feed.rate(v.look), 'f', 1, 64),
 		Lately: long(lately), SeesWaiters: h.o.Source.Guarantees().SeesWaiters, Sorts: sorts(),
 	}
 	rows := p.rows()

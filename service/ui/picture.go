@@ -28,7 +28,18 @@ type picture struct {
 	circles func() *view.Circles
 	rows    func() []*row
 	counted func() counts
+	parts   *parts
 }
+
+// parts are what callers see who do not see all, by [Rights].Same. They last as long as the
+// picture, so that many pages of one caller cost no more than one.
+type parts struct {
+	mu sync.Mutex
+	by map[string]func() *picture
+}
+
+// maxParts bounds the parts of one picture. Those of more callers are computed for each page.
+const maxParts = 100
 
 // row is a queue in the overview.
 type row struct {
@@ -45,7 +56,7 @@ type counts struct{ Names, Held, Waiting, Contended int }
 
 // newPicture is of queues that are sorted by name.
 func newPicture(queues []engine.Queue, before *picture) *picture {
-	p := &picture{snap: view.NewSnapshot(queues)}
+	p := &picture{snap: view.NewSnapshot(queues), parts: &parts{by: map[string]func() *picture{}}}
 	p.lazy()
 	if before == nil || len(queues) != len(before.snap.Queues) {
 		p.changed = true
@@ -90,16 +101,52 @@ func (p *picture) only(v *Rights) *picture {
 	if v.All {
 		return p
 	}
+	if v.Same == "" {
+		return p.part(v)
+	}
+	p.parts.mu.Lock()
+	get, known := p.parts.by[v.Same]
+	if !known {
+		get = sync.OnceValue(func() *picture { return p.part(v) })
+		if len(p.parts.by) < maxParts {
+			p.parts.by[v.Same] = get
+		}
+	}
+	p.parts.mu.Unlock()
+	return get()
+}
+
+func (p *picture) part(v *Rights) *picture {
 	var queues []engine.Queue
 	for _, q := range p.snap.Queues {
 		if v.look(q.Name) {
-			queues = append(queues, q)
+			queues = append(queues, v.queue(q))
 		}
 	}
 	part := *p
 	part.snap = view.NewSnapshot(queues)
 	part.lazy()
 	return &part
+}
+
+// queue is a queue without the names that are hidden from the caller: those that callers held
+// when they asked.
+func (r *Rights) queue(q engine.Queue) engine.Queue {
+	if r.All {
+		return q
+	}
+	hidden := func(h engine.Hold) bool { return !r.look(h.Name) }
+	own := false
+	for i, c := range q.Claims {
+		if !slices.ContainsFunc(c.Owner.Holds, hidden) {
+			continue
+		}
+		if !own {
+			q.Claims, own = slices.Clone(q.Claims), true
+		}
+		q.Claims[i].Owner.Holds = slices.DeleteFunc(slices.Clone(c.Owner.Holds), hidden)
+	}
+	return q
 }
 
 // with is the picture with one more queue.

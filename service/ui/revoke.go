@@ -44,11 +44,14 @@ func (h *Handler) askRevoke(r *http.Request, v *visit) (*answer, error) {
 // doRevoke does it.
 func (h *Handler) doRevoke(r *http.Request, v *visit) (*answer, error) {
 	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
+	v.out.SetReadDeadline(time.Now().Add(h.formWithin))
+	if err := r.ParseForm(); err != nil { // the deadline stays: the server reads on
 		return nil, &refusal{http.StatusBadRequest, fmt.Errorf("the form cannot be read: %w", err)}
 	}
+	v.out.SetReadDeadline(time.Time{}) // it would end the call to the engine
 	form := r.PostForm
-	b, err := h.revokeOf(r, v, form.Get("name"), form.Get("ticket"))
+	// The name stands in the address: a browser changes line breaks in fields.
+	b, err := h.revokeOf(r, v, r.Form.Get("name"), form.Get("ticket"))
 	if err != nil {
 		return nil, err
 	}

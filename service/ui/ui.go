@@ -31,6 +31,10 @@ type Rights struct {
 	Look   func(name string) bool // sees the name in lists, graphs and reasons
 	Read   func(name string) bool // sees its own page
 	Revoke func(name string) bool // may end claims on it
+
+	// Same is equal for callers for whom Look is the same: pages then share what is computed
+	// for them. Empty: it is computed for each page.
+	Same string
 }
 
 func (r *Rights) look(name string) bool { return r.All || r.Look != nil && r.Look(name) }
@@ -73,6 +77,8 @@ type Handler struct {
 	feed   *feed
 	origin http.CrossOriginProtection
 	mux    *http.ServeMux
+
+	formWithin time.Duration // bounds the reading of a form
 }
 
 //go:embed static
@@ -86,7 +92,7 @@ func New(o Options) *Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{o: o, feed: newFeed(o.Source, o.Every, o.Log), mux: http.NewServeMux()}
+	h := &Handler{o: o, feed: newFeed(o.Source, o.Every, o.Log), mux: http.NewServeMux(), formWithin: 10 * time.Second}
 	h.mux.HandleFunc("GET /{$}", h.page(h.overview))
 	h.mux.HandleFunc("GET /name", h.page(h.name))
 	h.mux.HandleFunc("GET /graph", h.page(h.graph))
@@ -156,6 +162,7 @@ type visit struct {
 	Rights
 	h    *Handler
 	shot shot
+	out  *http.ResponseController
 }
 
 // answer is a page to be rendered.
@@ -193,7 +200,7 @@ type body interface {
 // page answers with what f returns.
 func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{h: h, Rights: Rights{All: true}}
+		v := &visit{h: h, Rights: Rights{All: true}, out: http.NewResponseController(w)}
 		var a *answer
 		var err error
 		if h.o.Rights != nil {
@@ -202,7 +209,9 @@ func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.Hand
 		if err != nil {
 			err = &refusal{http.StatusForbidden, err}
 		} else {
-			v.shot = h.feed.fresh(r.Context())
+			if v.shot = h.feed.fresh(r.Context()); v.shot.why != "" && !v.All {
+				v.shot.why = "ask the owner of the service for the reason" // the error may have any name
+			}
 			a, err = f(r, v)
 		}
 		if err != nil {
@@ -223,7 +232,7 @@ func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.Hand
 			State: v.shot.view(), Still: a.still, Body: a.body,
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // a recorder of a test has none
+		v.out.SetWriteDeadline(time.Now().Add(writeWithin)) // a recorder of a test has none
 		if a.status != 0 {
 			w.WriteHeader(a.status)
 		}

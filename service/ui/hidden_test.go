@@ -1,0 +1,145 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"html"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"leasehold/engine"
+)
+
+// openOnly is a site whose caller sees and may revoke what begins with open/.
+func openOnly(t *testing.T) *site {
+	seen := func(name string) bool { return strings.HasPrefix(name, "open/") }
+	return open(t, Options{Rights: func(*http.Request) (Rights, error) { return Rights{Look: seen, Revoke: seen}, nil }})
+}
+
+func hold(c engine.Claim) engine.Hold { return engine.Hold{Name: c.Name, Ticket: c.Ticket} }
+
+func TestTheNamesThatSomebodyHeldAreThoseThatTheCallerSees(t *testing.T) {
+	s := openOnly(t)
+	hidden, other := s.join("hidden/a", "x", false), s.join("open/other", "x", false)
+	s.join("open/a", "holder", false)
+	s.join("open/a", "waiter", true, hold(hidden), hold(other))
+	page := s.shows("/name?name=open/a", "Held when it asked open/other :")
+	if strings.Contains(page, "hidden/") {
+		t.Errorf("the page has a name that is hidden from its caller:\n%s", page)
+	}
+	s.join("open/b", "holder", false)
+	s.join("open/b", "waiter", true, hold(hidden))
+	if page := s.shows("/name?name=open/b", "waiter"); strings.Contains(page, "Held when it asked") {
+		t.Errorf("the page says that a hidden name is held:\n%s", page)
+	}
+}
+
+func TestACircleThroughAHiddenNameIsNotMarked(t *testing.T) {
+	s := openOnly(t)
+	a, b := s.join("open/a", "one", false), s.join("hidden/b", "two", false)
+	s.join("hidden/b", "one", true, hold(a))
+	s.join("open/a", "two", true, hold(b))
+	for _, path := range []string{"/name?name=open/a", "/graph", "/graph?name=open/a", "/why?name=open/a"} {
+		if page := s.shows(path, "open/a"); strings.Contains(page, ", in a circle") || strings.Contains(page, "in a circle:") {
+			t.Errorf("%s says that the caller is in a circle, which goes through a hidden name:\n%s", path, page)
+		}
+	}
+}
+
+func TestGrantsOfHiddenNamesAreNotCounted(t *testing.T) {
+	s := openOnly(t)
+	s.shows("/", "grants seen a second")
+	s.join("hidden/a", "x", false)
+	s.join("open/a", "x", false)
+	s.shows("/", "open/a")
+	all, seen := s.h.feed.rate(func(string) bool { return true }), s.h.feed.rate(func(name string) bool { return strings.HasPrefix(name, "open/") })
+	if all == 0 || seen < all*0.4 || seen > all*0.6 {
+		t.Errorf("%v grants a second are counted for one who sees half of %v", seen, all)
+	}
+}
+
+func TestAnErrorOfTheEngineIsForThoseWhoSeeAll(t *testing.T) {
+	s := openOnly(t)
+	s.shows("/", "answers")
+	s.h.feed.mu.Lock()
+	s.h.feed.away(time.Now(), errors.New("the queue of hidden/a is broken").Error())
+	s.h.feed.mu.Unlock()
+	s.away.Store(true)
+	if page := s.shows("/", "The engine does not answer since"); strings.Contains(page, "hidden/") || strings.Contains(page, errAway.Error()) {
+		t.Errorf("the page has the error of the engine:\n%s", page)
+	}
+}
+
+func TestTheGraphAroundAHiddenNameIsRefused(t *testing.T) {
+	s := openOnly(t)
+	s.join("hidden/a", "x", false)
+	status, page := s.get("/graph?name=hidden/a")
+	if status != http.StatusForbidden || strings.Contains(page, "it is free") {
+		t.Errorf("status %d:\n%s", status, page)
+	}
+}
+
+// A browser sends a line break in a field as two characters, so the name must not be one.
+func TestANameWithALineBreakCanBeRevoked(t *testing.T) {
+	var got string
+	s := open(t, Options{
+		Rights: func(*http.Request) (Rights, error) {
+			return Rights{All: true, Revoke: func(string) bool { return true }}, nil
+		},
+		Revoke: func(_ context.Context, name string, _ uint64, _ bool) error { got = name; return nil },
+	})
+	const name = "two\nlines\r"
+	c := s.join(name, "x", false)
+	_, page := s.get("/revoke?" + query("name", name, "ticket", strconv.FormatUint(c.Ticket, 10)))
+	_, after, _ := strings.Cut(page, `<form method="post" action="`)
+	action, fields, _ := strings.Cut(after, `"`)
+	form := url.Values{}
+	for _, f := range regexp.MustCompile(`type="hidden" name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(fields, -1) {
+		form.Set(f[1], strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n", "\r", "\r\n").Replace(html.UnescapeString(f[2])))
+	}
+	form.Set("typed", `"two\nlines\r"`)
+	if status, page := s.send("POST", "/"+html.UnescapeString(action), form, "Sec-Fetch-Site", "same-origin"); got != name {
+		t.Errorf("status %d, revoked %q:\n%s", status, got, page)
+	}
+}
+
+func TestAFormThatDoesNotComeEndsItsRequest(t *testing.T) {
+	s := open(t, Options{})
+	s.h.formWithin = 50 * time.Millisecond
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.Write([]byte("POST /revoke HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nname="))
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	b := make([]byte, 12)
+	if _, err := conn.Read(b); err != nil || string(b) != "HTTP/1.1 400" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestPagesOfCallersWhoSeeTheSameShareAPart(t *testing.T) {
+	asked := 0
+	look := func(name string) bool { asked++; return strings.HasPrefix(name, "open/") }
+	p := newPicture([]engine.Queue{{Name: "hidden/a"}, {Name: "open/a"}}, nil)
+	rights := func(same string) *Rights { return &Rights{Look: look, Same: same} }
+	if a, b := p.only(rights("one")), p.only(rights("one")); a != b || asked != 2 || len(a.snap.Queues) != 1 {
+		t.Errorf("rights were asked %d times, for two names; %d queues", asked, len(a.snap.Queues))
+	}
+	if p.only(rights("one")) == p.only(rights("two")) || p.only(rights("")) == p.only(rights("")) {
+		t.Error("callers share a part who may see other names")
+	}
+	for i := range 2 * maxParts {
+		p.only(rights(strconv.Itoa(i)))
+	}
+	if len(p.parts.by) > maxParts {
+		t.Errorf("%d parts are kept", len(p.parts.by))
+	}
+}
