@@ -61,7 +61,7 @@ func (h *Handler) queueOf(r *http.Request, v *visit, name string) (engine.Queue,
 		return v.queue(q), nil
 	}
 	if !v.shot.away.IsZero() || v.shot.at.IsZero() {
-		return engine.Queue{Name: name}, nil // the page says that the engine is away
+		return engine.Queue{}, &refusal{http.StatusServiceUnavailable, fmt.Errorf("it is not known whether %s is free: the engine does not answer; this page shows it when it does", view.QuoteName(name))}
 	}
 	q, err := h.feed.one(r.Context(), name)
 	if err != nil {

@@ -217,7 +217,7 @@ func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.Hand
 		if err != nil {
 			a = &answer{page: "problem", title: "Not shown", status: http.StatusInternalServerError, body: problem(err.Error()), still: true}
 			if no, is := errors.AsType[*refusal](err); is {
-				a.status = no.status
+				a.status, a.still = no.status, no.status != http.StatusServiceUnavailable
 			}
 		}
 		if a.to != "" {

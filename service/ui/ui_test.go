@@ -314,6 +314,13 @@ func TestAnEngineThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	s.shows("/", "host pid 7 (x)", "engine answers")
 	s.away.Store(true)
 	page := s.shows("/", "does not answer since", "connection refused", "What stands here is old", "host pid 7 (x)", "engine away")
+	// Of a name that was not read nobody knows whether it is free, and the script looks again.
+	for _, path := range []string{"/name?name=unread", "/why?name=unread"} {
+		status, unread := s.get(path)
+		if status != http.StatusServiceUnavailable || !strings.Contains(unread, "it is not known whether") || !strings.Contains(unread, `id="live"`) {
+			t.Errorf("%s: %d\n%s", path, status, unread)
+		}
+	}
 	if strings.Contains(seen(page), "engine answers") {
 		t.Error("both")
 	}
