@@ -41,10 +41,11 @@ deps: work ## install what the tests need, where it may; no service is left runn
 TOFU = github.com/opentofu/opentofu@v1.12.6
 
 .PHONY: tofu
-tofu: ## build OpenTofu for the live tests of its lock, which skip without it (6 minutes of CPU or more)
+tofu: ## build OpenTofu (6 minutes of CPU or more), and run the live tests of its lock
 	@mkdir -p .deps/bin
 	GOWORK=off go mod download -json $(TOFU) >.deps/tofu.json
 	GOWORK=off go -C "$$(sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p' .deps/tofu.json)" build -o "$(CURDIR)/.deps/bin/tofu" ./cmd/tofu
+	go test -count=1 -tags tofu -run Tofu ./service
 
 .PHONY: test
 test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure

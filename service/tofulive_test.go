@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && tofu
 
 package service
 
@@ -22,7 +22,8 @@ import (
 	"testing"
 )
 
-// These tests run a real OpenTofu (make tofu builds it). With -tofu.record they write its
+// These tests run a real OpenTofu. They are behind a tag, since only make tofu, which builds it,
+// has one. With -tofu.record they write its
 // requests down, and TestTofuRecorded makes them again where there is no OpenTofu.
 
 var record = flag.Bool("tofu.record", false, "write the requests of OpenTofu to "+tofuExchange)
@@ -46,7 +47,7 @@ func newTofuWorld(t *testing.T) *tofuWorld {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(binary); err != nil {
-		t.Skip("SKIPPED: OpenTofu is not built: run `make tofu`. TestTofuRecorded makes its requests")
+		t.Fatal("OpenTofu is not built: run `make tofu`")
 	}
 	w := &tofuWorld{t: t, binary: binary, tokens: map[string]string{"nobody": "wrong"}}
 	known, tokens := tofuAccess(t, tofuLines...)

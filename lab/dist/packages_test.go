@@ -55,10 +55,7 @@ func root(t *testing.T) string {
 func TestTheDebRunsInAnEmptySystem(t *testing.T) {
 	dpkg := need(t, "dpkg")
 	if os.Getuid() != 0 {
-		if os.Getenv("LEASEHOLD_REQUIRE") == "all" {
-			t.Fatal("MISSING: root, which dpkg needs")
-		}
-		t.Skip("MISSING: root, which dpkg needs: this test is SKIPPED")
+		missing(t, "root, which dpkg needs")
 	}
 	dir := root(t)
 	must(t, dpkg, "--root="+dir, "--log=/dev/null", "-i", onlyOne(t, "*.deb"))

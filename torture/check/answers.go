@@ -11,8 +11,9 @@ func (t *trial) answers() error {
 	}
 	t.judged[Queue], t.undecided = r.Calls-r.Lost-r.Undecided, r.Undecided
 	for _, f := range r.Findings {
-		// What a fault has done to a queue may show itself in any later answer.
-		t.report(Finding{Property: Queue, At: f.At, Declared: t.causeSince(f.Since, f.At), Lines: f.Lines, Text: f.Text}, f.Name)
+		// What a fault has done to a queue may show itself in any later answer, and an engine that
+		// forgot may have everybody wait behind nobody.
+		t.report(Finding{Property: Queue, At: f.At, Declared: t.causeSince(f.Since, f.At, t.forgets), Lines: f.Lines, Text: f.Text}, f.Name)
 	}
 	return nil
 }

@@ -180,6 +180,17 @@ func TestExclusion(t *testing.T) {
 			40 B mark`},
 		{name: "a failover, declared", declares: mayDouble, declared: true, want: "overlap for 10ms", text: doubled("failover")},
 		{name: "a failover, not declared", want: "overlap for 10ms", text: doubled("failover")},
+		{name: "an engine that forgot grants twice when its longest TTL has not passed", declares: forgetful, want: "overlap for", text: `
+			0 strike 1 crash server breaks memory
+			1 heal 1
+			2000 c1 A lock n
+			2000 c2 B lock n
+			2005 A ok 1
+			2006 B ok 2
+			2010 A mark
+			2020 B mark
+			2030 A mark
+			2040 B mark`},
 		{name: "another fault than the one that is declared", declares: mayDouble, want: "overlap for 10ms", text: doubled("memory")},
 		{name: "the clock of the server, on which the engine rests", declared: true, want: "overlap for 10ms", text: doubled("clock"),
 			declares: func(d *history.Declares) { d.Assumes = []string{history.Clock} }},

@@ -113,13 +113,16 @@ func (t *trial) gaveUp(o *op) time.Duration {
 // cause is a strike for which the engine promises nothing at that moment, in words. An old
 // server may serve its clients until the strike is healed, and their leases last a TTL
 // longer.
-func (t *trial) cause(at time.Duration) string { return t.causeSince(at, at) }
+func (t *trial) cause(at time.Duration) string {
+	return t.causeSince(at, at, func(*strike) time.Duration { return 0 })
+}
 
-// causeSince is the cause of a moment between the two.
-func (t *trial) causeSince(since, until time.Duration) string {
+// causeSince is the cause of a moment between the two. after is how much longer than that a
+// strike may show itself.
+func (t *trial) causeSince(since, until time.Duration, after func(*strike) time.Duration) string {
 	for i := range t.strikes {
 		s := &t.strikes[i]
-		if s.At <= until && (s.heal == never || since <= s.heal+t.run.TTL+t.forgets(s)) && t.voids(s) {
+		if s.At <= until && (s.heal == never || since <= s.heal+t.run.TTL+after(s)) && t.voids(s) {
 			return s.describe()
 		}
 	}

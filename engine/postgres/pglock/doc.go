@@ -51,8 +51,8 @@
 // With ?unlogged=1m new tables are UNLOGGED: no commit waits for the disk. PostgreSQL empties
 // such tables after a crash, and they are empty on a replica that becomes the primary. Every
 // lease is lost then. Its holder may trust it for a TTL still, so no TTL is longer than that
-// minute, and for a minute after the first call each name is held by a claim of nobody. People
-// see it in the queue, and may revoke it. So a crash does not let two hold. A failover does while
+// minute. A name that somebody asks for within a minute of the first call is held by a claim of
+// nobody until then. People see it in the queue, and may revoke it. So a crash does not let two hold. A failover does while
 // the former primary still answers others. The engine declares fencing until it forgets.
 //
 // # Connections
