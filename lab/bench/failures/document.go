@@ -98,6 +98,9 @@ typed by hand. One run on %s, %s.
 
 These words are explained in [guarantees.md](guarantees.md). Times and lost updates differ
 from run to run. `+"`make failures`"+` fails if they are more than the guarantee allows.
+
+A row is one trial, which shows what happens and bounds nothing. [torture.md](torture.md#every-engine-one-fault-at-a-time)
+has the bounds: at least 100 strikes of each fault to each engine.
 `, harness.ThisMachine(), took.Round(time.Minute), samples, ttl, outage, step, think)
 	for _, d := range deployments() {
 		b.WriteString(d.section(rows, ""))

@@ -3,7 +3,7 @@
 // long two held at once, whether tokens rose, and what a fenced and an unfenced
 // resource kept of the data.
 //
-//	go run ./lab/bench/failures -write docs/failures.md     # all of it, four minutes
+//	go run ./lab/bench/failures -write docs/failures.md     # all of it, eight minutes
 //	go run ./lab/bench/failures -only 'queuelock|holder'    # what matches, to the terminal
 //	go run ./lab/bench/failures -only '^httplock' -write docs/failures.md  # their sections alone
 //
