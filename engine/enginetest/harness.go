@@ -80,7 +80,7 @@ type Harness struct {
 	Beside func(name string) []string
 
 	// Crowd is how many claims of each of three clients wait for one name. Default 100,
-	// and 10 without order, where each may try whenever one leaves.
+	// and 10 without order, where each may try whenever one leaves. With -short: 24 and 5.
 	Crowd int
 
 	// CountRequests returns how many requests the store has got so far, from all clients,
@@ -107,8 +107,12 @@ func (h Harness) withDefaults(g engine.Guarantees) Harness {
 	}
 	switch {
 	case h.Crowd > 0:
+	case g.Order == engine.OrderNone && testing.Short():
+		h.Crowd = 5
 	case g.Order == engine.OrderNone:
 		h.Crowd = 10
+	case testing.Short():
+		h.Crowd = 24
 	default:
 		h.Crowd = 100
 	}
