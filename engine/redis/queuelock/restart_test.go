@@ -15,6 +15,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/checked"
 	"leasehold/lab/servers"
 )
@@ -413,6 +414,7 @@ func TestLongerThanTheDelayIsRefused(t *testing.T) {
 // TestDelayedConformance runs the suite where every script is guarded. The server
 // syncs every write, so that its restarts are no matter.
 func TestDelayedConformance(t *testing.T) {
+	redistest.AnotherForm(t)
 	t.Setenv("LEASEHOLD_GUARANTEES", "") // it is the row of queuelock
 	r := redis(t, &servers.RedisOptions{Durable: true})
 	url := delaying(r.Addr, engine.MaxTTL)

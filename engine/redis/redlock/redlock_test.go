@@ -86,12 +86,17 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 	}
 }
 
-func TestConformance(t *testing.T)         { conforms(t, "redlock", Redsync) }
-func TestConformanceRedisson(t *testing.T) { conforms(t, "redlock-redisson", Redisson) }
+func TestConformance(t *testing.T) { conforms(t, "redlock", Redsync) }
+
+func TestConformanceRedisson(t *testing.T) {
+	redistest.AnotherForm(t)
+	conforms(t, "redlock-redisson", Redisson)
+}
 
 // conforms runs the suite on five masters that sync every write, with the
 // delay after a restart in force: whoever kept everything votes at once.
 func conforms(t *testing.T, name string, l Layout) {
+	t.Parallel()
 	all := masters(t, 5, &servers.RedisOptions{Durable: true})
 	params := "layout=" + string(l) + "&timeout=10s" // the machine may be busy with others
 
