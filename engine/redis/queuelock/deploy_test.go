@@ -9,17 +9,21 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
 // TestFailoverIsReportedAsTheGuaranteesSay kills the primary right after it
 // granted what its replica cannot have heard of (the replica is stopped and its
-// link cut), 20 times in CI, and counts who holds what afterwards. Both on one machine,
+// link cut), 20 times in CI and once with -short, and counts who holds what afterwards. Both on one machine,
 // so their clocks agree: tokens must rise although the grant is forgotten.
 func TestFailoverIsReportedAsTheGuaranteesSay(t *testing.T) {
 	t.Parallel()
 	rounds := 3 // some six seconds each
-	if os.Getenv("LEASEHOLD_REQUIRE") == "all" {
+	switch {
+	case testing.Short():
+		rounds = 1
+	case os.Getenv("LEASEHOLD_REQUIRE") == "all":
 		rounds = 20
 	}
 	s := servers.Sentinel(t, nil)
@@ -136,7 +140,7 @@ func TestOneDeadShardSpoilsOnlyItsOwn(t *testing.T) {
 	e := open(t, clusterURL(c))
 	var rs []engine.Renewal
 	var cs []engine.Claim
-	for i := range 300 {
+	for i := range testutil.Sized(300, 60) {
 		r := exclusive(fmt.Sprint("lease ", i))
 		r.WaitTTL = time.Minute
 		cs = append(cs, join(t, e, r))
