@@ -36,6 +36,11 @@ type Harness struct {
 	// It is never waited for when all is well.
 	Patience time.Duration
 
+	// SideBySide lets cases run at the same time that concern names and clients of their own
+	// alone, after all others. Then New, Kill and LoseReply are called at the same time. It
+	// saves time where claims take long to expire.
+	SideBySide bool
+
 	// Polls means that the engine sends no notifications (it has nothing to send them
 	// with). Then PollAfter of every waiting claim must be positive and at most Patience,
 	// and the table shows the promises about notifications as not declared.

@@ -116,6 +116,7 @@ func conforms(t *testing.T, name string, l Layout) {
 	h := redistest.Kit{Name: name, Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
 	h.Patience = 30 * time.Second // more than a master's time
 	h.ShortTTL = time.Second      // a try asks several servers, and must take less
+	h.SideBySide = true
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
 		var ps []*servers.Proxy
