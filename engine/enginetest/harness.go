@@ -37,7 +37,7 @@ type Harness struct {
 	Patience time.Duration
 
 	// SideBySide lets cases run at the same time that concern names and clients of their own
-	// alone, after all others. Then New, Kill and LoseReply are called at the same time. It
+	// alone, apart from all others. Then New, Kill and LoseReply are called at the same time. It
 	// saves time where claims take long to expire.
 	SideBySide bool
 

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"leasehold/engine"
@@ -67,12 +68,13 @@ func Run(t *testing.T, h Harness) {
 		first := len(cases)
 		cases = append(cases, make([][]Result, len(p.cases))...)
 		t.Run(p.name, func(t *testing.T) {
-			if h.SideBySide && p.isLocal() {
+			others := func(c kase) bool { return !p.isLocal(c) }
+			if h.SideBySide && !slices.ContainsFunc(p.cases, others) {
 				t.Parallel()
 			}
 			for i, c := range p.cases {
 				t.Run(c.name, func(t *testing.T) {
-					if h.SideBySide && p.isLocal() {
+					if h.SideBySide && p.isLocal(c) {
 						t.Parallel()
 					}
 					try(t, h, g, p, c, &cases[first+i])
@@ -80,7 +82,7 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
-	t.Cleanup(func() { // those side by side begin when Run returns
+	t.Cleanup(func() { // those side by side go on when Run returns
 		results := slices.Concat(cases...)
 		row := newRow(h.Name, g, results)
 		t.Logf("%s\n%s", h.Name, row.text())
@@ -92,13 +94,15 @@ func Run(t *testing.T, h Harness) {
 	})
 }
 
-// isLocal reports whether no case of a promise restarts, fills, counts or lists a whole
-// store: nor does one see the others beside it.
-func (p promise) isLocal() bool {
+// isLocal reports whether a case of a promise concerns names and clients of its own
+// alone. The others restart, fill, count or list a whole store, or hurry it.
+func (p promise) isLocal(c kase) bool {
 	switch p.name {
 	case expiry().name, renewal().name, oneWay().name, wakeUp().name, leave().name, idempotence().name,
 		cancellation().name, noWait().name, replaces().name, detached().name, inspection().name, revocation().name:
 		return true
+	case loss().name, tokens().name, crash().name:
+		return !strings.Contains(c.name, "the server forg") && !strings.Contains(c.name, "restart of the server")
 	}
 	return false
 }

@@ -73,6 +73,7 @@ func TestHandOverIsFiveRequestsHoweverManyWait(t *testing.T) {
 }
 
 func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
+	t.Parallel() // with fewer it mostly waits
 	many := testutil.Sized(10_000, 1000)
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
