@@ -65,6 +65,7 @@ func TestOpenObeysItsContext(t *testing.T) {
 
 // One of three members is stopped: opening does not wait for it.
 func TestOpenDoesNotWaitForAStoppedMember(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	one, other := servers.ProxyTo(t, server.Addr), servers.ProxyTo(t, server.Addr)
 	stopped := answering(t, "", func() {})
@@ -87,6 +88,7 @@ func TestOpenDoesNotWaitForAStoppedMember(t *testing.T) {
 
 // Addresses of two clusters would grant one lock twice.
 func TestMembersOfTwoClusters(t *testing.T) {
+	t.Parallel()
 	one, other := servers.Etcd(t, nil), servers.Etcd(t, nil)
 	id := func(s *servers.EtcdServer) uint64 {
 		r, err := dial(t, clientv3.Config{}, s.Addr).Status(within(t), s.Addr)

@@ -34,6 +34,7 @@ func comes(t testing.TB, e *Engine, name string, many int) []engine.Claim {
 // A crowd on one name: few requests are under way at once, each caller sends one,
 // and what is read is no multiple of the queue for each of them.
 func TestCrowdOfOneClient(t *testing.T) {
+	t.Parallel()
 	callers := testutil.Sized(600, 200)
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -58,6 +59,7 @@ func TestCrowdOfOneClient(t *testing.T) {
 
 // Long queues are left as cheaply: who waits behind one that stands does not read it.
 func TestCrowdLeaves(t *testing.T) {
+	t.Parallel()
 	many := testutil.Sized(300, 100)
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -84,6 +86,7 @@ func TestCrowdLeaves(t *testing.T) {
 // Many clients with a crowd each: all come in the queue, and an unrelated name keeps its
 // lease.
 func TestCrowdsOfManyClients(t *testing.T) {
+	t.Parallel()
 	clients, each := 5, testutil.Sized(60, 20)
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
@@ -106,6 +109,7 @@ func TestCrowdsOfManyClients(t *testing.T) {
 
 // etcd has too much to do: a Join comes back later, by itself.
 func TestServerIsBusy(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
@@ -122,6 +126,7 @@ func TestServerIsBusy(t *testing.T) {
 // An answer that does not come is no reason to propose once more while nobody answers
 // anything: the first proposal may be in a queue.
 func TestNoSecondProposalWhileTheFirstMayBeQueued(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)

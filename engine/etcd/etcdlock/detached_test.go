@@ -27,6 +27,7 @@ func (e *Engine) knownClaims() int {
 
 // Another client has left what this one handed over: its TTLs are free again.
 func TestATTLIsFreeAfterWhatWasHandedOverWasLeft(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	one := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)

@@ -58,6 +58,7 @@ func slotOf(key string) (slot int) {
 
 // Keys of others in a queue: Joins are refused in words, at once, and other names go on.
 func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)

@@ -78,6 +78,7 @@ func TestEnough(t *testing.T) {
 
 // More queues than are read at a time are shown once each, and so is each claim.
 func TestQueuesOfSeveralReadings(t *testing.T) {
+	t.Parallel()
 	w := dial(t, clientv3.Config{}, servers.Etcd(t, nil).Addr)
 	e := start(t, w.Client, nil)
 	var puts []clientv3.Op

@@ -24,6 +24,7 @@ func nobody(t testing.TB, admin *wire) {
 // is used and left, and then the first arrives: a claim that nobody knows, kept
 // alive with its client's others for as long as that lives.
 func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	for _, c := range []struct {
@@ -65,6 +66,7 @@ func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
 // The core asks for a TTL to leave, and then takes the claim for expired. It is not,
 // if the client has gone on living.
 func TestLeaveThatIsNeverAnswered(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
@@ -129,6 +131,7 @@ func TestLeaveIsAskedForAgain(t *testing.T) {
 // Where etcd does not answer, what was given up is remembered up to a bound, and
 // nothing more is sent.
 func TestTooMuchIsLeft(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)

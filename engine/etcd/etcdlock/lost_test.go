@@ -20,6 +20,7 @@ import (
 // An operator revokes the lease: the holder is told at the next beat, and a new
 // session inherits nothing.
 func TestLeaseIsRevokedByAnOperator(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -44,6 +45,7 @@ func TestLeaseIsRevokedByAnOperator(t *testing.T) {
 // once: what counts is when it was sent. (The core counts from the start of its own
 // calls as well, so that one of the two alone would go unnoticed for long.)
 func TestProofCountsFromTheRequest(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil) // no renewal interval comes in between
@@ -67,6 +69,7 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 
 // So does the proof that a new session begins with.
 func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil) // no renewal interval comes in between
@@ -86,6 +89,7 @@ func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 
 // The beat may be far away: a Join finds out first.
 func TestJoinAfterTheSessionEnded(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -102,6 +106,7 @@ func TestJoinAfterTheSessionEnded(t *testing.T) {
 }
 
 func TestKeyOfAHolderIsDeleted(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -117,6 +122,7 @@ func TestKeyOfAHolderIsDeleted(t *testing.T) {
 // A Leave of a former incarnation that arrives late must not end the next one, which has
 // the same key.
 func TestLateLeaveOfAFormerLife(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -312,6 +318,7 @@ func watchers(t testing.TB, server *servers.EtcdServer) int {
 
 // A holder that unlocks before it hears of its revocation hears of it by that.
 func TestALeaveOfARevokedHolderSaysSo(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)

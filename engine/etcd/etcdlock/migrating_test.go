@@ -15,6 +15,7 @@ import (
 // While a fleet changes over, a program that holds both keeps out those with the
 // old lock alone (as etcdctl lock makes it) and those with the new one alone.
 func TestBothAreHeldWhileAFleetChangesOver(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	session := func() *concurrency.Session {
 		s, err := concurrency.NewSession(dial(t, clientv3.Config{}, server.Addr).Client, concurrency.WithTTL(60))

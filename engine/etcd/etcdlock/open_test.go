@@ -107,6 +107,7 @@ func TestTLS(t *testing.T) {
 
 // Debian's etcd is too old, which is said, and can be accepted.
 func TestOldServerIsRefused(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, &servers.EtcdOptions{Old: true})
 	_, err := Open(within(t), "etcd://"+server.Addr)
 	if err == nil || !strings.Contains(err.Error(), "3.4.") || !strings.Contains(err.Error(), "allow-old") {
@@ -158,6 +159,7 @@ func TestNobodyIsThere(t *testing.T) {
 
 // The caller's own client, in a namespace of its own as etcd's library makes them.
 func TestOwnClient(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	plain := dial(t, clientv3.Config{}, server.Addr)
 	own := dial(t, clientv3.Config{}, server.Addr)
@@ -261,6 +263,7 @@ func second[T any](_ T, err error) error { return err }
 // A call that ends without an answer says why there is no connection: gRPC names an error
 // of connecting, or the one that ended the last connection.
 func TestACallWithoutAServerSaysWhy(t *testing.T) {
+	t.Parallel()
 	proxy := servers.ProxyTo(t, servers.Etcd(t, nil).Addr)
 	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)

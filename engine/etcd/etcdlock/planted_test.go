@@ -24,6 +24,7 @@ import (
 
 // A transaction that tidies up is late: by then another claim has the key.
 func TestLateTidyingOfAKeyThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
@@ -82,6 +83,7 @@ func TestLateQueueDoesNotUnsayAHold(t *testing.T) {
 
 // The identifier that a member makes for a lease is taken: it makes another one.
 func TestLeaseAlreadyExists(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	w.fail("LeaseGrant", rpctypes.ErrGRPCLeaseExist)
@@ -94,6 +96,7 @@ func TestLeaseAlreadyExists(t *testing.T) {
 
 // A ticket that is not above what this client saw is no ticket, and leaves nothing.
 func TestTicketBelowWhatWasSeen(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -112,6 +115,7 @@ func TestTicketBelowWhatWasSeen(t *testing.T) {
 // What hangs on the session and is no claim that is known is deleted: under a key that
 // nobody has, and under one that a claim has with another value. What is known stays.
 func TestUnknownKeysOfASession(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -135,6 +139,7 @@ func TestUnknownKeysOfASession(t *testing.T) {
 
 // All connections were lost and there is one again: what stands is compared.
 func TestWhatStandsIsComparedAfterAReconnect(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	proxy := servers.ProxyTo(t, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
@@ -148,6 +153,7 @@ func TestWhatStandsIsComparedAfterAReconnect(t *testing.T) {
 
 // A reconnect has what stands compared, before it has the members judged.
 func TestAReconnectHasItCompared(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	proxy := servers.ProxyTo(t, server.Addr)
 	e := &Engine{
@@ -192,6 +198,7 @@ func TestWhichKeysAreKnown(t *testing.T) {
 // The revision of an answer is below what an answer before had: the store went back,
 // which is looked into, and the subscription to notifications begins anew.
 func TestStoreWentBack(t *testing.T) {
+	t.Parallel()
 	p := past{look: make(chan struct{}, 1)}
 	answer := func(cluster uint64, revision, asked int64) (alarm, back bool) {
 		p.saw(&pb.ResponseHeader{ClusterId: cluster, Revision: revision}, asked)
@@ -234,6 +241,7 @@ func TestStoreWentBack(t *testing.T) {
 // What keep-alives say of the revision counts: a client that does nothing else would
 // know nothing of what others did.
 func TestKeepAlivesNotifyTheRevision(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	r, err := dial(t, clientv3.Config{}, server.Addr).Put(within(t), "elsewhere", "")
@@ -249,6 +257,7 @@ func TestKeepAlivesNotifyTheRevision(t *testing.T) {
 // Who asks for a queue while it is read is answered by the next reading, which goes as
 // far as the last of those that ask.
 func TestLookIsOfAfterTheCall(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
@@ -291,6 +300,7 @@ func TestLookIsOfAfterTheCall(t *testing.T) {
 // Whom one waits for has gone by the time that it leaves, and it has not heard: it is
 // found held.
 func TestWhoLeavesHoldsWithoutKnowing(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -334,6 +344,7 @@ func TestFormerLifeIsNotBelieved(t *testing.T) {
 
 // Who finds itself in front is told so only with a proof that its session lives.
 func TestTurnIsProven(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil) // no renewal interval comes in between
@@ -352,6 +363,7 @@ func TestTurnIsProven(t *testing.T) {
 
 // Waiting for a turn ends where etcd fails to answer: the next Renew begins it anew.
 func TestRenewWaitsAnewForATurn(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)

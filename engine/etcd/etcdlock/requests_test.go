@@ -19,6 +19,7 @@ import (
 )
 
 func TestUncontendedLockIsTwoRequests(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil) // no renewal interval comes in between
@@ -35,6 +36,7 @@ func TestUncontendedLockIsTwoRequests(t *testing.T) {
 // the look when it fires, and the Leave; the library also says that the watch may
 // end. Whoever else waits makes no difference.
 func TestHandOverIsFiveRequestsHoweverManyWait(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	for _, waiters := range []int{1, 20} {
 		t.Run(fmt.Sprint(waiters, " more wait"), func(t *testing.T) {
@@ -130,6 +132,7 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 
 // Whoever is refused tells every holder, and there may be many.
 func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
+	t.Parallel()
 	const many = 100
 	server := servers.Etcd(t, nil)
 	readers := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -162,6 +165,7 @@ func TestWhoIsRefusedTellsManyHoldersInFewRequests(t *testing.T) {
 // What was ever in a range etcd passes over until it is compacted. So a name must not
 // have a key for each claim that it ever had.
 func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -202,6 +206,7 @@ func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
 // A key that is used again is another claim: who waits for the one before is not
 // to take it for that.
 func TestKeyIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	other := start(t, w.Client, nil)
@@ -274,6 +279,7 @@ func TestKeyIsUsedAgain(t *testing.T) {
 
 // Many callers share transactions; each is answered for itself.
 func TestManyCallersShareTransactions(t *testing.T) {
+	t.Parallel()
 	const callers, each = 64, 20
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -304,6 +310,7 @@ func TestManyCallersShareTransactions(t *testing.T) {
 
 // What is refused for one caller's sake is no other's affair.
 func TestOneOfAGroupIsRefused(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -338,6 +345,7 @@ func TestOneOfAGroupIsRefused(t *testing.T) {
 }
 
 func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
+	t.Parallel()
 	const claims = 150
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -382,6 +390,7 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 
 // Two claims of one revision would have no order.
 func TestClaimsOfANameAreNotMadeTogether(t *testing.T) {
+	t.Parallel()
 	const callers = 20
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)

@@ -68,6 +68,7 @@ func TestSlotComesBackWithABackup(t *testing.T) {
 // The key of a claim that has left, found by a Join that has its slot, is not that
 // Join's: with the restore that bumps the revision nothing else tells.
 func TestJoinFindsTheKeyOfAnotherClaim(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)

@@ -39,6 +39,7 @@ func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 // Each TTL has an etcd lease of its own, which all claims with it share, and is what they
 // are granted.
 func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -78,6 +79,7 @@ func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
 // As many TTLs as there may be leases; one more is refused in words, and goes once one of
 // them is not used any more.
 func TestOneTTLTooMany(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	held := []engine.Claim{joins(t, e, exclusive("a minute"), engine.Held)}
@@ -100,6 +102,7 @@ func TestOneTTLTooMany(t *testing.T) {
 
 // A TTL below what this etcd can grant is refused by whoever asks for one.
 func TestATTLThatIsTooShortIsNotRaised(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	e := opens(t, "etcd://"+server.Addr)
 	least := e.Guarantees().MinTTL
@@ -110,6 +113,7 @@ func TestATTLThatIsTooShortIsNotRaised(t *testing.T) {
 
 // The etcd lease of a detached claim goes with it, whether it held or waited.
 func TestTheLeaseOfADetachedClaimGoesWithIt(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	detached := func() engine.Request {
@@ -131,6 +135,7 @@ func TestTheLeaseOfADetachedClaimGoesWithIt(t *testing.T) {
 // the etcd lease would be kept alive, and in the way of other TTLs, for as long as the client
 // lives.
 func TestNobodyUsesAClassAfterItsClaims(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil) // of a minute, which is used
@@ -199,6 +204,7 @@ func TestNobodyUsesAClassAfterItsClaims(t *testing.T) {
 
 // A claim that is being given up refuses no TTL for good: a Join waits until it is gone.
 func TestATTLIsNotRefusedForAClaimThatIsGivenUp(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)

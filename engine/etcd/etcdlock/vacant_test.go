@@ -20,6 +20,7 @@ func (w *wire) keysRead() int {
 }
 
 func TestAVacantQueueIsNotRead(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e, other := start(t, w.Client, nil), start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -61,6 +62,7 @@ func TestAVacantQueueIsNotRead(t *testing.T) {
 
 // A session keeps its Joins void in a vacant queue too.
 func TestAVoidJoinFindsNoVacantQueue(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)

@@ -14,6 +14,7 @@ import (
 // The claim ahead leaves after the Join has seen it and before the watch of it
 // stands: the watch is silent for ever, and only the look at what it missed tells.
 func TestClaimAheadLeavesBeforeItIsWatched(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
@@ -28,6 +29,7 @@ func TestClaimAheadLeavesBeforeItIsWatched(t *testing.T) {
 // What is watched first may be far back in the queue: who waits just ahead gives
 // up, and then the holder leaves.
 func TestWhoWaitsAheadGivesUp(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -41,6 +43,7 @@ func TestWhoWaitsAheadGivesUp(t *testing.T) {
 }
 
 func TestAnyPermitThatIsGivenBackWakesTheFirstWaiter(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -63,6 +66,7 @@ func TestAnyPermitThatIsGivenBackWakesTheFirstWaiter(t *testing.T) {
 // More holders than a waiter watches: one that is not watched leaves, and the
 // next renewal tells.
 func TestMorePermitsThanAreWatched(t *testing.T) {
+	t.Parallel()
 	const many = maxWatched + 10
 	server := servers.Etcd(t, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -84,6 +88,7 @@ func TestMorePermitsThanAreWatched(t *testing.T) {
 // The server throws away the history that a watch would go on from, while the
 // watch has no connection: it ends, and what it missed is found.
 func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	proxy := servers.ProxyTo(t, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
@@ -124,6 +129,7 @@ func TestHistoryIsCompactedUnderAWatch(t *testing.T) {
 // Somebody comes between a Join and its answer, and tells: the notification is the only one
 // until the holder renews.
 func TestNotificationComesBeforeTheAnswerToAJoin(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, admin.Client, nil)
@@ -147,6 +153,7 @@ func TestNotificationComesBeforeTheAnswerToAJoin(t *testing.T) {
 
 // A notification that was left of the claim before is in nobody's way.
 func TestNotificationOfTheClaimBeforeIsLeft(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
@@ -167,6 +174,7 @@ func TestNotificationOfTheClaimBeforeIsLeft(t *testing.T) {
 // A Renew takes the notification of its claim away, so that the next notification is news. One that fails
 // has perhaps not done it: the next does.
 func TestNotificationGoesThoughARenewFailed(t *testing.T) {
+	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	w := dial(t, clientv3.Config{}, server.Addr)

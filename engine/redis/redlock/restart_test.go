@@ -135,6 +135,7 @@ func (e *Engine) renewable(t *testing.T, c engine.Claim) bool {
 // TestClientsMustAgreeOnTheLongestTTL: one that lets a master vote sooner breaks the
 // hold of one that asks for more. The package says so.
 func TestClientsMustAgreeOnTheLongestTTL(t *testing.T) {
+	t.Parallel()
 	if got := restartBetween(t, "", time.Second, nil, nil, forgetting); !got.overlap() {
 		t.Errorf("void: with max-ttl 1s beside %v nothing happens: %+v %v", restartTTL, got.second, got.err)
 	}
@@ -148,6 +149,7 @@ func forgetting(r *servers.RedisServer) error { return r.Restart(true) }
 // TestARestartedMasterDoesNotGrantTwice is the paper's delayed restart, and each
 // case its control: the same without the protection.
 func TestARestartedMasterDoesNotGrantTwice(t *testing.T) {
+	t.Parallel()
 	aof := func(policy string) *servers.RedisOptions {
 		return &servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", policy}}
 	}
@@ -177,6 +179,7 @@ func TestARestartedMasterDoesNotGrantTwice(t *testing.T) {
 		"every write synced, but the folder is another": {aof("always"), nil, forgetting},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if got := restartInside(t, "", c.options, c.before, c.restart); got.overlap() {
 				t.Errorf("a second one holds inside the hold: %+v", got.second)
 			}
@@ -190,6 +193,7 @@ func TestARestartedMasterDoesNotGrantTwice(t *testing.T) {
 // TestWhatWasKeptExcludes: a master that comes up with all it had excludes by
 // itself, and votes at once where that is known.
 func TestWhatWasKeptExcludes(t *testing.T) {
+	t.Parallel()
 	shutdown := func(r *servers.RedisServer) error {
 		r.Do("SHUTDOWN") // the connection ends with it
 		for end := time.Now().Add(10 * time.Second); r.Alive(); time.Sleep(10 * time.Millisecond) {
@@ -207,6 +211,7 @@ func TestWhatWasKeptExcludes(t *testing.T) {
 		"killed, every write synced":          {"always", func(r *servers.RedisServer) error { return r.Restart(false) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o := &servers.RedisOptions{Args: []string{"--appendonly", "yes", "--appendfsync", c.policy}}
 			for _, params := range []string{"", "&restart-delay=off"} {
 				got := restartInside(t, params, o, nil, c.restart)
@@ -221,6 +226,7 @@ func TestWhatWasKeptExcludes(t *testing.T) {
 		})
 	}
 	t.Run("votes at once", func(t *testing.T) {
+		t.Parallel()
 		all := masters(t, 3, &servers.RedisOptions{Durable: true})
 		url := urlOf("timeout=2s&max-ttl=1h", addrs(all)...)
 		e := open(t, url) // looks at every run
