@@ -30,21 +30,53 @@ var (
 
 const members = 6
 
+// sized is a number of the flags, or a fraction of it with -short.
+func sized(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
+// beside lets the engines of a test run side by side, unless time is measured.
+func beside(t *testing.T) {
+	if !*timed {
+		t.Parallel()
+	}
+}
+
 // overAll runs a test on every engine that shows who waits and is shared by processes,
-// on servers of its own.
+// on servers of its own. With -short: on one that expires by TTL in files, one in
+// scripts and one with sessions.
 func overAll(t *testing.T, f func(t *testing.T, url string)) {
 	overEngines(t, f)
-	t.Run("pglock", func(t *testing.T) { f(t, servers.Postgres(t, nil).URL("", "")) })
-	t.Run("etcdlock", func(t *testing.T) { f(t, "etcd://"+servers.Etcd(t, nil).Addr) })
+	t.Run("etcdlock", func(t *testing.T) {
+		beside(t)
+		f(t, "etcd://"+servers.Etcd(t, nil).Addr)
+	})
+	if testing.Short() {
+		return // make test-long has the others
+	}
+	t.Run("pglock", func(t *testing.T) {
+		beside(t)
+		f(t, servers.Postgres(t, nil).URL("", ""))
+	})
 	t.Run("zklock", func(t *testing.T) {
+		beside(t)
 		f(t, "zookeeper://"+servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}).Addr)
 	})
 }
 
 // overEngines runs a test on a directory and on a Redis server of its own.
 func overEngines(t *testing.T, f func(t *testing.T, url string)) {
-	t.Run("filelock", func(t *testing.T) { f(t, "dir://"+t.TempDir()) })
-	t.Run("queuelock", func(t *testing.T) { f(t, "redis://"+servers.Redis(t, nil).Addr) })
+	t.Run("filelock", func(t *testing.T) {
+		beside(t)
+		f(t, "dir://"+t.TempDir())
+	})
+	t.Run("queuelock", func(t *testing.T) {
+		beside(t)
+		f(t, "redis://"+servers.Redis(t, nil).Addr)
+	})
 }
 
 // process is a member that runs.
@@ -236,7 +268,7 @@ func TestCyclesOfProcessesAreBroken(t *testing.T) {
 			lasted []time.Duration
 			slots  = make(chan struct{}, 24) // at once
 		)
-		for id := range *cycles {
+		for id := range sized(*cycles) {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
@@ -326,7 +358,7 @@ func TestWaitsWithoutACycleAreNoDeadlock(t *testing.T) {
 		var ps []*process
 		for i := range members {
 			p := startMember(t, url, period)
-			p.say(order{ID: 0, Do: "storm", Seed: uint64(i), Waits: *waits / members})
+			p.say(order{ID: 0, Do: "storm", Seed: uint64(i), Waits: sized(*waits) / members})
 			ps = append(ps, p)
 		}
 		all := 0

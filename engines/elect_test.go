@@ -37,6 +37,7 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 		}, servers.NewPostgresProxy, "postgres://postgres@%s/postgres", "--"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel() // it waits
 			proxy, err := s.proxy(s.start(t))
 			if err != nil {
 				t.Fatal(err)

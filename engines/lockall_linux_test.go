@@ -19,10 +19,23 @@ import (
 func TestLockAllExcludesOnEveryEngine(t *testing.T) {
 	all := func(t *testing.T, f func(t *testing.T, url string)) {
 		overAll(t, f)
-		t.Run("mysqllock", func(t *testing.T) { f(t, servers.MariaDB(t, nil).URL("", "")) })
-		t.Run("plainlock", func(t *testing.T) { f(t, "redis://"+servers.Redis(t, nil).Addr+"?layout=plain") })
-		t.Run("redissonlock", func(t *testing.T) { f(t, "redisson://"+servers.Redis(t, nil).Addr) })
+		t.Run("plainlock", func(t *testing.T) {
+			beside(t)
+			f(t, "redis://"+servers.Redis(t, nil).Addr+"?layout=plain")
+		})
+		if testing.Short() {
+			return // make test-long has the others
+		}
+		t.Run("mysqllock", func(t *testing.T) {
+			beside(t)
+			f(t, servers.MariaDB(t, nil).URL("", ""))
+		})
+		t.Run("redissonlock", func(t *testing.T) {
+			beside(t)
+			f(t, "redisson://"+servers.Redis(t, nil).Addr)
+		})
 		t.Run("redlock", func(t *testing.T) {
+			beside(t)
 			var addrs []string
 			for range 3 {
 				addrs = append(addrs, servers.Redis(t, nil).Addr)
