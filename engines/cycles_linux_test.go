@@ -38,7 +38,7 @@ func sized(n int) int {
 	return n
 }
 
-// beside lets the engines of a test run side by side, unless time is measured.
+// beside lets a test run beside others, unless time is measured.
 func beside(t *testing.T) {
 	if !*timed {
 		t.Parallel()
@@ -256,6 +256,7 @@ func await(id int, in []*process, closed time.Time) (o outcome) {
 
 // Each cycle has one victim, whatever its length and modes, and the others go on.
 func TestCyclesOfProcessesAreBroken(t *testing.T) {
+	beside(t)
 	overAll(t, func(t *testing.T, url string) {
 		const period = time.Second
 		var ps []*process
@@ -300,6 +301,7 @@ func TestCyclesOfProcessesAreBroken(t *testing.T) {
 // Members are killed or stopped in the middle: never more than one victim, and
 // nobody waits for ever.
 func TestCyclesWithKilledAndStoppedMembersOpen(t *testing.T) {
+	beside(t)
 	overEngines(t, func(t *testing.T, url string) {
 		const period, batch = time.Second, 12
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -353,6 +355,7 @@ func TestCyclesWithKilledAndStoppedMembersOpen(t *testing.T) {
 
 // Holders wait and wait, and never in a cycle: nobody is told that they do.
 func TestWaitsWithoutACycleAreNoDeadlock(t *testing.T) {
+	beside(t)
 	overEngines(t, func(t *testing.T, url string) {
 		const period = 2 * time.Millisecond
 		var ps []*process

@@ -18,6 +18,7 @@ var idleFor = flag.Duration("elect.idle", 0, "count the requests of 100 candidat
 // 100 idle candidates make at most 3 requests a second with the defaults. Here 40 make as many
 // in a time that runs ten times as fast.
 func TestIdleCandidatesMakeFewRequests(t *testing.T) {
+	t.Parallel() // it waits
 	candidates, faster, watched := 40, 10, 12*time.Second
 	if *idleFor > 0 {
 		candidates, faster, watched = 100, 1, *idleFor
@@ -37,7 +38,7 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 		}, servers.NewPostgresProxy, "postgres://postgres@%s/postgres", "--"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			t.Parallel() // it waits
+			t.Parallel()
 			proxy, err := s.proxy(s.start(t))
 			if err != nil {
 				t.Fatal(err)

@@ -296,6 +296,7 @@ func TestAServerThatIsNotThereIsAnErrorWithoutThePassword(t *testing.T) {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				rawURL := name + "://me:sesame@" + servers.Nobody
 				switch {
 				case strings.HasSuffix(name, "unix"):

@@ -17,6 +17,7 @@ import (
 // Two clients lock several of a few names each time, and now and then do not wait. Each
 // name has one holder, and all come to an end.
 func TestLockAllExcludesOnEveryEngine(t *testing.T) {
+	t.Parallel()
 	all := func(t *testing.T, f func(t *testing.T, url string)) {
 		overAll(t, f)
 		t.Run("plainlock", func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 const acl = "user app on >secret ~leasehold:* &leasehold:* +evalsha +eval +time +exists +hget +hmget +hgetall +hlen +hset +hdel +del +pexpireat +publish +subscribe +unsubscribe +scan +info +ping +hello +auth +select +wait"
 
 func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
 	r := redis(t, &servers.RedisOptions{ACL: []string{acl}})
 	redistest.Documented(t, acl[strings.Index(acl, "~"):])
 	a, b := open(t, "redis://app:secret@"+r.Addr), open(t, "redis://app:secret@"+r.Addr)
@@ -58,6 +59,7 @@ func TestLeastPrivilege(t *testing.T) {
 // TestLeastPrivilegeToDelayRestarts: who may not ask for INFO cannot, and who may not
 // ask for the configuration waits for every server that was started.
 func TestLeastPrivilegeToDelayRestarts(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		more   []string
 		grants bool

@@ -13,6 +13,7 @@ import (
 )
 
 func TestScriptCacheLost(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := newEngine(t, r.Addr)
 	var cs []engine.Claim
@@ -36,6 +37,7 @@ func TestScriptCacheLost(t *testing.T) {
 }
 
 func TestTicketsRiseThoughMemoryIsLost(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil) // nothing on disk
 	e := newEngine(t, r.Addr)
 	last := join(t, e, exclusive("a")).Ticket
@@ -58,6 +60,7 @@ func TestTicketsRiseThoughMemoryIsLost(t *testing.T) {
 }
 
 func TestKeysVanishWithTheirQueue(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := newEngine(t, r.Addr)
 	c := join(t, e, exclusive("left"))
@@ -75,6 +78,7 @@ func TestKeysVanishWithTheirQueue(t *testing.T) {
 }
 
 func TestFullMemoryStopsJoinsButNobodyWhoIsIn(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := newEngine(t, r.Addr)
 	received := watch(t, e)
@@ -105,6 +109,7 @@ func TestFullMemoryStopsJoinsButNobodyWhoIsIn(t *testing.T) {
 }
 
 func TestBusyServerIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := newEngine(t, r.Addr)
 	held := join(t, e, long("a"))
@@ -140,6 +145,7 @@ func TestBusyServerIsNoAnswer(t *testing.T) {
 }
 
 func TestLoadingServerIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	r := redis(t, &servers.RedisOptions{Args: []string{"--key-load-delay", "6000", "--loading-process-events-interval-bytes", "1024"}})
 	e := newEngine(t, r.Addr)
 	held := exclusive("a")
@@ -174,6 +180,7 @@ func TestLoadingServerIsNoAnswer(t *testing.T) {
 }
 
 func TestReplicaTakesNoWrites(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := newEngine(t, r.Addr)
 	c := join(t, e, exclusive("a"))
@@ -200,6 +207,7 @@ func TestReplicaTakesNoWrites(t *testing.T) {
 // and of its answer. Whatever arrived, the claim is there once, and its owner
 // finds out by its ID.
 func TestCutAnywhere(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := newEngine(t, p.Addr)
@@ -240,6 +248,7 @@ func TestCutAnywhere(t *testing.T) {
 // TestASubscriptionThatIsDroppedIsOver: Watch is one subscription, and does not begin it
 // again by itself.
 func TestASubscriptionThatIsDroppedIsOver(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := newEngine(t, p.Addr)
@@ -258,6 +267,7 @@ func TestASubscriptionThatIsDroppedIsOver(t *testing.T) {
 }
 
 func TestSubscriptionDroppedBeginsAgain(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := newEngine(t, p.Addr)
@@ -278,6 +288,7 @@ func TestSubscriptionDroppedBeginsAgain(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := newEngine(t, p.Addr)
@@ -316,6 +327,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 // TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere: it may have been this
 // very call that ended the claim.
 func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := newEngine(t, p.Addr)

@@ -87,6 +87,7 @@ func (w *twins) state(e *Engine, names []string) map[string]any {
 // TestGroupDoesWhatSingleCallsDo compares every reply, every stored byte, expiry
 // and notification. Where the group does not answer, it must have done nothing.
 func TestGroupDoesWhatSingleCallsDo(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	client := connect(t, r.Addr)
 	seeds := testutil.Sized(20, 2)
@@ -201,6 +202,7 @@ func (w *twins) run() (answered, passed int) {
 
 // TestGroupGivesEachItsOwnAnswer crowds own and shared names.
 func TestGroupGivesEachItsOwnAnswer(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := grouping(t, p.Addr)
@@ -258,6 +260,7 @@ func TestGroupGivesEachItsOwnAnswer(t *testing.T) {
 
 // TestGroupedCallEndsWithItsContext ends some of a group, and not the others.
 func TestGroupedCallEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := grouping(t, p.Addr)
@@ -335,6 +338,7 @@ func TestGroupedCallEndsWithItsContext(t *testing.T) {
 }
 
 func TestGroupSurvivesTheLossOfItsScript(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := grouping(t, r.Addr)
 	stop := make(chan struct{})
@@ -368,6 +372,7 @@ func TestGroupSurvivesTheLossOfItsScript(t *testing.T) {
 
 // TestForeignDataFailsOnlyWhoAskedForIt puts it beside others in one group.
 func TestForeignDataFailsOnlyWhoAskedForIt(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := grouping(t, p.Addr)
@@ -401,6 +406,7 @@ func TestForeignDataFailsOnlyWhoAskedForIt(t *testing.T) {
 }
 
 func TestFullMemoryAndGroups(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := grouping(t, r.Addr)
 	var cs [40]engine.Claim
@@ -434,6 +440,7 @@ func TestFullMemoryAndGroups(t *testing.T) {
 // TestGroupCutAnywhere cuts the connection under groups: whoever held must never
 // hear that it was gone.
 func TestGroupCutAnywhere(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := grouping(t, p.Addr)
@@ -493,6 +500,7 @@ var engines = map[string]func(t testing.TB, addr string) *Engine{
 // TestCloseWhileGroupsHang finds a Close that waits for a silent server, and
 // callers that it forgets.
 func TestCloseWhileGroupsHang(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	for kind, open := range engines {
 		t.Run(kind, func(t *testing.T) {
@@ -527,6 +535,7 @@ func TestCloseWhileGroupsHang(t *testing.T) {
 
 // TestFewCallsAreNotGrouped: the detour costs them more than it saves.
 func TestFewCallsAreNotGrouped(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	e := open(t, "redis://"+r.Addr)
 	e.scripts.group = redisconn.NewScript("return redis.error_reply('a group')")
@@ -538,6 +547,7 @@ func TestFewCallsAreNotGrouped(t *testing.T) {
 // TestRequestThatHangsHoldsNobodyUpWhoHasCompany: a connection may be dead while
 // others are not.
 func TestRequestThatHangsHoldsNobodyUpWhoHasCompany(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	h := &hanging{Client: connect(t, r.Addr), used: make(chan struct{})}
 	e, err := New(t.Context(), h, nil)
@@ -584,6 +594,7 @@ func (h *hanging) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 // TestWhatFailsForOneIsNotHiddenFromTheOthers: a Leave that was carried out must
 // not be asked for again, and then be told that there was nothing to leave.
 func TestWhatFailsForOneIsNotHiddenFromTheOthers(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	full := open(t, "redis://"+r.Addr)
 	leave(t, full, join(t, full, long("a"))) // its key stands, with an expiry far ahead

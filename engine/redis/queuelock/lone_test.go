@@ -38,6 +38,7 @@ func used(t testing.TB, e *Engine) {
 
 // TestLoneCallEndsWithItsContext leaves calls without an answer.
 func TestLoneCallEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	calls := map[string]func(context.Context, *Engine, engine.Claim) error{
 		"Join": func(ctx context.Context, e *Engine, _ engine.Claim) error {
 			_, err := e.Join(ctx, exclusive("other"))
@@ -94,6 +95,7 @@ func TestLoneCallEndsWithItsContext(t *testing.T) {
 
 // TestCallWithAnEndedContextIsNotSent would take a lock for nobody.
 func TestCallWithAnEndedContextIsNotSent(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *Engine, p *servers.Proxy) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -112,6 +114,7 @@ func TestCallWithAnEndedContextIsNotSent(t *testing.T) {
 
 // TestCloseWhileALoneCallHangs also finds the goroutines that stay: see TestMain.
 func TestCloseWhileALoneCallHangs(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *Engine, p *servers.Proxy) {
 		p.BlackHole(true)
 		defer p.BlackHole(false)
@@ -140,6 +143,7 @@ func TestCloseWhileALoneCallHangs(t *testing.T) {
 // TestAnswersAreWhoseTheyAre would find the answer of a call that was broken
 // off given to the next.
 func TestAnswersAreWhoseTheyAre(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *Engine, p *servers.Proxy) {
 		for i := range 8 {
 			used(t, e)
@@ -176,6 +180,7 @@ func TestAnswersAreWhoseTheyAre(t *testing.T) {
 // Whose context ends while the answer is on its way breaks nothing off: others
 // use that connection by the time it could be.
 func TestLoneConnectionOutlivesACallThatWasAnswered(t *testing.T) {
+	t.Parallel()
 	p := servers.ProxyTo(t, redis(t, nil).Addr)
 	e := open(t, "redis://"+p.Addr)
 	c := join(t, e, long("held"))

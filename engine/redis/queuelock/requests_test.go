@@ -10,6 +10,7 @@ import (
 )
 
 func TestUncontendedLockIsTwoRequests(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	p := servers.ProxyTo(t, r.Addr)
 	e := newEngine(t, p.Addr)
@@ -40,6 +41,7 @@ func requests(p *servers.Proxy) map[string]int {
 }
 
 func TestWhoBecomesHeldIsNotifiedAndNobodyElse(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	var es [4]*Engine
 	var received [4]<-chan engine.Claim
@@ -73,6 +75,7 @@ func TestWhoBecomesHeldIsNotifiedAndNobodyElse(t *testing.T) {
 }
 
 func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
+	t.Parallel()
 	r := redis(t, nil)
 	for _, waiting := range []int{8, 100, 500} {
 		p := servers.ProxyTo(t, r.Addr)
