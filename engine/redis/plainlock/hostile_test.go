@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/lab/servers"
 )
@@ -17,7 +18,7 @@ func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	e := open(t, "redis://"+r.Addr)
-	join(t, e, exclusive("beside"))
+	join(t, e, testutil.Lasting("beside", time.Hour)) // it must not be over before the test is
 	before := do(t, r, "DUMP", "beside")
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -27,7 +28,7 @@ func TestHostileKeys(t *testing.T) {
 		args[1] = at
 		do(t, r, args...)
 	}
-	for n := range 300 {
+	for n := range testutil.Sized(300, 60) {
 		do(t, r, "DEL", name, key)
 		q := exclusive(name)
 		c := join(t, e, q)

@@ -156,7 +156,7 @@ func TestRandomDamage(t *testing.T) {
 	t.Parallel()
 	r := redis(t, nil)
 	e := open(t, "redis://"+r.Addr)
-	join(t, e, kind("beside", engine.Max, engine.Max))
+	join(t, e, testutil.Lasting("beside", time.Hour)) // it must not be over before the test is
 	beside := do(t, r, "DUMP", e.key("beside"))
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))

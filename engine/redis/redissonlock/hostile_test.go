@@ -3,8 +3,10 @@ package redissonlock
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/lab/servers"
 )
@@ -16,7 +18,7 @@ func TestHostileKeys(t *testing.T) {
 	r := servers.Redis(t, nil)
 	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
 		e := of(k, "").Opened(t, "redis://"+r.Addr)
-		join(t, e, exclusive("beside"))
+		join(t, e, testutil.Lasting("beside", time.Hour)) // it must not be over before the test is
 		before := do(t, r, "DUMP", "beside")
 		seed := rand.Uint64()
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -27,7 +29,7 @@ func TestHostileKeys(t *testing.T) {
 			do(t, r, "DEL", at)
 			do(t, r, args...)
 		}
-		for n := range 150 {
+		for n := range testutil.Sized(150, 30) {
 			do(t, r, "DEL", name, key, count)
 			c := join(t, e, exclusive(name))
 			h := holder(c.ID)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
@@ -73,7 +74,7 @@ func sameWays(t *testing.T, kind Kind) {
 			ids = append(ids, holder(engine.NewID()))
 		}
 		now := time.Now().Unix()
-		for step := range 120 {
+		for step := range testutil.Sized(120, 40) {
 			now += int64(rng.IntN(3) - 1)
 			do(t, r, "SET", "sec", fmt.Sprint(now))
 			h, odd := ids[rng.IntN(len(ids))], rng.IntN(10)

@@ -199,6 +199,7 @@ func (k Kit) Conformance(t *testing.T) {
 	var mu sync.Mutex
 	proxies := map[engine.Engine]*servers.Proxy{}
 	h := k.Harness("")
+	h.SideBySide = true
 	h.New = func(t testing.TB) engine.Engine {
 		k.teach(t, r)
 		p := servers.ProxyTo(t, r.Addr)
