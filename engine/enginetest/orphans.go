@@ -40,7 +40,11 @@ func orphans() promise {
 		}},
 		{"a free name is taken by clients in tight loops", func(t *trial) {
 			t.needsMode(engine.Exclusive)
-			t.loops(8, 25)
+			each := 25
+			if testing.Short() {
+				each = 16 // together more than a hundred
+			}
+			t.loops(8, each)
 		}},
 	}}
 }

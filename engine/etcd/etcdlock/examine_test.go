@@ -59,6 +59,9 @@ func TestExamineCluster(t *testing.T) {
 	testutil.Examined(t, Examine, url, engine.ExamineOptions{}).Want(t, warning, "a member cannot be reached", s.Members[2].Addr)
 	// It is known from the others.
 	testutil.Examined(t, Examine, "etcd://"+s.Members[0].Addr, engine.ExamineOptions{}).Want(t, warning, "a member cannot be reached", s.Members[2].Addr)
+	if testing.Short() {
+		return // the rest takes 20 s: make test-long runs it
+	}
 	if err := s.Members[1].Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -311,7 +311,9 @@ func TestWhoLeavesHoldsWithoutKnowing(t *testing.T) {
 	if got := leave(t, e, behind); got != engine.Waiting {
 		t.Errorf("who waits leaves as %v", got)
 	}
+	deleted := make(chan struct{})
 	w.before("Txn", func() {
+		defer close(deleted)
 		if _, err := admin.Delete(within(t), other.table.get(held.ID).key); err != nil {
 			t.Error(err)
 		}
@@ -319,6 +321,7 @@ func TestWhoLeavesHoldsWithoutKnowing(t *testing.T) {
 	if got := leave(t, e, mine); got != engine.Held {
 		t.Errorf("who holds without knowing leaves as %v", got)
 	}
+	<-deleted // it may be that of another request, which is under way
 }
 
 // A key with a ticket below the claim's own is from before it, though above what the
