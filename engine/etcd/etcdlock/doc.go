@@ -15,7 +15,8 @@
 //
 //   - At most the limit hold while etcd keeps what it committed, even if any of its
 //     members are lost or cut off. An etcd without a majority grants nothing, and leases
-//     of holders end by their own clocks meanwhile.
+//     of holders end by their own clocks meanwhile. The exception is a leader that stood
+//     still: see what it cannot do.
 //
 //   - Tokens rise until somebody restores a backup. Even then no client grants a token
 //     that is not above all that it saw itself.
@@ -46,13 +47,17 @@
 //     backup's revision, and living clients refuse every Join until it is above what they
 //     saw. A program that starts later did not see it. The engine declares
 //     [engine.FencingAlways] because no crash and no restart does that, only an operator.
+//   - A leader may stand still for longer than an etcd lease lasts, and go on after another
+//     was elected. Then it may have leases ended that their clients renew at the other one
+//     (etcd issue 15247). Until the holder's next renewal two may hold. Their tokens differ.
+//     Versions before 3.5.28 and 3.6.9 do so more often.
 //   - A user who may write below the prefix may delete the key of a holder. The holder
 //     learns that at its next renewal.
 //   - A full etcd (NOSPACE) takes no new claims. It still renews, notifies and removes
 //     those in the queue.
 //
-// Open refuses older servers. There a replaced leader could end leases that were alive,
-// and could answer the renewal of an ended lease with success. Options.AllowOld accepts
+// Open refuses older servers. There a replaced leader ended leases that were alive although
+// it had not stood still, and could answer the renewal of an ended lease with success. Options.AllowOld accepts
 // that two may hold.
 //
 // # TTL
