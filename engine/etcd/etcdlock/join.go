@@ -40,8 +40,13 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	if p := j.queue.places[j.at]; !p.revoked {
-		if err := e.prove(ctx, c.class.Session, p.lease, start+c.ttl); err != nil {
+	if p := &j.queue.places[j.at]; !p.revoked {
+		if c.Detached {
+			err = e.proveOwn(ctx, p.lease, start+c.ttl)
+		} else {
+			err = e.proveJoined(ctx, c, p, start+c.ttl)
+		}
+		if err != nil {
 			return engine.Claim{}, e.explain(err)
 		}
 	}
@@ -325,7 +330,7 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 		if own != 0 {
 			return own, nil // of an earlier attempt
 		}
-		if id, _, err = e.grant(ctx, seconds(c.ttl)); err != nil {
+		if id, _, err = e.grant(ctx, seconds(c.ttl), nil); err != nil {
 			return 0, err
 		}
 	}
