@@ -231,7 +231,7 @@ STRIKES   ?= 100
 
 .PHONY: strikes
 strikes: ## one fault at a time to every engine, until each has struck 100 leases: writes a table of docs/torture.md, and goes on where the last run ended
-	go run ./lab/soak -strikes $(STRIKES) -out strikes -results lab/soak/strikes.jsonl -write docs/torture.md $(STRIKEFLAGS)
+	go run ./lab/soak -strikes $(STRIKES) -clients 2 -out strikes -results lab/soak/strikes.jsonl -write docs/torture.md $(STRIKEFLAGS)
 
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md
