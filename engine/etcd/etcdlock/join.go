@@ -54,6 +54,14 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		e.drop(r.Replaces)
 	}
 	got := e.table.report(c, e.table.promote(c, j.queue))
+	if got.State == engine.Gone && !got.Revoked && e.table.get(r.ID) != c {
+		// Its session ended while it joined, and with that what was known of it. It joined
+		// by the next session: nobody would ever leave that.
+		if e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: int64(j.queue.places[j.at].ticket)}) != nil {
+			e.past.alarm()
+		}
+		return engine.Claim{}, errEndedMeanwhile
+	}
 	e.receiveEarly(c)
 	if got.State == engine.Waiting {
 		e.attend(c, j.queue, j.at, j.revision)
@@ -159,7 +167,7 @@ func (e *Engine) joined(ctx context.Context, c *claim, a answer, vacant line, cr
 		return joined{}, err
 	}
 	if j.at = j.queue.find(c.key, ticket); j.at < 0 {
-		return joined{}, errors.New("the claim ended while it joined: ask again")
+		return joined{}, errEndedMeanwhile
 	}
 	if j.at >= engine.MaxQueue {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {

@@ -221,22 +221,29 @@ func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, un
 	if e.current(s).id != id {
 		return errReplaced
 	}
-	start, ttls, err := e.alive(ctx, id)
+	lives, err := hedge(ctx, func(ctx context.Context) (proof, error) {
+		start, ttls, err := e.alive(ctx, id)
+		if err != nil {
+			return proof{}, err
+		}
+		return proof{ttl: ttls[0], start: start}, nil
+	})
 	if err != nil {
 		return err
 	}
-	if ttls[0] <= 0 {
+	start, ttl := lives.start, lives.ttl
+	if ttl <= 0 {
 		e.sessionEnded(id)
 		return errLeaseGone
 	}
-	term, err := e.term(ctx)
+	term, err := hedge(ctx, e.term)
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
 	same := s.term == term
 	if s.id == id && same {
-		s.asked, s.until = start, max(s.until, start+ttls[0])
+		s.asked, s.until = start, max(s.until, start+ttl)
 	}
 	e.mu.Unlock()
 	if !same {
@@ -245,7 +252,7 @@ func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, un
 		}
 		return errReplaced
 	}
-	return enough(start, ttls[0], until)
+	return enough(start, ttl, until)
 }
 
 // proveOwn is prove for a lease that one claim has for itself, once.
@@ -320,8 +327,9 @@ func (e *Engine) keepAlive(ctx context.Context, ids ...clientv3.LeaseID) ([]time
 // proof is what is known of a lease: for how long it may be trusted from the start of
 // the call that asked, or why not.
 type proof struct {
-	ttl time.Duration
-	err error
+	ttl   time.Duration
+	err   error
+	start time.Duration // of that call, where it is not known anyway
 }
 
 // proveEach is prove for all leases that some claims hang on. Detached claims have
@@ -337,7 +345,7 @@ func (e *Engine) proveEach(ctx context.Context, claims []*asked, start time.Dura
 		if c := a.class(); c == nil {
 			own = append(own, a.lease)
 		} else {
-			proofs[a.lease] = proof{c.TTL, e.prove(ctx, c.Session, a.lease, start+c.TTL)}
+			proofs[a.lease] = proof{ttl: c.TTL, err: e.prove(ctx, c.Session, a.lease, start+c.TTL)}
 		}
 	}
 	for some := range slices.Chunk(own, maxOps) {

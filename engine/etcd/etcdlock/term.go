@@ -45,6 +45,46 @@ func (e *Engine) term(ctx context.Context) (term uint64, err error) {
 	return term, err
 }
 
+// hedge asks, and asks once more each time that no answer came for hedgeAfter, without
+// giving the first up. It takes the answer that comes first. A replacement is several
+// requests one after the other, each of which may go to the member that stands still, and a
+// lease must live through all of them. Asking twice must do no harm.
+func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		got T
+		err error
+	}
+	answers := make(chan answer, hedgeMost)
+	for asked, failed := 0, 0; ; {
+		var later <-chan time.Time
+		if asked < hedgeMost {
+			asked++
+			go func() {
+				got, err := ask(ctx)
+				answers <- answer{got, err}
+			}()
+			later = time.After(hedgeAfter)
+		}
+		select {
+		case a := <-answers:
+			failed++
+			if a.err == nil || failed == asked && asked == hedgeMost || leaseGone(a.err) {
+				return a.got, a.err
+			}
+		case <-later:
+		case <-ctx.Done():
+			return got, ctx.Err()
+		}
+	}
+}
+
+const (
+	hedgeAfter = 150 * time.Millisecond
+	hedgeMost  = 3
+)
+
 // The leases of sessions have identifiers of the client's own: all begin with the same bits.
 // So a key that was written again shows why: to hang it on such a lease, or to mark it (see
 // Revoke), which hangs it on one whose identifier etcd made.
@@ -62,13 +102,20 @@ func isSession(id clientv3.LeaseID) bool { return id>>randomBits == sessionBits 
 // errReplaced: the session has another lease by now.
 var errReplaced = errors.New("the etcd lease was replaced: ask again")
 
+// errEndedMeanwhile: a claim took its place, and is not there any more.
+var errEndedMeanwhile = errors.New("the claim ended while it joined: ask again")
+
 // replace has a session go on with a new lease, and its claims with it. With s.proving held.
 func (e *Engine) replace(ctx context.Context, s *lifeline, from clientv3.LeaseID, term uint64) error {
 	start := boottime.Now()
-	id, ttl, err := e.grant(ctx, s.seconds, newSessionID)
+	made, err := hedge(ctx, func(ctx context.Context) (granted, error) { // one that comes too late ends by itself
+		id, ttl, err := e.grant(ctx, s.seconds, newSessionID)
+		return granted{id, ttl}, err
+	})
 	if err != nil {
 		return err
 	}
+	id, ttl := made.id, made.ttl
 	e.mu.Lock()
 	if s.id != from { // it has ended
 		e.mu.Unlock()
@@ -81,11 +128,18 @@ func (e *Engine) replace(ctx context.Context, s *lifeline, from clientv3.LeaseID
 	return e.rehang(ctx, s)
 }
 
+// granted is an etcd lease, and how long it lasts.
+type granted struct {
+	id  clientv3.LeaseID
+	ttl time.Duration
+}
+
 // hanging is a claim to be hung on another lease.
 type hanging struct {
 	*claim
 	ticket  uint64
 	written int64 // the last revision of its key
+	done    bool
 }
 
 // rehang hangs those claims of a session on its lease that hang on a former one. With
@@ -101,7 +155,7 @@ func (e *Engine) rehang(ctx context.Context, s *lifeline) error {
 	for _, c := range t.m.Claims {
 		// One that is given up is deleted, wherever it hangs.
 		if c.class.Session == s && !c.Detached && !c.givenUp && c.Phase.Wanted() && c.lease() != now.id {
-			all = append(all, &hanging{c, c.Ticket, c.lastWritten()})
+			all = append(all, &hanging{claim: c, ticket: c.Ticket, written: c.lastWritten()})
 		}
 	}
 	t.mu.Unlock()
@@ -128,11 +182,13 @@ func (e *Engine) hang(ctx context.Context, s *lifeline, now known, all []*hangin
 		if now.void != 0 { // it would go with the former lease
 			ops = append(ops, clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(s.voidKey, "", clientv3.WithLease(now.id))}, nil))
 		}
-		var answers []answer
-		err := e.again(ctx, one(func(ctx context.Context) (err error) {
-			answers, err = e.inOne(ctx, ops)
-			return err
-		}))
+		answers, err := hedge(ctx, func(ctx context.Context) (answers []answer, err error) {
+			err = e.again(ctx, one(func(ctx context.Context) (err error) {
+				answers, err = e.inOne(ctx, ops)
+				return err
+			}))
+			return answers, err
+		})
 		if leaseGone(err) {
 			e.sessionEnded(now.id)
 			return errLeaseGone
@@ -170,6 +226,7 @@ func (e *Engine) hang(ctx context.Context, s *lifeline, now known, all []*hangin
 func (t *table) hung(h *hanging, lease clientv3.LeaseID, revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	h.done = true
 	if h.Ticket == h.ticket || h.Ticket == 0 { // else it has been made anew since
 		h.Session, h.claim.written, h.claim.writtenIn = int64(lease), revision, h.ticket
 	}
@@ -196,13 +253,15 @@ func (e *Engine) proveJoined(ctx context.Context, c *claim, p *place, until time
 		return err
 	}
 	now := e.current(s)
-	err = e.hang(ctx, s, now, []*hanging{{c, p.ticket, p.written}})
+	h := &hanging{claim: c, ticket: p.ticket, written: p.written}
+	err = e.hang(ctx, s, now, []*hanging{h})
 	s.proving.unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !h.done:
+		return errEndedMeanwhile
 	}
-	e.table.mu.Lock()
-	p.lease = c.lease()
-	e.table.mu.Unlock()
+	p.lease = now.id
 	return e.prove(ctx, s, p.lease, until)
 }
