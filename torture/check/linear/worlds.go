@@ -104,7 +104,7 @@ func (n *name) ends(w *world, c *call, arrivals []int) iter.Seq[int] {
 		own := w.at(c.claim)
 		all := c.ask.Method == revoke || slices.ContainsFunc(arrivals, func(p int) bool {
 			o := &n.calls[p]
-			return o.ask.Method == revoke || o.ask.NoWait || n.forgets || o.replaces != 0
+			return o.ask.Method == revoke || o.ask.NoWait || n.forgets || o.replaces != 0 || o.limit != w.queue.Limit
 		})
 		asIs := c.got.State == held && n.holds(w, own, c) // it may be so already
 		for i := range w.queue.Places {
