@@ -153,16 +153,25 @@ func (n *name) holds(w *world, own int, c *call) bool {
 // A lost Join stands behind all others, so it makes none to a claim that has its place, unless
 // it replaces one before it. But if any claim joins before c is answered, every lost Join may
 // have to arrive before that one: it then stands in front of it, and has a smaller ticket.
-// So either all lost Joins may arrive, or none. The end of a claim is none of these: a lost
-// Leave arrives as that.
+// So either all lost Joins may arrive, or none. There is one exception. Whoever stands in front
+// of a claim that joins and holds does so too, and only takes room. So one of which no later
+// answer tells that it stood there may as well arrive behind, unless it replaces a claim.
+//
+// The end of a claim is none of these: a lost Leave arrives as that.
 func (n *name) arrivals(w *world, c *call) (calls []int) {
-	joins := n.joinsNow(w, c) || c.ask.Method == revoke || slices.ContainsFunc(w.pending, func(p int) bool {
+	now := n.joinsNow(w, c)
+	joins := now || c.ask.Method == revoke || slices.ContainsFunc(w.pending, func(p int) bool {
 		return n.makesRoom(w, &n.calls[p], c)
 	})
 	for _, p := range w.pending {
-		if m := n.calls[p].ask.Method; m == revoke || m == join && joins {
-			calls = append(calls, p)
+		switch o := &n.calls[p]; {
+		case o.ask.Method == revoke:
+		case o.ask.Method != join, !joins:
+			continue
+		case now && c.got.State == held && o.claim != c.claim && n.stood[o.claim] < c.begin && w.at(o.replaces) < 0:
+			continue
 		}
+		calls = append(calls, p)
 	}
 	return calls
 }
