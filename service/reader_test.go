@@ -44,6 +44,7 @@ func (h hasty) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // A caller that asks for a list and never reads it is cut off, and its request ends.
 func TestACallerThatNeverReadsIsCutOff(t *testing.T) {
+	t.Parallel()
 	for at, body := range map[string]string{"POST " + remote.PathQueues: `{}`, "GET /v1/queues": ``, "GET /v1/watch": ``} {
 		method, path, _ := strings.Cut(at, " ")
 		for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {

@@ -16,6 +16,7 @@ import (
 // a port that is free.
 func TestTheLinesOfTheREADMERun(t *testing.T) {
 	servers.Need(t, "curl")
+	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
