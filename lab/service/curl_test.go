@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestTheLinesOfTheREADMERun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		serve.Process.Signal(os.Interrupt)
+		serve.Process.Signal(syscall.SIGTERM) // an interrupt is ignored by what runs in the background
 		if err := serve.Wait(); err != nil {
 			t.Errorf("the server ends with %v", err)
 		}

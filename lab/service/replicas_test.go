@@ -15,13 +15,13 @@ import (
 )
 
 // TestAServerThatIsKilledLosesNothing: 500 leases and 500 waiters go on with the other
-// Server, in their order, and nobody is granted twice. In a short run there are 100 of each.
+// Server, in their order, and nobody is granted twice. In a short run there are 50 of each.
 func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 	t.Parallel()
 	leases, queues := 500, 100
 	const waiting = 5 // clients that wait in each queue
 	if testing.Short() {
-		leases, queues = 100, 20
+		leases, queues = 50, 10
 	}
 	for _, c := range []struct {
 		name   string

@@ -24,7 +24,7 @@ func TestTenThousandCallersWait(t *testing.T) {
 		callers = 1000 // the race detector takes many times the memory and the time, so neither is judged
 	}
 	if testing.Short() {
-		callers = 400
+		callers = 200
 	}
 	for _, c := range []struct {
 		name string
