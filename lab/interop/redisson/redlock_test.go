@@ -62,6 +62,15 @@ func TestRedLock(t *testing.T) {
 
 func newRedRig(t *testing.T, release string) *redRig {
 	t.Helper()
+	r, o := newRedRigOfOne(t, release)
+	o.Watchdog = briefWatchdog
+	r.brief = started(t, r.program, o)
+	return r
+}
+
+// newRedRigOfOne has one program with Redisson, started with these options.
+func newRedRigOfOne(t *testing.T, release string) (*redRig, Options) {
+	t.Helper()
 	r := &redRig{program: built(t, release), numbers: servers.Redis(t, nil)}
 	var addrs []string
 	for range 5 {
@@ -71,9 +80,7 @@ func newRedRig(t *testing.T, release string) *redRig {
 	r.site = site{nodes: r.masters, at: "redlock://" + strings.Join(addrs, ",") + "?layout=redisson&restart-delay=off&timeout=2s"}
 	o := Options{Addrs: []string{r.numbers.Addr}, Masters: addrs}
 	r.java = started(t, r.program, o)
-	o.Watchdog = briefWatchdog
-	r.brief = started(t, r.program, o)
-	return r
+	return r, o
 }
 
 func (r *redRig) client(t *testing.T, ttl time.Duration) *leasehold.Client {
