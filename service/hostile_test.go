@@ -18,7 +18,6 @@ import (
 // not noticed that the first request has nobody any more. When the wait of that one is over,
 // it must not end what the other has obtained.
 func TestTheEndOfAWaitTakesNothingFromTheSameKey(t *testing.T) {
-	t.Parallel()
 	_, base := plainly(t, store(t).Engine(), nil)
 	var all sync.WaitGroup
 	for i := range 12 {

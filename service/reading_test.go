@@ -79,7 +79,6 @@ func (c *crowded) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Qu
 // What is not read is not said to be free: why and watch read very many names, and say so if
 // there are more.
 func TestNamesThatAreNotReadAreNotSaidToBeFree(t *testing.T) {
-	t.Parallel()
 	for names, right := range map[int]bool{maxQueues + 1: true, maxRead + 1: false} {
 		t.Run(fmt.Sprint(names), func(t *testing.T) {
 			_, base := plainly(t, &crowded{store(t).Engine(), names}, nil)
