@@ -100,7 +100,9 @@ func TestEveryLock(t *testing.T) {
 func lockEach(t *testing.T, p *peer, at place) {
 	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
 	first, second := opened(t, at, p, name), opened(t, at, p, name)
-	h, err := first.Lock(t.Context(), name, false)
+	bound, cancel := context.WithTimeout(t.Context(), time.Minute) // of a lock that is free: some wait for ever if they were late once
+	defer cancel()
+	h, err := first.Lock(bound, name, false)
 	if err != nil || !h.Valid() {
 		t.Fatal(err)
 	}
@@ -111,15 +113,15 @@ func lockEach(t *testing.T, p *peer, at place) {
 	if !h.Valid() {
 		t.Error("it is lost")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer end()
 	if _, err := second.Lock(ctx, name, false); err == nil {
 		t.Error("a second one has it too")
 	}
 	if err := h.Unlock(); err != nil {
 		t.Error(err)
 	}
-	h, err = second.Lock(t.Context(), name, false)
+	h, err = second.Lock(bound, name, false)
 	if err != nil || !h.Valid() {
 		t.Fatal(err)
 	}
