@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"leasehold/engine"
 	"leasehold/engine/enginetest"
 	"leasehold/engine/enginetest/broken"
 )
@@ -105,6 +106,30 @@ func TestTheUnbrokenEngineFailsNothing(t *testing.T) {
 		if r.Outcome != enginetest.Pass {
 			t.Errorf("%s: %s: %s %s", r.Promise, r.Case, r.Outcome, r.Why)
 		}
+	}
+}
+
+// A case that used one of these hooks would spoil those beside it.
+func TestCasesSideBySideUseNoHookOfTheWholeStore(t *testing.T) {
+	w := broken.New(broken.Fault{})
+	defer w.Close()
+	h := harness(w)
+	h.Patience = time.Minute
+	used := func(hook string) func(testing.TB) {
+		return func(t testing.TB) { t.Fatal("it uses " + hook) }
+	}
+	h.Restart, h.Forget = used("Restart"), used("Forget")
+	h.CountKeys = func(t testing.TB) int { used("CountKeys")(t); return 0 }
+	h.CountRequests = func(t testing.TB) int { used("CountRequests")(t); return 0 }
+	h.RefuseConnections = func(t testing.TB) func() { used("RefuseConnections")(t); return nil }
+	h.FailPartial = func(t testing.TB, _ engine.Engine, _ string) { used("FailPartial")(t) }
+	h.Spoil = map[string]func(testing.TB, string){"junk": func(t testing.TB, _ string) { used("Spoil")(t) }}
+	results, failures := enginetest.CheckLocal(t, h)
+	for _, f := range failures {
+		t.Error(f)
+	}
+	if len(results) < 40 {
+		t.Errorf("void: there are %d such cases", len(results))
 	}
 }
 

@@ -42,8 +42,13 @@
 // [Harness.Patience]. They check that something did not happen after an event
 // that comes later. A claim that has to expire has the TTL
 // [Harness.ShortTTL]; if a busy machine lets it expire too soon, the case
-// notices and starts again. Cases run one after another and use names and
-// clients of their own, except that hooks like Restart hit the whole store.
+// notices and starts again. Cases run one after another, unless
+// [Harness.SideBySide] is set. They use names and clients of their own, except
+// that hooks like Restart hit the whole store.
+//
+// With -short the crowd is smaller, a client holds 300 names instead of 1,000, and a race of
+// calls is repeated less often. Every case runs, with the same checks, and gives the same
+// row.
 //
 // # The row
 //

@@ -36,6 +36,11 @@ type Harness struct {
 	// It is never waited for when all is well.
 	Patience time.Duration
 
+	// SideBySide lets cases run at the same time that concern names and clients of their own
+	// alone, apart from all others. Then New, Kill and LoseReply are called at the same time. It
+	// saves time where claims take long to expire.
+	SideBySide bool
+
 	// Polls means that the engine sends no notifications (it has nothing to send them
 	// with). Then PollAfter of every waiting claim must be positive and at most Patience,
 	// and the table shows the promises about notifications as not declared.
@@ -80,7 +85,7 @@ type Harness struct {
 	Beside func(name string) []string
 
 	// Crowd is how many claims of each of three clients wait for one name. Default 100,
-	// and 10 without order, where each may try whenever one leaves.
+	// and 10 without order, where each may try whenever one leaves. With -short: 24 and 5.
 	Crowd int
 
 	// CountRequests returns how many requests the store has got so far, from all clients,
@@ -107,8 +112,12 @@ func (h Harness) withDefaults(g engine.Guarantees) Harness {
 	}
 	switch {
 	case h.Crowd > 0:
+	case g.Order == engine.OrderNone && testing.Short():
+		h.Crowd = 5
 	case g.Order == engine.OrderNone:
 		h.Crowd = 10
+	case testing.Short():
+		h.Crowd = 24
 	default:
 		h.Crowd = 100
 	}

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"testing"
 
 	"leasehold/engine"
 )
@@ -9,7 +10,10 @@ import (
 func manyNames() promise {
 	return promise{"many names", "a thousand names are held and renewed by one client", []kase{
 		{"no name is lost among many", func(t *trial) {
-			const many = 1000
+			many := 1000
+			if testing.Short() {
+				many = 300
+			}
 			a, b, prefix := t.client(), t.client(), t.name()
 			held := make([]engine.Claim, many)
 			rs := make([]engine.Renewal, many)

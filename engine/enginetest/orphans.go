@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"testing"
 	"time"
 
 	"leasehold/engine"
@@ -14,7 +15,11 @@ func orphans() promise {
 		{"a Renew under way takes nothing that its claim has left", func(t *trial) {
 			t.needsMode(engine.Exclusive)
 			a, b, c := t.client(), t.client(), t.client()
-			for range 25 {
+			rounds := 25
+			if testing.Short() {
+				rounds = 8
+			}
+			for range rounds {
 				var names [16]string // at once, or the three calls hardly ever meet
 				var waits [len(names)]engine.Claim
 				var calls sync.WaitGroup

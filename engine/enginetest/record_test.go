@@ -12,10 +12,22 @@ import (
 // Check runs the suite where failing is the point: each case on a recorder in
 // place of a test. A promise that failed once is not tried further.
 func Check(t testing.TB, h Harness) (results []Result, failures []string) {
+	return check(t, h, func(promise, kase) bool { return true })
+}
+
+// CheckLocal is Check of the cases that may run side by side.
+func CheckLocal(t testing.TB, h Harness) (results []Result, failures []string) {
+	return check(t, h, promise.isLocal)
+}
+
+func check(t testing.TB, h Harness, also func(promise, kase) bool) (results []Result, failures []string) {
 	g := guaranteesOf(t, h)
 	h = h.withDefaults(g)
 	for _, p := range promises() {
 		for _, c := range p.cases {
+			if !also(p, c) {
+				continue
+			}
 			r := &recorder{TB: t, name: p.name + ": " + c.name}
 			r.run(func() { try(r, h, g, p, c, &results) })
 			if r.Failed() {

@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"leasehold/engine"
@@ -53,30 +55,56 @@ type Result struct {
 
 // Run checks every promise against the engine, prints the table and, as the
 // environment and the harness ask, writes or compares the row. Not to be
-// called from parallel tests that share a store: some cases restart it.
+// called from parallel tests that share a store: some cases restart it. With
+// [Harness.SideBySide] the caller leaves the store open until the end of t.
 func Run(t *testing.T, h Harness) {
 	if h.Name == "" || h.New == nil {
 		t.Fatal("enginetest: a Harness needs Name and New")
 	}
 	g := guaranteesOf(t, h)
 	h = h.withDefaults(g)
-	var results []Result
-	cases := 0
+	var cases [][]Result // one of each case: those side by side write at the same time
 	for _, p := range promises() {
-		cases += len(p.cases)
+		first := len(cases)
+		cases = append(cases, make([][]Result, len(p.cases))...)
 		t.Run(p.name, func(t *testing.T) {
-			for _, c := range p.cases {
-				t.Run(c.name, func(t *testing.T) { try(t, h, g, p, c, &results) })
+			others := func(c kase) bool { return !p.isLocal(c) }
+			if h.SideBySide && !slices.ContainsFunc(p.cases, others) {
+				t.Parallel()
+			}
+			for i, c := range p.cases {
+				t.Run(c.name, func(t *testing.T) {
+					if h.SideBySide && p.isLocal(c) {
+						t.Parallel()
+					}
+					try(t, h, g, p, c, &cases[first+i])
+				})
 			}
 		})
 	}
-	row := newRow(h.Name, g, results)
-	t.Logf("%s\n%s", h.Name, row.text())
-	if len(results) < cases {
-		t.Log("only part of the suite ran (-run): the row is neither written nor compared")
-		return
+	t.Cleanup(func() { // those side by side go on when Run returns
+		results := slices.Concat(cases...)
+		row := newRow(h.Name, g, results)
+		t.Logf("%s\n%s", h.Name, row.text())
+		if len(results) < len(cases) {
+			t.Log("only part of the suite ran (-run): the row is neither written nor compared")
+			return
+		}
+		row.publish(t, h.Committed)
+	})
+}
+
+// isLocal reports whether a case of a promise concerns names and clients of its own
+// alone. The others restart, fill, count or list a whole store, or hurry it.
+func (p promise) isLocal(c kase) bool {
+	switch p.name {
+	case expiry().name, renewal().name, oneWay().name, wakeUp().name, leave().name, idempotence().name,
+		cancellation().name, noWait().name, replaces().name, detached().name, inspection().name, revocation().name:
+		return true
+	case loss().name, tokens().name, crash().name:
+		return !strings.Contains(c.name, "the server forg") && !strings.Contains(c.name, "restart of the server")
 	}
-	row.publish(t, h.Committed)
+	return false
 }
 
 func guaranteesOf(t testing.TB, h Harness) engine.Guarantees {

@@ -20,7 +20,7 @@ func others() []Fault {
 		folded("names collide by case", strings.ToLower),
 		folded("a name is what is kept beside another", func(name string) string { return strings.TrimSuffix(name, "{B}") }),
 		{Name: "the oldest of many names is forgotten", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
-			if e.w.store.Len() > 500 {
+			if e.w.store.Len() > 250 {
 				var oldest *claim
 				for _, k := range e.w.claims {
 					if oldest == nil || k.ticket < oldest.ticket {

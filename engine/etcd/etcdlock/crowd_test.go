@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
@@ -33,7 +34,7 @@ func comes(t testing.TB, e *Engine, name string, many int) []engine.Claim {
 // A crowd on one name: few requests are under way at once, each caller sends one,
 // and what is read is no multiple of the queue for each of them.
 func TestCrowdOfOneClient(t *testing.T) {
-	const callers = 600
+	callers := testutil.Sized(600, 200)
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
@@ -57,7 +58,7 @@ func TestCrowdOfOneClient(t *testing.T) {
 
 // Long queues are left as cheaply: who waits behind one that stands does not read it.
 func TestCrowdLeaves(t *testing.T) {
-	const many = 300
+	many := testutil.Sized(300, 100)
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
@@ -83,7 +84,7 @@ func TestCrowdLeaves(t *testing.T) {
 // Many clients with a crowd each: all come in the queue, and an unrelated name keeps its
 // lease.
 func TestCrowdsOfManyClients(t *testing.T) {
-	const clients, each = 5, 60
+	clients, each := 5, testutil.Sized(60, 20)
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	unrelated := start(t, admin.Client, nil)

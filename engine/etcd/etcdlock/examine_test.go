@@ -70,6 +70,9 @@ func TestExamineCluster(t *testing.T) {
 
 // A follower that was stopped answers before it has what was written meanwhile.
 func TestExamineLag(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes more than 5,000 keys to three members: make test-long runs it")
+	}
 	t.Parallel()
 	s := servers.EtcdCluster(t, nil)
 	url := "etcd://" + strings.Join(s.Addrs(), ",")
@@ -155,7 +158,7 @@ func TestExamineKeys(t *testing.T) {
 		Want(t, warning, "a lock key has no lease", `"/orders/7"`)
 	testutil.Examined(t, Examine, url, engine.ExamineOptions{Limit: 2}).Want(t, note, "stopped at the limit", "2 of the keys of other programs")
 
-	for i := range 300 {
+	for i := range testutil.Sized(300, 110) { // times 100
 		var ops []clientv3.Op
 		for j := range 100 {
 			ops = append(ops, clientv3.OpPut(fmt.Sprintf("/many/lock%d/%d", i, j), ""))
@@ -179,8 +182,8 @@ func TestExamineFull(t *testing.T) {
 			f.Want(t, problem, "a member is too old", s.Addr+" runs etcd 3.4.")
 		}
 		fill := func(until func(testutil.Findings) bool) testutil.Findings {
-			for i := range 200 {
-				_, err := c.Put(testutil.Within(t), fmt.Sprint("filler", i), strings.Repeat("x", 100_000))
+			for i := range 100 {
+				_, err := c.Put(testutil.Within(t), fmt.Sprint("filler", i), strings.Repeat("x", 200_000))
 				if f := testutil.Examined(t, Examine, url, engine.ExamineOptions{}); err != nil || until(f) {
 					return f
 				}

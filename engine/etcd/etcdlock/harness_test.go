@@ -270,7 +270,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	enginetest.Run(t, enginetest.Harness{
-		Name: "etcdlock",
+		Name: "etcdlock", SideBySide: true,
 		New: func(t testing.TB) engine.Engine {
 			w := dial(t, clientv3.Config{}, proxy.Addr)
 			e, err := New(t.Context(), w.Client, nil)

@@ -12,6 +12,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/internal/boottime"
 	"leasehold/lab/servers"
 )
@@ -248,7 +249,7 @@ func TestLeaderIsKilled(t *testing.T) {
 		return locks
 	}
 	one, other := lock(), lock()
-	for round := range 3 {
+	for round := range testutil.Sized(3, 1) {
 		held, err := one.Lock(within(t), "a")
 		if err != nil {
 			t.Fatal(err)

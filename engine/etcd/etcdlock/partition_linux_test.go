@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"leasehold"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
@@ -245,7 +246,7 @@ type trial struct {
 
 func TestHolderThatIsCutOffHasLostBeforeAnotherHolds(t *testing.T) {
 	t.Parallel()
-	const each = 50
+	each := testutil.Sized(50, 10)
 	if both := cutOff(t, ours, each, false); both > 0 {
 		t.Errorf("two held in %d of %d trials", both, rounds*each)
 	}
@@ -255,7 +256,7 @@ func TestHolderThatIsCutOffHasLostBeforeAnotherHolds(t *testing.T) {
 // trusts its lease for as long as the answer was late.
 func TestSessionIsTrustedForTooLong(t *testing.T) {
 	t.Parallel()
-	const each = 10
+	each := testutil.Sized(10, 4)
 	if both := cutOff(t, theirs, each, true); both < rounds*each {
 		t.Errorf("void: with the library's Session two held in %d of %d trials only; then the other test shows nothing either", both, rounds*each)
 	}

@@ -14,6 +14,14 @@ import (
 // Patience bounds every wait for something that must happen.
 const Patience = time.Minute
 
+// Sized is how much of something a test does: full, or few with -short.
+func Sized(full, few int) int {
+	if testing.Short() {
+		return few
+	}
+	return full
+}
+
 // Within is a context that ends with the test, or when patience does.
 func Within(t testing.TB) context.Context {
 	t.Helper()

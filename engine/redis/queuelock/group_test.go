@@ -17,6 +17,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/queuetest"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/lab/servers"
 )
@@ -88,10 +89,7 @@ func (w *twins) state(e *Engine, names []string) map[string]any {
 func TestGroupDoesWhatSingleCallsDo(t *testing.T) {
 	r := redis(t, nil)
 	client := connect(t, r.Addr)
-	seeds := 20
-	if testing.Short() {
-		seeds = 4
-	}
+	seeds := testutil.Sized(20, 2)
 	answered, passed := 0, 0
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -207,7 +205,7 @@ func TestGroupGivesEachItsOwnAnswer(t *testing.T) {
 	p := servers.ProxyTo(t, r.Addr)
 	e := grouping(t, p.Addr)
 	p.Forget()
-	const rounds = 25
+	rounds := testutil.Sized(25, 6)
 	var holders [4]atomic.Int32
 	var mu sync.Mutex
 	seen := map[string]map[uint64]bool{}

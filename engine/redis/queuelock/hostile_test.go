@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/lab/servers"
 )
@@ -172,7 +173,7 @@ func TestRandomDamage(t *testing.T) {
 			}
 		}
 	}
-	for n := range 300 {
+	for n := range testutil.Sized(300, 60) {
 		was := shapes[rnd.IntN(len(shapes))]
 		do(t, r, "DEL", key)
 		for id, text := range damaged(rnd, was) {

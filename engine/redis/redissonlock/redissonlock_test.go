@@ -56,9 +56,13 @@ var (
 
 func TestConformance(t *testing.T)          { locks.Conformance(t) }
 func TestConformanceReadWrite(t *testing.T) { readWrite.Conformance(t) }
-func TestConformanceFenced(t *testing.T)    { fenced.Conformance(t) }
 func TestConformanceSentinel(t *testing.T)  { locks.ConformanceSentinel(t) }
 func TestConformanceCluster(t *testing.T)   { locks.ConformanceCluster(t) }
+
+func TestConformanceFenced(t *testing.T) {
+	redistest.AnotherForm(t)
+	fenced.Conformance(t)
+}
 
 func TestForeignDataIsNotTouched(t *testing.T) {
 	locks.ForeignData(t, func(_ engine.Engine, name string) string { return name })

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/lab/servers"
 )
@@ -186,7 +187,7 @@ func TestForeignDataWhereSomebodyWaits(t *testing.T) {
 // for each 128 of them and master.
 func TestManyLeasesAreFewRequests(t *testing.T) {
 	t.Parallel()
-	const leases = 10_000
+	leases := testutil.Sized(10_000, 1500) // more than one batch
 	var proxies []*servers.Proxy
 	var at []string
 	for _, r := range masters(t, 3, nil) {

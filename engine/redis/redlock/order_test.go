@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
@@ -71,7 +72,7 @@ func TestAJoinDoesNotOvertakeTheLeaveBeforeIt(t *testing.T) {
 // has left it, many times.
 func TestAHoldStandsOnEveryMasterThatAnswers(t *testing.T) {
 	t.Parallel()
-	const pairs = 200
+	pairs := testutil.Sized(200, 30)
 	all := masters(t, 5, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
 	leave(t, e, join(t, e, long("a")))

@@ -11,6 +11,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/enginetest"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/lab/servers"
@@ -86,13 +87,18 @@ func teach(t testing.TB, all []*servers.RedisServer) {
 	}
 }
 
-func TestConformance(t *testing.T)         { conforms(t, "redlock", Redsync) }
-func TestConformanceRedisson(t *testing.T) { conforms(t, "redlock-redisson", Redisson) }
+func TestConformance(t *testing.T) { conforms(t, "redlock", Redsync) }
 
-// conforms runs the suite on five masters that sync every write, with the
+func TestConformanceRedisson(t *testing.T) {
+	redistest.AnotherForm(t)
+	conforms(t, "redlock-redisson", Redisson)
+}
+
+// conforms runs the suite on five masters, with -short on three, that sync every write, with the
 // delay after a restart in force: whoever kept everything votes at once.
 func conforms(t *testing.T, name string, l Layout) {
-	all := masters(t, 5, &servers.RedisOptions{Durable: true})
+	t.Parallel()
+	all := masters(t, testutil.Sized(5, 3), &servers.RedisOptions{Durable: true})
 	params := "layout=" + string(l) + "&timeout=10s" // the machine may be busy with others
 
 	open(t, urlOf(params, addrs(all)...)).Close() // looks at each run
@@ -109,6 +115,8 @@ func conforms(t *testing.T, name string, l Layout) {
 	proxies := map[engine.Engine][]*servers.Proxy{}
 	h := redistest.Kit{Name: name, Polls: true, Kill: func(e engine.Engine) { e.(*Engine).close() }}.Harness("")
 	h.Patience = 30 * time.Second // more than a master's time
+	h.ShortTTL = time.Second      // a try asks several servers, and must take less
+	h.SideBySide = true
 	h.New = func(t testing.TB) engine.Engine {
 		teach(t, all)
 		var ps []*servers.Proxy
@@ -171,6 +179,9 @@ func conforms(t *testing.T, name string, l Layout) {
 	} {
 		for i, place := range []string{"the lock", "what is beside it", "who waits"} {
 			for where, some := range map[string][]*servers.RedisServer{"every master": all, "one master": all[:1]} {
+				if testing.Short() && (place == "what is beside it") != (where == "one master") {
+					continue
+				}
 				h.Spoil["a "+kind+" at "+place+" on "+where] = func(t testing.TB, name string) {
 					put := slices.Clone(put)
 					put[1] = keys(name)[i]

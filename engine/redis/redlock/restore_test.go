@@ -245,7 +245,7 @@ func TestWhatIsBeingTakenAgainIsLeftAfterThat(t *testing.T) {
 	all := masters(t, 3, nil)
 	p := servers.ProxyTo(t, all[0].Addr)
 	e := open(t, urlOf(easy, p.Addr, all[1].Addr, all[2].Addr))
-	c := join(t, e, exclusive("a"))
+	c := join(t, e, long("a")) // it must not be over before the test is
 	for _, r := range all {
 		until(t, "it is not on all", func() bool { return valueOf(t, r, "a") == c.ID.Secret() })
 	}

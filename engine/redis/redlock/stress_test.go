@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
@@ -68,7 +69,7 @@ func TestWhoHoldsIsFoundHolding(t *testing.T) {
 	for range 3 {
 		e := open(t, urlOf(easy, addrs(all)...))
 		ours.Go(func() {
-			for range 300 {
+			for range testutil.Sized(300, 40) {
 				r := long("a")
 				c, err := e.Join(t.Context(), r)
 				first := c

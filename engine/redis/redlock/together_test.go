@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/engine/redis/internal/parts"
 	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/lab/servers"
@@ -162,7 +163,7 @@ func TestTheShortWayIsTheLongOne(t *testing.T) {
 	}
 	digest := regexp.MustCompile(`[0-9a-f]{40}.*`)
 	client := a.e.masters[0].client
-	for seed := range uint64(10) {
+	for seed := range uint64(testutil.Sized(10, 1)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		do(t, a.r, "FLUSHALL")
 		ids := []engine.ID{engine.NewID(), engine.NewID(), engine.NewID()}

@@ -255,6 +255,7 @@ func (k Kit) Conformance(t *testing.T) {
 
 // ConformanceSentinel runs the suite on a primary that Sentinel names.
 func (k Kit) ConformanceSentinel(t *testing.T) {
+	AnotherForm(t)
 	t.Parallel()
 	s := servers.Sentinel(t, nil)
 	s.Patient(t, time.Minute)
@@ -274,6 +275,7 @@ func (k Kit) ConformanceSentinel(t *testing.T) {
 
 // ConformanceCluster runs the suite on a Cluster of three primaries.
 func (k Kit) ConformanceCluster(t *testing.T) {
+	AnotherForm(t)
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
 	c.Patient(t, time.Minute)
@@ -291,6 +293,15 @@ func (k Kit) ConformanceCluster(t *testing.T) {
 		return n
 	}
 	enginetest.Run(t, h)
+}
+
+// AnotherForm skips with -short: the test repeats on another deployment or layout what
+// one runs in the short form as well.
+func AnotherForm(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("another form of what ran already: make test-long runs it")
+	}
 }
 
 // SentinelURL names the primary of a Sentinel.
