@@ -73,7 +73,6 @@ func TestExamineEnsemble(t *testing.T) {
 }
 
 func TestExamineNodes(t *testing.T) {
-	t.Parallel()
 	s := zooKeeper(t)
 	conn := raw(t, s)
 	for _, p := range []string{"/app", "/app/locks", "/app/locks/stock", "/app/orders", "/other"} {
@@ -118,7 +117,6 @@ func TestExamineNodes(t *testing.T) {
 
 // TestExamineNamesOfTenDigits: a lock of that name is no place in a queue.
 func TestExamineNamesOfTenDigits(t *testing.T) {
-	t.Parallel()
 	s := zooKeeper(t)
 	conn := raw(t, s)
 	made(t, conn, "/locks", 0)
@@ -158,7 +156,7 @@ func TestExamineNamesOfTenDigits(t *testing.T) {
 // TestExamineManyNodes: 30,000 nodes, of which a third is read.
 func TestExamineManyNodes(t *testing.T) {
 	t.Parallel()
-	s := zooKeeper(t)
+	s := ownZooKeeper(t)
 	conn := raw(t, s)
 	made(t, conn, "/locks", 0)
 	for range 60 {
