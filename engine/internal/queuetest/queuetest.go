@@ -24,7 +24,7 @@ import (
 // compared.
 type Subject struct {
 	Clients []Client
-	Seeds   int // of each scenario; two with -short
+	Seeds   int // of each scenario; one with -short
 
 	// Empty forgets every queue. The clock will jump, back as well, or only go on.
 	Empty func(t *Run, jumps bool)
@@ -129,7 +129,7 @@ const operations = 250
 // Compare compares. The clock begins at a moment since 1970.
 func Compare(t *testing.T, s Subject, began time.Duration) {
 	if testing.Short() {
-		s.Seeds = min(s.Seeds, 2)
+		s.Seeds = min(s.Seeds, 1)
 	}
 	for i, is := range scenarios() {
 		for seed := range s.Seeds {

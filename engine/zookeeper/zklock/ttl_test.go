@@ -29,7 +29,7 @@ func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	rounds := 4
 	if testing.Short() {
-		rounds = 2
+		rounds = 3
 	}
 	s := ownZooKeeper(t)
 	took := testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, rounds, testutil.KilledTTL/12) // anywhere between two proofs
