@@ -124,7 +124,12 @@ const (
 )
 
 // operations of one seed.
-const operations = 250
+func operations() int {
+	if testing.Short() {
+		return 80
+	}
+	return 250
+}
 
 // Compare compares. The clock begins at a moment since 1970.
 func Compare(t *testing.T, s Subject, began time.Duration) {
@@ -136,7 +141,7 @@ func Compare(t *testing.T, s Subject, began time.Duration) {
 			t.Run(fmt.Sprintf("%s/seed %d", is.name, seed), func(t *testing.T) {
 				r := &Run{T: t, Now: began, s: &s, is: is, jumps: (i+seed)%2 == 0, rng: rand.New(rand.NewPCG(uint64(seed), uint64(i))), ended: map[engine.ID]queue.Place{}}
 				s.Empty(r, r.jumps)
-				for range operations {
+				for range operations() {
 					r.time()
 					r.operation()
 				}
