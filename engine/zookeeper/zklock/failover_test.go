@@ -61,7 +61,7 @@ func (c client) answer(t *testing.T, cl engine.Claim) (got engine.Claim) {
 // can hold, and who waits goes on waiting, in the same call.
 func TestAProgramOutlivesItsSession(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
-	s := zooKeeper(t)
+	s := ownZooKeeper(t)
 	a, b := open(t, dying(s)), open(t, on(s))
 	ours, err := leasehold.New(a.Engine, &leasehold.Options{TTL: a.usual})
 	if err != nil {

@@ -57,7 +57,7 @@ func secure(t *testing.T, target string) (addr, ca string) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel() // it waits in vain
-	s := zooKeeper(t)
+	s := ownZooKeeper(t)
 	addr, ca := secure(t, s.Addr)
 	t.Run("a secure port is not served", func(t *testing.T) {
 		e, err := Open(within(t), "zookeepers://"+addr+"/?ca="+ca)
