@@ -253,6 +253,10 @@ func (e *Engine) proveJoined(ctx context.Context, c *claim, p *place, until time
 		return err
 	}
 	now := e.current(s)
+	if now.id == 0 { // a key without a lease would never end
+		s.proving.unlock()
+		return errEndedMeanwhile
+	}
 	h := &hanging{claim: c, ticket: p.ticket, written: p.written}
 	err = e.hang(ctx, s, now, []*hanging{h})
 	s.proving.unlock()

@@ -217,6 +217,28 @@ func TestAJoinThatFindsItsSessionEndedLeavesNothing(t *testing.T) {
 	}
 }
 
+// A session that has ended has no lease to hang a claim on. A key without one would never end.
+func TestNoClaimHangsOnNoLease(t *testing.T) {
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	got := joins(t, e, lasting(exclusive("a"), 5*time.Second), engine.Held)
+	c := e.table.get(got.ID)
+	l, _, err := e.lookAt(within(t), reading{name: "a"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := l.places[0]
+	e.mu.Lock()
+	c.class.Session.id = 0
+	e.mu.Unlock()
+	if err := e.proveJoined(within(t), c, &p, 0); err != errEndedMeanwhile {
+		t.Error(err)
+	}
+	if on := hangsOn(t, e, "a"); len(on) != 1 || on[0] != p.lease {
+		t.Errorf("it hangs on %x", on)
+	}
+}
+
 // The Join of a claim is answered after its lease was replaced. It hangs on the new lease, or
 // the Join says that it ended.
 func TestAClaimThatJoinedByAReplacedLease(t *testing.T) {
