@@ -55,6 +55,14 @@ func zooKeeper(t testing.TB) *servers.ZooKeeperServer {
 	return s
 }
 
+// beside is that server for parallel tests, which run when all others have ended. Each has names
+// that no other test has.
+func beside(t testing.TB) *servers.ZooKeeperServer {
+	t.Helper()
+	servers.NeedZooKeeper(t)
+	return shared.Server(t)
+}
+
 // empty removes all that is below a node and is not the server's.
 func empty(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()

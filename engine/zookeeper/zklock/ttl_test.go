@@ -31,7 +31,7 @@ func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	s := ownZooKeeper(t)
+	s := beside(t)
 	took := testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, rounds, testutil.KilledTTL/12) // anywhere between two proofs
 	if most := 2*testutil.KilledTTL + 2*servers.DefaultTick; took > most {
 		t.Errorf("the next held after %v, want at most %v", took, most)
