@@ -47,15 +47,23 @@ tofu: ## build OpenTofu (6 minutes of CPU or more), and run the live tests of it
 	GOWORK=off go -C "$$(sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p' .deps/tofu.json)" build -o "$(CURDIR)/.deps/bin/tofu" ./cmd/tofu
 	go test -count=1 -tags tofu -run Tofu ./service
 
+# Tests mostly wait for real servers, so more packages run at once than there are processors.
+# -short makes the slow ones smaller.
+SHORT     ?= -short -p 3 -parallel 6
+
 .PHONY: test
-test: ## every test; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
+test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
 	@.ci/deps check
 	@if [ -z "$(RACE)" ]; then \
 		echo "MISSING: a C compiler: the race detector is SKIPPED; run 'make deps'" >&2; \
 		[ "$$LEASEHOLD_REQUIRE" != all ]; \
 	fi
-	go test -timeout 20m $(RACE) $(TESTFLAGS) $(call packages,$(RACED) $(TOOLS))
-	go test -timeout 20m $(TESTFLAGS) $(call packages,$(UNRACED))
+	go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(call packages,$(RACED) $(TOOLS))
+	go test -timeout 20m $(SHORT) $(TESTFLAGS) $(call packages,$(UNRACED))
+
+.PHONY: test-long
+test-long: ## every test in full size, for 40 minutes or more: before a release, and at night
+	@$(MAKE) test SHORT=
 
 # make explore DEEP=100 SEEDS=1000000
 DEEP      ?= 20
@@ -231,7 +239,7 @@ STRIKES   ?= 100
 
 .PHONY: strikes
 strikes: ## one fault at a time to every engine, until each has struck 100 leases: writes a table of docs/torture.md, and goes on where the last run ended
-	go run ./lab/soak -strikes $(STRIKES) -out strikes -results lab/soak/strikes.jsonl -write docs/torture.md $(STRIKEFLAGS)
+	go run ./lab/soak -strikes $(STRIKES) -clients 2 -out strikes -results lab/soak/strikes.jsonl -write docs/torture.md $(STRIKEFLAGS)
 
 .PHONY: crossover
 crossover: ## optimistic or locked: measures and writes docs/choosing.md

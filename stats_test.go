@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -124,9 +125,13 @@ func TestAnObserverCostsNoReadingOfTheClock(t *testing.T) {
 		}
 		defer c.Close()
 		mustUnlock(t, mustLock(t, c, "x"))
-		before := read.Load()
-		mustUnlock(t, mustLock(t, c, "x"))
-		return read.Load() - before
+		n = math.MaxInt64
+		for range 50 { // renewals read it, too, at any moment
+			before := read.Load()
+			mustUnlock(t, mustLock(t, c, "x"))
+			n = min(n, read.Load()-before)
+		}
+		return n
 	}
 	without, with := readings(nil), readings(&Options{Observer: func(Event) {}})
 	if without < 2 || with > without {

@@ -44,6 +44,7 @@ func (f *flapping) Close() error { return nil }
 // Whatever clients do, the numbers add up at the end: each lease that began has ended, each
 // call has got a lease or given up, and nothing is held or waits. Meanwhile they are read.
 func TestNumbersAddUpAfterAStorm(t *testing.T) {
+	t.Parallel()
 	m := newMetrics(t, metrics.Options{NameOf: func(name string) string { return name }, MaxNames: 3})
 	store := &flapping{Engine: memlock.New()}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

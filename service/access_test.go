@@ -148,6 +148,7 @@ func TestAKeyIsItsCallersOwn(t *testing.T) {
 
 // A file that changes is read again, and one that cannot be read changes nothing.
 func TestTheListOfCallersIsReadAgain(t *testing.T) {
+	t.Parallel()
 	token, line := NewToken()
 	a := access(t, "a "+line+" lock x/")
 	_, base := plainly(t, store(t).Engine(), &Options{Access: a})
@@ -175,6 +176,7 @@ func TestTheListOfCallersIsReadAgain(t *testing.T) {
 
 // A greedy caller is refused in words, and another is served.
 func TestAGreedyCallerHarmsNobody(t *testing.T) {
+	t.Parallel()
 	greedy, greedyLine := NewToken()
 	modest, modestLine := NewToken()
 	_, base := plainly(t, store(t).Engine(), &Options{

@@ -10,6 +10,7 @@ import (
 
 // The conformance suite over TLS, on a store in memory.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	store := memlock.NewStore(nil)
 	_, url := serve(t, store.Engine(), nil)
 	enginetest.Run(t, enginetest.Harness{

@@ -28,6 +28,7 @@ func (h *hanging) Join(ctx context.Context, r engine.Request) (engine.Claim, err
 
 // Joins that hang take every connection that Joins have, and renewals go on.
 func TestCallsThatHangDelayNoRenewal(t *testing.T) {
+	t.Parallel()
 	h := &hanging{store(t).Engine(), make(chan struct{}, 1000)}
 	_, url := serve(t, h, nil)
 	e := client(t, url)

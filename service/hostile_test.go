@@ -132,6 +132,7 @@ func TestAClientHasAShortName(t *testing.T) {
 
 // A file is written in steps. Who reads it in between finds fewer callers than there are.
 func TestAListThatIsBeingWrittenIsNotRead(t *testing.T) {
+	t.Parallel()
 	token, line := NewToken()
 	a := access(t, "a "+line+" lock,look *")
 	_, base := plainly(t, store(t).Engine(), &Options{Access: a})
@@ -147,6 +148,7 @@ func TestAListThatIsBeingWrittenIsNotRead(t *testing.T) {
 
 // A watch ends with the right to it.
 func TestAWatchEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
 	token, line := NewToken()
 	a := access(t, "a "+line+" lock,look *")
 	_, base := plainly(t, store(t).Engine(), &Options{Access: a})
@@ -174,6 +176,7 @@ func TestAWatchEndsWithItsCaller(t *testing.T) {
 // A claim can be asked for in both ways at once: by its key, and with its handle by httplock.
 // Nothing of it is kept when both have ended.
 func TestAClaimOfTwoWaysIsForgotten(t *testing.T) {
+	t.Parallel()
 	s, base := plainly(t, store(t).Engine(), nil)
 	holder := send(t, "POST", base+"/v1/locks/a", `{}`)
 	for i, first := range []bool{true, false} {
@@ -228,6 +231,7 @@ func TestTheNameStandsInTheQuery(t *testing.T) {
 
 // Who loses the right to a name while waiting for it does not obtain it: the next one does.
 func TestAWaitEndsWithTheRightToIt(t *testing.T) {
+	t.Parallel()
 	token, line := NewToken()
 	other, otherLine := NewToken()
 	lines := "b " + otherLine + " lock,look *\n"

@@ -163,6 +163,7 @@ func TestSharedAndPermits(t *testing.T) {
 // A request that waits is answered when the name is free, and its time counts from its
 // begin: the trust of a lock that took a while is longer than its TTL.
 func TestAWaitEndsWithTheLock(t *testing.T) {
+	t.Parallel()
 	_, base := plainly(t, store(t).Engine(), nil)
 	url := base + "/v1/locks/a"
 	first := send(t, "POST", url, `{}`)
@@ -266,6 +267,7 @@ func TestAKeyFindsItsClaimOnEveryServer(t *testing.T) {
 
 // A caller that goes gives its place up at once, unless it can come again for it.
 func TestACallerThatGoesGivesItsPlaceUp(t *testing.T) {
+	t.Parallel()
 	_, base := plainly(t, store(t).Engine(), nil)
 	url := base + "/v1/locks/a"
 	held := send(t, "POST", url, `{}`)

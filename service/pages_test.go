@@ -244,6 +244,7 @@ func TestWithoutAListPagesMayRevoke(t *testing.T) {
 // A page that follows changes does not hold up the end of the Server, and what a page does by
 // itself is no line in the log.
 func TestPagesEndWithTheServer(t *testing.T) {
+	t.Parallel()
 	var log locked
 	s, err := New(store(t).Engine(), &Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
 	if err != nil {

@@ -55,6 +55,7 @@ func (f *fails) Join(ctx context.Context, r engine.Request) (engine.Claim, error
 
 // An engine that is away when a wait begins costs time, and the lock is obtained.
 func TestAWaitOutlivesAnEngineThatIsAway(t *testing.T) {
+	t.Parallel()
 	_, base := plainly(t, &fails{Engine: store(t).Engine()}, nil)
 	r := send(t, "POST", base+"/v1/locks/a", `{"wait": "20s"}`)
 	r.want(t, 200, "held")
@@ -62,6 +63,7 @@ func TestAWaitOutlivesAnEngineThatIsAway(t *testing.T) {
 
 // A subscription that begins anew may have missed anything: all that wait look.
 func TestEveryWaiterLooksAfterABreak(t *testing.T) {
+	t.Parallel()
 	h := newHub(boottime.Now)
 	w := &waiter{id: engine.NewID(), woken: make(chan struct{}, 1)}
 	defer h.wait(w)()
@@ -80,6 +82,7 @@ func TestEveryWaiterLooksAfterABreak(t *testing.T) {
 
 // What is counted of callers is forgotten with the last of their requests.
 func TestACallerThatTakesNothingIsForgotten(t *testing.T) {
+	t.Parallel()
 	s, base := plainly(t, store(t).Engine(), nil)
 	held := send(t, "POST", base+"/v1/locks/a", `{"wait": "1s"}`)
 	held.want(t, 200, "held")

@@ -201,6 +201,7 @@ func withHost(t testing.TB, addr, host string) int {
 // Notifications come from where the calls go: after one server has failed a call, they are
 // subscribed to at the other.
 func TestNotificationsFollowTheCalls(t *testing.T) {
+	t.Parallel()
 	both := store(t)
 	s, err := New(both.Engine(), nil)
 	if err != nil {

@@ -87,6 +87,7 @@ func TestAnExposedListenerIsRefused(t *testing.T) {
 // Certificates are read again when they change, and clients of mutual TLS are known by
 // their names.
 func TestCertificatesAreReadAgain(t *testing.T) {
+	t.Parallel()
 	old, fresh := servers.MakeCerts(t), servers.MakeCerts(t)
 	dir := t.TempDir()
 	cert, key, ca := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "ca")
@@ -161,6 +162,7 @@ func TestASocketIsReplacedIfNobodyListens(t *testing.T) {
 
 // A server that ends answers those who wait, and is not ready meanwhile.
 func TestTheEndIsGraceful(t *testing.T) {
+	t.Parallel()
 	st := store(t)
 	s, err := New(st.Engine(), nil)
 	if err != nil {
@@ -197,6 +199,7 @@ func TestTheEndIsGraceful(t *testing.T) {
 
 // Callers who send or read slowly are cut off, and others are served meanwhile.
 func TestSlowCallersAreCutOff(t *testing.T) {
+	t.Parallel()
 	at, _ := run(t, server(t, nil), "127.0.0.1:0", RunOptions{})
 	slow := map[string]string{
 		"a header":            "POST /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n",

@@ -88,6 +88,7 @@ func TestWhatTheEngineLacksIsSaid(t *testing.T) {
 
 // While the engine is away every request that needs it says 503, and none says more.
 func TestAnEngineThatIsAwayProvesNothing(t *testing.T) {
+	t.Parallel()
 	e := limp(t)
 	_, base := plainly(t, e, nil)
 	held := send(t, "POST", base+"/v1/locks/a", `{}`)

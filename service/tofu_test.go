@@ -119,6 +119,7 @@ func TestTofuMethods(t *testing.T) {
 // A run that was killed never unlocks, and one that goes on for longer than its TTL has no
 // lock any more. It is told so at its end.
 func TestTofuRunOutlivesItsTTL(t *testing.T) {
+	t.Parallel()
 	_, base := plainly(t, store(t).Engine(), nil)
 	a := newTofuClient(t, base+"/v1/tofu/a?ttl=500ms", "aaaa")
 	b := newTofuClient(t, base+"/v1/tofu/a?ttl=1h", "bbbb")
@@ -134,6 +135,7 @@ func TestTofuRunOutlivesItsTTL(t *testing.T) {
 }
 
 func TestTofuDefaultTTL(t *testing.T) {
+	t.Parallel()
 	st := store(t)
 	_, base := plainly(t, st.Engine(), nil)
 	newTofuClient(t, base+"/v1/tofu/a", "aaaa").lock(200)
@@ -149,6 +151,7 @@ func TestTofuDefaultTTL(t *testing.T) {
 }
 
 func TestTofuForceUnlock(t *testing.T) {
+	t.Parallel()
 	known, tokens := tofuAccess(t, "one %s lock *", "two %s lock *", "admin %s revoke *", "stranger %s lock other/")
 	_, base := plainly(t, store(t).Engine(), &Options{Access: known})
 	url := base + "/v1/tofu/a"
@@ -187,6 +190,7 @@ func TestTofuForceUnlockWithoutAccess(t *testing.T) {
 
 // A holder that is no run of OpenTofu is shown, and its ticket is its ID.
 func TestTofuMeetsOtherHolders(t *testing.T) {
+	t.Parallel()
 	_, base := plainly(t, store(t).Engine(), nil)
 	held := send(t, "POST", base+"/v1/locks/a", `{"label": "backup\u001b[31m", "ttl": "1m"}`)
 	held.want(t, 200, "held")

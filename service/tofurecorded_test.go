@@ -26,6 +26,7 @@ var tofuLines = []string{"one %s lock *", "two %s lock *", "admin %s lock,revoke
 
 // The requests of a real OpenTofu, from a run of the tests above.
 func TestTofuRecorded(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(tofuExchange)
 	if err != nil {
 		t.Fatal(err)

@@ -43,16 +43,22 @@ type wrong struct {
 	names   int           // default 3
 	ttl     time.Duration // default 300 ms
 	sample  bool          // it is one of the few that every run of the tests looks for
+	short   bool          // with -short as well
+}
+
+// left reports whether this run of the tests leaves it out.
+func (x *wrong) left() bool {
+	return !*allBroken && (!x.sample || testing.Short() && !x.short)
 }
 
 var wrongs = []wrong{
 	// Clients that are wrong.
 	{lock: "trust counted from the answer", client: "answer", found: "exclusion", ttl: time.Second, sample: true},
-	{lock: "tokens from the clocks of the clients", client: "clock", found: "tokens", sample: true},
+	{lock: "tokens from the clocks of the clients", client: "clock", found: "tokens", sample: true, short: true},
 	{lock: "a token of few digits, which two leases share", client: "coarse", found: "tokens", nemeses: "stop"},
 
 	// Who holds.
-	{lock: "a race lets two hold", found: "exclusion", sample: true},
+	{lock: "a race lets two hold", found: "exclusion", sample: true, short: true},
 	{lock: "readers overtake a waiting writer", found: "order"},
 	{lock: "grant out of order", found: "order", clients: 8, names: 6},
 	{lock: "a third reader waits", found: answers, sample: true},
@@ -61,7 +67,7 @@ var wrongs = []wrong{
 	{lock: "tokens start again after a restart", found: "tokens", nemeses: "restart"},
 	{lock: "a second Join of one ID stands behind the first", found: answers},
 	{lock: "NoWait leaves a claim", found: answers},
-	{lock: "NoWait refuses a free name", found: answers},
+	{lock: "NoWait refuses a free name", found: answers, sample: true, short: true},
 	{lock: "Replaces loses the turn", found: answers},
 	{lock: "Replaces keeps the turn of who is contended", found: answers},
 	{lock: "a disagreeing limit is taken", found: answers},
@@ -213,7 +219,7 @@ func hunt(t *testing.T, o torture.Options, sought string) (map[string]time.Durat
 // Torture finds each lock that is broken on purpose, and says what is wrong with it.
 func TestBrokenLocksAreFound(t *testing.T) {
 	for _, x := range wrongs {
-		if x.unseen != "" || !x.sample && !*allBroken {
+		if x.unseen != "" || x.left() {
 			continue
 		}
 		t.Run(x.lock, func(t *testing.T) {
@@ -242,13 +248,13 @@ func TestBrokenLocksAreFound(t *testing.T) {
 // wrong ones would be no news.
 func TestTheRightLockShowsNothing(t *testing.T) {
 	for name, x := range map[string]wrong{
-		"few names":  {sample: true, nemeses: "kill, stop, wire, partial, full"},
+		"few names":  {sample: true, short: true, nemeses: "kill, stop, wire, partial, full"},
 		"restart":    {nemeses: "restart, kill, stop"},
 		"many":       {nemeses: "kill, stop, wire", clients: 8, names: 2},
 		"far away":   {sample: true, client: "far", ttl: time.Second},
 		"no nemesis": {},
 	} {
-		if !x.sample && !*allBroken {
+		if x.left() {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,7 @@ func needGroups(t *testing.T) {
 // One client is frozen, or all of them are. Each is seen to answer nobody, and loses its
 // leases. The trial has removed its groups afterwards, or there would be a note.
 func TestClientsAreFrozen(t *testing.T) {
+	t.Parallel()
 	needGroups(t)
 	r, events := trial(t, t.Context(), torture.Options{
 		For: 16 * time.Second, Clients: 3, TTL: 400 * time.Millisecond, Nemeses: []torture.Nemesis{torture.Freeze()},

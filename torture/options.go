@@ -32,6 +32,7 @@ type Options struct {
 	Clients int           // processes at once, default 4
 	Names   int           // names that clients lock, default 8
 	TTL     time.Duration // of every lease, default 2 s or the engine's least
+	Think   time.Duration // at most, between calls of a client to the engine itself, default 40 ms
 	Seed    uint64        // of every choice; default: a random one
 	Dir     string        // for the history, default leasehold-torture-DATE; must not have one yet
 
@@ -97,6 +98,9 @@ func (o *Options) complete(g engine.Guarantees) error {
 	}
 	if o.Names == 0 {
 		o.Names = 8
+	}
+	if o.Think == 0 {
+		o.Think = 40 * time.Millisecond
 	}
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()>>11 | 1 // readers of JSON keep 53 bits of it

@@ -16,6 +16,7 @@ type job struct {
 	Group   string // the control group to enter; empty: none
 	URL     string
 	TTL     time.Duration
+	Think   time.Duration // between calls of the engine itself
 	Seed    uint64
 	Names   []name
 	Raw     []string // names for calls of the engine itself: see inRound

@@ -36,7 +36,6 @@ type rawClaim struct {
 
 const (
 	rawAtOnce = 3 // claims of one client
-	rawThink  = 40 * time.Millisecond
 	rawHaste  = 2 * time.Millisecond
 	rawLimit  = 3 // of a semaphore
 )
@@ -57,7 +56,7 @@ func (r *raw) close() error { return r.eng.Close() }
 func (r *raw) run(ctx context.Context, rng *rand.Rand) {
 	for ctx.Err() == nil && len(r.m.job.Raw) > 0 {
 		r.one(ctx, rng)
-		sleep(ctx, rng, rawThink)
+		sleep(ctx, rng, r.m.job.Think)
 	}
 	for _, c := range slices.Clone(r.claims) {
 		r.leave(context.WithoutCancel(ctx), c)

@@ -200,7 +200,7 @@ func (t *trial) next() job {
 	defer t.mu.Unlock()
 	t.number++
 	return job{
-		Client: fmt.Sprintf("c%d", t.number), Number: t.number, URL: t.ground.URL, TTL: t.o.TTL, Seed: t.o.Seed,
+		Client: fmt.Sprintf("c%d", t.number), Number: t.number, URL: t.ground.URL, TTL: t.o.TTL, Think: t.o.Think, Seed: t.o.Seed,
 		Names: t.names, Raw: t.raw, Round: round, Fencing: t.grants.Fencing != engine.FencingNone, Detach: t.grants.Detach,
 	}
 }

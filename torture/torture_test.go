@@ -86,6 +86,7 @@ func count(events []history.Event, of func(history.Event) string) map[string]int
 }
 
 func TestATrialSeesAllThatItsClientsDo(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	reports := 0
 	r, events := trial(t, t.Context(), torture.Options{
@@ -200,6 +201,7 @@ func TestATrialThatIsInterruptedIsOfWhatWasSeen(t *testing.T) {
 }
 
 func TestACommandOfTheOperatorIsAFault(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	_, events := trial(t, t.Context(), torture.Options{
 		For: 8 * time.Second, Clients: 1, TTL: 300 * time.Millisecond,
@@ -223,6 +225,7 @@ func TestACommandOfTheOperatorIsAFault(t *testing.T) {
 }
 
 func TestANemesisThatCannotStrikeIsLeftOut(t *testing.T) {
+	t.Parallel()
 	r, events := trial(t, t.Context(), torture.Options{
 		For: 5 * time.Second, Clients: 1, TTL: 200 * time.Millisecond,
 		Nemeses: []torture.Nemesis{torture.Wire(), torture.Connections(), torture.Commands("exit 3", "")},
@@ -283,6 +286,7 @@ func (marks) Strike(_ context.Context, s *torture.Strike) error {
 // A client that a fault kept from opening the engine for the first time would end the trial. So
 // no fault comes before every client runs.
 func TestFaultsWaitUntilEveryClientRuns(t *testing.T) {
+	t.Parallel()
 	const clients = 2
 	_, events := trial(t, t.Context(), torture.Options{URL: "dir://" + filepath.Join(t.TempDir(), slow), For: 8 * time.Second, Clients: clients, TTL: 100 * time.Millisecond, Nemeses: []torture.Nemesis{marks{}}})
 	running, strikes := 0, 0

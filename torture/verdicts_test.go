@@ -19,13 +19,14 @@ func TestWhatATrialSaysOfItself(t *testing.T) {
 		length  time.Duration
 		word    check.Word // of exclusion
 		long    bool       // it is left to make broken
+		full    bool       // it is left out with -short
 		why     string
 	}{
-		"no faults":                          {length: 20 * time.Second, word: check.Void, why: "there were no faults"},
+		"no faults":                          {full: true, length: 20 * time.Second, word: check.Void, why: "there were no faults"},
 		"few leases":                         {length: 1500 * time.Millisecond, nemesis: "kill", word: check.Void, why: "leases, of at least 500"},
 		"few faults":                         {long: true, length: 20 * time.Second, nemesis: "kill", word: check.Void, why: "had an effect while somebody held a lease, of at least 20"},
 		"a failover that shows nothing":      {length: 10 * time.Second, client: "doubles", nemesis: "good failover", word: check.TooWeak, why: "did not show it"},
-		"no failover":                        {length: 10 * time.Second, client: "doubles", nemesis: "kill", word: check.TooWeak, why: "there was no failover"},
+		"no failover":                        {full: true, length: 10 * time.Second, client: "doubles", nemesis: "kill", word: check.TooWeak, why: "there was no failover"},
 		"a failover that is declared":        {length: time.Minute, client: "doubles", nemesis: "failover", word: check.AsDeclared, why: "the engine promises nothing"},
 		"a failover that is not declared":    {length: time.Minute, nemesis: "failover", word: check.Violated},
 		"a restart, and a memory as assumed": {length: time.Minute, nemesis: "restart", long: true, word: check.AsDeclared},
@@ -34,6 +35,9 @@ func TestWhatATrialSaysOfItself(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			if c.full && testing.Short() {
+				t.Skipf("takes %v: make test-long runs it", c.length)
+			}
 			t.Parallel()
 			w, url := serve(t, broken.Fault{})
 			x := wrong{client: c.client, nemeses: c.nemesis}

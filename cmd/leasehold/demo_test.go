@@ -20,6 +20,7 @@ import (
 // Each schedule shows what it is about: the command checks by counts and by the order of
 // answers that the hand-written lock failed and ours did not, and says so by its code.
 func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
+	t.Parallel()
 	redis, zookeeper := servers.Redis(t, nil), servers.ZooKeeper(t, nil)
 	nodes, err := zookeeper.Monitored("zk_znode_count")
 	if err != nil {
@@ -78,25 +79,41 @@ func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
 }
 
 // The user's server may be several, and may speak TLS. A demo removes there what it made,
-// too: on each primary of a Cluster.
+// too: on each primary of a Cluster. A short run has one demo on each kind of Redis, and leaves
+// the servers of ZooKeeper out.
 func TestDemosRunOnEveryKindOfServer(t *testing.T) {
+	t.Parallel()
 	sentinel, cluster := servers.Sentinel(t, nil), servers.RedisCluster(t, nil)
-	secure, ensemble := servers.Redis(t, &servers.RedisOptions{TLS: true, Password: "sesame"}), servers.ZooKeeperEnsemble(t, nil)
-	secured, ca := secureFront(t, ensemble.Servers[0].Addr)
+	secure := servers.Redis(t, &servers.RedisOptions{TLS: true, Password: "sesame"})
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := ensemble.Servers[0].Monitored("zk_znode_count")
-	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string][]string{
 		"redis-sentinel://" + sentinel.Sentinels[1].Addr + "," + sentinel.Sentinels[0].Addr + "/" + sentinel.Master: {"expire", "getset"},
 		"redis-cluster://" + cluster.Nodes[1].Addr + "," + cluster.Nodes[0].Addr:                                    {"setnx", "deadlock"},
 		"rediss://" + secure.TLSAddr + "/2?ca=" + secure.CAFile + "&password-file=" + password:                      {"del", "stale-writer"},
-		"zookeepers://" + secured + "?ca=" + ca:                                                                     {"zk-tutorial"},
-		"zookeeper://" + ensemble.Servers[1].Addr + "," + ensemble.Servers[2].Addr:                                  {"herd"},
+	}
+	nothingLeft := func() {} // in ZooKeeper
+	if testing.Short() {
+		for url, demos := range all {
+			all[url] = demos[:1]
+		}
+	} else {
+		ensemble := servers.ZooKeeperEnsemble(t, nil)
+		secured, ca := secureFront(t, ensemble.Servers[0].Addr)
+		all["zookeepers://"+secured+"?ca="+ca] = []string{"zk-tutorial"}
+		all["zookeeper://"+ensemble.Servers[1].Addr+","+ensemble.Servers[2].Addr] = []string{"herd"}
+		nodes, err := ensemble.Servers[0].Monitored("zk_znode_count")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft = func() {
+			until(t, "ZooKeeper has the nodes that it had", func() bool {
+				now, err := ensemble.Servers[0].Monitored("zk_znode_count")
+				return err == nil && now == nodes
+			})
+		}
 	}
 	t.Run("all", func(t *testing.T) {
 		for url, demos := range all {
@@ -115,10 +132,7 @@ func TestDemosRunOnEveryKindOfServer(t *testing.T) {
 			t.Errorf("what is left in Redis: %v, %v", left, err)
 		}
 	}
-	until(t, "ZooKeeper has the nodes that it had", func() bool {
-		now, err := ensemble.Servers[0].Monitored("zk_znode_count")
-		return err == nil && now == nodes
-	})
+	nothingLeft()
 }
 
 // secureFront speaks TLS in front of a server, as its secure port does.

@@ -302,13 +302,17 @@ func TestNothingIsLeft(t *testing.T) {
 	subreaper(t)
 	p.start("run", "busy", "--", "sleep", "60")
 	p.held("busy")
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
 	for _, args := range [][]string{
 		{"left", "--", "true"},
 		{"left", "--", "sh", "-c", "sleep 0.1 & exit 0"},
 		{"busy", "--nonblock", "--", "true"},
 		{"left", "--", notAProgram(t)},
 	} {
-		for range 10 {
+		for range rounds {
 			x := p.start(append([]string{"run"}, args...)...)
 			x.wait(t)
 			if left := reapers(); left != "" {

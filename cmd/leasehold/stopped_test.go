@@ -8,7 +8,8 @@ import (
 )
 
 // A waiter that somebody has stopped does not keep the name from those behind it when
-// its turn comes, and waits anew when it is continued.
+// its turn comes, and waits anew when it is continued. In a short run two of the ways are tried on
+// one engine alone.
 func TestStoppedWaiterPassesItsTurn(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -21,6 +22,9 @@ func TestStoppedWaiterPassesItsTurn(t *testing.T) {
 		{"with a bound", syscall.SIGSTOP, []string{"--wait", "25s"}},
 	} {
 		for _, engine := range []string{"dir", "redis"} {
+			if testing.Short() && engine == "redis" && c.args != nil {
+				continue
+			}
 			t.Run(c.name+" on "+engine, func(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t)

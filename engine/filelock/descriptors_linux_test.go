@@ -206,9 +206,18 @@ func TestDescriptorsRunOut(t *testing.T) {
 		}
 	})
 	t.Run("too few for anything", func(t *testing.T) {
+		var all [40]string
+		t.Run("at once", func(t *testing.T) { // each waits, as a process does that the race detector ends
+			for limit := 8; limit < 40; limit++ {
+				t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
+					t.Parallel()
+					all[limit] = few(t, filepath.Join(t.TempDir(), "state"), limit, "hold")
+				})
+			}
+		})
 		works := false
 		for limit := 8; limit < 40; limit++ {
-			said := few(t, filepath.Join(t.TempDir(), "state"), limit, "hold")
+			said := all[limit]
 			fails := strings.HasPrefix(said, "New: ")
 			if fails && (!strings.Contains(said, "ulimit -n") || !strings.Contains(said, fmt.Sprint(limit))) {
 				t.Errorf("at %d it says %q", limit, said)

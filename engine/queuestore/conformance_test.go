@@ -10,21 +10,27 @@ import (
 
 // The suite over every kind of store that the interface allows.
 func TestConformance(t *testing.T) {
-	kinds := map[string]func(*world){
-		"a store of bytes":                 func(*world) {},
-		"clients with lives":               func(w *world) { w.mortal = true },
-		"nobody is told":                   func(w *world) { w.mute = true },
-		"nobody is told and clients live":  func(w *world) { w.mute, w.mortal = true, true },
-		"one record a page":                func(w *world) { w.page = 1 },
-		"a conflict every time":            tries(false, false),
-		"stored every time, and not sure":  tries(true, true),
-		"lost every time, and not sure":    tries(false, true),
-		"not sure, and clients with lives": func(w *world) { tries(true, true)(w); w.mortal = true },
+	kinds := map[string]struct {
+		make func(*world)
+		long bool // left out with -short: others are of its family
+	}{
+		"a store of bytes":                 {make: func(*world) {}},
+		"clients with lives":               {make: func(w *world) { w.mortal = true }, long: true},
+		"nobody is told":                   {make: func(w *world) { w.mute = true }, long: true},
+		"nobody is told and clients live":  {make: func(w *world) { w.mute, w.mortal = true, true }},
+		"one record a page":                {make: func(w *world) { w.page = 1 }},
+		"a conflict every time":            {make: tries(false, false), long: true},
+		"stored every time, and not sure":  {make: tries(true, true), long: true},
+		"lost every time, and not sure":    {make: tries(false, true)},
+		"not sure, and clients with lives": {make: func(w *world) { tries(true, true)(w); w.mortal = true }},
 	}
-	for name, make := range kinds {
+	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && kind.long {
+				t.Skip("one of nine kinds of store: make test-long runs it")
+			}
 			w := newWorld()
-			make(w)
+			kind.make(w)
 			h := enginetest.Harness{
 				Name: "queuestore", New: func(testing.TB) engine.Engine { return w.open() },
 				Now: w.Now, Sleep: w.Sleep, CountKeys: func(testing.TB) int { return w.count() },

@@ -150,6 +150,9 @@ func TestSeeds(t *testing.T) {
 	if raced {
 		last /= 4
 	}
+	if testing.Short() {
+		last /= 4
+	}
 	if *oneSeed > 0 {
 		first, last = *oneSeed, *oneSeed
 	}

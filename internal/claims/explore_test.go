@@ -139,6 +139,9 @@ func TestExplore(t *testing.T) {
 			if raced {
 				limit /= 4 // nothing here is concurrent, and all is five times slower
 			}
+			if testing.Short() {
+				limit /= 4
+			}
 			found, wrong := (&search{setup: s}).run(limit)
 			if wrong != nil {
 				t.Fatalf("%d steps lead to what must not be: %s", len(wrong), notify(s, wrong))

@@ -29,6 +29,9 @@ func large(t *testing.T, s Setup) Result {
 
 func TestManyClientsOnOneQueue(t *testing.T) {
 	clients := 100 * *size100
+	if testing.Short() {
+		clients /= 2
+	}
 	r := large(t, OneQueue(clients, time.Hour))
 	if r.Losses > 0 || r.Grants < clients {
 		t.Errorf("%d leases of %d clients, %d lost", r.Grants, clients, r.Losses)

@@ -21,10 +21,18 @@ import (
 )
 
 var (
-	calls   = flag.Int("answers.calls", 1500, "how many calls of each engine are checked")
+	calls   = flag.Int("answers.calls", 0, "how many calls of each engine are checked (default 1500; 300 with -short)")
 	clients = flag.Int("answers.clients", 5, "how many clients make them")
 	seed    = flag.Uint64("answers.seed", 0, "of their choices (default: by the clock)")
 )
+
+// wanted is how many calls of each engine are checked.
+func wanted() int {
+	if testing.Short() {
+		return cmp.Or(*calls, 300)
+	}
+	return cmp.Or(*calls, 1500)
+}
 
 type opening func(ctx context.Context) (engine.Engine, error)
 
@@ -61,7 +69,10 @@ func everyEngine(t *testing.T, f func(t *testing.T, open opening)) {
 		{"pglock", func(t *testing.T) opening { return by(servers.Postgres(t, nil).URL("", "")) }},
 		{"mysqllock", func(t *testing.T) opening { return by(servers.MariaDB(t, nil).URL("", "")) }},
 	} {
-		t.Run(e.name, func(t *testing.T) { f(t, e.open(t)) })
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			f(t, e.open(t))
+		})
 	}
 }
 
@@ -84,7 +95,7 @@ func TestTheAnswersOfEveryEngineHaveAnOrder(t *testing.T) {
 // judged is one trial of an engine.
 func judged(t *testing.T, open opening) (made, undecided int) {
 	t.Helper()
-	o := Options{Open: open, Clients: *clients, Calls: *calls, Seed: cmp.Or(*seed, uint64(time.Now().UnixNano()))}
+	o := Options{Open: open, Clients: *clients, Calls: wanted(), Seed: cmp.Or(*seed, uint64(time.Now().UnixNano()))}
 	began := time.Now()
 	events, err := Record(t.Context(), o)
 	if err != nil {
@@ -98,8 +109,8 @@ func judged(t *testing.T, open opening) (made, undecided int) {
 	}
 	t.Logf("seed %d: %d calls in %v, %d without an answer; checked in %v: %d undecided, %d findings",
 		o.Seed, r.Calls, recorded.Round(time.Millisecond), r.Lost, time.Since(began).Round(time.Millisecond), r.Undecided, len(r.Findings))
-	if r.Calls < *calls {
-		t.Errorf("%d calls, not %d", r.Calls, *calls)
+	if r.Calls < o.Calls {
+		t.Errorf("%d calls, not %d", r.Calls, o.Calls)
 	}
 	for _, f := range r.Findings {
 		t.Errorf("%s: %s, lines %v", f.Name, f.Text, f.Lines)

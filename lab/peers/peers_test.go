@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 // A holder that was stopped for longer than its TTL, and asks nobody, goes on beside the next
 // one. Whoever tries these locks must see that.
 func TestAStoppedHolderThatAsksNobodyIsFound(t *testing.T) {
+	t.Parallel()
 	addr := servers.Redis(t, nil).Addr
 	for _, name := range []string{"redsync", "redislock"} {
 		t.Run(name, func(t *testing.T) {
@@ -60,59 +61,76 @@ func TestAStoppedHolderThatAsksNobodyIsFound(t *testing.T) {
 	}
 }
 
-// Every lock is locked, tried, renewed and unlocked as the table needs it.
+// Every lock is locked, tried, renewed and unlocked as the table needs it. Those of a store
+// share a server, each with a name of its own.
 func TestEveryLock(t *testing.T) {
-	for _, p := range peers() {
-		for _, asked := range p.ways {
-			t.Run(p.name+map[bool]string{true: " asked", false: " notified"}[asked], func(t *testing.T) {
-				t.Parallel()
-				if p.version != "" && p.version != "this one" {
-					servers.Need(t, "java", "mvn")
+	for store, start := range map[string]func(t *testing.T) string{
+		"Redis":      func(t *testing.T) string { return servers.Redis(t, nil).Addr },
+		"etcd":       func(t *testing.T) string { return servers.Etcd(t, nil).Addr },
+		"ZooKeeper":  func(t *testing.T) string { return servers.ZooKeeper(t, nil).Addr },
+		"PostgreSQL": func(t *testing.T) string { return servers.Postgres(t, nil).Addr },
+	} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			addr := start(t)
+			for _, p := range peers() {
+				if p.store != store {
+					continue
 				}
-				at := place{ttl: p.ttl, asked: asked}
-				switch p.store {
-				case "Redis":
-					at.addr = servers.Redis(t, nil).Addr
-				case "etcd":
-					at.addr = servers.Etcd(t, nil).Addr
-				case "ZooKeeper":
-					at.addr = servers.ZooKeeper(t, nil).Addr
-				case "PostgreSQL":
-					at.addr = servers.Postgres(t, nil).Addr
+				java := p.version != "" && p.version != "this one"
+				ways := p.ways
+				if java && testing.Short() {
+					ways = ways[:1] // each takes two programs of Java
 				}
-				first, second := opened(t, at, p), opened(t, at, p)
-				h, err := first.Lock(t.Context(), "n", false)
-				if err != nil || !h.Valid() {
-					t.Fatal(err)
+				for _, asked := range ways {
+					t.Run(p.name+map[bool]string{true: " asked", false: " notified"}[asked], func(t *testing.T) {
+						t.Parallel()
+						if java {
+							servers.Need(t, "java", "mvn")
+						}
+						lockEach(t, p, place{addr: addr, ttl: p.ttl, asked: asked})
+					})
 				}
-				if other, err := second.Lock(t.Context(), "n", true); err == nil {
-					t.Errorf("a second one has it too: %v", other)
-				}
-				time.Sleep(2 * p.ttl) // it is renewed
-				if !h.Valid() {
-					t.Error("it is lost")
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				if _, err := second.Lock(ctx, "n", false); err == nil {
-					t.Error("a second one has it too")
-				}
-				if err := h.Unlock(); err != nil {
-					t.Error(err)
-				}
-				h, err = second.Lock(t.Context(), "n", false)
-				if err != nil || !h.Valid() {
-					t.Fatal(err)
-				}
-				if err := h.Unlock(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+			}
+		})
 	}
 }
 
-func opened(t *testing.T, at place, p *peer) torture.Locker {
+// lockEach has two clients of a lock meet.
+func lockEach(t *testing.T, p *peer, at place) {
+	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
+	first, second := opened(t, at, p, name), opened(t, at, p, name)
+	bound, cancel := context.WithTimeout(t.Context(), time.Minute) // of a lock that is free: some wait for ever if they were late once
+	defer cancel()
+	h, err := first.Lock(bound, name, false)
+	if err != nil || !h.Valid() {
+		t.Fatal(err)
+	}
+	if other, err := second.Lock(t.Context(), name, true); err == nil {
+		t.Errorf("a second one has it too: %v", other)
+	}
+	time.Sleep(2 * p.ttl) // it is renewed
+	if !h.Valid() {
+		t.Error("it is lost")
+	}
+	ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer end()
+	if _, err := second.Lock(ctx, name, false); err == nil {
+		t.Error("a second one has it too")
+	}
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+	h, err = second.Lock(bound, name, false)
+	if err != nil || !h.Valid() {
+		t.Fatal(err)
+	}
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+func opened(t *testing.T, at place, p *peer, name string) torture.Locker {
 	t.Helper()
 	eng, err := open(t.Context(), at.url(p.name))
 	if err != nil {
@@ -123,7 +141,7 @@ func opened(t *testing.T, at place, p *peer) torture.Locker {
 			t.Error(err)
 		}
 	})
-	if _, err := eng.Queue(t.Context(), "n"); err != nil {
+	if _, err := eng.Queue(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	l := eng.(torture.Locker)

@@ -45,7 +45,7 @@ type ZooKeeperServer struct {
 // ZooKeeper starts one server for a test.
 func ZooKeeper(t TB, o *ZooKeeperOptions) *ZooKeeperServer {
 	t.Helper()
-	needZooKeeper(t)
+	NeedZooKeeper(t)
 	s, err := StartZooKeeper(o)
 	if err != nil {
 		t.Fatalf("ZooKeeper: %v", err)
@@ -54,7 +54,8 @@ func ZooKeeper(t TB, o *ZooKeeperOptions) *ZooKeeperServer {
 	return s
 }
 
-func needZooKeeper(t TB) {
+// NeedZooKeeper is Need of what ZooKeeper servers need.
+func NeedZooKeeper(t TB) {
 	t.Helper()
 	Need(t, "java")
 	if err := zookeeperInstalled(); err != nil {
@@ -97,7 +98,7 @@ func ZooKeeperEnsembleOn(t TB, hosts []*Host, o *ZooKeeperOptions) *Ensemble {
 
 func ensembleOn(t TB, hosts []*Host, o *ZooKeeperOptions) *Ensemble {
 	t.Helper()
-	needZooKeeper(t)
+	NeedZooKeeper(t)
 	e, err := StartEnsemble(o, hosts)
 	if err != nil {
 		t.Fatalf("ZooKeeper: %v", err)

@@ -111,6 +111,7 @@ type named struct {
 
 // The conformance suite, over TLS, on every engine whose claims outlive their client.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, name, store string) {
 		st := newStage(t, store)
 		enginetest.Run(t, enginetest.Harness{

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // a port that is free.
 func TestTheLinesOfTheREADMERun(t *testing.T) {
 	servers.Need(t, "curl")
+	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,7 @@ func TestTheLinesOfTheREADMERun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		serve.Process.Signal(os.Interrupt)
+		serve.Process.Signal(syscall.SIGTERM) // an interrupt is ignored by what runs in the background
 		if err := serve.Wait(); err != nil {
 			t.Errorf("the server ends with %v", err)
 		}

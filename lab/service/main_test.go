@@ -88,7 +88,8 @@ func start(t testing.TB, url string) process {
 	panic("unreachable")
 }
 
-// stores are those whose claims outlive a client, each with the URL of a fresh one.
+// stores are those whose claims outlive a client, each with the URL of a fresh one. One of them
+// stands for all in a short run.
 func stores(t *testing.T, f func(t *testing.T, name, url string)) {
 	for name, url := range map[string]func(t *testing.T) string{
 		"dir":        func(t *testing.T) string { return "dir:" + t.TempDir() },
@@ -96,6 +97,9 @@ func stores(t *testing.T, f func(t *testing.T, name, url string)) {
 		"postgresql": func(t *testing.T) string { return servers.Postgres(t, nil).URL("", "") },
 		"mariadb":    func(t *testing.T) string { return servers.MariaDB(t, nil).URL("", "") },
 	} {
+		if testing.Short() && name != "redis" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f(t, name, url(t))

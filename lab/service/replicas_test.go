@@ -14,15 +14,15 @@ import (
 	"leasehold/engine"
 )
 
-const (
-	leases  = 500
-	queues  = 100
-	waiting = 5 // clients that wait in each queue
-)
-
 // TestAServerThatIsKilledLosesNothing: 500 leases and 500 waiters go on with the other
-// Server, in their order, and nobody is granted twice.
+// Server, in their order, and nobody is granted twice. In a short run there are 50 of each.
 func TestAServerThatIsKilledLosesNothing(t *testing.T) {
+	t.Parallel()
+	leases, queues := 500, 100
+	const waiting = 5 // clients that wait in each queue
+	if testing.Short() {
+		leases, queues = 50, 10
+	}
 	for _, c := range []struct {
 		name   string
 		strike func(process) error
@@ -45,7 +45,7 @@ func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 			}
 			name := func(i int) string { return fmt.Sprint("n", i) }
 			holder := client()
-			var held [leases]*leasehold.Lease
+			held := make([]*leasehold.Lease, leases)
 			for i := range held {
 				l, err := holder.Lock(t.Context(), name(i))
 				if err != nil {
@@ -62,7 +62,7 @@ func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 			var count atomic.Int64
 			grants := make(chan grant, queues*waiting)
 			var all sync.WaitGroup
-			var holds [queues]sync.Mutex // one is held by two if it cannot be had
+			holds := make([]sync.Mutex, queues) // one is held by two if it cannot be had
 			for w := range waiting {
 				locks := client()
 				for q := range queues {
@@ -109,7 +109,7 @@ func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 			}
 			all.Wait()
 			close(grants)
-			next, last := [queues]int{}, [queues]leasehold.Token{}
+			next, last := make([]int, queues), make([]leasehold.Token, queues)
 			for i := range last {
 				last[i] = held[i].Token()
 			}
@@ -137,6 +137,7 @@ func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 // one, while the first is still stopped and long before the bound of such a call. What could not
 // be given back there is free long before its TTL has passed.
 func TestAStoppedServerIsLeftSoon(t *testing.T) {
+	t.Parallel()
 	store := "dir:" + t.TempDir()
 	one, two := start(t, store), start(t, store)
 	client := func(addrs ...string) *leasehold.Client {

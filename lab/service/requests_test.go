@@ -21,10 +21,15 @@ import (
 
 // TestRemoteLeasesCostNoMoreRequests: 10,000 leases of a client of the service are renewed by as
 // many requests to the store as those of a client of the store itself, and by as many to the
-// service. Under the race detector, which takes many times the time, there are 1,000.
+// service. Under the race detector, which takes many times the time, there are 1,000, and in a
+// short run 300 of a shorter TTL.
 func TestRemoteLeasesCostNoMoreRequests(t *testing.T) {
+	t.Parallel()
 	leases, ttl := 10_000, time.Minute
-	if raced {
+	switch {
+	case testing.Short():
+		leases, ttl = 300, 20*time.Second
+	case raced:
 		leases = 1000
 	}
 	store := servers.Redis(t, nil)

@@ -39,7 +39,7 @@ type cell struct {
 
 // The faults of the table, in its order: those of clients, which package torture has, and those
 // of servers.
-var cellFaults = []string{"kill", "stop", "wire", "server stop", "server restart", "failover", "server clock", "power cut"}
+var cellFaults = []string{"kill", "stop", "wire", "server stop", "server restart", "failover", clockFault, powerFault}
 
 func ofClients(fault string) torture.Nemesis {
 	switch fault {
@@ -283,7 +283,7 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 // try makes a trial, until it has struck often enough.
 func (o options) try(ctx context.Context, d deployment, fault string, seed uint64, strikes int) (x cell) {
 	x = cell{Engine: d.engine, Fault: fault, Seed: seed}
-	s := &site{}
+	s := &site{fault: fault}
 	defer func() {
 		if err := s.close(); err != nil && x.Failed == "" {
 			x.Failed = err.Error()
@@ -312,7 +312,7 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 	defer enough()
 	r, err := torture.Run(trial, torture.Options{
 		Open: engines.Open, URL: s.url, Shown: engines.Redact(s.url), Version: "strikes",
-		For: o.total, Clients: o.clients, TTL: o.ttl, Seed: seed, Dir: dir, Nemeses: []torture.Nemesis{nemesis},
+		For: o.total, Clients: o.clients, TTL: o.ttl, Seed: seed, Dir: dir, Nemeses: []torture.Nemesis{nemesis}, Think: o.think,
 		Judged: func(r *check.Result) {
 			if r.Struck() >= strikes && r.Stats.Grants >= enoughLeases {
 				enough()

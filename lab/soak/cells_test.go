@@ -50,6 +50,7 @@ func TestViolationsOfStrikesAreBesidesAndTheExitCode(t *testing.T) {
 // A run goes on where the one before it ended, and writes the table into a page.
 func TestStrikesGoOnWhereTheyEnded(t *testing.T) {
 	servers.Need(t, "redis-server")
+	t.Parallel()
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.md")
 	if err := os.WriteFile(page, []byte("above\n"+begin+"old\n"+end+"below\n"), 0o644); err != nil {
@@ -105,6 +106,7 @@ func TestChosenCellsAreMadeAgain(t *testing.T) {
 // A trial is too short for many strikes of a slow fault. The cell then has more of them, each
 // with another seed.
 func TestACellHasTrialsUntilItHasItsStrikes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"-strikes", "5", "-for", "6s", "-only", "^filelock$", "-faults", "^(stop|failover)$", "-out", dir, "-ttl", "400ms"}
 	var out bytes.Buffer

@@ -16,10 +16,14 @@ import (
 
 // site is where a trial is made: an engine on servers of its own.
 type site struct {
+	fault   string // the only one that comes to it; empty: all
 	url     string
 	faults  []torture.Nemesis // that come to the servers
 	closers []func() error
 }
+
+// without is whether what a fault needs would only cost time: another one comes.
+func (s *site) without(fault string) bool { return s.fault != "" && s.fault != fault }
 
 // closing has f called when the trial is over.
 func (s *site) closing(f func() error) { s.closers = append(s.closers, f) }
@@ -70,9 +74,12 @@ func directory(s *site) error {
 
 // clock is one for a server of the site, or nil. env is what the server is started with.
 func (s *site) clock() (c *servers.Clock, env []string) {
+	if s.without(clockFault) {
+		return nil, nil
+	}
 	c, err := servers.NewClock()
 	if err != nil {
-		s.faults = append(s.faults, missing{"server clock", err})
+		s.faults = append(s.faults, missing{clockFault, err})
 		return nil, nil
 	}
 	s.closing(c.Close)
@@ -88,9 +95,12 @@ func (s *site) sets(c *servers.Clock, now func() (int64, error)) {
 
 // disk is one for the servers of the site, or nil.
 func (s *site) disk() *servers.Disk {
+	if s.without(powerFault) {
+		return nil
+	}
 	d, err := servers.NewDisk()
 	if err != nil {
-		s.faults = append(s.faults, missing{"power cut", err})
+		s.faults = append(s.faults, missing{powerFault, err})
 		return nil
 	}
 	s.closing(d.Close)

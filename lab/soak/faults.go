@@ -91,6 +91,12 @@ func failover[M machine](leader func(*rand.Rand) (M, error), start func(M) error
 	}}
 }
 
+// The faults that need a server of their own kind.
+const (
+	clockFault = "server clock"
+	powerFault = "power cut"
+)
+
 // step is how far the clock of a server is set.
 const step = time.Minute
 
@@ -99,7 +105,7 @@ const step = time.Minute
 func shifted(clock *servers.Clock, now func() (int64, error)) fault {
 	var ahead time.Duration
 	return fault{
-		name: "server clock", breaks: []string{history.Clock},
+		name: clockFault, breaks: []string{history.Clock},
 		strike: func(rng *rand.Rand) (func() error, error) {
 			if ahead = step; rng.IntN(2) == 0 {
 				ahead = -step
@@ -121,7 +127,7 @@ func shifted(clock *servers.Clock, now func() (int64, error)) fault {
 func powerCut[M machine](disk *servers.Disk, all []M, start func(M) error) fault {
 	lost := 0
 	return fault{
-		name: "power cut",
+		name: powerFault,
 		strike: func(*rand.Rand) (func() error, error) {
 			heal := func() error { return each(all, start) }
 			if err := each(all, M.Kill); err != nil {

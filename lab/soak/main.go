@@ -54,6 +54,7 @@ type options struct {
 	strikes  int            // of each fault to each engine; 0: all faults at once, for total
 	faults   *regexp.Regexp // which of them
 	parallel int            // trials at once
+	think    time.Duration  // of torture.Options
 	again    bool           // what was seen of them before counts no more
 	results  string         // the file of what was seen
 	page     string         // that gets the table
@@ -95,6 +96,7 @@ func command(ctx context.Context, args []string, out io.Writer) (code int, err e
 	flags.IntVar(&o.strikes, "strikes", 0, "one fault at a time, until each has struck so many leases")
 	faults := flags.String("faults", "", "with -strikes, regular expression: which faults")
 	flags.IntVar(&o.parallel, "parallel", 6, "with -strikes: how many trials are made at once, each for 10m or -for at most")
+	flags.DurationVar(&o.think, "think", 400*time.Millisecond, "with -strikes: the longest pause between calls of a client to the engine itself")
 	flags.BoolVar(&o.again, "again", false, "with -strikes: forget what earlier runs saw of the chosen engines and faults")
 	flags.StringVar(&o.results, "results", "", "with -strikes: the file of what was seen, which a later run goes on with (default strikes.jsonl in -out)")
 	flags.StringVar(&o.page, "write", "", "with -strikes: write the table into this page")

@@ -47,9 +47,14 @@ func outcomes(t *testing.T, dir string) (all []outcome) {
 // it prints and leaves behind is what hours of it would.
 func TestASoakInSmall(t *testing.T) {
 	servers.Need(t, "redis-server", "cc")
+	t.Parallel()
+	long := "60s"
+	if testing.Short() {
+		long = "30s"
+	}
 	dir := filepath.Join(t.TempDir(), "out")
 	var out strings.Builder
-	code, err := command(t.Context(), []string{"-for", "60s", "-only", "^(filelock|queuelock)$", "-out", dir, "-seed", "40", "-ttl", "400ms", "-clients", "3"}, &out)
+	code, err := command(t.Context(), []string{"-for", long, "-only", "^(filelock|queuelock)$", "-out", dir, "-seed", "40", "-ttl", "400ms", "-clients", "3"}, &out)
 	t.Log(out.String())
 	if err != nil || code != 0 && code != codeVoid {
 		t.Fatalf("exit code %d, %v", code, err)
@@ -103,6 +108,7 @@ func TestASoakInSmall(t *testing.T) {
 }
 
 func TestAnInterruptedSoakHasATable(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "out")

@@ -67,6 +67,7 @@ func scheduler(addr string, enqueued func()) *asynq.Scheduler {
 
 // Of five processes one schedules. It is killed; the next one is stopped, and a third goes on.
 func TestOneOfFiveProcessesSchedules(t *testing.T) {
+	t.Parallel()
 	addr := servers.Redis(t, nil).Addr
 	c := crew.Start(t, addr, addr, addr, addr, addr)
 	var leaders [3]int
@@ -91,6 +92,7 @@ func TestOneOfFiveProcessesSchedules(t *testing.T) {
 }
 
 func TestALossShutsTheSchedulerDown(t *testing.T) {
+	t.Parallel()
 	addr := servers.Redis(t, nil).Addr
 	locks := leaseholdtest.New(t)
 	e, err := elect.New(locks.Client, "scheduler", elect.Options{})

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	ticks = flag.Int("ticks", 8, "how many ticks of each job run in five processes")
+	ticks = flag.Int("ticks", 0, "how many ticks of each job run in five processes (default 8; 4 with -short)")
 	jobs  = flag.Int("jobs", 5, "how many jobs")
 )
 
@@ -172,9 +172,11 @@ func (u unlock) Unlock(context.Context) error { u(); return nil }
 
 // gocron#841: five schedulers that were started one after the other, and a job of 10 ms.
 func TestShiftedSchedulersRunAShortJobOnceATick(t *testing.T) {
+	t.Parallel()
 	addr := servers.Redis(t, nil).Addr
 	for name, ours := range map[string]bool{"ours": true, "the usual": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var ran atomic.Int32
 			job := func() error {
 				ran.Add(1)
@@ -217,6 +219,7 @@ func TestShiftedSchedulersRunAShortJobOnceATick(t *testing.T) {
 // Of two processes one runs the job. It is killed; the next one is stopped, and hears of its
 // loss when it goes on. Elected schedulers do the same.
 func TestTheJobGoesToTheNextProcess(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"long", "elected"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -250,6 +253,7 @@ func rising(t *testing.T, token string) leasehold.Token {
 
 // The engine is away for one of two schedulers: its job ends before the other's begins.
 func TestALossEndsTheJobBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, nil)
 	proxy := servers.ProxyTo(t, server.Addr)
 	running, began := make(chan context.Context), make(chan error, 1)
@@ -287,16 +291,24 @@ func TestALossEndsTheJobBeforeTheNextBegins(t *testing.T) {
 
 // Five processes, all jobs at the same moments: each tick of each job runs once.
 func TestEachTickRunsOnce(t *testing.T) {
+	ticks := *ticks
+	switch {
+	case ticks > 0:
+	case testing.Short():
+		ticks = 4
+	default:
+		ticks = 8
+	}
 	addr := servers.Redis(t, nil).Addr
 	start := time.Now().Add(5 * second).UnixMilli()
-	task := fmt.Sprintf("ticks redis://%s %d %d %d", addr, start, *jobs, *ticks)
+	task := fmt.Sprintf("ticks redis://%s %d %d %d", addr, start, *jobs, ticks)
 	c := crew.Start(t, task, task, task, task, task)
 	ran := map[string]int{}
 	for _, line := range c.Wait() {
 		ran[line]++
 	}
 	for n := range *jobs {
-		for i := range *ticks {
+		for i := range ticks {
 			if line := fmt.Sprint("tick ", n, " ", i); ran[line] != 1 {
 				t.Errorf("job %d: tick %d ran %d times", n, i, ran[line])
 			}

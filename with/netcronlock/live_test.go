@@ -94,6 +94,7 @@ func start(t *testing.T, job cron.Job, o ...cron.Option) {
 // The clocks of five processes differ by 0.2 s, and the job takes 10 ms. Without the time that
 // the name stays held it would run five times a tick.
 func TestShiftedProcessesRunAShortJobOnceATick(t *testing.T) {
+	t.Parallel()
 	addr := servers.Redis(t, nil).Addr
 	var ran atomic.Int32
 	began := time.Now()
@@ -122,6 +123,7 @@ func TestShiftedProcessesRunAShortJobOnceATick(t *testing.T) {
 // Of three processes one runs the job. It is killed; the next one is stopped, and is notified
 // of its loss when it goes on.
 func TestTheJobGoesToTheNextProcess(t *testing.T) {
+	t.Parallel()
 	url := "redis://" + servers.Redis(t, nil).Addr
 	c := crew.Start(t, url, url, url)
 	first, a := c.Next("begins")
@@ -149,6 +151,7 @@ func token(t *testing.T, text string) (parsed leasehold.Token) {
 
 // The engine is away for one of two processes: its job ends before the other's begins.
 func TestALossEndsTheJobBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, nil)
 	proxy := servers.ProxyTo(t, server.Addr)
 	running, began := make(chan context.Context), make(chan error, 1)

@@ -26,12 +26,14 @@ type claim struct {
 	class *class // which it uses
 
 	// Under the table's mutex.
-	recorded bool   // its notification is in etcd: its holder heard that somebody waits
-	early    string // a notification that came before the answer to its Join
-	attended context.CancelFunc
-	givenUp  bool          // a Leave is under way
-	alone    bool          // nobody else was in its queue when it joined
-	asked    time.Duration // detached: when its owner asked for it last, or it was seen to stand
+	recorded  bool   // its notification is in etcd: its holder heard that somebody waits
+	early     string // a notification that came before the answer to its Join
+	attended  context.CancelFunc
+	givenUp   bool  // a Leave is under way
+	alone     bool  // nobody else was in its queue when it joined
+	written   int64 // the revision at which it was hung on another lease, in the life writtenIn: see term.go
+	writtenIn uint64
+	asked     time.Duration // detached: when its owner asked for it last, or it was seen to stand
 }
 
 func (c *claim) lease() clientv3.LeaseID { return clientv3.LeaseID(c.Session) }

@@ -15,7 +15,8 @@
 //
 //   - At most the limit hold while etcd keeps what it committed, even if any of its
 //     members are lost or cut off. An etcd without a majority grants nothing, and leases
-//     of holders end by their own clocks meanwhile.
+//     of holders end by their own clocks meanwhile. A leader that stood still, and goes on
+//     after another was elected, ends no claim but detached ones.
 //
 //   - Tokens rise until somebody restores a backup. Even then no client grants a token
 //     that is not above all that it saw itself.
@@ -46,13 +47,18 @@
 //     backup's revision, and living clients refuse every Join until it is above what they
 //     saw. A program that starts later did not see it. The engine declares
 //     [engine.FencingAlways] because no crash and no restart does that, only an operator.
+//   - A leader may stand still for longer than an etcd lease lasts, and go on after another
+//     was elected. Then it may have leases ended that their clients renew at the other one
+//     (etcd issue 15247). Claims of a session hang on a lease that it does not know by then. A
+//     detached claim has a lease of its own, which may end: until the next renewal of its
+//     owner two may hold. Their tokens differ.
 //   - A user who may write below the prefix may delete the key of a holder. The holder
 //     learns that at its next renewal.
 //   - A full etcd (NOSPACE) takes no new claims. It still renews, notifies and removes
 //     those in the queue.
 //
-// Open refuses older servers. There a replaced leader could end leases that were alive,
-// and could answer the renewal of an ended lease with success. Options.AllowOld accepts
+// Open refuses older servers. There a replaced leader ended leases that were alive although
+// it had not stood still, and could answer the renewal of an ended lease with success. Options.AllowOld accepts
 // that two may hold.
 //
 // # TTL
@@ -73,8 +79,8 @@
 // of its queue, some hundred bytes for each claim. It reads none if the client's last claim
 // left the queue vacant; if it is not any more, the Join costs one request more. In a
 // crowd of one client many Joins share a reading, and few are under way at once. A client
-// sends one keep-alive for each sixth of each of its etcd leases, however many claims it
-// has. A renewal reads the keys of a hundred claims with each request.
+// sends one keep-alive and one read for each sixth of each of its etcd leases, however many
+// claims it has. After a change of the leader it writes the key of each claim once more. A renewal reads the keys of a hundred claims with each request.
 //
 // etcd keeps old revisions until it is compacted, and a Join passes over them: some keys
 // for each client that ever claimed the name. Let etcd compact

@@ -151,7 +151,7 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool
 	case old.TTL < 0: // zero is less than a second
 		return false, engine.ErrNoClaim // it has just expired
 	}
-	lease, _, err := e.grant(ctx, granted)
+	lease, _, err := e.grant(ctx, granted, nil)
 	if err != nil {
 		return false, err
 	}

@@ -40,8 +40,13 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	}
 	// Only now is the hold believed: the key was seen, and lives as long as the
 	// lease does.
-	if p := j.queue.places[j.at]; !p.revoked {
-		if err := e.prove(ctx, c.class.Session, p.lease, start+c.ttl); err != nil {
+	if p := &j.queue.places[j.at]; !p.revoked {
+		if c.Detached {
+			err = e.proveOwn(ctx, p.lease, start+c.ttl)
+		} else {
+			err = e.proveJoined(ctx, c, p, start+c.ttl)
+		}
+		if err != nil {
 			return engine.Claim{}, e.explain(err)
 		}
 	}
@@ -49,6 +54,14 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		e.drop(r.Replaces)
 	}
 	got := e.table.report(c, e.table.promote(c, j.queue))
+	if got.State == engine.Gone && !got.Revoked && e.table.get(r.ID) != c {
+		// Its session ended while it joined, and with that what was known of it. It joined
+		// by the next session: nobody would ever leave that.
+		if e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: int64(j.queue.places[j.at].ticket)}) != nil {
+			e.past.alarm()
+		}
+		return engine.Claim{}, errEndedMeanwhile
+	}
 	e.receiveEarly(c)
 	if got.State == engine.Waiting {
 		e.attend(c, j.queue, j.at, j.revision)
@@ -154,7 +167,7 @@ func (e *Engine) joined(ctx context.Context, c *claim, a answer, vacant line, cr
 		return joined{}, err
 	}
 	if j.at = j.queue.find(c.key, ticket); j.at < 0 {
-		return joined{}, errors.New("the claim ended while it joined: ask again")
+		return joined{}, errEndedMeanwhile
 	}
 	if j.at >= engine.MaxQueue {
 		if err := e.deleteOld(ctx, c, &mvccpb.KeyValue{CreateRevision: a.revision}); err != nil {
@@ -325,7 +338,7 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 		if own != 0 {
 			return own, nil // of an earlier attempt
 		}
-		if id, _, err = e.grant(ctx, seconds(c.ttl)); err != nil {
+		if id, _, err = e.grant(ctx, seconds(c.ttl), nil); err != nil {
 			return 0, err
 		}
 	}

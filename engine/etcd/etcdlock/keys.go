@@ -74,13 +74,14 @@ type place struct {
 	client  string
 	ticket  uint64           // the key's create revision
 	lease   clientv3.LeaseID // ends it, if nobody leaves
+	written int64            // the key's last revision
 
 	// If values were read.
 	id    engine.ID
 	owner string
 
-	// revoked: the key was written again, which nobody does but Revoke, to put a
-	// holder on a lease that nobody keeps alive.
+	// revoked: the key was written again by Revoke, to put a holder on a lease that nobody
+	// keeps alive. Its own client writes it to hang it on another lease of its session.
 	revoked bool
 }
 
@@ -105,7 +106,8 @@ func (k keys) parse(kv *mvccpb.KeyValue) (p place, ok bool) {
 	}
 	p = place{
 		key: string(kv.Key), name: name, limit: int32(limit), permits: int32(permits), client: parts[2],
-		ticket: uint64(kv.CreateRevision), lease: clientv3.LeaseID(kv.Lease), revoked: kv.Version > 1,
+		ticket: uint64(kv.CreateRevision), lease: clientv3.LeaseID(kv.Lease), written: kv.ModRevision,
+		revoked: kv.Version > 1 && !isSession(clientv3.LeaseID(kv.Lease)),
 	}
 	if len(kv.Value) >= secretLen {
 		p.owner = string(kv.Value[secretLen:])

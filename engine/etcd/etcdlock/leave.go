@@ -22,6 +22,7 @@ type left struct {
 	claim         *claim // nil: another client's
 	key           string // empty: it is not in the queue
 	ticket        uint64 // 0: not known
+	written       int64  // the revision that the key has unless it is marked; ticket is known
 	value         string // of key, if the ticket is not known
 	client        string
 	held          bool             // known to be
@@ -85,7 +86,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		e.table.mu.Lock()
 		defer e.table.mu.Unlock()
 		c.givenUp, l.claim = true, c
-		l.key, l.ticket, l.value, l.held = c.key, c.Ticket, c.value, c.Phase.Holds()
+		l.key, l.ticket, l.written, l.value, l.held = c.key, c.Ticket, c.lastWritten(), c.value, c.Phase.Holds()
 		if c.Phase == session.Waiting && len(c.Ahead) <= maxAhead {
 			l.ahead = c.Ahead
 		}
@@ -102,7 +103,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	in := e.keys.read((*pb.RangeResponse)(r.Get()))
 	if i := in.with(asked.ID); i >= 0 {
 		p := &in.places[i]
-		l.key, l.ticket, l.client = p.key, p.ticket, p.client
+		l.key, l.ticket, l.written, l.client = p.key, p.ticket, int64(p.ticket), p.client
 	}
 	return l, nil
 }
@@ -144,26 +145,43 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		switch {
 		case !a.succeeded:
 			l.indeterminate = before
-			marked, changed = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, e.leaveOps(l), nil)), append(changed, l)
+			// Marked, or hung on another lease while this was asked: its queue says which.
+			seen := append([]clientv3.Op{e.look(l.got.Name, l.ticket)}, e.leaveOps(l)...)
+			marked, changed = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, seen, nil)), append(changed, l)
 		case l.held:
 			l.got.State = engine.Held
 		case len(l.ahead) > 0:
 			l.got.State = engine.Waiting
 		default:
-			in := e.keys.read(a.first())
-			l.got.State = engine.Waiting
-			if in.find(l.key, l.ticket) < in.held {
-				l.got.State = engine.Held
-			}
+			l.found(e.keys.read(a.first()))
 		}
 	}
+	before = false
 	return e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
 		answers, err := e.txns(ctx, name, marked, patience)
 		for i := range answers {
-			changed[i].got.Revoked = changed[i].got.Revoked || answers[i].succeeded
+			if err == nil && answers[i].succeeded {
+				changed[i].found(e.keys.read(answers[i].first()))
+			} else if err == nil {
+				changed[i].indeterminate = changed[i].indeterminate || before
+			}
 		}
+		before = before || indeterminate(err)
 		return err
 	})
+}
+
+// found takes in the queue in which the claim stood when it was deleted.
+func (l *left) found(in line) {
+	switch i := in.find(l.key, l.ticket); {
+	case i < 0: // of another name, or unreadable: it is gone now
+	case in.places[i].revoked:
+		l.got.Revoked = true
+	case i < in.held:
+		l.got.State = engine.Held
+	default:
+		l.got.State = engine.Waiting
+	}
 }
 
 // txns are the answers to some transactions in one: to a lone one, which is about
@@ -198,7 +216,7 @@ const maxAhead = 8
 // in that life, and as it was made. Whether one that waited holds by now is seen from
 // those that it waits for, and only if they do not all stand from its queue.
 func (e *Engine) leaveOp(l *left) clientv3.Op {
-	unmarked := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", int64(l.ticket))}
+	unmarked := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", l.written)}
 	if l.ticket == 0 {
 		unmarked = []clientv3.Cmp{clientv3.Compare(clientv3.Version(l.key), "=", 1), l.there()}
 	}

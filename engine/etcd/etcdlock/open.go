@@ -131,7 +131,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 	e.gather()
 	e.classes.Open, e.classes.Close = e.open, e.giveUp
 	// A user who may have no lease learns it now. The shortest lease ends by itself.
-	_, shortest, err := e.grant(ctx, 1)
+	_, shortest, err := e.grant(ctx, 1, nil)
 	if err != nil {
 		return nil, fmt.Errorf("etcdlock: %w", explain(err))
 	}

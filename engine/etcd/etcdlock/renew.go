@@ -46,8 +46,18 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	for i := range rs {
 		all[i] = e.question(&rs[i])
 	}
+	out, replaced, err := e.renew(ctx, all, start)
+	if len(replaced) > 0 { // by another lease, which their queues show now
+		more, _, failed := e.renew(ctx, replaced, start)
+		out, err = append(out, more...), errors.Join(err, failed)
+	}
+	return out, e.explain(err)
+}
+
+// renew asks once for each. replaced are those whose lease was another one by the time that
+// it was to be proven.
+func (e *Engine) renew(ctx context.Context, all []*asked, start time.Duration) (out []engine.Claim, replaced []*asked, err error) {
 	answered, err := e.ask(ctx, all)
-	out := make([]engine.Claim, 0, len(rs))
 	for _, a := range answered {
 		if i := a.at(); i >= 0 && !a.queue.places[i].revoked {
 			a.lease = a.queue.places[i].lease
@@ -60,13 +70,20 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		switch {
 		case errors.Is(p.err, errLeaseGone):
 			a.stand, a.queue = nil, line{}
+		case errors.Is(p.err, errReplaced):
+			a.stand, a.lease = nil, 0
+			replaced = append(replaced, a)
+			continue
 		case p.err != nil:
 			err = errors.Join(err, p.err)
 			continue
 		}
 		out = append(out, e.promoted(a, p.ttl))
 	}
-	return out, e.explain(err)
+	if len(replaced) > 0 {
+		return out, replaced, err
+	}
+	return out, nil, err
 }
 
 // question is what has to be asked for one renewal.

@@ -322,7 +322,7 @@ func TestOneOfAGroupIsRefused(t *testing.T) {
 	}
 	// One is to live by a lease that an attempt before had made, and that has ended.
 	rs[7].Detached = true
-	lease, _, err := e.grant(within(t), 60)
+	lease, _, err := e.grant(within(t), 60, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

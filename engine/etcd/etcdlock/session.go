@@ -38,7 +38,8 @@ type lifeline struct {
 	id    clientv3.LeaseID // 0: there is none
 	asked time.Duration    // start of the last success
 	until time.Duration
-	void  int64 // the revision at which the void key was written, as far as is known
+	term  uint64 // in which the lease was granted, or an earlier one: see term.go
+	void  int64  // the revision at which the void key was written, as far as is known
 }
 
 // class is those of a claim.
@@ -134,13 +135,18 @@ func (e *Engine) shortest() time.Duration {
 }
 
 // grant makes an etcd lease. The TTL that counts is the one in the answer: etcd
-// raises what is too short for its elections.
-func (e *Engine) grant(ctx context.Context, seconds int64) (clientv3.LeaseID, time.Duration, error) {
-	var r *clientv3.LeaseGrantResponse
+// raises what is too short for its elections. name makes its identifier; nil: etcd does,
+// and it is none of a session.
+func (e *Engine) grant(ctx context.Context, seconds int64, name func() clientv3.LeaseID) (clientv3.LeaseID, time.Duration, error) {
+	var r *pb.LeaseGrantResponse
 	for {
 		err := e.again(ctx, one(func(ctx context.Context) (err error) {
-			r, err = e.client.Grant(ctx, seconds)
-			return err
+			ask := &pb.LeaseGrantRequest{TTL: seconds}
+			if name != nil {
+				ask.ID = int64(name())
+			}
+			r, err = pb.NewLeaseClient(e.client.ActiveConnection()).LeaseGrant(ctx, ask)
+			return rpctypes.Error(err)
 		}))
 		switch {
 		case errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) && ctx.Err() == nil:
@@ -148,8 +154,9 @@ func (e *Engine) grant(ctx context.Context, seconds int64) (clientv3.LeaseID, ti
 			// that member's own ones came round: the next is another.
 		case err != nil:
 			return 0, 0, err
+		case name == nil && isSession(clientv3.LeaseID(r.ID)): // by chance
 		default:
-			return r.ID, time.Duration(r.TTL) * time.Second, nil
+			return clientv3.LeaseID(r.ID), time.Duration(r.TTL) * time.Second, nil
 		}
 	}
 }
@@ -166,13 +173,17 @@ func (e *Engine) begin(ctx context.Context, s *lifeline) (clientv3.LeaseID, erro
 	if id := e.current(s).id; id != 0 {
 		return id, nil // while this call waited, another began it
 	}
+	term, err := e.term(ctx)
+	if err != nil {
+		return 0, err
+	}
 	start := boottime.Now()
-	id, ttl, err := e.grant(ctx, s.seconds)
+	id, ttl, err := e.grant(ctx, s.seconds, newSessionID)
 	if err != nil {
 		return 0, err
 	}
 	e.mu.Lock()
-	s.id, s.asked, s.until, s.void = id, start, start+ttl, 0
+	s.id, s.asked, s.until, s.term, s.void = id, start, start+ttl, term, 0
 	e.mu.Unlock()
 	return id, nil
 }
@@ -193,8 +204,9 @@ func (e *Engine) current(s *lifeline) known {
 // errLeaseGone: the etcd lease has ended, and all of its keys with it.
 var errLeaseGone = errors.New("the etcd lease has ended")
 
-// prove makes sure that a lease of a session lives until the given time at least, by
-// asking only if that is not known yet. Errors: errLeaseGone; any other: nothing learned.
+// prove makes sure that the lease of a session lives until the given time at least, by
+// asking only if that is not known yet. Errors: errLeaseGone; errReplaced; any other:
+// nothing learned.
 func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, until time.Duration) error {
 	if e.proven(s, id, until) {
 		return nil
@@ -206,19 +218,49 @@ func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, un
 	if e.proven(s, id, until) {
 		return nil // while this call waited, another asked
 	}
+	if e.current(s).id != id {
+		return errReplaced
+	}
+	lives, err := hedge(ctx, func(ctx context.Context) (proof, error) {
+		start, ttls, err := e.alive(ctx, id)
+		if err != nil {
+			return proof{}, err
+		}
+		return proof{ttl: ttls[0], start: start}, nil
+	})
+	if err != nil {
+		return err
+	}
+	start, ttl := lives.start, lives.ttl
+	if ttl <= 0 {
+		e.sessionEnded(id)
+		return errLeaseGone
+	}
+	term, err := hedge(ctx, e.term)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	same := s.term == term
+	if s.id == id && same {
+		s.asked, s.until = start, max(s.until, start+ttl)
+	}
+	e.mu.Unlock()
+	if !same {
+		if err := e.replace(ctx, s, id, term); err != nil {
+			return err
+		}
+		return errReplaced
+	}
+	return enough(start, ttl, until)
+}
+
+// proveOwn is prove for a lease that one claim has for itself, once.
+func (e *Engine) proveOwn(ctx context.Context, id clientv3.LeaseID, until time.Duration) error {
 	start, ttls, err := e.alive(ctx, id)
 	if err != nil {
 		return err
 	}
-	if ttls[0] <= 0 {
-		e.sessionEnded(id)
-		return errLeaseGone
-	}
-	e.mu.Lock()
-	if s.id == id {
-		s.asked, s.until = start, max(s.until, start+ttls[0])
-	}
-	e.mu.Unlock()
 	return enough(start, ttls[0], until)
 }
 
@@ -285,8 +327,9 @@ func (e *Engine) keepAlive(ctx context.Context, ids ...clientv3.LeaseID) ([]time
 // proof is what is known of a lease: for how long it may be trusted from the start of
 // the call that asked, or why not.
 type proof struct {
-	ttl time.Duration
-	err error
+	ttl   time.Duration
+	err   error
+	start time.Duration // of that call, where it is not known anyway
 }
 
 // proveEach is prove for all leases that some claims hang on. Detached claims have
@@ -299,10 +342,10 @@ func (e *Engine) proveEach(ctx context.Context, claims []*asked, start time.Dura
 			continue
 		}
 		proofs[a.lease] = proof{}
-		if c := a.class(); c == nil || e.current(c.Session).id != a.lease {
+		if c := a.class(); c == nil {
 			own = append(own, a.lease)
 		} else {
-			proofs[a.lease] = proof{c.TTL, e.prove(ctx, c.Session, a.lease, start+c.TTL)}
+			proofs[a.lease] = proof{ttl: c.TTL, err: e.prove(ctx, c.Session, a.lease, start+c.TTL)}
 		}
 	}
 	for some := range slices.Chunk(own, maxOps) {
@@ -360,6 +403,10 @@ func (e *Engine) keep(life context.Context, s *lifeline) {
 		// prove.
 		ctx, cancel := context.WithTimeout(life, 2*s.renewalInterval)
 		_ = e.prove(ctx, s, now.id, now.until+1)
+		if s.proving.lock(ctx) == nil {
+			_ = e.rehang(ctx, s) // what a replacement has left
+			s.proving.unlock()
+		}
 		cancel()
 	}
 }

@@ -64,11 +64,11 @@ func (e *Engine) attend(c *claim, l line, i int, revision int64) {
 // await follows the queue until the claim does not wait any more, or until etcd
 // does not answer: then the next Renew sees how things stand, and begins anew.
 func (e *Engine) await(ctx context.Context, c *claim, ahead []session.Node, revision int64) {
-	for {
+	for replaced := false; ; {
 		if len(ahead) > maxWatched {
 			ahead = ahead[len(ahead)-maxWatched:] // the foremost: they are listed from the nearest on
 		}
-		if !e.someLeft(ctx, ahead, revision) {
+		if !replaced && !e.someLeft(ctx, ahead, revision) {
 			return
 		}
 		e.table.mu.Lock()
@@ -82,9 +82,21 @@ func (e *Engine) await(ctx context.Context, c *claim, ahead []session.Node, revi
 		if i < 0 {
 			return // gone: who asks is told so
 		}
-		if i < l.held && e.prove(ctx, c.class.Session, l.places[i].lease, boottime.Now()) != nil {
-			return
+		if i < l.held {
+			if c.Detached {
+				err = e.proveOwn(ctx, l.places[i].lease, boottime.Now())
+			} else {
+				err = e.prove(ctx, c.class.Session, l.places[i].lease, boottime.Now())
+			}
+			if errors.Is(err, errReplaced) && !replaced {
+				replaced = true // its key shows the new one
+				continue
+			}
+			if err != nil {
+				return
+			}
 		}
+		replaced = false
 		if !e.table.promote(c, l) {
 			return
 		}

@@ -24,7 +24,7 @@ import (
 // compared.
 type Subject struct {
 	Clients []Client
-	Seeds   int // of each scenario; two with -short
+	Seeds   int // of each scenario; one with -short
 
 	// Empty forgets every queue. The clock will jump, back as well, or only go on.
 	Empty func(t *Run, jumps bool)
@@ -124,19 +124,24 @@ const (
 )
 
 // operations of one seed.
-const operations = 250
+func operations() int {
+	if testing.Short() {
+		return 80
+	}
+	return 250
+}
 
 // Compare compares. The clock begins at a moment since 1970.
 func Compare(t *testing.T, s Subject, began time.Duration) {
 	if testing.Short() {
-		s.Seeds = min(s.Seeds, 2)
+		s.Seeds = min(s.Seeds, 1)
 	}
 	for i, is := range scenarios() {
 		for seed := range s.Seeds {
 			t.Run(fmt.Sprintf("%s/seed %d", is.name, seed), func(t *testing.T) {
 				r := &Run{T: t, Now: began, s: &s, is: is, jumps: (i+seed)%2 == 0, rng: rand.New(rand.NewPCG(uint64(seed), uint64(i))), ended: map[engine.ID]queue.Place{}}
 				s.Empty(r, r.jumps)
-				for range operations {
+				for range operations() {
 					r.time()
 					r.operation()
 				}

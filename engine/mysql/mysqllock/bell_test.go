@@ -261,7 +261,10 @@ func TestAClientWithOneCallerTakesFourConnections(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	db := connect(t, url)
-	const clients, rounds = 8, 60
+	clients, rounds := 8, 60
+	if testing.Short() {
+		rounds = 15
+	}
 	ctx := within(t)
 	var all sync.WaitGroup
 	for range clients {

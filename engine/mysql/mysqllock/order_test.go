@@ -25,6 +25,9 @@ func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
 // The same with a procedure that reads the queue before it has locked it, as one
 // statement that does both would: the test above can fail.
 func TestReadingBeforeLockingIsSeen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes up to a minute: make test-long runs it")
+	}
 	// Not beside others: its storms would keep them from their server.
 	const storms = 8 // on a busy machine 64 may come one after the other
 	for range storms {

@@ -267,7 +267,11 @@ func (c counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData
 // leaves, one message to who holds.
 func TestAHandOverIsOneStatement(t *testing.T) {
 	t.Parallel()
-	for _, clients := range []int{3, 8, 40} {
+	sizes := []int{3, 8, 40}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
+	for _, clients := range sizes {
 		t.Run(fmt.Sprint(clients, " clients"), func(t *testing.T) {
 			url := database(t)
 			config, err := pgxpool.ParseConfig(url)

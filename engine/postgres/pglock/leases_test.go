@@ -98,7 +98,7 @@ func TestManyLeasesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	leases := engine.MaxBatch
 	if testing.Short() {
-		leases /= 10
+		leases /= 20
 	}
 	url := database(t)
 	config, err := pgxpool.ParseConfig(url)

@@ -172,6 +172,9 @@ func TestSchemaAndPrefix(t *testing.T) {
 
 // Behind PgBouncer in transaction mode nothing is heard: the suite holds by looking.
 func TestConformanceBehindPgBouncer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute: make test-long runs it")
+	}
 	servers.Need(t, "pgbouncer")
 	s := server(t)
 	b := servers.PgBouncer(t, s, "transaction")

@@ -269,7 +269,10 @@ func TestAnOldSnapshotDoesNotSlowABusyName(t *testing.T) {
 	pages := func() map[string]int {
 		return map[string]int{"alone": read(t, conn, `SELECT pair()`), "contended": read(t, conn, `SELECT contend()`)}
 	}
-	const few, many = 50, 2500
+	few, many := 50, 2500
+	if testing.Short() {
+		many = 600
+	}
 	do(t, pool, fmt.Sprintf(`CALL busy(%d)`, few))
 	before := pages()
 	do(t, pool, fmt.Sprintf(`CALL busy(%d)`, many))

@@ -42,6 +42,9 @@ func persistence(t *testing.T, admin *pgxpool.Pool) string {
 func TestAnUnloggedDatabaseGrantsNothingWhileFormerHoldersMayTrust(t *testing.T) {
 	t.Parallel()
 	for _, waits := range []bool{true, false} {
+		if testing.Short() && !waits {
+			continue
+		}
 		how := map[bool]string{true: "it waits", false: "control"}[waits]
 		ttl := map[bool]time.Duration{true: forgetting, false: 10 * time.Minute}[waits]
 		check := func(t *testing.T, admin *pgxpool.Pool, e *Engine, first engine.Claim, ends int64) {

@@ -15,7 +15,7 @@ import (
 // what stood in the queue, or stands there again, ends with their session.
 func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
-	s := zooKeeper(t)
+	s := ownZooKeeper(t)
 	o := on(s)
 	o.ttl = 3 * short // longer than a server is away
 	a, b := open(t, o), open(t, o)

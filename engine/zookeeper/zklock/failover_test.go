@@ -61,7 +61,7 @@ func (c client) answer(t *testing.T, cl engine.Claim) (got engine.Claim) {
 // can hold, and who waits goes on waiting, in the same call.
 func TestAProgramOutlivesItsSession(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
-	s := zooKeeper(t)
+	s := beside(t)
 	a, b := open(t, dying(s)), open(t, on(s))
 	ours, err := leasehold.New(a.Engine, &leasehold.Options{TTL: a.usual})
 	if err != nil {
@@ -73,17 +73,17 @@ func TestAProgramOutlivesItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	lease, err := ours.Lock(within(t), "held")
+	lease, err := ours.Lock(within(t), "outlived")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := theirs.Lock(within(t), "waits")
+	other, err := theirs.Lock(within(t), "awaited")
 	if err != nil {
 		t.Fatal(err)
 	}
 	waits := make(chan error, 1)
 	go func() {
-		l, err := ours.Lock(within(t), "waits")
+		l, err := ours.Lock(within(t), "awaited")
 		if err == nil {
 			err = l.Unlock()
 		}
@@ -91,7 +91,7 @@ func TestAProgramOutlivesItsSession(t *testing.T) {
 	}()
 	<-other.Contended()
 	a.wire.kill()
-	next, err := theirs.Lock(within(t), "held")
+	next, err := theirs.Lock(within(t), "outlived")
 	if err != nil {
 		t.Fatal(err)
 	}

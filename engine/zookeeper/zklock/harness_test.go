@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,10 +25,74 @@ const short = time.Second
 // lasting is the session of all others: no machine is away for so long.
 const lasting = 20 * time.Second
 
-// zooKeeper is a server that grants lasting sessions.
+// shared is the server of tests that run one after another.
+var shared = servers.Shared[*servers.ZooKeeperServer]{
+	Start: func() (*servers.ZooKeeperServer, error) {
+		return servers.StartZooKeeper(&servers.ZooKeeperOptions{Config: granting, Flags: []string{
+			// Everything may be removed, whoever made it: the password of super is "secret".
+			"-Dzookeeper.DigestAuthenticationProvider.superDigest=super:" + secretOfSuper,
+			// The server removes no container, as none that is as young as a test.
+			"-Dznode.container.checkIntervalMs=3600000",
+		}})
+	},
+}
+
+// secretOfSuper is "super:secret" as ZooKeeper keeps it.
+const secretOfSuper = "lK75jTNcA+U9vtVEw5vB51mj/w4="
+
+// zooKeeper is an empty server that grants lasting sessions. Other tests have used it, and
+// will: it is for tests that are not parallel, and do not restart it.
 func zooKeeper(t testing.TB) *servers.ZooKeeperServer {
 	t.Helper()
+	servers.NeedZooKeeper(t)
+	s := shared.Server(t)
+	conn, end := newPeer(t, s)
+	defer end()
+	if err := conn.AddAuth("digest", []byte("super:secret")); err != nil {
+		t.Fatal(err)
+	}
+	empty(t, conn, "/")
+	return s
+}
+
+// beside is that server for parallel tests, which run when all others have ended. Each has names
+// that no other test has.
+func beside(t testing.TB) *servers.ZooKeeperServer {
+	t.Helper()
+	servers.NeedZooKeeper(t)
+	return shared.Server(t)
+}
+
+// empty removes all that is below a node and is not the server's.
+func empty(t testing.TB, conn *zk.Conn, path string) {
+	t.Helper()
+	children, _, err := conn.Children(path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+	for _, child := range children {
+		below := strings.TrimSuffix(path, "/") + "/" + child
+		if below == "/zookeeper" {
+			continue
+		}
+		empty(t, conn, below)
+		if err := conn.Delete(below, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ownZooKeeper is zooKeeper for one test alone.
+func ownZooKeeper(t testing.TB) *servers.ZooKeeperServer {
+	t.Helper()
 	return servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: granting})
+}
+
+// sweeping is ownZooKeeper whose containers go within a second of the last node in them, and
+// not within a minute or two.
+func sweeping(t testing.TB) *servers.ZooKeeperServer {
+	t.Helper()
+	return servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: granting, Flags: []string{"-Dznode.container.checkIntervalMs=200"}})
 }
 
 var granting = []string{fmt.Sprint("maxSessionTimeout=", lasting.Milliseconds())}
@@ -293,21 +358,28 @@ func heldNotification(id engine.ID) func(engine.Claim) bool {
 // peer is a plain client, for what other programs do.
 func peer(t testing.TB, s *servers.ZooKeeperServer) *zk.Conn {
 	t.Helper()
+	conn, end := newPeer(t, s)
+	t.Cleanup(end)
+	return conn
+}
+
+// newPeer is peer until end is called.
+func newPeer(t testing.TB, s *servers.ZooKeeperServer) (conn *zk.Conn, end func()) {
+	t.Helper()
 	conn, events, err := zk.Connect([]string{s.Addr}, lasting, zk.WithLogger(silent{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		conn.Close()
-		for range events {
-		}
-	})
 	for ev := range events {
 		if ev.State == zk.StateHasSession {
 			break
 		}
 	}
-	return conn
+	return conn, func() {
+		conn.Close()
+		for range events {
+		}
+	}
 }
 
 // silent is the logger of clients whose trouble is the test.

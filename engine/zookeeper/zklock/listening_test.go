@@ -193,7 +193,7 @@ func TestANodeIsListenedToAgainAfterItChanged(t *testing.T) {
 
 // What claims leave behind in a client that lives for months.
 func TestNothingIsKeptOfClaimsThatAreGone(t *testing.T) {
-	s := zooKeeper(t)
+	s := sweeping(t) // the node of an empty queue is watched until it goes
 	a, b := open(t, on(s)), open(t, on(s))
 	b.notifications(t)
 	for range 3 {

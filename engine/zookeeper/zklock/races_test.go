@@ -466,7 +466,7 @@ func TestAForeignNodeDoesNotDisturbWhoIsInQueue(t *testing.T) {
 }
 
 func TestContainersGoByThemselves(t *testing.T) {
-	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: granting, Flags: []string{"-Dznode.container.checkIntervalMs=200"}})
+	s := sweeping(t)
 	a := open(t, on(s))
 	conn := peer(t, s)
 	for i := range 20 {

@@ -57,7 +57,7 @@ func secure(t *testing.T, target string) (addr, ca string) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel() // it waits in vain
-	s := zooKeeper(t)
+	s := beside(t)
 	addr, ca := secure(t, s.Addr)
 	t.Run("a secure port is not served", func(t *testing.T) {
 		e, err := Open(within(t), "zookeepers://"+addr+"/?ca="+ca)
@@ -65,7 +65,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		if got, err := e.Join(within(t), exclusive("x")); err != nil || got.State != engine.Held {
+		if got, err := e.Join(within(t), exclusive("secure")); err != nil || got.State != engine.Held {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

@@ -20,15 +20,19 @@ import (
 
 func TestMain(m *testing.M) {
 	testutil.HoldIfAsked(func(ctx context.Context, url string) (engine.Engine, error) { return Open(ctx, url) })
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(shared.Around(m))
 }
 
 // A holder with a TTL of two seconds is killed: the next holds after twice that, which is
 // its session, and two ticks of the server.
 func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
-	s := zooKeeper(t)
-	took := testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, 4, testutil.KilledTTL/12) // anywhere between two proofs
+	rounds := 4
+	if testing.Short() {
+		rounds = 3
+	}
+	s := beside(t)
+	took := testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, rounds, testutil.KilledTTL/12) // anywhere between two proofs
 	if most := 2*testutil.KilledTTL + 2*servers.DefaultTick; took > most {
 		t.Errorf("the next held after %v, want at most %v", took, most)
 	}
@@ -37,7 +41,7 @@ func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 // Each TTL has a session of its own, which all claims with it share, and is what they are
 // granted.
 func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
-	s := zooKeeper(t)
+	s := ownZooKeeper(t)
 	a := open(t, on(s))
 	before, err := s.Monitored("zk_num_alive_connections")
 	if err != nil {

@@ -214,7 +214,7 @@ func deployments() []deployment {
 			start: etcd("--unsafe-no-fsync"),
 		},
 		{
-			engine: "pglock", about: "stopped: no traffic between it and its clients; failed over: to a replica that follows asynchronously; the copy: restored to a point in time before the locks were taken, from a base backup and the archived log", fencing: true, copies: true,
+			engine: "pglock", about: "stopped: no traffic between it and its clients; failed over: to a replica that follows asynchronously; the copy: from before the locks were taken (a base backup and the archived log)", fencing: true, copies: true,
 			cannot:  map[string]string{restartedLost: nothing},
 			allowed: map[string]time.Duration{failedOver: renewal, clockForward: renewal, olderCopy: renewal},
 			start:   postgres(""),

@@ -17,6 +17,7 @@ import (
 // Both sides on three servers, whose leader dies while one side holds and the other
 // waits: neither takes that for a release, and the release is heard under the next.
 func TestSharedWhileTheLeaderIsKilled(t *testing.T) {
+	t.Parallel()
 	program := built(t)
 	const session = 20 * time.Second // half of it may be trusted, and an election is to fit into that
 	e := servers.ZooKeeperEnsemble(t, &servers.ZooKeeperOptions{Config: []string{fmt.Sprint("maxSessionTimeout=", session.Milliseconds())}})

@@ -14,6 +14,7 @@ import (
 )
 
 func TestShared(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, c := range []struct {
 		name string

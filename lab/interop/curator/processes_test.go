@@ -81,7 +81,7 @@ func numbers(b []byte) (ours, theirs int, err error) {
 // numbers, of which each side raises one and writes both: whoever writes beside
 // another takes something back, of its own side or of the other.
 func counter(t *testing.T, r *rig, layout, kind string) {
-	const times = 500 // by each of four
+	times := it.Rounds(500, 50) // by each of four
 	name := it.NameOf(t)
 	at := "/counter:" + strings.ReplaceAll(name, "/", ":")
 	r.create(t, at, "0 0")

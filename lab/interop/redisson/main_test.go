@@ -47,6 +47,14 @@ func built(t *testing.T, release string) *Program {
 	return p
 }
 
+// releases are those that tests run with. The current one stands for both in a short run.
+func releases() []string {
+	if testing.Short() {
+		return []string{Current}
+	}
+	return []string{Current, Old}
+}
+
 // started is one Java process for the length of a test.
 func started(t *testing.T, p *Program, o Options) *Process {
 	t.Helper()

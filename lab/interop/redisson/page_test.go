@@ -113,7 +113,7 @@ func TestRedLockTakesARestartedMaster(t *testing.T) {
 // A key of a MultiLock that is gone is another's: its holder is not told.
 func TestMultiLockIsNotToldOfALoss(t *testing.T) {
 	t.Parallel()
-	r := newRedRig(t, Current)
+	r, _ := newRedRigOfOne(t, Current)
 	name := it.NameOf(t)
 	it.Does(t, r.java.Thread(1), "lock", Multi, name)
 	if _, err := r.masters[0].Do("DEL", name); err != nil {

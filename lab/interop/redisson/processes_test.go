@@ -89,7 +89,7 @@ func number(v any, err error) (int, error) {
 // Two processes of ours and two of Java, each of which must get the lock as often
 // as the others. Nothing but the lock protects the number.
 func counter(t *testing.T, r *rig) {
-	const times = 500
+	times := it.Rounds(500, 100)
 	name, key := it.NameOf(t), it.NameOf(t)+":number"
 	gate := locked(t, r.client(t, nil), name)
 	var java []<-chan Answer

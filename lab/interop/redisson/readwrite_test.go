@@ -158,7 +158,7 @@ func readersStay(t *testing.T, r *rig) {
 // Writers of both sides increment, readers of both come in between, and those of
 // ours see whether somebody writes beside them.
 func mixedCounter(t *testing.T, r *rig) {
-	const times, reads = 200, 100
+	times, reads := it.Rounds(200, 50), it.Rounds(100, 25)
 	name, key := it.NameOf(t), it.NameOf(t)+":number"
 	c := client(t, r.url(redissonlock.ReadWrite), nil)
 	ctx := it.Within(t)

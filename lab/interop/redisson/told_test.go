@@ -176,7 +176,7 @@ func TestReleasesAreNotifiedBehindSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &site{nodes: []*servers.RedisServer{primary}, at: "redisson-sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + sentinel.Master}
-	for _, release := range []string{Current, Old} {
+	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			java := started(t, built(t, release), Options{Addrs: sentinel.Addrs(), Sentinel: sentinel.Master})
 			releasesAreNotified(t, s, java.Thread(1), release)
@@ -189,7 +189,7 @@ func TestReleasesAreNotifiedBehindSentinel(t *testing.T) {
 func TestReleasesAreNotifiedOnCluster(t *testing.T) {
 	cluster := servers.RedisCluster(t, nil)
 	s := &site{nodes: cluster.Nodes, at: "redisson-cluster://" + cluster.Addrs()[0] + "," + cluster.Addrs()[1]}
-	for _, release := range []string{Current, Old} {
+	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			java := started(t, built(t, release), Options{Addrs: cluster.Addrs()[:3], Cluster: true})
 			releasesAreNotified(t, s, java.Thread(1), release)

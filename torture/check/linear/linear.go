@@ -126,6 +126,7 @@ type name struct {
 	claims  map[string]uint64
 	tickets map[uint64][]uint64 // of a claim: those that answers tell
 	joined  map[uint64]int      // of a claim: the last event of a join
+	stood   map[uint64]int      // of a claim: the last answer that tells that it stands in the queue
 
 	forgets bool
 	steps   bool
@@ -153,7 +154,7 @@ func read(events []history.Event) (names []string, byName map[string]*name, err 
 			}
 			n := byName[e.Name]
 			if n == nil {
-				n = &name{name: e.Name, claims: map[string]uint64{}, tickets: map[uint64][]uint64{}, joined: map[uint64]int{}}
+				n = &name{name: e.Name, claims: map[string]uint64{}, tickets: map[uint64][]uint64{}, joined: map[uint64]int{}, stood: map[uint64]int{}}
 				byName[e.Name] = n
 				names = append(names, e.Name)
 			}
@@ -204,6 +205,9 @@ func (n *name) answered(c *call, i int, e *history.Event) error {
 	}
 	if c.ask.Method == join {
 		n.joined[c.claim] = max(n.joined[c.claim], i)
+	}
+	if c.got.State != gone || c.got.Revoked {
+		n.stood[c.claim] = i
 	}
 	return nil
 }

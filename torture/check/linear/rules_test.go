@@ -154,6 +154,78 @@ func TestRules(t *testing.T) {
 			3 2 failed
 			900 3 renew A
 			901 3 held 9`, "no order of the calls explains that renew of A by c was answered held with ticket 9"},
+		{"a lost Join came before another, as their tickets tell", `
+			0 c1 join C 1/3
+			1 c1 held 7
+			2 a2 join A 1/3
+			3 a2 failed
+			4 b3 join B 3/3
+			5 b3 failed
+			6 b4 renew B
+			7 b4 waiting 9
+			8 a5 renew A
+			9 a5 held 8`, ""},
+		{"a lost Join came before another, which is found waiting", `
+			0 a1 join A
+			1 a1 failed
+			2 b2 join B
+			3 b2 failed
+			4 b3 leave B
+			5 b3 waiting`, ""},
+		{"a lost Join came before one that replaced a claim", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 b2 join B 1/3
+			3 b2 failed
+			4 a3 join C 1/3 for A
+			5 a3 failed
+			6 a4 renew A
+			7 a4 gone
+			8 a5 renew C
+			9 a5 held 9
+			10 b6 renew B
+			11 b6 held 8`, ""},
+		{"a lost Join came before one that made a claim anew", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 a2 join A 1/3
+			3 a2 failed
+			4 b3 join B 3/3
+			5 b3 failed
+			1200 a4 renew A
+			1201 a4 waiting 9
+			1202 b5 renew B
+			1203 b5 held 8`, ""},
+		{"a lost Join with another limit came once the first was over", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			1200 c3 join C 4/4
+			1201 c3 waiting 9`, ""},
+		{"a lost Join replaced the claim before one that holds", `
+			0 a1 join A
+			1 a1 held 7
+			2 b2 join B
+			3 b2 waiting 8
+			4 a3 join C for A
+			5 a3 failed
+			6 b4 renew B
+			7 b4 held 8`, ""},
+		{"a lost Join stands behind another, as their tickets tell, and not before it", `
+			0 a1 join A
+			1 a1 failed
+			2 b2 join B
+			3 b2 failed
+			4 b3 renew B
+			5 b3 waiting 9
+			6 a4 renew A
+			7 a4 held 10`, "renew of A"},
+		{"no lost Join came before another, which is found waiting", `
+			0 b2 join B
+			1 b2 failed
+			2 b3 leave B
+			3 b3 waiting`, "leave of B"},
 		{"the first is over", `
 			0 1 join A
 			1 1 held 7

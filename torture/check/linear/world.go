@@ -54,12 +54,15 @@ func id(claim uint64) (id engine.ID) {
 func number(id engine.ID) uint64 { return binary.BigEndian.Uint64(id[:]) }
 
 func (w *world) place(claim uint64) *queue.Place {
-	for i := range w.queue.Places {
-		if w.queue.Places[i].ID == id(claim) {
-			return &w.queue.Places[i]
-		}
+	if i := w.at(claim); i >= 0 {
+		return &w.queue.Places[i]
 	}
 	return nil
+}
+
+// at is where a claim stands in the queue, or -1.
+func (w *world) at(claim uint64) int {
+	return slices.IndexFunc(w.queue.Places, func(p queue.Place) bool { return p.ID == id(claim) })
 }
 
 // prove notes in w what a call has granted, from its start. Nothing is proven of a client

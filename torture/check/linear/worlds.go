@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 
-	"leasehold/engine/queue"
 	"leasehold/torture/history"
 )
 
@@ -57,7 +56,8 @@ func gather(all []*world) *worlds {
 //
 // What could as well happen later is left for later, and allows more: a claim need not have
 // ended before an answer shows it, since its end only helps claims behind it. A lost Join
-// need not have arrived before another claim joins, since it stands behind all others.
+// need not have arrived before a claim is renewed or left that has its place, since it stands
+// behind all others: see arrivals.
 func (n *name) open(w *world, c *call) []*world {
 	all := []*world{w}
 	seen := map[string]bool{string(w.key()): true}
@@ -72,7 +72,8 @@ func (n *name) open(w *world, c *call) []*world {
 			return nil
 		}
 		w := all[i]
-		for k := range n.ends(w, c) {
+		arrivals := n.arrivals(w, c)
+		for k := range n.ends(w, c, arrivals) {
 			claim := number(w.queue.Places[k].ID)
 			if p := w.proved[k]; p.until <= c.end {
 				v := w.end(claim)
@@ -87,24 +88,23 @@ func (n *name) open(w *world, c *call) []*world {
 				}
 			}
 		}
-		for _, p := range w.pending {
-			if n.matters(&n.calls[p], c) {
-				for _, v := range n.arrive(w, p) {
-					add(v)
-				}
+		for _, p := range arrivals {
+			for _, v := range n.arrive(w, p) {
+				add(v)
 			}
 		}
 	}
 	return all
 }
 
-// ends are the places whose claims may have to end before c is answered as it was.
-func (n *name) ends(w *world, c *call) iter.Seq[int] {
+// ends are the places whose claims may have to end before c is answered as it was, or before
+// one of the lost calls arrives that may have to.
+func (n *name) ends(w *world, c *call, arrivals []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		own := slices.IndexFunc(w.queue.Places, func(p queue.Place) bool { return p.ID == id(c.claim) })
-		all := c.ask.Method == revoke || slices.ContainsFunc(w.pending, func(p int) bool {
+		own := w.at(c.claim)
+		all := c.ask.Method == revoke || slices.ContainsFunc(arrivals, func(p int) bool {
 			o := &n.calls[p]
-			return n.matters(o, c) && (o.ask.Method == revoke || o.ask.NoWait || n.forgets || o.replaces != 0)
+			return o.ask.Method == revoke || o.ask.NoWait || n.forgets || o.replaces != 0 || o.limit != w.queue.Limit
 		})
 		asIs := c.got.State == held && n.holds(w, own, c) // it may be so already
 		for i := range w.queue.Places {
@@ -147,16 +147,54 @@ func (n *name) holds(w *world, own int, c *call) bool {
 	return sum <= int64(c.limit) && (len(w.queue.Places) == 0 || w.queue.Limit == c.limit)
 }
 
-// matters is whether the arrival of a lost call can make a difference to the answer of c that
-// its arrival after c cannot make.
-func (n *name) matters(lost, c *call) bool {
-	switch lost.ask.Method {
-	case leave:
-		return false // as the end of its claim
-	case join:
-		return c.ask.Method == join || c.ask.Method == revoke || c.claim == lost.claim || lost.replaces != 0
+// arrivals are the lost calls whose arrival before c can make a difference that their arrival
+// after it cannot make.
+//
+// A lost Join stands behind all others, so it makes none to a claim that has its place, unless
+// it replaces one before it. But if any claim joins before c is answered, every lost Join may
+// have to arrive before that one: it then stands in front of it, and has a smaller ticket.
+// So either all lost Joins may arrive, or none. There is one exception. Whoever stands in front
+// of a claim that joins and holds does so too, and only takes room. So one of which no later
+// answer tells that it stood there may as well arrive behind, unless it replaces a claim.
+//
+// The end of a claim is none of these: a lost Leave arrives as that.
+func (n *name) arrivals(w *world, c *call) (calls []int) {
+	now := n.joinsNow(w, c)
+	joins := now || c.ask.Method == revoke || slices.ContainsFunc(w.pending, func(p int) bool {
+		return n.makesRoom(w, &n.calls[p], c)
+	})
+	for _, p := range w.pending {
+		switch o := &n.calls[p]; {
+		case o.ask.Method == revoke:
+		case o.ask.Method != join, !joins:
+			continue
+		case now && c.got.State == held && o.claim != c.claim && n.stood[o.claim] < c.begin && w.at(o.replaces) < 0:
+			continue
+		}
+		calls = append(calls, p)
 	}
-	return true
+	return calls
+}
+
+// joinsNow is whether the claim of c has no place in w, and may need one for the answer: by c,
+// or by a lost Join. What is gone needs none, unless somebody revoked it.
+func (n *name) joinsNow(w *world, c *call) bool {
+	if c.result == history.Refused || w.at(c.claim) >= 0 {
+		return false
+	}
+	return c.ask.Method == join || (c.got.State != gone || c.got.Revoked) && slices.ContainsFunc(w.pending, func(p int) bool {
+		return n.calls[p].ask.Method == join && n.calls[p].claim == c.claim
+	})
+}
+
+// makesRoom is whether a lost Join replaces the claim of c, or one before it while it does not
+// hold, as it was answered to.
+func (n *name) makesRoom(w *world, lost, c *call) bool {
+	if lost.ask.Method != join || lost.replaces == 0 {
+		return false
+	}
+	replaced, own := w.at(lost.replaces), w.at(c.claim)
+	return replaced >= 0 && (replaced == own || replaced < own && c.got.State == held && !n.holds(w, own, c))
 }
 
 // step is what becomes of all possibilities if a call takes effect: nil if none allows its

@@ -1,6 +1,7 @@
 package handwritten_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 var (
 	allBroken = flag.Bool("broken.all", false, "torture every lock, not a few")
 	inTime    = flag.Duration("broken.within", 2*time.Minute, "the time in which what is wrong with a lock must be found")
-	rightFor  = flag.Duration("broken.right", 15*time.Second, "how long the right lock is tortured")
+	rightFor  = flag.Duration("broken.right", 0, "how long the right lock is tortured (default 15s; 5s with -short)")
 )
 
 // TestMain is also the clients of the trials.
@@ -127,13 +128,17 @@ func TestTortureFindsTheLocksOfArticles(t *testing.T) {
 // On the same server the same trial finds nothing wrong with a lock of ours. Neither does it
 // with the one of the articles that is right as long as nobody trusts it beyond the expiry.
 func TestTortureFindsNothingWrongWithTheRightLocks(t *testing.T) {
+	long := cmp.Or(*rightFor, 15*time.Second)
+	if testing.Short() {
+		long = cmp.Or(*rightFor, 5*time.Second)
+	}
 	for name, url := range map[string]string{
 		"a queue": "redis://%s", "the layout of the articles": "redis://%s?layout=plain", "SET NX PX": "setpx+redis://%s",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := trial(t, torture.Options{
-				URL: fmt.Sprintf(url, servers.Redis(t, nil).Addr), For: *rightFor,
+				URL: fmt.Sprintf(url, servers.Redis(t, nil).Addr), For: long,
 				Nemeses: []torture.Nemesis{torture.Kill(), torture.Stop(), torture.Wire()},
 			}, "")
 			for _, v := range r.Verdicts {

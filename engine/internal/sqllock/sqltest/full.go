@@ -17,7 +17,11 @@ import (
 // client has few and wants more. Its renewals and its other calls go on with those.
 func (k Kit) AFullServerCostsNoLease(t *testing.T, url string) {
 	t.Parallel()
-	const leases, loops, rounds = 20, 6, 30
+	const leases, loops = 20, 6
+	rounds := 30
+	if testing.Short() {
+		rounds = 8
+	}
 	e := k.open(t, k.More(url, k.Conns+"=8"))
 	var all []engine.Renewal
 	for i := range leases {

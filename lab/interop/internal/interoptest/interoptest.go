@@ -25,6 +25,14 @@ func Within(t *testing.T) context.Context {
 	return ctx
 }
 
+// Rounds is how often something is done: all times, and few in a short run.
+func Rounds(all, few int) int {
+	if testing.Short() {
+		return few
+	}
+	return all
+}
+
 // Until waits for what no channel tells.
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
