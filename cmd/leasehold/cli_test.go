@@ -177,6 +177,7 @@ func asNobody(t *testing.T, dir string, args ...string) *exec.Cmd {
 }
 
 func TestPasswords(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	const secret = "frob://me:sesame@host/?password=sesame"
 	file := p.file("url")
@@ -226,6 +227,7 @@ func TestEngineFromFile(t *testing.T) {
 }
 
 func TestLsAndShow(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	names := []string{"b", "a", "other", "a b", "a\x1b[31m"}
 	for _, name := range names {
@@ -292,6 +294,7 @@ func TestLsAndShow(t *testing.T) {
 }
 
 func TestRevokeAsks(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.start("run", "a", "--label", "x\x1b[0m", "--", "sleep", "60")
 	ticket := fmt.Sprint(p.held("a").Ticket)
@@ -524,10 +527,15 @@ func TestManualPages(t *testing.T) {
 }
 
 func TestFewFiles(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.start("run", "busy", "--", "sleep", "60")
 	p.held("busy")
-	for _, limit := range []int{5, 6, 7, 8, 20, 30} {
+	limits := []int{5, 6, 7, 8, 20, 30}
+	if testing.Short() {
+		limits = []int{5, 7, 30}
+	}
+	for _, limit := range limits {
 		for _, cmd := range []string{"run a -- true", "run busy -- true", "acquire a", "ls", "show a", "watch", "demo"} {
 			x := p.startCmd(shell(fmt.Sprintf(`ulimit -n %d; exec "$0" %s`, limit, cmd), program))
 			if code := x.wait(t); code != 69 || x.out.String() != "" {

@@ -193,6 +193,7 @@ func TestEngineIsDownForAMoment(t *testing.T) {
 }
 
 func TestFrontIsGone(t *testing.T) {
+	t.Parallel()
 	k := keepStub(t, order{TTL: 30 * time.Second}, false)
 	close(k.launcher.dead)
 	if did, code := k.wait(t); !slices.Equal(did, []string{"tell", "kill"}) || code != 76 {

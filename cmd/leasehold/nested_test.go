@@ -12,6 +12,7 @@ import (
 
 // Each of these would wait for itself for ever.
 func TestRunInsideItself(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.env = append(p.env, "L="+program, "OTHER=dir://"+p.file("other"), "ALIAS=dir://"+p.dir+"/../locks")
 	for _, c := range []struct {
@@ -66,6 +67,7 @@ func TestRunInsideItself(t *testing.T) {
 
 // What outlives its run waits its turn like everybody.
 func TestLeftBehindIsNotNested(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	done := p.file("done")
 	cmd := exec.Command(program, "run", "x", "--", "sh", "-c", `(while [ ! -e $GO ]; do sleep 0.02; done; $L run x -- sh -c "echo in > $DONE") >/dev/null 2>&1 &`)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestRunExitCodes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	for _, c := range []struct {
 		name string
@@ -65,6 +66,7 @@ func notAProgram(t *testing.T) string {
 
 // An answer that cannot be written is not the engine's fault.
 func TestOutputThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.start("run", "a", "--", "sleep", "60")
 	p.held("a")
@@ -174,6 +176,7 @@ func TestNotObtained(t *testing.T) {
 }
 
 func TestSharedAndPermits(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	for _, mode := range []struct {
 		name string
@@ -362,6 +365,7 @@ func TestMinHold(t *testing.T) {
 }
 
 func TestSignalsWhileWaiting(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.start("run", "busy", "--", "sleep", "60")
 	p.held("busy")

@@ -28,6 +28,7 @@ func (p *place) nest(outer, inner string) *process {
 // Two runs that nest in opposite order would wait for ever: one of them fails, and
 // says why.
 func TestRunsInACycle(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	x, y := p.nest("a", "b"), p.nest("b", "a")
 	codes := []int{x.wait(t), y.wait(t)}
@@ -40,6 +41,7 @@ func TestRunsInACycle(t *testing.T) {
 
 // The cycle stays for as long as the test looks: these callers do not look.
 func TestWhyAndGraph(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.start("run", "b", "--", "sleep", "60")
 	p.held("b") // before the run within a comes for it

@@ -70,7 +70,9 @@ func everyEngine(t *testing.T, f func(t *testing.T, open opening)) {
 		{"mysqllock", func(t *testing.T) opening { return by(servers.MariaDB(t, nil).URL("", "")) }},
 	} {
 		t.Run(e.name, func(t *testing.T) {
-			t.Parallel()
+			if e.name != "redlock" { // whose masters a busy machine makes silent
+				t.Parallel()
+			}
 			f(t, e.open(t))
 		})
 	}
@@ -81,19 +83,19 @@ func TestTheAnswersOfEveryEngineHaveAnOrder(t *testing.T) {
 		// Masters of redlock that a busy machine makes silent leave many calls without an
 		// answer, and then too many orders are possible to follow: such a trial shows little.
 		for try := 1; ; try++ {
-			calls, undecided := judged(t, open)
-			if undecided*2 <= calls || t.Failed() {
+			calls, answered, undecided := judged(t, open)
+			if undecided*2 <= calls && answered*2 >= calls || t.Failed() {
 				return
 			}
 			if try == 3 {
-				t.Fatalf("in each of %d trials most calls are undecided, at last %d of %d", try, undecided, calls)
+				t.Fatalf("in each of %d trials most calls have no answer or are undecided, at last %d have an answer and %d are undecided, of %d", try, answered, undecided, calls)
 			}
 		}
 	})
 }
 
 // judged is one trial of an engine.
-func judged(t *testing.T, open opening) (made, undecided int) {
+func judged(t *testing.T, open opening) (made, answered, undecided int) {
 	t.Helper()
 	o := Options{Open: open, Clients: *clients, Calls: wanted(), Seed: cmp.Or(*seed, uint64(time.Now().UnixNano()))}
 	began := time.Now()
@@ -118,10 +120,9 @@ func judged(t *testing.T, open opening) (made, undecided int) {
 	if len(r.Findings) > 0 {
 		t.Log(keep(t, events))
 	}
-	if results := results(events); results[history.OK]*2 < r.Calls {
-		t.Errorf("most calls have no answer: %v", results)
-	}
-	return r.Calls, r.Undecided
+	results := results(events)
+	t.Logf("results: %v", results)
+	return r.Calls, results[history.OK], r.Undecided
 }
 
 func results(events []history.Event) map[string]int {
