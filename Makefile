@@ -48,7 +48,7 @@ tofu: ## build OpenTofu (6 minutes of CPU or more), and run the live tests of it
 	go test -count=1 -tags tofu -run Tofu ./service
 
 # Tests mostly wait for real servers, so more packages run at once than there are processors.
-# -short makes the slow ones smaller.
+# -short makes the slow ones smaller. A few are left out with it, unless LEASEHOLD_REQUIRE=all.
 SHORT     ?= -short -p 3 -parallel 6
 
 .PHONY: test
@@ -62,7 +62,7 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 	go test -timeout 20m $(SHORT) $(TESTFLAGS) $(call packages,$(UNRACED))
 
 .PHONY: test-long
-test-long: ## every test in full size, for 40 minutes or more: before a release, and at night
+test-long: ## every test in full size: before a release, and at night
 	@$(MAKE) test SHORT=
 
 # make explore DEEP=100 SEEDS=1000000

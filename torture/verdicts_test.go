@@ -2,11 +2,13 @@ package torture_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"leasehold/engine/enginetest/broken"
+	"leasehold/lab/servers"
 	"leasehold/torture"
 	"leasehold/torture/check"
 )
@@ -36,7 +38,7 @@ func TestWhatATrialSaysOfItself(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			if c.full && testing.Short() {
-				t.Skipf("takes %v: make test-long runs it", c.length)
+				servers.LeftOut(t, fmt.Sprintf("it takes %v", c.length))
 			}
 			t.Parallel()
 			w, url := serve(t, broken.Fault{})

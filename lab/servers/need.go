@@ -39,6 +39,16 @@ func Missing(t TB, why string) {
 	t.Skipf("SKIPPED: %s", why)
 }
 
+// LeftOut skips what takes long in a run with -short: the caller asks whether it is one. With
+// LEASEHOLD_REQUIRE=all in the environment it returns, and the test goes on: CI leaves
+// nothing out.
+func LeftOut(t TB, why string) {
+	t.Helper()
+	if os.Getenv("LEASEHOLD_REQUIRE") != "all" {
+		t.Skipf("SKIPPED: %s: make test-long runs it", why)
+	}
+}
+
 // Installed says what to do if a program is not found.
 func Installed(program string) error {
 	if _, err := find(program); err != nil {

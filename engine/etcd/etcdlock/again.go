@@ -150,3 +150,43 @@ func indeterminate(err error) bool {
 	var said rpctypes.EtcdError
 	return !errors.Is(err, coalesce.ErrNotSent) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
 }
+
+// hedge asks, and asks once more each time that no answer came for hedgeAfter, without
+// giving the first up. It takes the answer that comes first. A replacement is several
+// requests one after the other, each of which may go to the member that stands still, and a
+// lease must live through all of them. Asking twice must do no harm.
+func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		got T
+		err error
+	}
+	answers := make(chan answer, hedgeMost)
+	for asked, failed := 0, 0; ; {
+		var later <-chan time.Time
+		if asked < hedgeMost {
+			asked++
+			go func() {
+				got, err := ask(ctx)
+				answers <- answer{got, err}
+			}()
+			later = time.After(hedgeAfter)
+		}
+		select {
+		case a := <-answers:
+			failed++
+			if a.err == nil || failed == asked && asked == hedgeMost || leaseGone(a.err) {
+				return a.got, a.err
+			}
+		case <-later:
+		case <-ctx.Done():
+			return got, ctx.Err()
+		}
+	}
+}
+
+const (
+	hedgeAfter = 150 * time.Millisecond
+	hedgeMost  = 3
+)

@@ -31,7 +31,7 @@ type claim struct {
 	attended  context.CancelFunc
 	givenUp   bool  // a Leave is under way
 	alone     bool  // nobody else was in its queue when it joined
-	written   int64 // the revision at which it was hung on another lease, in the life writtenIn: see term.go
+	written   int64 // the revision at which it was attached to another lease, in the life writtenIn: see term.go
 	writtenIn uint64
 	asked     time.Duration // detached: when its owner asked for it last, or it was seen to stand
 }

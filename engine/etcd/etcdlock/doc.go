@@ -49,7 +49,7 @@
 //     [engine.FencingAlways] because no crash and no restart does that, only an operator.
 //   - A leader may stand still for longer than an etcd lease lasts, and go on after another
 //     was elected. Then it may have leases ended that their clients renew at the other one
-//     (etcd issue 15247). Claims of a session hang on a lease that it does not know by then. A
+//     (etcd issue 15247). Claims of a session have a lease that it does not know by then. A
 //     detached claim has a lease of its own, which may end: until the next renewal of its
 //     owner two may hold. Their tokens differ.
 //   - A user who may write below the prefix may delete the key of a holder. The holder
@@ -57,8 +57,8 @@
 //   - A full etcd (NOSPACE) takes no new claims. It still renews, notifies and removes
 //     those in the queue.
 //
-// Open refuses older servers. There a replaced leader ended leases that were alive although
-// it had not stood still, and could answer the renewal of an ended lease with success. Options.AllowOld accepts
+// Open refuses older servers. There a replaced leader could end leases that were alive,
+// and could answer the renewal of an ended lease with success. Options.AllowOld accepts
 // that two may hold.
 //
 // # TTL
@@ -80,7 +80,8 @@
 // left the queue vacant; if it is not any more, the Join costs one request more. In a
 // crowd of one client many Joins share a reading, and few are under way at once. A client
 // sends one keep-alive and one read for each sixth of each of its etcd leases, however many
-// claims it has. After a change of the leader it writes the key of each claim once more. A renewal reads the keys of a hundred claims with each request.
+// claims it has. After a change of the leader it writes the key of each claim once more. A
+// renewal reads the keys of a hundred claims with each request.
 //
 // etcd keeps old revisions until it is compacted, and a Join passes over them: some keys
 // for each client that ever claimed the name. Let etcd compact

@@ -81,7 +81,7 @@ type place struct {
 	owner string
 
 	// revoked: the key was written again by Revoke, to put a holder on a lease that nobody
-	// keeps alive. Its own client writes it to hang it on another lease of its session.
+	// keeps alive. Its own client writes it to attach it to another lease of its session.
 	revoked bool
 }
 

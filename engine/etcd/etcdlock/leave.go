@@ -145,7 +145,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 		switch {
 		case !a.succeeded:
 			l.indeterminate = before
-			// Marked, or hung on another lease while this was asked: its queue says which.
+			// Marked, or attached to another lease while this was asked: its queue says which.
 			seen := append([]clientv3.Op{e.look(l.got.Name, l.ticket)}, e.leaveOps(l)...)
 			marked, changed = append(marked, clientv3.OpTxn([]clientv3.Cmp{l.there()}, seen, nil)), append(changed, l)
 		case l.held:

@@ -256,7 +256,7 @@ func TestHolderThatIsCutOffHasLostBeforeAnotherHolds(t *testing.T) {
 // trusts its lease for as long as the answer was late.
 func TestSessionIsTrustedForTooLong(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes 30 s: make test-long runs it")
+		servers.LeftOut(t, "it takes 30 s")
 	}
 	t.Parallel()
 	const each = 10

@@ -48,8 +48,10 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 	}
 	out, replaced, err := e.renew(ctx, all, start)
 	if len(replaced) > 0 { // by another lease, which their queues show now
-		more, _, failed := e.renew(ctx, replaced, start)
-		out, err = append(out, more...), errors.Join(err, failed)
+		more, still, failed := e.renew(ctx, replaced, start)
+		if out, err = append(out, more...), errors.Join(err, failed); len(still) > 0 {
+			err = errors.Join(err, errReplaced) // of these nothing was learned
+		}
 	}
 	return out, e.explain(err)
 }
@@ -80,10 +82,7 @@ func (e *Engine) renew(ctx context.Context, all []*asked, start time.Duration) (
 		}
 		out = append(out, e.promoted(a, p.ttl))
 	}
-	if len(replaced) > 0 {
-		return out, replaced, err
-	}
-	return out, nil, err
+	return out, replaced, err
 }
 
 // question is what has to be asked for one renewal.

@@ -404,7 +404,7 @@ func (e *Engine) keep(life context.Context, s *lifeline) {
 		ctx, cancel := context.WithTimeout(life, 2*s.renewalInterval)
 		_ = e.prove(ctx, s, now.id, now.until+1)
 		if s.proving.lock(ctx) == nil {
-			_ = e.rehang(ctx, s) // what a replacement has left
+			_ = e.attachAll(ctx, s) // what a replacement has left
 			s.proving.unlock()
 		}
 		cancel()

@@ -13,23 +13,23 @@ import (
 
 // A leader may stand still until another is elected, and longer than an etcd lease lasts.
 // When it goes on it does not know yet of the other one, which has kept the lease alive, and
-// has it ended: etcd carries that out (etcd issue 15247). Of stopped leaders on 3.6.16 a
-// quarter did so, 0.1 to 0.5 s after they went on.
+// has it ended: etcd carries that out (etcd issue 15247). On 3.6.16, 3 of 12
+// stopped leaders did so, 0.1 to 0.5 s after they went on.
 //
 // A leader cannot end a lease that was granted when it was the leader no more. So each
 // session remembers in which term its lease was granted. Once the client sees a later term, it
-// trusts the lease for no longer than the former leader itself promised, and hangs its
-// claims on a new one. They keep their keys, and so their places:
+// trusts the lease for no longer than the former leader itself promised, and attaches its
+// claims to a new one. They keep their keys, and so their places:
 //
 //	term 4    grants A, keeps it alive ---- stands still ------------- goes on, ends A
 //	term 5                                  elected, keeps A alive
-//	client    trusts A until the last answer of term 4 + TTL | claims hang on B, of term 5
+//	client    trusts A until the last answer of term 4 + TTL | claims are attached to B, of term 5
 //
 // The header of an answer has the term of the last entry that its member carried out. That
-// of a read which etcd serves in order is at least the term of the leader that served it. So a keep-alive was
-// answered by a leader of no later term than a read AFTER it shows, and a lease was granted
-// in no earlier term than a read BEFORE it shows. (The keep-alive's own header is made
-// before the leader is asked.)
+// of a read which etcd serves in order is at least the term of the leader that served it. So
+// a keep-alive was answered by a leader of no later term than a read AFTER it shows, and a
+// lease was granted in no earlier term than a read BEFORE it shows. (The keep-alive's own
+// header is made before the leader is asked.)
 //
 // A detached claim has a lease of its own, which other clients keep alive. It stays there.
 
@@ -45,49 +45,9 @@ func (e *Engine) term(ctx context.Context) (term uint64, err error) {
 	return term, err
 }
 
-// hedge asks, and asks once more each time that no answer came for hedgeAfter, without
-// giving the first up. It takes the answer that comes first. A replacement is several
-// requests one after the other, each of which may go to the member that stands still, and a
-// lease must live through all of them. Asking twice must do no harm.
-func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		got T
-		err error
-	}
-	answers := make(chan answer, hedgeMost)
-	for asked, failed := 0, 0; ; {
-		var later <-chan time.Time
-		if asked < hedgeMost {
-			asked++
-			go func() {
-				got, err := ask(ctx)
-				answers <- answer{got, err}
-			}()
-			later = time.After(hedgeAfter)
-		}
-		select {
-		case a := <-answers:
-			failed++
-			if a.err == nil || failed == asked && asked == hedgeMost || leaseGone(a.err) {
-				return a.got, a.err
-			}
-		case <-later:
-		case <-ctx.Done():
-			return got, ctx.Err()
-		}
-	}
-}
-
-const (
-	hedgeAfter = 150 * time.Millisecond
-	hedgeMost  = 3
-)
-
 // The leases of sessions have identifiers of the client's own: all begin with the same bits.
-// So a key that was written again shows why: to hang it on such a lease, or to mark it (see
-// Revoke), which hangs it on one whose identifier etcd made.
+// So a key that was written again shows why: to attach it to such a lease, or to mark it (see
+// Revoke), which attaches it to one whose identifier etcd made.
 const (
 	sessionBits = 0x4c4841
 	randomBits  = 40
@@ -123,9 +83,9 @@ func (e *Engine) replace(ctx context.Context, s *lifeline, from clientv3.LeaseID
 	}
 	s.id, s.asked, s.until, s.term = id, start, start+ttl, term
 	e.mu.Unlock()
-	// From here on claims join by the new lease. One that joined by the old one is hung on
-	// the new one when its Join is answered.
-	return e.rehang(ctx, s)
+	// From here on claims join by the new lease. One that joined by the old one is attached
+	// to the new one when its Join is answered.
+	return e.attachAll(ctx, s)
 }
 
 // granted is an etcd lease, and how long it lasts.
@@ -134,38 +94,38 @@ type granted struct {
 	ttl time.Duration
 }
 
-// hanging is a claim to be hung on another lease.
-type hanging struct {
+// attachment is a claim that is to be attached to another lease.
+type attachment struct {
 	*claim
 	ticket  uint64
 	written int64 // the last revision of its key
 	done    bool
 }
 
-// rehang hangs those claims of a session on its lease that hang on a former one. With
-// s.proving held.
-func (e *Engine) rehang(ctx context.Context, s *lifeline) error {
+// attachAll attaches those claims of a session to its lease that are attached to a former one.
+// With s.proving held.
+func (e *Engine) attachAll(ctx context.Context, s *lifeline) error {
 	now := e.current(s)
 	if now.id == 0 {
 		return nil
 	}
-	var all []*hanging
+	var all []*attachment
 	t := &e.table
 	t.mu.Lock()
 	for _, c := range t.m.Claims {
-		// One that is given up is deleted, wherever it hangs.
+		// One that is given up is deleted, whatever it is attached to.
 		if c.class.Session == s && !c.Detached && !c.givenUp && c.Phase.Wanted() && c.lease() != now.id {
-			all = append(all, &hanging{claim: c, ticket: c.Ticket, written: c.lastWritten()})
+			all = append(all, &attachment{claim: c, ticket: c.Ticket, written: c.lastWritten()})
 		}
 	}
 	t.mu.Unlock()
-	return e.hang(ctx, s, now, all)
+	return e.attach(ctx, s, now, all)
 }
 
-// hang hangs claims on the lease of their session: those whose keys nobody has written or
+// attach attaches claims to the lease of their session: those whose keys nobody has written or
 // deleted meanwhile. The others learn by their next renewal what became of them. An attempt
 // whose answer was lost is found done by the next one.
-func (e *Engine) hang(ctx context.Context, s *lifeline, now known, all []*hanging) error {
+func (e *Engine) attach(ctx context.Context, s *lifeline, now known, all []*attachment) error {
 	for len(all) > 0 {
 		n := min(len(all), atOnce)
 		some := all[:n]
@@ -203,7 +163,7 @@ func (e *Engine) hang(ctx context.Context, s *lifeline, now known, all []*hangin
 		for i, h := range some {
 			a := &answers[i]
 			if a.succeeded {
-				e.table.hung(h, now.id, a.revision)
+				e.table.attached(h, now.id, a.revision)
 				continue
 			}
 			kvs := a.first().Kvs
@@ -212,7 +172,7 @@ func (e *Engine) hang(ctx context.Context, s *lifeline, now known, all []*hangin
 			}
 			switch lease := clientv3.LeaseID(kvs[0].Lease); {
 			case lease == now.id:
-				e.table.hung(h, lease, kvs[0].ModRevision)
+				e.table.attached(h, lease, kvs[0].ModRevision)
 			case isSession(lease): // by an attempt for an earlier term
 				h.written = kvs[0].ModRevision
 				all = append(all, h)
@@ -222,8 +182,8 @@ func (e *Engine) hang(ctx context.Context, s *lifeline, now known, all []*hangin
 	return nil
 }
 
-// hung: a claim hangs on that lease, and its key was written for that.
-func (t *table) hung(h *hanging, lease clientv3.LeaseID, revision int64) {
+// attached: a claim is attached to that lease, and its key was written for that.
+func (t *table) attached(h *attachment, lease clientv3.LeaseID, revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.done = true
@@ -233,7 +193,7 @@ func (t *table) hung(h *hanging, lease clientv3.LeaseID, revision int64) {
 }
 
 // lastWritten is the revision at which the claim's key was written if nobody has marked it:
-// when it was made, or hung on another lease. With the table's mutex held.
+// when it was made, or attached to another lease. With the table's mutex held.
 func (c *claim) lastWritten() int64 {
 	if c.writtenIn == c.Ticket {
 		return max(c.written, int64(c.Ticket))
@@ -242,7 +202,7 @@ func (c *claim) lastWritten() int64 {
 }
 
 // proveJoined is prove for a claim that has just joined, and may have done so by a lease that
-// was replaced meanwhile: then it is hung on the new one.
+// was replaced meanwhile: then it is attached to the new one.
 func (e *Engine) proveJoined(ctx context.Context, c *claim, p *place, until time.Duration) error {
 	s := c.class.Session
 	err := e.prove(ctx, s, p.lease, until)
@@ -257,8 +217,8 @@ func (e *Engine) proveJoined(ctx context.Context, c *claim, p *place, until time
 		s.proving.unlock()
 		return errEndedMeanwhile
 	}
-	h := &hanging{claim: c, ticket: p.ticket, written: p.written}
-	err = e.hang(ctx, s, now, []*hanging{h})
+	h := &attachment{claim: c, ticket: p.ticket, written: p.written}
+	err = e.attach(ctx, s, now, []*attachment{h})
 	s.proving.unlock()
 	switch {
 	case err != nil:

@@ -38,8 +38,8 @@ func moveLeader(t testing.TB, set *servers.EtcdSetup) {
 	t.Fatal("there is no other member")
 }
 
-// hangsOn is the lease of every claim in the queue.
-func hangsOn(t testing.TB, e *Engine, name string) (leases []clientv3.LeaseID) {
+// attachedTo is the lease of every claim in the queue.
+func attachedTo(t testing.TB, e *Engine, name string) (leases []clientv3.LeaseID) {
 	t.Helper()
 	l, _, err := e.lookAt(within(t), reading{name: name}, 0)
 	if err != nil {
@@ -51,15 +51,15 @@ func hangsOn(t testing.TB, e *Engine, name string) (leases []clientv3.LeaseID) {
 	return leases
 }
 
-// After the leader has changed all claims of a session hang on a new lease, and are what
+// After the leader has changed all claims of a session are attached to a new lease, and are what
 // they were: those that hold, that wait and that are marked.
-func TestClaimsHangOnALeaseOfTheNewTerm(t *testing.T) {
+func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 	t.Parallel() // it mostly waits
 	set := servers.EtcdCluster(t, nil)
 	one := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
 	const ttl = 4 * time.Second
-	// More than one transaction hangs.
+	// More than one transaction attaches.
 	var held, waiting []engine.Claim
 	for i := range atOnce + 8 {
 		name := fmt.Sprint("n", i)
@@ -70,12 +70,12 @@ func TestClaimsHangOnALeaseOfTheNewTerm(t *testing.T) {
 	if err := other.Revoke(within(t), "marked", marked.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	was := hangsOn(t, one, "n0")
+	was := attachedTo(t, one, "n0")
 	for round := range 2 {
 		moveLeader(t, set)
-		until(t, "claims hang on the lease of a former term", func() bool {
+		until(t, "claims are attached to the lease of a former term", func() bool {
 			for i := range held {
-				now := hangsOn(t, one, held[i].Name)
+				now := attachedTo(t, one, held[i].Name)
 				if len(now) != 2 {
 					t.Fatalf("round %d: %d claims are in the queue of %s", round, len(now), held[i].Name)
 				}
@@ -85,7 +85,7 @@ func TestClaimsHangOnALeaseOfTheNewTerm(t *testing.T) {
 			}
 			return true
 		})
-		was = hangsOn(t, one, "n0")
+		was = attachedTo(t, one, "n0")
 		for i := range held {
 			if got := renew(t, one, held[i]); got.State != engine.Held || got.Ticket != held[i].Ticket || got.TTL != ttl {
 				t.Fatalf("round %d: the holder is %+v, and was %+v", round, got, held[i])
@@ -98,7 +98,7 @@ func TestClaimsHangOnALeaseOfTheNewTerm(t *testing.T) {
 			t.Fatalf("round %d: the marked claim is %+v", round, got)
 		}
 	}
-	// Claims that were hung are marked, given up and promoted like others.
+	// Claims that were attached anew are marked, given up and promoted like others.
 	if err := other.Revoke(within(t), "n0", held[0].Ticket, false); err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +135,8 @@ func TestALeaseOfAFormerTermIsNotTrustedLonger(t *testing.T) {
 	if now := e.current(s); now.id == before.id {
 		t.Error("the session has the same lease")
 	}
-	if now := hangsOn(t, e, "a"); len(now) != 1 || now[0] == before.id {
-		t.Errorf("the claim hangs on %x", now)
+	if now := attachedTo(t, e, "a"); len(now) != 1 || now[0] == before.id {
+		t.Errorf("the claim is attached to %x", now)
 	}
 }
 
@@ -149,8 +149,9 @@ func TestALeaderThatStoodStillEndsNoLease(t *testing.T) {
 	}
 	t.Parallel() // it mostly waits
 	set := servers.EtcdCluster(t, nil)
+	lived := 0
 	for round := range rounds {
-		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil), &leasehold.Options{TTL: 3 * time.Second})
+		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil), &leasehold.Options{TTL: 5 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,7 @@ func TestALeaderThatStoodStillEndsNoLease(t *testing.T) {
 		if err := leader.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(7 * time.Second) // longer than the etcd lease lasts
+		time.Sleep(8 * time.Second) // the etcd lease lasts six
 		var living []*leasehold.Lease
 		for _, l := range all { // a machine that has much to do may have lost them in the election
 			if l.Valid() {
@@ -187,12 +188,16 @@ func TestALeaderThatStoodStillEndsNoLease(t *testing.T) {
 			}
 		}
 		t.Logf("round %d: %d of %d leases lived on over the election", round, len(living), len(all))
+		lived += len(living)
 		if err := locks.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := set.Healthy(time.Minute); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if lived == 0 {
+		t.Error("void: no lease lived on over an election")
 	}
 }
 
@@ -203,7 +208,7 @@ func TestAJoinThatFindsItsSessionEndedLeavesNothing(t *testing.T) {
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	r := lasting(exclusive("a"), 5*time.Second)
 	joins(t, e, r, engine.Held)
-	for _, l := range hangsOn(t, e, "a") {
+	for _, l := range attachedTo(t, e, "a") {
 		if _, err := e.client.Revoke(within(t), l); err != nil {
 			t.Fatal(err)
 		}
@@ -215,13 +220,13 @@ func TestAJoinThatFindsItsSessionEndedLeavesNothing(t *testing.T) {
 	if err == nil {
 		leave(t, e, got)
 	}
-	if left := hangsOn(t, e, "a"); len(left) > 0 {
+	if left := attachedTo(t, e, "a"); len(left) > 0 {
 		t.Errorf("claims stand that nobody knows, on %x", left)
 	}
 }
 
-// A session that has ended has no lease to hang a claim on. A key without one would never end.
-func TestNoClaimHangsOnNoLease(t *testing.T) {
+// A session that has ended has no lease to attach a claim to. A key without one would never end.
+func TestNoClaimIsAttachedToNoLease(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	got := joins(t, e, lasting(exclusive("a"), 5*time.Second), engine.Held)
@@ -237,12 +242,12 @@ func TestNoClaimHangsOnNoLease(t *testing.T) {
 	if err := e.proveJoined(within(t), c, &p, 0); err != errEndedMeanwhile {
 		t.Error(err)
 	}
-	if on := hangsOn(t, e, "a"); len(on) != 1 || on[0] != p.lease {
-		t.Errorf("it hangs on %x", on)
+	if on := attachedTo(t, e, "a"); len(on) != 1 || on[0] != p.lease {
+		t.Errorf("it is attached to %x", on)
 	}
 }
 
-// The Join of a claim is answered after its lease was replaced. It hangs on the new lease, or
+// The Join of a claim is answered after its lease was replaced. It is attached to the new lease, or
 // the Join says that it ended.
 func TestAClaimThatJoinedByAReplacedLease(t *testing.T) {
 	server := servers.Etcd(t, nil)
@@ -278,8 +283,8 @@ func TestAClaimThatJoinedByAReplacedLease(t *testing.T) {
 		if gone && err != errEndedMeanwhile || !gone && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if left := hangsOn(t, e, name); !gone && (len(left) != 1 || left[0] != id) || gone && len(left) > 0 {
-			t.Errorf("%s: it hangs on %x, not on %x", name, left, id)
+		if left := attachedTo(t, e, name); !gone && (len(left) != 1 || left[0] != id) || gone && len(left) > 0 {
+			t.Errorf("%s: it is attached to %x, not on %x", name, left, id)
 		}
 	}
 }

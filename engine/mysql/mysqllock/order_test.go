@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leasehold/engine/internal/sqllock/sqltest"
+	"leasehold/lab/servers"
 )
 
 // Tickets are given in the order of commits, however long others take between two
@@ -26,7 +27,7 @@ func TestTicketsAreInTheOrderOfCommits(t *testing.T) {
 // statement that does both would: the test above can fail.
 func TestReadingBeforeLockingIsSeen(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes up to a minute: make test-long runs it")
+		servers.LeftOut(t, "it takes up to a minute")
 	}
 	// Not beside others: its storms would keep them from their server.
 	const storms = 8 // on a busy machine 64 may come one after the other

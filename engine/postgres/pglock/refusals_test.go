@@ -173,7 +173,7 @@ func TestSchemaAndPrefix(t *testing.T) {
 // Behind PgBouncer in transaction mode nothing is heard: the suite holds by looking.
 func TestConformanceBehindPgBouncer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a minute: make test-long runs it")
+		servers.LeftOut(t, "it takes a minute")
 	}
 	servers.Need(t, "pgbouncer")
 	s := server(t)

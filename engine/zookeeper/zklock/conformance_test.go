@@ -34,7 +34,7 @@ func TestConformanceNodes(t *testing.T) {
 
 func conformance(t *testing.T, name string, o Options, committed string) {
 	if testing.Short() && o.Layout != "" {
-		t.Skip("takes two minutes: make test-long runs it; the usual layout has run")
+		servers.LeftOut(t, "it takes two minutes, and the usual layout has run")
 	}
 	t.Parallel() // it waits for sessions to end
 	s := servers.ZooKeeper(t, nil)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"leasehold/lab/servers"
 )
 
 var states = flag.Int("model.states", 100_000, "look at so many states of each world, and with -short at 20,000 at most; 0: at all of them")
@@ -106,7 +108,7 @@ func TestWrongRulesFail(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.retaking && testing.Short() {
-				t.Skip("takes 5 s: make test-long runs it")
+				servers.LeftOut(t, "it takes 5 s")
 			}
 			s := c.setup
 			s.masters, s.top = 3, 3
