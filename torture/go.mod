@@ -7,6 +7,7 @@ require (
 	github.com/cilium/ebpf v0.22.0
 	go.uber.org/goleak v1.3.0
 	leasehold v0.0.0
+	leasehold/lab/servers v0.0.0
 	pgregory.net/rapid v1.3.0
 )
 
