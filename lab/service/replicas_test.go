@@ -91,6 +91,16 @@ func TestAServerThatIsKilledLosesNothing(t *testing.T) {
 					return true
 				})
 			}
+			// Until its first renewal a claim lives for as long as the other Server is looked for.
+			until(t, "waiting claims were not renewed", time.Minute, func() bool {
+				for q := range queues {
+					line, err := holder.Queue(t.Context(), name(q))
+					if err != nil || slices.ContainsFunc(line.Claims, func(c engine.Claim) bool { return c.TTL <= 4*time.Second }) {
+						return false
+					}
+				}
+				return true
+			})
 			if err := c.strike(one); err != nil {
 				t.Fatal(err)
 			}
