@@ -149,7 +149,8 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool
 	case p.lease == 0: // a key that somebody wrote by hand
 		granted = seconds(shared)
 	case old.TTL < 0: // zero is less than a second
-		return false, engine.ErrNoClaim // it has just expired
+		// It has just expired, and then its key goes; or a former leader does not know it.
+		return false, e.pause(ctx, staleSoon)
 	}
 	lease, _, err := e.grant(ctx, granted, nil)
 	if err != nil {

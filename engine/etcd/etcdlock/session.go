@@ -267,13 +267,34 @@ func (e *Engine) proveOwn(ctx context.Context, id clientv3.LeaseID, until time.D
 // alive keeps leases alive, and says from when on each lives for how long: zero if it
 // has ended.
 func (e *Engine) alive(ctx context.Context, ids ...clientv3.LeaseID) (start time.Duration, ttls []time.Duration, err error) {
-	err = e.again(ctx, one(func(ctx context.Context) (err error) {
-		start = boottime.Now()
-		ttls, err = e.keepAlive(ctx, ids...)
-		return err
-	}))
-	return start, ttls, err
+	for {
+		err = e.again(ctx, one(func(ctx context.Context) (err error) {
+			start = boottime.Now()
+			ttls, err = e.keepAlive(ctx, ids...)
+			return err
+		}))
+		if err != nil {
+			return 0, nil, err
+		}
+		lives := false // one of those that are said to have ended
+		for i, ttl := range ttls {
+			if ttl <= 0 && !lives {
+				if lives, err = e.writable(ctx, ids[i]); err != nil {
+					return 0, nil, err
+				}
+			}
+		}
+		if !lives {
+			return start, ttls, nil
+		}
+		if err := e.pause(ctx, staleSoon); err != nil {
+			return 0, nil, err
+		}
+	}
 }
+
+// staleSoon is how long a former leader is given to learn that it is none.
+const staleSoon = 100 * time.Millisecond
 
 // sessionEnded: etcd does not know that lease any more.
 func (e *Engine) sessionEnded(id clientv3.LeaseID) {

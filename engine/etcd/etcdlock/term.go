@@ -45,6 +45,20 @@ func (e *Engine) term(ctx context.Context) (term uint64, err error) {
 	return term, err
 }
 
+// writable is whether a lease lives, by writing a key that hangs on it: all members agree on
+// that. A keep-alive may ask a former leader that has just gone on. It does not know yet that
+// it leads no more, nor any lease of a later term, and says of each that it has ended.
+func (e *Engine) writable(ctx context.Context, id clientv3.LeaseID) (bool, error) {
+	err := e.again(ctx, one(func(ctx context.Context) error {
+		_, err := e.do(ctx, clientv3.OpPut(e.keys.void(e.name)+"/lives", "", clientv3.WithLease(id)))
+		return err
+	}))
+	if leaseGone(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // The leases of sessions have identifiers of the client's own: all begin with the same bits.
 // So a key that was written again shows why: to attach it to such a lease, or to mark it (see
 // Revoke), which attaches it to one whose identifier etcd made.

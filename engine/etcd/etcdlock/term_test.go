@@ -247,6 +247,24 @@ func TestNoClaimIsAttachedToNoLease(t *testing.T) {
 	}
 }
 
+// That a lease has ended is believed if all members agree.
+func TestALeaseLivesWhileItCanBeWrittenBy(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	joins(t, e, lasting(exclusive("a"), 5*time.Second), engine.Held)
+	on := attachedTo(t, e, "a")[0]
+	if lives, err := e.writable(within(t), on); !lives || err != nil {
+		t.Errorf("a lease that lives: %v, %v", lives, err)
+	}
+	if _, err := e.client.Revoke(within(t), on); err != nil {
+		t.Fatal(err)
+	}
+	if lives, err := e.writable(within(t), on); lives || err != nil {
+		t.Errorf("a lease that was revoked: %v, %v", lives, err)
+	}
+}
+
 // The Join of a claim is answered after its lease was replaced. It is attached to the new lease, or
 // the Join says that it ended.
 func TestAClaimThatJoinedByAReplacedLease(t *testing.T) {
