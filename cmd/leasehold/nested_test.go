@@ -70,7 +70,7 @@ func TestLeftBehindIsNotNested(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	done := p.file("done")
-	cmd := exec.Command(program, "run", "x", "--", "sh", "-c", `(while [ ! -e $GO ]; do sleep 0.02; done; $L run x -- sh -c "echo in > $DONE") >/dev/null 2>&1 &`)
+	cmd := exec.Command(program, "run", "x", "--", "sh", "-c", `(while [ ! -e $GO ]; do sleep 0.02; done; $L run x -- sh -c "echo in > $DONE"; : > $DONE.over) >/dev/null 2>&1 &`)
 	cmd.Env = append(p.env, "L="+program, "GO="+p.file("go"), "DONE="+done)
 	if x := p.startCmd(cmd); x.wait(t) != 0 {
 		t.Fatal(x.err.String())
@@ -83,6 +83,7 @@ func TestLeftBehindIsNotNested(t *testing.T) {
 	if text := p.content(done); text != "in" {
 		t.Errorf("%q", text)
 	}
+	p.exists(done + ".over") // before its folder is removed
 }
 
 // A command under an outer hold ends with that.

@@ -35,7 +35,11 @@ func TestTortureByTheKernel(t *testing.T) {
 	unified(t)
 	p, _ := redisPlace(t)
 	dir := p.file("out")
-	code, out, text := p.leasehold("torture", "--for", "30s", "--ttl", "400ms", "--clients", "3", "--names", "4", "--seed", "5",
+	long := "30s"
+	if testing.Short() {
+		long = "18s"
+	}
+	code, out, text := p.leasehold("torture", "--for", long, "--ttl", "400ms", "--clients", "3", "--names", "4", "--seed", "5",
 		"--nemesis", "freeze,packets", "--out", dir)
 	t.Log(out, text)
 	if code != 0 && code != codeVoid || text != "" {
@@ -54,6 +58,7 @@ func TestTortureByTheKernel(t *testing.T) {
 			bits[named[e.Fault]]++
 		}
 	}
+	t.Logf("faults with an effect: %v", bits)
 	// The seed chooses, and each kind of loss comes sooner or later.
 	if bits["freeze"] == 0 || len(bits) < 3 {
 		t.Errorf("faults with an effect: %v", bits)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,7 +69,10 @@ func TestTortureOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, verdict, _ := p.leasehold("torture", "check", dir)
-	if again != code || verdict == "" || !strings.HasSuffix(out, verdict) {
+	// How many calls a search of a second leaves out is the machine's business.
+	leftOut := regexp.MustCompile(`; \d+ calls? (was|were) left out, with more possible orders than are followed`)
+	same := strings.HasSuffix(leftOut.ReplaceAllString(out, ""), leftOut.ReplaceAllString(verdict, ""))
+	if again != code || verdict == "" || !same {
 		t.Errorf("exit code %d, and then %d; the verdict was\n%s\nand then\n%s", code, again, out, verdict)
 	}
 }

@@ -28,13 +28,13 @@ type outside struct {
 
 // newcomer is one with an empty folder and an empty cache of modules. What others publish comes
 // from the cache of this machine, which has the layout of a proxy, or else from where it
-// always comes from.
+// always comes from. Go builds without paths, so that what an earlier run has built is found again.
 func newcomer(t *testing.T, proxy string) outside {
 	t.Helper()
 	cache := goEnv(t, "GOMODCACHE")
 	return outside{t, t.TempDir(), append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+goEnv(t, "GOPROXY"),
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOWORK=off", "GONOSUMDB="+public, "GONOPROXY=none", "GOPRIVATE=",
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GONOSUMDB="+public, "GONOPROXY=none", "GOPRIVATE=",
 		"GOBIN="+filepath.Join(t.TempDir(), "bin"))}
 }
 

@@ -136,8 +136,8 @@ func newEtcd(o EtcdOptions, host *Host, name string) (*EtcdServer, error) {
 		address, transport.DialContext = host.Addr, host.Dial
 	}
 	m.http = &http.Client{Transport: transport, Timeout: 2 * time.Second}
-	port, err1 := freePort(0)
-	peerPort, err2 := freePort(0)
+	port, err1 := m.freePort(0)
+	peerPort, err2 := m.freePort(0)
 	if err := errors.Join(err1, err2); err != nil {
 		return m, err
 	}

@@ -21,6 +21,7 @@ type instance struct {
 
 	mu      sync.Mutex
 	process *Process // nil: none was started yet
+	ports   []func() // give them back
 }
 
 // newInstance makes the folder, on a disk of its own unless that is nil. Its name is short,
@@ -28,6 +29,17 @@ type instance struct {
 func newInstance(name string, on *Disk) (*instance, error) {
 	dir, err := on.tempDir("lh-" + name)
 	return &instance{Dir: dir}, err
+}
+
+// freePort is one that the server has until Close.
+func (s *instance) freePort(offset int) (int, error) {
+	port, release, err := freePort(offset)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ports = append(s.ports, release)
+	}
+	return port, err
 }
 
 // launch starts a process, which is the server's from now on.
@@ -55,7 +67,7 @@ func (s *instance) serve(command func(port string) Command, ready func() error) 
 	fresh := s.Addr == ""
 	return until(startBound, func() error {
 		if fresh {
-			port, err := freePort(0)
+			port, err := s.freePort(0)
 			if err != nil {
 				return err
 			}
@@ -101,6 +113,12 @@ func (s *instance) Close() error {
 	if p := s.current(); p != nil {
 		err = p.Kill()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, release := range s.ports {
+		release()
+	}
+	s.ports = nil
 	return errors.Join(err, os.RemoveAll(s.Dir))
 }
 

@@ -87,3 +87,30 @@ func TestMariaDBRestart(t *testing.T) {
 		t.Errorf("after a restart at %s, before at %s: %q, %v", s.Addr, before, got, err)
 	}
 }
+
+// Nobody else gets the ports of a server that is down, until it is closed.
+func TestAServerKeepsItsPorts(t *testing.T) {
+	s, err := newInstance("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const offset = 10000
+	port, err := s.freePort(offset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []int{port, port + offset} {
+		if taken := takePort(p); taken != nil {
+			t.Errorf("port %d of %d is given to another", p, port)
+			taken.Close()
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	taken := takePort(port)
+	if taken == nil {
+		t.Fatal("a closed server has its port")
+	}
+	taken.Close()
+}

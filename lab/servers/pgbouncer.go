@@ -41,7 +41,7 @@ func startPgBouncer(s *PostgresServer, mode string) (_ *PgBouncerServer, err err
 			os.RemoveAll(dir)
 		}
 	}()
-	port, err := freePort(0)
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
 	if o.cluster {
 		bus = 10000 // where Redis puts the cluster bus; 6.2 cannot be told otherwise
 	}
-	port, err := freePort(bus)
+	port, err := s.freePort(bus)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func tryRedis(o RedisOptions) (_ *RedisServer, err error) {
 	}
 	conf = append(conf, o.ACL...)
 	if o.TLS {
-		tlsPort, err := freePort(0)
+		tlsPort, err := s.freePort(0)
 		if err != nil {
 			return nil, err
 		}

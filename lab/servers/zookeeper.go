@@ -142,7 +142,7 @@ func tryEnsemble(o ZooKeeperOptions, hosts []*Host) (_ *Ensemble, err error) {
 		e.Servers = append(e.Servers, s)
 		var ports [3]int
 		for j := range ports {
-			if ports[j], err = freePort(0); err != nil {
+			if ports[j], err = s.freePort(0); err != nil {
 				return nil, err
 			}
 		}

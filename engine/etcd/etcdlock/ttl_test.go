@@ -221,8 +221,9 @@ func TestATTLIsNotRefusedForAClaimThatIsGivenUp(t *testing.T) {
 		}
 	}
 	unanswered := lasting(exclusive("unanswered"), 10*time.Hour)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	w.before("Txn", cancel) // not earlier: the next transaction would be stuck instead
 	w.stick("Txn")
 	if _, err := e.Join(ctx, unanswered); err == nil {
 		t.Fatal("it was answered")

@@ -80,18 +80,30 @@ const partitionTTL = 4 * time.Second
 func TestHolderOnACutOffPrimary(t *testing.T) {
 	t.Parallel()
 	t.Run("without acknowledgement two hold for as long as it lasts", func(t *testing.T) {
-		p := partitioned(t, nil, nil)
-		p.granted()
-		// Not only for a moment: the holder goes on renewing where it is.
-		time.Sleep(partitionTTL)
-		if p.left <= 0 || !p.held.Valid() || !p.next.Valid() {
-			t.Fatalf("void: two leases should be valid at once, the first is %v (%v), the second %v: "+
-				"then the two other cases show nothing either", p.held.Valid(), context.Cause(p.held.Context()), p.next.Valid())
+		const tries = 3 // on a busy machine one of them may renew too late
+		both := false
+		for try := 0; try < tries && !both; try++ {
+			t.Run("", func(t *testing.T) {
+				p := partitioned(t, nil, nil)
+				p.granted()
+				// Not only for a moment: the holder goes on renewing where it is.
+				time.Sleep(partitionTTL)
+				if both = p.left > 0 && p.held.Valid() && p.next.Valid(); !both {
+					t.Skipf("two leases should be valid at once, the first is %v (%v), the second %v",
+						p.held.Valid(), context.Cause(p.held.Context()), p.next.Valid())
+				}
+				if err := p.network.Hosts[0].Heal(); err != nil {
+					t.Fatal(err)
+				}
+				p.notified()
+			})
+			if t.Failed() {
+				return
+			}
 		}
-		if err := p.network.Hosts[0].Heal(); err != nil {
-			t.Fatal(err)
+		if !both {
+			t.Fatalf("void: in %d tries two did not hold at once: then the two other cases show nothing either", tries)
 		}
-		p.notified()
 	})
 	t.Run("with replicas=1 two hold", func(t *testing.T) {
 		p := partitioned(t, nil, &Options{Replicas: 1})

@@ -33,6 +33,7 @@ func TestClocksThatStep(t *testing.T) {
 				}
 				return true
 			})
+			settled(t, a)
 			if err := clock.Set(time.Hour); err != nil {
 				t.Fatal(err)
 			}

@@ -366,6 +366,7 @@ func TestEveryReleaseTellsSomebodyWhoStillWaits(t *testing.T) {
 			if cs[i] = join(t, es[i], r); (cs[i].State == engine.Held) != (i == 0) {
 				t.Fatalf("%d: %+v", i, cs[i])
 			}
+			settled(t, es[i]) // it waits on every master
 		}
 		return cs
 	}

@@ -417,9 +417,11 @@ func TestRedissonsHoldIsEndedAtOnce(t *testing.T) {
 		t.Errorf("told: %q", got)
 	}
 	mine := join(t, e, long("a"))
+	settled(t, e) // it is on every master
 	if err := e.Revoke(within(t), "a", mine.Ticket, true); err != nil {
 		t.Error(err)
 	}
+	redistest.Until(t, "it is revoked there", func() bool { return do(t, all[0], "EXISTS", "a") == int64(0) })
 	if got := notified(t, all[0], received, channel); len(got) != 1 || got[0] != "00" {
 		t.Errorf("told of ours: %q", got)
 	}

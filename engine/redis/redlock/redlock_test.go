@@ -75,6 +75,18 @@ func open(t testing.TB, url string) *Engine {
 	return redistest.Kit{Open: Open}.Opened(t, url).(*Engine)
 }
 
+// reached waits until every master is: a majority is enough to open.
+func reached(t testing.TB, e *Engine) {
+	t.Helper()
+	until(t, "a master is not reached", func() bool {
+		return !slices.ContainsFunc(e.masters, func(m *master) bool {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.client == nil
+		})
+	})
+}
+
 func teach(t testing.TB, all []*servers.RedisServer) {
 	t.Helper()
 	for _, l := range []Layout{Redsync, Redisson} {
@@ -97,7 +109,9 @@ func TestConformanceRedisson(t *testing.T) {
 // conforms runs the suite on five masters, with -short on three, that sync every write, with the
 // delay after a restart in force: whoever kept everything votes at once.
 func conforms(t *testing.T, name string, l Layout) {
-	t.Parallel()
+	if testing.Short() {
+		t.Parallel() // in full size five masters and their clients keep a small machine busy
+	}
 	all := masters(t, testutil.Sized(5, 3), &servers.RedisOptions{Durable: true})
 	params := "layout=" + string(l) + "&timeout=10s" // the machine may be busy with others
 

@@ -406,7 +406,10 @@ func TestAMasterWithoutAVoteOwesNothing(t *testing.T) {
 	e := open(t, urlOf("timeout=2s&max-ttl=1h", addrs(masters(t, 3, nil))...))
 	m := e.masters[0]
 	var none *redisconn.TooEarly
-	until(t, "it votes, or was not reached", func() bool { return errors.As(e.votes(t, m), &none) })
+	reached(t, e)
+	if err := e.votes(t, m); !errors.As(err, &none) {
+		t.Fatalf("void: it votes: %v", err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.owes != 0 {

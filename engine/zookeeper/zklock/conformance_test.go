@@ -48,7 +48,7 @@ func conformance(t *testing.T, name string, o Options, committed string) {
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
 	enginetest.Run(t, enginetest.Harness{
-		Name: name,
+		Name: name, SideBySide: true,
 		New: func(t testing.TB) engine.Engine {
 			t.Helper()
 			w := newWire()

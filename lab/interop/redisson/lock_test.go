@@ -16,6 +16,7 @@ import (
 
 // Every test runs with the current release and with an old one, beside each other.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()

@@ -27,6 +27,7 @@ type redRig struct {
 
 // Every test runs with both releases, beside each other. The last ones end masters.
 func TestRedLock(t *testing.T) {
+	t.Parallel()
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {
 			t.Parallel()

@@ -163,7 +163,7 @@ func Grants(t testing.TB) (all []string) {
 func (k Kit) Conformance(t *testing.T, addr, url string, prepare func(testing.TB, engine.Engine), h enginetest.Harness) {
 	var mu sync.Mutex
 	proxies := map[engine.Engine]*servers.Proxy{}
-	h.Name, h.Committed = k.Name, "../../../docs/guarantees"
+	h.Name, h.Committed, h.SideBySide = k.Name, "../../../docs/guarantees", true
 	h.New = func(t testing.TB) engine.Engine {
 		p := servers.ProxyTo(t, addr)
 		e := k.open(t, strings.Replace(url, addr, p.Addr, 1))
