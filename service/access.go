@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/view"
 )
 
 // Verb is what a caller may do with a name.
@@ -176,6 +177,14 @@ func (c *caller) may(v Verb, name string) error {
 		}
 	}
 	return &notAllowed{c.name, v, name}
+}
+
+// sees is a queue as the caller may see it. Who may lock a name may read its queue.
+func (c *caller) sees(q engine.Queue) engine.Queue {
+	if c.all {
+		return q
+	}
+	return view.Without(q, func(name string) bool { return c.may(Look, name) != nil && c.may(Lock, name) != nil })
 }
 
 // notAllowed is final for the core: it is an engine.ErrRefused.

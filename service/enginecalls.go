@@ -196,7 +196,8 @@ func (s *Server) queue(ctx context.Context, name string) (engine.Queue, error) {
 	}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	return s.eng.Queue(ctx, name)
+	q, err := s.eng.Queue(ctx, name)
+	return who.sees(q), err
 }
 
 func (s *Server) callQueues(w http.ResponseWriter, r *http.Request) {
@@ -218,7 +219,7 @@ func (s *Server) callQueues(w http.ResponseWriter, r *http.Request) {
 		if who.may(Look, q.Name) != nil {
 			continue
 		}
-		if out.Encode(remote.QueueAnswer{Name: q.Name, Limit: q.Limit, Claims: remote.ClaimsOf(q.Claims)}) != nil {
+		if out.Encode(remote.QueueAnswer{Name: q.Name, Limit: q.Limit, Claims: remote.ClaimsOf(who.sees(q).Claims)}) != nil {
 			return
 		}
 	}

@@ -204,7 +204,7 @@ func (s *Server) getWatch(w http.ResponseWriter, r *http.Request) {
 				out.event("failure", problem{failure})
 			}
 			for _, q := range qs {
-				out.event("queue", view.Of(q))
+				out.event("queue", view.Of(who.sees(q)))
 			}
 		case <-alive.C:
 			if !s.stillKnown(r) {

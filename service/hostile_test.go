@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -267,4 +268,52 @@ func TestAWaitEndsWithTheRightToIt(t *testing.T) {
 	}
 	next := send(t, "POST", at, `{"wait": "20s"}`, second...)
 	next.want(t, 200, "held")
+}
+
+// Names that a caller may neither look at nor lock are hidden where they are what another holds, too.
+func TestHeldNamesThatACallerMayNotSeeAreHidden(t *testing.T) {
+	looking, one := NewToken()
+	locking, two := NewToken()
+	stored := store(t)
+	_, base := plainly(t, stored.Engine(), &Options{Access: access(t, "looks "+one+" look a/", "locks "+two+" lock b/")})
+	e := stored.Engine()
+	for _, name := range []string{"a/1", "b/1"} {
+		q := engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: time.Minute, Owner: engine.Owner{
+			Holds: []engine.Hold{{Name: "a/2", Ticket: 1}, {Name: "b/2", Ticket: 1}, {Name: "hidden", Ticket: 1}},
+		}}
+		if c, err := e.Join(t.Context(), q); err != nil || c.State != engine.Held {
+			t.Fatal(c, err)
+		}
+	}
+	for at, body := range map[string]string{
+		"GET /v1/queues": ``, "GET /v1/queues/a/1": ``, "GET /v1/queues?name=a/1": ``, "GET /v1/watch": ``,
+		"GET /v1/why/b/1": ``, "POST /v1/locks/b/1": `{"wait": "0s"}`, "POST " + remote.PathQueues: `{}`, "POST " + remote.PathQueue: `{"name": "a/1"}`,
+	} {
+		t.Run(at, func(t *testing.T) {
+			method, path, _ := strings.Cut(at, " ")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // what follows changes does not end
+			defer cancel()
+			q, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := looking
+			if strings.HasSuffix(path, "b/1") {
+				token = locking
+			}
+			q.Header.Set("Authorization", "Bearer "+token)
+			a, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Body.Close()
+			text, _ := io.ReadAll(a.Body)
+			if strings.Contains(string(text), "hidden") {
+				t.Errorf("%d %s", a.StatusCode, text)
+			}
+			if !strings.Contains(string(text), "/2") && !strings.Contains(path, "why") {
+				t.Errorf("void: it shows nothing that is held: %d %s", a.StatusCode, text)
+			}
+		})
+	}
 }

@@ -209,7 +209,7 @@ func (s *Server) others(ctx context.Context, v *lockAnswer, ticket uint64) {
 		return // the answer is as true without
 	}
 	ahead := 0
-	for i, c := range view.Of(q).Claims {
+	for i, c := range view.Of(callerOf(ctx).sees(q)).Claims {
 		if q.Claims[i].State == engine.Held && q.Claims[i].Ticket != ticket && len(v.Holders) < 10 {
 			v.Holders = append(v.Holders, c)
 		}

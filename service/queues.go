@@ -67,7 +67,7 @@ func (s *Server) queues(ctx context.Context, prefix string, most int) (all []eng
 		if cut = len(all) == most; cut {
 			break
 		}
-		all = append(all, q)
+		all = append(all, who.sees(q))
 	}
 	slices.SortFunc(all, func(a, b engine.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	return all, cut, nil

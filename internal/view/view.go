@@ -4,6 +4,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"leasehold/engine"
@@ -40,6 +41,22 @@ func Of(q engine.Queue) Queue {
 		})
 	}
 	return v
+}
+
+// Without is a queue without hidden names: those that owners of its claims held when they asked.
+func Without(q engine.Queue, hidden func(name string) bool) engine.Queue {
+	hides := func(h engine.Hold) bool { return hidden(h.Name) }
+	own := false
+	for i, c := range q.Claims {
+		if !slices.ContainsFunc(c.Owner.Holds, hides) {
+			continue
+		}
+		if !own {
+			q.Claims, own = slices.Clone(q.Claims), true
+		}
+		q.Claims[i].Owner.Holds = slices.DeleteFunc(slices.Clone(c.Owner.Holds), hides)
+	}
+	return q
 }
 
 // Mode is what kind of claim it is, in the words of the flags.

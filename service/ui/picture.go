@@ -129,24 +129,12 @@ func (p *picture) part(v *Rights) *picture {
 	return &part
 }
 
-// queue is a queue without the names that are hidden from the caller: those that callers held
-// when they asked.
+// queue is a queue without the names that are hidden from the caller.
 func (r *Rights) queue(q engine.Queue) engine.Queue {
 	if r.All {
 		return q
 	}
-	hidden := func(h engine.Hold) bool { return !r.look(h.Name) }
-	own := false
-	for i, c := range q.Claims {
-		if !slices.ContainsFunc(c.Owner.Holds, hidden) {
-			continue
-		}
-		if !own {
-			q.Claims, own = slices.Clone(q.Claims), true
-		}
-		q.Claims[i].Owner.Holds = slices.DeleteFunc(slices.Clone(c.Owner.Holds), hidden)
-	}
-	return q
+	return view.Without(q, func(name string) bool { return !r.look(name) })
 }
 
 // with is the picture with one more queue.
