@@ -173,6 +173,32 @@ func TestOrder(t *testing.T) {
 			8 heal 1
 			9 C ok 3
 			12 B ok 2`},
+		{name: "its client was stopped before the answer, for longer than its claim lasted", text: `
+			2 c2 B lock n
+			5 B queued
+			6 c3 C lock n
+			7 strike 1 stop c2
+			9 C ok 3
+			11 heal 1
+			12 B ok 2
+			12 B lost`},
+		{name: "the same, but its lease was seen valid", want: "granted first", text: `
+			2 c2 B lock n
+			5 B queued
+			6 c3 C lock n
+			7 strike 1 stop c2
+			9 C ok 3
+			11 heal 1
+			12 B ok 2
+			12 B mark
+			13 B lost`},
+		{name: "the same without a fault", want: "granted first", text: `
+			2 c2 B lock n
+			5 B queued
+			6 c3 C lock n
+			9 C ok 3
+			12 B ok 2
+			12 B lost`},
 		{name: "without a fault no claim ends", want: "granted first", text: `
 			2 c2 B lock n
 			5 B queued
