@@ -58,7 +58,7 @@
 // redlock, which has no replicas, also has:
 //
 //	layout=redisson          share locks with RedissonRedLock instead of redsync
-//	timeout=20ms             how long a call waits for one master (TTL/200, 5 to 50 ms)
+//	timeout=20ms             how long a call waits for one master (TTL/20, 5 to 50 ms)
 //	max-ttl=1m               the longest TTL, and how long a restarted master has no vote
 //	restart-delay=off        a restarted master votes at once
 package redis

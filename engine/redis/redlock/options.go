@@ -23,7 +23,8 @@ type Options struct {
 	Prefix string
 
 	// Timeout is how long a call waits for one master: ?timeout=. Default: the claim's TTL
-	// / 200, at least 5 ms and at most 50 ms. 1 ms to 10 s.
+	// / 20, at least 5 ms and at most 50 ms: all masters are asked at once, so one that is
+	// silent costs nothing where the others answer. 1 ms to 10 s.
 	Timeout time.Duration
 
 	// MaxTTL bounds every lifetime, and is how long a restarted master has no vote:
@@ -45,7 +46,7 @@ const (
 	defaultMaxTTL = time.Minute
 	leastMaxTTL   = time.Second
 
-	timeoutPart     = 200 // of a TTL
+	timeoutPart     = 20 // of a TTL
 	leastTimeout    = 5 * time.Millisecond
 	mostTimeout     = 50 * time.Millisecond
 	leastMasters    = 3
