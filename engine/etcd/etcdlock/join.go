@@ -344,7 +344,11 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 	}
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
-	c.Session = int64(id)
+	if c.Detached || c.Phase == session.Making {
+		// Else its key hangs on a lease already, which may be a former one of its session: it
+		// would never be attached to this one.
+		c.Session = int64(id)
+	}
 	return id, nil
 }
 

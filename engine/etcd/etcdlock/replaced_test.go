@@ -1,0 +1,56 @@
+package etcdlock
+
+import (
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/lab/servers"
+)
+
+// halfReplaced is an engine with a claim whose session has gone on with a new lease after a
+// change of the leader, and the claim not yet: the request that attaches it was lost.
+func halfReplaced(t *testing.T, w *wire, r engine.Request) (*Engine, engine.Claim) {
+	t.Helper()
+	e := start(t, w.Client, nil)
+	held := joins(t, e, r, engine.Held)
+	e.mu.Lock()
+	s := e.classes.Opened()[0].Session
+	s.term, s.until = s.term-1, 0
+	former := s.id
+	e.mu.Unlock()
+	w.before("LeaseGrant", func() { w.refuse.Store(true) })
+	if _, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}); err == nil || now(e).id == former {
+		t.Fatalf("void: the session's lease is %x, before %x, and Renew says %v", now(e).id, former, err)
+	}
+	w.refuse.Store(false)
+	return e, held
+}
+
+// A Join is repeated, and not answered either, while its claim is still to be attached: the
+// claim is attached all the same.
+func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	r := exclusive("a")
+	e, held := halfReplaced(t, w, r)
+	w.before("Txn", func() { w.before("Txn", func() { w.refuse.Store(true) }) })
+	if got, err := e.Join(within(t), r); err == nil {
+		t.Fatalf("void: the Join was answered: %v", got)
+	}
+	w.refuse.Store(false)
+	s := first(e)
+	if err := s.proving.lock(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	err := e.attachAll(within(t), s) // as the next beat does
+	s.proving.unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("its claim is %v", got.State)
+	}
+}
