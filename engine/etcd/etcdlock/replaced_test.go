@@ -54,3 +54,20 @@ func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
 		t.Errorf("its claim is %v", got.State)
 	}
 }
+
+// Close ends what hangs on a former lease of a session too.
+func TestCloseEndsClaimsThatAreNotAttachedYet(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	e, _ := halfReplaced(t, dial(t, clientv3.Config{}, server.Addr), exclusive("a"))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := dial(t, clientv3.Config{}, server.Addr).Get(within(t), "leasehold/line/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Count > 0 {
+		t.Errorf("%d claims are left", r.Count)
+	}
+}
