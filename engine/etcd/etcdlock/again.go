@@ -25,7 +25,7 @@ const (
 	mostPatience  = 2 * time.Second
 )
 
-// again asks until there is an answer or ctx ends. A request may be in the hands of
+// again asks until there is an answer, or ctx or the engine's life ends. A request may be in the hands of
 // a member that is stopped, of which nobody hears before its connection is taken for
 // dead, which takes the library ten seconds and more; it gives the next request to
 // the next member. What is slow, and not stopped, is given twice the time with each
@@ -34,6 +34,9 @@ const (
 //
 // ask bounds its request by patience, from when it is sent.
 func (e *Engine) again(ctx context.Context, ask func(ctx context.Context, patience time.Duration) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(e.life, stop)()
 	for patience := min(max(e.shortest()/8, leastPatience), mostPatience); ; patience *= 2 {
 		err := ask(ctx, patience)
 		if err == nil || ctx.Err() != nil || !overdue(err) && !busy(err) {

@@ -1,6 +1,7 @@
 package etcdlock
 
 import (
+	"context"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -69,5 +70,37 @@ func TestCloseEndsClaimsThatAreNotAttachedYet(t *testing.T) {
 	}
 	if r.Count > 0 {
 		t.Errorf("%d claims are left", r.Count)
+	}
+}
+
+// A Renew whose context never ends returns when the engine is closed, though etcd says nothing
+// and the connection is the caller's.
+func TestACallUnderWayReturnsAfterClose(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Cont()
+	w.counted()
+	returned := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil { // what was sent before the server stood still is answered
+			_, err = e.Renew(context.WithoutCancel(t.Context()), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		}
+		returned <- err
+	}()
+	until(t, "it is sent", func() bool { return w.counted()["Txn"] > 0 })
+	if err := e.Close(); err == nil {
+		t.Error("void: etcd answered")
+	}
+	select {
+	case <-returned:
+	case <-within(t).Done():
+		t.Error("it goes on")
 	}
 }
