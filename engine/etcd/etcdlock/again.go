@@ -114,6 +114,22 @@ func (e *Engine) do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, e
 	return r, nil
 }
 
+// read is do for what changes nothing, which is asked again.
+func (e *Engine) read(ctx context.Context, op clientv3.Op) (r clientv3.OpResponse, err error) {
+	err = e.again(ctx, one(func(ctx context.Context) (err error) {
+		r, err = e.do(ctx, op)
+		return err
+	}))
+	return r, err
+}
+
+// discard revokes a lease that nothing hangs on any more. If that fails, it ends by its TTL.
+func (e *Engine) discard(ctx context.Context, id clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(ctx, leastPatience)
+	defer cancel()
+	_, _ = e.client.Revoke(ctx, id)
+}
+
 // pause waits for up to most, and returns ctx's error if that ends first.
 func (e *Engine) pause(ctx context.Context, most time.Duration) error {
 	select {
