@@ -171,7 +171,7 @@ func indeterminate(err error) bool {
 }
 
 // hedge asks, and asks once more each time that no answer came for hedgeAfter, without
-// giving the first up. It takes the answer that comes first. A replacement is several
+// giving the first up. It takes the answer that comes first, also a refusal. A replacement is several
 // requests one after the other, each of which may go to the member that stands still, and a
 // lease must live through all of them. Asking twice must do no harm.
 func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
@@ -195,7 +195,7 @@ func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (go
 		select {
 		case a := <-answers:
 			failed++
-			if a.err == nil || failed == asked && asked == hedgeMost || leaseGone(a.err) {
+			if a.err == nil || failed == asked && asked == hedgeMost || !indeterminate(a.err) {
 				return a.got, a.err
 			}
 		case <-later:

@@ -221,6 +221,55 @@ func TestServerIsFull(t *testing.T) {
 	receives(t, received, as(next, engine.Held))
 }
 
+// Full, and then another leads: no etcd lease is granted, and the one of the former leader is
+// not trusted for longer than that promised. With space again the claims go on.
+func TestServerIsFullAndAnotherLeads(t *testing.T) {
+	t.Parallel() // it mostly waits
+	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	until(t, "it is full", func() bool {
+		_, err := admin.Put(t.Context(), "ballast", strings.Repeat("x", 100_000))
+		return errors.Is(err, rpctypes.ErrNoSpace)
+	})
+	anotherLeads(e)
+	ask := []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}
+	var got []engine.Claim
+	var err error
+	until(t, "it is refused", func() bool {
+		w.counted()
+		got, err = e.Renew(within(t), ask)
+		return errors.Is(err, rpctypes.ErrNoSpace)
+	})
+	if len(got) > 0 || !strings.Contains(err.Error(), "until the leader changes") || now(e).until != 0 {
+		t.Errorf("it learned %v and trusts the etcd lease: %v", got, err)
+	}
+	if n := w.counted()["LeaseGrant"]; n != 1 {
+		t.Errorf("it asked %d times for what was refused", n)
+	}
+	if _, err := admin.Delete(within(t), "ballast"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := admin.Get(within(t), "ballast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Compact(within(t), r.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Defragment(within(t), server.Addr); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.AlarmDisarm(within(t), &clientv3.AlarmMember{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("with space again its claim is %v", got.State)
+	}
+}
+
 // A backup put back takes away what was granted since: whoever held is told.
 func TestBackupIsPutBack(t *testing.T) {
 	t.Parallel() // it mostly waits

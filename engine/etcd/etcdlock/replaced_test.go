@@ -10,17 +10,23 @@ import (
 	"leasehold/lab/servers"
 )
 
+// anotherLeads has the first session believe that its lease is of a former term, and that it
+// was proven long ago.
+func anotherLeads(e *Engine) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.classes.Opened()[0].Session
+	s.term, s.until = s.term-1, 0
+}
+
 // halfReplaced is an engine with a claim whose session has gone on with a new lease after a
 // change of the leader, and the claim not yet: the request that attaches it was lost.
 func halfReplaced(t *testing.T, w *wire, r engine.Request) (*Engine, engine.Claim) {
 	t.Helper()
 	e := start(t, w.Client, nil)
 	held := joins(t, e, r, engine.Held)
-	e.mu.Lock()
-	s := e.classes.Opened()[0].Session
-	s.term, s.until = s.term-1, 0
-	former := s.id
-	e.mu.Unlock()
+	former := now(e).id
+	anotherLeads(e)
 	w.before("LeaseGrant", func() { w.refuse.Store(true) })
 	if _, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}); err == nil || now(e).id == former {
 		t.Fatalf("void: the session's lease is %x, before %x, and Renew says %v", now(e).id, former, err)
