@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -156,7 +157,8 @@ func busy(err error) bool {
 			return true
 		}
 	}
-	return false
+	// A leader that is handing over says this, as raft does.
+	return status.Code(err) == codes.Unknown && strings.Contains(err.Error(), "raft proposal dropped")
 }
 
 // unclear reports whether a request that failed may have been carried out, or may be

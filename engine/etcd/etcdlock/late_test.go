@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"leasehold/engine"
 	"leasehold/lab/servers"
@@ -165,6 +167,19 @@ func TestMemberThatDoesNotAnswerWhoLooks(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A leader that hands over drops what is proposed to it, and says so: it is asked for again.
+func TestWhatALeaderDropsIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	dropped := status.Error(codes.Unknown, "raft proposal dropped")
+	w.fail("Txn", dropped, dropped)
+	leave(t, e, joins(t, e, exclusive("a"), engine.Held))
+	w.fail("LeaseGrant", dropped)
+	joins(t, e, lasting(exclusive("a"), time.Hour), engine.Held)
 }
 
 // A Revoke whose answer was lost is asked for again, and finds nothing to revoke.
