@@ -67,23 +67,41 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 	}
 }
 
-// So does the proof that a new session begins with.
+// So does the proof that a new session begins with, and one that goes on with a new lease
+// after a change of the leader.
 func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
-	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil) // no renewal interval comes in between
-	e.sessionEnded(now(e).id)
-	var sent time.Duration
-	w.before("LeaseGrant", func() {
-		sent = boottime.Now()
-		time.Sleep(100 * time.Millisecond)
-	})
-	if _, err := e.begin(within(t), first(e)); err != nil || sent == 0 {
-		t.Fatal(sent, err)
-	}
-	if after := now(e); after.asked > sent || after.until > sent+renewalIntervals*first(e).renewalInterval {
-		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, after.asked, after.until-sent)
+	for what, grant := range map[string]func(e *Engine) error{
+		"a new one": func(e *Engine) error {
+			e.sessionEnded(now(e).id)
+			_, err := e.begin(within(t), first(e))
+			return err
+		},
+		"another leads": func(e *Engine) error {
+			anotherLeads(e)
+			err := e.prove(within(t), first(e), now(e).id, boottime.Now())
+			if !errors.Is(err, errReplaced) {
+				return fmt.Errorf("it was not replaced: %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := dial(t, clientv3.Config{}, server.Addr)
+			e := start(t, w.Client, nil) // no renewal interval comes in between
+			var sent time.Duration
+			w.before("LeaseGrant", func() {
+				sent = boottime.Now()
+				time.Sleep(100 * time.Millisecond)
+			})
+			if err := grant(e); err != nil || sent == 0 {
+				t.Fatal(sent, err)
+			}
+			if after := now(e); after.asked > sent || after.until > sent+renewalIntervals*first(e).renewalInterval {
+				t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, after.asked, after.until-sent)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -19,20 +20,39 @@ func anotherLeads(e *Engine) {
 	s.term, s.until = s.term-1, 0
 }
 
-// halfReplaced is an engine with a claim whose session has gone on with a new lease after a
-// change of the leader, and the claim not yet: the request that attaches it was lost.
-func halfReplaced(t *testing.T, w *wire, r engine.Request) (*Engine, engine.Claim) {
+// halfReplaced returns a claim of an engine's first session that has gone on with a new lease
+// after a change of the leader. The claim has not yet: the request that attaches it was lost.
+func halfReplaced(t *testing.T, w *wire, e *Engine, r engine.Request) engine.Claim {
 	t.Helper()
-	e := start(t, w.Client, nil)
 	held := joins(t, e, r, engine.Held)
 	former := now(e).id
-	anotherLeads(e)
 	w.before("LeaseGrant", func() { w.refuse.Store(true) })
+	anotherLeads(e)
 	if _, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}); err == nil || now(e).id == former {
 		t.Fatalf("void: the session's lease is %x, before %x, and Renew says %v", now(e).id, former, err)
 	}
 	w.refuse.Store(false)
-	return e, held
+	return held
+}
+
+// The next beat attaches what a replacement has left.
+func TestTheNextBeatAttachesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e, err := New(within(t), w.Client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	held := halfReplaced(t, w, e, lasting(exclusive("a"), 10*time.Second))
+	until(t, "it is renewed", func() bool {
+		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		if err == nil && got[0].State != engine.Held {
+			t.Fatalf("its claim is %v", got[0].State)
+		}
+		return err == nil
+	})
 }
 
 // A Join is repeated, and not answered either, while its claim is still to be attached: the
@@ -42,7 +62,8 @@ func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	r := exclusive("a")
-	e, held := halfReplaced(t, w, r)
+	e := start(t, w.Client, nil)
+	held := halfReplaced(t, w, e, r)
 	w.before("Txn", func() { w.before("Txn", func() { w.refuse.Store(true) }) })
 	if got, err := e.Join(within(t), r); err == nil {
 		t.Fatalf("void: the Join was answered: %v", got)
@@ -66,7 +87,9 @@ func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
 func TestCloseEndsClaimsThatAreNotAttachedYet(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
-	e, _ := halfReplaced(t, dial(t, clientv3.Config{}, server.Addr), exclusive("a"))
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	halfReplaced(t, w, e, exclusive("a"))
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
