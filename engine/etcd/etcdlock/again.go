@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -25,7 +26,7 @@ const (
 	mostPatience  = 2 * time.Second
 )
 
-// again asks until there is an answer or ctx ends. A request may be in the hands of
+// again asks until there is an answer, or ctx or the engine's life ends. A request may be in the hands of
 // a member that is stopped, of which nobody hears before its connection is taken for
 // dead, which takes the library ten seconds and more; it gives the next request to
 // the next member. What is slow, and not stopped, is given twice the time with each
@@ -34,6 +35,9 @@ const (
 //
 // ask bounds its request by patience, from when it is sent.
 func (e *Engine) again(ctx context.Context, ask func(ctx context.Context, patience time.Duration) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(e.life, stop)()
 	for patience := min(max(e.shortest()/8, leastPatience), mostPatience); ; patience *= 2 {
 		err := ask(ctx, patience)
 		if err == nil || ctx.Err() != nil || !overdue(err) && !busy(err) {
@@ -111,6 +115,22 @@ func (e *Engine) do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, e
 	return r, nil
 }
 
+// read is do for what changes nothing, which is asked again.
+func (e *Engine) read(ctx context.Context, op clientv3.Op) (r clientv3.OpResponse, err error) {
+	err = e.again(ctx, one(func(ctx context.Context) (err error) {
+		r, err = e.do(ctx, op)
+		return err
+	}))
+	return r, err
+}
+
+// discard revokes a lease that nothing hangs on any more. If that fails, it ends by its TTL.
+func (e *Engine) discard(ctx context.Context, id clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(ctx, leastPatience)
+	defer cancel()
+	_, _ = e.client.Revoke(ctx, id)
+}
+
 // pause waits for up to most, and returns ctx's error if that ends first.
 func (e *Engine) pause(ctx context.Context, most time.Duration) error {
 	select {
@@ -137,7 +157,8 @@ func busy(err error) bool {
 			return true
 		}
 	}
-	return false
+	// A leader that is handing over says this, as raft does.
+	return status.Code(err) == codes.Unknown && strings.Contains(err.Error(), "raft proposal dropped")
 }
 
 // unclear reports whether a request that failed may have been carried out, or may be
@@ -152,7 +173,7 @@ func indeterminate(err error) bool {
 }
 
 // hedge asks, and asks once more each time that no answer came for hedgeAfter, without
-// giving the first up. It takes the answer that comes first. A replacement is several
+// giving the first up. It takes the answer that comes first, also a refusal. A replacement is several
 // requests one after the other, each of which may go to the member that stands still, and a
 // lease must live through all of them. Asking twice must do no harm.
 func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
@@ -176,7 +197,7 @@ func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (go
 		select {
 		case a := <-answers:
 			failed++
-			if a.err == nil || failed == asked && asked == hedgeMost || leaseGone(a.err) {
+			if a.err == nil || failed == asked && asked == hedgeMost || !indeterminate(a.err) {
 				return a.got, a.err
 			}
 		case <-later:

@@ -55,7 +55,9 @@
 //   - A user who may write below the prefix may delete the key of a holder. The holder
 //     learns that at its next renewal.
 //   - A full etcd (NOSPACE) takes no new claims. It still renews, notifies and removes
-//     those in the queue.
+//     those in the queue, but only until its leader changes or its member restarts. Then it
+//     refuses the new etcd lease that they need (see the first promise), and holders lose
+//     theirs within a TTL, unless space is freed and the alarm disarmed by then.
 //
 // Open refuses older servers. There a replaced leader could end leases that were alive,
 // and could answer the renewal of an ended lease with success. Options.AllowOld accepts

@@ -88,6 +88,24 @@ func (e *Engine) begun(f func(life context.Context)) bool {
 	return true
 }
 
+// leases are those that claims hang on which are not detached: of the sessions, and former
+// ones of which not all claims are attached to another yet.
+func (e *Engine) leases() map[clientv3.LeaseID]bool {
+	all := map[clientv3.LeaseID]bool{}
+	for _, s := range e.lives() {
+		all[e.current(s).id] = true
+	}
+	e.table.mu.Lock()
+	defer e.table.mu.Unlock()
+	for _, c := range e.table.m.Claims {
+		if !c.Detached {
+			all[c.lease()] = true
+		}
+	}
+	delete(all, 0)
+	return all
+}
+
 // Close implements [engine.Engine]. It revokes the sessions, which ends all claims that
 // are not detached, in two seconds at most. After an error they may live for their TTLs.
 func (e *Engine) Close() error {
@@ -103,11 +121,8 @@ func (e *Engine) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	var err error
-	for _, s := range e.lives() {
-		if s.id == 0 {
-			continue
-		}
-		if _, failed := e.client.Revoke(ctx, s.id); failed != nil && !leaseGone(failed) {
+	for id := range e.leases() {
+		if _, failed := e.client.Revoke(ctx, id); failed != nil && !leaseGone(failed) {
 			err = fmt.Errorf("etcdlock: the claims of this client end by their session: %w", explain(failed))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // Queue implements [engine.Engine]. It is shown what is left of each claim's etcd lease,
 // in whole seconds: one question for each client in the queue and TTL of it.
 func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
-	r, err := e.do(ctx, e.inspect(name))
+	r, err := e.read(ctx, e.inspect(name))
 	if err != nil {
 		return engine.Queue{}, e.explain(err)
 	}
@@ -38,13 +38,21 @@ func (e *Engine) left(ctx context.Context, places []place, left lefts) error {
 		if _, known := left[id]; known || id == 0 {
 			continue
 		}
-		r, err := e.client.TimeToLive(ctx, id)
+		r, err := e.timeToLive(ctx, id)
 		if err != nil {
 			return err
 		}
 		left[id] = max(time.Duration(r.TTL)*time.Second, time.Millisecond)
 	}
 	return nil
+}
+
+func (e *Engine) timeToLive(ctx context.Context, id clientv3.LeaseID) (r *clientv3.LeaseTimeToLiveResponse, err error) {
+	err = e.again(ctx, one(func(ctx context.Context) (err error) {
+		r, err = e.client.TimeToLive(ctx, id)
+		return err
+	}))
+	return r, err
 }
 
 func (e *Engine) view(name string, l line, left lefts) engine.Queue {
@@ -85,7 +93,7 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 		from := e.keys.prefix + "line/" + prefix
 		to := clientv3.GetPrefixRangeEnd(from)
 		for more := true; more; {
-			r, err := e.do(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(queuesAtOnce)))
+			r, err := e.read(ctx, clientv3.OpGet(from, clientv3.WithRange(to), clientv3.WithLimit(queuesAtOnce)))
 			if err != nil {
 				yield(engine.Queue{}, e.explain(err))
 				return
@@ -117,30 +125,34 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 // as long as the holder's, which nobody keeps alive. So its permits are free when it
 // leaves or when that lease has ended, which is after its own trust has.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
-	for {
-		r, err := e.do(ctx, e.look(name, 0))
+	for unclear := false; ; {
+		r, err := e.read(ctx, e.look(name, 0))
 		if err != nil {
 			return e.explain(err)
 		}
 		l := e.keys.read((*pb.RangeResponse)(r.Get()))
 		i := slices.IndexFunc(l.places, func(p place) bool { return p.ticket == ticket })
-		if i < 0 {
+		switch {
+		case i < 0 && unclear:
+			return nil
+		case i < 0:
 			return engine.ErrNoClaim
 		}
-		if done, err := e.revoke(ctx, l, i, now); done || err != nil {
+		if done, err := e.revoke(ctx, l, i, now, &unclear); done || err != nil {
 			return e.explain(err)
 		}
 	}
 }
 
 // revoke ends the claim at i, unless the queue has changed under it: a waiting claim
-// may have become held, and then it is to be marked.
-func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool, err error) {
+// may have become held, and then it is to be marked. It sets unclear if an attempt was not
+// answered: it may have ended the claim.
+func (e *Engine) revoke(ctx context.Context, l line, i int, now bool, unclear *bool) (done bool, err error) {
 	p := &l.places[i]
 	if p.revoked && !now {
 		return true, nil
 	}
-	old, err := e.client.TimeToLive(ctx, p.lease)
+	old, err := e.timeToLive(ctx, p.lease)
 	if err != nil {
 		return false, err
 	}
@@ -169,12 +181,17 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool) (done bool
 		}
 	}
 	notification := clientv3.OpPut(e.keys.notification(p.client, p.key), text(revoked, p.ticket), clientv3.WithLease(lease))
-	r, err := e.do(ctx, clientv3.OpTxn(still, []clientv3.Op{end, notification}, nil))
+	var r clientv3.OpResponse
+	err = e.propose(ctx, one(func(ctx context.Context) (err error) {
+		r, err = e.do(ctx, clientv3.OpTxn(still, []clientv3.Op{end, notification}, nil))
+		*unclear = *unclear || indeterminate(err)
+		return err
+	}))
 	if err != nil {
 		return false, err
 	}
-	if !r.Txn().Succeeded {
-		_, err = e.client.Revoke(ctx, lease)
+	if !r.Txn().Succeeded && !*unclear { // else an attempt that is late may need it
+		e.discard(ctx, lease)
 	}
-	return r.Txn().Succeeded, err
+	return r.Txn().Succeeded, nil
 }

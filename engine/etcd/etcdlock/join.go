@@ -187,9 +187,11 @@ func (e *Engine) joined(ctx context.Context, c *claim, a answer, vacant line, cr
 
 // deleteOld deletes what stands under a claim's key, in that life.
 func (e *Engine) deleteOld(ctx context.Context, c *claim, kv *mvccpb.KeyValue) error {
-	_, err := e.do(ctx, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.key), "=", kv.CreateRevision)},
-		[]clientv3.Op{clientv3.OpDelete(c.key)}, nil))
-	return err
+	return e.propose(ctx, one(func(ctx context.Context) error {
+		_, err := e.do(ctx, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.key), "=", kv.CreateRevision)},
+			[]clientv3.Op{clientv3.OpDelete(c.key)}, nil))
+		return err
+	}))
 }
 
 // joining is the transaction of one Join. In a crowd the queue is read after it, for
@@ -344,7 +346,11 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 	}
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
-	c.Session = int64(id)
+	if c.Detached || c.Phase == session.Making {
+		// Else its key hangs on a lease already, which may be a former one of its session: it
+		// would never be attached to this one.
+		c.Session = int64(id)
+	}
 	return id, nil
 }
 
@@ -352,7 +358,7 @@ func (e *Engine) leaseOf(ctx context.Context, c *claim) (clientv3.LeaseID, error
 func (e *Engine) forgo(ctx context.Context, c *claim) {
 	e.drop(c.ID)
 	if c.Detached && c.Session != 0 {
-		_, _ = e.client.Revoke(ctx, c.lease()) // else it ends by its TTL
+		e.discard(ctx, c.lease())
 	}
 }
 

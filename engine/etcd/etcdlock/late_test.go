@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"leasehold/engine"
 	"leasehold/lab/servers"
@@ -101,6 +103,99 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 			leave(t, e, joins(t, e, lasting(exclusive("b"), ttl), engine.Held))
 			leave(t, e, held)
 		})
+	}
+}
+
+// So are the questions of those who look at a queue, or end the claims of others. An etcd
+// lease that nothing hangs on is not worth a second question.
+func TestMemberThatDoesNotAnswerWhoLooks(t *testing.T) {
+	t.Parallel() // it mostly waits
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	for _, c := range []struct {
+		call    string
+		methods []string
+		ask     func(t *testing.T, e *Engine, held engine.Claim, stick func()) error
+	}{
+		{"Queue", []string{"Range", "LeaseTimeToLive"}, func(t *testing.T, e *Engine, held engine.Claim, stick func()) error {
+			stick()
+			_, err := e.Queue(within(t), held.Name)
+			return err
+		}},
+		{"Queues", []string{"Range"}, func(t *testing.T, e *Engine, held engine.Claim, stick func()) error {
+			stick()
+			for _, err := range e.Queues(within(t), held.Name) {
+				return err
+			}
+			return errors.New("there are none")
+		}},
+		{"Revoke", []string{"Range", "LeaseTimeToLive", "Txn"}, func(t *testing.T, e *Engine, held engine.Claim, stick func()) error {
+			stick()
+			return e.Revoke(within(t), held.Name, held.Ticket, false)
+		}},
+		{"Leave of another's claim", []string{"Range"}, func(t *testing.T, e *Engine, held engine.Claim, stick func()) error {
+			stick()
+			_, err := e.Leave(within(t), []engine.Claim{held})
+			return err
+		}},
+		{"Leave of a detached claim", []string{"LeaseRevoke"}, func(t *testing.T, e *Engine, held engine.Claim, stick func()) error {
+			mine := joins(t, e, detached("beside "+held.Name, time.Minute), engine.Held)
+			stick()
+			_, err := e.Leave(within(t), []engine.Claim{mine})
+			return err
+		}},
+		{"Join that is refused", []string{"LeaseRevoke"}, func(t *testing.T, e *Engine, held engine.Claim, stick func()) error {
+			stick()
+			_, err := e.Join(within(t), withoutWaiting(detached(held.Name, time.Minute)))
+			return err
+		}},
+	} {
+		for _, method := range c.methods {
+			t.Run(c.call+", "+method, func(t *testing.T) {
+				t.Parallel()
+				w := dial(t, clientv3.Config{}, server.Addr)
+				e := start(t, w.Client, nil)
+				held := joins(t, other, detached(t.Name(), time.Minute), engine.Held)
+				if err := c.ask(t, e, held, func() { w.stick(method) }); err != nil {
+					t.Error(err)
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.stuck != "" {
+					t.Error("void: it did not ask for that")
+				}
+			})
+		}
+	}
+}
+
+// A leader that hands over drops what is proposed to it, and says so: it is asked for again.
+func TestWhatALeaderDropsIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	dropped := status.Error(codes.Unknown, "raft proposal dropped")
+	w.fail("Txn", dropped, dropped)
+	leave(t, e, joins(t, e, exclusive("a"), engine.Held))
+	w.fail("LeaseGrant", dropped)
+	joins(t, e, lasting(exclusive("a"), time.Hour), engine.Held)
+}
+
+// A Revoke whose answer was lost is asked for again, and finds nothing to revoke.
+func TestRevokeIsAskedForAgain(t *testing.T) {
+	t.Parallel() // it mostly waits
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	w.stickAfter("Txn")
+	if err := e.Revoke(within(t), held.Name, held.Ticket, true); err != nil {
+		t.Error(err)
+	}
+	joins(t, e, exclusive("a"), engine.Held)
+	if err := e.Revoke(within(t), held.Name, held.Ticket, true); !errors.Is(err, engine.ErrNoClaim) {
+		t.Errorf("once more: %v", err)
 	}
 }
 

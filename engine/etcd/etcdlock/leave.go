@@ -68,8 +68,7 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 			}
 			e.drop(l.got.ID)
 			if l.lease != 0 {
-				// Nothing else hangs on it. If this fails, it ends by its TTL.
-				_, _ = e.client.Revoke(ctx, l.lease)
+				e.discard(ctx, l.lease)
 			}
 			out = append(out, l.got)
 		}
@@ -96,7 +95,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		c.unattend()
 		return l, nil
 	}
-	r, err := e.do(ctx, e.inspect(asked.Name))
+	r, err := e.read(ctx, e.inspect(asked.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -67,23 +67,41 @@ func TestProofCountsFromTheRequest(t *testing.T) {
 	}
 }
 
-// So does the proof that a new session begins with.
+// So does the proof that a new session begins with, and one that goes on with a new lease
+// after a change of the leader.
 func TestANewSessionIsProvenFromTheRequest(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
-	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil) // no renewal interval comes in between
-	e.sessionEnded(now(e).id)
-	var sent time.Duration
-	w.before("LeaseGrant", func() {
-		sent = boottime.Now()
-		time.Sleep(100 * time.Millisecond)
-	})
-	if _, err := e.begin(within(t), first(e)); err != nil || sent == 0 {
-		t.Fatal(sent, err)
-	}
-	if after := now(e); after.asked > sent || after.until > sent+renewalIntervals*first(e).renewalInterval {
-		t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, after.asked, after.until-sent)
+	for what, grant := range map[string]func(e *Engine) error{
+		"a new one": func(e *Engine) error {
+			e.sessionEnded(now(e).id)
+			_, err := e.begin(within(t), first(e))
+			return err
+		},
+		"another leads": func(e *Engine) error {
+			anotherLeads(e)
+			err := e.prove(within(t), first(e), now(e).id, boottime.Now())
+			if !errors.Is(err, errReplaced) {
+				return fmt.Errorf("it was not replaced: %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := dial(t, clientv3.Config{}, server.Addr)
+			e := start(t, w.Client, nil) // no renewal interval comes in between
+			var sent time.Duration
+			w.before("LeaseGrant", func() {
+				sent = boottime.Now()
+				time.Sleep(100 * time.Millisecond)
+			})
+			if err := grant(e); err != nil || sent == 0 {
+				t.Fatal(sent, err)
+			}
+			if after := now(e); after.asked > sent || after.until > sent+renewalIntervals*first(e).renewalInterval {
+				t.Errorf("sent at %v, it is said to have been asked at %v and to prove the lease until %v later", sent, after.asked, after.until-sent)
+			}
+		})
 	}
 }
 
@@ -219,6 +237,52 @@ func TestServerIsFull(t *testing.T) {
 		t.Errorf("it was found %v", got)
 	}
 	receives(t, received, as(next, engine.Held))
+}
+
+// Full, and then another leads: no etcd lease is granted, and the one of the former leader is
+// not trusted for longer than that promised. With space again the claims go on.
+func TestServerIsFullAndAnotherLeads(t *testing.T) {
+	t.Parallel() // it mostly waits
+	server := servers.Etcd(t, &servers.EtcdOptions{Args: []string{"--quota-backend-bytes=200000"}})
+	admin := dial(t, clientv3.Config{}, server.Addr)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	until(t, "it is full", func() bool {
+		_, err := admin.Put(t.Context(), "ballast", strings.Repeat("x", 100_000))
+		return errors.Is(err, rpctypes.ErrNoSpace)
+	})
+	anotherLeads(e)
+	ask := []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}
+	var got []engine.Claim
+	var err error
+	until(t, "it is refused, and asked for once", func() bool {
+		w.counted()
+		got, err = e.Renew(within(t), ask)
+		return errors.Is(err, rpctypes.ErrNoSpace) && w.counted()["LeaseGrant"] == 1
+	})
+	if len(got) > 0 || !strings.Contains(err.Error(), "until the leader changes") || now(e).until != 0 {
+		t.Errorf("it learned %v and trusts the etcd lease: %v", got, err)
+	}
+	if _, err := admin.Delete(within(t), "ballast"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := admin.Get(within(t), "ballast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Compact(within(t), r.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Defragment(within(t), server.Addr); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.AlarmDisarm(within(t), &clientv3.AlarmMember{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("with space again its claim is %v", got.State)
+	}
 }
 
 // A backup put back takes away what was granted since: whoever held is told.

@@ -164,7 +164,7 @@ func explain(err error) error {
 	case errors.Is(is, rpctypes.ErrPermissionDenied):
 		return engine.Refuse("this etcd user lacks a role that may read and write below the prefix; grant it: %w", err)
 	case errors.Is(is, rpctypes.ErrNoSpace):
-		return fmt.Errorf("etcd is full and takes no new claims; those in the queue can be renewed and left: free space and disarm the alarm: %w", err)
+		return fmt.Errorf("etcd is full and takes no new claims; those in the queue can be left, and renewed until the leader changes: free space and disarm the alarm: %w", err)
 	case errors.Is(is, rpctypes.ErrAuthFailed):
 		return fmt.Errorf("wrong user or password: %w", err)
 	case errors.Is(is, rpctypes.ErrUserEmpty):

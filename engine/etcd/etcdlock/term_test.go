@@ -74,6 +74,10 @@ func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 	for round := range 2 {
 		moveLeader(t, set)
 		until(t, "claims are attached to the lease of a former term", func() bool {
+			// This test may take longer than the lease of a marked claim lasts.
+			if _, err := one.client.KeepAliveOnce(within(t), attachedTo(t, one, "marked")[0]); err != nil {
+				t.Fatalf("round %d: the lease of the marked claim: %v", round, err)
+			}
 			for i := range held {
 				now := attachedTo(t, one, held[i].Name)
 				if len(now) != 2 {

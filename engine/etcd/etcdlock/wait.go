@@ -166,7 +166,7 @@ func (e *Engine) someLeft(ctx context.Context, ahead []session.Node, revision in
 			if e.missed.lock(ctx) != nil {
 				return false
 			}
-			r, err := e.do(ctx, clientv3.OpTxn(nil, ops, nil))
+			r, err := e.read(ctx, clientv3.OpTxn(nil, ops, nil))
 			e.missed.unlock()
 			if err != nil {
 				return false

@@ -1,0 +1,135 @@
+package etcdlock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"leasehold/engine"
+	"leasehold/lab/servers"
+)
+
+// anotherLeads has the first session believe that its lease is of a former term, and that it
+// was proven long ago.
+func anotherLeads(e *Engine) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.classes.Opened()[0].Session
+	s.term, s.until = s.term-1, 0
+}
+
+// halfReplaced returns a claim of an engine's first session that has gone on with a new lease
+// after a change of the leader. The claim has not yet: the request that attaches it was lost.
+func halfReplaced(t *testing.T, w *wire, e *Engine, r engine.Request) engine.Claim {
+	t.Helper()
+	held := joins(t, e, r, engine.Held)
+	former := now(e).id
+	w.before("LeaseGrant", func() { w.refuse.Store(true) })
+	anotherLeads(e)
+	if _, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}); err == nil || now(e).id == former {
+		t.Fatalf("void: the session's lease is %x, before %x, and Renew says %v", now(e).id, former, err)
+	}
+	w.refuse.Store(false)
+	return held
+}
+
+// The next beat attaches what a replacement has left.
+func TestTheNextBeatAttachesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e, err := New(within(t), w.Client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	held := halfReplaced(t, w, e, lasting(exclusive("a"), 10*time.Second))
+	until(t, "it is renewed", func() bool {
+		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		if err == nil && got[0].State != engine.Held {
+			t.Fatalf("its claim is %v", got[0].State)
+		}
+		return err == nil
+	})
+}
+
+// A Join is repeated, and not answered either, while its claim is still to be attached: the
+// claim is attached all the same.
+func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	r := exclusive("a")
+	e := start(t, w.Client, nil)
+	held := halfReplaced(t, w, e, r)
+	w.before("Txn", func() { w.before("Txn", func() { w.refuse.Store(true) }) })
+	if got, err := e.Join(within(t), r); err == nil {
+		t.Fatalf("void: the Join was answered: %v", got)
+	}
+	w.refuse.Store(false)
+	s := first(e)
+	if err := s.proving.lock(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	err := e.attachAll(within(t), s) // as the next beat does
+	s.proving.unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("its claim is %v", got.State)
+	}
+}
+
+// Close ends what hangs on a former lease of a session too.
+func TestCloseEndsClaimsThatAreNotAttachedYet(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	halfReplaced(t, w, e, exclusive("a"))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := dial(t, clientv3.Config{}, server.Addr).Get(within(t), "leasehold/line/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Count > 0 {
+		t.Errorf("%d claims are left", r.Count)
+	}
+}
+
+// A Renew whose context never ends returns when the engine is closed, though etcd says nothing
+// and the connection is the caller's.
+func TestACallUnderWayReturnsAfterClose(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Cont()
+	w.counted()
+	returned := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil { // what was sent before the server stood still is answered
+			_, err = e.Renew(context.WithoutCancel(t.Context()), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		}
+		returned <- err
+	}()
+	until(t, "it is sent", func() bool { return w.counted()["Txn"] > 0 })
+	if err := e.Close(); err == nil {
+		t.Error("void: etcd answered")
+	}
+	select {
+	case <-returned:
+	case <-within(t).Done():
+		t.Error("it goes on")
+	}
+}
