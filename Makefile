@@ -236,11 +236,11 @@ SOAKFLAGS ?=
 soak: ## every engine in turn on private servers, under every fault, for 8 hours; SOAK=1h for less
 	go run ./lab/soak -for $(SOAK) $(SOAKFLAGS)
 
-# make strikes STRIKES=300 STRIKEFLAGS='-only pglock -faults restart'
-STRIKES   ?= 100
+# make strikes STRIKES=400 STRIKEFLAGS='-only pglock -faults restart'
+STRIKES   ?= 300
 
 .PHONY: strikes
-strikes: ## one fault at a time to every engine, until each has struck 100 leases: writes a table of docs/torture.md, and goes on where the last run ended
+strikes: ## one fault at a time to every engine, until each has struck 300 leases: writes a table of docs/torture.md, and goes on where the last run ended
 	go run ./lab/soak -strikes $(STRIKES) -clients 2 -out strikes -results lab/soak/strikes.jsonl -write docs/torture.md $(STRIKEFLAGS)
 
 .PHONY: crossover
