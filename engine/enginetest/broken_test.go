@@ -145,14 +145,17 @@ func TestEveryBrokenEngineIsCaughtByItsFile(t *testing.T) {
 	if len(faults) != len(caught) {
 		t.Errorf("%d broken engines, %d are in the table", len(faults), len(caught))
 	}
-	// Some mostly wait for what never comes, so many run at once.
+	// Two mostly wait for what never comes, so they take no slot.
+	waits := []string{"nobody is ever told", "who becomes held is not told"}
 	slots := make(chan struct{}, 4)
 	verdicts := make([]chan func(*testing.T), len(faults))
 	for i, f := range faults {
 		verdicts[i] = make(chan func(*testing.T), 1)
 		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+			if !slices.Contains(waits, f.Name) {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+			}
 			verdicts[i] <- judge(t, f)
 		}()
 	}
