@@ -65,6 +65,9 @@ func (d *tables) dump(t *testing.T) (all []item) {
 				if raw, ok := values[i].([]byte); ok && c == "client" {
 					v = fmt.Sprintf("hex %x", raw)
 				}
+				if n, ok := values[i].(int64); ok && c == "gen" && n < 0 {
+					v = "0" // one less at random, about every 32nd time that pglock writes the row
+				}
 				one = append(one, c, v)
 			}
 			all = append(all, one)
