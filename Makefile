@@ -12,7 +12,7 @@ RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
 UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
 TOOLS     = $(addprefix $(ROOT)/lab/,stores formats faults monitoring publish simulate service ui internal)
-# They read the tree, one goroutine each: the race detector would find nothing, in ten times the time.
+# They read the tree, one goroutine each: the race detector would find nothing, for 2 to 20 times the CPU.
 READERS   = $(addprefix $(ROOT)/lab/,api readme prose dependencies pictures)
 
 # The race detector needs a C compiler on most systems.

@@ -131,10 +131,11 @@ func (e *Engine) discard(ctx context.Context, id clientv3.LeaseID) {
 	_, _ = e.client.Revoke(ctx, id)
 }
 
-// pause waits for up to most, and returns ctx's error if that ends first.
+// pause waits for most, or up to half of it less, so that not all ask again at once and nobody asks
+// in a tight loop. It returns ctx's error if that ends first.
 func (e *Engine) pause(ctx context.Context, most time.Duration) error {
 	select {
-	case <-time.After(rand.N(most + 1)):
+	case <-time.After(most - rand.N(most/2+1)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

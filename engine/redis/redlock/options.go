@@ -24,7 +24,7 @@ type Options struct {
 
 	// Timeout is how long a call waits for one master: ?timeout=. Default: the claim's TTL
 	// / 20, at least 5 ms and at most 50 ms: all masters are asked at once, so one that is
-	// silent costs nothing where the others answer. 1 ms to 10 s.
+	// silent costs nothing where a majority of the others agree. 1 ms to 10 s.
 	Timeout time.Duration
 
 	// MaxTTL bounds every lifetime, and is how long a restarted master has no vote:
