@@ -120,7 +120,7 @@ func (p *Process) Tail() string {
 		return err.Error()
 	}
 	const lines = 15
-	b = bytes.TrimRight(b, "\n")
+	b = bytes.TrimRight(bytes.ReplaceAll(b, []byte{0}, nil), "\n") // after a power cut a log has zeros
 	for i, n := len(b)-1, 0; i >= 0; i-- {
 		if b[i] == '\n' {
 			if n++; n == lines {

@@ -4,8 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -222,6 +224,22 @@ func (s *RedisServer) RestartWith(down func(dir string) error) error {
 		return err
 	}
 	return s.start()
+}
+
+// RepairAOF cuts off what is damaged at the end of the append only file, as a person does with
+// redis-check-aof --fix. It is for [RedisServer.RestartWith], after a power cut: the file may end in
+// zeros then, and Redis refuses to start. With appendfsync always, nothing there was answered.
+func RepairAOF(dir string) error {
+	file := filepath.Join(dir, "appendonlydir", "appendonly.aof.manifest")
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		file = filepath.Join(dir, "appendonly.aof") // before Redis 7
+	}
+	check := exec.Command("redis-check-aof", "--fix", file)
+	check.Stdin = strings.NewReader("y\n")
+	if out, err := check.CombinedOutput(); err != nil {
+		return fmt.Errorf("redis-check-aof --fix %s: %w\n%s", file, err, out)
+	}
+	return nil
 }
 
 // Follow has this server be the replica of the one at an address, and waits until it has what that

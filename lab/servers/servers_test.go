@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,6 +72,35 @@ func TestRedisKillStopRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	do("PING")
+}
+
+func TestARedisWhoseFileEndsInZerosStartsOnceRepaired(t *testing.T) {
+	Need(t, "redis-check-aof")
+	r := Redis(t, &RedisOptions{Durable: true})
+	if _, err := r.Do("SET", "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	zeros := func(dir string) error {
+		files, err := filepath.Glob(filepath.Join(dir, "appendonlydir", "*.incr.aof"))
+		if err != nil || len(files) == 0 { // before Redis 7
+			files = []string{filepath.Join(dir, "appendonly.aof")}
+		}
+		f, err := os.OpenFile(files[0], os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(make([]byte, 100))
+		return errors.Join(err, f.Close())
+	}
+	if err := r.RestartWith(zeros); err == nil {
+		t.Fatal("Redis starts with zeros at the end of its file: nothing has to be repaired")
+	}
+	if err := r.RestartWith(RepairAOF); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := r.Do("GET", "k"); v != "v" {
+		t.Errorf("GET = %v, %v after the repair", v, err)
+	}
 }
 
 func TestServerDiesWithAProcessThatWasKilled(t *testing.T) {

@@ -139,6 +139,9 @@ func (s *site) server(d *servers.Disk) (*servers.RedisServer, error) {
 
 func restartRedis(r *servers.RedisServer) error { return r.Restart(false) }
 
+// repairRedis starts a Redis after a power cut, as a person would: see [servers.RepairAOF].
+func repairRedis(r *servers.RedisServer) error { return r.RestartWith(servers.RepairAOF) }
+
 func redis(form string) func(*site) error {
 	return func(s *site) error {
 		d := s.disk()
@@ -149,7 +152,7 @@ func redis(form string) func(*site) error {
 		all := []*servers.RedisServer{r}
 		s.url = fmt.Sprintf(form, r.Addr)
 		s.faults = append(s.faults, stopped(all), restarted(all, restartRedis))
-		return cuts(s, d, all, restartRedis)
+		return cuts(s, d, all, repairRedis)
 	}
 }
 
@@ -170,7 +173,7 @@ func redlock(s *site) error {
 	time.Sleep(warmUp)
 	s.url = fmt.Sprintf("redlock://%s?max-ttl=%v", strings.Join(addrs, ","), warmUp)
 	s.faults = append(s.faults, stopped(all), restarted(all, restartRedis))
-	return cuts(s, d, all, restartRedis)
+	return cuts(s, d, all, repairRedis)
 }
 
 // healing is how long servers may take to be as they were.
