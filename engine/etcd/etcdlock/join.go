@@ -51,7 +51,7 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		}
 	}
 	if r.Replaces != (engine.ID{}) {
-		e.drop(r.Replaces)
+		e.dropBefore(r.Replaces, j.queue.places[j.at].ticket)
 	}
 	got := e.table.report(c, e.table.promote(c, j.queue))
 	if got.State == engine.Gone && !got.Revoked && e.table.get(r.ID) != c {

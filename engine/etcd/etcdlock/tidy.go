@@ -3,6 +3,7 @@ package etcdlock
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -41,10 +42,14 @@ const maxLeft = engine.MaxBatch
 
 // drop forgets a claim that is not in the queue any more, but for one of which a Join is
 // still under way, for all that is known.
-func (e *Engine) drop(id engine.ID) {
+func (e *Engine) drop(id engine.ID) { e.dropBefore(id, math.MaxUint64) }
+
+// dropBefore is drop of what joined before that ticket. A claim that got the ticket has replaced
+// it. When the Join of that claim is repeated, a later claim with the same ID still stands.
+func (e *Engine) dropBefore(id engine.ID, ticket uint64) {
 	t := &e.table
 	t.mu.Lock()
-	if c := t.m.Claims[id]; c != nil {
+	if c := t.m.Claims[id]; c != nil && c.Ticket < ticket {
 		t.m.Left(c)
 		c.unattend()
 	}
