@@ -59,9 +59,10 @@ func randomWorld(t *rapid.T, permits bool) (w *world, actors int) {
 	return w, actors
 }
 
-// seek checks worlds until one had what is looked for. With -short rapid makes only 20 at once.
-func seek(t *testing.T, found *int, check func(*rapid.T)) {
-	for tries := 0; *found == 0 && tries < 20; tries++ {
+// seek checks worlds until all that is looked for was found. With -short rapid makes only 20 at once.
+func seek(t *testing.T, check func(*rapid.T), found ...*int) {
+	missing := func(n *int) bool { return *n == 0 }
+	for tries := 0; tries < 50 && slices.ContainsFunc(found, missing); tries++ {
 		rapid.Check(t, check)
 	}
 }
@@ -107,7 +108,7 @@ func TestDeadlocksAreFoundAndNothingElse(t *testing.T) {
 			}
 		}
 	}
-	seek(t, &found, check)
+	seek(t, check, &found)
 	if found == 0 {
 		t.Error("void: no world had a deadlock")
 	}
@@ -144,7 +145,7 @@ func TestEachCycleHasOneVictim(t *testing.T) {
 			}
 		}
 	}
-	seek(t, &found, check)
+	seek(t, check, &found)
 	if found == 0 {
 		t.Error("void: no world had a cycle")
 	}
@@ -212,6 +213,7 @@ func TestWhatIsFoundTwiceWasTrueAtOneMoment(t *testing.T) {
 	for range 10 { // one in fifty is of use
 		rapid.Check(t, look)
 	}
+	seek(t, look, &confirmed, &phantoms)
 	t.Logf("%d victims of one pass, %d of them never deadlocked; %d of two", once, phantoms, confirmed)
 	if confirmed == 0 || phantoms == 0 {
 		t.Error("void")
@@ -247,7 +249,7 @@ func TestASecondPassCountsOnlyWhatTheFirstOneSaw(t *testing.T) {
 // make it the victim.
 func TestTheHopelessAreNoVictims(t *testing.T) {
 	hopeless := 0
-	rapid.Check(t, func(t *rapid.T) {
+	look := func(t *rapid.T) {
 		w, _ := randomWorld(t, true)
 		for _, m := range w.waiters() {
 			s := New(2, m.Key, m.ticket)
@@ -260,7 +262,8 @@ func TestTheHopelessAreNoVictims(t *testing.T) {
 				t.Fatalf("%v is a victim, and hopeless", m)
 			}
 		}
-	})
+	}
+	seek(t, look, &hopeless)
 	if hopeless == 0 {
 		t.Error("void: nobody was hopeless")
 	}
