@@ -109,7 +109,7 @@ func grants() []Fault {
 		{Name: "Replaces loses the turn", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
 			// Join first, then leave: the reply is from before the turn came.
 			old := r.Replaces
-			if old == (engine.ID{}) || !e.stands(r.Name, old) {
+			if old == (engine.ID{}) || !e.stands(r.Name, old) || e.stands(r.Name, r.ID) {
 				return e.join(ctx, r)
 			}
 			r.Replaces = engine.ID{}
