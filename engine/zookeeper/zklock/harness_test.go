@@ -238,8 +238,9 @@ func (t *tapped) Write(b []byte) (int, error) {
 		t.wire.sent[op]++
 		t.wire.most = max(t.wire.most, len(b))
 		saw, sawPacket := t.wire.saw, t.wire.sawPacket
-		if t.wire.lose || t.wire.loseNext && op == opMulti {
-			t.wire.lose, t.lost = false, true
+		lose := t.wire.lose || t.wire.loseNext && op == opMulti
+		if lose {
+			t.wire.lose = false
 			t.wire.loseNext = t.wire.loseNext && op != opMulti
 		}
 		t.wire.mu.Unlock()
@@ -248,6 +249,13 @@ func (t *tapped) Write(b []byte) (int, error) {
 		}
 		if sawPacket != nil {
 			sawPacket(op, b)
+		}
+		if lose {
+			// An earlier answer may just have been read: it must not close the connection
+			// before this request is on its way.
+			t.wire.mu.Lock()
+			defer t.wire.mu.Unlock()
+			t.lost = true
 		}
 	}
 	return t.Conn.Write(b)
