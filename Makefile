@@ -3,17 +3,16 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Every module of go.work. Most of the lab is tested without the race detector, which
-# would change what the benchmark measures, and does not look at the programs in other
-# languages that the rest drives.
 ROOT     := $(CURDIR)
 MODULES   = $(shell go list -m -f '{{.Dir}}')
-RACED     = $(filter-out $(ROOT)/lab,$(MODULES))
-UNRACED   = $(addprefix $(ROOT)/lab/,answers bench interop peers soak)
 packages  = $(addsuffix /...,$(1))
-TOOLS     = $(addprefix $(ROOT)/lab/,stores formats faults monitoring publish simulate service ui internal)
-# They read the tree, one goroutine each: the race detector would find nothing, for 2 to 20 times the CPU.
-READERS   = $(addprefix $(ROOT)/lab/,api readme prose dependencies pictures)
+
+# Every package of go.work, and those that are tested without the race detector. It would change
+# what the first ones measure. The others are one goroutine each: it would find nothing, for 2 to 20 times the CPU.
+PACKAGES  = $(shell go list -f '{{.Dir}}' work)
+UNRACED   = $(addprefix $(ROOT)/,$(addprefix lab/,answers bench interop peers soak) \
+	$(addprefix lab/,api readme prose dependencies pictures) internal/sim engine/redis/redlock/model)
+unraced   = $(filter $(UNRACED) $(addsuffix /%,$(UNRACED)),$(PACKAGES))
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -67,11 +66,11 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 .PHONY: test-raced
 test-raced: export GORACE ?= atexit_sleep_ms=50
 test-raced:
-	go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(call packages,$(RACED) $(TOOLS))
+	go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(filter-out $(unraced),$(PACKAGES))
 
 .PHONY: test-unraced
 test-unraced:
-	go test -timeout 20m $(SHORT) $(TESTFLAGS) $(call packages,$(READERS) $(UNRACED))
+	go test -timeout 20m $(SHORT) $(TESTFLAGS) $(unraced)
 
 .PHONY: test-long
 test-long: ## every test in full size: before a release, and at night
@@ -194,7 +193,7 @@ modules: ## each module as its users build it, without go.work; and go.work.sum 
 cross: ## go vet for macOS and Windows
 	@failed=; for os in darwin windows; do \
 		echo "GOOS=$$os"; \
-		GOOS=$$os CGO_ENABLED=0 go vet $(call packages,$(RACED) $(TOOLS) $(READERS)) || failed=1; \
+		GOOS=$$os CGO_ENABLED=0 go vet $(PACKAGES) || failed=1; \
 	done; [ -z "$$failed" ]
 
 .PHONY: dependencies
