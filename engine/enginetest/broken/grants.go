@@ -2,6 +2,7 @@ package broken
 
 import (
 	"context"
+	"time"
 
 	"leasehold/engine"
 )
@@ -95,7 +96,7 @@ func grants() []Fault {
 		{Name: "NoWait leaves a claim", join: func(e *Engine, ctx context.Context, r engine.Request) (engine.Claim, error) {
 			c, err := e.join(ctx, r)
 			if err == nil && c.State == engine.Gone {
-				r.NoWait = false
+				r.NoWait, r.WaitTTL = false, time.Second // it is no leak
 				_, _ = e.join(ctx, r)
 			}
 			return c, err
