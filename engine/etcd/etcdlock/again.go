@@ -174,9 +174,10 @@ func indeterminate(err error) bool {
 }
 
 // hedge asks, and asks once more each time that no answer came for hedgeAfter, without
-// giving the first up. It takes the answer that comes first, also a refusal. A replacement is several
-// requests one after the other, each of which may go to the member that stands still, and a
-// lease must live through all of them. Asking twice must do no harm.
+// giving the first up. It takes the answer that comes first, also a refusal. A member that stands
+// still must not cost a lease of a short TTL: a renewal is two requests one after the other, a
+// replacement more, and each may go to it. Asking twice must do no harm, and ask must end with
+// its context.
 func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -202,8 +203,6 @@ func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (go
 				return a.got, a.err
 			}
 		case <-later:
-		case <-ctx.Done():
-			return got, ctx.Err()
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestCrowdLeaves(t *testing.T) {
 	w.mu.Lock()
 	read := w.read
 	w.mu.Unlock()
-	if read > 4*many {
+	if read > 5*many { // some look at what they missed while they came
 		t.Errorf("%d that left read %d keys", many, read)
 	}
 	leave(t, e, held)

@@ -35,6 +35,7 @@ type wire struct {
 	hook    func()         // before the next request of that method, once
 	on      string
 	stuck   string // the next request of that method is not answered, once
+	sentBy  int    // how many of that method had been sent when it was given up
 	after   bool   // but carried out
 	failOn  string
 	fails   []error
@@ -73,6 +74,9 @@ func (w *wire) sticks(ctx context.Context, method string, carryOut func()) bool 
 		carryOut()
 	}
 	<-ctx.Done()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sentBy = w.counts[method[strings.LastIndexByte(method, '/')+1:]]
 	return true
 }
 

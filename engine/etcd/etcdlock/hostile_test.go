@@ -118,6 +118,27 @@ func TestKeysOfOthers(t *testing.T) {
 	}
 }
 
+// A key of another program with another limit stands behind a living claim: a Join that is
+// refused because of it says which limit that is.
+func TestAnotherLimitBehindAClaimIsNamed(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	joins(t, e, exclusive("a"), engine.Held)
+	lease, err := w.Grant(within(t), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Put(within(t), e.keys.line("a")+"00000003/00000001/c/0", "x", clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Join(within(t), exclusive("a"))
+	if limit, is := errors.AsType[*engine.LimitError](err); !is || limit.Have != 3 {
+		t.Errorf("%v, want one that names the limit 3", err)
+	}
+}
+
 // Nested prefixes would be one queue for two names.
 func TestNestedPrefixes(t *testing.T) {
 	for prefix, ok := range map[string]bool{

@@ -124,6 +124,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		}
 		now := e.refusal(c, answer)
 		j := joined{queue: now.queue, at: now.queue.at(c), revision: answer.revision}
+		other := slices.IndexFunc(now.queue.places, func(p place) bool { return p.limit != r.Limit })
 		switch {
 		case now.mine && now.queue.places[j.at].ticket > c.Floor: // by a call whose answer was lost
 			return j, nil
@@ -131,8 +132,8 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			if err := e.deleteOld(ctx, c, now.key); err != nil {
 				return joined{}, err
 			}
-		case len(now.queue.places) > 0 && now.queue.places[0].limit != r.Limit:
-			return joined{}, &engine.LimitError{Name: r.Name, Have: now.queue.places[0].limit, Want: r.Limit}
+		case other >= 0: // behind claims that agree, it is another program's
+			return joined{}, &engine.LimitError{Name: r.Name, Have: now.queue.places[other].limit, Want: r.Limit}
 		case r.NoWait && !now.queue.fits(r.Permits, r.Limit):
 			j.refused = true
 			return j, nil

@@ -65,6 +65,31 @@ func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
 	}
 }
 
+// A member stands still with a Renew in its hands. Another is asked before that one is given up:
+// a lease of the shortest TTL has no time for one after the other.
+func TestARenewIsAskedOfAnotherBeforeTheFirstIsGivenUp(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	held := joins(t, e, exclusive("a"), engine.Held)
+	w.counted()
+	w.stick("Txn")
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("it is %v", got.State)
+	}
+	until(t, "the first is given up", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.sentBy > 0
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sentBy != 2 {
+		t.Errorf("%d were sent when the first was given up", w.sentBy)
+	}
+}
+
 // The core asks for a TTL to leave, and then takes the claim for expired. It is not,
 // if the client has gone on living.
 func TestLeaveThatIsNeverAnswered(t *testing.T) {

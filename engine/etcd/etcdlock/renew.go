@@ -183,12 +183,10 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 			n++
 		}
 		now, rest := all[:n], all[n:]
-		var r *clientv3.TxnResponse
-		failed := e.again(ctx, one(func(ctx context.Context) error {
-			got, err := e.do(ctx, clientv3.OpTxn(nil, q.ops, nil))
-			r = got.Txn()
-			return err
-		}))
+		r, failed := hedge(ctx, func(ctx context.Context) (r *clientv3.TxnResponse, err error) {
+			got, err := e.read(ctx, clientv3.OpTxn(nil, q.ops, nil))
+			return got.Txn(), err
+		})
 		if failed != nil {
 			for _, a := range all {
 				e.unnoted(a)

@@ -55,6 +55,90 @@ func TestTheNextBeatAttachesWhatIsLeft(t *testing.T) {
 	})
 }
 
+// Somebody revokes the lease of a replacement before the claims are attached to it. They hang on
+// the former one, which lives: the next beat makes a third one for them.
+func TestARevokedReplacementStrandsNoClaim(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e, err := New(within(t), w.Client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	held := halfReplaced(t, w, e, lasting(exclusive("a"), 10*time.Second))
+	revoked := now(e).id
+	if _, err := w.Revoke(within(t), revoked); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is renewed", func() bool {
+		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		if err == nil && got[0].State != engine.Held {
+			t.Fatalf("its claim is %v", got[0].State)
+		}
+		return err == nil
+	})
+	if id := now(e).id; id == 0 || id == revoked {
+		t.Errorf("void: the lease of the session is %x, and %x was revoked", id, revoked)
+	}
+}
+
+// The lease of a waiter is replaced when its turn comes. It learns of the turn then, and not by its
+// next Renew.
+func TestAWaiterIsNotifiedOfItsTurnThoughItsLeaseIsReplaced(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	e, err := New(within(t), dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	received := watch(t, e)
+	held := joins(t, other, exclusive("a"), engine.Held)
+	waits := joins(t, e, exclusive("a"), engine.Waiting)
+	former := now(e).id
+	anotherLeads(e)
+	leave(t, other, held)
+	receives(t, received, as(waits, engine.Held))
+	if now(e).id == former {
+		t.Error("void: the lease was not replaced")
+	}
+}
+
+// The void key of a session goes on with the lease that replaces another: it would end with the
+// former one, and a Join that was sent before it was written would count again.
+func TestTheVoidKeyHangsOnTheReplacement(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e, err := New(within(t), w.Client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	left, held := joins(t, e, exclusive("left"), engine.Held), joins(t, e, exclusive("a"), engine.Held)
+	w.refuse.Store(true)
+	if _, err := e.Leave(within(t), []engine.Claim{left}); err == nil {
+		t.Fatal("void: the Leave was answered")
+	}
+	w.refuse.Store(false)
+	until(t, "the void key is written", func() bool { return now(e).void != 0 })
+	former := now(e).id
+	anotherLeads(e)
+	until(t, "it is renewed", func() bool {
+		_, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		return err == nil
+	})
+	key, err := w.Get(within(t), first(e).voidKey)
+	if err != nil || len(key.Kvs) != 1 {
+		t.Fatalf("%v, %v", key, err)
+	}
+	if on := clientv3.LeaseID(key.Kvs[0].Lease); on != now(e).id || on == former {
+		t.Errorf("the void key hangs on %x, the lease is %x and was %x", on, now(e).id, former)
+	}
+}
+
 // A Join is repeated, and not answered either, while its claim is still to be attached: the
 // claim is attached all the same.
 func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {

@@ -401,7 +401,8 @@ func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.
 
 // keep keeps a session alive, beat by beat, and has those given up that nobody uses.
 // It is the only thing here that happens by the clock: a session that nobody kept would
-// end under claims that nobody renews. Without a lease it does nothing.
+// end under claims that nobody renews. Without a lease it does nothing, unless claims hang on a
+// former one: the lease that replaced it ended before they were attached to it.
 func (e *Engine) keep(life context.Context, s *lifeline) {
 	ticker := time.NewTicker(s.renewalInterval)
 	defer ticker.Stop()
@@ -416,14 +417,19 @@ func (e *Engine) keep(life context.Context, s *lifeline) {
 		e.mu.Unlock()
 		e.forgetHandedOver(life, s)
 		now := e.current(s)
-		if now.id == 0 || boottime.Now()-now.asked < s.renewalInterval/2 {
+		stranded := now.id == 0 && e.table.stranded(s)
+		if !stranded && (now.id == 0 || boottime.Now()-now.asked < s.renewalInterval/2) {
 			continue
 		}
 		// An answer that takes longer is of no use to the next Join. Whatever the
 		// error is, the next beat asks again; a lease that has ended is told by
 		// prove.
 		ctx, cancel := context.WithTimeout(life, 2*s.renewalInterval)
-		_ = e.prove(ctx, s, now.id, now.until+1)
+		if stranded {
+			_, _ = e.begin(ctx, s)
+		} else {
+			_ = e.prove(ctx, s, now.id, now.until+1)
+		}
 		if s.proving.lock(ctx) == nil {
 			_ = e.attachAll(ctx, s) // what a replacement has left
 			s.proving.unlock()

@@ -116,6 +116,24 @@ type attachment struct {
 	done    bool
 }
 
+// strays is whether a claim of a session hangs on another lease than that one. A claim that is
+// given up is deleted, whatever it is attached to.
+func (c *claim) strays(s *lifeline, from clientv3.LeaseID) bool {
+	return c.class.Session == s && !c.Detached && !c.givenUp && c.Phase.Wanted() && c.lease() != from
+}
+
+// stranded is whether claims of a session that has no lease hang on a former one.
+func (t *table) stranded(s *lifeline) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.m.Claims {
+		if c.strays(s, 0) {
+			return true
+		}
+	}
+	return false
+}
+
 // attachAll attaches those claims of a session to its lease that are attached to a former one.
 // With s.proving held.
 func (e *Engine) attachAll(ctx context.Context, s *lifeline) error {
@@ -127,8 +145,7 @@ func (e *Engine) attachAll(ctx context.Context, s *lifeline) error {
 	t := &e.table
 	t.mu.Lock()
 	for _, c := range t.m.Claims {
-		// One that is given up is deleted, whatever it is attached to.
-		if c.class.Session == s && !c.Detached && !c.givenUp && c.Phase.Wanted() && c.lease() != now.id {
+		if c.strays(s, now.id) {
 			all = append(all, &attachment{claim: c, ticket: c.Ticket, written: c.lastWritten()})
 		}
 	}

@@ -186,19 +186,17 @@ func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 	for c := receives(t, received, held); !c.Contended; {
 		c = receives(t, received, held)
 	}
-	arrive := w.holdBack()
+	w.refuse.Store(true) // each of those that are sent in turn
 	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: time.Minute}}); err == nil {
 		t.Fatalf("void: it is answered: %v", cs)
 	}
+	w.refuse.Store(false)
 	if got := renew(t, e, held); got.State != engine.Held {
 		t.Errorf("it is %v", got.State)
 	}
 	r, err := admin.Get(within(t), e.keys.notifications(e.name), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || r.Count != 0 {
 		t.Errorf("%d notifications are left, %v", r.Count, err)
-	}
-	if err := arrive(); err != nil {
-		t.Error(err)
 	}
 }
 
