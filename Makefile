@@ -66,11 +66,13 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 .PHONY: test-raced
 test-raced: export GORACE ?= atexit_sleep_ms=50
 test-raced:
-	go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(filter-out $(unraced),$(PACKAGES))
+	@echo "go test $(RACE) $(SHORT) $(TESTFLAGS), $(words $(filter-out $(unraced),$(PACKAGES))) packages"
+	@go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(filter-out $(unraced),$(PACKAGES))
 
 .PHONY: test-unraced
 test-unraced:
-	go test -timeout 20m $(SHORT) $(TESTFLAGS) $(unraced)
+	@echo "go test $(SHORT) $(TESTFLAGS), $(words $(unraced)) packages"
+	@go test -timeout 20m $(SHORT) $(TESTFLAGS) $(unraced)
 
 .PHONY: test-long
 test-long: ## every test in full size: before a release, and at night
