@@ -9,7 +9,7 @@ packages  = $(addsuffix /...,$(1))
 
 # Every package of go.work, and those that are tested without the race detector. It would change
 # what the first ones measure. The others are one goroutine each: it would find nothing, for 2 to 20 times the CPU.
-PACKAGES  = $(shell go list -f '{{.Dir}}' work)
+PACKAGES  = $(eval PACKAGES := $(shell go list -f '{{.Dir}}' work))$(PACKAGES) # asked once, if at all
 UNRACED   = $(addprefix $(ROOT)/,$(addprefix lab/,answers bench interop peers soak) \
 	$(addprefix lab/,api readme prose dependencies pictures) internal/sim engine/redis/redlock/model)
 unraced   = $(filter $(UNRACED) $(addsuffix /%,$(UNRACED)),$(PACKAGES))
@@ -66,12 +66,12 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 .PHONY: test-raced
 test-raced: export GORACE ?= atexit_sleep_ms=50
 test-raced:
-	@echo "go test $(RACE) $(SHORT) $(TESTFLAGS), $(words $(filter-out $(unraced),$(PACKAGES))) packages"
+	@echo "$(words $(filter-out $(unraced),$(PACKAGES))) packages: go test $(RACE) $(SHORT) $(TESTFLAGS)"
 	@go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(filter-out $(unraced),$(PACKAGES))
 
 .PHONY: test-unraced
 test-unraced:
-	@echo "go test $(SHORT) $(TESTFLAGS), $(words $(unraced)) packages"
+	@echo "$(words $(unraced)) packages: go test $(SHORT) $(TESTFLAGS)"
 	@go test -timeout 20m $(SHORT) $(TESTFLAGS) $(unraced)
 
 .PHONY: test-long
