@@ -67,20 +67,28 @@ func Run(t *testing.T, h Harness) {
 	for _, p := range promises() {
 		first := len(cases)
 		cases = append(cases, make([][]Result, len(p.cases))...)
-		t.Run(p.name, func(t *testing.T) {
-			others := func(c kase) bool { return !p.isLocal(c) }
-			if h.SideBySide && !slices.ContainsFunc(p.cases, others) {
-				t.Parallel()
+		beside := func(c kase) bool { return h.SideBySide && p.isLocal(c) }
+		for _, parallel := range []bool{false, true} {
+			if !slices.ContainsFunc(p.cases, func(c kase) bool { return beside(c) == parallel }) {
+				continue
 			}
-			for i, c := range p.cases {
-				t.Run(c.name, func(t *testing.T) {
-					if h.SideBySide && p.isLocal(c) {
-						t.Parallel()
+			t.Run(p.name, func(t *testing.T) {
+				if parallel {
+					t.Parallel()
+				}
+				for i, c := range p.cases {
+					if beside(c) != parallel {
+						continue
 					}
-					try(t, h, g, p, c, &cases[first+i])
-				})
-			}
-		})
+					t.Run(c.name, func(t *testing.T) {
+						if parallel {
+							t.Parallel()
+						}
+						try(t, h, g, p, c, &cases[first+i])
+					})
+				}
+			})
+		}
 	}
 	t.Cleanup(func() { // those side by side go on when Run returns
 		results := slices.Concat(cases...)
