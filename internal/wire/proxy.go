@@ -74,6 +74,10 @@ func New(target string, requests func(*Conn) func([]byte)) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	return on(l, target, requests), nil
+}
+
+func on(l net.Listener, target string, requests func(*Conn) func([]byte)) *Proxy {
 	p := &Proxy{
 		Addr: l.Addr().String(), target: target, requests: requests, listener: l, changed: make(chan struct{}),
 		conns: map[*Conn]struct{}{}, cut: [2]int{-1, -1},
@@ -87,7 +91,7 @@ func New(target string, requests func(*Conn) func([]byte)) (*Proxy, error) {
 		p.running.Go(p.accept)
 	}()
 	<-started
-	return p, nil
+	return p
 }
 
 // Effects returns what the faults have done so far.
@@ -193,11 +197,17 @@ func (p *Proxy) all(meant func(*Conn) bool) []*Conn {
 	return list
 }
 
+const acceptAgain = 10 * time.Millisecond
+
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil: // this process may open no more files, until it closes some
+			time.Sleep(acceptAgain)
+			continue
 		}
 		p.running.Go(func() { p.serve(client) })
 	}
