@@ -64,7 +64,7 @@
 //  7. NoWait: the claim is held at once, or Gone and leaves nothing. A refused one
 //     notifies each holder at most once between two of its Renews. Replaces: the call
 //     leaves that claim in the same step (never together with NoWait); the turn is lost
-//     exactly when another claim waits. Detached: the claim outlives its client and ends
+//     exactly when another claim waits. A repeated call leaves nothing. Detached: the claim outlives its client and ends
 //     by its TTL alone.
 //  8. Leave returns the state in which it found the claim: Held, Waiting, or Gone if it
 //     was absent, expired or marked. Revoke removes a waiting claim at once, and marks a

@@ -11,6 +11,29 @@ import (
 	"leasehold/lab/servers"
 )
 
+// opened is an engine whose first session is the one of its first claim.
+func opened(t *testing.T, client *clientv3.Client) *Engine {
+	t.Helper()
+	e, err := New(within(t), client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// staysHeld waits until a claim is renewed, and it holds then.
+func staysHeld(t *testing.T, e *Engine, held engine.Claim) {
+	t.Helper()
+	until(t, "it is renewed", func() bool {
+		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
+		if err == nil && got[0].State != engine.Held {
+			t.Fatalf("its claim is %v", got[0].State)
+		}
+		return err == nil
+	})
+}
+
 // anotherLeads has the first session believe that its lease is of a former term, and that it
 // was proven long ago.
 func anotherLeads(e *Engine) {
@@ -40,19 +63,9 @@ func TestTheNextBeatAttachesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e, err := New(within(t), w.Client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := opened(t, w.Client)
 	held := halfReplaced(t, w, e, lasting(exclusive("a"), 10*time.Second))
-	until(t, "it is renewed", func() bool {
-		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
-		if err == nil && got[0].State != engine.Held {
-			t.Fatalf("its claim is %v", got[0].State)
-		}
-		return err == nil
-	})
+	staysHeld(t, e, held)
 }
 
 // Somebody revokes the lease of a replacement before the claims are attached to it. They hang on
@@ -61,23 +74,13 @@ func TestARevokedReplacementStrandsNoClaim(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e, err := New(within(t), w.Client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := opened(t, w.Client)
 	held := halfReplaced(t, w, e, lasting(exclusive("a"), 10*time.Second))
 	revoked := now(e).id
 	if _, err := w.Revoke(within(t), revoked); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is renewed", func() bool {
-		got, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
-		if err == nil && got[0].State != engine.Held {
-			t.Fatalf("its claim is %v", got[0].State)
-		}
-		return err == nil
-	})
+	staysHeld(t, e, held)
 	if id := now(e).id; id == 0 || id == revoked {
 		t.Errorf("void: the lease of the session is %x, and %x was revoked", id, revoked)
 	}
@@ -88,11 +91,7 @@ func TestARevokedReplacementStrandsNoClaim(t *testing.T) {
 func TestAWaiterIsNotifiedOfItsTurnThoughItsLeaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
-	e, err := New(within(t), dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := opened(t, dial(t, clientv3.Config{}, server.Addr).Client)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
 	held := joins(t, other, exclusive("a"), engine.Held)
@@ -112,11 +111,7 @@ func TestTheVoidKeyHangsOnTheReplacement(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e, err := New(within(t), w.Client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := opened(t, w.Client)
 	left, held := joins(t, e, exclusive("left"), engine.Held), joins(t, e, exclusive("a"), engine.Held)
 	w.refuse.Store(true)
 	if _, err := e.Leave(within(t), []engine.Claim{left}); err == nil {
@@ -126,10 +121,7 @@ func TestTheVoidKeyHangsOnTheReplacement(t *testing.T) {
 	until(t, "the void key is written", func() bool { return now(e).void != 0 })
 	former := now(e).id
 	anotherLeads(e)
-	until(t, "it is renewed", func() bool {
-		_, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}})
-		return err == nil
-	})
+	staysHeld(t, e, held)
 	key, err := w.Get(within(t), first(e).voidKey)
 	if err != nil || len(key.Kvs) != 1 {
 		t.Fatalf("%v, %v", key, err)

@@ -198,6 +198,16 @@ func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 	if err != nil || r.Count != 0 {
 		t.Errorf("%d notifications are left, %v", r.Count, err)
 	}
+	arrive := w.holdBack() // a Renew that another member has answered meanwhile does no harm
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("it is %v", got.State)
+	}
+	if err := arrive(); err != nil {
+		t.Error(err)
+	}
+	if got := renew(t, e, held); got.State != engine.Held {
+		t.Errorf("it is %v after the first arrived", got.State)
+	}
 }
 
 // One of several watches that began late is enough to look, whichever says so last.
