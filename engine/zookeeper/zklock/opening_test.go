@@ -47,7 +47,8 @@ func answering(t testing.TB, says string) (addr string, accepted <-chan net.Conn
 
 // A member that is stopped accepts connections and says nothing. Two of three do.
 func TestOpenPassesOverMembersThatSayNothing(t *testing.T) {
-	s := zooKeeper(t)
+	t.Parallel()
+	s := beside(t)
 	silent, _ := answering(t, "")
 	var tried atomic.Int64
 	o := Options{Servers: []string{"one:1", "two:2", "three:3"}}
@@ -69,6 +70,7 @@ func TestOpenPassesOverMembersThatSayNothing(t *testing.T) {
 }
 
 func TestOpenEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	silent, accepted := answering(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error)
@@ -92,7 +94,8 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 }
 
 func TestWhatAnswersAndIsNotZooKeeperIsNamed(t *testing.T) {
-	s := zooKeeper(t)
+	t.Parallel()
+	s := beside(t)
 	for _, c := range []struct{ says, want string }{
 		{"-ERR unknown command\r\n", `not ZooKeeper: it says "-ERR"`},
 		{"HTTP/1.1 400 Bad Request\r\n\r\n", `not ZooKeeper: it says "HTTP"`},
@@ -155,6 +158,7 @@ func refuses(t *testing.T, o Options, addr, want string) {
 
 // A server that is none has said so, and this is not forgotten while it is connected to again.
 func TestWhatAServerSaidOutlastsTheNextConnection(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -54,15 +54,16 @@ func (c client) watchesSomebody() bool {
 }
 
 func TestAWaiterInTheMiddleVanishes(t *testing.T) {
-	s := zooKeeper(t)
+	t.Parallel()
+	s := beside(t)
 	a, b, c := open(t, on(s)), open(t, dying(s)), open(t, on(s))
-	first := a.hold(t, exclusive("x"))
-	second := b.wait(t, exclusive("x"))
+	first := a.hold(t, exclusive("middle"))
+	second := b.wait(t, exclusive("middle"))
 	received := c.notifications(t)
-	third := c.wait(t, exclusive("x"))
+	third := c.wait(t, exclusive("middle"))
 	b.wire.kill() // its session ends while the first holds
 	eventually(t, "the dead waiter stays", func() bool {
-		l, err := a.Queue(within(t), "x")
+		l, err := a.Queue(within(t), "middle")
 		return err == nil && len(l.Claims) == 2
 	})
 	// A recipe that takes the end of its predecessor for its turn holds now.
@@ -240,16 +241,17 @@ func (c client) expire(t *testing.T) {
 }
 
 func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
-	s := zooKeeper(t)
+	t.Parallel()
+	s := beside(t)
 	a, b := open(t, dying(s)), open(t, on(s))
-	a.leave1(t, a.hold(t, exclusive("x")))
+	a.leave1(t, a.hold(t, exclusive("between")))
 	var struck atomic.Bool
 	a.wire.before(func(op int32) {
 		if op == opList && !struck.Swap(true) {
 			a.expire(t)
 		}
 	})
-	r := exclusive("x")
+	r := exclusive("between")
 	got, err := a.Join(within(t), a.lasts(r))
 	if !struck.Load() {
 		t.Fatal("the test struck at nothing")
@@ -257,7 +259,7 @@ func TestTheSessionEndsBetweenCreateAndList(t *testing.T) {
 	if err == nil {
 		t.Fatalf("the session that made the node has ended, and Join says %v", got.State)
 	}
-	b.hold(t, exclusive("x"))
+	b.hold(t, exclusive("between"))
 	// The same ID again makes the claim anew, behind whoever holds now.
 	if got := a.join(t, r); got.State != engine.Waiting {
 		t.Errorf("joined again it is %v", got.State)
@@ -291,11 +293,12 @@ func TestANodeOfAnotherSessionIsNotHeld(t *testing.T) {
 }
 
 func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
-	s := zooKeeper(t)
+	t.Parallel()
+	s := beside(t)
 	a, b := open(t, dying(s)), open(t, on(s))
 	received := a.notifications(t)
-	held, first := a.hold(t, exclusive("held")), b.hold(t, exclusive("waits"))
-	waits := a.wait(t, exclusive("waits"))
+	held, first := a.hold(t, exclusive("after-held")), b.hold(t, exclusive("after-waits"))
+	waits := a.wait(t, exclusive("after-waits"))
 	a.expire(t)
 	lost := map[engine.ID]bool{}
 	for len(lost) < 2 {
@@ -310,10 +313,10 @@ func TestAfterItsSessionAClientWorksAgain(t *testing.T) {
 			t.Errorf("a new session inherited a claim: %v", got.State)
 		}
 	}
-	again := a.wait(t, exclusive("waits"))
+	again := a.wait(t, exclusive("after-waits"))
 	b.leave1(t, first)
 	receive(t, received, heldNotification(again.ID))
-	if got := a.hold(t, exclusive("held")); got.Ticket <= held.Ticket {
+	if got := a.hold(t, exclusive("after-held")); got.Ticket <= held.Ticket {
 		t.Errorf("ticket %d after %d", got.Ticket, held.Ticket)
 	}
 }
@@ -466,6 +469,7 @@ func TestAForeignNodeDoesNotDisturbWhoIsInQueue(t *testing.T) {
 }
 
 func TestContainersGoByThemselves(t *testing.T) {
+	t.Parallel()
 	s := sweeping(t)
 	a := open(t, on(s))
 	conn := peer(t, s)

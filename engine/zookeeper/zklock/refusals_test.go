@@ -118,6 +118,7 @@ func TestAWrongRootIsNamed(t *testing.T) {
 // What the servers allow is what is promised: four ticks, of which the half is trusted, up
 // to half of the longest session.
 func TestTTLsAreWhatTheServersAllow(t *testing.T) {
+	t.Parallel()
 	a := open(t, on(servers.ZooKeeper(t, nil))) // sessions of two to twenty ticks of 200 ms
 	if g := a.Guarantees(); g.MinTTL != 400*time.Millisecond || g.MaxTTL != 2*time.Second {
 		t.Errorf("%v to %v", g.MinTTL, g.MaxTTL)
@@ -225,17 +226,18 @@ func TestANodeThatMayNotBeRemovedIsNotCalledGone(t *testing.T) {
 
 // Its session may end after that, and its client goes on.
 func TestASessionEndsAfterALeaveThatWasRefused(t *testing.T) {
-	s := zooKeeper(t)
-	if _, err := peer(t, s).Create("/x", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
+	t.Parallel()
+	s := beside(t)
+	if _, err := peer(t, s).Create("/refused-leave", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate)); err != nil {
 		t.Fatal(err)
 	}
 	a := open(t, dying(s))
-	c := a.hold(t, exclusive("x"))
+	c := a.hold(t, exclusive("refused-leave"))
 	if got, err := a.Leave(within(t), []engine.Claim{c}); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("%v, %v", got, err)
 	}
 	a.expire(t)
-	a.hold(t, exclusive("x"))
+	a.hold(t, exclusive("refused-leave"))
 	if got := a.leave1(t, c); got.State != engine.Gone {
 		t.Errorf("after its session the claim is %v", got.State)
 	}
