@@ -218,6 +218,7 @@ func hunt(t *testing.T, o torture.Options, sought string) (map[string]time.Durat
 
 // Torture finds each lock that is broken on purpose, and says what is wrong with it.
 func TestBrokenLocksAreFound(t *testing.T) {
+	t.Parallel()
 	for _, x := range wrongs {
 		if x.unseen != "" || x.left() {
 			continue
@@ -247,6 +248,7 @@ func TestBrokenLocksAreFound(t *testing.T) {
 // The right lock on the same store shows nothing under the same faults, or what is found of the
 // wrong ones would be no news.
 func TestTheRightLockShowsNothing(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]wrong{
 		"few names":  {sample: true, short: true, nemeses: "kill, stop, wire, partial, full"},
 		"restart":    {nemeses: "restart, kill, stop"},

@@ -64,6 +64,7 @@ func TestClientsAreFrozen(t *testing.T) {
 
 // An interrupt comes while clients are frozen: they go on, end, and leave nothing behind.
 func TestAnInterruptThawsClients(t *testing.T) {
+	t.Parallel()
 	needGroups(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -87,6 +88,7 @@ func TestAnInterruptThawsClients(t *testing.T) {
 
 // A fault of the network is none of a directory.
 func TestPacketsOfADirectoryAreLeftOut(t *testing.T) {
+	t.Parallel()
 	r, _ := trial(t, t.Context(), torture.Options{
 		For: 2 * time.Second, Clients: 1, TTL: 200 * time.Millisecond, Nemeses: []torture.Nemesis{torture.Packets()},
 	})

@@ -148,6 +148,7 @@ func TestAHolderReadsAndWritesWithoutALookBetween(t *testing.T) {
 // What is left when all clients have ended is told and ended, and what ends by itself is not
 // left.
 func TestWhatIsLeftIsToldAndEnded(t *testing.T) {
+	t.Parallel()
 	store := memlock.NewStore(nil)
 	left := store.Engine()
 	for name, ttl := range map[string]time.Duration{"p-forgotten": time.Hour, "p-soon": time.Second, "another": time.Hour} {

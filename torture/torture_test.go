@@ -184,6 +184,7 @@ func wellFormed(t *testing.T, events []history.Event) {
 }
 
 func TestATrialThatIsInterruptedIsOfWhatWasSeen(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, events := trial(t, ctx, torture.Options{

@@ -15,6 +15,7 @@ import (
 
 // A trial says what it could not have shown, and what the engine declares must be seen.
 func TestWhatATrialSaysOfItself(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		client  string
 		nemesis string
