@@ -178,6 +178,7 @@ var rows = sqltest.Kit{
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	s := server(t)
 	url := s.URL("", "")
 	open(t, url).Close() // makes the tables
