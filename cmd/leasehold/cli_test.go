@@ -20,6 +20,7 @@ import (
 
 // Every refusal is one sentence and leaves nothing behind.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	run := func(args ...string) []string { return append(append([]string{"run"}, args...), "--", "true") }
 	file := filepath.Join(t.TempDir(), "file")

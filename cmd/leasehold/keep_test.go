@@ -145,6 +145,7 @@ func (k *kept) wait(t *testing.T) (did []string, code int) {
 }
 
 func TestRenewalsFail(t *testing.T) {
+	t.Parallel()
 	for _, obeys := range []bool{true, false} {
 		t.Run(map[bool]string{true: "told in the last third", false: "killed at the end"}[obeys], func(t *testing.T) {
 			t.Parallel()

@@ -150,6 +150,7 @@ func (p *place) nextInQueue(name string) (check func()) {
 }
 
 func TestKilledLeaseholdEndsEverything(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"front", "keeper", "reaper"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
@@ -183,6 +184,7 @@ func TestKilledLeaseholdEndsEverything(t *testing.T) {
 // Whatever is killed or stopped together, what the command started is gone when
 // the next one holds.
 func TestAllThatIsCalledLeaseholdAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		sig  syscall.Signal
@@ -307,6 +309,7 @@ func TestStoppedFront(t *testing.T) {
 }
 
 func TestRevoked(t *testing.T) {
+	t.Parallel()
 	t.Run("now", func(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)

@@ -11,6 +11,7 @@ import (
 // its turn comes, and waits anew when it is continued. In a short run two of the ways are tried on
 // one engine alone.
 func TestStoppedWaiterPassesItsTurn(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		sig  syscall.Signal
