@@ -150,13 +150,12 @@ func (t *trial) lapse(a *client, c engine.Claim) *client {
 	delete(t.mortal, c.ID)
 	if t.g.CrashRelease == engine.CrashSession {
 		t.kill(a)
-		// TTL is what may be trusted, which can be half the session; and a server
-		// may be late.
-		t.h.Sleep(2*c.TTL + time.Second)
+		// TTL is what may be trusted. The session can be twice as long, and a server late.
+		t.h.Sleep(c.TTL)
 		b := t.client()
 		shown := func(l engine.Claim) bool { return l.Ticket == c.Ticket }
 		for late := time.Now().Add(t.h.Patience); slices.ContainsFunc(b.line(c.Name).Claims, shown) && time.Now().Before(late); {
-			time.Sleep(20 * time.Millisecond)
+			t.h.Sleep(20 * time.Millisecond)
 		}
 		return b
 	}
