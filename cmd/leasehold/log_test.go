@@ -79,6 +79,7 @@ func TestLogOfALoss(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	x := p.start("run", "a", "--log", "json", "--", "sleep", "60")
+	until(t, "the command has started", func() bool { return strings.Contains(x.err.String(), "leasehold: command started") })
 	p.must("revoke", "a", "--ticket", fmt.Sprint(p.held("a").Ticket), "--yes")
 	if code := x.wait(t); code != codeLost {
 		t.Errorf("exit code %d, want %d", code, codeLost)
