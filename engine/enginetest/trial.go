@@ -150,7 +150,8 @@ func (t *trial) lapse(a *client, c engine.Claim) *client {
 	delete(t.mortal, c.ID)
 	if t.g.CrashRelease == engine.CrashSession {
 		t.kill(a)
-		// TTL is what may be trusted. The session can be twice as long, and a server late.
+		// TTL is what may be trusted. The session can be twice as long, and a server late:
+		// its end is seen when the claim is no longer shown.
 		t.h.Sleep(c.TTL)
 		b := t.client()
 		shown := func(l engine.Claim) bool { return l.Ticket == c.Ticket }

@@ -96,12 +96,14 @@ func TestEveryLock(t *testing.T) {
 	}
 }
 
-// lockEach has two clients of a lock meet. Nobody locks a name again on which a waiter gave up:
-// an interrupted RLock may stay locked (docs/torture.md).
+// lockEach has two clients of a lock meet.
 func lockEach(t *testing.T, p *peer, at place) {
 	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
-	given := name + "-given-up"
-	first, second := opened(t, at, p, name, given), opened(t, at, p, name, given)
+	waited := name // on which a waiter gives up
+	if p.name == "redisson" {
+		waited += "-given-up" // it may stay locked after the interrupt (docs/torture.md)
+	}
+	first, second := opened(t, at, p, name, waited), opened(t, at, p, name, waited)
 	bound, cancel := context.WithTimeout(t.Context(), time.Minute) // of a lock that is free: some wait for ever if they were late once
 	defer cancel()
 	h, err := first.Lock(bound, name, false)
@@ -111,19 +113,24 @@ func lockEach(t *testing.T, p *peer, at place) {
 	if other, err := second.Lock(t.Context(), name, true); err == nil {
 		t.Errorf("a second one has it too: %v", other)
 	}
+	if waited != name {
+		other, err := first.Lock(bound, waited, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := other.Unlock(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
 	time.Sleep(2 * p.ttl) // it is renewed
 	if !h.Valid() {
 		t.Error("it is lost")
 	}
-	if err := h.Unlock(); err != nil {
-		t.Error(err)
-	}
-	if h, err = first.Lock(bound, given, false); err != nil {
-		t.Fatal(err)
-	}
 	ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer end()
-	if _, err := second.Lock(ctx, given, false); err == nil {
+	if _, err := second.Lock(ctx, waited, false); err == nil {
 		t.Error("a second one has it too")
 	}
 	if err := h.Unlock(); err != nil {

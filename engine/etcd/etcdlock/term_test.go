@@ -73,9 +73,14 @@ func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 	was := attachedTo(t, one, "n0")
 	for round := range 2 {
 		keep := func() { // nobody renews a marked claim, and each pass may take as long as its lease lasts
-			if _, err := one.client.KeepAliveOnce(within(t), attachedTo(t, one, "marked")[0]); err != nil {
-				t.Fatalf("round %d: the lease of the marked claim: %v", round, err)
-			}
+			until(t, "the lease of the marked claim does not go on", func() bool {
+				leases := attachedTo(t, one, "marked")
+				if len(leases) == 0 {
+					t.Fatalf("round %d: the marked claim has ended", round)
+				}
+				_, err := one.client.KeepAliveOnce(within(t), leases[0]) // which ends if the claim moves to another meanwhile
+				return err == nil
+			})
 		}
 		moveLeader(t, set)
 		until(t, "claims are attached to the lease of a former term", func() bool {
