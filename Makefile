@@ -13,6 +13,8 @@ PACKAGES  = $(eval PACKAGES := $(shell go list -f '{{.Dir}}' work))$(PACKAGES) #
 UNRACED   = $(addprefix $(ROOT)/,$(addprefix lab/,answers bench interop peers soak) \
 	$(addprefix lab/,api readme prose dependencies pictures) internal/sim engine/redis/redlock/model)
 unraced   = $(filter $(UNRACED) $(addsuffix /%,$(UNRACED)),$(PACKAGES))
+# Those of with/ mostly wait, and are by name the last. First, they wait while others are compiled.
+raced     = $(filter $(ROOT)/with/%,$(PACKAGES)) $(filter-out $(unraced) $(ROOT)/with/%,$(PACKAGES))
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -50,7 +52,7 @@ tofu: ## build OpenTofu (6 minutes of CPU or more), and run the live tests of it
 
 # Tests mostly wait for real servers, so more packages run at once than there are processors.
 # -short makes the slow ones smaller. A few are left out with it, unless LEASEHOLD_REQUIRE=all.
-SHORT     ?= -short -p 3 -parallel 6
+SHORT     ?= -short -p 4 -parallel 6
 
 .PHONY: test
 test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
@@ -66,8 +68,8 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 .PHONY: test-raced
 test-raced: export GORACE ?= atexit_sleep_ms=50
 test-raced:
-	@echo "$(words $(filter-out $(unraced),$(PACKAGES))) packages: go test $(RACE) $(SHORT) $(TESTFLAGS)"
-	@go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(filter-out $(unraced),$(PACKAGES))
+	@echo "$(words $(raced)) packages: go test $(RACE) $(SHORT) $(TESTFLAGS)"
+	@go test -timeout 20m $(RACE) $(SHORT) $(TESTFLAGS) $(raced)
 
 .PHONY: test-unraced
 test-unraced:

@@ -58,8 +58,20 @@ func Installed(program string) error {
 }
 
 // find also looks where Debian keeps servers, which an ordinary user's PATH
-// leaves out.
+// leaves out. What Debian has in the PATH as psql is a program in Perl that looks for the
+// right version: 36 ms of CPU for each of the hundreds of queries of a run. So psql, like
+// pg_basebackup, is the one beside the server, if there is one.
 func find(program string) (string, error) {
+	if program == "psql" || program == "pg_basebackup" {
+		if server, err := find("postgres"); err == nil {
+			if path, err := filepath.EvalSymlinks(server); err == nil {
+				server = path
+			}
+			if path, err := exec.LookPath(filepath.Join(filepath.Dir(server), program)); err == nil {
+				return path, nil
+			}
+		}
+	}
 	path, err := exec.LookPath(program)
 	if err == nil {
 		return path, nil
