@@ -57,10 +57,19 @@ func TestNewerFunctionsServeOrAreRefused(t *testing.T) {
 }
 func TestTheSchemaMayBeRunAgain(t *testing.T) { rows.TheSchemaMayBeRunAgain(t, editions) }
 
-// An upgrade that changes the table of names waits for a dump no longer than the calls of
-// other clients, which wait behind it, can bear. It is done once the dump has ended.
+// An upgrade that changes a table waits for a dump no longer than the calls of other clients,
+// which wait behind it, can bear. It is done once the dump has ended.
 func TestAnUpgradeGivesWayToADump(t *testing.T) {
 	t.Parallel()
+	for _, table := range []string{"@names", "@claims"} {
+		t.Run(table[1:], func(t *testing.T) {
+			t.Parallel()
+			upgradeBesideADump(t, table)
+		})
+	}
+}
+
+func upgradeBesideADump(t *testing.T, table string) {
 	url := database(t)
 	editions.First(t, url)
 	admin := connect(t, url)
@@ -69,7 +78,7 @@ func TestAnUpgradeGivesWayToADump(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = dump.Rollback(context.Background()) }()
-	if _, err := dump.Exec(within(t), defaults.in(`SELECT FROM @names`)); err != nil {
+	if _, err := dump.Exec(within(t), defaults.in(`SELECT FROM `+table)); err != nil {
 		t.Fatal(err)
 	}
 	opened := make(chan error, 1)
@@ -83,7 +92,7 @@ func TestAnUpgradeGivesWayToADump(t *testing.T) {
 		opened <- err
 	}()
 	until(t, "the upgrade does not ask for the table", func() bool {
-		return get[int](t, admin, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '@names'::regclass`) > 0
+		return get[int](t, admin, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+table+`'::regclass`) > 0
 	})
 	do(t, admin, editions.Join)
 	if err := <-opened; err == nil || !strings.Contains(err.Error(), "still open") {
@@ -95,6 +104,13 @@ func TestAnUpgradeGivesWayToADump(t *testing.T) {
 	open(t, url)
 	if n := editions.Is(t, url); n != edition {
 		t.Errorf("the edition is %d", n)
+	}
+	// What is new is as if it had been there from the start.
+	const indexes = `SELECT string_agg(indexdef, E'\n' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'leasehold'`
+	fresh := database(t)
+	open(t, fresh)
+	if is, want := get[string](t, admin, indexes), get[string](t, connect(t, fresh), indexes); is != want {
+		t.Errorf("the indexes are\n%s\nand of new tables\n%s", is, want)
 	}
 }
 

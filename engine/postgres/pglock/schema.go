@@ -16,7 +16,7 @@ import (
 
 // layout is the number of the tables and types in schema.sql. A client that finds another
 // refuses. edition is that of its functions: who finds an older one replaces it.
-const layout, edition = 1, 5
+const layout, edition = 1, 6
 
 // schema has @ where the schema and the prefix that were chosen go.
 //

@@ -21,29 +21,37 @@
 
 DO $$
 DECLARE
-	key text;
+	key text; -- constraints of older editions
+	ids text;
 BEGIN
 	IF to_regprocedure('@layout()') IS NOT NULL THEN
 		IF @layout() <> 1 THEN
 			RAISE EXCEPTION 'these tables have layout %, and this is layout 1', @layout();
 		END IF;
 		IF to_regprocedure('@edition()') IS NOT NULL THEN
-			IF (SELECT newest FROM @edition()) > 5 THEN
-				RAISE EXCEPTION 'these functions are of edition %, which is newer than 5', (SELECT newest FROM @edition());
+			IF (SELECT newest FROM @edition()) > 6 THEN
+				RAISE EXCEPTION 'these functions are of edition %, which is newer than 6', (SELECT newest FROM @edition());
 			END IF;
 		END IF;
-		-- Before edition 4 the key was the name.
+		-- Before edition 4 the key was the name, and before edition 6 a claim was found by its name first.
 		SELECT conname INTO key FROM pg_constraint WHERE conrelid = '@names'::regclass AND contype = 'p'
 			AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = conrelid AND attname = 'gen');
-		IF FOUND THEN
-			-- Every call of every client needs this table, and waits behind who waits for it. So
-			-- a dump, or whatever else reads it in an open transaction, is waited for for a moment.
+		SELECT conname INTO ids FROM pg_constraint WHERE conrelid = '@claims'::regclass AND contype = 'u';
+		IF key IS NOT NULL OR ids IS NOT NULL THEN
+			-- Every call of every client needs these tables, and waits behind who waits for one. So
+			-- a dump, or whatever else reads one in an open transaction, is waited for for a moment.
 			PERFORM set_config('lock_timeout', '500ms', true);
 			BEGIN
-				EXECUTE 'ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
-					DROP CONSTRAINT ' || quote_ident(key) || ', ADD PRIMARY KEY (name, gen)';
+				IF key IS NOT NULL THEN
+					EXECUTE 'ALTER TABLE @names ADD COLUMN gen bigint NOT NULL DEFAULT 0, ADD COLUMN front bigint NOT NULL DEFAULT 0,
+						DROP CONSTRAINT ' || quote_ident(key) || ', ADD PRIMARY KEY (name, gen)';
+				END IF;
+				IF ids IS NOT NULL THEN
+					EXECUTE 'ALTER TABLE @claims DROP CONSTRAINT ' || quote_ident(ids);
+					CREATE UNIQUE INDEX ON @claims (id, (name || ''));
+				END IF;
 			EXCEPTION WHEN lock_not_available THEN
-				RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = 'a transaction that uses @names is still open, perhaps a dump: run this again when it has ended';
+				RAISE EXCEPTION USING ERRCODE = '55P03', MESSAGE = 'a transaction that uses @names or @claims is still open, perhaps a dump: run this again when it has ended';
 			END;
 		END IF;
 		RETURN;
@@ -75,9 +83,13 @@ BEGIN
 		detached boolean NOT NULL, -- outlives its client
 		evicted  boolean NOT NULL, -- marked: in line until its holder leaves or its deadline passes
 		told     boolean NOT NULL, -- the holder knows that somebody waits
-		PRIMARY KEY (name, ticket),
-		UNIQUE (name, id)
+		PRIMARY KEY (name, ticket)
 	) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+	-- A look-up has one index that can serve it: that key by a name and tickets, and this one by
+	-- an ID, with name || '' for the name. With both to choose from, the planner takes them for
+	-- equal, since few rows live in either. But an entry of a former claim of a busy name
+	-- stays while a transaction is open that may read it. Only the right index leads past those.
+	CREATE UNIQUE INDEX ON @claims (id, (name || ''));
 
 	-- One row: how far sweep has come, and the highest ticket of a name it has
 	-- forgotten, so that tickets rise over that too.
@@ -159,6 +171,10 @@ BEGIN
 	END IF;
 	IF current_setting('enable_seqscan') = 'on' THEN
 		now := set_config('enable_seqscan', 'off', true);
+	END IF;
+	-- In order of the key: a bitmap reads every former version of a row to find the newest.
+	IF current_setting('enable_bitmapscan') = 'on' THEN
+		now := set_config('enable_bitmapscan', 'off', true);
 	END IF;
 	-- By the tables' number, since a session may use those of several schemas.
 	practised := 'leasehold.ready' || '@names'::regclass::oid;
@@ -482,7 +498,7 @@ BEGIN
 
 	-- A retry of a Join whose answer was lost. What it replaced is gone since the
 	-- first arrival.
-	SELECT * INTO c FROM @claims WHERE name = n AND id = cid AND deadline > t;
+	SELECT * INTO c FROM @claims WHERE id = cid AND name || '' = n AND deadline > t;
 	IF FOUND THEN
 		reply := @renewed(l, c, life, t);
 		RETURN;
@@ -497,7 +513,7 @@ BEGIN
 	ELSE
 		others := l.size;
 		IF replaced IS NOT NULL THEN
-			others := others - (SELECT count(*) FROM @claims WHERE name = n AND id = replaced);
+			others := others - (SELECT count(*) FROM @claims WHERE id = replaced AND name || '' = n);
 		END IF;
 	END IF;
 	ticket := greatest(l.last + 1, t);
@@ -513,7 +529,7 @@ BEGIN
 	END IF;
 	l := @purge(l, t);
 	IF replaced IS NOT NULL THEN
-		DELETE FROM @claims WHERE name = n AND id = replaced RETURNING * INTO c;
+		DELETE FROM @claims WHERE id = replaced AND name || '' = n RETURNING * INTO c;
 		IF FOUND THEN
 			l := @without(l, c);
 		END IF;
@@ -595,7 +611,7 @@ BEGIN
 		SELECT * INTO l FROM @names WHERE name = n ORDER BY gen LIMIT 1;
 		t := @clock();
 		IF @calm(l, t) THEN
-			SELECT * INTO c FROM @claims WHERE name = n AND id = cid;
+			SELECT * INTO c FROM @claims WHERE id = cid AND name || '' = n;
 			-- What a holder was told is settled under the lock of the name.
 			IF c.ticket > l.upto OR c.told = @behind(l, c.ticket) THEN
 				UPDATE @claims SET deadline = greatest(deadline, t + life), asked = greatest(asked, life)
@@ -610,7 +626,7 @@ BEGIN
 	l := @open(n);
 	IF l.name IS NOT NULL THEN
 		t := @clock();
-		SELECT * INTO c FROM @claims WHERE name = n AND id = cid AND deadline > t;
+		SELECT * INTO c FROM @claims WHERE id = cid AND name || '' = n AND deadline > t;
 		IF FOUND THEN
 			RETURN @renewed(l, c, life, t);
 		ELSIF t >= l.soonest OR t < l.seen THEN
@@ -619,7 +635,7 @@ BEGIN
 			PERFORM @store(l);
 		END IF;
 		-- It may be gone because somebody ended it: see evict.
-		SELECT * INTO c FROM @claims WHERE name = '\x00'::bytea || sha256(n) AND id = cid AND deadline > t;
+		SELECT * INTO c FROM @claims WHERE id = cid AND name || '' = '\x00'::bytea || sha256(n) AND deadline > t;
 		IF FOUND THEN
 			r := (3, false, true, c.ticket, c.units, l.lim, 0, 0);
 		END IF;
@@ -656,10 +672,10 @@ BEGIN
 	-- The only claim: the last that holds, of one. The row of the name alone says so.
 	UPDATE @names SET used = 0, size = 0, soonest = 9223372036854775807, seen = t, gen = gen - (random() < 1.0 / 32)::integer
 		WHERE name = n AND gen = (SELECT x.gen FROM @names x WHERE x.name = n ORDER BY x.gen LIMIT 1)
-			AND size = 1 AND seen <= t AND upto = (SELECT x.ticket FROM @claims x WHERE x.name = n AND x.id = cid)
+			AND size = 1 AND seen <= t AND upto = (SELECT x.ticket FROM @claims x WHERE x.id = cid AND x.name || '' = n)
 		RETURNING * INTO l;
 	IF FOUND THEN
-		DELETE FROM @claims WHERE name = n AND id = cid RETURNING * INTO c;
+		DELETE FROM @claims WHERE id = cid AND name || '' = n RETURNING * INTO c;
 		IF c.ticket IS DISTINCT FROM l.upto THEN
 			RAISE EXCEPTION USING ERRCODE = 'LH003', MESSAGE = 'the claims of a name are not as its row in @names says';
 		END IF;
@@ -673,7 +689,7 @@ BEGIN
 	IF l.name IS NULL THEN
 		RETURN r;
 	END IF;
-	DELETE FROM @claims WHERE name = n AND id = cid RETURNING * INTO c;
+	DELETE FROM @claims WHERE id = cid AND name || '' = n RETURNING * INTO c;
 	IF FOUND THEN
 		IF c.deadline > t THEN
 			-- As it was before this call: settling first could only turn a claim
@@ -769,33 +785,35 @@ CREATE OR REPLACE FUNCTION @share(
 DECLARE
 	t bigint;
 	free bigint[]; -- which calls, and where the row of their name is
-	gens bigint[];
+	places tid[];
 	ready boolean := @ready() AND @shares();
 BEGIN
-	-- Locked first, and read in later statements, as everywhere.
-	SELECT array_agg(w.i), array_agg(q.gen) INTO free, gens
+	-- Locked first, and read in later statements, as everywhere. A row that is locked stays in its
+	-- place. So it is changed by its place, and no plan reads a table for it: see the index of claims.
+	SELECT array_agg(w.i), array_agg(q.place) INTO free, places
 		FROM unnest(ns, leaves) WITH ORDINALITY w (n, leave, i), LATERAL (
-			SELECT x.gen FROM @names x WHERE x.name = w.n AND x.gen = (SELECT y.gen FROM @names y WHERE y.name = w.n ORDER BY y.gen LIMIT 1)
+			SELECT x.ctid AS place FROM @names x WHERE x.name = w.n AND x.gen = (SELECT y.gen FROM @names y WHERE y.name = w.n ORDER BY y.gen LIMIT 1)
 				AND x.size = w.leave::integer FOR UPDATE SKIP LOCKED
 		) q;
 	t := @clock();
-	-- A renewal that is under way has locked its claim and no name.
+	-- A renewal that is under way has locked its claim and no name. The claim of one that ended
+	-- since this statement began is in a new place, and not deleted here.
 	RETURN QUERY WITH found AS (
-		SELECT w.i, w.gen, q.name, q.id FROM unnest(free, gens) w (i, gen), LATERAL (
-			SELECT x.name, x.id FROM @claims x WHERE leaves[w.i] AND x.name = ns[w.i] AND x.id = ids[w.i] AND x.deadline > t AND NOT x.evicted
+		SELECT w.i, w.place, q.claim FROM unnest(free, places) w (i, place), LATERAL (
+			SELECT x.ctid AS claim FROM @claims x WHERE leaves[w.i] AND x.id = ids[w.i] AND x.name || '' = ns[w.i] AND x.deadline > t AND NOT x.evicted
 				FOR UPDATE SKIP LOCKED
 		) q
 	), gone AS (
-		DELETE FROM @claims c USING found f WHERE c.name = f.name AND c.id = f.id RETURNING f.i, f.gen, c.name, c.ticket, c.units
+		DELETE FROM @claims c USING found f WHERE c.ctid = f.claim RETURNING f.i, f.place, c.ticket, c.units
 	)
 	UPDATE @names q SET used = 0, size = 0, soonest = 9223372036854775807, seen = t, gen = q.gen - (random() < 1.0 / 32)::integer
-		FROM gone c WHERE q.name = c.name AND q.gen = c.gen
+		FROM gone c WHERE q.ctid = c.place
 		RETURNING c.i::integer, (CASE WHEN c.ticket <= q.upto THEN 2 ELSE 1 END, false, false, c.ticket, c.units, q.lim, 0, 0)::@reply;
 	RETURN QUERY WITH taken AS (
 		UPDATE @names q SET last = greatest(q.last + 1, t), lim = lims[w.i], upto = greatest(q.last + 1, t), front = greatest(q.last + 1, t),
 			used = wants[w.i], size = 1, soonest = t + lives[w.i], seen = t, gen = q.gen - (random() < 1.0 / 32)::integer
-		FROM unnest(free, gens) w (i, gen)
-		WHERE NOT leaves[w.i] AND q.name = ns[w.i] AND q.gen = w.gen AND t >= q.seen AND t < q.soonest AND greatest(q.last, t) < 9007199254740991
+		FROM unnest(free, places) w (i, place)
+		WHERE NOT leaves[w.i] AND q.ctid = w.place AND t >= q.seen AND t < q.soonest AND greatest(q.last, t) < 9007199254740991
 		RETURNING w.i, q.name, q.last
 	), placed AS (
 		INSERT INTO @claims SELECT x.name, x.last, ids[x.i], channel, owns[x.i], wants[x.i], t + lives[x.i], lives[x.i], dets[x.i], false, false
@@ -909,4 +927,4 @@ END $$;
 CREATE OR REPLACE FUNCTION @layout() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
 -- Which edition the functions are, and the oldest whose clients they serve.
-CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 5, 1 $$;
+CREATE OR REPLACE FUNCTION @edition(OUT newest integer, OUT oldest integer) LANGUAGE sql IMMUTABLE AS $$ SELECT 6, 1 $$;

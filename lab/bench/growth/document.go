@@ -12,7 +12,7 @@ import (
 func (r row) line() string {
 	behind := "-"
 	if r.behind > 0 {
-		behind = fmt.Sprintf("%.2f", r.behind)
+		behind = fmt.Sprintf("%.2f, %.2f", r.behind, r.contended)
 	}
 	return fmt.Sprintf("| %s | %v | %.2f | %.2f | %.2f | %s | %s | %s |", r.name, r.fresh.Round(time.Microsecond), r.pairs, r.names, r.renewals, behind,
 		amount(r.bytesBefore), amount(r.bytes))
@@ -29,7 +29,7 @@ func amount(n int64) string {
 // table has a row for each engine.
 func table(rows []row, u use) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| engine | a pair, fresh | after %d pairs on one name | and %d names | and %d renewals | and %d pairs behind an open transaction | store before | store after the renewals |\n"+
+	fmt.Fprintf(&b, "| engine | a pair, fresh | after %d pairs on one name | and %d names | and %d renewals | and %d pairs behind an open transaction; contended | store before | store after the renewals |\n"+
 		"|---|---|---|---|---|---|---|---|\n", u.Pairs, u.Names, u.Leases*int(u.Held/time.Second), u.Behind)
 	for _, r := range rows {
 		b.WriteString(r.line() + "\n")

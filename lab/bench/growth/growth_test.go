@@ -41,7 +41,7 @@ func TestThePageHasBothTables(t *testing.T) {
 	if err := os.WriteFile(page, []byte("before\n"+begin+"what was there\n"+end+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rows := []row{{name: "pglock", fresh: 1500 * time.Nanosecond, pairs: 1.004, names: 1.25, renewals: 2, behind: 0.5, bytesBefore: 512, bytes: 3 << 20}}
+	rows := []row{{name: "pglock", fresh: 1500 * time.Nanosecond, pairs: 1.004, names: 1.25, renewals: 2, behind: 0.5, contended: 0.75, bytesBefore: 512, bytes: 3 << 20}}
 	bills := []bill{{"pglock", cost{connections: 2, memory: 1 << 10, holding: 20 * time.Microsecond, waiting: -time.Microsecond}}}
 	if err := write(page, rows, use{Pairs: 7, Names: 8, Leases: 3, Held: 3 * time.Second, Behind: 10}, bills, fleet{Machines: 5, Watched: time.Second}); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestThePageHasBothTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for _, want := range []string{"before\n", "after 7 pairs", "8 names", "9 renewals", "10 pairs behind", "| pglock | 2µs | 1.00 | 1.25 | 2.00 | 0.50 | 0.5 KiB | 3.0 MiB |",
+	for _, want := range []string{"before\n", "after 7 pairs", "8 names", "9 renewals", "10 pairs behind", "| pglock | 2µs | 1.00 | 1.25 | 2.00 | 0.50, 0.75 | 0.5 KiB | 3.0 MiB |",
 		"with 5 clients", "| pglock | 20000 | 9.8 MiB | 0.20 | 0.00 |", "after\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

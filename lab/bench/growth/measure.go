@@ -26,14 +26,14 @@ type row struct {
 	name                   string
 	fresh                  time.Duration // the median pair of the fresh server, all turns together
 	pairs, names, renewals float64
-	behind                 float64 // 0: no database
+	behind, contended      float64 // 0: no database; contended is of hand-overs between two
 	bytesBefore, bytes     int64
 }
 
-// site is a client on a server of its own.
+// site is a server of its own with two clients: locks, and other where two contend.
 type site struct {
 	*running
-	locks *leasehold.Client
+	locks, other *leasehold.Client
 }
 
 func open(ctx context.Context, s store) (_ *site, err error) {
@@ -41,24 +41,37 @@ func open(ctx context.Context, s store) (_ *site, err error) {
 	if at.running, err = s.start(); err != nil {
 		return nil, err
 	}
-	eng, err := engines.Open(ctx, at.url)
-	if err == nil {
-		at.locks, err = leasehold.New(eng, nil)
-	}
-	if err != nil {
-		return nil, errors.Join(err, at.close())
+	for _, client := range []**leasehold.Client{&at.locks, &at.other} {
+		eng, err := engines.Open(ctx, at.url)
+		if err == nil {
+			*client, err = leasehold.New(eng, nil)
+		}
+		if err != nil {
+			return nil, errors.Join(err, at.Close())
+		}
 	}
 	return at, nil
 }
 
-func (at *site) Close() error { return errors.Join(at.locks.Close(), at.close()) }
+func (at *site) Close() (err error) {
+	for _, client := range []*leasehold.Client{at.locks, at.other} {
+		if client != nil {
+			err = errors.Join(err, client.Close())
+		}
+	}
+	return errors.Join(err, at.close())
+}
 
 const busy = "busy" // the one name that is locked again and again
 
 // pair is one lock and unlock.
 func (at *site) pair(ctx context.Context, name string) (time.Duration, error) {
+	return pair(ctx, at.locks, name)
+}
+
+func pair(ctx context.Context, locks *leasehold.Client, name string) (time.Duration, error) {
 	began := time.Now()
-	l, err := at.locks.Lock(ctx, name)
+	l, err := locks.Lock(ctx, name)
 	if err == nil {
 		err = l.Unlock()
 	}
@@ -105,12 +118,20 @@ func grow(ctx context.Context, s store, u use) (r row, err error) {
 		if err != nil {
 			return r, err
 		}
-		for range u.Behind {
+		for range u.Behind / 2 {
 			if _, err := used.pair(ctx, busy); err != nil {
 				return r, errors.Join(err, open.Close())
 			}
 		}
+		_, err = used.contend(ctx, u.Behind-u.Behind/2)
+		if err == nil {
+			err = open.counted()
+		}
+		if err != nil {
+			return r, errors.Join(err, open.Close())
+		}
 		r.behind = c.ratio()
+		r.contended = c.contended()
 		if err := open.Close(); err != nil {
 			return r, err
 		}
@@ -138,6 +159,24 @@ func (at *site) each(ctx context.Context, names int) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// contend locks and unlocks the busy name so many times, by both clients at once.
+func (at *site) contend(ctx context.Context, pairs int) (time.Duration, error) {
+	var all sync.WaitGroup
+	errs := make([]error, 2)
+	began := time.Now()
+	for i, locks := range []*leasehold.Client{at.locks, at.other} {
+		all.Go(func() {
+			for range pairs / len(errs) {
+				if _, errs[i] = pair(ctx, locks, busy); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(began), errors.Join(errs...)
 }
 
 // hold holds so many leases for a while.
@@ -180,6 +219,21 @@ func (c *comparison) ratio() float64 {
 		used, fresh := c.median(c.used), c.median(c.fresh)
 		ratios = append(ratios, float64(used)/float64(fresh))
 		c.pairs = append(c.pairs, fresh)
+	}
+	slices.Sort(ratios)
+	return ratios[turns/2]
+}
+
+// contended is the median, over the turns, of what the same hand-overs take.
+func (c *comparison) contended() float64 {
+	var ratios []float64
+	for range turns {
+		used, err := c.used.contend(c.ctx, perTurn)
+		fresh, err2 := c.fresh.contend(c.ctx, perTurn)
+		if c.err == nil {
+			c.err = errors.Join(err, err2)
+		}
+		ratios = append(ratios, float64(used)/float64(fresh))
 	}
 	slices.Sort(ratios)
 	return ratios[turns/2]
