@@ -111,6 +111,9 @@ func TestSettingsOfASessionDoNotMatter(t *testing.T) {
 		if c := renew(t, b, second, engine.MinTTL); c.State != engine.Held {
 			t.Errorf("%s: the second is %v", setting, c.State)
 		}
+		if c := join(t, a, exclusive(setting)); c.State != engine.Waiting { // on a connection that has made calls
+			t.Errorf("%s: the third is %v", setting, c.State)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // layout is the number of the tables in schema.sql. A client that finds another refuses.
 // edition is that of its procedures: who finds an older one replaces it.
-const layout, edition = 1, 6
+const layout, edition = 1, 7
 
 // schema has @ where the prefix that was chosen goes, and each of its statements ends
 // with end.
