@@ -103,7 +103,7 @@ END $$
 -- While a transaction is open that may still read former claims of a name, none is purged. A
 -- look-up by tickets passes over them in the order of the tickets, and reads all of them in
 -- that of the IDs. The optimizer takes both keys for equal, since few claims live. So each
--- statement by tickets says which key.
+-- statement that reads a range of tickets or changes one claim says which key.
 DROP PROCEDURE IF EXISTS /*!50700 @decide */ /*M!100600 @none */ $$
 CREATE /*M!100600 OR REPLACE */ PROCEDURE @decide(n VARBINARY(512), l_lim INT, INOUT l_upto BIGINT, INOUT l_used BIGINT, INOUT bells VARBINARY(1200))
 SQL SECURITY INVOKER

@@ -30,7 +30,7 @@ type row struct {
 	bytesBefore, bytes     int64
 }
 
-// site is a server of its own with two clients: locks, and other where two contend.
+// site is a server of its own with a client, and with another while two contend.
 type site struct {
 	*running
 	locks, other *leasehold.Client
@@ -41,25 +41,25 @@ func open(ctx context.Context, s store) (_ *site, err error) {
 	if at.running, err = s.start(); err != nil {
 		return nil, err
 	}
-	for _, client := range []**leasehold.Client{&at.locks, &at.other} {
-		eng, err := engines.Open(ctx, at.url)
-		if err == nil {
-			*client, err = leasehold.New(eng, nil)
-		}
-		if err != nil {
-			return nil, errors.Join(err, at.Close())
-		}
+	if at.locks, err = connect(ctx, at.url); err != nil {
+		return nil, errors.Join(err, at.close())
 	}
 	return at, nil
 }
 
-func (at *site) Close() (err error) {
-	for _, client := range []*leasehold.Client{at.locks, at.other} {
-		if client != nil {
-			err = errors.Join(err, client.Close())
-		}
+func connect(ctx context.Context, url string) (*leasehold.Client, error) {
+	eng, err := engines.Open(ctx, url)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(err, at.close())
+	return leasehold.New(eng, nil)
+}
+
+func (at *site) Close() (err error) {
+	if at.other != nil {
+		err = at.other.Close()
+	}
+	return errors.Join(err, at.locks.Close(), at.close())
 }
 
 const busy = "busy" // the one name that is locked again and again
@@ -114,6 +114,11 @@ func grow(ctx context.Context, s store, u use) (r row, err error) {
 		return r, err
 	}
 	if used.keep != nil {
+		for _, at := range []*site{used, fresh} {
+			if at.other, err = connect(ctx, at.url); err != nil {
+				return r, err
+			}
+		}
 		open, err := used.keep()
 		if err != nil {
 			return r, err
