@@ -120,11 +120,29 @@ func TestHandOversOfDifferentNamesAreStoredTogether(t *testing.T) {
 	}
 	do(t, pool, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
 	do(t, pool, `SELECT pg_reload_conf()`)
-	until(t, "no replica is to be waited for", func() bool {
-		return get[string](t, pool, `SELECT current_setting('synchronous_standby_names')`) == "*"
-	})
+	waiting := func() int {
+		return get[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+	}
+	// The server's checkpointer reads the setting for all: a session may have it earlier, and its commits
+	// not wait yet.
+	do(t, pool, `CREATE TABLE probe (n int)`)
+	probe, set, ctx := connect(t, s.URL("", "")), make(chan struct{}), within(t)
 	var all sync.WaitGroup
-	ctx := within(t)
+	all.Go(func() {
+		for {
+			select {
+			case <-set:
+				return
+			default:
+			}
+			if _, err := probe.Exec(ctx, `INSERT INTO probe VALUES (1)`); err != nil {
+				t.Errorf("the probe: %v", err)
+				return
+			}
+		}
+	})
+	until(t, "no commit waits for a replica", func() bool { return waiting() == 1 })
+	close(set)
 	for _, c := range held {
 		all.Go(func() {
 			if _, err := e.Leave(ctx, []engine.Claim{c}); err != nil {
@@ -132,9 +150,7 @@ func TestHandOversOfDifferentNamesAreStoredTogether(t *testing.T) {
 			}
 		})
 	}
-	until(t, "the commits of three hand-overs are not under way at once", func() bool {
-		return get[int](t, pool, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) == 3
-	})
+	until(t, "the commits of three hand-overs are not under way at once", func() bool { return waiting() == 1+len(held) })
 	for len(received) > 0 {
 		if c := <-received; c.State == engine.Held {
 			t.Errorf("%s is told that it holds, which is not stored", c.Name)
