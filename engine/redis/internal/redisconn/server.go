@@ -17,8 +17,8 @@ import (
 
 // Check refuses servers that would lose locks: replicas, nodes of a Cluster asked
 // for themselves, and those that evict keys, unless that is allowed. What this
-// user may not ask is not checked. Of a single server it notifications besides whether another
-// may take its place, for FailsOver: it has replicas, or may not be asked.
+// user may not ask is not checked. Of a single server it also records, for FailsOver, whether
+// another may take its place: it has replicas, or may not be asked.
 func (c *Client) Check(ctx context.Context, allowEviction bool) error {
 	replicas, err := c.look(ctx, allowEviction)
 	if err == nil && replicas != 0 {
