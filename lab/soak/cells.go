@@ -35,6 +35,7 @@ type cell struct {
 	Doubled  int            `json:"doubled,omitempty"`  // those after which two held, before the next one
 	Declared bool           `json:"declared,omitempty"` // the engine declares that they may
 	Found    map[string]int `json:"found,omitempty"`    // violations, by property
+	Findings []string       `json:"findings,omitempty"` // the first of them, in words
 }
 
 // The faults of the table, in its order: those of clients, which package torture has, and those
@@ -268,6 +269,9 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 					mu.Lock()
 					failed = errors.Join(failed, json.NewEncoder(log).Encode(x))
 					fmt.Fprintf(out, "%s, %s: %d leases, %v %v %s\n", d.engine, fault, x.Leases, x, x.Found, x.Failed)
+					for _, f := range x.Findings {
+						fmt.Fprintf(out, "  %s\n", f)
+					}
 					mu.Unlock()
 					if x.Struck == 0 {
 						return // it cannot come, or a trial more would be as weak
@@ -337,6 +341,9 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 	return x
 }
 
+// listed is how many findings of a trial are listed.
+const listed = 5
+
 // judge reads the history of the trial, and removes it if nothing was found.
 func (x *cell) judge(dir string) error {
 	r, err := torture.Judge(dir)
@@ -367,6 +374,11 @@ func (x *cell) judge(dir string) error {
 	for _, v := range r.Verdicts {
 		if v.Found > v.Declared {
 			x.Found[string(v.Property)] = v.Found - v.Declared
+		}
+	}
+	for _, f := range r.Findings {
+		if f.Declared == "" && len(x.Findings) < listed {
+			x.Findings = append(x.Findings, fmt.Sprintf("%s: %s", f.Property, f.Text))
 		}
 	}
 	if len(x.Found) > 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"leasehold/lab/servers"
+	"leasehold/torture"
 )
 
 func TestWhatACellOfStrikesSays(t *testing.T) {
@@ -126,5 +127,24 @@ func TestACellHasTrialsUntilItHasItsStrikes(t *testing.T) {
 	sum, _ := all.of("filelock", "stop")
 	if n := all.trials("filelock", "stop"); sum.Struck < 5 || n < 2 || len(seeds) != int(n) || all.trials("filelock", "failover") != 1 {
 		t.Errorf("%+v, %d trials with %d seeds: %s", sum, n, len(seeds), &out)
+	}
+}
+
+// A result says in words what was seen, however soon its history is gone.
+func TestAResultSaysWhatWasSeen(t *testing.T) {
+	dir := t.TempDir()
+	const overtaken = `{"at":1,"kind":"begin","run":{"ttl":400000000,"for":1000000000,"clients":2,"names":["n"],"declares":{"order":"fifo","fencing":"none","bound":1000000000}}}
+{"at":2,"kind":"call","client":"c1","op":1,"what":"lock","name":"n","permits":1,"limit":1}
+{"at":3,"kind":"queued","client":"c1","op":1}
+{"at":4,"kind":"call","client":"c2","op":2,"what":"lock","name":"n","permits":1,"limit":1}
+{"at":5,"kind":"answer","client":"c2","op":2,"result":"ok"}
+{"at":6,"kind":"answer","client":"c1","op":1,"result":"ok"}
+`
+	if err := os.WriteFile(filepath.Join(dir, torture.History), []byte(overtaken), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var x cell
+	if err := x.judge(dir); err != nil || x.Found["order"] != 1 || len(x.Findings) != 1 || !strings.Contains(x.Findings[0], "order: ") || !strings.Contains(x.Findings[0], "but was granted first") {
+		t.Errorf("%v %q, %v", x.Found, x.Findings, err)
 	}
 }

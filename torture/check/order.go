@@ -82,13 +82,16 @@ func (t *trial) passed(name string, first, second *op) bool {
 	if t.older(name, first, second) {
 		return false
 	}
-	dead := first.lost >= 0 && first.hold.sure.from < 0 && first.hold.said.from < 0
+	// A lease that nobody saw valid may have ended before its answer was read.
+	_, exited := t.exits[first.client]
+	dead := (first.lost >= 0 || exited) && first.hold.sure.from < 0 && first.hold.said.from < 0
 	if place != 0 && place < token && !dead {
 		return true // no place was lost: the one that was served later was the earlier one
 	}
 	// The claim of first may have ended while it waited, and have been made anew at the
 	// end: its client was stopped, the engine was away, or somebody revoked it. If its lease was
-	// dead as soon as the answer came, the claim may have held before, and have expired.
+	// dead as soon as the answer came, the claim may have held before, and have expired, or its
+	// client may have been killed.
 	for _, s := range t.strikes {
 		if s.At < t.at(first.answer) && s.heal > t.at(first.call) {
 			return false

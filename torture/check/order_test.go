@@ -199,6 +199,32 @@ func TestOrder(t *testing.T) {
 			9 C ok 3
 			12 B ok 2
 			12 B lost`},
+		{name: "it held, its client was killed, and its answer was read late", text: `
+			2 c2 B lock n
+			5 B queued
+			6 c3 C lock n
+			7 strike 1 kill c2
+			7 heal 1
+			9 C ok 3
+			12 B ok 2
+			13 exit c2`},
+		{name: "the same, but its lease was seen valid", want: "granted first", text: `
+			2 c2 B lock n
+			5 B queued
+			6 c3 C lock n
+			7 strike 1 kill c2
+			7 heal 1
+			9 C ok 3
+			12 B ok 2
+			12 B mark
+			13 exit c2`},
+		{name: "the same, but nobody killed its client", want: "granted first", text: `
+			2 c2 B lock n
+			5 B queued
+			6 c3 C lock n
+			9 C ok 3
+			12 B ok 2
+			13 exit c2`},
 		{name: "without a fault no claim ends", want: "granted first", text: `
 			2 c2 B lock n
 			5 B queued
