@@ -37,12 +37,16 @@ func TestCheck(t *testing.T) {
 		t.Errorf("it was opened so: %v", err)
 	}
 	check("SET GLOBAL innodb_flush_log_at_trx_commit = 1", false)
+	packet, err := s.Query("SELECT @@GLOBAL.max_allowed_packet")
+	if err != nil {
+		t.Fatal(err)
+	}
 	e.client.db.SetMaxIdleConns(0) // a connection has the packet that it began with
 	if _, err := s.Query("SET GLOBAL max_allowed_packet = 32768"); err != nil {
 		t.Fatal(err)
 	}
 	testutil.Until(t, "it is never seen that less fits into a packet", func() bool { return errors.Is(e.Check(within(t)), engine.ErrRefused) })
-	if _, err := s.Query("SET GLOBAL max_allowed_packet = 16777216"); err != nil {
+	if _, err := s.Query("SET GLOBAL max_allowed_packet = " + packet); err != nil {
 		t.Fatal(err)
 	}
 	testutil.Until(t, "it is refused though as much fits as before", func() bool { return e.Check(within(t)) == nil })

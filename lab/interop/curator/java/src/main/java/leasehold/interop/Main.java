@@ -3,7 +3,7 @@ package leasehold.interop;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.BoundedExponentialBackoffRetry;
 
 /**
  * One Curator client, driven by lines on standard input.
@@ -20,9 +20,10 @@ public final class Main {
     }
 
     private static CuratorFramework connect(String servers, int session) throws InterruptedException {
+        // In an election the servers take a client and drop it again, several times and for seconds.
+        var retries = new BoundedExponentialBackoffRetry(100, 1_000, 10);
         CuratorFramework client =
-                CuratorFrameworkFactory.newClient(
-                        servers, session, Math.min(session, 15_000), new ExponentialBackoffRetry(100, 3));
+                CuratorFrameworkFactory.newClient(servers, session, Math.min(session, 15_000), retries);
         client.start();
         client.blockUntilConnected();
         return client;
