@@ -48,11 +48,14 @@ func TestTheTrialSees(t *testing.T) {
 	})
 	t.Run("two holders, where the server forgot", func(t *testing.T) {
 		t.Parallel()
-		r := one(t, "plainlock", restartedLost, ttl)
-		r.allowed = 0
-		if wrong := strings.Join(r.wrong(), ", "); r.overlap == 0 || !strings.Contains(wrong, "two held") {
-			t.Errorf("two held for %v, wrong: %q", r.overlap, wrong)
+		for range 5 { // a holder that asks first after the restart learns of its loss before another holds
+			r := one(t, "plainlock", restartedLost, ttl)
+			r.allowed = 0
+			if wrong := strings.Join(r.wrong(), ", "); r.overlap > 0 && strings.Contains(wrong, "two held") {
+				return
+			}
 		}
+		t.Error("two never held")
 	})
 	t.Run("that a lease outlives a restart", func(t *testing.T) {
 		t.Parallel()
