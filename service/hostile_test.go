@@ -142,9 +142,25 @@ func TestAListThatIsBeingWrittenIsNotRead(t *testing.T) {
 	if err := os.WriteFile(a.file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	answered, writer := make(chan struct{}), sync.WaitGroup{}
+	writer.Go(func() { // it goes on, however late the request is
+		for tick := time.NewTicker(settled / 50); ; {
+			select {
+			case now := <-tick.C:
+				if err := os.Chtimes(a.file, now, now); err != nil {
+					t.Error(err)
+				}
+			case <-answered:
+				tick.Stop()
+				return
+			}
+		}
+	})
 	if r := send(t, "GET", base+"/v1/queues", ``, auth...); r.status != 200 {
 		t.Errorf("in the middle of a change: %d %s", r.status, r.text)
 	}
+	close(answered)
+	writer.Wait()
 }
 
 // A watch ends with the right to it.

@@ -88,7 +88,7 @@ func (s *store) Close() error {
 
 var mustJoin, mustLeave = testutil.Joins, testutil.Leaves
 
-func exclusive(name string) engine.Request { return testutil.Lasting(name, time.Minute) }
+func exclusive(name string) engine.Request { return testutil.Lasting(name, time.Hour) }
 
 // recordFile is the path of the one number a name's record has.
 func recordFile(t testing.TB, dir, name string) string {
