@@ -32,7 +32,7 @@ type Harness struct {
 	// claims by itself, and such cases must be tried again.
 	ShortTTL time.Duration
 
-	// Patience bounds each wait for something that must happen. Default 10 s.
+	// Patience bounds each wait for something that must happen. Default 30 s.
 	// It is never waited for when all is well.
 	Patience time.Duration
 
@@ -108,7 +108,7 @@ func (h Harness) withDefaults(g engine.Guarantees) Harness {
 		h.ShortTTL = max(400*time.Millisecond, g.MinTTL)
 	}
 	if h.Patience == 0 {
-		h.Patience = 10 * time.Second
+		h.Patience = 30 * time.Second
 	}
 	switch {
 	case h.Crowd > 0:

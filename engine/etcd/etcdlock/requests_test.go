@@ -103,30 +103,39 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		c := <-claims
 		rs[i] = engine.Renewal{Name: c.Name, ID: c.ID, Want: ttl}
 	}
-	// Two beats, with a renewal of everything in each.
+	// Two beats, with a renewal of everything in each. On a busy machine some requests are late, and
+	// are made again.
 	s := e.table.get(rs[0].ID).class.Session
 	asked := func() time.Duration { return e.current(s).asked }
-	last := asked()
-	until(t, "a renewal interval", func() bool { return asked() != last })
-	began := boottime.Now()
-	w.counted()
-	for range 2 {
-		last = asked()
-		got, err := e.Renew(within(t), rs)
-		if err != nil || len(got) != many {
-			t.Fatalf("Renew of %d: %d, %v", many, len(got), err)
-		}
-		for _, c := range got {
-			if c.State != engine.Held {
-				t.Fatalf("%q is %v", c.Name, c.State)
-			}
-		}
+	beat := func() {
+		t.Helper()
+		last := asked()
 		until(t, "a renewal interval", func() bool { return asked() != last })
 	}
-	got := w.counted()
-	most := int((boottime.Now()-began)/s.renewalInterval) + 1 // in so much time
-	if got["LeaseKeepAlive"] < 2 || got["LeaseKeepAlive"] > most || got["Txn"] != 2*many/maxOps {
-		t.Errorf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
+	for attempt := 1; ; attempt++ {
+		beat()
+		began := boottime.Now()
+		w.counted()
+		for range 2 {
+			got, err := e.Renew(within(t), rs)
+			if err != nil || len(got) != many {
+				t.Fatalf("Renew of %d: %d, %v", many, len(got), err)
+			}
+			for _, c := range got {
+				if c.State != engine.Held {
+					t.Fatalf("%q is %v", c.Name, c.State)
+				}
+			}
+			beat()
+		}
+		got := w.counted()
+		most := int((boottime.Now()-began)/s.renewalInterval) + 1 // in so much time
+		if got["LeaseKeepAlive"] >= 2 && got["LeaseKeepAlive"] <= most && got["Txn"] == 2*many/maxOps {
+			return
+		}
+		if attempt == 5 {
+			t.Fatalf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
+		}
 	}
 }
 
