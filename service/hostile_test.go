@@ -144,14 +144,16 @@ func TestAListThatIsBeingWrittenIsNotRead(t *testing.T) {
 	}
 	answered, writer := make(chan struct{}), sync.WaitGroup{}
 	writer.Go(func() { // it goes on, however late the request is
-		for tick := time.NewTicker(settled / 50); ; {
+		tick := time.NewTicker(settled / 50)
+		defer tick.Stop()
+		for {
 			select {
-			case now := <-tick.C:
+			case <-tick.C:
+				now := time.Now() // the tick itself may be an old one
 				if err := os.Chtimes(a.file, now, now); err != nil {
 					t.Error(err)
 				}
 			case <-answered:
-				tick.Stop()
 				return
 			}
 		}

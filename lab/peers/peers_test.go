@@ -134,8 +134,8 @@ func lockEach(t *testing.T, p *peer, at place) {
 	}
 }
 
-// free locks a name that nobody holds. Some locks wait for ever if they were late once, but
-// not if they are asked again.
+// free locks a name that nobody holds. Some locks wait for ever if they were late once, so they
+// are asked again.
 func free(t *testing.T, l torture.Locker, name string) torture.Held {
 	t.Helper()
 	for attempt := 1; ; attempt++ {

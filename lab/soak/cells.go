@@ -341,7 +341,7 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 	return x
 }
 
-// listed is how many findings of a trial are listed.
+// listed bounds the findings that a result has in words: a lock that is wrong has hundreds.
 const listed = 5
 
 // judge reads the history of the trial, and removes it if nothing was found.

@@ -103,8 +103,8 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		c := <-claims
 		rs[i] = engine.Renewal{Name: c.Name, ID: c.ID, Want: ttl}
 	}
-	// Two beats, with a renewal of everything in each. On a busy machine some requests are late, and
-	// are made again.
+	// Two beats, with a renewal of everything in each. If they took the time of three, the machine was late
+	// and requests were made again: then the counts say nothing.
 	s := e.table.get(rs[0].ID).class.Session
 	asked := func() time.Duration { return e.current(s).asked }
 	beat := func() {
@@ -129,11 +129,12 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 			beat()
 		}
 		got := w.counted()
-		most := int((boottime.Now()-began)/s.renewalInterval) + 1 // in so much time
+		beats := int((boottime.Now() - began) / s.renewalInterval)
+		most := beats + 1 // in so much time
 		if got["LeaseKeepAlive"] >= 2 && got["LeaseKeepAlive"] <= most && got["Txn"] == 2*many/maxOps {
 			return
 		}
-		if attempt == 5 {
+		if beats <= 2 || attempt == 5 {
 			t.Fatalf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
 		}
 	}

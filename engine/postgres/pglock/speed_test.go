@@ -126,7 +126,7 @@ func TestHandOversOfDifferentNamesAreStoredTogether(t *testing.T) {
 	// The server's checkpointer reads the setting for all: a session may have it earlier, and its commits
 	// not wait yet.
 	do(t, pool, `CREATE TABLE probe (n int)`)
-	probe, set, ctx := connect(t, s.URL("", "")), make(chan struct{}), within(t)
+	probe, set := connect(t, s.URL("", "")), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -135,7 +135,9 @@ func TestHandOversOfDifferentNamesAreStoredTogether(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := probe.Exec(ctx, `INSERT INTO probe VALUES (1)`); err != nil {
+			if _, err := probe.Exec(t.Context(), `INSERT INTO probe VALUES (1)`); t.Context().Err() != nil {
+				return // the test has failed
+			} else if err != nil {
 				t.Errorf("the probe: %v", err)
 				return
 			}
@@ -143,6 +145,7 @@ func TestHandOversOfDifferentNamesAreStoredTogether(t *testing.T) {
 	})
 	until(t, "no commit waits for a replica", func() bool { return waiting() == 1 })
 	close(set)
+	ctx := within(t)
 	for _, c := range held {
 		all.Go(func() {
 			if _, err := e.Leave(ctx, []engine.Claim{c}); err != nil {

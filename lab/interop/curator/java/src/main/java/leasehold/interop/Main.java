@@ -20,7 +20,7 @@ public final class Main {
     }
 
     private static CuratorFramework connect(String servers, int session) throws InterruptedException {
-        // In an election the servers take a client and drop it again, several times and for seconds.
+        // An election may take longer than the three tries that are usual.
         var retries = new BoundedExponentialBackoffRetry(100, 1_000, 10);
         CuratorFramework client =
                 CuratorFrameworkFactory.newClient(servers, session, Math.min(session, 15_000), retries);
