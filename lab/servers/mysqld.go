@@ -11,12 +11,16 @@ import (
 // is asked for otherwise. Empty: MariaDB runs.
 func MySQLD() string { return os.Getenv("LEASEHOLD_MYSQLD") }
 
+// redoLog is the size of MariaDB's log. One that is made larger would be written to its end,
+// and be made anew at the server's start.
+const redoLog = "--innodb-log-file-size=32M"
+
 // installing makes the tables of the server's own, with root, who has no password.
 func (s *MariaDBServer) installing() (program string, args []string) {
 	if MySQLD() != "" {
 		return MySQLD(), []string{"--no-defaults", "--initialize-insecure", "--datadir=" + s.data()}
 	}
-	return "mariadb-install-db", []string{"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db"}
+	return "mariadb-install-db", []string{"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db", redoLog}
 }
 
 // serving runs the server on a port of loopback.
@@ -28,5 +32,5 @@ func (s *MariaDBServer) serving(port string) (program string, args []string) {
 	if MySQLD() != "" {
 		return MySQLD(), append(args, "--mysqlx=OFF", "--secure-file-priv=NULL", "--innodb-redo-log-capacity=32M")
 	}
-	return "mariadbd", append(args, "--innodb-log-file-size=32M")
+	return "mariadbd", append(args, redoLog)
 }
