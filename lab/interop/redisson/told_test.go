@@ -47,7 +47,7 @@ func releasesAreNotified(t *testing.T, s *site, java *Thread, release string) {
 
 func (e *hearing) notifiedByJava(t *testing.T, s *site, java *Thread, kind, name, channel string) {
 	t.Helper()
-	it.Does(t, java, "lock", kind, name)
+	it.Does(t, java, "lock", kind, name, "60000") // with a lease: a renewal would be a script too
 	waits := e.join(t, name)
 	if waits.State != engine.Waiting || waits.PollAfter < 10*time.Second {
 		t.Fatalf("%s: ours is %v, and looks after %v", name, waits.State, waits.PollAfter)
