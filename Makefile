@@ -13,8 +13,9 @@ PACKAGES  = $(eval PACKAGES := $(shell go list -f '{{.Dir}}' work))$(PACKAGES) #
 UNRACED   = $(addprefix $(ROOT)/,$(addprefix lab/,answers bench interop peers soak) \
 	$(addprefix lab/,api readme prose dependencies pictures) internal/sim engine/redis/redlock/model)
 unraced   = $(filter $(UNRACED) $(addsuffix /%,$(UNRACED)),$(PACKAGES))
-# Those of with/ mostly wait, and are by name the last. First, they wait while others are compiled.
-raced     = $(filter $(ROOT)/with/%,$(PACKAGES)) $(filter-out $(unraced) $(ROOT)/with/%,$(PACKAGES))
+# Those that mostly wait, and are by name the last. First, they wait while others are compiled.
+WAITING   = $(addprefix $(ROOT)/,with/% service lab/ui)
+raced     = $(filter $(WAITING),$(PACKAGES)) $(filter-out $(unraced) $(WAITING),$(PACKAGES))
 
 # The race detector needs a C compiler on most systems.
 RACE      = $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v "$$(go env CC)" >/dev/null && echo -race)
@@ -61,7 +62,8 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 		echo "MISSING: a C compiler: the race detector is SKIPPED; run 'make deps'" >&2; \
 		[ "$$LEASEHOLD_REQUIRE" != all ]; \
 	fi
-	@$(MAKE) --no-print-directory -j 2 test-raced test-unraced
+	@memory=$$(.ci/memory) && : $${GOTMPDIR:=$${TMPDIR:-/tmp}} $${TMPDIR:=$${memory:-/tmp}} && export GOTMPDIR TMPDIR && \
+		$(MAKE) --no-print-directory -j 2 test-raced test-unraced
 
 # The detector waits at the end of each process for races that threads may still report: a second
 # for every package and every child. Tests leave no goroutine behind, so little is left to wait for.

@@ -167,7 +167,7 @@ func asNobody(t *testing.T, dir string, args ...string) *exec.Cmd {
 		return cmd
 	}
 	for _, path := range []string{program, dir} {
-		for d := filepath.Dir(path); d != "/tmp" && d != "/"; d = filepath.Dir(d) {
+		for d := filepath.Dir(path); d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
 			if err := os.Chmod(d, 0o755); err != nil {
 				t.Fatal(err)
 			}

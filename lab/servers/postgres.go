@@ -114,7 +114,8 @@ func (s *PostgresServer) run(program string, args ...string) error {
 
 func (s *PostgresServer) start() error {
 	return s.serve(func(port string) Command {
-		args := []string{"-D", s.data(), "-p", port, "-k", s.Dir, "-c", "listen_addresses=127.0.0.1"}
+		args := []string{"-D", s.data(), "-p", port, "-k", s.Dir, "-c", "listen_addresses=127.0.0.1",
+			"-c", "dynamic_shared_memory_type=mmap"} // a file of its folder: what is elsewhere outlives a kill
 		if s.opts.Archive {
 			args = append(args, "-c", "archive_mode=on", "-c", "archive_command=cp %p "+s.archive("%f"))
 		}
