@@ -11,7 +11,7 @@ packages  = $(addsuffix /...,$(1))
 # what the first ones measure. The others are one goroutine each: it would find nothing, for 2 to 20 times the CPU.
 PACKAGES  = $(eval PACKAGES := $(shell go list -f '{{.Dir}}' work))$(PACKAGES) # asked once, if at all
 UNRACED   = $(addprefix $(ROOT)/,$(addprefix lab/,answers bench interop peers soak) \
-	$(addprefix lab/,api readme prose dependencies pictures) internal/sim engine/redis/redlock/model)
+	$(addprefix lab/,api readme prose dependencies pictures) internal/claims internal/deadlock internal/sim engine/redis/redlock/model)
 unraced   = $(filter $(UNRACED) $(addsuffix /%,$(UNRACED)),$(PACKAGES))
 # Those that mostly wait, and are by name the last. First, they wait while others are compiled.
 WAITING   = $(addprefix $(ROOT)/,with/% service lab/ui)
