@@ -53,7 +53,7 @@ tofu: ## build OpenTofu (6 minutes of CPU or more), and run the live tests of it
 
 # Tests mostly wait for real servers, so more packages run at once than there are processors.
 # -short makes the slow ones smaller. A few are left out with it, unless LEASEHOLD_REQUIRE=all.
-SHORT     ?= -short -p 4 -parallel 6
+SHORT     ?= -short -p 3 -parallel 8
 
 .PHONY: test
 test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
