@@ -55,6 +55,7 @@ tofu: ## build OpenTofu (6 minutes of CPU or more), and run the live tests of it
 # -short makes the slow ones smaller. A few are left out with it, unless LEASEHOLD_REQUIRE=all.
 SHORT     ?= -short -p 3 -parallel 8
 
+# What tests write may be in memory; what go builds stays where it was.
 .PHONY: test
 test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=all makes what is missing a failure
 	@.ci/deps check
@@ -62,7 +63,8 @@ test: ## every test, the slow ones smaller; never installs; LEASEHOLD_REQUIRE=al
 		echo "MISSING: a C compiler: the race detector is SKIPPED; run 'make deps'" >&2; \
 		[ "$$LEASEHOLD_REQUIRE" != all ]; \
 	fi
-	@memory=$$(.ci/memory) && : $${GOTMPDIR:=$${TMPDIR:-/tmp}} $${TMPDIR:=$${memory:-/tmp}} && export GOTMPDIR TMPDIR && \
+	@memory=$$(.ci/memory) && \
+		export GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$${TMPDIR:-$${memory:-/tmp}}" && \
 		$(MAKE) --no-print-directory -j 2 test-raced test-unraced
 
 # The detector waits at the end of each process for races that threads may still report: a second

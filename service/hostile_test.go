@@ -158,11 +158,10 @@ func TestAListThatIsBeingWrittenIsNotRead(t *testing.T) {
 			}
 		}
 	})
+	defer func() { close(answered); writer.Wait() }()
 	if r := send(t, "GET", base+"/v1/queues", ``, auth...); r.status != 200 {
 		t.Errorf("in the middle of a change: %d %s", r.status, r.text)
 	}
-	close(answered)
-	writer.Wait()
 }
 
 // A watch ends with the right to it.

@@ -2,6 +2,7 @@ package tuslock_test
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +73,9 @@ func TestAStoppedInstanceStoresNothingAfterItsLeaseWasLost(t *testing.T) {
 	s.more.Close() // net/http answers when it has read the body to its end
 	a := s.answer(t)
 	t.Logf("the stopped instance answered %d %s, error: %v", a.status, strings.TrimSpace(a.text), a.err)
-	if a.err == nil && a.status < 400 {
+	// An error of the connection is one too: net/http may report a write that failed, and not the answer
+	// that came before it. A request that hangs is none.
+	if a.err == nil && a.status < 400 || os.IsTimeout(a.err) {
 		t.Errorf("it answered %+v, want an error", a)
 	}
 	if got := w.content(t, id); got != "abcdefghij" {
