@@ -60,6 +60,7 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 		"MaxHold has passed":  {options: LockOptions{MaxHold: time.Second}, lose: func(*world, *Lease, *faulty) { time.Sleep(2 * time.Second) }, reason: LossMaxHold, also: ErrMaxHold},
 		"it is not renewed":   {options: LockOptions{NoRenew: true}, lose: func(*world, *Lease, *faulty) { time.Sleep(time.Minute) }, reason: LossNotRenewed},
 		"the process stands still": {lose: func(w *world, l *Lease, _ *faulty) {
+			synctest.Wait()
 			stood.Store(int64(time.Hour)) // nobody ticks: the clock of this client alone goes on
 			l.Valid()
 		}, reason: LossStopped},
@@ -96,6 +97,7 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 				}
 				check("the context", context.Cause(ctx))
 				check("Unlock", l.Unlock())
+				synctest.Wait() // the keeper tells of a loss after others see it
 				if n := len(events); n != 1 {
 					t.Fatalf("got %d events, want one", n)
 				}
