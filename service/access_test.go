@@ -106,7 +106,7 @@ func TestCallersDoWhatTheyMay(t *testing.T) {
 	}
 	defer e.Close()
 	id := engine.NewID()
-	q := engine.Request{Name: "jobs/3", ID: id, Permits: 1, Limit: 1, WaitTTL: time.Second}
+	q := engine.Request{Name: "jobs/3", ID: id, Permits: 1, Limit: 1, WaitTTL: time.Minute}
 	if c, err := e.Join(t.Context(), q); err != nil || c.State != engine.Held {
 		t.Errorf("join: %v %v", c.State, err)
 	}
@@ -118,7 +118,7 @@ func TestCallersDoWhatTheyMay(t *testing.T) {
 	}
 	_, err = e.Join(t.Context(), q)
 	refused("join", err)
-	got, err := e.Renew(t.Context(), []engine.Renewal{{Name: "hidden", ID: id, Want: time.Second}, {Name: "jobs/3", ID: id, Want: time.Second}})
+	got, err := e.Renew(t.Context(), []engine.Renewal{{Name: "hidden", ID: id, Want: time.Minute}, {Name: "jobs/3", ID: id, Want: time.Minute}})
 	if refused("renew", err); len(got) != 1 || got[0].State != engine.Held {
 		t.Errorf("renew: %+v", got)
 	}

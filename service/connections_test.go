@@ -52,7 +52,7 @@ func TestCallsThatHangDelayNoRenewal(t *testing.T) {
 	}
 	// The service bounds a call by its callBound: without a connection of its own, a renewal
 	// would come after that.
-	soon, cancelSoon := context.WithTimeout(t.Context(), callBound/2)
+	soon, cancelSoon := context.WithTimeout(t.Context(), callBound*9/10)
 	defer cancelSoon()
 	got, err := e.Renew(soon, []engine.Renewal{{Name: held.Name, ID: held.ID, Want: time.Minute}})
 	if err != nil || len(got) != 1 || got[0].State != engine.Held {

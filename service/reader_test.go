@@ -32,12 +32,12 @@ func (wordy) Queues(ctx context.Context, _ string) iter.Seq2[engine.Queue, error
 	}
 }
 
-// hasty is an answer whose deadlines come a hundred times as soon. A handler that sets none has
+// hasty is an answer whose deadlines come ten times as soon. A handler that sets none has
 // none.
 type hasty struct{ http.ResponseWriter }
 
 func (h hasty) SetWriteDeadline(at time.Time) error {
-	return http.NewResponseController(h.ResponseWriter).SetWriteDeadline(time.Now().Add(time.Until(at) / 100))
+	return http.NewResponseController(h.ResponseWriter).SetWriteDeadline(time.Now().Add(time.Until(at) / 10))
 }
 
 func (h hasty) Unwrap() http.ResponseWriter { return h.ResponseWriter }

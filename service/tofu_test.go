@@ -121,7 +121,7 @@ func TestTofuMethods(t *testing.T) {
 func TestTofuRunOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
 	_, base := plainly(t, store(t).Engine(), nil)
-	a := newTofuClient(t, base+"/v1/tofu/a?ttl=500ms", "aaaa")
+	a := newTofuClient(t, base+"/v1/tofu/a?ttl=5s", "aaaa")
 	b := newTofuClient(t, base+"/v1/tofu/a?ttl=1h", "bbbb")
 	a.lock(200)
 	b.lock(423)

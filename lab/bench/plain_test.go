@@ -155,7 +155,7 @@ func plainLock(ctx context.Context, who string, addrs []string) (locking, func()
 			eng, err = plainlock.Open(ctx, "redis://"+addrs[0])
 		} else {
 			// The masters have just been started, and have not forgotten anything.
-			eng, err = redlock.Open(ctx, "redlock://"+strings.Join(addrs, ",")+"?restart-delay=off&timeout=500ms")
+			eng, err = redlock.Open(ctx, "redlock://"+strings.Join(addrs, ",")+"?restart-delay=off&timeout=5s")
 		}
 		if err != nil {
 			return nil, nil, err

@@ -60,7 +60,7 @@ func twice(t *testing.T, start func(context.Context) *exec.Cmd) (codes []int) {
 }
 
 // quick shortens the time that a job keeps its name: its end is not what is tested.
-func quick(text string) string { return strings.ReplaceAll(text, "--min-hold 1m", "--min-hold 3s") }
+func quick(text string) string { return strings.ReplaceAll(text, "--min-hold 1m", "--min-hold 6s") }
 
 func one(codes []int, code int) bool {
 	return codes[0]+codes[1] == code && codes[0]*codes[1] == 0

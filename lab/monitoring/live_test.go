@@ -254,7 +254,7 @@ func TestWhatGoesWrongIsSeenEverywhere(t *testing.T) {
 	store := servers.Redis(t, nil)
 	url := "redis://" + store.Addr
 	var log logs
-	o := &leasehold.Options{TTL: 2 * time.Second, NoLocalHandoff: true, DeadlockAfter: 100 * time.Millisecond,
+	o := &leasehold.Options{TTL: 6 * time.Second, NoLocalHandoff: true, DeadlockAfter: 100 * time.Millisecond,
 		Observer: leasehold.LogTo(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo})))}
 	eng, err := redis.Open(t.Context(), url)
 	if err != nil {

@@ -88,7 +88,7 @@ func TestEveryLock(t *testing.T) {
 						if java {
 							servers.Need(t, "java", "mvn")
 						}
-						lockEach(t, p, place{addr: addr, ttl: 2 * p.ttl, asked: asked}) // the machine is busy with Java
+						lockEach(t, p, place{addr: addr, ttl: 5 * p.ttl, asked: asked}) // the machine is busy with Java
 					})
 				}
 			}

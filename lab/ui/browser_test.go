@@ -209,7 +209,7 @@ func updates(t *testing.T, browser context.Context) {
 		fastest = min(fastest, time.Since(began))
 	}
 	t.Logf("the fastest of 5 updates took %v", fastest)
-	if fastest > time.Second { // of five: a busy machine may be late now and then, and polls are 5 s apart
+	if fastest > 3*time.Second { // of five: a busy machine may be late now and then, and polls are 5 s apart
 		t.Errorf("the fastest of 5 updates took %v", fastest)
 	}
 	if v.events.Load() != 1 {

@@ -290,11 +290,20 @@ func (f *feed) one(ctx context.Context, name string) (engine.Queue, error) {
 	}
 }
 
-// revoked notes that somebody ended a claim here, and has the engine read soon.
-func (f *feed) revoked(name string, ticket uint64) {
+// revokes notes that somebody is about to end a claim here.
+func (f *feed) revokes(name string, ticket uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.past.revoked(view.Key{Name: name, Ticket: ticket})
+	f.past.revokes(view.Key{Name: name, Ticket: ticket})
+}
+
+// revoked has the engine read soon. Whoever did not end the claim is not why it ends.
+func (f *feed) revoked(name string, ticket uint64, worked bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !worked {
+		delete(f.past.ended, view.Key{Name: name, Ticket: ticket})
+	}
 	delete(f.asked, name) // it is old
 	f.want()
 }

@@ -58,7 +58,9 @@ func TestGrantsOfHiddenNamesAreNotCounted(t *testing.T) {
 	s.join("hidden/a", "x", false)
 	s.join("open/a", "x", false)
 	s.shows("/", "open/a")
-	all, seen := s.h.feed.rate(func(string) bool { return true }), s.h.feed.rate(func(name string) bool { return strings.HasPrefix(name, "open/") })
+	s.h.feed.mu.Lock() // of one moment
+	all, seen := s.h.feed.past.rate(func(string) bool { return true }), s.h.feed.past.rate(func(name string) bool { return strings.HasPrefix(name, "open/") })
+	s.h.feed.mu.Unlock()
 	if all == 0 || seen < all*0.4 || seen > all*0.6 {
 		t.Errorf("%v grants a second are counted for one who sees half of %v", seen, all)
 	}
@@ -83,6 +85,28 @@ func TestTheGraphAroundAHiddenNameIsRefused(t *testing.T) {
 	if status != http.StatusForbidden || strings.Contains(page, "it is free") {
 		t.Errorf("status %d:\n%s", status, page)
 	}
+}
+
+// The engine is read before it has answered that the claim has ended.
+func TestAClaimThatWasRevokedHereIsSaidToBe(t *testing.T) {
+	var s *site
+	s = open(t, Options{
+		Rights: func(*http.Request) (Rights, error) {
+			return Rights{All: true, Revoke: func(string) bool { return true }}, nil
+		},
+		Revoke: func(ctx context.Context, name string, ticket uint64, now bool) error {
+			err := s.Revoke(ctx, name, ticket, now)
+			s.shows("/name?name=a", "Nobody holds it")
+			return err
+		},
+	})
+	c := s.join("a", "x", false)
+	form := url.Values{"name": {"a"}, "ticket": {strconv.FormatUint(c.Ticket, 10)}, "typed": {"a"}, "now": {""}}
+	if status, page := s.send("POST", "/revoke?name=a", form, "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther && status != http.StatusOK {
+		t.Fatalf("status %d:\n%s", status, page)
+	}
+	s.shows("/name?name=a", "lost: revoked : host pid 7 (x)")
+	s.shows("/", "Lately lost", "lost: revoked : host pid 7 (x)")
 }
 
 // A browser sends a line break in a field as two characters, so the name must not be one.

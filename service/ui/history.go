@@ -55,7 +55,7 @@ type history struct {
 	events ring
 	losses ring
 	gaps   []gap
-	ended  map[view.Key]bool // that were revoked here, until they are seen to go
+	ended  map[view.Key]bool // that are revoked here, until they are seen to go
 	grants []grants          // of the last seconds
 }
 
@@ -89,7 +89,7 @@ func (r *ring) newest(f func(*event) bool) {
 	}
 }
 
-func (h *history) revoked(k view.Key) {
+func (h *history) revokes(k view.Key) {
 	if h.ended == nil || len(h.ended) >= maxEvents {
 		h.ended = map[view.Key]bool{}
 	}

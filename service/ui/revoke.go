@@ -62,12 +62,11 @@ func (h *Handler) doRevoke(r *http.Request, v *visit) (*answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), revokeWithin)
 	defer cancel()
-	switch err := h.o.Revoke(ctx, b.Name, b.Ticket, b.Now); {
-	case errors.Is(err, engine.ErrNoClaim): // it has ended, which the next page says
-	case err != nil:
+	h.feed.revokes(b.Name, b.Ticket) // first: the engine may be read before it answers
+	err = h.o.Revoke(ctx, b.Name, b.Ticket, b.Now)
+	h.feed.revoked(b.Name, b.Ticket, err == nil)
+	if err != nil && !errors.Is(err, engine.ErrNoClaim) { // that it has ended is what the next page says
 		return nil, &refusal{http.StatusBadGateway, fmt.Errorf("the claim was not revoked, or the answer was lost: look at the queue again: %w", err)}
-	default:
-		h.feed.revoked(b.Name, b.Ticket)
 	}
 	q := url.Values{"name": {b.Name}, "ticket": {strconv.FormatUint(b.Ticket, 10)}, "done": {""}}
 	return &answer{to: "revoke?" + q.Encode()}, nil

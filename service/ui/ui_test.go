@@ -201,7 +201,7 @@ func TestTheHistoryIsWhatWasSeen(t *testing.T) {
 	s.Leave(t.Context(), []engine.Claim{w})
 	s.shows("/name?name=a", "lost: revoked : host pid 7 (second)")
 	s.shows("/", "Lately lost", "lost: revoked : host pid 7 (second)")
-	short := engine.Request{Name: "b", ID: engine.NewID(), Permits: 1, Limit: 2, WaitTTL: 200 * time.Millisecond, TTL: 200 * time.Millisecond, Owner: engine.Owner{Label: "brief"}}
+	short := engine.Request{Name: "b", ID: engine.NewID(), Permits: 1, Limit: 2, WaitTTL: 3 * time.Second, TTL: 3 * time.Second, Owner: engine.Owner{Label: "brief"}}
 	if _, err := s.Join(t.Context(), short); err != nil {
 		t.Fatal(err)
 	}

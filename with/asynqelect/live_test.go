@@ -37,7 +37,7 @@ func work(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	locks, err := leasehold.New(eng, &leasehold.Options{TTL: 2 * time.Second})
+	locks, err := leasehold.New(eng, &leasehold.Options{TTL: 6 * time.Second})
 	if err != nil {
 		return err
 	}

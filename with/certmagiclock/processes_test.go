@@ -34,7 +34,7 @@ import (
 
 const (
 	role = "CERTMAGICLOCK_TEST_CHILD" // "acme", or "site engine folder directory certificate"
-	ttl  = 3 * time.Second
+	ttl  = 6 * time.Second
 	// generous bounds every wait: it ends by an event.
 	generous = 60 * time.Second
 )

@@ -62,7 +62,7 @@ func open(ctx context.Context, url string) (*leasehold.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return leasehold.New(eng, &leasehold.Options{TTL: 3 * second})
+	return leasehold.New(eng, &leasehold.Options{TTL: 6 * second})
 }
 
 // newLocker is another process, so to speak.

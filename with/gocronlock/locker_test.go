@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -96,6 +97,10 @@ func TestATaskWithoutItsLockDoesNotRun(t *testing.T) {
 
 // A host that unlocks twice, with a context that has ended, or never.
 func TestUnlockWorksWithAnEndedContextAndTwice(t *testing.T) {
+	synctest.Test(t, testUnlock)
+}
+
+func testUnlock(t *testing.T) {
 	locks := leaseholdtest.New(t)
 	l, err := gocronlock.New(locks.Client, gocronlock.Options{Every: 100 * time.Millisecond})
 	if err != nil {

@@ -107,7 +107,7 @@ func newLocker(ctx context.Context, url, dialect string) (*gooselock.Locker, fun
 	if err != nil {
 		return nil, nil, err
 	}
-	locks, err := leasehold.New(eng, &leasehold.Options{TTL: 3 * time.Second})
+	locks, err := leasehold.New(eng, &leasehold.Options{TTL: 6 * time.Second})
 	if err != nil {
 		return nil, nil, err
 	}

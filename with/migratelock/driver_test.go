@@ -178,7 +178,7 @@ func TestMisuseOfLocksIsRefused(t *testing.T) {
 	if err := first.Lock(); !errors.Is(err, database.ErrLocked) {
 		t.Errorf("the second Lock: %v; want ErrLocked", err)
 	}
-	second := wrap(t, stubbed(t), client(t, store), &Options{Wait: 50 * time.Millisecond})
+	second := wrap(t, stubbed(t), client(t, store), &Options{Wait: time.Second})
 	if err := second.Lock(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, leasehold.ErrHeld) {
 		t.Errorf("Lock of a held name: %v; want ErrLocked and ErrHeld", err)
 	}
@@ -338,12 +338,12 @@ func TestWhatOpenOpensHasTheOptions(t *testing.T) {
 	locks := leaseholdtest.New(t)
 	release := locks.Block("migrate")
 	defer release()
-	opened, err := wrap(t, opener{stubbed(t)}, locks.Client, &Options{Wait: 10 * time.Millisecond}).Open("stub://")
+	opened, err := wrap(t, opener{stubbed(t)}, locks.Client, &Options{Wait: time.Second}).Open("stub://")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := opened.(*Driver).o.Wait; got != 10*time.Millisecond {
-		t.Errorf("Wait is %v; want 10 ms", got)
+	if got := opened.(*Driver).o.Wait; got != time.Second {
+		t.Errorf("Wait is %v; want 1 s", got)
 	}
 	if err := opened.Lock(); !errors.Is(err, database.ErrLocked) {
 		t.Errorf("Lock of a held name: %v; want ErrLocked", err)

@@ -25,7 +25,7 @@ import (
 
 const (
 	role = "TUSLOCK_TEST_INSTANCE" // "engine folder"
-	ttl  = 3 * time.Second
+	ttl  = 6 * time.Second
 	// generous bounds every wait: it ends by an event.
 	generous = 60 * time.Second
 )

@@ -41,7 +41,7 @@ func TestTheTrialSees(t *testing.T) {
 	servers.Need(t, "redis-server")
 	t.Run("that a stopped holder writes when it goes on", func(t *testing.T) {
 		t.Parallel()
-		r := one(t, "filelock", holderStopped, ttl)
+		r := one(t, "filelock", holderStopped, 2*ttl)
 		if r.lost == 0 || r.refused == 0 || r.lostSafe != 0 || r.notified[0] < outage || r.next[0] > outage || len(r.wrong()) > 0 {
 			t.Errorf("lost %d, refused %d, lost of the fenced %d, told %v, next %v, wrong %v", r.lost, r.refused, r.lostSafe, r.notified, r.next, r.wrong())
 		}

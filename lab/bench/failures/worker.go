@@ -124,8 +124,9 @@ func (h *holder) one(ctx context.Context, name string) {
 	}
 	say := func(kind string, sum [2]int) {
 		s := said{Kind: kind, Name: name, Token: l.Token(), Sum: sum}
+		now := h.clock.Now() // first: after a pause between the two it would be too late
 		if left := l.Remaining(); left > 0 {
-			s.Until = h.clock.Now() + int64(left)
+			s.Until = now + int64(left)
 		}
 		h.say(s)
 	}

@@ -9,8 +9,9 @@
 // next tick: its process may be a little early compared with the engine.
 //
 // A process that began late by more than that would refuse its own next tick. So it waits for
-// the rest of its own hold, and only for that: to wait for another's would let each of several
-// shifted processes begin a little earlier than the one before it.
+// the rest of its own hold, and a moment longer if it has not given the name back by then. It
+// waits only for that: to wait for another's would let each of several shifted processes
+// begin a little earlier than the one before it.
 package tick
 
 import (
@@ -80,10 +81,9 @@ func (t *Ticks) Take(ctx context.Context, name string) (*leasehold.Lease, error)
 		return nil, err
 	}
 	lease, err := t.locks.TryLock(ctx, name)
-	if rest := t.rest(name); errors.Is(err, leasehold.ErrHeld) && rest > 0 {
-		// The engine may end the hold a little later than this process believes.
+	if wait := t.wait(name); errors.Is(err, leasehold.ErrHeld) && wait > 0 {
 		o := t.locks.LockOptions()
-		o.Wait = rest + t.every/10
+		o.Wait = wait
 		lease, err = t.locks.With(o).Lock(ctx, name)
 	}
 	if err != nil {
@@ -120,16 +120,25 @@ func (t *Ticks) Run(ctx context.Context, name string, fn func(ctx context.Contex
 	}
 }
 
-// rest is how long this process's own hold of the name still lasts. At most half of the time
-// between two ticks counts: after more the tick is over.
-func (t *Ticks) rest(name string) time.Duration {
+// wait is for how long Take waits for the end of this process's own hold of the name: 0 if
+// that is not what it has to wait for. At most half of the time between two ticks counts:
+// after more the tick is over.
+func (t *Ticks) wait(name string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rest := time.Until(t.own[name])
-	if rest > t.every/2 {
+	switch late := t.every / 10; { // the engine may end the hold later than this process believes
+	case rest > t.every/2:
 		return 0
+	case rest > 0:
+		return rest + late
+	case rest > -t.every/2:
+		// A process that stood still at the end of its hold has perhaps not given the name
+		// back yet, and the others found it held. If the holder is another one, that one
+		// took the name after this hold, and holds it for longer than this waits.
+		return min(late, time.Second)
 	}
-	return rest
+	return 0
 }
 
 // Gap returns the least time between two of the next hundred ticks of a schedule, or 0 if it

@@ -1,6 +1,7 @@
 package tick_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"leasehold"
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 	"leasehold/leaseholdtest"
 	"leasehold/with/internal/tick"
 )
@@ -87,6 +89,49 @@ func TestAnotherProcessDoesNotWait(t *testing.T) {
 		before := time.Since(start)
 		if at(t, start, before, all[1]) || time.Since(start) != before {
 			t.Error("the second waited, or ran")
+		}
+	})
+}
+
+// lateLeave is an engine to which this process gives names back late: it stood still.
+type lateLeave struct{ engine.Engine }
+
+func (e lateLeave) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, error) {
+	time.Sleep(every * 3 / 20)
+	return e.Engine.Leave(ctx, cs)
+}
+
+// All others found the name held at the second tick, so this one runs it.
+func TestAProcessThatGivesTheNameBackLateRunsTheNextTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() time.Duration { return time.Since(start) + time.Hour }
+		locks, err := leasehold.New(&door.Engine{Engine: lateLeave{memlock.NewStore(nil).Engine()}, Clock: clock}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		p, err := tick.New(locks, tick.Options{Every: every})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2 {
+			if !at(t, start, time.Duration(n)*every, p) {
+				t.Errorf("tick %d did not run", n)
+			}
+		}
+	})
+}
+
+// It ran the last tick, and another one runs this.
+func TestAProcessWaitsAMomentForWhatItHasPerhapsNotGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, start := processes(t, 2), time.Now()
+		if !at(t, start, 0, all[0]) || !at(t, start, every-every/20, all[1]) {
+			t.Fatal("a tick did not run")
+		}
+		if at(t, start, every, all[0]) || time.Since(start) > every+every/10 {
+			t.Errorf("it ran, or waited for %v", time.Since(start)-every)
 		}
 	})
 }
