@@ -226,7 +226,7 @@ func (s *silent) Renew(ctx context.Context, r []engine.Renewal) ([]engine.Claim,
 func TestWhatGoesWrongIsSeen(t *testing.T) {
 	s := see(t, metrics.Options{})
 	e := &silent{Engine: memlock.New()}
-	c := s.client(e, &leasehold.Options{TTL: 5 * time.Second, NoLocalHandoff: true, DeadlockAfter: 50 * time.Millisecond})
+	c := s.client(e, &leasehold.Options{TTL: 3 * time.Second, NoLocalHandoff: true, DeadlockAfter: 50 * time.Millisecond})
 	ctx, caller := s.tracer.Tracer("test").Start(t.Context(), "request")
 	a, err := c.Lock(ctx, "a")
 	if err != nil {
@@ -275,7 +275,7 @@ func TestWhatGoesWrongIsSeen(t *testing.T) {
 		t.Errorf("the loss has the links %v and the parent %v, want a link to the caller alone", links, lost.Parent())
 	}
 	got := s.metrics()
-	if held := got["leasehold.hold.duration sum{engine=memory}"]; held < 4.5 {
+	if held := got["leasehold.hold.duration sum{engine=memory}"]; held < 2.5 {
 		t.Errorf("leases were held for %v s, want the TTL of the one that was lost, less a little", held)
 	}
 	for key, want := range map[string]float64{
