@@ -24,12 +24,19 @@ func TestEachStoreIsComparedWithItself(t *testing.T) {
 }
 
 func TestWhatMachinesCost(t *testing.T) {
-	b, err := weigh(t.Context(), stores()[1], fleet{Machines: 5, Watched: time.Second})
-	if err != nil {
-		t.Fatal(err)
+	var b bill
+	for range 5 {
+		var err error
+		if b, err = weigh(t.Context(), stores()[1], fleet{Machines: 5, Watched: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if b.memory != 0 || b.holding != 0 || b.waiting != 0 {
+			break
+		}
 	}
 	// Five machines cost less than what the memory and the CPU time of an idle server vary by,
-	// so either can come out negative here. Its connections are counted.
+	// so each can come out negative here, and a kernel that counts by its ticks may see none of
+	// it. The server's connections are counted.
 	if b.name != "queuelock" || b.connections < 1 || b.memory == 0 && b.holding == 0 && b.waiting == 0 {
 		t.Errorf("%+v", b)
 	}
