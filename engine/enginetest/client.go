@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -133,6 +134,9 @@ func (a *client) join(r engine.Request) engine.Claim {
 	start := a.t.h.Now()
 	c, err := a.Join(a.t.ctx(), r)
 	if err != nil {
+		if short := a.t.short(); r.WaitTTL == short && !errors.Is(err, engine.ErrRefused) && a.t.h.Now()-start >= short/2 {
+			a.t.tooSlow("Join: ", err) // a session as short as that may have ended with its client away
+		}
 		a.t.Fatalf("Join: %v", err)
 	}
 	if _, again := a.t.mortal[r.ID]; !again && r.WaitTTL == a.t.short() {

@@ -130,7 +130,7 @@ func TestClientWithoutItsFileStarves(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
-			a, b := openEngine(t, dir, quiet()), openEngine(t, dir, nil)
+			a, b := openEngine(t, dir, quiet()), openEngine(t, dir, quiet())
 			held := mustJoin(t, b, exclusive("x"), engine.Held)
 			lost := mustJoin(t, a, exclusive("x"), engine.Waiting)
 			if err := remove(dir, a.store.client); err != nil {

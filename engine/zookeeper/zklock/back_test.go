@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
@@ -17,7 +18,7 @@ func TestTheServersWentBackToAnOlderCopy(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	s := ownZooKeeper(t)
 	o := on(s)
-	o.ttl = 3 * short // longer than a server is away
+	o.ttl = 5 * short // longer than a server is away
 	a, b := open(t, o), open(t, o)
 	left := a.hold(t, exclusive("left")) // and stands in the copy
 	all := servers.Ensemble{Servers: []*servers.ZooKeeperServer{s}}
@@ -54,7 +55,7 @@ func TestWhoRefusesIsAskedWhatItHasSeen(t *testing.T) {
 	s := zooKeeper(t)
 	a := open(t, on(s))
 	for seen, want := range map[int64]error{1: errClosed, 1 << 62: errBack} {
-		c := greeted{link: a.link, server: s.Addr, until: time.Now().Add(2 * short), seen: seen}
+		c := greeted{link: a.link, server: s.Addr, until: time.Now().Add(testutil.Patience), seen: seen}
 		if err := c.check(io.EOF); !errors.Is(err, want) {
 			t.Errorf("to a client that has seen %#x it is %q, want %q", seen, err, want)
 		}

@@ -55,7 +55,7 @@ func conformance(t *testing.T, name string, o Options, committed string) {
 			w.dial = dial
 			o := o
 			o.Dial = w.Dial
-			e, err := New(t.Context(), o)
+			e, err := opened(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,17 +21,15 @@ import (
 type bounds struct {
 	old      time.Duration // an ephemeral node
 	children int           // of one node
+	word     time.Duration // a server that does not answer a four-letter word
 }
 
-func usualBounds() bounds { return bounds{old: 24 * time.Hour, children: 5000} }
+func usualBounds() bounds {
+	return bounds{old: 24 * time.Hour, children: 5000, word: 2 * time.Second}
+}
 
-const (
-	// wordBound is how long a server may take to answer a four-letter word.
-	wordBound = 2 * time.Second
-
-	// sideBySide is how many nodes are asked for at once.
-	sideBySide = 32
-)
+// sideBySide is how many nodes are asked for at once.
+const sideBySide = 32
 
 // Examine reports what is dangerous for locks in the ZooKeeper that a URL names, in the
 // form of [Open]. It makes a session, as every client does, and no node. It calls found
@@ -132,7 +130,7 @@ func (x *examiner) servers(ctx context.Context) error {
 
 // server examines one by "srvr", which every server answers unless it is told not to.
 func (x *examiner) server(ctx context.Context, server string) {
-	says, err := word(ctx, x.options.dialer(), server, "srvr")
+	says, err := word(ctx, x.options.dialer(), server, "srvr", x.word)
 	switch {
 	case err != nil:
 		x.Add(engine.Finding{
@@ -155,9 +153,9 @@ func (x *examiner) server(ctx context.Context, server string) {
 	}
 }
 
-// word asks a server a four-letter word.
-func word(ctx context.Context, dial dialer, server, four string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, wordBound)
+// word asks a server a four-letter word, and waits for so long.
+func word(ctx context.Context, dial dialer, server, four string, bound time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	c, err := dial(ctx, "tcp", server)
 	if err != nil {

@@ -19,6 +19,13 @@ import (
 
 const note, warning, problem = engine.SeverityNote, engine.SeverityWarning, engine.SeverityProblem
 
+// patientBounds are the usual ones, with servers that may be away for as long as a test waits.
+func patientBounds() bounds {
+	b := usualBounds()
+	b.word = testutil.Patience
+	return b
+}
+
 func examined(t testing.TB, url string, o engine.ExamineOptions, b bounds) testutil.Findings {
 	t.Helper()
 	return testutil.Examined(t, func(ctx context.Context, rawURL string, o engine.ExamineOptions, found func(engine.Finding)) error {
@@ -60,15 +67,19 @@ func made(t testing.TB, conn *zk.Conn, p string, flags int32) {
 
 func TestExamineEnsemble(t *testing.T) {
 	t.Parallel()
-	e := servers.ZooKeeperEnsemble(t, &servers.ZooKeeperOptions{Config: []string{"maxSessionTimeout=60000"}})
+	e := servers.ZooKeeperEnsemble(t, &servers.ZooKeeperOptions{Config: []string{"maxSessionTimeout=60000", "syncLimit=50"}})
 	url := "zookeeper://" + strings.Join(e.Addrs(), ",")
-	if f := testutil.Examined(t, Examine, url, engine.ExamineOptions{}); len(f) > 0 {
+	if f := examined(t, url, engine.ExamineOptions{}, patientBounds()); len(f) > 0 {
 		t.Errorf("a healthy ensemble has %s", f)
 	}
 	if err := e.Servers[2].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	f := testutil.Examined(t, Examine, url, engine.ExamineOptions{})
+	eventually(t, "nobody leads", func() bool {
+		leader, err := e.Leader()
+		return err == nil && leader != e.Servers[2]
+	})
+	f := examined(t, url, engine.ExamineOptions{}, patientBounds())
 	f.Want(t, warning, "a server cannot be reached", e.Servers[2].Addr)
 }
 
@@ -82,7 +93,7 @@ func TestExamineNodes(t *testing.T) {
 	made(t, conn, "/app/orders/order-", zk.FlagSequence) // no lock
 	url := "zookeeper://" + s.Addr
 	before := tree(t, conn, "/")
-	f := testutil.Examined(t, Examine, url, engine.ExamineOptions{})
+	f := examined(t, url, engine.ExamineOptions{}, patientBounds())
 	f.Healthy(t, problem)
 	f.Want(t, warning, "one server alone", s.Addr)
 	f.Want(t, note, "sessions are short", "20s at most, so leases of 10s")
@@ -90,26 +101,26 @@ func TestExamineNodes(t *testing.T) {
 		t.Errorf("it reports %s, and the nodes are\n%s\n%s", f, before, after)
 	}
 
-	b := usualBounds()
+	b := patientBounds()
 	b.old = 0
 	examined(t, url, engine.ExamineOptions{}, b).Want(t, warning, "a place in the queue of a lock is old", "/app/locks/stock/lock-0000000000 of session 0x")
 
 	made(t, conn, "/app/locks/stock/_c_f3f2e3d8-5f1c-4b3a-9e59-0a5d3c1d2e4f-lock-", zk.FlagSequence)
-	f = testutil.Examined(t, Examine, url+"/app/locks", engine.ExamineOptions{})
+	f = examined(t, url+"/app/locks", engine.ExamineOptions{}, patientBounds())
 	f.Want(t, problem, "a place in the queue of a lock belongs to no session", "/app/locks/stock/_c_f3f2e3d8-5f1c-4b3a-9e59-0a5d3c1d2e4f-lock-0000000001, ")
-	testutil.Examined(t, Examine, url+"/other", engine.ExamineOptions{}).None(t, "a place in the queue of a lock belongs to no session")
-	testutil.Examined(t, Examine, url, engine.ExamineOptions{Names: []string{"*/orders/*"}}).
+	examined(t, url+"/other", engine.ExamineOptions{}, patientBounds()).None(t, "a place in the queue of a lock belongs to no session")
+	examined(t, url, engine.ExamineOptions{Names: []string{"*/orders/*"}}, patientBounds()).
 		Want(t, problem, "a place in the queue of a lock belongs to no session", "/app/orders/order-0000000000, ")
 
 	b.children = 1
 	examined(t, url, engine.ExamineOptions{}, b).Want(t, warning, "a node has too many children", "/app/locks/stock has 2")
-	testutil.Examined(t, Examine, url, engine.ExamineOptions{Limit: 3}).Want(t, note, "stopped at the limit", "3 nodes")
+	examined(t, url, engine.ExamineOptions{Limit: 3}, patientBounds()).Want(t, note, "stopped at the limit", "3 nodes")
 
 	if _, err := conn.Create("/secret-lock", nil, 0, zk.DigestACL(zk.PermAll, "somebody", "else")); err != nil {
 		t.Fatal(err)
 	}
-	testutil.Examined(t, Examine, url, engine.ExamineOptions{}).Want(t, note, "not read", "/secret-lock")
-	testutil.Examined(t, Examine, "zookeeper://somebody:else@"+s.Addr, engine.ExamineOptions{}).None(t, "not read")
+	examined(t, url, engine.ExamineOptions{}, patientBounds()).Want(t, note, "not read", "/secret-lock")
+	examined(t, "zookeeper://somebody:else@"+s.Addr, engine.ExamineOptions{}, patientBounds()).None(t, "not read")
 	if err := Examine(within(t), url+"/absent", engine.ExamineOptions{}, func(engine.Finding) {}); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("a root that is not there: %v", err)
 	}
@@ -124,7 +135,7 @@ func TestExamineNamesOfTenDigits(t *testing.T) {
 	made(t, conn, "/locks/order:1700000000/_c_f3f2-lock-", zk.FlagSequence|zk.FlagEphemeral)
 	made(t, conn, "/locks/0000000001", 0) // the second child, by whatever name
 	made(t, conn, "/locks/order:4000000000", 0)
-	b := usualBounds()
+	b := patientBounds()
 	b.old = 0
 	f := examined(t, "zookeeper://"+s.Addr, engine.ExamineOptions{}, b)
 	f.Want(t, problem, "a place in the queue of a lock belongs to no session", ": /locks/0000000001, ")
@@ -172,7 +183,7 @@ func TestExamineManyNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := testutil.Examined(t, Examine, "zookeeper://"+s.Addr, engine.ExamineOptions{})
+	f := examined(t, "zookeeper://"+s.Addr, engine.ExamineOptions{}, patientBounds())
 	f.Want(t, note, "stopped at the limit", "10000 nodes")
 	f.Want(t, warning, "a node has too many children", "/locks has "+itoa(many))
 	f.Want(t, problem, "a place in the queue of a lock belongs to no session", " more")
@@ -189,7 +200,7 @@ func TestExamineClosedWords(t *testing.T) {
 		_, _ = io.WriteString(c, "This ZooKeeper instance is not currently serving requests\n")
 		c.Close()
 	})
-	f := testutil.Examined(t, Examine, "zookeeper://"+s.Addr+","+closed+","+away, engine.ExamineOptions{})
+	f := examined(t, "zookeeper://"+s.Addr+","+closed+","+away, engine.ExamineOptions{}, patientBounds())
 	f.Want(t, warning, "a server is not in the quorum", away)
 	f.Want(t, note, "four-letter words are closed", closed)
 	f.Want(t, problem, "no session is long enough", "from 3s to 4s")

@@ -121,7 +121,11 @@ func (c *greeted) Read(b []byte) (int, error) {
 		return c.Read(b)
 	case why != nil:
 		c.link.recordSilence(c.server, errors.Is(err, os.ErrDeadlineExceeded))
-		if !errors.Is(err, net.ErrClosed) { // this client did that, and the server nothing
+		switch {
+		case errors.Is(err, net.ErrClosed): // this client did that, and the server nothing
+		case errors.Is(why, errMute):
+			c.link.recordMute(c.server)
+		default:
 			c.link.recordFailure(c.server, why)
 		}
 		return 0, why

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,18 @@ func stalls(c net.Conn) error {
 		_, _ = c.Write([]byte{0, 0, 0, 36})
 	}()
 	return nil
+}
+
+// says is one that is no ZooKeeper.
+func says(what string) fare {
+	return func(c net.Conn) error {
+		go func() {
+			_, _ = c.Read(make([]byte, maxGreeting))
+			_, _ = io.WriteString(c, what)
+			_ = c.Close()
+		}()
+		return nil
+	}
 }
 
 // greets is one that greets so late, and then answers nothing.
@@ -123,6 +136,20 @@ func TestHalfAGreetingIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if took := served(t, time.Minute, []string{"a"}, stalls, greets(0)); took > 2*time.Second {
 			t.Errorf("it is served after %v", took)
+		}
+	})
+}
+
+// What a server said is not forgotten when it says nothing on the connections after that.
+func TestWhatAServerSaidOutlastsItsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &greeter{each: []fare{says("HTTP/1.1 400 Bad Request"), mute}}
+		l := connect(t.Context(), &Options{Servers: []string{"a"}, Dial: g.Dial}, time.Minute, func(zk.Event) {})
+		defer l.close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := l.away(io.EOF); g.came < 3 || !strings.Contains(err.Error(), `it says "HTTP"`) {
+			t.Errorf("after %d connections: %v", g.came, err)
 		}
 	})
 }

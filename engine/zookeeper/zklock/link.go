@@ -115,12 +115,7 @@ func (l *link) reach(network, server string) (net.Conn, error) {
 		l.recordFailure(server, err)
 		return nil, err
 	}
-	l.set(func() {
-		// What it said before tells more than that it has not said anything yet.
-		if _, said := errors.AsType[refusal](l.failures[server]); !said {
-			l.failures[server] = errMute
-		}
-	})
+	l.recordMute(server)
 	g := &greeted{Conn: c, link: l, server: server, until: until}
 	g.unabort = context.AfterFunc(l.greets, func() { c.Close() })
 	return g, nil
@@ -132,6 +127,16 @@ func (l *link) recordFailure(server string, why error) {
 		why = op.Err // without the address
 	}
 	l.set(func() { l.failures[server] = why })
+}
+
+// recordMute keeps that a server has said nothing yet, unless it said something before, which
+// tells more.
+func (l *link) recordMute(server string) {
+	l.set(func() {
+		if _, said := errors.AsType[refusal](l.failures[server]); !said {
+			l.failures[server] = errMute
+		}
+	})
 }
 
 // dialer is how servers are connected to.

@@ -59,14 +59,24 @@ func TestOpenPassesOverMembersThatSayNothing(t *testing.T) {
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, addr)
 	}
-	e, err := New(within(t), o) // which has a bound of its own
-	if err != nil {
-		t.Fatal(err)
+	// On a busy machine the third may greet too late, and more are tried.
+	const rounds, mostFailures = 10, 3
+	failures := 0
+	for range rounds {
+		tried.Store(0)
+		e, err := New(within(t), o) // which has a bound of its own
+		if err != nil {
+			if failures++; failures == mostFailures {
+				t.Fatal(err)
+			}
+			continue
+		}
+		e.Close()
+		if tried.Load() == 3+2 { // and what sessions may be is asked twice
+			return
+		}
 	}
-	defer e.Close()
-	if n := tried.Load(); n != 3+2 { // and what sessions may be is asked twice
-		t.Errorf("%d members were tried", n)
-	}
+	t.Errorf("in none of %d rounds were five members tried, at last %d", rounds, tried.Load())
 }
 
 func TestOpenEndsWithItsContext(t *testing.T) {
@@ -159,30 +169,41 @@ func refuses(t *testing.T, o Options, addr, want string) {
 // A server that is none has said so, and this is not forgotten while it is connected to again.
 func TestWhatAServerSaidOutlastsTheNextConnection(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	returned := make(chan error)
-	go func() {
-		_, err := New(ctx, Options{Servers: []string{l.Addr().String()}})
-		returned <- err
-	}()
-	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""} {
-		c, err := l.Accept()
+	// round is what New says of a server that is none and then says nothing. On a busy machine
+	// New may give the first connection up before the server has said anything.
+	round := func() error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		if _, err := io.ReadFull(c, make([]byte, requestLen)); err != nil {
-			t.Fatal(err)
+		defer l.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		returned := make(chan error, 1)
+		go func() {
+			defer l.Close()
+			_, err := New(ctx, Options{Servers: []string{l.Addr().String()}})
+			returned <- err
+		}()
+		for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""} {
+			c, err := l.Accept()
+			if err != nil {
+				break // New has ended
+			}
+			defer c.Close()
+			if _, err := io.ReadFull(c, make([]byte, requestLen)); err != nil {
+				break
+			}
+			_, _ = io.WriteString(c, says)
 		}
-		_, _ = io.WriteString(c, says)
+		cancel()
+		return <-returned
 	}
-	cancel()
-	if err := <-returned; err == nil || !strings.Contains(err.Error(), `it says "HTTP"`) {
-		t.Error(err)
+	var err error
+	for range 3 {
+		if err = round(); err != nil && strings.Contains(err.Error(), `it says "HTTP"`) {
+			return
+		}
 	}
+	t.Error(err)
 }

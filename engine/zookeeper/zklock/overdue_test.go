@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -42,10 +41,14 @@ func TestACallWithoutAServerSaysWhy(t *testing.T) {
 	held := a.hold(t, exclusive("x"))
 	a.wire.kill()
 	eventually(t, "no server is tried", func() bool { return strings.Contains(a.link.away(io.EOF).Error(), "dead") })
-	ended, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ended, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := exclusive("y")
-	_, joined := a.Join(ended, a.lasts(r))
+	_, joined := a.givesUp(t, ended, cancel, r, "no claim is made", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.m.Claims[r.ID] != nil
+	})
 	_, renewed := a.Renew(ended, []engine.Renewal{{Name: r.Name, ID: r.ID, Want: a.usual}})
 	_, listed := a.list(ended, a.parent("x"))
 	_, left := a.Leave(ended, []engine.Claim{held})
@@ -59,11 +62,12 @@ func TestACallWithoutAServerSaysWhy(t *testing.T) {
 // A server that lags refuses who has seen more, for a moment: that ends no session.
 func TestAServerThatClosesTheConnectionHasNotGoneBack(t *testing.T) {
 	s := zooKeeper(t)
-	var dialled, refused atomic.Int64
+	var refusing atomic.Bool // the next connection
+	var refused atomic.Int64
 	o := on(s)
 	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err == nil && dialled.Add(1) == 4 { // the second of the session, after two of opening
+		if err == nil && refusing.CompareAndSwap(true, false) {
 			refused.Add(1)
 			return shut{c}, nil
 		}
@@ -72,6 +76,7 @@ func TestAServerThatClosesTheConnectionHasNotGoneBack(t *testing.T) {
 	a := open(t, o)
 	held := a.hold(t, exclusive("x"))
 	before, _ := a.link.current()
+	refusing.Store(true)
 	a.wire.cut()
 	if got := a.answer(t, held); got.State != engine.Held {
 		t.Errorf("it is %v", got.State)

@@ -160,15 +160,16 @@ func TestALateSuccessIsMinded(t *testing.T) {
 	a, b := open(t, o), open(t, on(s))
 	a.leave1(t, a.hold(t, exclusive("x"))) // the name's node is there
 	p.BlackHole(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	r := exclusive("x")
-	if got, err := a.Join(ctx, a.lasts(r)); err == nil {
+	a.wire.requests()
+	got, err := a.givesUp(t, ctx, cancel, r, "nothing is created", func() bool { return a.wire.requests()[opMulti] > 0 })
+	if err == nil {
 		t.Fatalf("through a black hole: %v", got)
 	}
 	if got, err := a.Leave(ctx, []engine.Claim{{Name: "x", ID: r.ID}}); err == nil {
 		t.Fatalf("left through a black hole: %v", got)
 	}
-	cancel()
 	p.BlackHole(false)
 	if got := a.leave1(t, engine.Claim{Name: "x", ID: r.ID}); got.State != engine.Gone {
 		t.Errorf("given up and left, it is %v", got.State)
@@ -330,8 +331,11 @@ func TestACreateWhoseAnswerWasLostFindsItsOwnNode(t *testing.T) {
 			a := open(t, o)
 			name := "lost-" + layout
 			a.leave1(t, a.hold(t, exclusive(name)))
-			a.wire.loseReply()
+			lost := a.wire.loseMulti()
 			a.hold(t, exclusive(name))
+			if !lost() {
+				t.Fatal("no answer was lost")
+			}
 			if l, err := a.Queue(within(t), name); err != nil || len(l.Claims) != 1 {
 				t.Errorf("%+v, %v", l.Claims, err)
 			}

