@@ -311,7 +311,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	cluster := servers.EtcdCluster(t, nil)
 	ttl := 10 * time.Second // an election takes one or two, where nobody is in its way
 	lock := func() *leasehold.Client {
-		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, cluster.Addrs()...).Client, nil), &leasehold.Options{TTL: ttl})
+		locks, err := leasehold.New(startUsual(t, dial(t, clientv3.Config{}, cluster.Addrs()...).Client, nil), &leasehold.Options{TTL: ttl})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -265,7 +265,7 @@ func second[T any](_ T, err error) error { return err }
 func TestACallWithoutAServerSaysWhy(t *testing.T) {
 	t.Parallel()
 	proxy := servers.ProxyTo(t, servers.Etcd(t, nil).Addr)
-	e := start(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
+	e := startUsual(t, dial(t, clientv3.Config{}, proxy.Addr).Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	proxy.Refuse(true)
 	proxy.Reset()

@@ -14,7 +14,7 @@ import (
 // opened is an engine whose first session is the one of its first claim.
 func opened(t *testing.T, client *clientv3.Client) *Engine {
 	t.Helper()
-	e, err := New(within(t), client, nil)
+	e, err := newEngine(within(t), client, nil, hedging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	r := exclusive("a")
-	e := start(t, w.Client, nil)
+	e := startWith(t, w.Client, nil, hedging)
 	held := halfReplaced(t, w, e, r)
 	w.before("Txn", func() { w.before("Txn", func() { w.refuse.Store(true) }) })
 	if got, err := e.Join(within(t), r); err == nil {
@@ -164,7 +164,7 @@ func TestCloseEndsClaimsThatAreNotAttachedYet(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startWith(t, w.Client, nil, hedging)
 	halfReplaced(t, w, e, exclusive("a"))
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestACallUnderWayReturnsAfterClose(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startUsual(t, w.Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)

@@ -56,8 +56,8 @@ func attachedTo(t testing.TB, e *Engine, name string) (leases []clientv3.LeaseID
 func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 	t.Parallel() // it mostly waits
 	set := servers.EtcdCluster(t, nil)
-	one := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
-	other := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
+	one := startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
+	other := startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
 	const ttl = 4 * time.Second
 	// More than one transaction attaches.
 	var held, waiting []engine.Claim
@@ -135,7 +135,7 @@ func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 func TestALeaseOfAFormerTermIsNotTrustedLonger(t *testing.T) {
 	t.Parallel() // it mostly waits
 	set := servers.EtcdCluster(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
+	e := startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
 	joins(t, e, lasting(exclusive("a"), time.Minute), engine.Held) // far from its next renewal interval
 	s := e.lives()[len(e.lives())-1]
 	for _, one := range e.lives() {
@@ -167,7 +167,7 @@ func TestALeaderThatStoodStillEndsNoLease(t *testing.T) {
 	set := servers.EtcdCluster(t, nil)
 	lived := 0
 	for round := range rounds {
-		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil), &leasehold.Options{TTL: 5 * time.Second})
+		locks, err := leasehold.New(startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil), &leasehold.Options{TTL: 5 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
