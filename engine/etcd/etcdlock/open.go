@@ -151,11 +151,13 @@ func newEngine(ctx context.Context, client *clientv3.Client, o *Options, b bound
 
 // mayWrite asks for the rights that every Join and Leave needs, and changes nothing.
 func (e *Engine) mayWrite(ctx context.Context) error {
-	_, err := e.client.Txn(ctx).Then(
-		clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
-		clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notifications(e.name)),
-	).Commit()
-	return err
+	return e.again(ctx, one(func(ctx context.Context) error {
+		_, err := e.client.Txn(ctx).Then(
+			clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+			clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notifications(e.name)),
+		).Commit()
+		return err
+	}))
 }
 
 // explain adds to an error of etcd what to do next, and refuses the final ones.
