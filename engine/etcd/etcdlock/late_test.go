@@ -85,7 +85,7 @@ func TestARenewIsAskedOfAnotherBeforeTheFirstIsGivenUp(t *testing.T) {
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sentBy != 2 {
+	if w.sentBy < 2 || w.sentBy > hedgeMost { // three, if the second was late
 		t.Errorf("%d were sent when the first was given up", w.sentBy)
 	}
 }
