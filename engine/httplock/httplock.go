@@ -24,6 +24,7 @@ type Engine struct {
 	// that the other end has gone.
 	brief, shared *http.Client
 	probe         *http.Client // asks whether a server lives: see silentAfter
+	livesWithin   time.Duration
 
 	bases []string // https://host:port of each server
 	at    atomic.Pointer[course]

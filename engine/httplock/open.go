@@ -103,7 +103,7 @@ func newEngine(rawURL string) (*Engine, error) {
 			}
 		}
 	}
-	e := &Engine{client: engine.NewID().Secret(), token: token, began: time.Now()}
+	e := &Engine{client: engine.NewID().Secret(), token: token, began: time.Now(), livesWithin: livesWithin}
 	for _, host := range hosts {
 		e.bases = append(e.bases, u.Scheme+"://"+host)
 	}

@@ -19,7 +19,7 @@ import (
 // repetition: the calls that end may all be repeated (see mayRepeat).
 const (
 	silentAfter = time.Second
-	livesWithin = 2 * time.Second
+	livesWithin = 2 * time.Second // Engine.livesWithin, which tests set
 )
 
 // course is one server, from the moment at which calls go to it until they go to the next.
@@ -62,9 +62,11 @@ func (e *Engine) guard(ctx context.Context, c *course, end context.CancelCauseFu
 			return
 		}
 		if e.since(c) >= silentAfter && c.asked.CompareAndSwap(false, true) {
-			if err := e.lives(c); err != nil && e.life.Err() == nil {
-				e.leave(c)
-				c.give(err)
+			if c.silent.Err() == nil { // another call may have found that it is, since this one looked
+				if err := e.lives(c); err != nil && e.life.Err() == nil {
+					e.leave(c)
+					c.give(err)
+				}
 			}
 			c.asked.Store(false)
 		}
@@ -87,7 +89,7 @@ func (e *Engine) hears(c *course) { c.heard.Store(int64(time.Since(e.began))) }
 
 // lives asks a server whether it lives. Any answer says so, also one that refuses.
 func (e *Engine) lives(c *course) error {
-	ctx, cancel := context.WithTimeoutCause(e.life, livesWithin, fmt.Errorf("no answer within %v", livesWithin))
+	ctx, cancel := context.WithTimeoutCause(e.life, e.livesWithin, fmt.Errorf("no answer within %v", e.livesWithin))
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/livez", nil)
 	if err != nil {

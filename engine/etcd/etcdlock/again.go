@@ -19,12 +19,20 @@ import (
 	"leasehold/internal/coalesce"
 )
 
-// How long the first attempt of a request is given: an eighth of the shortest TTL in use,
-// within these.
-const (
-	leastPatience = 500 * time.Millisecond
-	mostPatience  = 2 * time.Second
-)
+// bounds are how long an engine waits for etcd.
+type bounds struct {
+	// The first attempt of a request is given an eighth of the shortest TTL in use, within these.
+	least, most time.Duration
+
+	hedge   time.Duration // after that much a request is sent once more beside the first: see hedge
+	closing time.Duration // for the revocation of sessions, by Close and where nobody uses one
+}
+
+// usual are the bounds of programs.
+var usual = bounds{
+	least: 500 * time.Millisecond, most: 2 * time.Second,
+	hedge: 150 * time.Millisecond, closing: 2 * time.Second,
+}
 
 // again asks until there is an answer, or ctx or the engine's life ends. A request may be in the hands of
 // a member that is stopped, of which nobody hears before its connection is taken for
@@ -38,7 +46,7 @@ func (e *Engine) again(ctx context.Context, ask func(ctx context.Context, patien
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(e.life, stop)()
-	for patience := min(max(e.shortest()/8, leastPatience), mostPatience); ; patience *= 2 {
+	for patience := min(max(e.shortest()/8, e.bounds.least), e.bounds.most); ; patience *= 2 {
 		err := ask(ctx, patience)
 		if err == nil || ctx.Err() != nil || !overdue(err) && !busy(err) {
 			return err
@@ -126,7 +134,7 @@ func (e *Engine) read(ctx context.Context, op clientv3.Op) (r clientv3.OpRespons
 
 // discard revokes a lease that nothing hangs on any more. If that fails, it ends by its TTL.
 func (e *Engine) discard(ctx context.Context, id clientv3.LeaseID) {
-	ctx, cancel := context.WithTimeout(ctx, leastPatience)
+	ctx, cancel := context.WithTimeout(ctx, e.bounds.least)
 	defer cancel()
 	_, _ = e.client.Revoke(ctx, id)
 }
@@ -173,12 +181,12 @@ func indeterminate(err error) bool {
 	return !errors.Is(err, coalesce.ErrNotSent) && (!errors.As(err, &said) || said.Code() == codes.Unavailable)
 }
 
-// hedge asks, and asks once more each time that no answer came for hedgeAfter, without
+// hedge asks, and asks once more each time that no answer came for after, without
 // giving the first up. It takes the answer that comes first, also a refusal. A member that stands
 // still must not cost a lease of a short TTL: a renewal is two requests one after the other, a
 // replacement more, and each may go to it. Asking twice must do no harm, and ask must end with
 // its context.
-func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (got T, err error) {
+func hedge[T any](ctx context.Context, after time.Duration, ask func(context.Context) (T, error)) (got T, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -194,7 +202,7 @@ func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (go
 				got, err := ask(ctx)
 				answers <- answer{got, err}
 			}()
-			later = time.After(hedgeAfter)
+			later = time.After(after)
 		}
 		select {
 		case a := <-answers:
@@ -207,7 +215,5 @@ func hedge[T any](ctx context.Context, ask func(context.Context) (T, error)) (go
 	}
 }
 
-const (
-	hedgeAfter = 150 * time.Millisecond
-	hedgeMost  = 3
-)
+// hedgeMost bounds how often a request is sent.
+const hedgeMost = 3

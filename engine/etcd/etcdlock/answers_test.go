@@ -43,9 +43,17 @@ func TestWhatAnswersIsNotEtcd(t *testing.T) {
 	} {
 		t.Run(url[:7]+want, func(t *testing.T) {
 			t.Parallel()
-			_, err := Open(within(t), url)
-			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sesame") {
-				t.Errorf("%v, want one that says %q", err, want)
+			for try := 1; ; try++ { // on a machine that is late the time for asking who answers may be over
+				_, err := Open(within(t), url)
+				if err == nil || strings.Contains(err.Error(), "sesame") {
+					t.Fatalf("%v, want one that says %q", err, want)
+				}
+				if strings.Contains(err.Error(), want) {
+					return
+				}
+				if try == 3 {
+					t.Fatalf("%v, want one that says %q", err, want)
+				}
 			}
 		})
 	}

@@ -22,6 +22,7 @@ type Engine struct {
 	owned  bool // Close closes client
 	keys   keys
 
+	bounds    bounds
 	allowOld  bool
 	endClient context.CancelFunc // of an owned one
 	judge     chan struct{}      // capacity 1: its members are to be judged again
@@ -50,9 +51,6 @@ type Engine struct {
 }
 
 var _ engine.Engine = (*Engine)(nil)
-
-// closeTime bounds what Close does in etcd.
-const closeTime = 2 * time.Second
 
 // Guarantees implements [engine.Engine].
 func (e *Engine) Guarantees() engine.Guarantees {
@@ -118,7 +116,7 @@ func (e *Engine) Close() error {
 	e.mu.Unlock()
 	e.tasks.Wait()
 
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), e.bounds.closing)
 	defer cancel()
 	var err error
 	for id := range e.leases() {

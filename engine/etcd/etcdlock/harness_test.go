@@ -240,10 +240,29 @@ func (s *countedStream) SendMsg(m any) error {
 // short is the TTL of tests that wait for a lease to end: one of two seconds.
 const short = 1600 * time.Millisecond
 
+// Engines of tests ask once where nothing is meant to go wrong: a request that is sent again
+// because the machine was late counts twice, and what the second one finds may be the work of
+// the first.
+var (
+	patient = bounds{least: 20 * time.Second, most: 20 * time.Second, hedge: 20 * time.Second, closing: 20 * time.Second}
+	hedging = bounds{least: patient.least, most: patient.most, hedge: usual.hedge, closing: patient.closing} // where what is hedged fails
+)
+
 // start is an engine with a session that lasts: no machine is away for so long.
 func start(t testing.TB, client *clientv3.Client, o *Options) *Engine {
 	t.Helper()
-	e, err := New(t.Context(), client, o)
+	return startWith(t, client, o, patient)
+}
+
+// startUsual is start of an engine that is as impatient as that of a program.
+func startUsual(t testing.TB, client *clientv3.Client, o *Options) *Engine {
+	t.Helper()
+	return startWith(t, client, o, usual)
+}
+
+func startWith(t testing.TB, client *clientv3.Client, o *Options, b bounds) *Engine {
+	t.Helper()
+	e, err := newEngine(t.Context(), client, o, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +296,7 @@ func TestConformance(t *testing.T) {
 		Name: "etcdlock", SideBySide: true,
 		New: func(t testing.TB) engine.Engine {
 			w := dial(t, clientv3.Config{}, proxy.Addr)
-			e, err := New(t.Context(), w.Client, nil)
+			e, err := newEngine(t.Context(), w.Client, nil, hedging)
 			if err != nil {
 				t.Fatal(err)
 			}

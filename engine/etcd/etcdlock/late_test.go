@@ -71,7 +71,7 @@ func TestARenewIsAskedOfAnotherBeforeTheFirstIsGivenUp(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startUsual(t, w.Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	w.counted()
 	w.stick("Txn")
@@ -85,7 +85,7 @@ func TestARenewIsAskedOfAnotherBeforeTheFirstIsGivenUp(t *testing.T) {
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sentBy != 2 {
+	if w.sentBy < 2 || w.sentBy > hedgeMost { // three, if the second was late
 		t.Errorf("%d were sent when the first was given up", w.sentBy)
 	}
 }
@@ -116,7 +116,7 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 	const ttl = 5 * time.Second
 	for _, method := range []string{"Txn", "LeaseKeepAlive"} {
 		t.Run(method, func(t *testing.T) {
-			e := start(t, w.Client, nil)
+			e := startUsual(t, w.Client, nil)
 			held := joins(t, e, lasting(exclusive("a"), ttl), engine.Held)
 			unproven(e)
 			w.stick(method)
@@ -179,7 +179,7 @@ func TestMemberThatDoesNotAnswerWhoLooks(t *testing.T) {
 			t.Run(c.call+", "+method, func(t *testing.T) {
 				t.Parallel()
 				w := dial(t, clientv3.Config{}, server.Addr)
-				e := start(t, w.Client, nil)
+				e := startUsual(t, w.Client, nil)
 				held := joins(t, other, detached(t.Name(), time.Minute), engine.Held)
 				if err := c.ask(t, e, held, func() { w.stick(method) }); err != nil {
 					t.Error(err)
@@ -199,7 +199,7 @@ func TestWhatALeaderDropsIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startUsual(t, w.Client, nil)
 	dropped := status.Error(codes.Unknown, "raft proposal dropped")
 	w.fail("Txn", dropped, dropped)
 	leave(t, e, joins(t, e, exclusive("a"), engine.Held))
@@ -212,7 +212,7 @@ func TestRevokeIsAskedForAgain(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startUsual(t, w.Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	w.stickAfter("Txn")
 	if err := e.Revoke(within(t), held.Name, held.Ticket, true); err != nil {
@@ -230,7 +230,7 @@ func TestLeaveIsAskedForAgain(t *testing.T) {
 	t.Parallel() // it mostly waits
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startUsual(t, w.Client, nil)
 	t.Run("it was not carried out, and a hold is called lost", func(t *testing.T) {
 		held := joins(t, e, exclusive("a"), engine.Held)
 		w.stick("Txn")

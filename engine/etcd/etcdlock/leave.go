@@ -125,7 +125,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	err := e.propose(ctx, func(ctx context.Context, patience time.Duration) (err error) {
 		// A second attempt cannot tell how the first found the claim, if that was
 		// carried out; and no trust hangs on when a Leave is answered.
-		answers, err = e.txns(ctx, name, ops, max(patience, mostPatience))
+		answers, err = e.txns(ctx, name, ops, max(patience, e.bounds.most))
 		before = before || indeterminate(err)
 		return err
 	})

@@ -114,6 +114,10 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 // grpc.WithConnectParams is among the client's DialOptions. It asks the servers whether they can do all that the engine needs. A nil o means
 // the defaults.
 func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, error) {
+	return newEngine(ctx, client, o, usual)
+}
+
+func newEngine(ctx context.Context, client *clientv3.Client, o *Options, b bounds) (*Engine, error) {
 	opts, err := o.check()
 	if err != nil {
 		return nil, err
@@ -122,7 +126,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 		return nil, fmt.Errorf("etcdlock: %w", explain(err))
 	}
 	e := &Engine{
-		client: client, allowOld: opts.AllowOld, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
+		client: client, bounds: b, allowOld: opts.AllowOld, keys: keys{opts.Prefix}, name: strings.ToLower(rand.Text()[:13]),
 		mail: mailbox.New(), missed: make(lock, maxMissed),
 		looks: looks{next: map[reading]*look{}, under: map[reading]bool{}}, past: past{look: make(chan struct{}, 1)}, judge: make(chan struct{}, 1),
 	}
@@ -147,11 +151,13 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 
 // mayWrite asks for the rights that every Join and Leave needs, and changes nothing.
 func (e *Engine) mayWrite(ctx context.Context) error {
-	_, err := e.client.Txn(ctx).Then(
-		clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
-		clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notifications(e.name)),
-	).Commit()
-	return err
+	return e.again(ctx, one(func(ctx context.Context) error {
+		_, err := e.client.Txn(ctx).Then(
+			clientv3.OpGet(e.keys.line(""), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+			clientv3.OpDelete(e.keys.line("")), clientv3.OpDelete(e.keys.notifications(e.name)),
+		).Commit()
+		return err
+	}))
 }
 
 // explain adds to an error of etcd what to do next, and refuses the final ones.

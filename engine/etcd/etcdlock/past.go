@@ -110,7 +110,8 @@ func (p *past) fallen(ticket, highWater uint64) error {
 // connection to any member and there is one again.
 func (e *Engine) reconnects(life context.Context) {
 	conn := e.client.ActiveConnection()
-	for away := false; ; {
+	// There was one when the engine was opened: what is lost before this looks first is lost too.
+	for away := conn.GetState() != connectivity.Ready; ; {
 		state := conn.GetState()
 		if away && state == connectivity.Ready {
 			away = false

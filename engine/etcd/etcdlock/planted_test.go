@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
@@ -147,8 +148,47 @@ func TestWhatStandsIsComparedAfterAReconnect(t *testing.T) {
 	if _, err := admin.Put(within(t), e.keys.claim("unknown", engine.Max, engine.Max, e.name, 0), "x", clientv3.WithLease(now(e).id)); err != nil {
 		t.Fatal(err)
 	}
+	// A connection that is lost and made again while the engine does not look goes unnoticed.
+	for range 3 {
+		proxy.Reset()
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			r, err := admin.Get(within(t), "leasehold/line/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err == nil && r.Count == 0 {
+				return
+			}
+		}
+	}
 	proxy.Reset()
 	nobody(t, admin)
+}
+
+// The connection is lost before the engine looks at it first: that is a loss too.
+func TestAConnectionThatWasLostEarlyIsNoticed(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	proxy := servers.ProxyTo(t, server.Addr)
+	e := &Engine{
+		client: dial(t, clientv3.Config{}, proxy.Addr).Client,
+		judge:  make(chan struct{}, 1), past: past{look: make(chan struct{}, 1)},
+	}
+	if _, err := e.client.Get(within(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	conn := e.client.ActiveConnection()
+	proxy.Refuse(true)
+	proxy.Reset()
+	until(t, "the connection is lost", func() bool { return conn.GetState() == connectivity.TransientFailure })
+	life, end := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	listening.Go(func() { e.reconnects(life) })
+	time.Sleep(50 * time.Millisecond) // it looks
+	proxy.Refuse(false)
+	until(t, "the reconnect is seen", func() bool { return len(e.judge) == 1 })
+	if len(e.past.look) != 1 {
+		t.Error("what stands is not compared")
+	}
+	end()
+	listening.Wait()
 }
 
 // A reconnect has what stands compared, before it has the members judged.
@@ -303,25 +343,22 @@ func TestWhoLeavesHoldsWithoutKnowing(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
-	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	held := joins(t, other, exclusive("a"), engine.Held)
 	mine, behind := joins(t, e, exclusive("a"), engine.Waiting), joins(t, e, exclusive("a"), engine.Waiting)
 	if got := leave(t, e, behind); got != engine.Waiting {
 		t.Errorf("who waits leaves as %v", got)
 	}
-	deleted := make(chan struct{})
-	w.before("Txn", func() {
-		defer close(deleted)
-		if _, err := admin.Delete(within(t), other.table.get(held.ID).key); err != nil {
-			t.Error(err)
-		}
-	})
+	e.table.mu.Lock()
+	e.table.m.Claims[mine.ID].unattend() // so it does not hear
+	e.table.mu.Unlock()
+	if _, err := admin.Delete(within(t), other.table.get(held.ID).key); err != nil {
+		t.Fatal(err)
+	}
 	if got := leave(t, e, mine); got != engine.Held {
 		t.Errorf("who holds without knowing leaves as %v", got)
 	}
-	<-deleted // it may be that of another request, which is under way
 }
 
 // A key with a ticket below the claim's own is from before it, though above what the

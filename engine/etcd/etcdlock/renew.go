@@ -184,7 +184,7 @@ func (e *Engine) ask(ctx context.Context, all []*asked) (answered []*asked, err 
 		}
 		now, rest := all[:n], all[n:]
 		// Asked twice, it may take a later notification away. Its watch has reported that one.
-		r, failed := hedge(ctx, func(ctx context.Context) (r *clientv3.TxnResponse, err error) {
+		r, failed := hedge(ctx, e.bounds.hedge, func(ctx context.Context) (r *clientv3.TxnResponse, err error) {
 			got, err := e.read(ctx, clientv3.OpTxn(nil, q.ops, nil))
 			return got.Txn(), err
 		})

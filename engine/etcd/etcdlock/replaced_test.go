@@ -14,7 +14,7 @@ import (
 // opened is an engine whose first session is the one of its first claim.
 func opened(t *testing.T, client *clientv3.Client) *Engine {
 	t.Helper()
-	e, err := New(within(t), client, nil)
+	e, err := newEngine(within(t), client, nil, hedging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,8 @@ func anotherLeads(e *Engine) {
 }
 
 // halfReplaced returns a claim of an engine's first session that has gone on with a new lease
-// after a change of the leader. The claim has not yet: the request that attaches it was lost.
+// after a change of the leader. The claim has not yet: the request that attaches it was lost, and
+// so are all until the caller resets w.refuse.
 func halfReplaced(t *testing.T, w *wire, e *Engine, r engine.Request) engine.Claim {
 	t.Helper()
 	held := joins(t, e, r, engine.Held)
@@ -54,7 +55,6 @@ func halfReplaced(t *testing.T, w *wire, e *Engine, r engine.Request) engine.Cla
 	if _, err := e.Renew(within(t), []engine.Renewal{{Name: held.Name, ID: held.ID, Want: short}}); err == nil || now(e).id == former {
 		t.Fatalf("void: the session's lease is %x, before %x, and Renew says %v", now(e).id, former, err)
 	}
-	w.refuse.Store(false)
 	return held
 }
 
@@ -65,6 +65,7 @@ func TestTheNextBeatAttachesWhatIsLeft(t *testing.T) {
 	w := dial(t, clientv3.Config{}, server.Addr)
 	e := opened(t, w.Client)
 	held := halfReplaced(t, w, e, lasting(exclusive("a"), 10*time.Second))
+	w.refuse.Store(false)
 	staysHeld(t, e, held)
 }
 
@@ -80,6 +81,7 @@ func TestARevokedReplacementStrandsNoClaim(t *testing.T) {
 	if _, err := w.Revoke(within(t), revoked); err != nil {
 		t.Fatal(err)
 	}
+	w.refuse.Store(false) // not before: a beat would attach it
 	staysHeld(t, e, held)
 	if id := now(e).id; id == 0 || id == revoked {
 		t.Errorf("void: the lease of the session is %x, and %x was revoked", id, revoked)
@@ -138,8 +140,9 @@ func TestAClaimIsAttachedThoughItsJoinIsRepeated(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
 	r := exclusive("a")
-	e := start(t, w.Client, nil)
+	e := startWith(t, w.Client, nil, hedging)
 	held := halfReplaced(t, w, e, r)
+	w.refuse.Store(false)
 	w.before("Txn", func() { w.before("Txn", func() { w.refuse.Store(true) }) })
 	if got, err := e.Join(within(t), r); err == nil {
 		t.Fatalf("void: the Join was answered: %v", got)
@@ -164,8 +167,8 @@ func TestCloseEndsClaimsThatAreNotAttachedYet(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
-	halfReplaced(t, w, e, exclusive("a"))
+	e := startWith(t, w.Client, nil, hedging)
+	halfReplaced(t, w, e, exclusive("a")) // and w.refuse stays: Close sends no transaction
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +187,7 @@ func TestACallUnderWayReturnsAfterClose(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startUsual(t, w.Client, nil)
 	held := joins(t, e, exclusive("a"), engine.Held)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)

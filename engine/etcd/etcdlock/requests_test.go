@@ -103,8 +103,8 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		c := <-claims
 		rs[i] = engine.Renewal{Name: c.Name, ID: c.ID, Want: ttl}
 	}
-	// Two beats, with a renewal of everything in each. If they took the time of three, the machine was late
-	// and requests were made again: then the counts say nothing.
+	// Two beats, with a renewal of everything in each. Where the machine was late, requests were
+	// made again: then too many say nothing.
 	s := e.table.get(rs[0].ID).class.Session
 	asked := func() time.Duration { return e.current(s).asked }
 	beat := func() {
@@ -134,7 +134,8 @@ func TestTenThousandLeasesAreOneKeepAlivePerBeat(t *testing.T) {
 		if got["LeaseKeepAlive"] >= 2 && got["LeaseKeepAlive"] <= most && got["Txn"] == 2*many/maxOps {
 			return
 		}
-		if beats <= 2 || attempt == 5 {
+		tooFew := got["LeaseKeepAlive"] < 2 || got["Txn"] < 2*many/maxOps
+		if tooFew || attempt == 5 {
 			t.Fatalf("two beats of %d leases asked for %v; want from 2 to %d keep-alives and %d transactions", many, got, most, 2*many/maxOps)
 		}
 	}
@@ -218,8 +219,7 @@ func TestNameThatWasLockedOftenHasFewKeys(t *testing.T) {
 func TestKeyIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	server := servers.Etcd(t, nil)
-	w := dial(t, clientv3.Config{}, server.Addr)
-	other := start(t, w.Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	t.Run("and a renewal says that its first claim stands", func(t *testing.T) {
 		first := joins(t, other, exclusive("a"), engine.Held)
@@ -245,6 +245,9 @@ func TestKeyIsUsedAgain(t *testing.T) {
 		receives(t, received, as(joins(t, e, exclusive("b"), engine.Waiting), engine.Held))
 	})
 	t.Run("and a late Leave of a Join that was not answered ends the next claim", func(t *testing.T) {
+		// Of its own: a claim of another test may have something sent yet, which would be held back instead.
+		w := dial(t, clientv3.Config{}, server.Addr)
+		other := start(t, w.Client, nil)
 		arrive := w.holdBack()
 		r := exclusive("c")
 		if _, err := other.Join(within(t), r); err == nil {
@@ -361,6 +364,7 @@ func TestManyDetachedClaimsShareKeepAlives(t *testing.T) {
 	w := dial(t, clientv3.Config{}, server.Addr)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	e := start(t, w.Client, nil)
+	first(e).end() // else its beat may open a stream too; the lease lasts 72 s
 	rs := make([]engine.Renewal, claims)
 	for i := range rs {
 		r := exclusive(fmt.Sprint("detached ", i))

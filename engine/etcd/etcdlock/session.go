@@ -94,7 +94,7 @@ func (e *Engine) giveUp(s *lifeline) {
 	if id := s.id; id != 0 && e.life.Err() == nil {
 		s.id = 0
 		e.tasks.Go(func() {
-			ctx, cancel := context.WithTimeout(e.life, closeTime)
+			ctx, cancel := context.WithTimeout(e.life, e.bounds.closing)
 			defer cancel()
 			_, _ = e.client.Revoke(ctx, id) // else it ends by itself
 		})
@@ -221,7 +221,7 @@ func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, un
 	if e.current(s).id != id {
 		return errReplaced
 	}
-	lives, err := hedge(ctx, func(ctx context.Context) (proof, error) {
+	lives, err := hedge(ctx, e.bounds.hedge, func(ctx context.Context) (proof, error) {
 		start, ttls, err := e.alive(ctx, id)
 		if err != nil {
 			return proof{}, err
@@ -236,7 +236,7 @@ func (e *Engine) prove(ctx context.Context, s *lifeline, id clientv3.LeaseID, un
 		e.sessionEnded(id)
 		return errLeaseGone
 	}
-	term, err := hedge(ctx, e.term)
+	term, err := hedge(ctx, e.bounds.hedge, e.term)
 	if err != nil {
 		return err
 	}

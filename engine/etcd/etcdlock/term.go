@@ -82,7 +82,7 @@ var errEndedMeanwhile = errors.New("the claim ended while it joined: ask again")
 // replace has a session go on with a new lease, and its claims with it. With s.proving held.
 func (e *Engine) replace(ctx context.Context, s *lifeline, from clientv3.LeaseID, term uint64) error {
 	start := boottime.Now()
-	made, err := hedge(ctx, func(ctx context.Context) (granted, error) { // one that comes too late ends by itself
+	made, err := hedge(ctx, e.bounds.hedge, func(ctx context.Context) (granted, error) { // one that comes too late ends by itself
 		id, ttl, err := e.grant(ctx, s.seconds, newSessionID)
 		return granted{id, ttl}, err
 	})
@@ -173,7 +173,7 @@ func (e *Engine) attach(ctx context.Context, s *lifeline, now known, all []*atta
 		if now.void != 0 { // it would go with the former lease
 			ops = append(ops, clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(s.voidKey, "", clientv3.WithLease(now.id))}, nil))
 		}
-		answers, err := hedge(ctx, func(ctx context.Context) (answers []answer, err error) {
+		answers, err := hedge(ctx, e.bounds.hedge, func(ctx context.Context) (answers []answer, err error) {
 			err = e.again(ctx, one(func(ctx context.Context) (err error) {
 				answers, err = e.inOne(ctx, ops)
 				return err

@@ -18,24 +18,36 @@ import (
 // moveLeader has another member lead, and so begins another term.
 func moveLeader(t testing.TB, set *servers.EtcdSetup) {
 	t.Helper()
+	until(t, "another member leads", func() bool {
+		err := tryMoveLeader(t, set)
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
+}
+
+// tryMoveLeader asks once. etcd gives up a move that takes longer than an election, and may
+// answer nothing then.
+func tryMoveLeader(t testing.TB, set *servers.EtcdSetup) error {
 	leader, err := set.Leader()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	c := dial(t, clientv3.Config{}, leader.Addr).Client
-	members, err := c.MemberList(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	members, err := c.MemberList(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for _, m := range members.Members {
 		if !strings.Contains(strings.Join(m.ClientURLs, " "), leader.Addr) {
-			if _, err := c.MoveLeader(t.Context(), m.ID); err != nil {
-				t.Fatal(err)
-			}
-			return
+			_, err := c.MoveLeader(ctx, m.ID)
+			return err
 		}
 	}
-	t.Fatal("there is no other member")
+	return errors.New("there is no other member")
 }
 
 // attachedTo is the lease of every claim in the queue.
@@ -56,8 +68,8 @@ func attachedTo(t testing.TB, e *Engine, name string) (leases []clientv3.LeaseID
 func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 	t.Parallel() // it mostly waits
 	set := servers.EtcdCluster(t, nil)
-	one := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
-	other := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
+	one := startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
+	other := startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
 	const ttl = 4 * time.Second
 	// More than one transaction attaches.
 	var held, waiting []engine.Claim
@@ -135,7 +147,7 @@ func TestClaimsAreAttachedToALeaseOfTheNewTerm(t *testing.T) {
 func TestALeaseOfAFormerTermIsNotTrustedLonger(t *testing.T) {
 	t.Parallel() // it mostly waits
 	set := servers.EtcdCluster(t, nil)
-	e := start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
+	e := startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil)
 	joins(t, e, lasting(exclusive("a"), time.Minute), engine.Held) // far from its next renewal interval
 	s := e.lives()[len(e.lives())-1]
 	for _, one := range e.lives() {
@@ -167,7 +179,7 @@ func TestALeaderThatStoodStillEndsNoLease(t *testing.T) {
 	set := servers.EtcdCluster(t, nil)
 	lived := 0
 	for round := range rounds {
-		locks, err := leasehold.New(start(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil), &leasehold.Options{TTL: 5 * time.Second})
+		locks, err := leasehold.New(startUsual(t, dial(t, clientv3.Config{}, set.Addrs()...).Client, nil), &leasehold.Options{TTL: 5 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +217,9 @@ func TestALeaderThatStoodStillEndsNoLease(t *testing.T) {
 		}
 		t.Logf("round %d: %d of %d leases lived on over the election", round, len(living), len(all))
 		lived += len(living)
-		if err := locks.Close(); err != nil {
+		if err := locks.Close(); errors.Is(err, context.DeadlineExceeded) {
+			t.Logf("round %d: %v", round, err) // the members may be at an election still; the claims end by their TTL
+		} else if err != nil {
 			t.Error(err)
 		}
 		if err := set.Healthy(time.Minute); err != nil {
@@ -245,7 +259,7 @@ func TestAJoinThatFindsItsSessionEndedLeavesNothing(t *testing.T) {
 func TestNoClaimIsAttachedToNoLease(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
-	got := joins(t, e, lasting(exclusive("a"), 5*time.Second), engine.Held)
+	got := joins(t, e, exclusive("a"), engine.Held) // far from its next renewal interval
 	c := e.table.get(got.ID)
 	l, _, err := e.lookAt(within(t), reading{name: "a"}, 0)
 	if err != nil {

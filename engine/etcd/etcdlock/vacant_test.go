@@ -72,7 +72,7 @@ func TestAVoidJoinFindsNoVacantQueue(t *testing.T) {
 	if _, err := w.Put(within(t), c.class.Session.voidKey, "", clientv3.WithLease(now(e).id)); err != nil {
 		t.Fatal(err)
 	}
-	a := e.commit(within(t), &call{name: "a", op: e.occupying(c, now(e).id, 0), patience: mostPatience})
+	a := e.commit(within(t), &call{name: "a", op: e.occupying(c, now(e).id, 0), patience: e.bounds.most})
 	if a.err != nil || a.succeeded {
 		t.Errorf("a Join that is void: carried out %v, %v", a.succeeded, a.err)
 	}

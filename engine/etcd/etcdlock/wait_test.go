@@ -178,7 +178,7 @@ func TestNotificationGoesThoughARenewFailed(t *testing.T) {
 	server := servers.Etcd(t, nil)
 	admin := dial(t, clientv3.Config{}, server.Addr)
 	w := dial(t, clientv3.Config{}, server.Addr)
-	e := start(t, w.Client, nil)
+	e := startWith(t, w.Client, nil, hedging)
 	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
 	received := watch(t, e)
 	held := joins(t, e, exclusive("a"), engine.Held)

@@ -43,6 +43,13 @@ func HoldIfAsked(open func(ctx context.Context, url string) (engine.Engine, erro
 // of some rounds: each kills it a step later after its last sign of life.
 func Killed(t *testing.T, eng engine.Engine, url string, rounds int, step time.Duration) time.Duration {
 	t.Helper()
+	took := KilledEach(t, eng, url, rounds, step)
+	return took[len(took)/2]
+}
+
+// KilledEach is how long it took in each round of [Killed], the fastest first.
+func KilledEach(t *testing.T, eng engine.Engine, url string, rounds int, step time.Duration) []time.Duration {
+	t.Helper()
 	locks, err := leasehold.New(eng, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +61,7 @@ func Killed(t *testing.T, eng engine.Engine, url string, rounds int, step time.D
 	}
 	t.Logf("the next held after %v", took)
 	slices.Sort(took)
-	return took[len(took)/2]
+	return took
 }
 
 func killed(t *testing.T, locks *leasehold.Client, url string, held time.Duration) time.Duration {
