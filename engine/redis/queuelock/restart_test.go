@@ -505,6 +505,7 @@ func TestBehindSentinelARestartIsDelayedToo(t *testing.T) {
 func TestBehindSentinelWhatWasKeptIsDelayedToo(t *testing.T) {
 	t.Parallel()
 	s := servers.Sentinel(t, &servers.RedisOptions{Durable: true})
+	s.Patient(t, time.Minute)
 	url := sentinelURL(s) + "?restart-delay=1h"
 	open(t, url) // looks at the run before
 	p, err := s.Primary()
