@@ -668,6 +668,27 @@ func TestWhatAMasterOwesIsBounded(t *testing.T) {
 	}
 }
 
+// TestAMasterThatIsReachedAfterCloseIsClosed: its connection would outlast the engine.
+func TestAMasterThatIsReachedAfterCloseIsClosed(t *testing.T) {
+	t.Parallel()
+	r := masters(t, 1, nil)[0]
+	target, err := redisconn.ParseURL("redis://" + r.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := redisconn.Dial(within(t), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m := newMaster("m", time.Hour)
+	m.close()
+	m.use(c)
+	if err := c.Ask(within(t), "PING").Error(); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("it is asked: %v", err)
+	}
+}
+
 // TestAMasterThatIsLetAloneIsToldWhatIsLeft: it owes answers for too long, and what it
 // granted would stand there for a whole TTL.
 func TestAMasterThatIsLetAloneIsToldWhatIsLeft(t *testing.T) {
