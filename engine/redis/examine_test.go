@@ -282,11 +282,13 @@ func TestExamineReplicas(t *testing.T) {
 func TestExamineSentinelAndCluster(t *testing.T) {
 	t.Parallel()
 	s := servers.Sentinel(t, &servers.RedisOptions{Durable: true})
+	s.Patient(t, time.Minute)
 	f := examined(t, redistest.SentinelURL(s), engine.ExamineOptions{})
 	f.Healthy(t, problem)
 	f.Want(t, note, "a failover may grant twice", "127.0.0.1:")
 
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	for i := range 40 { // on every primary
 		key := fmt.Sprintf("lock:%d", i)
 		n, err := c.NodeOf(key)

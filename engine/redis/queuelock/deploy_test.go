@@ -137,6 +137,7 @@ func TestReplicasMustAcknowledge(t *testing.T) {
 func TestOneDeadShardSpoilsOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	e := open(t, clusterURL(c))
 	var rs []engine.Renewal
 	var cs []engine.Claim
@@ -194,6 +195,7 @@ func TestOneDeadShardSpoilsOnlyItsOwn(t *testing.T) {
 func TestMovingSlotKeepsItsQueues(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	e := open(t, clusterURL(c))
 	// Names of one slot.
 	var names []string
@@ -328,6 +330,7 @@ func TestHeldNotificationIsBelievedOnlyWithTheReplicas(t *testing.T) {
 func TestEveryShardsReplicasMustAcknowledge(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	e := open(t, clusterURL(c)+"?replicas=1")
 	var rs []engine.Renewal
 	lost := map[string]bool{}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -170,6 +171,7 @@ func TestLeastPrivilege(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, nil)
+	cluster.Patient(t, time.Minute)
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: cluster.Addrs(), DisableCache: true})
 	if err != nil {
 		t.Fatal(err)

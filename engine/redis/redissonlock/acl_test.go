@@ -63,6 +63,7 @@ func TestLeastPrivilegeOnCluster(t *testing.T) {
 	t.Parallel()
 	redistest.Documented(t, aclOfCluster)
 	c := servers.RedisCluster(t, &servers.RedisOptions{ACL: []string{acl + aclOfCluster}})
+	c.Patient(t, time.Minute)
 	for _, k := range []Kind{Lock, Fenced, ReadWrite} {
 		url := "redis-cluster://app:secret@" + strings.TrimPrefix(redistest.ClusterURL(c), "redis-cluster://")
 		kit := of(k, "")

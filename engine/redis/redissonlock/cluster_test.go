@@ -20,6 +20,7 @@ import (
 func TestClusterIsNotifiedInBothWays(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	const name, channel = "a", "redisson_lock__channel:{a}"
 	home, err := c.NodeOf(name)
 	if err != nil {
@@ -81,6 +82,7 @@ func TestClusterIsNotifiedInBothWays(t *testing.T) {
 func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	const name, channel = "a", "redisson_lock__channel:{a}"
 	from, err := c.NodeOf(name)
 	if err != nil {
@@ -135,6 +137,7 @@ func drain(received <-chan engine.Claim) {
 func TestNamesThatRedissonCannotUseOnACluster(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	slot := func(key string) any { return do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", key) }
 	seen := map[string]string{}
 	for _, name := range []string{"a", "{a}", "a{b}c", "{}", "{}x", "a}b", "}{", "{", "}", "a{b", "{{a}}", "n{a}", "t{a}", "s{1}a", "{}{x}", "\u00fc}"} {
@@ -182,6 +185,7 @@ func TestAClusterWithoutShardChannels(t *testing.T) {
 		args = append(args, "--rename-command", command, "")
 	}
 	c := servers.RedisCluster(t, &servers.RedisOptions{Args: args})
+	c.Patient(t, time.Minute)
 	if _, err := c.Nodes[0].Do("SPUBLISH", "x", "0"); err == nil || !strings.Contains(err.Error(), "unknown command") {
 		t.Fatalf("void: SPUBLISH: %v", err)
 	}
@@ -206,6 +210,7 @@ func TestAClusterWithoutShardChannels(t *testing.T) {
 func TestShardSubscriptionsEnd(t *testing.T) {
 	t.Parallel()
 	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
 	home, err := c.NodeOf("a")
 	if err != nil {
 		t.Fatal(err)

@@ -179,7 +179,7 @@ func TestReadersTTLIsWithinRedissonsWatchdog(t *testing.T) {
 		if _, err := e.Join(within(t), q); !errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s: a longer Join says %v", url, err)
 		}
-		q.WaitTTL = time.Second
+		q.WaitTTL = 5 * time.Second
 		c := join(t, e, q)
 		if cs, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: c.ID, Want: most + 1}}); !errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s: a longer Renew says %v %v", url, cs, err)

@@ -15,6 +15,13 @@ import (
 const acl = "user app on >secret ~* &leasehold:redlock:* +eval +evalsha +time +get +mget +set +del +pttl +pexpire +zadd " +
 	"+zcard +zrem +zpopmin +hmget +hset +scan +publish +subscribe +info +config|get +ping +hello +auth +select"
 
+// longest is for masters with max-ttl=5s.
+func longest(name string) engine.Request {
+	r := exclusive(name)
+	r.WaitTTL = 5 * time.Second
+	return r
+}
+
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, &servers.RedisOptions{ACL: []string{acl}, Durable: true})
@@ -31,15 +38,15 @@ func TestLeastPrivilege(t *testing.T) {
 	voting(t, a)
 	voting(t, b)
 	received := redistest.Watch(t, b)
-	first := join(t, a, exclusive("x"))
-	second := join(t, b, exclusive("x"))
+	first := join(t, a, longest("x"))
+	second := join(t, b, longest("x"))
 	renew(t, a, first, 5*time.Second)
 	leave(t, a, first)
 	if got := redistest.Expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID }); got.Name != "x" {
 		t.Errorf("heard %+v", got)
 	}
 	renew(t, b, second, 5*time.Second)
-	third := join(t, a, exclusive("y"))
+	third := join(t, a, longest("y"))
 	if err := b.Revoke(within(t), "y", third.Ticket, true); err != nil {
 		t.Errorf("Revoke: %v", err)
 	}

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,7 +83,7 @@ func TestACallersOwnClients(t *testing.T) {
 		t.Cleanup(func() {
 			e.Close()
 			for _, c := range clients {
-				if err := c.Do(t.Context(), c.B().Ping().Build()).Error(); err != nil && t.Context().Err() == nil {
+				if err := c.Do(context.Background(), c.B().Ping().Build()).Error(); err != nil { // the test's own context has ended
 					t.Errorf("a caller's client after Close: %v", err)
 				}
 			}

@@ -27,7 +27,8 @@ type master struct {
 
 	mu       sync.Mutex
 	client   *redisconn.Client // nil: it was not reached yet
-	why      error             // why it is let alone
+	closed   bool
+	why      error // why it is let alone
 	rests    time.Duration
 	owes     int           // calls that it has not answered
 	received time.Duration // when it answered last, or began to owe
@@ -46,12 +47,16 @@ func newMaster(name string, patience time.Duration) *master {
 	return &master{name: name, patience: patience, opened: make(chan struct{}), why: errors.New("it was not reached yet")}
 }
 
-// use gives it its client.
+// use gives it its client, which it closes if it was closed meanwhile.
 func (m *master) use(c *redisconn.Client) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.client, m.why = c, nil
 	close(m.opened)
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		c.Close()
+	}
 }
 
 // there: it has its client.
@@ -135,6 +140,7 @@ func (m *master) vote(ctx context.Context, s *redisconn.Script, calls []rediscon
 func (m *master) close() {
 	m.mu.Lock()
 	c := m.client
+	m.closed = true
 	m.mu.Unlock()
 	if c != nil {
 		c.Close()

@@ -182,7 +182,7 @@ func TestALeaseComesBackOnAMasterThatAnswersLate(t *testing.T) {
 	all := masters(t, 3, nil)
 	p := servers.ProxyTo(t, all[2].Addr)
 	e := open(t, urlOf(easy, all[0].Addr, all[1].Addr, p.Addr))
-	c := join(t, e, exclusive("a"))
+	c := join(t, e, long("a"))
 	until(t, "it is not on the third", func() bool { return valueOf(t, all[2], "a") == c.ID.Secret() })
 	do(t, all[2], "DEL", "a")
 	until(t, "it does not come back", func() bool {

@@ -51,10 +51,13 @@ func TestAJoinAskedAgainKeepsItsTime(t *testing.T) {
 	e, other := open(t, urlOf(easy, addrs(all)...)), open(t, urlOf(easy, addrs(all)...))
 	leave(t, e, join(t, e, long("warm"))) // it knows the masters' clocks
 	settled(t, e)
+	ahead := e.clock.ahead.Load()
 	join(t, other, long("a"))
+	settled(t, other)
 	r := long("a")
 	var began [2]uint64
 	for i := range began {
+		e.clock.ahead.Store(ahead) // what is known of a clock differs from answer to answer
 		join(t, e, r)
 		settled(t, e)
 		score, err := strconv.ParseUint(do(t, all[0], "ZSCORE", e.keys("a")[2], r.ID.Secret()+e.channel).(string), 10, 64)
@@ -65,8 +68,7 @@ func TestAJoinAskedAgainKeepsItsTime(t *testing.T) {
 		do(t, all[0], "DEL", e.keys("a")[2])
 		time.Sleep(50 * time.Millisecond)
 	}
-	// What is known of a clock differs from answer to answer, by less than it has waited.
-	if began[1] > began[0]+25_000 {
+	if began[1] != began[0] {
 		t.Errorf("it began at %d, and asked again at %d", began[0], began[1])
 	}
 }
@@ -93,10 +95,11 @@ func TestWhatReplacedAClaimKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf("timeout=300ms&restart-delay=off", addrs(all)...))
-	first := join(t, e, long("a"))
-	for first.State != engine.Held { // a busy machine
-		first = renew(t, e, first, time.Minute)
-	}
+	first := long("a")
+	until(t, "it is not granted", func() bool { // a busy machine may take longer than the short time, which is for the stopped ones
+		c, err := e.Join(within(t), first)
+		return err == nil && c.State == engine.Held
+	})
 	settled(t, e)
 	for _, r := range all[1:] {
 		if err := r.Stop(); err != nil {

@@ -303,9 +303,9 @@ func noExpiry(t *testing.T, r *rig) {
 	it.Unlocked(t, it.Got(t, waits))
 }
 
-// Four times the watchdog's period here: at Redisson's default that is two minutes.
+// Twice the watchdog's period here: at Redisson's default that is a minute.
 func watchdogs(t *testing.T, r *rig) {
-	const span = 4 * briefWatchdog
+	const span = 2 * briefWatchdog
 	a, b := r.java.Thread(1), r.brief.Thread(1)
 	theirs, ours := it.NameOf(t)+":theirs", it.NameOf(t)+":ours"
 	c := r.client(t, &leasehold.Options{TTL: briefWatchdog})

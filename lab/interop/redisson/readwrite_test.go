@@ -131,7 +131,7 @@ func readersAndWriters(t *testing.T, r *rig) {
 // Redisson keeps one deadline for all readers and works it out anew whenever one of
 // them leaves or is renewed, from what each has left there: ours too.
 func readersStay(t *testing.T, r *rig) {
-	const span = 5 * briefWatchdog / 2
+	const span = 3 * briefWatchdog / 2
 	java := r.brief.Thread(1)
 	url := r.url(redissonlock.ReadWrite) + "&watchdog=" + briefWatchdog.String()
 	c := client(t, url, &leasehold.Options{TTL: briefWatchdog})

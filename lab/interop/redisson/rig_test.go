@@ -23,7 +23,7 @@ type rig struct {
 }
 
 // briefWatchdog is more than a busy machine stops a program for.
-const briefWatchdog = 3 * time.Second
+const briefWatchdog = 6 * time.Second
 
 func newRig(t *testing.T, release string) *rig {
 	t.Helper()

@@ -171,6 +171,7 @@ func (e *hearing) receive(t *testing.T, id engine.ID) {
 // Redisson may listen on a replica there, which hears what its primary publishes.
 func TestReleasesAreNotifiedBehindSentinel(t *testing.T) {
 	sentinel := servers.Sentinel(t, nil)
+	sentinel.Patient(t, time.Minute)
 	primary, err := sentinel.Primary()
 	if err != nil {
 		t.Fatal(err)
@@ -188,6 +189,7 @@ func TestReleasesAreNotifiedBehindSentinel(t *testing.T) {
 // node of the name alone.
 func TestReleasesAreNotifiedOnCluster(t *testing.T) {
 	cluster := servers.RedisCluster(t, nil)
+	cluster.Patient(t, time.Minute)
 	s := &site{nodes: cluster.Nodes, at: "redisson-cluster://" + cluster.Addrs()[0] + "," + cluster.Addrs()[1]}
 	for _, release := range releases() {
 		t.Run(release, func(t *testing.T) {

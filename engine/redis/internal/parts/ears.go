@@ -21,6 +21,7 @@ type Ears struct {
 	claims        map[engine.ID]ear
 	channels      map[string]*channel
 	subscriptions map[chan struct{}]bool // each is told when a channel is wanted
+	tuned         map[string]int         // how many subscriptions a server may count on a channel
 	sweep         int                    // claims at which to look for those that are over
 }
 
@@ -49,7 +50,7 @@ const spare = 10 * time.Second
 
 // NewEars hear of locks by the channels that are said.
 func NewEars(of func(name string) string) *Ears {
-	return &Ears{channel: of, claims: map[engine.ID]ear{}, channels: map[string]*channel{}, subscriptions: map[chan struct{}]bool{}}
+	return &Ears{channel: of, claims: map[engine.ID]ear{}, channels: map[string]*channel{}, subscriptions: map[chan struct{}]bool{}, tuned: map[string]int{}}
 }
 
 // Expect records a claim before it asks, and says since when it has been asking: where its
@@ -120,12 +121,15 @@ func (e *Ears) remove(id engine.ID, now time.Duration) {
 	}
 }
 
-// Listening reports whether this client is one of those who listen for a lock.
+// Listening reports whether this client is one of those who listen for a lock. It is
+// until the server has answered that it does not any more: a holder would take its own
+// subscription for somebody else's.
 func (e *Ears) Listening(name string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.channels[e.channel(name)]
-	return c != nil && c.wanted && len(e.subscriptions) > 0
+	on := e.channel(name)
+	c := e.channels[on]
+	return e.tuned[on] > 0 || c != nil && c.wanted && len(e.subscriptions) > 0
 }
 
 // On are the claims that may be waiting for a message of a channel.
@@ -172,7 +176,7 @@ func (e *Ears) Listen(ctx context.Context, c *redisconn.Client, own string, l Li
 	if err := s.Subscribe(ctx, own); err != nil {
 		return err
 	}
-	more := make(chan struct{}, 1)
+	more, listens := make(chan struct{}, 1), map[string]bool{}
 	e.mu.Lock()
 	e.subscriptions[more] = true
 	e.mu.Unlock()
@@ -180,10 +184,13 @@ func (e *Ears) Listen(ctx context.Context, c *redisconn.Client, own string, l Li
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		delete(e.subscriptions, more)
+		for channel := range listens {
+			e.leave(channel)
+		}
 	}()
 	tick := time.NewTicker(linger)
 	defer tick.Stop()
-	for listens := map[string]bool{}; ; {
+	for {
 		if err := e.tune(ctx, s, l, listens); err != nil {
 			return err
 		}
@@ -204,22 +211,35 @@ func (e *Ears) Listen(ctx context.Context, c *redisconn.Client, own string, l Li
 // tune has a connection listen to what is wanted.
 func (e *Ears) tune(ctx context.Context, s *redisconn.Subscription, l Listener, listens map[string]bool) error {
 	more, less := e.changes(listens)
+	e.mu.Lock()
 	for _, channel := range more {
 		listens[channel] = true
+		e.tuned[channel]++
 	}
-	for _, channel := range less {
-		delete(listens, channel)
-	}
+	e.mu.Unlock()
 	l.Tuned(more, less)
 	if len(less) > 0 {
 		if err := s.Unsubscribe(ctx, less...); err != nil {
 			return err
 		}
+		e.mu.Lock()
+		for _, channel := range less {
+			delete(listens, channel)
+			e.leave(channel)
+		}
+		e.mu.Unlock()
 	}
 	if len(more) > 0 {
 		return s.Subscribe(ctx, more...)
 	}
 	return nil
+}
+
+// leave records that one subscription less listens to a channel.
+func (e *Ears) leave(channel string) {
+	if e.tuned[channel]--; e.tuned[channel] == 0 {
+		delete(e.tuned, channel)
+	}
 }
 
 // changes are the channels to listen to from now on, and those to leave, for who

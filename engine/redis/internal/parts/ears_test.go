@@ -1,12 +1,17 @@
 package parts
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
+	"leasehold/engine/redis/internal/redisconn"
+	"leasehold/lab/servers"
 )
 
 // listener is one that subscribes to nothing, and says what it would have.
@@ -101,6 +106,54 @@ func TestEarsForget(t *testing.T) {
 		if len(e.claims)+len(e.channels) > 0 {
 			t.Errorf("%d claims, %d channels", len(e.claims), len(e.channels))
 		}
+	}
+}
+
+// A server counts a subscription until it has left the channel, and a holder must know for as
+// long that it is its own.
+func TestWhoUnsubscribesListensUntilItIsAnswered(t *testing.T) {
+	t.Parallel()
+	p := servers.ProxyTo(t, servers.Redis(t, nil).Addr)
+	target, err := redisconn.ParseURL("redis://" + p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := redisconn.Dial(testutil.Within(t), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	e := NewEars(func(name string) string { return "of " + name })
+	free := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		over <- e.Listen(ctx, c, "own", Listener{
+			Began: func() {}, Notified: func(string) {}, Tuned: func(_, _ []string) {},
+			Free: func(_, _ string) { free <- struct{}{} },
+		})
+	}()
+	a := engine.NewID()
+	e.Expect(a, "a", time.Minute)
+	e.Waits(a)
+	<-free // it is subscribed
+	p.HoldReply("UNSUBSCRIBE")
+	e.Forget(a)
+	testutil.Until(t, "it does not unsubscribe", func() bool { return p.Commands()["UNSUBSCRIBE"] > 0 })
+	if !e.Listening("a") {
+		t.Error("the server has not answered, and it is said not to listen")
+	}
+	p.ReleaseReply()
+	testutil.Until(t, "it is said to listen for ever", func() bool { return !e.Listening("a") })
+	e.Expect(a, "a", time.Minute)
+	e.Waits(a)
+	<-free
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if e.Listening("a") {
+		t.Error("it listens without a subscription")
 	}
 }
 

@@ -61,7 +61,7 @@ func Dial(ctx context.Context, t *Target) (*Client, error) {
 	}
 	c.redis, c.own = by.redis, true
 	if t.redis.ForceSingleClient {
-		c.lone = &lone{options: t.redis, link: by, apart: settled}
+		c.lone = &lone{options: t.redis, bound: renewal, link: by, apart: settled}
 	}
 	if t.cluster && !c.Cluster() {
 		c.Close()

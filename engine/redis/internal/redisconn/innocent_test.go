@@ -35,11 +35,11 @@ func TestADeadlineEndsNoOthersCall(t *testing.T) {
 			if err := c.Ask(t.Context(), "PING").Error(); err != nil { // it stands
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			var calls sync.WaitGroup
 			calls.Go(func() {
-				if err := c.Ask(ctx, "BLPOP", "none", "5").Error(); !errors.Is(err, context.DeadlineExceeded) {
+				if err := c.Ask(ctx, "BLPOP", "none", "10").Error(); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the call with a deadline: %v", err)
 				}
 			})

@@ -31,7 +31,8 @@ type link struct {
 // eighth of the client's time for a lock and unlock.)
 type lone struct {
 	options rueidis.ClientOption
-	stands  atomic.Bool // a call was answered, and none failed since
+	bound   time.Duration // renewal, or longer in a test
+	stands  atomic.Bool   // a call was answered, and none failed since
 
 	mu      sync.Mutex
 	link    *link            // by which calls go
@@ -105,7 +106,7 @@ const renewal = 100 * time.Millisecond
 // the client could not renew, and would lose its leases. Then the old one stays, until
 // calls have overlapped once more.
 func (c *Client) renew(ctx context.Context, old *link) *link {
-	ctx, cancel := context.WithTimeout(ctx, renewal)
+	ctx, cancel := context.WithTimeout(ctx, c.lone.bound)
 	defer cancel()
 	by, err := c.connect(ctx, c.lone.options)
 	if err != nil {

@@ -16,21 +16,33 @@ import (
 	"leasehold/lab/servers"
 )
 
-// blocks is a call that others overlap with.
-func blocks(t *testing.T, c *Client) { _ = c.Ask(t.Context(), "BLPOP", "none", "0.1").Error() }
+// blocks is a call that others overlap with, until overlaps ends it.
+func blocks(t *testing.T, c *Client) { _ = c.Ask(t.Context(), "BLPOP", "none", "60").Error() }
 
 // overlaps has a call overlap with another: the other's answer comes behind that of the first.
-func overlaps(t *testing.T, c *Client, other func()) {
+func overlaps(t *testing.T, c *Client, r *servers.RedisServer, other func()) {
 	t.Helper()
+	under := func(n int) {
+		t.Helper()
+		testutil.Until(t, "a call is not under way", func() bool {
+			c.lone.mu.Lock()
+			defer c.lone.mu.Unlock()
+			return c.lone.under == n
+		})
+	}
 	var both sync.WaitGroup
 	both.Go(func() { blocks(t, c) })
-	testutil.Until(t, "the call is not under way", func() bool {
-		c.lone.mu.Lock()
-		defer c.lone.mu.Unlock()
-		return c.lone.under > 0
-	})
+	under(1)
 	both.Go(other)
+	under(2)
+	// Both may block, and the client may be in another database than the first.
+	if _, err := r.Do("EVAL", "for db = 0, 3 do redis.call('SELECT', db) redis.call('RPUSH', 'none', '1', '2') end", "0"); err != nil {
+		t.Fatal(err)
+	}
 	both.Wait()
+	if _, err := r.Do("FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // connection is the number of the one that calls go over.
@@ -48,6 +60,7 @@ func connection(t *testing.T, c *Client) int64 {
 func TestALoneCallerGetsANewConnectionAfterCallsOverlapped(t *testing.T) {
 	t.Parallel()
 	c, r := dialed(t, nil)
+	c.lone.bound = testutil.Patience
 	first := connection(t, c)
 	for range 2 * settled {
 		if now := connection(t, c); now != first {
@@ -64,7 +77,7 @@ func TestALoneCallerGetsANewConnectionAfterCallsOverlapped(t *testing.T) {
 		"an examination": func() { _ = c.Check(t.Context(), true) },
 	} {
 		first := connection(t, c)
-		overlaps(t, c, other)
+		overlaps(t, c, r, other)
 		ids := map[int64]bool{}
 		for range 10 * settled {
 			ids[connection(t, c)] = true
@@ -89,6 +102,7 @@ func TestTheOldConnectionStandsUntilTheNewOneDoes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c, r := dialed(t, nil)
+			c.lone.bound = testutil.Patience
 			before, err := r.Do("CONFIG", "GET", setting[0])
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +121,7 @@ func TestTheOldConnectionStandsUntilTheNewOneDoes(t *testing.T) {
 			}
 			set(setting[1])
 			for range 3 {
-				overlaps(t, c, func() { blocks(t, c) })
+				overlaps(t, c, r, func() { blocks(t, c) })
 				for range 2 * settled {
 					if now := connection(t, c); now != first {
 						t.Fatalf("connection %d follows %d", now, first)
@@ -118,7 +132,7 @@ func TestTheOldConnectionStandsUntilTheNewOneDoes(t *testing.T) {
 				t.Errorf("it tried %d times to connect anew, want once each time that calls had overlapped", n)
 			}
 			set(before.([]any)[1].(string))
-			overlaps(t, c, func() { blocks(t, c) })
+			overlaps(t, c, r, func() { blocks(t, c) })
 			for range 2 * settled {
 				connection(t, c)
 			}
@@ -147,8 +161,9 @@ func TestTheNewConnectionIsLikeTheOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
+			c.lone.bound = testutil.Patience
 			first := connection(t, c)
-			overlaps(t, c, func() { blocks(t, c) })
+			overlaps(t, c, r, func() { blocks(t, c) })
 			for range settled {
 				connection(t, c)
 			}
@@ -165,11 +180,13 @@ func TestALoneCallEndsOnAConnectionThatCallsTogetherMade(t *testing.T) {
 	t.Parallel()
 	c, r := dialed(t, nil)
 	connection(t, c)
-	overlaps(t, c, func() { blocks(t, c) }) // so the library sees at once that it is lost
+	overlaps(t, c, r, func() { blocks(t, c) }) // so the library sees at once that it is lost
 	if _, err := r.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond)
+	testutil.Until(t, "the library does not see that its connection was lost", func() bool {
+		return errors.Is((*c.lone.link.conn.Load()).SetReadDeadline(time.Time{}), net.ErrClosed)
+	})
 	for _, a := range c.CallMany(t.Context(), NewScript("return 1"), []Call{{}, {}}) {
 		if err := a.Error(); err != nil || a.Indeterminate != nil {
 			t.Fatalf("the library has not seen that its connection was lost: %v %v", err, a.Indeterminate)

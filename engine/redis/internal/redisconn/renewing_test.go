@@ -17,7 +17,7 @@ import (
 
 // renewing has the next new connection of a client made by dial, once; later ones as usual. Calls
 // have overlapped, so the client asks for one in its next settled calls.
-func renewing(t *testing.T, c *Client, dial func(usual func() (net.Conn, error)) (net.Conn, error)) {
+func renewing(t *testing.T, c *Client, r *servers.RedisServer, dial func(usual func() (net.Conn, error)) (net.Conn, error)) {
 	t.Helper()
 	var made atomic.Bool
 	c.lone.options.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -27,16 +27,17 @@ func renewing(t *testing.T, c *Client, dial func(usual func() (net.Conn, error))
 		}
 		return dial(usual)
 	}
-	overlaps(t, c, func() { blocks(t, c) })
+	overlaps(t, c, r, func() { blocks(t, c) })
 }
 
 // A call that begins while the new connection is made goes by the old one, which therefore stays.
 func TestACallThatBeganMeanwhileKeepsItsConnection(t *testing.T) {
 	t.Parallel()
-	c, _ := dialed(t, nil)
+	c, r := dialed(t, nil)
+	c.lone.bound = testutil.Patience
 	first := connection(t, c)
 	var other sync.WaitGroup
-	renewing(t, c, func(usual func() (net.Conn, error)) (net.Conn, error) {
+	renewing(t, c, r, func(usual func() (net.Conn, error)) (net.Conn, error) {
 		other.Go(func() {
 			if err := c.Ask(t.Context(), "BLPOP", "none", "0.3").Error(); !rueidis.IsRedisNil(err) {
 				t.Errorf("the other call was broken off: %v", err)
@@ -60,11 +61,11 @@ func TestACallThatBeganMeanwhileKeepsItsConnection(t *testing.T) {
 // A server that does not answer who connects delays one call, for the bound of a renewal.
 func TestANewConnectionThatHangsIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	c, _ := dialed(t, nil)
+	c, r := dialed(t, nil)
 	first := connection(t, c)
 	hangs := make(chan struct{})
 	t.Cleanup(func() { close(hangs) })
-	renewing(t, c, func(usual func() (net.Conn, error)) (net.Conn, error) {
+	renewing(t, c, r, func(usual func() (net.Conn, error)) (net.Conn, error) {
 		<-hangs
 		return usual()
 	})
@@ -81,7 +82,8 @@ func TestNoNewConnectionOutlastsClose(t *testing.T) {
 	t.Run("renewed", func(t *testing.T) {
 		t.Parallel()
 		c, r := dialed(t, nil)
-		overlaps(t, c, func() { blocks(t, c) })
+		c.lone.bound = testutil.Patience
+		overlaps(t, c, r, func() { blocks(t, c) })
 		for range 2 * settled {
 			connection(t, c)
 		}
@@ -91,7 +93,8 @@ func TestNoNewConnectionOutlastsClose(t *testing.T) {
 	t.Run("while it closes", func(t *testing.T) {
 		t.Parallel()
 		c, r := dialed(t, nil)
-		renewing(t, c, func(usual func() (net.Conn, error)) (net.Conn, error) {
+		c.lone.bound = testutil.Patience
+		renewing(t, c, r, func(usual func() (net.Conn, error)) (net.Conn, error) {
 			conn, err := usual()
 			c.end() // these two are what Close does: it may look at the link before the call does
 			c.lone.close()

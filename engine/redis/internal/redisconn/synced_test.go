@@ -85,6 +85,7 @@ func TestASubscriptionBesideSyncedCallsTakesOneConnection(t *testing.T) {
 func behindSentinel(t *testing.T) (*Client, *servers.RedisServer) {
 	t.Helper()
 	s := servers.Sentinel(t, nil)
+	s.Patient(t, time.Minute)
 	r, err := s.Primary()
 	if err != nil {
 		t.Fatal(err)

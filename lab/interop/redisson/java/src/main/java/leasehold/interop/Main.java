@@ -15,7 +15,7 @@ import org.redisson.config.ReadMode;
  * default), then the independent masters of a RedissonRedLock, of which each has a client of its own.
  */
 public final class Main {
-    private static final int MASTER_TIMEOUT = 1000; // milliseconds
+    private static final int MASTER_TIMEOUT = 5000; // milliseconds
 
     private Main() {}
 
