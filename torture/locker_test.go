@@ -52,9 +52,9 @@ func TestAClientLocksByAnotherLibraryAlone(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		l := library{lost: make(chan struct{})}
 		in, out := io.Pipe()
-		m := &member{others: l, out: json.NewEncoder(out), awaiting: map[int64]chan told{}, job: job{TTL: time.Second}}
+		m := &member{others: l, out: json.NewEncoder(untilClosed{out}), awaiting: map[int64]chan told{}, job: job{TTL: time.Second}}
 		var all []said
-		done := make(chan struct{})
+		done, heard := make(chan struct{}), make(chan struct{}, 1)
 		go func() {
 			defer close(done)
 			for lines := json.NewDecoder(in); ; {
@@ -63,6 +63,12 @@ func TestAClientLocksByAnotherLibraryAlone(t *testing.T) {
 					return
 				}
 				all = append(all, s)
+				if s.Event != nil && s.Event.Kind == history.Lost {
+					select {
+					case heard <- struct{}{}:
+					default:
+					}
+				}
 				if s.Ask != 0 {
 					m.answer(told{Answer: s.Ask})
 				}
@@ -76,7 +82,11 @@ func TestAClientLocksByAnotherLibraryAlone(t *testing.T) {
 			if !errors.Is(context.Cause(bound), leasehold.ErrLost) {
 				t.Errorf("the work ends with %v", context.Cause(bound))
 			}
-			time.Sleep(50 * time.Millisecond) // what began says so to the witness, too
+			select {
+			case <-heard: // what began says so to the witness, too
+			case <-time.After(time.Minute):
+				t.Error("the witness is not told of the loss")
+			}
 		}
 		m.use(t.Context(), h, 0, rand.New(rand.NewPCG(1, 1)))
 		m.unlock(h)

@@ -31,6 +31,8 @@ type served struct {
 
 	began time.Time // when the world's clock was zero
 
+	serving sync.WaitGroup
+
 	mu      sync.Mutex
 	clients map[string]*servedClient
 	names   []string // that were joined, in that order
@@ -57,18 +59,17 @@ func serve(t *testing.T, f broken.Fault) (*served, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
+	w.serving.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
 			stop := context.AfterFunc(ctx, func() { c.Close() })
-			serving.Go(func() { defer stop(); server.ServeConn(c) })
+			w.serving.Go(func() { defer stop(); server.ServeConn(c) })
 		}
 	})
-	serving.Go(func() {
+	w.serving.Go(func() {
 		for ctx.Err() == nil {
 			time.Sleep(10 * time.Millisecond)
 			w.tick()
@@ -83,7 +84,7 @@ func serve(t *testing.T, f broken.Fault) (*served, string) {
 		}
 		w.mu.Unlock()
 		w.World.Close()
-		serving.Wait()
+		w.serving.Wait()
 	})
 	return w, scheme + l.Addr().String()
 }
@@ -216,7 +217,7 @@ func (d *desk) Queues(a *Ask, r *Reply) error {
 // Changes returns what Watch has reported, or nothing after a while.
 func (d *desk) Changes(a *Ask, r *Reply) error {
 	c := d.w.of(a.Client)
-	c.watched.Do(func() { go c.watch(d.w.ctx) })
+	c.watched.Do(func() { d.w.serving.Go(func() { c.watch(d.w.ctx) }) })
 	late := time.NewTimer(a.Left)
 	defer late.Stop()
 	for {

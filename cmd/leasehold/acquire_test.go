@@ -23,7 +23,7 @@ func TestAcquireRenewRelease(t *testing.T) {
 	if first.State != "held" || first.Owner.Label != "step" {
 		t.Errorf("%+v", first)
 	}
-	if code, _, _ := p.leasehold("run", "d", "--nonblock", "--", "true"); code != 75 {
+	if code, _, _ := p.answered("run", "d", "--nonblock", "--", "true"); code != 75 {
 		t.Errorf("held by another: exit code %d", code)
 	}
 	time.Sleep(3 * time.Second) // longer than to show it may take after the renewal
@@ -60,7 +60,7 @@ func TestAcquireModes(t *testing.T) {
 		t.Errorf("%d shared", n)
 	}
 	for _, args := range [][]string{{"s", "--nonblock"}, {"n", "--permits", "2", "--of", "3", "--wait", "2s"}} {
-		code, out, stderr := p.leasehold(append([]string{"acquire"}, args...)...)
+		code, out, stderr := p.answered(append([]string{"acquire"}, args...)...)
 		if code != 75 || out != "" {
 			t.Errorf("%q: exit code %d, printed %q", args, code, out)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"leasehold/cmd/leasehold/internal/demo"
 	"leasehold/lab/servers"
@@ -21,7 +22,7 @@ import (
 // answers that the hand-written lock failed and ours did not, and says so by its code.
 func TestDemosShowHowHandWrittenLocksFail(t *testing.T) {
 	t.Parallel()
-	redis, zookeeper := servers.Redis(t, nil), servers.ZooKeeper(t, nil)
+	redis, zookeeper := servers.Redis(t, nil), servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second})
 	nodes, err := zookeeper.Monitored("zk_znode_count")
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestRunOnEtcd(t *testing.T) {
 	p.env = append(os.Environ(), "LEASEHOLD_ENGINE=etcd://"+s.Addr+"/cli")
 	x := p.start("run", "r", "--ttl", "30s", "--", "sleep", "30")
 	until(t, "it holds", func() bool { return p.held("r").TTL > 0 })
-	if code := p.start("run", "r", "--ttl", "30s", "--nonblock", "--", "true").wait(t); code != 75 {
+	if code, _, _ := p.answered("run", "r", "--ttl", "30s", "--nonblock", "--", "true"); code != 75 {
 		t.Errorf("while it is held: exit code %d", code)
 	}
 	if err := x.Process.Signal(os.Interrupt); err != nil {

@@ -60,6 +60,11 @@ func (g *guard) finish(now, grace time.Duration) {
 	}
 }
 
+// overheld is whether MaxHold has passed at now, and did while the lease was trusted.
+func (g *guard) overheld(now time.Duration) bool {
+	return g.end != 0 && now >= g.end && g.end <= g.until-g.killTime()
+}
+
 type action uint8
 
 const (

@@ -48,7 +48,8 @@ func (f *stubLauncher) over()                          {}
 func (f *stubLauncher) stopped(syscall.Signal)         {}
 
 type stubCommand struct {
-	obeys bool // ends when told
+	obeys bool          // ends when told
+	stall time.Duration // how long a signal keeps its sender
 	ended chan struct{}
 	once  sync.Once
 
@@ -70,8 +71,11 @@ func (c *stubCommand) orphaned() <-chan struct{}      { return nil }
 func (c *stubCommand) letGo()                         {}
 func (c *stubCommand) status() status                 { return status{Code: 3} }
 func (c *stubCommand) stopped() <-chan syscall.Signal { return nil }
-func (c *stubCommand) signal(sig syscall.Signal)      { c.notification(sig.String()) }
 func (c *stubCommand) kill()                          { c.notification("kill"); c.end() }
+func (c *stubCommand) signal(sig syscall.Signal) {
+	c.notification(sig.String())
+	time.Sleep(c.stall)
+}
 func (c *stubCommand) notify() {
 	if c.notification("tell"); c.obeys {
 		c.end()
@@ -130,6 +134,14 @@ func keepStubOn(t *testing.T, eng engine.Engine, o order, obeys bool) *kept {
 	return k
 }
 
+// full waits until more is trusted than at first, when a claim has a short TTL.
+func (k *kept) full(t *testing.T, ttl time.Duration) {
+	t.Helper()
+	until(t, "the full TTL was granted", func() bool {
+		return time.Duration(k.launcher.last.Load())-k.start > ttl*9/10
+	})
+}
+
 func (k *kept) wait(t *testing.T) (did []string, code int) {
 	select {
 	case <-k.done:
@@ -149,28 +161,28 @@ func TestRenewalsFail(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		t.Run(map[bool]string{true: "told in the last third", false: "killed at the end"}[obeys], func(t *testing.T) {
 			t.Parallel()
-			const ttl = 6 * time.Second // a third of it is longer than the machine may be busy for
+			const ttl = 12 * time.Second // a third of it is longer than the machine may be busy for
 			k := keepStub(t, order{TTL: ttl}, obeys)
-			until(t, "the full TTL was granted", func() bool {
-				return time.Duration(k.launcher.last.Load())-k.start > ttl*9/10
-			})
+			k.full(t, ttl)
 			k.eng.now.Store(true)
 			did, code := k.wait(t)
+			want := []string{"tell"}
+			if !obeys {
+				want = []string{"tell", "kill"}
+			}
+			if !slices.Equal(did, want) || code != 76 {
+				t.Fatalf("%v, exit code %d", did, code)
+			}
 			g := guard{granted: ttl}
 			trusted := time.Duration(k.launcher.last.Load()) + g.killTime()/2
 			// How late is the machine's business; never early is ours.
 			if early := trusted - ttl/3 - k.cmd.when[0]; early > 0 {
 				t.Errorf("told %v before the last third", early)
 			}
-			want := []string{"tell"}
 			if !obeys {
-				want = []string{"tell", "kill"}
 				if early := trusted - g.killTime() - k.cmd.when[1]; early > 0 {
 					t.Errorf("killed %v before trust ended", early)
 				}
-			}
-			if !slices.Equal(did, want) || code != 76 {
-				t.Errorf("%v, exit code %d", did, code)
 			}
 			if k.err == nil || !strings.Contains(k.err.Error(), "name could not be renewed in time") {
 				t.Errorf("%v", k.err)
@@ -179,9 +191,23 @@ func TestRenewalsFail(t *testing.T) {
 	}
 }
 
+// A keeper that stands still until the end of --max-hold kills for that, and the lock could be
+// renewed.
+func TestMaxHoldPassesWhileTheKeeperStandsStill(t *testing.T) {
+	t.Parallel()
+	k := keepStub(t, order{TTL: 30 * time.Second, MaxHold: 3 * time.Second}, false)
+	k.full(t, 30*time.Second)
+	k.cmd.stall = 4 * time.Second
+	k.launcher.sigs <- syscall.SIGHUP
+	if did, code := k.wait(t); !slices.Contains(did, "kill") || code != 76 || !errors.Is(k.err, leasehold.ErrMaxHold) {
+		t.Errorf("%v, exit code %d, %v", did, code, k.err)
+	}
+}
+
 func TestEngineIsDownForAMoment(t *testing.T) {
 	t.Parallel()
 	k := keepStub(t, order{TTL: 6 * time.Second}, false)
+	k.full(t, 6*time.Second)
 	k.eng.now.Store(true)
 	time.Sleep(500 * time.Millisecond)
 	k.eng.now.Store(false)
@@ -196,6 +222,7 @@ func TestEngineIsDownForAMoment(t *testing.T) {
 func TestFrontIsGone(t *testing.T) {
 	t.Parallel()
 	k := keepStub(t, order{TTL: 30 * time.Second}, false)
+	k.full(t, 30*time.Second)
 	gone := boottime.Now()
 	close(k.launcher.dead)
 	if did, code := k.wait(t); !slices.Equal(did, []string{"tell", "kill"}) || code != 76 {
@@ -307,6 +334,7 @@ func TestLostBeforeTheStart(t *testing.T) {
 func TestRevokedPolitelyHasItsTrust(t *testing.T) {
 	t.Parallel()
 	k := keepStub(t, order{TTL: 6 * time.Second}, false)
+	k.full(t, 6*time.Second)
 	if err := k.locks.Revoke(t.Context(), "name", k.ticket); err != nil {
 		t.Fatal(err)
 	}
@@ -321,6 +349,7 @@ func TestRevokedPolitelyHasItsTrust(t *testing.T) {
 
 func TestSignalsReachTheCommand(t *testing.T) {
 	k := keepStub(t, order{TTL: 30 * time.Second}, false)
+	k.full(t, 30*time.Second)
 	k.launcher.sigs <- syscall.SIGHUP
 	until(t, "the command has it", func() bool {
 		k.cmd.mu.Lock()

@@ -145,6 +145,18 @@ func (p *place) leasehold(args ...string) (code int, stdout, stderr string) {
 	return code, x.out.String(), x.err.String()
 }
 
+// answered is leasehold. It is run once more where the engine did not answer in the little time
+// that --nonblock and a short --wait give it.
+func (p *place) answered(args ...string) (code int, stdout, stderr string) {
+	p.Helper()
+	for end := time.Now().Add(patience); ; {
+		code, stdout, stderr = p.leasehold(args...)
+		if code != codeUnavailable || time.Now().After(end) {
+			return code, stdout, stderr
+		}
+	}
+}
+
 // must runs it to its end, which must be good, and returns what it printed.
 func (p *place) must(args ...string) string {
 	p.Helper()

@@ -52,7 +52,7 @@ func TestRunInsideItself(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"run", "x"}, c.flags...)
-			code, out, stderr := p.leasehold(append(args, "--", "sh", "-c", c.script)...)
+			code, out, stderr := p.answered(append(args, "--", "sh", "-c", c.script)...)
 			if code != c.code || out != c.prints {
 				t.Errorf("exit code %d, want %d; printed %q, want %q; said %q", code, c.code, out, c.prints, stderr)
 			}

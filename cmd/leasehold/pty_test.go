@@ -158,14 +158,16 @@ func TestCtrlCWhileWaiting(t *testing.T) {
 func TestCtrlZ(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t).session()
-	s.enter(`$leasehold run tty --ttl 3s -- ` + reader + `; echo "code=$?"`)
+	s.enter(`$leasehold run tty --ttl 6s -- ` + reader + `; echo "code=$?"`)
 	s.expect("on\r\n")
 	ticket := s.held("tty").Ticket
 	for _, text := range []string{"one", "two"} {
 		s.typed("\x1a")
 		s.expect("Stopped")
 		s.expect("ready> ")
-		time.Sleep(3300 * time.Millisecond)
+		if text == "one" {
+			time.Sleep(6300 * time.Millisecond)
+		}
 		if c := s.held("tty"); c.Ticket != ticket {
 			t.Fatalf("lost: %+v", c)
 		}
@@ -288,14 +290,14 @@ func TestEditor(t *testing.T) {
 	p := newPlace(t)
 	path := p.file("text")
 	s := p.session()
-	s.enter(`$leasehold run tty --ttl 3s -- vi -u NONE -i NONE ` + path)
+	s.enter(`$leasehold run tty --ttl 6s -- vi -u NONE -i NONE ` + path)
 	s.expect("~")
 	s.typed("ihello\x1b")
 	s.expect("hello")
 	s.typed("\x1a")
 	s.expect("Stopped")
 	s.expect("ready> ")
-	time.Sleep(3300 * time.Millisecond)
+	time.Sleep(6300 * time.Millisecond)
 	s.enter("fg")
 	s.expect("hello")
 	s.typed("a world\x1b:wq\n")

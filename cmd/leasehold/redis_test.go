@@ -30,11 +30,12 @@ func redisPlaceWith(t *testing.T, o *servers.RedisOptions) (*place, *servers.Red
 // on, gives the name to the next.
 func TestServerStopsAnswering(t *testing.T) {
 	t.Parallel()
+	const ttl = 12 * time.Second // the TERM comes a third of that before its end
 	p, s := redisPlace(t)
 	notified := p.file("told")
 	script := fmt.Sprintf(`trap 'date +%%s.%%N > %s' TERM; while :; do sleep 0.05; done`, notified)
-	x := p.start("run", "r", "--ttl", "6s", "--", "sh", "-c", script)
-	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 4 })
+	x := p.start("run", "r", "--ttl", ttl.String(), "--", "sh", "-c", script)
+	until(t, "it has its full TTL", func() bool { return p.held("r").TTL > 8 })
 	time.Sleep(300 * time.Millisecond) // past the raise, before the next renewal
 	stopped := time.Now()
 	if err := s.Stop(); err != nil {
@@ -43,7 +44,7 @@ func TestServerStopsAnswering(t *testing.T) {
 	if code := x.wait(t); code != 76 {
 		t.Errorf("exit code %d: %s", code, x.err.String())
 	}
-	if took := time.Since(stopped); took < time.Second || took > 6*time.Second+releaseTime {
+	if took := time.Since(stopped); took < time.Second || took > ttl+releaseTime {
 		t.Errorf("it went on for %v", took)
 	}
 	p.content(notified)

@@ -34,33 +34,38 @@ func TestTortureByTheKernel(t *testing.T) {
 	t.Parallel()
 	unified(t)
 	p, _ := redisPlace(t)
-	dir := p.file("out")
 	long := "30s"
 	if testing.Short() {
 		long = "18s"
 	}
-	code, out, text := p.leasehold("torture", "--for", long, "--ttl", "400ms", "--clients", "3", "--names", "4", "--seed", "5",
-		"--nemesis", "freeze,packets", "--out", dir)
-	t.Log(out, text)
-	if code != 0 && code != codeVoid || text != "" {
-		t.Fatalf("exit code %d: %s", code, text)
-	}
-	named, bits := map[int]string{}, map[string]int{}
-	for _, e := range historyOf(t, dir) {
-		switch e.Kind {
-		case history.Strike:
-			named[e.Fault] = e.Named
-			if e.Named == "packets" {
-				_, what, _ := strings.Cut(", "+e.Target, "clients, ")
-				named[e.Fault] = what
-			}
-		case history.Bit:
-			bits[named[e.Fault]]++
+	// The seed chooses, and each kind of loss comes sooner or later. A busy machine has fewer faults
+	// in a trial.
+	bits := map[string]int{}
+	enough := func() bool { return bits["freeze"] > 0 && len(bits) >= 3 }
+	for seed := 5; seed < 9 && !enough(); seed++ {
+		dir := p.file(fmt.Sprint("out", seed))
+		code, out, text := p.leasehold("torture", "--for", long, "--ttl", "400ms", "--clients", "3", "--names", "4", "--seed", fmt.Sprint(seed),
+			"--nemesis", "freeze,packets", "--out", dir)
+		t.Log(out, text)
+		if code != 0 && code != codeVoid || text != "" {
+			t.Fatalf("exit code %d: %s", code, text)
 		}
+		named := map[int]string{}
+		for _, e := range historyOf(t, dir) {
+			switch e.Kind {
+			case history.Strike:
+				named[e.Fault] = e.Named
+				if e.Named == "packets" {
+					_, what, _ := strings.Cut(", "+e.Target, "clients, ")
+					named[e.Fault] = what
+				}
+			case history.Bit:
+				bits[named[e.Fault]]++
+			}
+		}
+		t.Logf("faults with an effect: %v", bits)
 	}
-	t.Logf("faults with an effect: %v", bits)
-	// The seed chooses, and each kind of loss comes sooner or later.
-	if bits["freeze"] == 0 || len(bits) < 3 {
+	if !enough() {
 		t.Errorf("faults with an effect: %v", bits)
 	}
 }

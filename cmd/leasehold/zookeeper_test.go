@@ -23,7 +23,7 @@ func TestZooKeeper(t *testing.T) {
 	if c := p.held("z"); c.TTL != 10 {
 		t.Errorf("half of the longest session is 10 s, shown are %v", c.TTL)
 	}
-	if code, _, says := p.leasehold("run", "z", "--nonblock", "--", "true"); code != 75 {
+	if code, _, says := p.answered("run", "z", "--nonblock", "--", "true"); code != 75 {
 		t.Errorf("exit code %d: %s", code, says)
 	}
 	if code, _, says := p.leasehold("acquire", "z2"); code != 64 {

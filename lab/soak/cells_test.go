@@ -109,7 +109,7 @@ func TestChosenCellsAreMadeAgain(t *testing.T) {
 func TestACellHasTrialsUntilItHasItsStrikes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	args := []string{"-strikes", "5", "-for", "6s", "-only", "^filelock$", "-faults", "^(stop|failover)$", "-out", dir, "-ttl", "400ms"}
+	args := []string{"-strikes", "5", "-for", "12s", "-only", "^filelock$", "-faults", "^(stop|failover)$", "-out", dir, "-ttl", "400ms"}
 	var out bytes.Buffer
 	if code, err := command(t.Context(), args, &out); code != 0 || err != nil {
 		t.Fatalf("exit code %d, %v: %s", code, err, &out)

@@ -11,10 +11,10 @@ import (
 
 // notice is how long after another's lease was valid a client may take to learn that its own
 // is lost. It learns of it when its lease ends, which was earlier; the rest is for a busy machine.
-const notice = 2 * time.Second
+const notice = 5 * time.Second
 
 // notified: if another's lease was certainly valid after one that nobody unlocked, the latter had
-// ended. Its client learns of it, unless it has exited or is stopped.
+// ended. Its client learns of it, unless it has exited or stands still.
 func (t *trial) notified(name string) {
 	var all, exclusive []*hold
 	for _, h := range t.holds[name] {
@@ -59,7 +59,7 @@ func (t *trial) hears(name string, h, other *hold) {
 		until += t.run.TTL // somebody revoked it: its own deadline is what counts
 	}
 	for _, s := range t.strikes {
-		if s.Client == h.client && s.At < until {
+		if s.stills(h.client) && s.At < until {
 			until = max(until, s.heal+min(notice, never-s.heal))
 		}
 	}
@@ -80,6 +80,15 @@ func (t *trial) hears(name string, h, other *hold) {
 			h.describe(), clock(t.at(h.sure.to)), other.describe(), clock(since), text),
 	}, name)
 }
+
+// stills is whether the client stands still until the strike is healed.
+func (s *strike) stills(client string) bool {
+	return s.Client == client || s.Client == "" && s.Named == freeze
+}
+
+// freeze is the nemesis that can stop all clients at once. The strikes of others that name no
+// client are at the engine, or leave clients running.
+const freeze = "freeze"
 
 // knows is when the client learned that the lease is lost, or began to give up the last
 // handle of it: the answer of that says it too.

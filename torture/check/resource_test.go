@@ -87,15 +87,15 @@ func TestNotified(t *testing.T) {
 	judge(t, Notified, []row{
 		{name: "never", want: "its client did not learn it until the end", lines: []int{4, 7}, text: lost + `
 			9000 end`},
-		{name: "late", want: "its client learned it at 3.103 s", lines: []int{4, 7, 8}, text: lost + `
-			3103 A lost
+		{name: "late", want: "its client learned it at 6.103 s", lines: []int{4, 7, 8}, text: lost + `
+			6103 A lost
 			9000 end`},
 		{name: "in time", text: lost + `
-			3102 A lost
+			6102 A lost
 			9000 end`},
 		{name: "in time, and once more", text: lost + `
-			3102 A lost
-			5000 A lost
+			6102 A lost
+			7000 A lost
 			9000 end`},
 		{name: "before the other was granted", text: `
 			0 c1 A lock n
@@ -104,12 +104,12 @@ func TestNotified(t *testing.T) {
 			1000 A lost` + other + `
 			9000 end`},
 		{name: "by Unlock", text: lost + `
-			3000 A unlock
-			3001 A! gone
+			6000 A unlock
+			6001 A! gone
 			9000 end`},
-		{name: "by an Unlock that comes late", want: "learned it at 4.000 s", text: lost + `
-			4000 A unlock
-			4001 A! gone
+		{name: "by an Unlock that comes late", want: "learned it at 7.000 s", text: lost + `
+			7000 A unlock
+			7001 A! gone
 			9000 end`},
 		{name: "it was unlocked", text: `
 			0 c1 A lock n
@@ -136,6 +136,22 @@ func TestNotified(t *testing.T) {
 			20 strike 1 stop c1` + other + `
 			2000 heal 1
 			9000 end`},
+		{name: "all clients are frozen", text: `
+			0 c1 A lock n
+			5 A ok 1
+			10 A mark` + other + `
+			1103 strike 1 freeze all
+			8000 heal 1
+			8100 A lost
+			9000 end`},
+		{name: "its server is stopped", want: "learned it at 8.100 s", text: `
+			0 c1 A lock n
+			5 A ok 1
+			10 A mark` + other + `
+			1103 strike 1 stop server
+			8000 heal 1
+			8100 A lost
+			9000 end`},
 		{name: "another client is stopped", want: "did not learn it", text: `
 			0 c1 A lock n
 			5 A ok 1
@@ -143,7 +159,7 @@ func TestNotified(t *testing.T) {
 			20 strike 1 stop c3` + other + `
 			9000 end`},
 		{name: "the trial ends before it must be told", text: lost + `
-			3000 end`},
+			6000 end`},
 		{name: "readers hold together", text: `
 			0 c1 A lock n shared
 			5 A ok 1
@@ -158,7 +174,7 @@ func TestNotified(t *testing.T) {
 			10 A mark
 			20 c2 R revoke n now
 			21 R ok` + other + `
-			4000 A lost
+			7000 A lost
 			9000 end`},
 		{name: "what is adopted goes on", text: `
 			0 c1 A lock n

@@ -131,7 +131,8 @@ func answers(ctx context.Context) func(string) error {
 	}
 }
 
-// startSentinel starts a Sentinel that fails over by itself, and soon.
+// startSentinel starts a Sentinel that fails over by itself: soon, once it is told to be hasty. Until
+// then a server that a busy machine lets wait is not dead to it.
 func startSentinel(ctx context.Context, dir, primary string) (*daemon, error) {
 	path, err := redisServer()
 	if err != nil {
@@ -139,12 +140,18 @@ func startSentinel(ctx context.Context, dir, primary string) (*daemon, error) {
 	}
 	host, port, _ := net.SplitHostPort(primary)
 	file := filepath.Join(dir, "sentinel.conf")
-	conf := fmt.Sprintf("bind 127.0.0.1\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 300\n"+
+	conf := fmt.Sprintf("bind 127.0.0.1\nsentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 60000\n"+
 		"sentinel failover-timeout main 20000\n", host, port)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, err
 	}
 	return run(ctx, dir, path, func(port string) []string { return []string{file, "--port", port, "--sentinel"} }, answers(ctx))
+}
+
+// hasty has a Sentinel take servers that are silent for a moment for dead.
+func hasty(ctx context.Context, sentinel string) error {
+	_, err := command(ctx, sentinel, "SENTINEL", "SET", "main", "down-after-milliseconds", "300")
+	return err
 }
 
 // promoted reports whether the Sentinel has promoted the replica. A Sentinel that finds the

@@ -49,6 +49,9 @@ func TestASentinelThatFoundNoReplicaIsToldToLookAgain(t *testing.T) {
 	if err := replica.halt(); err != nil {
 		t.Fatal(err)
 	}
+	if err := hasty(ctx, sentinel.addr); err != nil {
+		t.Fatal(err)
+	}
 	s.until("the Sentinel misses the replica", func() error {
 		replicas, err := client.Do(ctx, client.B().SentinelReplicas().Master("main").Build()).ToArray()
 		if err != nil || len(replicas) != 1 {

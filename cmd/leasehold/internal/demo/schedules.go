@@ -19,11 +19,11 @@ func All() []Demo {
 		},
 		{
 			Name: "expire", Short: "SET NX PX: the work takes longer than the expiry", Anchor: "set-nx-px-with-compare-and-delete",
-			scheme: "setpx", how: "SET NX PX 2000, released by a script that compares the value", on: redis, lanes: letters(2), play: longWork,
+			scheme: "setpx", how: "SET NX PX 5000, released by a script that compares the value", on: redis, lanes: letters(2), play: longWork,
 		},
 		{
 			Name: "del", Short: "Released by DEL: a late holder lets a third one in", Anchor: "set-nx-px-with-del",
-			scheme: "setpx-del", how: "SET NX PX 2000, released by DEL", on: redis, lanes: letters(3), play: lateRelease,
+			scheme: "setpx-del", how: "SET NX PX 2000, by B PX 60000, released by DEL", on: redis, lanes: letters(3), play: lateRelease,
 		},
 		{
 			Name: "getset", Short: "GETSET with time stamps: a client's clock is ahead", Anchor: "getset-with-time-stamps",
@@ -82,6 +82,7 @@ func holderKilled(s *stage) finding {
 
 // longWork: A works for longer than its lock lasts, and nothing else goes wrong.
 func longWork(s *stage) finding {
+	const expiry = 5 * time.Second // a busy machine renews in time
 	a, b := s.actor("A", expiry), s.actor("B", expiry)
 	a.must(a.lock(item, patience))
 	b.ask(item, patience)
@@ -100,14 +101,15 @@ func longWork(s *stage) finding {
 // lateRelease: A is stopped until its lock has ended and B holds. Then it gives back what
 // it no longer has.
 func lateRelease(s *stage) finding {
-	a, b, c := s.actor("A", expiry), s.actor("B", expiry), s.actor("C", expiry)
+	const long = time.Minute // C does not get what B has by its end
+	a, b, c := s.actor("A", expiry), s.actor("B", long), s.actor("C", expiry)
 	a.must(a.lock(item, patience))
 	a.pause()
 	b.must(b.lock(item, patience))
 	a.resume()
 	a.unlock(item)
 	c.ask(item, patience)
-	if c.got(expiry/2) && b.believes(item) {
+	if c.got(s.wrongly()) && b.believes(item) {
 		return finding{true, "the DEL of A removed the key of B, and C held beside B"}
 	}
 	b.unlock(item)

@@ -107,6 +107,7 @@ func failover(s *stage) finding {
 	if s.err != nil {
 		return finding{}
 	}
+	s.fail(hasty(s.ctx, sentinel.addr))
 	primary.kill()
 	s.fail(replica.proceed())
 	a.say(holds, "the primary dies")

@@ -28,6 +28,18 @@ type stage struct {
 // patience bounds what must happen soon on any machine.
 const patience = 20 * time.Second
 
+// chance is how long somebody waits with leasehold for what another holds.
+var chance = time.Second
+
+// wrongly is how long to wait for a lock that somebody may get beside its holder. By hand it
+// comes, however busy the machine is. With leasehold it does not.
+func (s *stage) wrongly() time.Duration {
+	if s.ours() {
+		return chance
+	}
+	return patience
+}
+
 // ours reports whether this run is with leasehold.
 func (s *stage) ours() bool { return s.scheme == "" }
 

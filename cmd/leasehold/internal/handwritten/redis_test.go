@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"leasehold"
 	"leasehold/cmd/leasehold/internal/handwritten"
@@ -39,14 +40,14 @@ func TestWaitersProlongTheKeyOfTheDead(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	lockOf := func() *handwritten.MultiExec {
-		return &handwritten.MultiExec{SetNX: handwritten.SetNX{Redis: client(t, r.Addr), Key: name}, Expiry: expiry}
+		return &handwritten.MultiExec{SetNX: handwritten.SetNX{Redis: client(t, r.Addr), Key: name}, Expiry: 4 * expiry}
 	}
 	lock(t, "A", lockOf()) // and nothing is heard of it any more
-	if err := lockOf().Lock(soon(t, 4)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := lockOf().Lock(soon(t, 12)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("B: %v: it was to wait in vain", err)
 	}
 	if left, err := r.Do("PTTL", name); err != nil || left.(int64) <= 0 {
-		t.Errorf("after four expiries the key has %v ms left, %v", left, err)
+		t.Errorf("after three expiries the key has %v ms left, %v", left, err)
 	}
 	oursAfterADeath(t, r)
 }
@@ -56,7 +57,7 @@ func TestTheKeyChangesBetweenGetAndDel(t *testing.T) {
 	t.Parallel()
 	r := servers.Redis(t, nil)
 	lockOf := func(owner, addr string) *handwritten.SetPXGetDel {
-		return &handwritten.SetPXGetDel{SetPX: handwritten.SetPX{Redis: client(t, addr), Key: name, Owner: owner, Expiry: expiry}}
+		return &handwritten.SetPXGetDel{SetPX: handwritten.SetPX{Redis: client(t, addr), Key: name, Owner: owner, Expiry: 5 * expiry}}
 	}
 	way := servers.ProxyTo(t, r.Addr)
 	atDel, goOn := make(chan struct{}), make(chan struct{})
@@ -68,16 +69,20 @@ func TestTheKeyChangesBetweenGetAndDel(t *testing.T) {
 	})
 	a, b, c := lockOf("A", way.Addr), lockOf("B", r.Addr), lockOf("C", r.Addr)
 	lock(t, "A", a)
-	released := make(chan error)
+	released := make(chan error, 1)
 	go func() { released <- a.Unlock(context.Background()) }()
-	<-atDel
+	select {
+	case <-atDel:
+	case err := <-released:
+		t.Fatalf("A's unlock ended before its DEL: %v", err)
+	}
 	b.Expiry *= 60
 	lock(t, "B", b)
 	close(goOn)
 	if err := <-released; err != nil {
 		t.Errorf("A's unlock: %v", err)
 	}
-	if err := c.Lock(soon(t, 3)); err != nil {
+	if err := c.Lock(within(t)); err != nil { // long before the key of B expires
 		t.Errorf("C: %v: it was to get in beside B, whose key A has deleted", err)
 	}
 
@@ -87,7 +92,7 @@ func TestTheKeyChangesBetweenGetAndDel(t *testing.T) {
 // oursLate: A is cut off until B holds. Its Unlock says so, and releases nothing.
 func oursLate(t *testing.T, r *servers.RedisServer) {
 	way := servers.ProxyTo(t, r.Addr)
-	first, second := ours(t, "redis://"+way.Addr), ours(t, "redis://"+r.Addr)
+	first, second := ours(t, "redis://"+way.Addr), oursTTL(t, "redis://"+r.Addr, 10*time.Second)
 	late := hold(t, "A", first)
 	way.BlackHole(true)
 	held := hold(t, "B", second)
@@ -96,7 +101,7 @@ func oursLate(t *testing.T, r *servers.RedisServer) {
 		t.Errorf("A's Unlock: %v, want ErrLost", err)
 	}
 	nobodyElse(t, first)
-	nobodyElse(t, ours(t, "redis://"+r.Addr))
+	nobodyElse(t, oursTTL(t, "redis://"+r.Addr, 10*time.Second))
 	unlock(t, "B", held)
 }
 
@@ -127,7 +132,7 @@ func TestTwoWriteTheSameJSON(t *testing.T) {
 
 	// Ours: the request of A is under way, B holds before it arrives, and A waits.
 	slow := servers.ProxyTo(t, r.Addr)
-	first, second := ours(t, "redis://"+slow.Addr), ours(t, "redis://"+r.Addr)
+	first, second := oursTTL(t, "redis://"+slow.Addr, 10*time.Second), oursTTL(t, "redis://"+r.Addr, 10*time.Second)
 	slow.BlackHole(true)
 	later := make(chan *leasehold.Lease)
 	go func() {

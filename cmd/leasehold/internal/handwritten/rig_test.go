@@ -102,9 +102,10 @@ func dies(p *servers.Proxy) {
 // A holder of ours that dies frees the name after its TTL, whoever else tries meanwhile.
 func oursAfterADeath(t *testing.T, r *servers.RedisServer) {
 	way := servers.ProxyTo(t, r.Addr)
-	hold(t, "A", ours(t, "redis://"+way.Addr))
+	const ttl = 3 * time.Second // of A: the third one comes within it
+	a, b := oursTTL(t, "redis://"+way.Addr, ttl), oursTTL(t, "redis://"+r.Addr, ttl)
+	hold(t, "A", a)
 	dies(way)
-	b := ours(t, "redis://"+r.Addr)
 	nobodyElse(t, b)
 	unlock(t, "B", hold(t, "B", b))
 }

@@ -34,7 +34,7 @@ const crowd = 12
 // Sequential nodes that watch the parent: each change has every waiter read the list.
 func TestAWatchOnTheParentWakesEveryWaiter(t *testing.T) {
 	t.Parallel()
-	s := servers.ZooKeeper(t, nil)
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second})
 	way, err := servers.NewZooKeeperProxy(s.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func oneByOne(t *testing.T, all []func(context.Context) (func() error, error), c
 // by a list that it has just read. The lock of the tutorials enters beside any holder.
 func TestWhichSequentialNodesCanBeShared(t *testing.T) {
 	t.Parallel()
-	s := servers.ZooKeeper(t, nil)
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second})
 	way, err := servers.NewZooKeeperProxy(s.Addr)
 	if err != nil {
 		t.Fatal(err)
