@@ -23,7 +23,7 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 	if *idleFor > 0 {
 		candidates, faster, watched = 100, 1, *idleFor
 	}
-	bound := 3 * float64(candidates) / 100 * float64(faster) * watched.Seconds()
+	most := 3 * float64(candidates) / 100 * float64(faster) // in a second
 	for _, s := range []struct {
 		name  string
 		start func(t *testing.T) (addr string)
@@ -70,19 +70,24 @@ func TestIdleCandidatesMakeFewRequests(t *testing.T) {
 			}
 			// All come at once, and many have to leave the queue again.
 			time.Sleep(75 * time.Second / time.Duration(faster))
-			proxy.Forget()
-			began := time.Now()
-			time.Sleep(watched)
-			counts, took := proxy.Commands(), time.Since(began)
-			all := 0
-			for name, n := range counts {
-				if name != s.idle {
-					all += n
+			for windows := 3; ; windows-- { // one in which a leader is lost to a standstill has more
+				began := time.Now()
+				proxy.Forget()
+				time.Sleep(watched)
+				counts, took := proxy.Commands(), time.Since(began)
+				all, bound := 0, most*took.Seconds()
+				for name, n := range counts {
+					if name != s.idle {
+						all += n
+					}
 				}
-			}
-			t.Logf("%d candidates: %.2f requests a second of %v, %v", candidates, float64(all)/took.Seconds(), took.Round(time.Second), counts)
-			if float64(all) > bound || all == 0 {
-				t.Errorf("%d requests, and %.0f are allowed: %v", all, bound, counts)
+				t.Logf("%d candidates: %.2f requests a second of %v, %v", candidates, float64(all)/took.Seconds(), took.Round(time.Second), counts)
+				if all == 0 || float64(all) > bound && windows == 1 {
+					t.Errorf("%d requests, and %.0f are allowed: %v", all, bound, counts)
+				}
+				if float64(all) <= bound || windows == 1 {
+					return
+				}
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func (r revisions) fill(t *testing.T, all []item) {
 type paths struct{ *zk.Conn }
 
 func zookeeper(t *testing.T) (string, store) {
-	s := servers.ZooKeeper(t, nil)
+	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}) // sessions outlive a standstill of two seconds
 	c, events, err := zk.Connect([]string{s.Addr}, time.Minute, zk.WithLogInfo(false))
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,21 @@
 package servers
 
 import (
+	"errors"
 	"slices"
 	"testing"
 )
 
 func TestEtcdKillStopRestart(t *testing.T) {
 	m := Etcd(t, &EtcdOptions{TLS: true})
-	if leads, err := m.IsLeader(); err != nil || !leads {
-		t.Fatalf("the only member leads: %v, %v", leads, err)
+	if err := until(startBound, func() error {
+		leads, err := m.IsLeader()
+		if err == nil && !leads {
+			err = errors.New("it does not lead")
+		}
+		return err
+	}); err != nil {
+		t.Fatalf("the only member: %v", err)
 	}
 	if err := m.Restart(); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ type PgBouncerServer struct {
 	Addr string // 127.0.0.1:port
 
 	dir     string
+	release func() // gives its port back
 	process *Process
 }
 
@@ -22,7 +23,7 @@ type PgBouncerServer struct {
 func PgBouncer(t TB, s *PostgresServer, mode string) *PgBouncerServer {
 	t.Helper()
 	Need(t, "pgbouncer")
-	b, err := startPgBouncer(s, mode)
+	b, err := anew(func() (*PgBouncerServer, error) { return startPgBouncer(s, mode) })
 	if err != nil {
 		t.Fatalf("pgbouncer: %v", err)
 	}
@@ -38,13 +39,14 @@ func startPgBouncer(s *PostgresServer, mode string) (_ *PgBouncerServer, err err
 	b := &PgBouncerServer{dir: dir}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(dir)
+			b.Close()
 		}
 	}()
-	port, err := FreePort()
+	port, release, err := freePort(0)
 	if err != nil {
 		return nil, err
 	}
+	b.release = release
 	b.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	host, behind, _ := net.SplitHostPort(s.Addr)
 	conf := filepath.Join(dir, "conf")
@@ -65,13 +67,14 @@ default_pool_size = 5
 	if err != nil {
 		return nil, err
 	}
-	return b, b.process.Until(startBound, func() error {
+	err = b.process.Until(startBound, func() error {
 		c, err := net.DialTimeout("tcp", b.Addr, time.Second)
 		if err == nil {
 			err = c.Close()
 		}
 		return err
 	})
+	return b, err
 }
 
 // URL names a database: "" is "postgres". Everybody is the superuser there.
@@ -79,7 +82,13 @@ func (b *PgBouncerServer) URL(database string) string { return postgresURL(b.Add
 
 // Close ends it and removes its folder.
 func (b *PgBouncerServer) Close() error {
-	err := b.process.Kill()
+	var err error
+	if b.process != nil {
+		err = b.process.Kill()
+	}
+	if b.release != nil {
+		b.release()
+	}
 	if rm := os.RemoveAll(b.dir); err == nil {
 		err = rm
 	}

@@ -33,9 +33,9 @@ func TestZooKeeperKillStopRestart(t *testing.T) {
 
 func TestZooKeeperEnsembleElectsALeader(t *testing.T) {
 	e := ZooKeeperEnsemble(t, nil)
-	leader, err := e.Leader()
-	if err != nil {
-		t.Fatal(err)
+	var leader *ZooKeeperServer
+	if err := until(startBound, func() (err error) { leader, err = e.Leader(); return err }); err != nil {
+		t.Fatalf("%v\n%s", err, e.Tail())
 	}
 	if err := leader.Kill(); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (a *answering) Batch(_ context.Context, rs []engine.Renewal) ([]engine.Clai
 // A claim counts from the beginning of its Join until nobody renews it any more: what takes
 // the connection of renewals meanwhile might cost a lease.
 func TestClaimsThatMayHaveToBeRenewed(t *testing.T) {
-	held := engine.Claim{State: engine.Held, Permits: 1, Limit: 1, Ticket: 1, TTL: time.Second}
+	held := engine.Claim{State: engine.Held, Permits: 1, Limit: 1, Ticket: 1, TTL: time.Hour}
 	r := engine.Request{Name: "a", ID: engine.ID{1}}
 	for _, c := range []struct {
 		name          string

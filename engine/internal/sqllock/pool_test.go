@@ -259,34 +259,36 @@ func TestWhoIsRefusedGetsTheNextThatIsFree(t *testing.T) {
 }
 
 func refusedGetNext(t *testing.T, says error) {
-	f := newFew(1)
-	f.says = says
-	p := NewPool[int](f, false)
-	end := under(t, p, Other, nil)
-	order := make(chan Kind, 2)
-	var all sync.WaitGroup
-	for _, k := range []Kind{Other, Renewing} {
-		all.Go(func() {
-			if err := p.Do(t.Context(), k, func(int) error { order <- k; return nil }); err != nil {
-				t.Error(err)
-			}
-		})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFew(1)
+		f.says = says
+		p := NewPool[int](f, false)
+		end := under(t, p, Other, nil)
+		order := make(chan Kind, 2)
+		var all sync.WaitGroup
+		for _, k := range []Kind{Other, Renewing} {
+			all.Go(func() {
+				if err := p.Do(t.Context(), k, func(int) error { order <- k; return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+			<-f.refused
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		gaveUp := make(chan error)
+		go func() { gaveUp <- p.Do(ctx, Other, func(int) error { return nil }) }()
 		<-f.refused
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	gaveUp := make(chan error)
-	go func() { gaveUp <- p.Do(ctx, Other, func(int) error { return nil }) }()
-	<-f.refused
-	cancel()
-	if err := <-gaveUp; !errors.Is(err, says) {
-		t.Errorf("who gives up is told %v", err)
-	}
-	time.Sleep(5 * time.Millisecond) // both wait: the first attempt to connect again is after ten at least
-	end()
-	all.Wait()
-	if first := <-order; first != Renewing {
-		t.Error("another call came before a renewal")
-	}
+		cancel()
+		if err := <-gaveUp; !errors.Is(err, says) {
+			t.Errorf("who gives up is told %v", err)
+		}
+		synctest.Wait() // both wait
+		end()
+		all.Wait()
+		if first := <-order; first != Renewing {
+			t.Error("another call came before a renewal")
+		}
+	})
 }
 
 // An error that is not the server's fullness is the answer, at once.

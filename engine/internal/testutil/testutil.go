@@ -40,8 +40,8 @@ func Until(t testing.TB, not string, f func() bool) {
 	}
 }
 
-// Exclusive asks for a lock, for three seconds.
-func Exclusive(name string) engine.Request { return Lasting(name, 3*time.Second) }
+// Exclusive asks for a lock, for a minute: longer than a server stands still between two calls.
+func Exclusive(name string) engine.Request { return Lasting(name, time.Minute) }
 
 // Lasting asks for a lock, for so long.
 func Lasting(name string, ttl time.Duration) engine.Request {

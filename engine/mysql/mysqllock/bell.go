@@ -57,7 +57,7 @@ type bell struct {
 	call   string
 	mail   *mailbox.Box
 	wanted chan struct{} // capacity 1: something waits
-	waits  time.Duration // bellTime
+	waits  time.Duration // bellTime, but in tests
 
 	mu      sync.Mutex
 	waiting map[engine.ID]waiter
@@ -73,11 +73,11 @@ type waiter struct {
 	until time.Time // by then it was renewed, or nobody wants it; later than its deadline, since nothing is trusted by it
 }
 
-// newBell is a doorbell that connects as these settings say. What else it needs is set before
-// it runs.
-func newBell(config *mysql.Config) (*bell, error) {
+// newBell is a doorbell that connects as these settings say, and waits for so long in one
+// statement. What else it needs is set before it runs.
+func newBell(config *mysql.Config, waits time.Duration) (*bell, error) {
 	own := config.Clone()
-	own.ReadTimeout = bellTime + greetBound // else a server that vanished is waited for
+	own.ReadTimeout = waits + greetBound // else a server that vanished is waited for
 	number := new(atomic.Uint32)
 	own.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -87,7 +87,7 @@ func newBell(config *mysql.Config) (*bell, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bell{db: sql.OpenDB(greeted{connector, config.Timeout, config.Addr, nil}), number: number, wanted: make(chan struct{}, 1), waits: bellTime, waiting: map[engine.ID]waiter{}}
+	b := &bell{db: sql.OpenDB(greeted{connector, config.Timeout, config.Addr, nil}), number: number, wanted: make(chan struct{}, 1), waits: waits, waiting: map[engine.ID]waiter{}}
 	b.db.SetMaxOpenConns(2)
 	return b, nil
 }

@@ -212,6 +212,7 @@ func TestAPrimaryThatLostItsPlaceSaysSo(t *testing.T) {
 	p := replicated(t)
 	e, other := open(t, p.url), open(t, p.url)
 	first, second := join(t, e, lasting("a")), join(t, other, lasting("a"))
+	p.follows(t)
 	if _, err := p.primary.Query("SET GLOBAL read_only = ON"); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,10 @@ type classic struct {
 func (l *classic) Lock(ctx context.Context) error {
 	for {
 		_, err := l.db.ExecContext(ctx, "INSERT INTO locks (lock_key, owner, count, update_time) VALUES (?, 'me', 1, NOW())", l.name)
-		if err == nil || code(err) != 1062 { // 1062: somebody else holds
+		switch code(err) {
+		case 1062: // somebody else holds
+		case 1213, 1205: // somebody else inserts or deletes that row: a deadlock, and no lock in time
+		default:
 			return err
 		}
 		select {

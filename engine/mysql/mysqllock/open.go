@@ -91,7 +91,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	}
 	var b *bell
 	if !o.NoDoorbell {
-		if b, err = newBell(config); err != nil {
+		if b, err = newBell(config, bellTime); err != nil {
 			return nil, named(err)
 		}
 	}

@@ -25,7 +25,7 @@ func replicated(t *testing.T, parameters ...string) *pair {
 	p.wire = servers.ProxyTo(t, p.primary.Addr)
 	open(t, p.primary.URL("", "")+strings.Join(parameters, "")).Close() // makes the tables
 	p.replica = p.primary.Replica(t, p.wire)
-	p.url = strings.Replace(p.primary.URL("", ""), p.primary.Addr, p.primary.Addr+","+p.replica.Addr, 1) + "&target_session_attrs=read-write&connect_timeout=2"
+	p.url = strings.Replace(p.primary.URL("", ""), p.primary.Addr, p.primary.Addr+","+p.replica.Addr, 1) + "&target_session_attrs=read-write&connect_timeout=20"
 	until(t, "the replica does not follow", func() bool {
 		n, err := p.primary.Query("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
 		return err == nil && n == "1"
@@ -103,6 +103,9 @@ func TestFailoverToASynchronousReplicaLosesNothing(t *testing.T) {
 		defer mu.Unlock()
 		return len(answered) >= 50
 	})
+	for len(received) > 0 {
+		<-received
+	}
 	p.fail(t)
 	all.Wait()
 	highest := uint64(0)
@@ -116,6 +119,7 @@ func TestFailoverToASynchronousReplicaLosesNothing(t *testing.T) {
 		})
 		highest = max(highest, c.Ticket)
 	}
+	expect(t, received, func(c engine.Claim) bool { return c.Name == "" }) // it listens at the new server
 	if leave(t, e, first) != engine.Held {
 		t.Error("the first did not hold")
 	}

@@ -43,7 +43,7 @@ func TestAnAnswerWhoseCommitFailedIsNone(t *testing.T) {
 func TestADeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	e, pool := open(t, url+"&options=-c%20deadlock_timeout%3D1500"), connect(t, url+"&deadlock_timeout=60000")
+	e, pool := open(t, url+"&options=-c%20deadlock_timeout%3D6000"), connect(t, url+"&deadlock_timeout=60000")
 	long := func(name string) engine.Request {
 		r := exclusive(name)
 		r.WaitTTL = time.Minute

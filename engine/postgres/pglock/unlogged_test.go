@@ -60,7 +60,7 @@ func TestAnUnloggedDatabaseGrantsNothingWhileFormerHoldersMayTrust(t *testing.T)
 				if c.State != engine.Waiting || c.PollAfter <= 0 || c.PollAfter > forgetting {
 					t.Errorf("a Join at once is %v, and is to look after %v", c.State, c.PollAfter)
 				}
-				no := exclusive(first.Name)
+				no := testutil.Lasting(first.Name, ttl)
 				no.NoWait = true
 				testutil.Joins(t, e, no, engine.Gone)
 				q, err := e.Queue(within(t), first.Name)
