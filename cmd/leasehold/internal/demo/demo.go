@@ -8,10 +8,12 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Demo is one schedule.
@@ -25,6 +27,7 @@ type Demo struct {
 	on     store
 	lanes  []string
 	play   func(*stage) finding
+	chance time.Duration // see stage; 0: a second
 }
 
 // finding is what a run has shown.
@@ -76,7 +79,7 @@ func (d Demo) Run(ctx context.Context, out io.Writer, o Options) (Result, error)
 }
 
 func (d Demo) run(ctx context.Context, out io.Writer, color bool, on ground, scheme, title string) (finding, error) {
-	s := &stage{ctx: ctx, scheme: scheme, on: on, answers: make(chan answer, 256)}
+	s := &stage{ctx: ctx, scheme: scheme, on: on, chance: cmp.Or(d.chance, time.Second), answers: make(chan answer, 256)}
 	s.line = newTimeline(out, color, title, d.lanes)
 	defer s.over()
 	found := d.play(s)

@@ -51,9 +51,6 @@ func disguise(in io.Reader, scheme string) io.Reader {
 // A schedule that never finds a fault in leasehold shows nothing. Here its processes say
 // that they are leasehold, and take the hand-written lock.
 func TestAScheduleFindsThatOursFails(t *testing.T) {
-	before := chance
-	chance = patience // what must come here comes late on a busy machine
-	t.Cleanup(func() { chance = before })
 	on := map[store]string{redis: "redis://" + servers.Redis(t, nil).Addr, zookeeper: "zookeeper://" + servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}).Addr}
 	for scheme, names := range map[string][]string{
 		"setnx": {"setnx"}, "setpx": {"expire", "stale-writer", "deadlock"}, "setpx-del": {"del"}, "getset": {"getset"},
@@ -64,6 +61,7 @@ func TestAScheduleFindsThatOursFails(t *testing.T) {
 		for _, name := range names {
 			all.Go(func() {
 				d := named(name)
+				d.chance = patience // what must come here comes late on a busy machine
 				ground, err := d.on.open(t.Context(), on[d.on])
 				if err != nil {
 					t.Error(err)

@@ -15,6 +15,7 @@ type stage struct {
 	scheme string // of the hand-written lock; empty: leasehold
 	on     ground
 	line   *timeline
+	chance time.Duration // how long somebody waits with leasehold for what another holds
 
 	answers chan answer
 	actors  []*actor
@@ -28,14 +29,11 @@ type stage struct {
 // patience bounds what must happen soon on any machine.
 const patience = 20 * time.Second
 
-// chance is how long somebody waits with leasehold for what another holds.
-var chance = time.Second
-
 // wrongly is how long to wait for a lock that somebody may get beside its holder. By hand it
 // comes, however busy the machine is. With leasehold it does not.
 func (s *stage) wrongly() time.Duration {
 	if s.ours() {
-		return chance
+		return s.chance
 	}
 	return patience
 }
