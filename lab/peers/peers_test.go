@@ -65,9 +65,11 @@ func TestAStoppedHolderThatAsksNobodyIsFound(t *testing.T) {
 // share a server, each with a name of its own.
 func TestEveryLock(t *testing.T) {
 	for store, start := range map[string]func(t *testing.T) string{
-		"Redis":      func(t *testing.T) string { return servers.Redis(t, nil).Addr },
-		"etcd":       func(t *testing.T) string { return servers.Etcd(t, nil).Addr },
-		"ZooKeeper":  func(t *testing.T) string { return servers.ZooKeeper(t, nil).Addr },
+		"Redis": func(t *testing.T) string { return servers.Redis(t, nil).Addr },
+		"etcd":  func(t *testing.T) string { return servers.Etcd(t, nil).Addr },
+		"ZooKeeper": func(t *testing.T) string {
+			return servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}).Addr
+		},
 		"PostgreSQL": func(t *testing.T) string { return servers.Postgres(t, nil).Addr },
 	} {
 		t.Run(store, func(t *testing.T) {
