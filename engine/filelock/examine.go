@@ -77,7 +77,7 @@ func Examine(ctx context.Context, dir string, o *Options, eo engine.ExamineOptio
 	if n := disk.Limit(); n < leastFiles {
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "this process may open few files",
-			Means: "Each name in use needs an open file, and the engine some twenty besides. Locks fail when there are no more.",
+			Means: "Each name in use needs an open file, and the engine some thirty besides. Locks fail when there are no more.",
 			Do:    "Raise the limit with ulimit -n, for the programs that lock too.",
 		}, "%d", n)
 	}

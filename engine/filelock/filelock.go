@@ -62,7 +62,7 @@ var _ queuestore.Liveness = (*store)(nil)
 // New opens the directory dir as one more client, and makes it with mode 0700 if it is
 // missing. The directory must belong to this user and be on a local file system. It must
 // not be a symbolic link or writable by others. The process must be able to open some
-// twenty files. The error names the condition that fails, and is final. On a full disk
+// thirty files. The error names the condition that fails, and is final. On a full disk
 // queues can be inspected, and Join returns an error until there is room.
 func New(dir string, o *Options) (*Engine, error) {
 	if o == nil {

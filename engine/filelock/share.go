@@ -21,8 +21,12 @@ func shareOf(limit uint64) share {
 }
 
 // spare is how many descriptors a call needs beyond those: a record and the high-water
-// mark, or a record that is being founded, and a client whose life is checked.
-const spare = 6
+// mark, or a record that is being founded, and a client whose life is checked; and what a
+// sweep needs beside it.
+const spare = 6 + sweeps
+
+// sweeps is how many a sweep has open: a record, the list of its numbers, and one of them.
+const sweeps = 4
 
 // reserve checks that the process can open so many, before anything relies on it.
 func reserve(root disk.Dir) error {
