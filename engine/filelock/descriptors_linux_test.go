@@ -223,15 +223,16 @@ func TestDescriptorsRunOut(t *testing.T) {
 	})
 	// The engine works with as few as it accepts, also while it sweeps.
 	t.Run("too few for anything", func(t *testing.T) {
-		t.Run("and no sweep", func(t *testing.T) { tooFew(t, "hold") })
-		t.Run("beside a sweep", func(t *testing.T) { tooFew(t, "swept") })
+		t.Run("and no sweep", func(t *testing.T) { tooFew(t, "hold", 8) })
+		t.Run("beside a sweep", func(t *testing.T) { tooFew(t, "swept", 20) })
 	})
 }
 
-func tooFew(t *testing.T, what string) {
+// tooFew has a process try each limit from one at which nothing works.
+func tooFew(t *testing.T, what string, from int) {
 	var all [40]string
 	t.Run("at once", func(t *testing.T) { // each waits, as a process does that the race detector ends
-		for limit := 8; limit < 40; limit++ {
+		for limit := from; limit < 40; limit++ {
 			t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
 				t.Parallel()
 				all[limit] = few(t, filepath.Join(t.TempDir(), "state"), limit, what)
@@ -239,7 +240,7 @@ func tooFew(t *testing.T, what string) {
 		}
 	})
 	works := false
-	for limit := 8; limit < 40; limit++ {
+	for limit := from; limit < 40; limit++ {
 		said := all[limit]
 		fails := strings.HasPrefix(said, "New: ")
 		if fails && (!strings.Contains(said, "ulimit -n") || !strings.Contains(said, fmt.Sprint(limit))) {
