@@ -60,8 +60,9 @@ func (g *guard) finish(now, grace time.Duration) {
 	}
 }
 
-// overheld is whether MaxHold has passed at now, and did while the lease was trusted.
-func (g *guard) overheld(now time.Duration) bool {
+// maxHoldPassed is whether MaxHold has passed at now, and did while the lease was trusted: then
+// that is why the command is killed, and not that the lock could not be renewed.
+func (g *guard) maxHoldPassed(now time.Duration) bool {
 	return g.end != 0 && now >= g.end && g.end <= g.until-g.killTime()
 }
 

@@ -376,7 +376,7 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			k.line(slog.LevelWarn, "command told to end", "name", k.order.Name, "why", why.Error(), "trusted", lease.Remaining())
 			cmd.notify()
 		case kill:
-			if g.overheld(now) { // and this process slept through the TERM
+			if g.maxHoldPassed(now) { // and this process slept through the TERM
 				ending(leasehold.ErrMaxHold)
 			}
 			ending(context.Cause(lease.Context())) // if that is why, and not news yet

@@ -115,7 +115,7 @@ func short(locks *leasehold.Client, s gocron.Scheduler, task []string) error {
 const (
 	second = time.Second
 	// period is that of many jobs: a process or the engine that stands still for longer than
-	// half of it at a tick, or a tenth of it at the end of a hold, may leave a tick out.
+	// half of it at a tick may leave one out.
 	period = 3 * second
 )
 
