@@ -297,12 +297,16 @@ func (f *feed) revokes(name string, ticket uint64) {
 	f.past.revokes(view.Key{Name: name, Ticket: ticket})
 }
 
-// revoked has the engine read soon. Whoever did not end the claim is not why it ends.
+// revoked has the engine read soon. Whoever did not end the claim is not why it ends, unless
+// somebody else has ended it here. A claim that its holder releases while the engine is asked
+// to revoke it counts as revoked if it is read before the answer: nobody can tell them apart.
 func (f *feed) revoked(name string, ticket uint64, worked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !worked {
-		delete(f.past.ended, view.Key{Name: name, Ticket: ticket})
+	if k := (view.Key{Name: name, Ticket: ticket}); worked {
+		f.past.ended[k] = true
+	} else if !f.past.ended[k] {
+		delete(f.past.ended, k)
 	}
 	delete(f.asked, name) // it is old
 	f.want()

@@ -109,6 +109,23 @@ func TestAClaimThatWasRevokedHereIsSaidToBe(t *testing.T) {
 	s.shows("/", "Lately lost", "lost: revoked : host pid 7 (x)")
 }
 
+// Two people revoke one claim, and the engine ends it for the first.
+func TestASecondRevocationTakesNothingBack(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		c := engine.Claim{Name: "a", Ticket: 1, State: engine.Held}
+		held, free := newPicture([]engine.Queue{{Name: "a", Claims: []engine.Claim{c}}}, nil), newPicture(nil, nil)
+		f := newFeed(nil, time.Second, nil)
+		f.revokes("a", 1)
+		f.revokes("a", 1)
+		f.revoked("a", 1, first)
+		f.revoked("a", 1, !first)
+		f.past.note(held, free)
+		if events, _, _ := f.history(func(*event) bool { return true }, 1); len(events) != 1 || events[0].Kind != revoked {
+			t.Errorf("with an end for the first (%v): %+v", first, events)
+		}
+	}
+}
+
 // A browser sends a line break in a field as two characters, so the name must not be one.
 func TestANameWithALineBreakCanBeRevoked(t *testing.T) {
 	var got string

@@ -55,7 +55,7 @@ type history struct {
 	events ring
 	losses ring
 	gaps   []gap
-	ended  map[view.Key]bool // that are revoked here, until they are seen to go
+	ended  map[view.Key]bool // that are revoked here, until they are seen to go: whether the engine has answered
 	grants []grants          // of the last seconds
 }
 
@@ -93,7 +93,7 @@ func (h *history) revokes(k view.Key) {
 	if h.ended == nil || len(h.ended) >= maxEvents {
 		h.ended = map[view.Key]bool{}
 	}
-	h.ended[k] = true
+	h.ended[k] = h.ended[k]
 }
 
 // gap notes that nobody looked. What was there before is not compared.
@@ -145,12 +145,13 @@ func (h *history) compare(before, now *picture, a, b engine.Queue, add func(kind
 	}
 	for _, c := range a.Claims {
 		k := view.Key{Name: c.Name, Ticket: c.Ticket}
+		_, here := h.ended[k]
 		switch {
 		case is[c.Ticket]:
 			continue
 		case c.State != engine.Held:
 			add(left, c)
-		case c.Revoked || h.ended[k]:
+		case c.Revoked || here:
 			add(revoked, c)
 		case c.TTL != 0 && c.TTL <= now.at.Sub(before.at)+slack:
 			add(expired, c)
