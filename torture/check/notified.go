@@ -81,14 +81,16 @@ func (t *trial) hears(name string, h, other *hold) {
 	}, name)
 }
 
-// stills is whether the client stands still until the strike is healed.
+// stills is whether the client may stand still until the strike is healed.
 func (s *strike) stills(client string) bool {
-	return s.Client == client || s.Client == "" && s.Named == freeze
+	switch s.Named {
+	case "freeze": // a client, or all of them
+		return s.Client == client || s.Client == ""
+	case "cut", "packets": // the client runs on, and learns by its own deadline
+		return false
+	}
+	return s.Client == client // one without a client is at the engine
 }
-
-// freeze is the nemesis that can stop all clients at once. The strikes of others that name no
-// client are at the engine, or leave clients running.
-const freeze = "freeze"
 
 // knows is when the client learned that the lease is lost, or began to give up the last
 // handle of it: the answer of that says it too.

@@ -144,6 +144,14 @@ func TestNotified(t *testing.T) {
 			8000 heal 1
 			8100 A lost
 			9000 end`},
+		{name: "its client is cut off", want: "learned it at 8.100 s", text: `
+			0 c1 A lock n
+			5 A ok 1
+			10 A mark
+			20 strike 1 cut c1` + other + `
+			8000 heal 1
+			8100 A lost
+			9000 end`},
 		{name: "its server is stopped", want: "learned it at 8.100 s", text: `
 			0 c1 A lock n
 			5 A ok 1

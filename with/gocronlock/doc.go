@@ -17,9 +17,10 @@
 //   - A tick never refuses the next one of the same scheduler, unless it began late by
 //     0.6 Every or more, or the job still runs.
 //
-// If a process dies in the job, its name is free after the TTL. The tick is not repeated: the
-// next one, of any process, runs the job. After the job the hold outlives the process on an
-// engine with detached claims (Guarantees.Detached).
+// If a process dies in the job, its name is free after the TTL. The next tick, of any process,
+// runs the job. The same tick is repeated only by a process that ran the one before and waits
+// just then for the end of its own hold. After the job the hold outlives the process on an
+// engine with detached claims (Guarantees.Detach).
 //
 // # What gocron cannot know
 //

@@ -111,8 +111,8 @@ func (p *past) fallen(ticket, highWater uint64) error {
 func (e *Engine) reconnects(life context.Context) {
 	conn := e.client.ActiveConnection()
 	// There was one when the engine was opened: what is lost before this looks first is lost too.
-	for away := conn.GetState() != connectivity.Ready; ; {
-		state := conn.GetState()
+	state := conn.GetState()
+	for away := state != connectivity.Ready; ; state = conn.GetState() {
 		if away && state == connectivity.Ready {
 			away = false
 			e.past.alarm()

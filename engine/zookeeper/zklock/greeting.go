@@ -124,7 +124,7 @@ func (c *greeted) Read(b []byte) (int, error) {
 		switch {
 		case errors.Is(err, net.ErrClosed): // this client did that, and the server nothing
 		case errors.Is(why, errMute):
-			c.link.recordMute(c.server)
+			c.link.recordMute(c.server, true)
 		default:
 			c.link.recordFailure(c.server, why)
 		}

@@ -142,16 +142,18 @@ func TestHalfAGreetingIsGivenUp(t *testing.T) {
 
 // What a server said is not forgotten when it says nothing on the connections after that.
 func TestWhatAServerSaidOutlastsItsSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &greeter{each: []fare{says("HTTP/1.1 400 Bad Request"), mute}}
-		l := connect(t.Context(), &Options{Servers: []string{"a"}, Dial: g.Dial}, time.Minute, func(zk.Event) {})
-		defer l.close()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if err := l.away(io.EOF); g.came < 3 || !strings.Contains(err.Error(), `it says "HTTP"`) {
-			t.Errorf("after %d connections: %v", g.came, err)
-		}
-	})
+	for first, want := range map[string]string{"HTTP/1.1 400 Bad Request": `it says "HTTP"`, "": "says nothing"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &greeter{each: []fare{says(first), mute}}
+			l := connect(t.Context(), &Options{Servers: []string{"a"}, Dial: g.Dial}, time.Minute, func(zk.Event) {})
+			defer l.close()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if err := l.away(io.EOF); g.came < 3 || !strings.Contains(err.Error(), want) {
+				t.Errorf("said %q; after %d connections: %v", first, g.came, err)
+			}
+		})
+	}
 }
 
 // What a server says on a new connection of the session waits until the library has sent its

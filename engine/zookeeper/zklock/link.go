@@ -115,7 +115,7 @@ func (l *link) reach(network, server string) (net.Conn, error) {
 		l.recordFailure(server, err)
 		return nil, err
 	}
-	l.recordMute(server)
+	l.recordMute(server, false)
 	g := &greeted{Conn: c, link: l, server: server, until: until}
 	g.unabort = context.AfterFunc(l.greets, func() { c.Close() })
 	return g, nil
@@ -130,10 +130,12 @@ func (l *link) recordFailure(server string, why error) {
 }
 
 // recordMute keeps that a server has said nothing yet, unless it said something before, which
-// tells more.
-func (l *link) recordMute(server string) {
+// tells more. That it closed connections tells no more than that it is silent, once its
+// greeting is late.
+func (l *link) recordMute(server string, late bool) {
 	l.set(func() {
-		if _, said := errors.AsType[refusal](l.failures[server]); !said {
+		before := l.failures[server]
+		if _, refused := errors.AsType[refusal](before); !refused || late && before == errClosed {
 			l.failures[server] = errMute
 		}
 	})

@@ -135,7 +135,8 @@ func (t *Ticks) wait(name string) time.Duration {
 	case rest > -t.every/2:
 		// A process that stood still at the end of its hold has perhaps not given the name
 		// back yet, and the others found it held. If the holder is another one, that one
-		// took the name after this hold, and holds it for longer than this waits.
+		// took the name after this hold, and holds it for longer than this waits. Only if that
+		// one dies meanwhile does this process run the same tick.
 		return min(late, time.Second)
 	}
 	return 0

@@ -108,7 +108,7 @@ func lateRelease(s *stage) finding {
 	b.must(b.lock(item, patience))
 	a.resume()
 	a.unlock(item)
-	c.ask(item, patience)
+	c.ask(item, 3*patience) // by hand it has patience to hold wrongly, and time is left after that
 	if c.got(s.wrongly()) && b.believes(item) {
 		return finding{true, "the DEL of A removed the key of B, and C held beside B"}
 	}

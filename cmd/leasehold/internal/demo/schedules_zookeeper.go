@@ -141,7 +141,7 @@ func predecessorGoes(s *stage) finding {
 	b.ask(item, 5*time.Second) // until then C reads the list
 	s.until("process B stands behind A", s.inLine(2))
 	w.slowDown()
-	c.ask(item, patience)
+	c.ask(item, 3*patience) // by hand it has patience to hold wrongly, and time is left after that
 	select {
 	case <-w.listed:
 		c.say(waits, "C has read the list; its connection is slow")
