@@ -130,6 +130,9 @@ func (c *Client) Adopt(ctx context.Context, h Handle) (*Lease, error) {
 		if errors.Is(err, engine.ErrRefused) {
 			return nil, wrap("adopt", body.Name, err)
 		}
+		if k.life.Err() != nil && !hasEnded(ctx) { // that ended the call
+			return nil, wrap("adopt", body.Name, ErrClosed)
+		}
 		if !hasEnded(ctx) {
 			k.mu.Lock()
 			k.machine.Answered(k.now(), orMissing(err))

@@ -27,8 +27,9 @@
 //     order. Callers of one process share claims (local handoff). Handoffs are bounded
 //     while another process waits.
 //   - Tokens of exclusive leases of one name only rise, if the engine declares fencing.
-//   - A live waiter obtains its lease within about a second after there is room,
-//     normally at once. That holds even if a notification was lost.
+//   - A live waiter obtains its lease normally at once after there is room. If a
+//     notification was lost, it does so at its next poll: within a second where the engine
+//     says which waiter is next, and within four for all others.
 //   - Callers that hold something and wait for each other in a cycle do not wait for
 //     ever, if the engine shows who waits. After about a second the caller with the
 //     youngest claim gets [ErrDeadlock], and the others go on.

@@ -235,8 +235,8 @@ func TestCloseEndsAdopt(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-adopted; err == nil {
-			t.Error("it was adopted by a closed client")
+		if err := <-adopted; !errors.Is(err, ErrClosed) {
+			t.Errorf("a client that was closed says %v", err)
 		}
 		if took := time.Since(begin); took > 10*time.Second {
 			t.Errorf("Close and Adopt took %v", took)

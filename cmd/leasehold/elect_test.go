@@ -174,7 +174,7 @@ func TestElectRefusesWhatCannotLead(t *testing.T) {
 	}{
 		{[]string{"elect", "a"}, 64, "command missing"},
 		{[]string{"elect", "", "--", "true"}, 64, "it is empty"},
-		{[]string{"elect", "a", "--value", strings.Repeat("x", 101), "--", "true"}, 64, "101 bytes"},
+		{[]string{"elect", "a", "--value", strings.Repeat("x", 101), "--", "true"}, 64, "--value has 101 bytes"},
 		{[]string{"elect", "a", "--value", "a\tb", "--", "true"}, 64, "not printable"},
 		{[]string{"elect", "a", "--ttl", "1ms", "--", "true"}, 64, "outside"},
 		{[]string{"elect", "a", "--engine", "redis://127.0.0.1:1", "--", "true"}, 69, ""},

@@ -188,6 +188,8 @@ func (a *app) fillClaim(cmd *cobra.Command, o *order, nonblock bool) (err error)
 		return usageError("--permits %d is outside 1 to the %d of --of", o.Permits, o.Of)
 	case o.Wait < 0:
 		return usageError("--wait %v is negative: give --nonblock to ask once", o.Wait)
+	case len(o.Label) > maxLabel && flags.Lookup("value") != nil:
+		return usageError("--value has %d bytes, more than %d: give a shorter one", len(o.Label), maxLabel)
 	case len(o.Label) > maxLabel:
 		return usageError("--label has %d bytes, more than %d: give a shorter one", len(o.Label), maxLabel)
 	case badCode(o.Conflict):

@@ -18,7 +18,7 @@ import (
 
 // maxWatched bounds how many claims one waiter watches. More may be ahead of it
 // where a semaphore has many permits; it then watches the foremost, and finds the
-// rest when it is renewed, within about a second.
+// rest when it is renewed, within about four seconds.
 const maxWatched = 64
 
 // maxMissed bounds how many looks at what a watch missed are under way at once: a

@@ -62,13 +62,13 @@
 //
 // Rings may be lost: nobody rings for clients of another user or on another server of a
 // cluster. So claims poll all the same. With a doorbell that rang the last time they poll
-// every third of a second at most. A poll that finds what a ring should have told puts an
+// every third of a second, those behind the first two every second at the latest. A poll that finds what a ring should have told puts an
 // end to that until the next ring.
 //
 // Without a doorbell, and with a pool of the caller's, polls are more frequent. The first two of a queue that moves are polled every 20
 // ms, others half as often for each doubling of their place. If no claim became held for a
 // while, the next poll comes after up to a sixth of that while, and after half of it for
-// others, 640 ms at most. With 128 or more waiters ahead it comes after 2.56 s. So a
+// others, 640 ms at most. Package leasehold polls a waiting claim after a second at the latest. So a
 // waiter behind holds of up to a quarter of a second learns
 // of their end after 10 ms on average. Behind longer ones it learns of it after 4 to 8 %
 // of them, or a third of a second. One statement polls all names of a client, at most 50
