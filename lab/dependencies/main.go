@@ -49,7 +49,11 @@ func run(path string, update bool) error {
 	if err != nil {
 		return err
 	}
-	if err := lockstep(modules); err != nil {
+	tied, err := tiedByWork()
+	if err != nil {
+		return err
+	}
+	if err := lockstep(modules, tied); err != nil {
 		return err
 	}
 	reasons := reasonsOf(string(old))
@@ -57,7 +61,7 @@ func run(path string, update bool) error {
 	b.WriteString(header)
 	var unexplained []string
 	for _, m := range modules {
-		needs, err := m.needs()
+		needs, err := m.needs(modules)
 		if err != nil {
 			return err
 		}
@@ -96,7 +100,7 @@ type module struct{ Path, Dir string }
 // workspace lists the modules of go.work. The one that pins tools is not among
 // them: nobody builds leasehold with it.
 func workspace() ([]module, error) {
-	out, err := command(".", "list", "-m", "-f", "{{.Path}} {{.Dir}}")
+	out, err := command(".", "go", "list", "-m", "-f", "{{.Path}} {{.Dir}}")
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +113,32 @@ func workspace() ([]module, error) {
 	return modules, nil
 }
 
+// tiedByWork is the versions of modules for which go.work names a folder, as .ci/work writes them
+// in a published tree: there no go.mod has replace lines.
+func tiedByWork() (map[string]bool, error) {
+	text, err := command(".", "go", "work", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var work struct {
+		Replace []struct {
+			Old struct{ Path, Version string }
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &work); err != nil {
+		return nil, err
+	}
+	tied := map[string]bool{}
+	for _, r := range work.Replace {
+		tied[r.Old.Path+"@"+r.Old.Version] = true
+	}
+	return tied, nil
+}
+
 // lockstep fails unless all modules of this house need each other in one version and are
 // built from this tree: they use each other's internal packages, so mixed versions need
 // not compile.
-func lockstep(modules []module) error {
+func lockstep(modules []module, tied map[string]bool) error {
 	versions := map[string][]string{} // by version, who needs what in it
 	for _, m := range modules {
 		mod, err := m.file()
@@ -124,11 +150,11 @@ func lockstep(modules []module) error {
 			replaced[r.Old.Path] = strings.HasPrefix(r.New.Path, ".")
 		}
 		for _, r := range mod.Require {
-			if !ours(r.Path) {
+			if !ours(modules, r.Path) {
 				continue
 			}
 			versions[r.Version] = append(versions[r.Version], m.Path+" needs "+r.Path)
-			if !replaced[r.Path] {
+			if !replaced[r.Path] && !tied[r.Path+"@"+r.Version] {
 				return fmt.Errorf("%s needs %s and not from this tree: add a replace with its folder to the go.mod", m.Path, r.Path)
 			}
 		}
@@ -143,8 +169,10 @@ func lockstep(modules []module) error {
 	return nil
 }
 
-// ours reports whether a module is one of this house.
-func ours(path string) bool { return path == "leasehold" || strings.HasPrefix(path, "leasehold/") }
+// ours reports whether a module is one of this house, whatever path that is published under.
+func ours(modules []module, path string) bool {
+	return slices.ContainsFunc(modules, func(m module) bool { return m.Path == path })
+}
 
 // modFile is what a go.mod says.
 type modFile struct {
@@ -156,7 +184,7 @@ type modFile struct {
 }
 
 func (m module) file() (f modFile, err error) {
-	text, err := command(m.Dir, "mod", "edit", "-json")
+	text, err := command(m.Dir, "go", "mod", "edit", "-json")
 	if err != nil {
 		return f, err
 	}
@@ -174,12 +202,12 @@ const (
 // needs lists what one module requires, the most deliberate first. The
 // requirements of a go.mod are complete: whatever is needed to build or test
 // the module's own packages is among them.
-func (m module) needs() ([]need, error) {
+func (m module) needs(house []module) ([]need, error) {
 	mod, err := m.file()
 	if err != nil {
 		return nil, err
 	}
-	built, err := command(m.Dir, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./...")
+	built, err := command(".", filepath.Join(".ci", "alone"), m.Dir, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +218,7 @@ func (m module) needs() ([]need, error) {
 	var needs []need
 	for _, r := range mod.Require {
 		switch {
-		case ours(r.Path):
+		case ours(house, r.Path):
 		case r.Indirect:
 			needs = append(needs, need{through, r.Path})
 		case linked[r.Path]:
@@ -266,17 +294,14 @@ func sections(list string) (lines []string) {
 	return lines
 }
 
-// command runs the go command in one module, alone.
-func command(dir string, args ...string) (string, error) {
-	cmd := exec.Command("go", args...)
+// command runs a program in a folder, and returns what it printed.
+func command(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
-	if dir != "." {
-		cmd.Env = append(os.Environ(), "GOWORK=off")
-	}
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("go %s in %s: %w", strings.Join(args, " "), dir, err)
+		return "", fmt.Errorf("%s %s in %s: %w", name, strings.Join(args, " "), dir, err)
 	}
 	return string(out), nil
 }

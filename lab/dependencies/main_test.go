@@ -41,21 +41,23 @@ func TestADifferenceIsNamedWithItsModule(t *testing.T) {
 }
 
 func TestModulesThatAreNotInLockstepAreRefused(t *testing.T) {
-	for what, c := range map[string]struct{ a, b, says string }{
-		"one version, from this tree": {"require leasehold v0.3.0\nreplace leasehold => ../..\n", "require (\n\tleasehold v0.3.0\n\texample.com/x v1.0.0\n)\nreplace leasehold => ..\n", ""},
-		"two versions":                {"require leasehold v0.3.0\nreplace leasehold => ../..\n", "require leasehold v0.2.0\nreplace leasehold => ..\n", "lockstep"},
-		"not from this tree":          {"require leasehold v0.3.0\n", "", "replace"},
+	for what, c := range map[string]struct{ a, b, tied, says string }{
+		"one version, from this tree": {"require leasehold v0.3.0\nreplace leasehold => ../..\n", "require (\n\tleasehold v0.3.0\n\texample.com/x v1.0.0\n)\nreplace leasehold => ..\n", "", ""},
+		"two versions":                {"require leasehold v0.3.0\nreplace leasehold => ../..\n", "require leasehold v0.2.0\nreplace leasehold => ..\n", "", "lockstep"},
+		"not from this tree":          {"require leasehold v0.3.0\n", "", "", "replace"},
+		"from this tree by go.work":   {"require leasehold v0.3.0\n", "require leasehold v0.3.0\n", "leasehold@v0.3.0", ""},
+		"another version by go.work":  {"require leasehold v0.3.0\n", "", "leasehold@v0.2.0", "replace"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			var modules []module
-			for name, text := range map[string]string{"leasehold/a": c.a, "leasehold/b": c.b} {
+			for name, text := range map[string]string{"leasehold": "", "leasehold/a": c.a, "leasehold/b": c.b} {
 				dir := t.TempDir()
 				if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module "+name+"\n\ngo 1.26.0\n"+text), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				modules = append(modules, module{name, dir})
 			}
-			err := lockstep(modules)
+			err := lockstep(modules, map[string]bool{c.tied: true})
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want one that says %q", err, c.says)
 			}

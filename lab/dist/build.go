@@ -44,23 +44,27 @@ func (r *release) workspace(ctx context.Context) error {
 	}
 	var mod struct {
 		Module  struct{ Path string }
-		Require []struct{ Path string }
+		Require []struct{ Path, Version string }
 	}
 	if err := json.Unmarshal(out, &mod); err != nil {
 		return err
 	}
 	r.module = strings.TrimSuffix(mod.Module.Path, "/cmd/leasehold")
-	args := []string{"work", "init", command}
+	// Go reads the go.mod of the version that is required, also of a module of the workspace.
+	edit := []string{"work", "edit", "-use", command}
 	for _, m := range mod.Require {
 		if below, ours := r.below(m.Path); ours {
-			args = append(args, filepath.Join(r.tree, filepath.FromSlash(below)))
+			dir := filepath.Join(r.tree, filepath.FromSlash(below))
+			edit = append(edit, "-use", dir, "-replace", m.Path+"@"+m.Version+"="+dir)
 		}
 	}
 	r.gowork = filepath.Join(r.work, "go.work")
-	c = exec.CommandContext(ctx, "go", args...)
-	c.Dir, c.Env = r.work, append(os.Environ(), "GOWORK=")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("tie the modules together: %w\n%s", err, out)
+	for _, args := range [][]string{{"work", "init"}, edit} {
+		c = exec.CommandContext(ctx, "go", args...)
+		c.Dir, c.Env = r.work, append(os.Environ(), "GOWORK=")
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("tie the modules together: %w\n%s", err, out)
+		}
 	}
 	return nil
 }

@@ -80,6 +80,11 @@ func TestTwoVersionsShareALock(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", `mkdir "$2" && git -C "$0" archive "$1" | tar -x -C "$2"`, root, commit, tree).CombinedOutput(); err != nil {
 		t.Fatalf("the tree of %s: %v\n%s", commit, err, out)
 	}
+	if _, err := os.Stat(filepath.Join(tree, "go.work")); err != nil { // a published one
+		if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", tree, "work").CombinedOutput(); err != nil {
+			t.Fatalf("a workspace of %s: %v\n%s", commit, err, out)
+		}
+	}
 	bin := t.TempDir()
 	versions := []string{build(t, tree, filepath.Join(bin, "older")), build(t, root, filepath.Join(bin, "today"))}
 	t.Logf("the older version is %.12s", commit)

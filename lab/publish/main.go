@@ -1,12 +1,15 @@
 // Command publish writes this tree as it is published: under a public path, at a version,
-// as a git repository with one commit and the tags that Go wants.
+// as a git repository with one commit for each release and the tags that Go wants.
 //
 //	make publish-as MODULE=example.com/locks/leasehold VERSION=v0.9.0 OUT=DIR
 //
 // In that tree every module requires the others at that version. It has no replace line and no
-// go.work; `make work` makes one again for those who work on it. The README says go get where
-// this one says clone. Nothing else differs: a person pushes it, with its tags, to where MODULE
+// go.work; `make work` makes one again for those who work on it. Its pages say go get where
+// these say clone. Nothing else differs: a person pushes it, with its tags, to where MODULE
 // is served from.
+//
+// DIR is a new folder, or for a later release a clone of what was published: that gets one commit
+// more. CONTRIBUTING.md says how a release is made.
 //
 // With -proxy DIR it also writes the modules as a module proxy of files
 // (GOPROXY=file://DIR), as an outside user gets them.
@@ -17,8 +20,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
@@ -36,7 +37,8 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("publish", flag.ContinueOnError)
 	flags.StringVar(&r.Module, "module", "", "the public `path` of the root module")
 	flags.StringVar(&r.Version, "version", "", "the version of all modules: v0.9.0")
-	out := flags.String("out", "", "the `folder` to write, which does not exist yet")
+	out := flags.String("out", "", "the `folder` to write: a new one, or a clone of what was published before")
+	trial := flags.Bool("trial", false, "for tests: publish what is not committed, and what has no date in CHANGELOG.md")
 	proxy := flags.String("proxy", "", "also write a module proxy of files to this `folder`")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -51,20 +53,37 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	modules, err := r.write(from, *out)
+	modules, err := r.publish(from, *out, *proxy, *trial)
 	if err != nil {
-		return err
-	}
-	if *proxy != "" {
-		if err := r.serve(modules, *out, *proxy); err != nil {
-			return err
-		}
-	}
-	if err := r.commit(modules, *out); err != nil {
 		return err
 	}
 	fmt.Printf("%s has %s at %s, %d modules: push it with --tags\n", *out, r.Module, r.Version, len(modules))
 	return nil
+}
+
+// publish writes a tree and its repository, and returns the folders of its modules.
+func (r release) publish(from, out, proxy string, trial bool) ([]string, error) {
+	if err := source(from); err != nil {
+		return nil, err
+	}
+	if !trial {
+		if err := r.ready(from); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.prepare(out); err != nil {
+		return nil, err
+	}
+	modules, err := r.write(from, out)
+	if err != nil {
+		return nil, err
+	}
+	if proxy != "" {
+		if err := r.serve(modules, out, proxy); err != nil {
+			return nil, err
+		}
+	}
+	return modules, r.commit(modules, out)
 }
 
 // release is what is published.
@@ -82,36 +101,6 @@ func (r release) check() error {
 	}
 	if _, major, ok := module.SplitPathVersion(r.Module); !ok || !module.MatchPathMajor(r.Version, major) {
 		return fmt.Errorf("-version %s: Go wants /%s at the end of the path %s", r.Version, semver.Major(r.Version), r.Module)
-	}
-	return nil
-}
-
-// root is the folder of this tree.
-func root() (string, error) {
-	out, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the tree: %w", err)
-	}
-	return filepath.Clean(string(out[:len(out)-1])), nil
-}
-
-// commit makes the folder a repository with one commit and a tag for each module: a nested
-// module's begins with its folder.
-func (r release) commit(modules []string, out string) error {
-	commands := [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=leasehold", "-c", "user.email=leasehold@invalid", "commit", "-q", "-m", "leasehold " + r.Version}}
-	for _, dir := range modules {
-		tag := r.Version
-		if dir != "." {
-			tag = dir + "/" + r.Version
-		}
-		commands = append(commands, []string{"tag", tag})
-	}
-	for _, args := range commands {
-		git := exec.Command("git", args...)
-		git.Dir, git.Stderr = out, os.Stderr
-		if err := git.Run(); err != nil {
-			return fmt.Errorf("git %s: %w", args[0], err)
-		}
 	}
 	return nil
 }

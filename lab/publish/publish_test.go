@@ -15,7 +15,7 @@ import (
 	"leasehold/lab/servers"
 )
 
-var stranger = flag.Bool("stranger", false, "also get two versions mixed, and the command: two minutes more of downloads and builds")
+var stranger = flag.Bool("stranger", false, "also check the published tree as its CI does, and get two versions mixed, and the command: some minutes more of downloads and builds")
 
 const public = "example.com/locks/leasehold"
 
@@ -75,13 +75,24 @@ func (u outside) file(name, text string) {
 	}
 }
 
-// published publishes this tree at some versions.
+// inSource skips what is about the tree that is published from: a published one has no such name.
+func inSource(t *testing.T) {
+	t.Helper()
+	dir, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := source(dir); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+}
+
+// published publishes this tree at some versions, one after the other, in one repository.
 func published(t *testing.T, versions ...string) (tree, proxy string) {
 	t.Helper()
-	proxy = t.TempDir()
+	proxy, tree = t.TempDir(), filepath.Join(t.TempDir(), "leasehold")
 	for _, v := range versions {
-		tree = filepath.Join(t.TempDir(), v)
-		if err := run([]string{"-module", public, "-version", v, "-out", tree, "-proxy", proxy}); err != nil {
+		if err := run([]string{"-module", public, "-version", v, "-out", tree, "-proxy", proxy, "-trial"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,6 +132,7 @@ func main() {
 // A stranger with Go gets the library and one engine, and nothing of other engines; the command;
 // the examples. Root and engine at two versions work together.
 func TestAStrangerGetsIt(t *testing.T) {
+	inSource(t)
 	redis := "redis://" + servers.Redis(t, nil).Addr
 	versions := []string{"v0.9.1"}
 	if *stranger {
@@ -163,6 +175,24 @@ func TestAStrangerGetsIt(t *testing.T) {
 		if out, err := u.try("git", "grep", "-n", "=>", "--", "*go.mod"); err == nil {
 			t.Errorf("the tree replaces modules:\n%s", out)
 		}
+		if log := u.must("git", "log", "--format=%s"); strings.Count(log, "\n") != len(versions) {
+			t.Errorf("%d releases made these commits:\n%s", len(versions), log)
+		}
+		// What CI does there runs before anything is served. Its modules come from its folders.
+		u.must("make", "-s", "work")
+		u.must("make", "-s", "fmt-check")
+		u.must("go", "list", "-deps", "./cmd/leasehold", "./lab/api")
+		if !*stranger {
+			return
+		}
+		u.must("go", "vet", ".", "./cmd/leasehold", "./service", "./lab/publish", "./with/tuslock")
+		u.must("go", "test", "-short", "./lab/api", "./lab/dependencies", "./lab/readme", "./lab/prose", "./lab/publish")
+		u.must("go", "test", "-run", "Apply", "./lab/faults")
+		u.must("go", "run", "./lab/dependencies")
+		for _, dir := range []string{".", "engine/redis", "cmd/leasehold"} {
+			u.must(".ci/alone", dir, "sh", "-ec", "go build ./...; go mod tidy -diff")
+		}
+		u.must("go", "test", "-run", "TestTwoVersionsShareALock/dir", "./lab/formats", "-rolling", "-rolling.commit", "v0.9.0")
 	})
 	if !*stranger {
 		return
@@ -212,6 +242,7 @@ func TestWhatCannotBePublishedIsRefused(t *testing.T) {
 
 // Only what names a package is renamed.
 func TestOnlyPackagesAreRenamed(t *testing.T) {
+	inSource(t)
 	r := release{public, "v0.9.0"}
 	rename := r.renaming([]string{"engine/doc.go", "lab/main.go", "docs/a.md"})
 	for from, to := range map[string]string{

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"go/format"
 	"os"
 	"os/exec"
 	"path"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 // here is the path of the root module in this tree.
@@ -20,9 +22,6 @@ const here = "leasehold"
 
 // write writes the tree to out, and returns the folders of its modules.
 func (r release) write(from, out string) (modules []string, err error) {
-	if _, err := os.Lstat(out); err == nil {
-		return nil, fmt.Errorf("%s exists: give a folder that does not", out)
-	}
 	list := exec.Command("git", "ls-files", "-z")
 	list.Dir = from
 	text, err := list.Output()
@@ -35,7 +34,7 @@ func (r release) write(from, out string) (modules []string, err error) {
 		if name == "go.work" || name == "go.work.sum" {
 			continue
 		}
-		src, dst := filepath.Join(from, name), filepath.Join(out, name)
+		src, dst := filepath.Join(from, name), filepath.Join(out, r.fileName(name))
 		info, err := os.Lstat(src)
 		if err != nil {
 			return nil, err
@@ -61,10 +60,12 @@ func (r release) write(from, out string) (modules []string, err error) {
 		case path.Base(name) == "go.mod":
 			modules = append(modules, path.Dir(name))
 			body, err = r.goMod(name, body)
-		case strings.HasPrefix(path.Base(name), "README") && path.Dir(name) == ".":
-			body, err = r.readme(name, rename(body))
-		case utf8.Valid(body) && !bytes.ContainsRune(body, 0):
-			body = rename(body)
+		case !utf8.Valid(body) || bytes.ContainsRune(body, 0):
+		case path.Ext(name) == ".go":
+			// The public path sorts among other imports in another place, and is longer.
+			body, err = format.Source(rename(body))
+		default:
+			body, err = r.page(name, r.lists(name, rename(body)))
 		}
 		if err == nil {
 			err = os.WriteFile(dst, body, info.Mode().Perm())
@@ -97,6 +98,32 @@ func (r release) renaming(files []string) func([]byte) []byte {
 	}
 }
 
+var (
+	ofAPI   = regexp.MustCompile(`(^|[^\w./@"-])` + here + `([.,])`)
+	heading = regexp.MustCompile(`(?m)^` + here + `$`)
+)
+
+// lists renames the root package in the two lists that have it without quotes: what the modules
+// export, and what they depend on.
+func (r release) lists(name string, text []byte) []byte {
+	switch {
+	case path.Dir(name) == "api":
+		return ofAPI.ReplaceAll(text, []byte("${1}"+r.Module+"${2}"))
+	case name == "docs/dependencies.txt":
+		return heading.ReplaceAll(text, []byte(r.Module))
+	}
+	return text
+}
+
+// fileName is what a file is called in the published tree: those in api/ are called as their modules.
+func (r release) fileName(name string) string {
+	module, found := strings.CutPrefix(name, "api/"+here)
+	if !found {
+		return name
+	}
+	return "api/" + strings.ReplaceAll(r.Module, "/", ".") + module
+}
+
 // public is the published path of a module of this tree, and whether it is one.
 func (r release) public(name string) (string, bool) {
 	if name == here {
@@ -125,49 +152,15 @@ func (r release) goMod(name string, body []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, q := range slices.Clone(f.Require) {
-		to, ours := r.public(q.Mod.Path)
-		if !ours {
-			continue
+	var requires []*modfile.Require
+	for _, q := range f.Require {
+		if to, ours := r.public(q.Mod.Path); ours {
+			q = &modfile.Require{Mod: module.Version{Path: to, Version: r.Version}, Indirect: q.Indirect}
 		}
-		indirect := q.Indirect
-		if err := f.DropRequire(q.Mod.Path); err != nil {
-			return nil, err
-		}
-		f.AddNewRequire(to, r.Version, indirect)
+		requires = append(requires, q)
 	}
+	f.SetRequireSeparateIndirect(requires)
 	f.Cleanup()
 	f.SortBlocks()
 	return f.Format()
-}
-
-// readme is a README for those who have no clone.
-func (r release) readme(name string, body []byte) ([]byte, error) {
-	text := string(body)
-	for _, change := range []struct{ old, new string }{
-		{"go run ./cmd/leasehold run hello", "go run " + r.Module + "/cmd/leasehold@" + r.Version + " run hello"},
-		{"go work init . ../leasehold ../leasehold/engine/redis", "go get " + r.Module + "@" + r.Version + " " + r.Module + "/engine/redis@" + r.Version},
-		{inClone[name], r.withGet(name)},
-	} {
-		if strings.Count(text, change.old) != 1 || change.old == "" {
-			return nil, fmt.Errorf("%s does not have this once, so lab/publish cannot change it: %q", name, change.old)
-		}
-		text = strings.Replace(text, change.old, change.new, 1)
-	}
-	return []byte(text), nil
-}
-
-// inClone is what the READMEs say to those who have a clone.
-var inClone = map[string]string{
-	"README.md": "Until leasehold has a public path, clone it beside your module and tie both together with a\n" +
-		"workspace. Name the engine that you use, or `../leasehold/engines` for all of them:",
-	"README.zh-CN.md": "在 leasehold 有公开路径之前，把它 clone 到你的模块旁边，用一个 workspace 连起来。写上你用的那个引擎；要全部引擎\n" +
-		"就写 `../leasehold/engines`：",
-}
-
-func (r release) withGet(name string) string {
-	if name == "README.zh-CN.md" {
-		return "写上所用的引擎，或者用 `" + r.Module + "/engines` 得到全部引擎："
-	}
-	return "Name the engine that you use, or `" + r.Module + "/engines` for all of them:"
 }
