@@ -110,8 +110,16 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	err = untilAsked(ctx, func(ctx context.Context) error {
 		a.say("serving on %s", url)
 		daemon.SdNotify(false, daemon.SdNotifyReady) // nobody to notify is no error
-		stop := context.AfterFunc(ctx, func() { daemon.SdNotify(false, daemon.SdNotifyStopping) })
-		defer stop()
+		said := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(said)
+			daemon.SdNotify(false, daemon.SdNotifyStopping)
+		})
+		defer func() {
+			if !stop() {
+				<-said // this process ends next
+			}
+		}()
 		return s.Run(ctx, ln, o.run)
 	})
 	if err != nil {

@@ -16,26 +16,45 @@ func TestVulnerabilitiesFailAndAMissingDatabaseDoesNot(t *testing.T) {
 	if _, err := os.ReadFile(script); err != nil { // so that the go command runs this again when it changes
 		t.Fatal(err)
 	}
+	const found, away = "Vulnerability #1: GO-2026-1", "govulncheck: fetching vulnerabilities: Get https://x: no such host"
 	for what, c := range map[string]struct {
-		says string
-		code string
+		says []string // of each folder
+		code []string
 		ok   bool
-		want string
+		want []string
 	}{
-		"nothing found":  {"No vulnerabilities found.", "0", true, ""},
-		"found":          {"Vulnerability #1: GO-2026-1", "3", false, "GO-2026-1"},
-		"no database":    {"govulncheck: fetching vulnerabilities: Get https://x: no such host", "1", true, "MISSING"},
-		"does not build": {"govulncheck: loading packages: undefined: x", "1", false, "undefined"},
+		"nothing found":                     {[]string{"No vulnerabilities found."}, []string{"0"}, true, nil},
+		"found":                             {[]string{found}, []string{"3"}, false, []string{"GO-2026-1"}},
+		"no database":                       {[]string{away}, []string{"1"}, true, []string{"MISSING"}},
+		"does not build":                    {[]string{"govulncheck: loading packages: undefined: x"}, []string{"1"}, false, []string{"undefined"}},
+		"found, and then no database":       {[]string{found, away}, []string{"3", "1"}, false, []string{"GO-2026-1", "MISSING"}},
+		"nothing found, then no database":   {[]string{"", away}, []string{"0", "1"}, true, []string{"MISSING"}},
+		"nothing found, and then a finding": {[]string{"", found}, []string{"0", "3"}, false, []string{"GO-2026-1"}},
 	} {
 		fake := filepath.Join(t.TempDir(), "govulncheck")
-		if err := os.WriteFile(fake, []byte("#!/bin/sh\necho '"+c.says+"' >&2\nexit "+c.code+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(fake, []byte("#!/bin/sh\ncat says >&2\nexit $(cat code)\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), "bash", script, t.TempDir())
+		args := []string{script}
+		for i, says := range c.says {
+			dir := t.TempDir()
+			for name, text := range map[string]string{"says": says + "\n", "code": c.code[i]} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args = append(args, dir)
+		}
+		cmd := exec.CommandContext(t.Context(), "bash", args...)
 		cmd.Env = append(os.Environ(), "GOVULNCHECK="+fake)
 		out, err := cmd.CombinedOutput()
-		if (err == nil) != c.ok || !strings.Contains(string(out), c.want) {
+		if (err == nil) != c.ok {
 			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: nothing says %q:\n%s", what, want, out)
+			}
 		}
 	}
 }
