@@ -92,7 +92,7 @@ func TestTwoVersionsShareALock(t *testing.T) {
 		},
 		"mysql":     func(t *testing.T) string { return servers.MariaDB(t, nil).URL("", "") },
 		"etcd":      func(t *testing.T) string { u, _ := etcd(t); return u },
-		"zookeeper": func(t *testing.T) string { u, _ := zookeeper(t); return u },
+		"zookeeper": func(t *testing.T) string { u, _ := zookeeper("")(t); return u },
 	} {
 		t.Run(name, func(t *testing.T) { shared(t, versions, url(t)) })
 	}
