@@ -3,7 +3,8 @@
 // the ones after it.
 //
 // A record has the whole store after the same calls: a holder and a waiter, shared holders,
-// permits. One test compares it with what the engine writes today. Another fills an empty
+// permits, and a detached claim where that is kept in another way. An engine has a record of
+// each of its layouts. Handles, the texts of detached leases, have one too. One test compares it with what the engine writes today. Another fills an empty
 // store from it, as an older program would have left it, and reads, refuses, extends and
 // frees those claims with today's engine.
 //

@@ -33,23 +33,29 @@ type kind struct {
 	name  string
 	start func(t *testing.T) (url string, s store)
 
-	waits  bool           // the queue is in the store
-	byID   bool           // any client of a program that knows a claim's ID may renew and leave it
-	client *regexp.Regexp // how its clients are called
+	waits    bool           // the queue is in the store
+	byID     bool           // any client of a program that knows a claim's ID may renew and leave it
+	detached bool           // a detached claim is kept in another way
+	client   *regexp.Regexp // how its clients are called
 }
 
 func kinds() []kind {
 	hex := regexp.MustCompile(`\b[0-9a-f]{24}|[0-9a-f]{24}\b`)
 	base32 := regexp.MustCompile(`\b[a-z2-7]{13}\b`)
 	return []kind{
-		{name: "queuelock", start: redis(""), waits: true, byID: true, client: hex},
+		{name: "queuelock", start: redis(""), waits: true, byID: true, detached: true, client: hex},
 		{name: "plainlock", start: redis("?layout=plain"), byID: true},
-		{name: "redissonlock", start: redisson},
-		{name: "redlock", start: redlock, byID: true},
-		{name: "pglock", start: postgres, waits: true, byID: true, client: hex},
-		{name: "mysqllock", start: mysql, waits: true, byID: true, client: hex},
-		{name: "etcdlock", start: etcd, waits: true, client: base32},
-		{name: "zklock", start: zookeeper, waits: true},
+		{name: "redissonlock", start: redisson("readwrite")},
+		{name: "redissonlock-lock", start: redisson("lock"), byID: true},
+		{name: "redissonlock-fenced", start: redisson("fenced"), byID: true},
+		{name: "redlock", start: redlock(""), byID: true},
+		{name: "redlock-redisson", start: redlock("&layout=redisson"), byID: true},
+		{name: "pglock", start: postgres, waits: true, byID: true, detached: true, client: hex},
+		{name: "mysqllock", start: mysql, waits: true, byID: true, detached: true, client: hex},
+		{name: "etcdlock", start: etcd, waits: true, detached: true, client: base32},
+		{name: "zklock", start: zookeeper(""), waits: true},
+		{name: "zklock-readwrite", start: zookeeper("?layout=readwrite"), waits: true},
+		{name: "zklock-nodes", start: zookeeper("?layout=nodes"), waits: true},
 	}
 }
 
@@ -73,6 +79,11 @@ var (
 	reader2 = request("catalogue", 4, 1, engine.Max)
 	permit1 = request("mail", 5, 2, 3)
 	permit2 = request("mail", 6, 1, 3)
+	apart   = func() engine.Request {
+		r := request("deploy", 7, engine.Max, engine.Max)
+		r.Detached = true
+		return r
+	}()
 )
 
 func open(t *testing.T, url string) engine.Engine {
@@ -115,6 +126,9 @@ func write(t *testing.T, k kind, url string) {
 	if modes&engine.Permits != 0 {
 		join(t, a, permit1, engine.Held)
 		join(t, b, permit2, engine.Held)
+	}
+	if k.detached {
+		join(t, a, apart, engine.Held)
 	}
 }
 
@@ -207,6 +221,9 @@ func TestWhatIsRecordedIsUnderstood(t *testing.T) {
 				join(t, e, another(permit1, 11, 1), engine.Gone)
 			}
 			released(t, k, e, q)
+			if k.detached {
+				leftByID(t, e, apart)
+			}
 		})
 	}
 }
@@ -215,12 +232,7 @@ func TestWhatIsRecordedIsUnderstood(t *testing.T) {
 func released(t *testing.T, k kind, e engine.Engine, q engine.Queue) {
 	t.Helper()
 	if k.byID {
-		if cs, err := e.Renew(within(t), []engine.Renewal{{Name: holder.Name, ID: holder.ID, Want: ttl}}); err != nil || len(cs) != 1 || cs[0].State != engine.Held {
-			t.Errorf("its renewal is %+v, %v", cs, err)
-		}
-		if cs, err := e.Leave(within(t), []engine.Claim{{Name: holder.Name, ID: holder.ID}}); err != nil || len(cs) != 1 || cs[0].State != engine.Held {
-			t.Errorf("Leave found %+v, %v", cs, err)
-		}
+		leftByID(t, e, holder)
 	} else if err := e.Revoke(within(t), holder.Name, q.Claims[0].Ticket, true); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Fatal(err)
 	} else if err != nil {
@@ -240,6 +252,17 @@ func released(t *testing.T, k kind, e engine.Engine, q engine.Queue) {
 			r.NoWait = true
 			return r
 		}(), engine.Held)
+	}
+}
+
+// leftByID renews and leaves a claim as another program does that has its ID.
+func leftByID(t *testing.T, e engine.Engine, r engine.Request) {
+	t.Helper()
+	if cs, err := e.Renew(within(t), []engine.Renewal{{Name: r.Name, ID: r.ID, Want: ttl}}); err != nil || len(cs) != 1 || cs[0].State != engine.Held {
+		t.Errorf("the renewal of %q is %+v, %v", r.Name, cs, err)
+	}
+	if cs, err := e.Leave(within(t), []engine.Claim{{Name: r.Name, ID: r.ID}}); err != nil || len(cs) != 1 || cs[0].State != engine.Held {
+		t.Errorf("Leave of %q found %+v, %v", r.Name, cs, err)
 	}
 }
 

@@ -2,10 +2,12 @@ package formats
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"leasehold/lab/servers"
 )
@@ -21,19 +23,23 @@ func redis(params string) func(t *testing.T) (string, store) {
 	}
 }
 
-func redisson(t *testing.T) (string, store) {
-	s := servers.Redis(t, nil)
-	return "redisson://" + s.Addr + "?kind=readwrite", keyspace{s}
+func redisson(kind string) func(t *testing.T) (string, store) {
+	return func(t *testing.T) (string, store) {
+		s := servers.Redis(t, nil)
+		return "redisson://" + s.Addr + "?kind=" + kind, keyspace{s}
+	}
 }
 
-func redlock(t *testing.T) (string, store) {
-	var all keyspace
-	var addrs []string
-	for range 3 {
-		s := servers.Redis(t, nil)
-		all, addrs = append(all, s), append(addrs, s.Addr)
+func redlock(params string) func(t *testing.T) (string, store) {
+	return func(t *testing.T) (string, store) {
+		var all keyspace
+		var addrs []string
+		for range 3 {
+			s := servers.Redis(t, nil)
+			all, addrs = append(all, s), append(addrs, s.Addr)
+		}
+		return "redlock://" + strings.Join(addrs, ",") + "?timeout=10s&max-ttl=10m&restart-delay=off" + params, all
 	}
-	return "redlock://" + strings.Join(addrs, ",") + "?timeout=10s&max-ttl=10m&restart-delay=off", all
 }
 
 func (k keyspace) do(t *testing.T, s *servers.RedisServer, args ...string) any {
@@ -52,23 +58,36 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// dump reads the first server: all of a redlock have the same.
-func (k keyspace) dump(t *testing.T) (all []item) {
+// dump reads the first server: all of a redlock have the same, as soon as the last has
+// answered a call that a majority decides.
+func (k keyspace) dump(t *testing.T) []item {
 	t.Helper()
-	keys := texts(k.do(t, k[0], "KEYS", "*"))
+	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		first := k.read(t, k[0])
+		if !slices.ContainsFunc(k[1:], func(s *servers.RedisServer) bool { return !reflect.DeepEqual(k.read(t, s), first) }) {
+			return first
+		}
+	}
+	t.Fatal("the servers of a redlock do not have the same")
+	return nil
+}
+
+func (k keyspace) read(t *testing.T, s *servers.RedisServer) (all []item) {
+	t.Helper()
+	keys := texts(k.do(t, s, "KEYS", "*"))
 	slices.Sort(keys)
 	for _, key := range keys {
-		kind := fmt.Sprint(k.do(t, k[0], "TYPE", key))
-		left, err := strconv.Atoi(fmt.Sprint(k.do(t, k[0], "PTTL", key)))
+		kind := fmt.Sprint(k.do(t, s, "TYPE", key))
+		left, err := strconv.Atoi(fmt.Sprint(k.do(t, s, "PTTL", key)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		one := item{key, kind, strconv.Itoa((left + 30000) / 60000 * 60)}
 		switch kind {
 		case "string":
-			one = append(one, fmt.Sprint(k.do(t, k[0], "GET", key)))
+			one = append(one, fmt.Sprint(k.do(t, s, "GET", key)))
 		case "hash":
-			fields := texts(k.do(t, k[0], "HGETALL", key))
+			fields := texts(k.do(t, s, "HGETALL", key))
 			var pairs [][2]string
 			for i := 0; i < len(fields); i += 2 {
 				pairs = append(pairs, [2]string{fields[i], fields[i+1]})
@@ -78,9 +97,9 @@ func (k keyspace) dump(t *testing.T) (all []item) {
 				one = append(one, p[0], p[1])
 			}
 		case "zset":
-			one = append(one, texts(k.do(t, k[0], "ZRANGE", key, "0", "-1", "WITHSCORES"))...)
+			one = append(one, texts(k.do(t, s, "ZRANGE", key, "0", "-1", "WITHSCORES"))...)
 		case "list":
-			one = append(one, texts(k.do(t, k[0], "LRANGE", key, "0", "-1"))...)
+			one = append(one, texts(k.do(t, s, "LRANGE", key, "0", "-1"))...)
 		default:
 			t.Fatalf("%s is a %s", key, kind)
 		}

@@ -90,14 +90,17 @@ func TestTwoVersionsShareALock(t *testing.T) {
 	t.Logf("the older version is %.12s", commit)
 
 	for name, url := range map[string]func(t *testing.T) string{
-		"dir":   func(t *testing.T) string { return "dir://" + t.TempDir() },
-		"redis": func(t *testing.T) string { u, _ := redis("")(t); return u },
+		"dir":      func(t *testing.T) string { return "dir://" + t.TempDir() },
+		"redis":    func(t *testing.T) string { u, _ := redis("")(t); return u },
+		"plain":    func(t *testing.T) string { u, _ := redis("?layout=plain")(t); return u },
+		"redisson": func(t *testing.T) string { u, _ := redisson("lock")(t); return u },
+		"redlock":  func(t *testing.T) string { u, _ := redlock("")(t); return u },
 		"postgres": func(t *testing.T) string {
 			return servers.Postgres(t, nil).URL("", "")
 		},
 		"mysql":     func(t *testing.T) string { return servers.MariaDB(t, nil).URL("", "") },
 		"etcd":      func(t *testing.T) string { u, _ := etcd(t); return u },
-		"zookeeper": func(t *testing.T) string { u, _ := zookeeper(t); return u },
+		"zookeeper": func(t *testing.T) string { u, _ := zookeeper("")(t); return u },
 	} {
 		t.Run(name, func(t *testing.T) { shared(t, versions, url(t)) })
 	}

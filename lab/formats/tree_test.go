@@ -73,21 +73,23 @@ func (r revisions) fill(t *testing.T, all []item) {
 // paths is a ZooKeeper: an item is a path, whether a session owns it, and its data.
 type paths struct{ *zk.Conn }
 
-func zookeeper(t *testing.T) (string, store) {
-	s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}) // sessions outlive a standstill of two seconds
-	c, events, err := zk.Connect([]string{s.Addr}, time.Minute, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		for range events {
+func zookeeper(params string) func(t *testing.T) (string, store) {
+	return func(t *testing.T) (string, store) {
+		s := servers.ZooKeeper(t, &servers.ZooKeeperOptions{Tick: time.Second}) // sessions outlive a standstill of two seconds
+		c, events, err := zk.Connect([]string{s.Addr}, time.Minute, zk.WithLogInfo(false))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	t.Cleanup(c.Close)
-	if _, err := c.Create("/locks", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
+		go func() {
+			for range events {
+			}
+		}()
+		t.Cleanup(c.Close)
+		if _, err := c.Create("/locks", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		return "zookeeper://" + s.Addr + "/locks" + params, paths{c}
 	}
-	return "zookeeper://" + s.Addr + "/locks", paths{c}
 }
 
 // below visits the nodes below a path, parents first.

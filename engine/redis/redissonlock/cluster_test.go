@@ -226,3 +226,92 @@ func TestShardSubscriptionsEnd(t *testing.T) {
 	leave(t, e, q)
 	until(t, "nobody waits, and it is listened to", func() bool { return listeners() == int64(0) })
 }
+
+// TestOnAClusterOnlyShardSubscriptionsCount: a holder does not take its own for somebody who
+// waits before the server has answered that it is over; and what another node has not
+// answered hides nobody.
+func TestOnAClusterOnlyShardSubscriptionsCount(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
+	e := locks.Opened(t, redistest.ClusterURL(c)).(*Engine)
+	watch(t, e)
+	count := func(n *servers.RedisServer, kind, channel string) int64 {
+		return do(t, n, "PUBSUB", kind, channel).([]any)[1].(int64)
+	}
+	var plain *servers.RedisServer // where SUBSCRIBE went
+	until(t, "not one node is subscribed to", func() bool {
+		listen := int64(0)
+		for _, n := range c.Nodes[:3] {
+			if one := count(n, "NUMSUB", e.channel(nobody)); one > 0 {
+				listen, plain = listen+one, n
+			}
+		}
+		return listen == 1 // and not that of Open any more
+	})
+	name, home := "", plain
+	for i := 0; home == plain; i++ {
+		var err error
+		if name = strconv.Itoa(i); i > 100 {
+			t.Fatal("void: every name is on one node")
+		}
+		if home, err = c.NodeOf(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	channel := e.channel(name)
+	waits := func() engine.Claim {
+		t.Helper()
+		program(t, home).lock(name, 10*time.Minute)
+		q := join(t, e, exclusive(name))
+		until(t, "not listened to", func() bool {
+			return count(home, "SHARDNUMSUB", channel) == 1 && count(plain, "NUMSUB", channel) == 1
+		})
+		return q
+	}
+	stop := func(n *servers.RedisServer) {
+		t.Helper()
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Cont() })
+	}
+
+	q := waits()
+	stop(plain)
+	do(t, home, "DEL", name)
+	if q = renew(t, e, q, time.Minute); q.State != engine.Held {
+		t.Fatalf("it is free, and renewed as %+v", q)
+	}
+	until(t, "it is listened to for ever", func() bool { return count(home, "SHARDNUMSUB", channel) == 0 })
+	conn, cancel := connect(t, home.Addr).Dedicate()
+	t.Cleanup(cancel)
+	began := make(chan struct{}, 1)
+	conn.SetPubSubHooks(rueidis.PubSubHooks{OnSubscription: func(rueidis.PubSubSubscription) { began <- struct{}{} }})
+	if err := conn.Do(t.Context(), conn.B().Ssubscribe().Channel(channel).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	until(t, "it is not contended", func() bool {
+		q = renew(t, e, q, time.Minute)
+		return q.Contended
+	})
+	if !e.ears.Listening(name, e.wire) { // it does until the engine gives that node up
+		t.Error("contended only after a node that was silent was given up")
+	}
+	plain.Cont()
+	cancel()
+	until(t, "one who has gone is counted", func() bool { return count(home, "SHARDNUMSUB", channel) == 0 })
+
+	leave(t, e, q)
+	until(t, "it does not hear", func() bool { return !e.ears.Listening(name, e.wire) })
+	q = waits()
+	stop(home)
+	e.ears.Forget(q.ID) // it holds
+	until(t, "it is listened to for ever", func() bool { return !e.ears.Listening(name, e.wire) })
+	if !e.listens(name) {
+		t.Error("the server has not answered, and it is said not to listen")
+	}
+	home.Cont()
+	until(t, "it is said to listen for ever", func() bool { return !e.listens(name) })
+}

@@ -24,6 +24,7 @@ type Engine struct {
 	scripts scripts
 	tries   parts.Tries
 	ears    *parts.Ears
+	shards  counts // on a Cluster
 }
 
 var (

@@ -54,7 +54,7 @@ func checkName(name string) error {
 // common.lua names, and then the script's own.
 func (e *Engine) call(name string, args ...string) redisconn.Call {
 	tag, _ := redisconn.Tagged(name)
-	common := []string{tag + ":", e.channel(name), parts.Flag(e.wire.Cluster()), parts.Flag(e.ears.Listening(name))}
+	common := []string{tag + ":", e.channel(name), parts.Flag(e.wire.Cluster()), parts.Flag(e.listens(name))}
 	return redisconn.Call{Keys: []string{name, redisconn.KeyBeside(beside, name)}, Args: append(common, args...)}
 }
 

@@ -3,6 +3,7 @@ package redissonlock
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"leasehold/engine"
@@ -35,7 +36,11 @@ func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
 			for _, channel := range more {
 				var shard context.Context
 				shard, shards[channel] = context.WithCancel(ctx)
-				go e.listenShard(shard, channel, func() { free(channel, "") })
+				e.shards.add(channel, 1)
+				go func() {
+					defer e.shards.add(channel, -1)
+					e.listenShard(shard, channel, func() { free(channel, "") })
+				}()
 			}
 			for _, channel := range less {
 				shards[channel]()
@@ -59,4 +64,37 @@ func (e *Engine) listenShard(ctx context.Context, channel string, free func()) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// listens reports whether a server may count this client among those who listen for a
+// lock: on a Cluster only shard channels can be counted. It is until the server has
+// answered that it does not any more.
+func (e *Engine) listens(name string) bool {
+	if e.wire.Cluster() {
+		return e.shards.any(e.channel(name))
+	}
+	return e.ears.Listening(name, e.wire)
+}
+
+// counts are the subscriptions to each shard channel that stand, begin or end.
+type counts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *counts) add(channel string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	if c.of[channel] += n; c.of[channel] == 0 {
+		delete(c.of, channel)
+	}
+}
+
+func (c *counts) any(channel string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[channel] > 0
 }

@@ -146,7 +146,7 @@ func (e *Engine) try(ctx context.Context, r *request) (engine.Claim, error) {
 	return c, err
 }
 
-// joining is the call of phase 1.
+// joining is the call of phase 1, without what differs between masters: see ask.
 func (t *try) joining() redisconn.Call {
 	replaces, channel := "", t.e.channel
 	if t.r.Replaces != (engine.ID{}) {
@@ -157,7 +157,7 @@ func (t *try) joining() redisconn.Call {
 	}
 	return redisconn.Call{Keys: t.keys, Args: []string{
 		t.r.ID.Secret(), parts.Millis(t.r.WaitTTL), t.r.Owner.Text(), replaces,
-		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began), parts.Flag(t.e.ears.Listening(t.r.Name)),
+		decimal(t.number), decimal(t.e.clock.now(t.start)), channel, decimal(t.r.began),
 	}}
 }
 
@@ -167,6 +167,7 @@ func (t *try) ask(i int, m *master, call redisconn.Call, before []chan struct{},
 	b := &ballot{master: i}
 	var answers []redisconn.Answer
 	if t.await(before, patience) {
+		call.Args = append(slices.Clip(call.Args), parts.Flag(t.e.hears(m, t.r.Name))) // other masters have call too
 		answers, b.err = m.vote(t.e.life, t.e.scripts.join, []redisconn.Call{call})
 	} else {
 		b.err = errors.New("it has not said yet that it gave up what was left there before")

@@ -263,8 +263,13 @@ func TestRedissonsReleaseIsHeard(t *testing.T) {
 	}
 	leave(t, e, join(t, e, long("c")))
 	for _, name := range []string{"b", "c"} {
-		if cs := e.ears.On(Redisson.channel(name)); len(cs) > 0 || e.ears.Listening(name) {
+		if cs := e.ears.On(Redisson.channel(name)); len(cs) > 0 {
 			t.Errorf("%s: %v are known, though nobody waits", name, cs)
+		}
+		for _, m := range e.masters {
+			if e.hears(m, name) {
+				t.Errorf("%s: it listens on %s, though nobody waits", name, m.name)
+			}
 		}
 	}
 }
@@ -322,6 +327,45 @@ func TestWhoListensWaits(t *testing.T) {
 	if got := notified(t, all[1], received, channel); len(got) == 0 || got[0] != "00" {
 		t.Errorf("told: %q", got)
 	}
+}
+
+// TestASilentMasterHidesNobodyOnTheOthers: a client that does not wait any more is no
+// listener on a master that has answered so, whatever another one has not.
+func TestASilentMasterHidesNobodyOnTheOthers(t *testing.T) {
+	t.Parallel()
+	const channel = "redisson_lock__channel:{a}"
+	all := masters(t, 3, nil)
+	p := servers.ProxyTo(t, all[2].Addr)
+	e := open(t, urlOf(easyRedisson, all[0].Addr, all[1].Addr, p.Addr))
+	redistest.Watch(t, e)
+	enters(t, all, "a", 0, 1, 2)
+	c := join(t, e, long("a"))
+	listeners(t, all, channel, 1)
+	p.HoldReply("UNSUBSCRIBE")
+	exits(t, all, "a", 0, 1, 2)
+	redistest.Until(t, "it can be had", func() bool {
+		c = renew(t, e, c, time.Minute)
+		return c.State == engine.Held
+	})
+	listeners(t, all, channel, 0) // some time after the last has waited
+	for _, r := range all[:2] {
+		hearing(t, r, channel)
+	}
+	silent := func() bool { return e.hears(e.masters[2], "a") } // until the engine gives it up
+	redistest.Until(t, "it is contended", func() bool {
+		c = renew(t, e, c, time.Minute)
+		return c.Contended
+	})
+	same := long("a")
+	same.ID = c.ID
+	if c := join(t, e, same); c.State != engine.Held || !c.Contended {
+		t.Errorf("somebody listens: %+v", c)
+	}
+	if !silent() {
+		t.Error("contended only after a master that was silent was given up")
+	}
+	p.ReleaseReply()
+	redistest.Until(t, "it listens to nothing", func() bool { return !silent() })
 }
 
 // TestWhatIsNoRLockStays: a master where it is has no say, and where all have it the

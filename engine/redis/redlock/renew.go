@@ -126,7 +126,7 @@ func (e *Engine) extendOn(i int, m *master, rs []engine.Renewal) (x extended) {
 			c.Args = append(c.Args, r.ID.Secret(), parts.Millis(r.Want))
 		}
 		for _, r := range rs[from:min(from+batch, len(rs))] {
-			c.Args = append(c.Args, parts.Flag(e.ears.Listening(r.Name)))
+			c.Args = append(c.Args, parts.Flag(e.hears(m, r.Name)))
 		}
 		calls = append(calls, c)
 	}

@@ -109,6 +109,14 @@ func (e *Engine) listen(ctx context.Context, m *master, t *parts.Teller, began f
 	})
 }
 
+// hears reports whether a master may count this client among those who listen for a lock.
+func (e *Engine) hears(m *master, name string) bool {
+	m.mu.Lock()
+	client := m.client
+	m.mu.Unlock()
+	return e.ears.Listening(name, client)
+}
+
 // audible refuses a user who may not tell other programs of a release, or not hear of
 // theirs: every wait would last until somebody looks.
 func (e *Engine) audible(c *redisconn.Client) error {

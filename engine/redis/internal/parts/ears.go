@@ -20,9 +20,9 @@ type Ears struct {
 	mu            sync.Mutex
 	claims        map[engine.ID]ear
 	channels      map[string]*channel
-	subscriptions map[chan struct{}]bool // each is told when a channel is wanted
-	tuned         map[string]int         // how many subscriptions a server may count on a channel
-	sweep         int                    // claims at which to look for those that are over
+	subscriptions map[chan struct{}]*redisconn.Client // each is told when a channel is wanted
+	tuned         map[tuning]int                      // how many subscriptions a server may count on a channel
+	sweep         int                                 // claims at which to look for those that are over
 }
 
 // ear is a claim that may be waiting.
@@ -39,6 +39,12 @@ type channel struct {
 	last   time.Duration // when one was there last
 }
 
+// tuning is a channel of a server, or of one of several that are independent.
+type tuning struct {
+	client  *redisconn.Client
+	channel string
+}
+
 // linger is for how long a channel is listened to at least after the last claim has
 // waited on it: who waits again and again finds it listened to. It is not long: whoever
 // holds takes those who listen for waiting, and gives up turns for them.
@@ -50,7 +56,7 @@ const spare = 10 * time.Second
 
 // NewEars hear of locks by the channels that are said.
 func NewEars(of func(name string) string) *Ears {
-	return &Ears{channel: of, claims: map[engine.ID]ear{}, channels: map[string]*channel{}, subscriptions: map[chan struct{}]bool{}, tuned: map[string]int{}}
+	return &Ears{channel: of, claims: map[engine.ID]ear{}, channels: map[string]*channel{}, subscriptions: map[chan struct{}]*redisconn.Client{}, tuned: map[tuning]int{}}
 }
 
 // Expect records a claim before it asks, and says since when it has been asking: where its
@@ -121,15 +127,26 @@ func (e *Ears) remove(id engine.ID, now time.Duration) {
 	}
 }
 
-// Listening reports whether this client is one of those who listen for a lock. It is
-// until the server has answered that it does not any more: a holder would take its own
-// subscription for somebody else's.
-func (e *Ears) Listening(name string) bool {
+// Listening reports whether this client is one of those who listen for a lock on c's
+// server. It is until that server has answered that it does not any more: a holder would
+// take its own subscription for somebody else's. What other servers have answered does not
+// count: one that stands still would hide who waits on all of them.
+func (e *Ears) Listening(name string, c *redisconn.Client) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	on := e.channel(name)
-	c := e.channels[on]
-	return e.tuned[on] > 0 || c != nil && c.wanted && len(e.subscriptions) > 0
+	if e.tuned[tuning{c, on}] > 0 {
+		return true
+	}
+	if known := e.channels[on]; known == nil || !known.wanted {
+		return false
+	}
+	for _, client := range e.subscriptions {
+		if client == c {
+			return true
+		}
+	}
+	return false
 }
 
 // On are the claims that may be waiting for a message of a channel.
@@ -178,20 +195,20 @@ func (e *Ears) Listen(ctx context.Context, c *redisconn.Client, own string, l Li
 	}
 	more, listens := make(chan struct{}, 1), map[string]bool{}
 	e.mu.Lock()
-	e.subscriptions[more] = true
+	e.subscriptions[more] = c
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		delete(e.subscriptions, more)
 		for channel := range listens {
-			e.leave(channel)
+			e.leave(tuning{c, channel})
 		}
 	}()
 	tick := time.NewTicker(linger)
 	defer tick.Stop()
 	for {
-		if err := e.tune(ctx, s, l, listens); err != nil {
+		if err := e.tune(ctx, c, s, l, listens); err != nil {
 			return err
 		}
 		select {
@@ -208,13 +225,13 @@ func (e *Ears) Listen(ctx context.Context, c *redisconn.Client, own string, l Li
 	}
 }
 
-// tune has a connection listen to what is wanted.
-func (e *Ears) tune(ctx context.Context, s *redisconn.Subscription, l Listener, listens map[string]bool) error {
+// tune has a connection of c listen to what is wanted.
+func (e *Ears) tune(ctx context.Context, c *redisconn.Client, s *redisconn.Subscription, l Listener, listens map[string]bool) error {
 	more, less := e.changes(listens)
 	e.mu.Lock()
 	for _, channel := range more {
 		listens[channel] = true
-		e.tuned[channel]++
+		e.tuned[tuning{c, channel}]++
 	}
 	e.mu.Unlock()
 	l.Tuned(more, less)
@@ -225,7 +242,7 @@ func (e *Ears) tune(ctx context.Context, s *redisconn.Subscription, l Listener, 
 		e.mu.Lock()
 		for _, channel := range less {
 			delete(listens, channel)
-			e.leave(channel)
+			e.leave(tuning{c, channel})
 		}
 		e.mu.Unlock()
 	}
@@ -236,9 +253,9 @@ func (e *Ears) tune(ctx context.Context, s *redisconn.Subscription, l Listener, 
 }
 
 // leave records that one subscription less listens to a channel.
-func (e *Ears) leave(channel string) {
-	if e.tuned[channel]--; e.tuned[channel] == 0 {
-		delete(e.tuned, channel)
+func (e *Ears) leave(t tuning) {
+	if e.tuned[t]--; e.tuned[t] == 0 {
+		delete(e.tuned, t)
 	}
 }
 

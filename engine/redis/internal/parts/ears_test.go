@@ -45,8 +45,8 @@ func TestEars(t *testing.T) {
 		t.Errorf("who may have to wait is not told: %v", cs)
 	}
 	more := make(chan struct{}, 1)
-	e.subscriptions[more] = true
-	if e.Listening("a") {
+	e.subscriptions[more] = nil
+	if e.Listening("a", nil) {
 		t.Error("it listens to what nobody waits for")
 	}
 	e.Waits(a)
@@ -56,7 +56,7 @@ func TestEars(t *testing.T) {
 		t.Error("a subscription is not told what is wanted")
 	}
 	l.changes("one waits", []string{"of a"}, nil)
-	if !e.Listening("a") {
+	if !e.Listening("a", nil) {
 		t.Error("it does not listen")
 	}
 	time.Sleep(time.Millisecond)
@@ -140,11 +140,11 @@ func TestWhoUnsubscribesListensUntilItIsAnswered(t *testing.T) {
 	p.HoldReply("UNSUBSCRIBE")
 	e.Forget(a)
 	testutil.Until(t, "it does not unsubscribe", func() bool { return p.Commands()["UNSUBSCRIBE"] > 0 })
-	if !e.Listening("a") {
+	if !e.Listening("a", c) {
 		t.Error("the server has not answered, and it is said not to listen")
 	}
 	p.ReleaseReply()
-	testutil.Until(t, "it is said to listen for ever", func() bool { return !e.Listening("a") })
+	testutil.Until(t, "it is said to listen for ever", func() bool { return !e.Listening("a", c) })
 	e.Expect(a, "a", time.Minute)
 	e.Waits(a)
 	<-free
@@ -152,7 +152,7 @@ func TestWhoUnsubscribesListensUntilItIsAnswered(t *testing.T) {
 	if err := <-over; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if e.Listening("a") {
+	if e.Listening("a", c) {
 		t.Error("it listens without a subscription")
 	}
 }
