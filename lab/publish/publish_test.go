@@ -34,8 +34,7 @@ func newcomer(t *testing.T, proxy string) outside {
 	cache := goEnv(t, "GOMODCACHE")
 	return outside{t, t.TempDir(), append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+goEnv(t, "GOPROXY"),
-		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GONOSUMDB="+public, "GONOPROXY=none", "GOPRIVATE=",
-		"GOBIN="+filepath.Join(t.TempDir(), "bin"))}
+		"GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GONOSUMDB="+public, "GONOPROXY=none", "GOPRIVATE=")}
 }
 
 func goEnv(t *testing.T, name string) string {
@@ -99,6 +98,21 @@ func published(t *testing.T, versions ...string) (tree, proxy string) {
 	return tree, proxy
 }
 
+// shown is the block of the published README that begins so.
+func shown(t *testing.T, tree, begin string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(tree, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "\n"+begin)
+	block, _, ends := strings.Cut(rest, "```")
+	if !found || !ends {
+		t.Fatalf("the README has no block that begins with %q", begin)
+	}
+	return begin + block
+}
+
 const shop = `package main
 
 import (
@@ -143,9 +157,11 @@ func TestAStrangerGetsIt(t *testing.T) {
 
 	t.Run("library and one engine", func(t *testing.T) {
 		u := newcomer(t, proxy)
+		u.must("sh", "-euc", shown(t, tree, "mkdir shop")) // in README.md
+		u.dir = filepath.Join(u.dir, "shop")
+		u.file("main.go", shown(t, tree, "package main"))
+		u.must("go", "vet", ".")
 		u.file("main.go", shop)
-		u.must("go", "mod", "init", "example.com/shop")
-		u.must("go", "get", public+"@v0.9.1", public+"/engine/redis@v0.9.1")
 		if out := u.must("go", "run", ".", redis); !held.MatchString(out) {
 			t.Errorf("the program printed %q", out)
 		}
@@ -211,10 +227,10 @@ func TestAStrangerGetsIt(t *testing.T) {
 	})
 	t.Run("command", func(t *testing.T) {
 		u := newcomer(t, proxy)
-		u.must("go", "install", public+"/cmd/leasehold@v0.9.0")
+		install, _, _ := strings.Cut(shown(t, tree, "GOBIN="), "\n")
+		u.must("sh", "-euc", install)
 		u.env = append(u.env, "LEASEHOLD_ENGINE="+redis)
-		program := filepath.Join(u.must("sh", "-c", `printf %s "$GOBIN"`), "leasehold")
-		if out := u.must(program, "run", "hello", "--", "sh", "-c", "echo held with token $LEASEHOLD_TOKEN"); !held.MatchString(out) {
+		if out := u.must(filepath.Join(u.dir, "bin", "leasehold"), "run", "hello", "--", "sh", "-c", "echo held with token $LEASEHOLD_TOKEN"); !held.MatchString(out) {
 			t.Errorf("the command printed %q", out)
 		}
 	})
