@@ -22,9 +22,13 @@ func TestWhatIsLostSinceAVersionIsNamed(t *testing.T) {
 		}
 		t.Skip("MISSING: apidiff: this test is SKIPPED; run 'make deps'")
 	}
-	script, err := os.ReadFile(filepath.Join("..", "..", ".ci", "api-since"))
-	if err != nil {
-		t.Fatal(err)
+	scripts := map[string]string{".ci/api-since": "", ".ci/alone": ""}
+	for name := range scripts {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts[name] = string(text)
 	}
 	const module, sub = "module example.com/m\n\ngo 1.26\n", "module example.com/m/sub\n\ngo 1.26\n"
 	type files = map[string]string // an empty one is deleted
@@ -64,7 +68,8 @@ func TestWhatIsLostSinceAVersionIsNamed(t *testing.T) {
 					t.Fatalf("git %s: %v\n%s", args, err, out)
 				}
 			}
-			write(files{".ci/api-since": string(script), "go.mod": module, "a.go": "package m\n\nfunc F() {}\n",
+			write(scripts)
+			write(files{"go.mod": module, "a.go": "package m\n\nfunc F() {}\n",
 				"sub/go.mod": sub, "sub/a.go": "package sub\n\nfunc G() {}\n", "lab/go.mod": "module example.com/m/lab\n"})
 			if err := os.MkdirAll(filepath.Join(dir, ".deps", "bin"), 0o755); err != nil {
 				t.Fatal(err)
