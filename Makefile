@@ -191,7 +191,7 @@ fmt-check: ## fail if gofmt would change a file
 modules: ## each module as its users build it, without go.work; and go.work.sum, where it is committed, is complete
 	@failed=; for dir in $(MODULES); do \
 		echo "GOWORK=off: $$(GOWORK=off go -C $$dir list -m)"; \
-		.ci/alone $$dir sh -ec 'go build ./...; go vet ./...; go mod tidy -diff' || failed=1; \
+		.ci/alone $$dir sh -ec 'go build ./...; go vet ./...; GOWORK=off go mod tidy $$MODFILE -diff' || failed=1; \
 	done; \
 	if git ls-files --error-unmatch go.work.sum >/dev/null 2>&1; then \
 		before=$$(cat go.work.sum); go list -m all >/dev/null; \

@@ -206,13 +206,29 @@ func TestAStrangerGetsIt(t *testing.T) {
 		u.must("go", "test", "-run", "Apply", "./lab/faults")
 		u.must("go", "run", "./lab/dependencies")
 		for _, dir := range []string{".", "engine/redis", "cmd/leasehold"} {
-			u.must(".ci/alone", dir, "sh", "-ec", "go build ./...; go mod tidy -diff")
+			u.must(".ci/alone", dir, "sh", "-ec", "go build ./...; GOWORK=off go mod tidy $MODFILE -diff")
 		}
 		u.must("go", "test", "-run", "TestTwoVersionsShareALock/dir", "./lab/formats", "-rolling", "-rolling.commit", "v0.9.0")
 	})
 	if !*stranger {
 		return
 	}
+	t.Run("what the API lost", func(t *testing.T) {
+		deps, err := filepath.Abs(filepath.Join("..", "..", ".deps"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(deps, "bin", "apidiff")); err != nil {
+			servers.Missing(t, "apidiff: run 'make deps'")
+		}
+		if err := os.Symlink(deps, filepath.Join(tree, ".deps")); err != nil {
+			t.Fatal(err)
+		}
+		u := outside{t, tree, os.Environ()}
+		if out := u.must("make", "-s", "api-since", "SINCE=v0.9.0"); !strings.Contains(out, public+": compatible") {
+			t.Errorf("of the root module nothing is said:\n%s", out)
+		}
+	})
 	t.Run("mixed versions", func(t *testing.T) {
 		for _, newer := range []string{"", "/engine/redis"} {
 			u := newcomer(t, proxy)
