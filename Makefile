@@ -209,8 +209,9 @@ dependencies: ## compare every go.mod with docs/dependencies.txt
 	go run ./lab/dependencies
 
 .PHONY: verify
-verify: ## what was downloaded is what go.sum says
+verify: ## what was downloaded is what go.sum says, for what builds a release too
 	go mod verify
+	@export GOWORK=off; for dir in lab/dist lab/tools; do go -C $$dir mod verify || exit 1; done
 
 .PHONY: api
 api: ## write what each module exports into api/; a test compares
