@@ -37,6 +37,23 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
+// The line is what makes an older Go refuse a module, so one that asks for less would promise
+// a release of Go that nothing is tested with.
+func TestEveryModuleAsksForTheOlderOfTheTwoReleasesOfGo(t *testing.T) {
+	page := regexp.MustCompile(`Today these are Go 1\.(\d+) and Go 1\.(\d+)\.`).FindStringSubmatch(read(t, "docs/compatibility.md"))
+	if page == nil {
+		t.Fatal("docs/compatibility.md does not say which releases of Go are supported")
+	}
+	for name, text := range modules(t) {
+		if want := "\ngo 1." + page[1] + ".0\n"; !strings.Contains(text, want) || strings.Contains(text, "\ntoolchain ") {
+			t.Errorf("%s does not say %q alone", name, strings.TrimSpace(want))
+		}
+	}
+	if want := "\nNEWEST    ?= go1." + page[2] + "."; !strings.Contains(read(t, "Makefile"), want) {
+		t.Errorf("the Makefile does not say %q: make newest tests another release than the page promises", strings.TrimSpace(want))
+	}
+}
+
 // But for the server that tests run.
 func TestEveryModuleIsOnThePage(t *testing.T) {
 	page, line := read(t, "docs/dependencies.txt"), regexp.MustCompile(`(?m)^module (\S+)$`)
