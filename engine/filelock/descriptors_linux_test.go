@@ -223,7 +223,8 @@ func TestDescriptorsRunOut(t *testing.T) {
 	})
 	// The engine works with as few as it accepts, also while it sweeps.
 	t.Run("too few for anything", func(t *testing.T) {
-		t.Run("and no sweep", func(t *testing.T) { tooFew(t, "hold", 8) })
+		// With 8 the runtime of Go 1.27 ends the process, before it comes to an engine.
+		t.Run("and no sweep", func(t *testing.T) { tooFew(t, "hold", 9) })
 		t.Run("beside a sweep", func(t *testing.T) { tooFew(t, "swept", 20) })
 	})
 }

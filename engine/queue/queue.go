@@ -244,7 +244,7 @@ func (l *Queue) promote(now time.Duration, name string, subject engine.ID) (noti
 	for i := range l.Places {
 		l.Places[i].bound(now)
 	}
-	var became []int
+	became := make([]int, 0, 4) // so many cost no memory
 	for i := range Holders(len(l.Places), l.Limit, func(i int) int32 { return l.Places[i].Permits }) {
 		if p := &l.Places[i]; !p.Held {
 			p.Held = true

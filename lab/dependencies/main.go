@@ -1,6 +1,6 @@
-// Dependencies compares what every module of the workspace depends on with
-// docs/dependencies.txt, so that each new dependency is a visible line with
-// the reason for it.
+// Dependencies compares what every module of the workspace, and those that make a release
+// outside it, depend on with docs/dependencies.txt, so that each new dependency is a visible
+// line with the reason for it.
 //
 //	go run ./lab/dependencies           # fails if they differ
 //	go run ./lab/dependencies -update   # writes the list; reasons are yours to fill in
@@ -23,9 +23,9 @@ import (
 )
 
 const header = `# Every module that is needed to build or test leasehold, by the module that
-# needs it. "direct": imported by what users build; "test": imported by tests
-# alone; "through": needed by one of those. Each direct and test one has its
-# reason here. Checked by 'make dependencies' without go.work.
+# needs it. "direct": imported by what users build, or by a program of the lab; "tool": a
+# program that is run; "test": imported by tests alone; "through": needed by one of those.
+# Each but the last has its reason here. Checked by 'make dependencies' without go.work.
 `
 
 // noReason marks what nobody has explained yet; the check refuses it.
@@ -97,8 +97,11 @@ func run(path string, update bool) error {
 
 type module struct{ Path, Dir string }
 
-// workspace lists the modules of go.work. The one that pins tools is not among
-// them: nobody builds leasehold with it.
+// outside are the modules that go.work has not: a release is built by the one, and checked by
+// the other. The etcd of lab/tools/etcd is a server that tests run, as those of Debian are.
+var outside = []string{"dist", "tools"}
+
+// workspace lists the modules of go.work, and those outside.
 func workspace() ([]module, error) {
 	out, err := command(".", "go", "list", "-m", "-f", "{{.Path}} {{.Dir}}")
 	if err != nil {
@@ -108,6 +111,14 @@ func workspace() ([]module, error) {
 	for line := range strings.Lines(out) {
 		path, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
 		modules = append(modules, module{path, dir})
+	}
+	for _, name := range outside {
+		dir := filepath.Join("lab", name)
+		path, err := command(".", filepath.Join(".ci", "alone"), dir, "go", "list", "-m")
+		if err != nil {
+			return nil, err
+		}
+		modules = append(modules, module{strings.TrimSpace(path), dir})
 	}
 	slices.SortFunc(modules, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
 	return modules, nil
@@ -181,6 +192,7 @@ type modFile struct {
 		Indirect      bool
 	}
 	Replace []struct{ Old, New struct{ Path string } }
+	Tool    []struct{ Path string }
 }
 
 func (m module) file() (f modFile, err error) {
@@ -191,10 +203,21 @@ func (m module) file() (f modFile, err error) {
 	return f, json.Unmarshal([]byte(text), &f)
 }
 
+// isTool reports whether a program of that module is run, as a line of the go.mod says.
+func (f modFile) isTool(path string) bool {
+	for _, t := range f.Tool {
+		if strings.HasPrefix(t.Path+"/", path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 type need struct{ kind, path string }
 
 const (
 	direct  = "direct"
+	tool    = "tool"
 	test    = "test"
 	through = "through"
 )
@@ -207,7 +230,11 @@ func (m module) needs(house []module) ([]need, error) {
 	if err != nil {
 		return nil, err
 	}
-	built, err := command(".", filepath.Join(".ci", "alone"), m.Dir, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./...")
+	packages := "./..."
+	if len(mod.Tool) > 0 {
+		packages = "tool" // there are no others
+	}
+	built, err := command(".", filepath.Join(".ci", "alone"), m.Dir, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", packages)
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +246,8 @@ func (m module) needs(house []module) ([]need, error) {
 	for _, r := range mod.Require {
 		switch {
 		case ours(house, r.Path):
+		case mod.isTool(r.Path):
+			needs = append(needs, need{tool, r.Path})
 		case r.Indirect:
 			needs = append(needs, need{through, r.Path})
 		case linked[r.Path]:
@@ -227,7 +256,7 @@ func (m module) needs(house []module) ([]need, error) {
 			needs = append(needs, need{test, r.Path})
 		}
 	}
-	order := []string{direct, test, through}
+	order := []string{direct, tool, test, through}
 	slices.SortFunc(needs, func(a, b need) int {
 		if d := slices.Index(order, a.kind) - slices.Index(order, b.kind); d != 0 {
 			return d

@@ -58,3 +58,20 @@ func TestVulnerabilitiesFailAndAMissingDatabaseDoesNot(t *testing.T) {
 		}
 	}
 }
+
+// Without a folder every module is examined, with the two that make and check a release.
+func TestVulnerabilitiesAreSoughtInEveryModule(t *testing.T) {
+	fake := filepath.Join(t.TempDir(), "govulncheck")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho \"in $PWD: $*.\"\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join("..", "..", ".ci", "vulnerabilities")
+	cmd := exec.CommandContext(t.Context(), "bash", script)
+	cmd.Env = append(os.Environ(), "GOVULNCHECK="+fake)
+	out, _ := cmd.CombinedOutput()
+	for _, want := range []string{"/engine/redis: ./....", "/lab/dist: ./....", "/lab/tools: tool."} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("nothing says %q:\n%s", want, out)
+		}
+	}
+}
