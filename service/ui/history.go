@@ -93,7 +93,9 @@ func (h *history) revokes(k view.Key) {
 	if h.ended == nil || len(h.ended) >= maxEvents {
 		h.ended = map[view.Key]bool{}
 	}
-	h.ended[k] = h.ended[k]
+	if _, asked := h.ended[k]; !asked {
+		h.ended[k] = false
+	}
 }
 
 // gap notes that nobody looked. What was there before is not compared.
