@@ -139,15 +139,15 @@ publish-as: ## write this tree as it is published under a public path, with its 
 stranger: ## publish this tree to a module proxy of files, and get it as a stranger does
 	go test -count=1 -v -run Stranger ./lab/publish -stranger
 
-# make dist VERSION=v0.9.0 OUT=/tmp/leasehold-v0.9.0; make dist-test DISTFLAGS='-dist.whole -dist.fresh'
-DISTFLAGS ?= -dist.whole
+# make dist VERSION=v0.9.0 OUT=/tmp/leasehold-v0.9.0
+DISTFLAGS ?= -dist.whole -dist.fresh
 
 .PHONY: dist
 dist: ## archives, .deb, .rpm, a container image, checksums and bills of material of one version
 	GOWORK=off go -C lab/dist run . -version "$(VERSION)" -out "$(abspath $(OUT))"
 
 .PHONY: dist-test
-dist-test: ## build a release twice, compare, install and run it; in ten minutes (DISTFLAGS= for this machine's alone)
+dist-test: ## build a release twice, each compiled anew, compare, install and run it; in twenty minutes (DISTFLAGS= for this machine's alone, as CI does)
 	GOWORK=off go -C lab/dist vet ./...
 	@[ ! -x .deps/bin/staticcheck ] || (cd lab/dist && GOWORK=off ../../.deps/bin/staticcheck ./...)
 	GOWORK=off go -C lab/dist test -count=1 -timeout 60m ./... $(DISTFLAGS)

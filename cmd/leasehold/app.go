@@ -80,8 +80,9 @@ cannot be written.`,
 	root.AddCommand(
 		a.runCommand(), a.electCommand(), a.leaderCommand(), a.lsCommand(), a.showCommand(), a.whyCommand(), a.graphCommand(), a.watchCommand(), a.exporterCommand(), a.uiCommand(), a.revokeCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(),
-		a.doctorCommand(), a.tortureCommand(), a.demoCommand(), a.demoWorkerCommand(), a.demoProcessCommand(), a.serveCommand(), a.tokenCommand(), a.schemaCommand(), a.manCommand(),
+		a.doctorCommand(), a.tortureCommand(), a.demoCommand(), a.demoWorkerCommand(), a.serveCommand(), a.tokenCommand(), a.schemaCommand(), a.manCommand(),
 	)
+	root.AddCommand(a.demoProcessCommands()...)
 	root.AddCommand(a.platformCommands()...)
 	a.strict(root)
 	return root

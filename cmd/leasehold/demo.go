@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"leasehold"
-	"leasehold/cmd/leasehold/internal/demo"
+	"leasehold/cmd/leasehold/internal/together"
 	"leasehold/engine"
 )
 
@@ -32,10 +32,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "See what goes wrong without a lock, and not with one",
 		Long: `Several processes draw rising ids from one file: each reads the last, adds one and
 writes it back, without a pause. They do so first without a lock, then with a
-lock on the chosen engine. The demo counts ids that were drawn twice.
-
-The commands below show how the locks of articles fail, each by one schedule.
-Each plays the same schedule with leasehold, too.`,
+lock on the chosen engine. The demo counts ids that were drawn twice.` + aboutSchedules,
 		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -132,7 +129,7 @@ func (a *app) draw(ctx context.Context, out io.Writer, d drawing, title, store, 
 		start time.Time
 		shown time.Time
 	)
-	err = demo.Together(ctx, d.procs, []string{"demo-worker", "--for", d.length.String(), "--name", name, store}, func(id string) {
+	err = together.Run(ctx, d.procs, []string{"demo-worker", "--for", d.length.String(), "--name", name, store}, func(id string) {
 		now := time.Now()
 		if start.IsZero() {
 			start, shown = now, now
@@ -172,7 +169,7 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 		Hidden: true,
 		Args:   arguments(1, 1, "a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !demo.Inside() {
+			if !together.Inside() {
 				return usageError("demo-worker is started by demo, not by hand")
 			}
 			return a.demoWork(cmd.Context(), args[0], name, length)
@@ -194,7 +191,7 @@ func (a *app) demoWork(ctx context.Context, path, name string, length time.Durat
 		return err
 	}
 	defer locks.Close()
-	demo.Begin()
+	together.Begin()
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		var id uint64
 		if name == "" {

@@ -1,3 +1,5 @@
+//go:build !no_redis && !no_zookeeper
+
 package main
 
 import (
@@ -5,14 +7,19 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"leasehold/cmd/leasehold/internal/demo"
+	"leasehold/cmd/leasehold/internal/together"
 	"leasehold/engines"
 )
+
+const aboutSchedules = `
+
+The commands below show how the locks of articles fail, each by one schedule.
+Each plays the same schedule with leasehold, too.`
 
 // scheduleCommands are the demos that show how a hand-written lock fails.
 func (a *app) scheduleCommands() (commands []*cobra.Command) {
@@ -73,48 +80,17 @@ func (a *app) playDemo(ctx context.Context, d demo.Demo, server string) error {
 	return nil
 }
 
-// whileRead runs f with an output whose first failed write ends the context of f. A reader
-// that has gone, as head does, would end this process by SIGPIPE, and f has servers, files
-// and names to remove.
-func (a *app) whileRead(ctx context.Context, f func(context.Context, io.Writer) error) error {
-	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	out := &followed{answer{Writer: a.out}, end}
-	switch err := f(ctx, out); {
-	case out.failed == nil:
-		return err
-	case errors.Is(out.failed, syscall.EPIPE):
-		return &signalError{syscall.SIGPIPE} // as the write would have
-	}
-	return &exitError{codeFailed, out.failed}
-}
-
-// followed is an output that notifies its writer when it fails.
-type followed struct {
-	answer
-	end func()
-}
-
-func (w *followed) Write(b []byte) (int, error) {
-	n, err := w.answer.Write(b)
-	if err != nil {
-		w.end()
-	}
-	return n, err
-}
-
-func (a *app) demoProcessCommand() *cobra.Command {
-	return &cobra.Command{
+func (a *app) demoProcessCommands() []*cobra.Command {
+	return []*cobra.Command{{
 		Use:    "demo-process",
 		Short:  "One process of a demo (demo starts it itself)",
 		Hidden: true,
 		Args:   arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !demo.Inside() {
+			if !together.Inside() {
 				return usageError("demo-process is started by demo, not by hand")
 			}
 			return demo.Play(cmd.Context(), a.in, a.out)
 		},
-	}
+	}}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"leasehold/cmd/leasehold/internal/together"
 	"leasehold/lab/servers"
 )
 
@@ -21,7 +22,7 @@ const disguised = "LEASEHOLD_TEST_DISGUISED"
 
 // TestMain is also a process of a demo.
 func TestMain(m *testing.M) {
-	if !Inside() {
+	if !together.Inside() {
 		os.Exit(m.Run())
 	}
 	in := io.Reader(os.Stdin)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"leasehold/cmd/leasehold/internal/together"
 	"leasehold/fence"
 )
 
@@ -75,7 +76,7 @@ func (s *stage) spawn(name string) *actor {
 		return a
 	}
 	var err error
-	a.Process, err = start([]string{"demo-process"}, func(line string) { s.answers <- answer{from: a, text: line} })
+	a.Process, err = together.Start([]string{"demo-process"}, func(line string) { s.answers <- answer{from: a, text: line} })
 	if err != nil {
 		s.fail(err)
 		return a

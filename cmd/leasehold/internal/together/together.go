@@ -1,4 +1,5 @@
-package demo
+// Package together runs copies of this program that begin at one moment, for the demos.
+package together
 
 import (
 	"context"
@@ -16,15 +17,15 @@ func Inside() bool { return os.Getenv(inside) != "" }
 
 const inside = "LEASEHOLD_DEMO_PROCESS"
 
-// start starts a process of a demo.
-func start(args []string, line func(string)) (*child.Process, error) {
+// Start starts a process of a demo.
+func Start(args []string, line func(string)) (*child.Process, error) {
 	return child.Start(args, []string{inside + "=1"}, line)
 }
 
-// ready is what a process prints when it calls Begin.
+// ready is what a process prints when it calls [Begin].
 const ready = "ready"
 
-// Begin returns when every process of Together has called it.
+// Begin returns when every process of [Run] has called it.
 func Begin() {
 	fmt.Println(ready)
 	if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil {
@@ -32,10 +33,10 @@ func Begin() {
 	}
 }
 
-// Together runs n processes, which go on from Begin together, and calls line, one call at
+// Run runs n processes, which go on from Begin together, and calls line, one call at
 // a time, with each line that one prints after that. It returns when all have ended, with
 // the error of the first that failed. When ctx ends it kills those that still run.
-func Together(ctx context.Context, n int, args []string, line func(string)) error {
+func Run(ctx context.Context, n int, args []string, line func(string)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex
@@ -57,7 +58,7 @@ func Together(ctx context.Context, n int, args []string, line func(string)) erro
 	var wg sync.WaitGroup
 	mu.Lock() // all are in the list before one is heard
 	for range n {
-		p, err := start(args, heard)
+		p, err := Start(args, heard)
 		if err != nil {
 			stop(err)
 			break
