@@ -160,7 +160,7 @@ rolling: ## an older commit and this one share locks on each store; by default t
 	go test -count=1 -timeout 20m -v -run TestTwoVersionsShareALock ./lab/formats -rolling -rolling.commit "$(OLDER)"
 
 .PHONY: vulnerabilities
-vulnerabilities: ## govulncheck, every module; skipped aloud where its database cannot be reached
+vulnerabilities: work ## govulncheck, every module; skipped aloud where its database cannot be reached
 	@.ci/vulnerabilities
 
 # make api-since SINCE=v0.9.0

@@ -69,7 +69,7 @@ func TestWhatIsLostSinceAVersionIsNamed(t *testing.T) {
 				}
 			}
 			write(scripts)
-			write(files{"go.mod": module, "a.go": "package m\n\nfunc F() {}\n",
+			write(files{"go.work": "go 1.26\n\nuse (\n\t.\n\t./sub\n)\n", "go.mod": module, "a.go": "package m\n\nfunc F() {}\n",
 				"sub/go.mod": sub, "sub/a.go": "package sub\n\nfunc G() {}\n", "lab/go.mod": "module example.com/m/lab\n"})
 			if err := os.MkdirAll(filepath.Join(dir, ".deps", "bin"), 0o755); err != nil {
 				t.Fatal(err)
@@ -78,13 +78,18 @@ func TestWhatIsLostSinceAVersionIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			git("init", "-q")
-			git("add", "*.go", "*.mod")
+			git("add", "*.go", "*.mod", "go.work")
 			git("commit", "-q", "-m", "before")
 			write(c.change)
 			git("add", "-A", "*.go", "*.mod")
 			out, err := exec.CommandContext(t.Context(), filepath.Join(dir, ".ci", "api-since"), "HEAD").CombinedOutput()
 			if (err == nil) != c.ok {
 				t.Errorf("%v\n%s", err, out)
+			}
+			for line := range strings.Lines(string(out)) {
+				if !strings.Contains(line, ":") {
+					t.Errorf("it says of %q nothing", line)
+				}
 			}
 			for _, want := range c.want {
 				if !strings.Contains(string(out), want) {

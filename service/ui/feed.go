@@ -297,17 +297,11 @@ func (f *feed) revokes(name string, ticket uint64) {
 	f.past.revokes(view.Key{Name: name, Ticket: ticket})
 }
 
-// revoked has the engine read soon. Whoever did not end the claim is not why it ends, unless
-// somebody else has ended it here. A claim that its holder releases while the engine is asked
-// to revoke it counts as revoked if it is read before the answer: nobody can tell them apart.
+// revoked has the engine read soon, after it has answered.
 func (f *feed) revoked(name string, ticket uint64, worked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if k := (view.Key{Name: name, Ticket: ticket}); worked {
-		f.past.ended[k] = true
-	} else if !f.past.ended[k] {
-		delete(f.past.ended, k)
-	}
+	f.past.revoked(view.Key{Name: name, Ticket: ticket}, worked)
 	delete(f.asked, name) // it is old
 	f.want()
 }

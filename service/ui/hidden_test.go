@@ -109,19 +109,30 @@ func TestAClaimThatWasRevokedHereIsSaidToBe(t *testing.T) {
 	s.shows("/", "Lately lost", "lost: revoked : host pid 7 (x)")
 }
 
-// Two people revoke one claim, and the engine ends it for the first.
+// Two people revoke one claim, and the engine ends it for one of them. It is read between its
+// two answers, or after both.
 func TestASecondRevocationTakesNothingBack(t *testing.T) {
 	for _, first := range []bool{true, false} {
-		c := engine.Claim{Name: "a", Ticket: 1, State: engine.Held}
-		held, free := newPicture([]engine.Queue{{Name: "a", Claims: []engine.Claim{c}}}, nil), newPicture(nil, nil)
-		f := newFeed(nil, time.Second, nil)
-		f.revokes("a", 1)
-		f.revokes("a", 1)
-		f.revoked("a", 1, first)
-		f.revoked("a", 1, !first)
-		f.past.note(held, free)
-		if events, _, _ := f.history(func(*event) bool { return true }, 1); len(events) != 1 || events[0].Kind != revoked {
-			t.Errorf("with an end for the first (%v): %+v", first, events)
+		for _, between := range []bool{true, false} {
+			c := engine.Claim{Name: "a", Ticket: 1, State: engine.Held}
+			held, free := newPicture([]engine.Queue{{Name: "a", Claims: []engine.Claim{c}}}, nil), newPicture(nil, nil)
+			f := newFeed(nil, time.Second, nil)
+			f.revokes("a", 1)
+			f.revokes("a", 1)
+			f.revoked("a", 1, first)
+			if between {
+				f.past.note(held, free)
+			}
+			f.revoked("a", 1, !first)
+			if !between {
+				f.past.note(held, free)
+			}
+			if events, _, _ := f.history(func(*event) bool { return true }, 1); len(events) != 1 || events[0].Kind != revoked {
+				t.Errorf("ended for the first (%v), read between (%v): %+v", first, between, events)
+			}
+			if len(f.past.ended) > 0 {
+				t.Errorf("a claim that has gone is remembered: %v", f.past.ended)
+			}
 		}
 	}
 }

@@ -55,8 +55,8 @@ type history struct {
 	events ring
 	losses ring
 	gaps   []gap
-	ended  map[view.Key]bool // that are revoked here, until they are seen to go: whether the engine has answered
-	grants []grants          // of the last seconds
+	ended  map[view.Key]*revocation // that are revoked here, until they are seen to go
+	grants []grants                 // of the last seconds
 }
 
 type grants struct {
@@ -89,12 +89,38 @@ func (r *ring) newest(f func(*event) bool) {
 	}
 }
 
+// revocation is of one claim, by one caller or several.
+type revocation struct {
+	asking int  // the engine has not answered so many
+	worked bool // it has ended the claim for one
+}
+
+// revokes notes that somebody is about to end a claim here.
 func (h *history) revokes(k view.Key) {
 	if h.ended == nil || len(h.ended) >= maxEvents {
-		h.ended = map[view.Key]bool{}
+		h.ended = map[view.Key]*revocation{}
 	}
-	if _, asked := h.ended[k]; !asked {
-		h.ended[k] = false
+	r := h.ended[k]
+	if r == nil {
+		r = &revocation{}
+		h.ended[k] = r
+	}
+	r.asking++
+}
+
+// revoked notes what the engine has answered. Whoever did not end the claim is not why it
+// ends, unless somebody else has ended it here. A claim that its holder releases while the
+// engine is asked to revoke it counts as revoked if it is read before the answer: nobody can
+// tell them apart.
+func (h *history) revoked(k view.Key, worked bool) {
+	r := h.ended[k]
+	if r == nil {
+		return // it was seen to go
+	}
+	r.asking--
+	r.worked = r.worked || worked
+	if r.asking == 0 && !r.worked {
+		delete(h.ended, k)
 	}
 }
 
@@ -147,13 +173,12 @@ func (h *history) compare(before, now *picture, a, b engine.Queue, add func(kind
 	}
 	for _, c := range a.Claims {
 		k := view.Key{Name: c.Name, Ticket: c.Ticket}
-		_, here := h.ended[k]
 		switch {
 		case is[c.Ticket]:
 			continue
 		case c.State != engine.Held:
 			add(left, c)
-		case c.Revoked || here:
+		case c.Revoked || h.ended[k] != nil:
 			add(revoked, c)
 		case c.TTL != 0 && c.TTL <= now.at.Sub(before.at)+slack:
 			add(expired, c)

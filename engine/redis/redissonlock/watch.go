@@ -68,7 +68,9 @@ func (e *Engine) listenShard(ctx context.Context, channel string, free func()) {
 
 // listens reports whether a server may count this client among those who listen for a
 // lock: on a Cluster only shard channels can be counted. It is until the server has
-// answered that it does not any more.
+// answered that it does not any more. A call that is made in the moment before the
+// subscription is sent, and arrives after it, takes this client for somebody who waits:
+// that costs one turn.
 func (e *Engine) listens(name string) bool {
 	if e.wire.Cluster() {
 		return e.shards.any(e.channel(name))
