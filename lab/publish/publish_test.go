@@ -229,6 +229,13 @@ func TestAStrangerGetsIt(t *testing.T) {
 			t.Errorf("of the root module nothing is said:\n%s", out)
 		}
 	})
+	t.Run("examples", func(t *testing.T) { // each has all engines
+		u := newcomer(t, proxy)
+		u.env = append(u.env, "LEASEHOLD_ENGINE="+redis)
+		for _, example := range [][]string{{"cron", "-ticks", "2"}, {"floor", "-for", "1s"}, {"idgen", "-for", "1s"}, {"stock", "-pieces", "20"}} {
+			u.must("go", append([]string{"run", public + "/examples/" + example[0] + "@v0.9.1"}, example[1:]...)...)
+		}
+	})
 	t.Run("mixed versions", func(t *testing.T) {
 		for _, newer := range []string{"", "/engine/redis"} {
 			u := newcomer(t, proxy)
