@@ -47,7 +47,11 @@ func TestTortureOfAServer(t *testing.T) {
 			"--nemesis", "kill,wire,stop", "--out", dir)
 		t.Log(out, text)
 		if code != 0 && code != codeVoid {
-			t.Fatalf("exit code %d", code)
+			kept, err := os.MkdirTemp("", "torture-") // the test's own folder is removed
+			if err == nil {
+				err = os.CopyFS(kept, os.DirFS(dir))
+			}
+			t.Fatalf("exit code %d; the history is in %s (%v)", code, kept, err)
 		}
 		named := map[int]string{}
 		for _, e := range historyOf(t, dir) {
