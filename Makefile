@@ -147,7 +147,7 @@ dist: ## archives, .deb, .rpm, a container image, checksums and bills of materia
 	GOWORK=off go -C lab/dist run . -version "$(VERSION)" -out "$(abspath $(OUT))"
 
 .PHONY: dist-test
-dist-test: ## build a release twice, each compiled anew, compare, install and run it; in twenty minutes (DISTFLAGS= for this machine's alone, as CI does)
+dist-test: ## build a release twice, each compiled anew, compare, install and run it (DISTFLAGS= for this machine's alone, as CI does)
 	GOWORK=off go -C lab/dist vet ./...
 	@[ ! -x .deps/bin/staticcheck ] || (cd lab/dist && GOWORK=off ../../.deps/bin/staticcheck ./...)
 	GOWORK=off go -C lab/dist test -count=1 -timeout 60m ./... $(DISTFLAGS)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/format"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -22,13 +21,11 @@ const here = "leasehold"
 
 // write writes the tree to out, and returns the folders of its modules.
 func (r release) write(from, out string) (modules []string, err error) {
-	list := exec.Command("git", "ls-files", "-z")
-	list.Dir = from
-	text, err := list.Output()
+	list, err := git(from, "ls-files", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("list the files: %w", err)
+		return nil, err
 	}
-	files := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	files := strings.Split(strings.TrimSuffix(list, "\x00"), "\x00")
 	rename := r.renaming(files)
 	for _, name := range files {
 		if name == "go.work" || name == "go.work.sum" {
