@@ -31,9 +31,15 @@ func (c *Conn) reset() {
 // end closes both connections, the client's with a reset.
 func (c *Conn) end() { c.once.Do(func() { c.close(func() {}) }) }
 
+// close ends the server's connection first, with the write to it that is under way. So the
+// client knows of the end only when nothing of it can reach the server any more: what it asks
+// again, it asks after that. Otherwise a request could arrive after its own repetition, and
+// after all that the client did since.
 func (c *Conn) close(also func()) {
-	abort(c.client)
 	c.server.Close()
+	c.sending.Lock()
+	c.sending.Unlock()
+	abort(c.client)
 	c.p.set(func() { // wakes what waits in admit
 		delete(c.p.conns, c)
 		also()
@@ -87,15 +93,20 @@ func (c *Conn) copy(to, from net.Conn, way direction) {
 	}()
 	for piece := range queue {
 		pass, alive := c.admit(piece, way)
-		if len(pass) > 0 {
-			if _, err := to.Write(pass); err != nil {
-				return
-			}
-		}
-		if !alive {
+		if len(pass) > 0 && !c.send(to, pass, way) || !alive {
 			return
 		}
 	}
+}
+
+// send writes bytes that may pass, and reports whether it could.
+func (c *Conn) send(to net.Conn, pass []byte, way direction) bool {
+	if way == request {
+		c.sending.Lock()
+		defer c.sending.Unlock()
+	}
+	_, err := to.Write(pass)
+	return err == nil
 }
 
 // admit waits as the settings say and returns what may pass now, and whether

@@ -59,6 +59,7 @@ type Conn struct {
 	p              *Proxy
 	client, server net.Conn
 	once           sync.Once
+	sending        sync.Mutex // while bytes are written to the server
 
 	// Under p.mu.
 	lost bool // a reply was or will be dropped: the stream is beyond repair
