@@ -37,9 +37,9 @@ func (c *Conn) end() { c.once.Do(func() { c.close(func() {}) }) }
 // after all that the client did since.
 func (c *Conn) close(also func()) {
 	c.server.Close()
-	c.sending.Lock()
-	c.sending.Unlock()
+	c.sending.Lock() // which that write has until it ends
 	abort(c.client)
+	c.sending.Unlock()
 	c.p.set(func() { // wakes what waits in admit
 		delete(c.p.conns, c)
 		also()

@@ -8,7 +8,9 @@
 //   - A claim may end by itself at any moment after the time that its answers prove, and
 //     need not. If the engine ends the claims of a client that has ended, they may also end
 //     at any moment after the last one at which the client certainly lived.
-//   - A call whose answer was lost takes effect at any moment after it began, or never.
+//   - A call whose answer was lost takes effect at any moment after it began, or never. One that
+//     was answered does not any more, though an engine may have sent it twice: nothing of a
+//     connection that package wire has cut reaches the server once the client knows.
 //   - An engine without order may forget who waits.
 //   - An engine that lives by sessions may take several steps for a call: see steps.go.
 //
