@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,10 +38,20 @@ type tie struct {
 // graph draws who holds what and who waits for what.
 func (h *Handler) graph(r *http.Request, v *visit) (*answer, error) {
 	b := &graphBody{Name: r.URL.Query().Get("name"), Prefix: r.URL.Query().Get("prefix")}
-	if b.Name != "" && !v.read(b.Name) {
-		return nil, unseen(b.Name)
-	}
 	p := v.shot.only(&v.Rights)
+	if b.Name != "" {
+		q, err := h.queueOf(r, v, b.Name) // or nothing is known, and the name may be taken
+		if err != nil {
+			return nil, err
+		}
+		switch _, there := p.snap.ByName[b.Name]; {
+		case there:
+		case v.shot.cut:
+			return nil, &refusal{http.StatusNotImplemented, fmt.Errorf("the engine has too many names to draw what %s is tied to: ask the engine itself (leasehold why)", view.QuoteName(b.Name))}
+		case len(q.Claims) > 0:
+			p = p.with(q)
+		}
+	}
 	circles := p.circles()
 	b.Do, b.Cycles, b.CyclesCut = advice(p), len(circles.Cycles), circles.Cut
 	if b.Name != "" {

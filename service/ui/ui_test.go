@@ -315,7 +315,7 @@ func TestAnEngineThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	s.away.Store(true)
 	page := s.shows("/", "does not answer since", "connection refused", "What stands here is old", "host pid 7 (x)", "engine away")
 	// Of a name that was not read nobody knows whether it is free, and the script looks again.
-	for _, path := range []string{"/name?name=unread", "/why?name=unread"} {
+	for _, path := range []string{"/name?name=unread", "/why?name=unread", "/graph?name=unread"} {
 		status, unread := s.get(path)
 		if status != http.StatusServiceUnavailable || !strings.Contains(unread, "it is not known whether") || !strings.Contains(unread, `id="live"`) {
 			t.Errorf("%s: %d\n%s", path, status, unread)
@@ -330,6 +330,23 @@ func TestAnEngineThatIsAwayIsSaidAndComesBack(t *testing.T) {
 	if page = s.shows("/", "host pid 7 (y)"); strings.Contains(page, "does not answer") {
 		t.Error("it is back, and the page says that it is away")
 	}
+}
+
+// Of a name beyond those that are read nothing is known: it may be held.
+func TestANameBeyondThoseThatAreReadIsNotDrawn(t *testing.T) {
+	s := open(t, Options{Every: time.Hour})
+	s.join("a", "x", true)
+	s.shows("/", "host pid 7 (x)")
+	s.shows("/graph?name=free", "Nobody holds free: it is free")
+	s.h.feed.mu.Lock()
+	s.h.feed.shot.cut = true
+	s.h.feed.mu.Unlock()
+	for _, path := range []string{"/why?name=beyond", "/graph?name=beyond"} {
+		if status, page := s.get(path); status != http.StatusNotImplemented || strings.Contains(page, "it is free") {
+			t.Errorf("%s: %d\n%s", path, status, page)
+		}
+	}
+	s.shows("/graph?name=a", "host pid 7 (x)")
 }
 
 func TestAnEngineThatHangsIsSaid(t *testing.T) {
