@@ -13,6 +13,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/httplock"
+	"leasehold/internal/remote"
 )
 
 // access is a file with these lines, loaded.
@@ -287,4 +288,38 @@ func (w lockedWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.w.Write(b)
+}
+
+// No limit refuses a renewal, or what makes room. What asks for a lifetime that nobody grants is
+// no renewal, and is not kept.
+func TestNoLimitRefusesARenewal(t *testing.T) {
+	s, base := plainly(t, store(t).Engine(), &Options{Limits: Limits{Requests: 1}})
+	at := base + "/v1/locks/a"
+	held := send(t, "POST", at, `{"ttl": "1m"}`)
+	held.want(t, 200, "held")
+	go try(t.Context(), "POST", at, `{"wait": "20s"}`)
+	until(t, "the limit is not reached", func() bool { return send(t, "GET", base+"/v1/queues/a", "").status == 429 })
+	kept := send(t, "PUT", at, "", bearer(held)...)
+	kept.want(t, 200, "held")
+	for _, item := range []string{
+		`{"name": "a", "id": "%s", "want": 4611686018427387904}`, `{"name": "a", "id": "%s", "want": -1}`, `{"name": "a\u0000", "id": "%s", "want": 30000000000}`,
+	} {
+		body := fmt.Sprintf(`{"client": "c", "items": [`+item+`]}`, engine.NewID().Secret())
+		if r := send(t, "POST", base+remote.PathRenew, body); r.status != 200 || !strings.Contains(r.text, "problem") {
+			t.Errorf("%s: %d %s", body, r.status, r.text)
+		}
+	}
+	s.hub.mu.Lock()
+	known := 0
+	for _, r := range s.hub.by {
+		if r.over != nil {
+			known++
+		}
+	}
+	s.hub.mu.Unlock()
+	if known != 0 {
+		t.Errorf("%d claims that nobody has are kept", known)
+	}
+	freed := send(t, "DELETE", at, "", bearer(held)...)
+	freed.want(t, 200, "released")
 }

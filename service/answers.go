@@ -38,7 +38,6 @@ func answer(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin)) // a recorder of a test has none
 	w.WriteHeader(status)
 	w.Write(append(body, '\n')) // a caller that went does not read it
 }
@@ -109,7 +108,8 @@ func unasked(w http.ResponseWriter, status int, kind remote.Kind, err error) {
 	answer(w, status, remote.Problem{Kind: kind, Text: err.Error()})
 }
 
-// recorder remembers the status for the access log.
+// recorder remembers the status for the access log. An answer begins with a deadline for
+// writing it. One that takes longer, or goes on, sets a later one after that.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -118,8 +118,16 @@ type recorder struct {
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
+		http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(answerWithin)) // a recorder of a test has none
 	}
 	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	return r.ResponseWriter.Write(b)
 }
 
 func (r *recorder) code() int {

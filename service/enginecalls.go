@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,6 +126,9 @@ func (s *Server) callRenew(w http.ResponseWriter, r *http.Request) {
 	refused := error(nil)
 	for _, item := range call.Items {
 		id, err := who.claim(item.Name, item.ID)
+		if err == nil { // before it counts: the hub keeps it for as long as it asks for
+			err = cmp.Or(engine.CheckName(item.Name), s.grants.CheckTTL(max(item.Want, s.grants.MinTTL)))
+		}
 		if err != nil {
 			refused = errors.Join(refused, err)
 			continue
@@ -209,6 +213,7 @@ func (s *Server) callQueues(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := s.bound(r.Context())
 	defer cancel()
 	w.Header().Set("Content-Type", "application/jsonl")
+	w.WriteHeader(http.StatusOK)
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(callBound + answerWithin)) // for a caller that does not read
 	out := json.NewEncoder(w)
 	for q, err := range s.eng.Queues(ctx, call.Name) {

@@ -104,6 +104,10 @@ func (f *feed) read(ctx context.Context, s *Server) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.watchers) == 0 {
+		f.last = nil // the last one went meanwhile: it would be old for who comes next
+		return
+	}
 	if failure != "" {
 		for w := range f.watchers {
 			w.fail(failure)

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +58,72 @@ func TestTheEndOfAWaitTakesNothingFromTheSameKey(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Two requests with one key have one place. The end of the shorter wait leaves it to the other.
+func TestTheShorterWaitOfAKeyLeavesThePlaceToTheOther(t *testing.T) {
+	t.Parallel()
+	_, base := plainly(t, store(t).Engine(), nil)
+	at := base + "/v1/locks/a"
+	holder := send(t, "POST", at, `{"ttl": "1m"}`)
+	holder.want(t, 200, "held")
+	long := make(chan reply, 1)
+	go func() {
+		r, err := try(t.Context(), "POST", at, `{"wait": "30s", "ttl": "1m"}`, keyed("key")...)
+		if err != nil {
+			r.text = err.Error()
+		}
+		long <- r
+	}()
+	until(t, "it does not wait", func() bool { return len(send(t, "GET", base+"/v1/queues/a", "").Claims) == 2 })
+	for _, body := range []string{`{"wait": "50ms", "ttl": "1m"}`, `{"ttl": "1m"}`} {
+		r := send(t, "POST", at, body, keyed("key")...)
+		r.want(t, 409, "busy")
+	}
+	holder = send(t, "DELETE", at, "", bearer(holder)...)
+	holder.want(t, 200, "released")
+	if r := <-long; r.status != 200 {
+		t.Errorf("the one that waits on: %d %s", r.status, r.text)
+	}
+	// The last one takes the place with it.
+	other := base + "/v1/locks/b"
+	holder = send(t, "POST", other, `{"ttl": "1m"}`)
+	holder.want(t, 200, "held")
+	busy := send(t, "POST", other, `{"wait": "50ms"}`, keyed("other")...)
+	busy.want(t, 409, "busy")
+	if r := send(t, "GET", base+"/v1/queues/b", ""); len(r.Claims) != 1 {
+		t.Errorf("the place stays: %s", strings.TrimSpace(r.text))
+	}
+}
+
+// unjoined is an engine that answers no Join, and knows no claim.
+type unjoined struct {
+	engine.Engine
+	joins atomic.Int32
+}
+
+func (u *unjoined) Join(context.Context, engine.Request) (engine.Claim, error) {
+	u.joins.Add(1)
+	return engine.Claim{}, errors.New("the store does not answer")
+}
+
+// A request that was never answered has lost nothing when its server ends.
+func TestAServerThatDrainsCallsNothingLostThatWasNotAnswered(t *testing.T) {
+	u := &unjoined{Engine: store(t).Engine()}
+	s, base := plainly(t, u, nil)
+	ended := make(chan reply, 1)
+	go func() {
+		r, err := try(t.Context(), "POST", base+"/v1/locks/a", `{"wait": "20s"}`, keyed("key")...)
+		if err != nil {
+			r.text = err.Error()
+		}
+		ended <- r
+	}()
+	until(t, "it does not ask", func() bool { return u.joins.Load() > 0 })
+	s.Drain()
+	if r := <-ended; r.status != 503 {
+		t.Errorf("%d %s, want 503", r.status, r.text)
+	}
 }
 
 // A key that comes again after a release makes another lock, with the same ID. The handle of

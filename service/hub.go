@@ -94,6 +94,18 @@ func (h *hub) wait(w *waiter) (stop func()) {
 	}
 }
 
+// waits reports whether a request waits here for a claim.
+func (h *hub) waits(id engine.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.waiters {
+		if w.id == id {
+			return true
+		}
+	}
+	return false
+}
+
 // open is the box of a client's Watch. The box of an earlier Watch of that client gets
 // nothing more.
 func (h *hub) open(client string) (box *mailbox.Box, stop func()) {

@@ -11,7 +11,9 @@ import (
 // is known by its name, any other by its address. A greedy caller is refused in words, and
 // the others go on.
 type Limits struct {
-	Requests int // under way at once, those that wait among them. Default 20,000
+	// Requests are those under way at once, and those that wait are among them. One more is
+	// refused, unless it renews or gives back. Default 20,000
+	Requests int
 
 	// Claims are those that wait, and those of package httplock until they end. A new one
 	// beyond the limit is refused, and no renewal is. A lock that a request has obtained is
@@ -39,10 +41,10 @@ type taken struct {
 	requests, claims int
 }
 
-// begin counts a request in; done counts it out.
-func (u *usage) begin(who string, l Limits) (done func(), err error) {
+// begin counts a request in; done counts it out. One that keeps a claim is never refused.
+func (u *usage) begin(who string, l Limits, keeps bool) (done func(), err error) {
 	return u.count(who, func(t *taken) (*int, error) {
-		if t.requests >= l.Requests {
+		if t.requests >= l.Requests && !keeps {
 			return nil, fmt.Errorf("%s has %d requests under way, which is its limit: wait for some of them", who, t.requests)
 		}
 		return &t.requests, nil

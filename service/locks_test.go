@@ -78,6 +78,9 @@ func try(ctx context.Context, method, url, body string, headers ...string) (r re
 	}
 	for i := 0; i < len(headers); i += 2 {
 		q.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			q.Host = headers[i+1]
+		}
 	}
 	a, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(q)
 	if err != nil {

@@ -61,7 +61,8 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 	}
 	defer over()
 	w := &waiter{id: a.ID, woken: make(chan struct{}, 1)}
-	defer s.hub.wait(w)() // before the claim is there: a notification may come before the answer
+	gone := s.hub.wait(w) // before the claim is there: a notification may come before the answer
+	defer gone()
 
 	slice := a.wait > Slice
 	ends := time.NewTimer(min(a.wait, Slice))
@@ -104,13 +105,14 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 			return outcome{end: endGone}
 		case <-draining:
 			pause.Stop()
-			return s.stay(ctx, a)
+			return s.stay(ctx, a, joined)
 		case <-ends.C:
 			pause.Stop()
 			if slice {
-				return s.stay(ctx, a)
+				return s.stay(ctx, a, joined)
 			}
 			if a.keyed {
+				gone()
 				return s.giveKeyUp(ctx, a, joined)
 			}
 			return s.giveUp(ctx, a, err)
@@ -187,9 +189,9 @@ func (s *Server) prolong(ctx context.Context, a *ask, o outcome) outcome {
 }
 
 // stay ends a slice: the place stays for grace, in which the caller comes again.
-func (s *Server) stay(ctx context.Context, a *ask) outcome {
+func (s *Server) stay(ctx context.Context, a *ask, joined bool) outcome {
 	start := boottime.Now()
-	c, err := s.look(ctx, a, true)
+	c, err := s.look(ctx, a, joined)
 	switch {
 	case ctx.Err() != nil:
 		s.abandon(ctx, a)
@@ -213,10 +215,12 @@ func (s *Server) giveUp(ctx context.Context, a *ask, last error) outcome {
 	return outcome{end: endBusy}
 }
 
-// giveKeyUp ends the wait of one request with a key. Another one may have the same claim by
-// that key, on any Server, and may have been told by now that it holds. So the claim is not
-// left, which would end it in any state: Revoke removes one that waits, and only marks one
-// that has become held, whose permits stay taken for as long as somebody trusts it.
+// giveKeyUp ends the wait of one request with a key, which does not wait in the hub any more.
+// Another one may have the same claim by that key, on any Server, and may have been told by now
+// that it holds. So the claim is not left, which would end it in any state: Revoke removes one
+// that waits, and only marks one that has become held, whose permits stay taken for as long as
+// somebody trusts it. If another request waits for it here, the place is that one's: of two that
+// end at once, the later one sees no other.
 func (s *Server) giveKeyUp(ctx context.Context, a *ask, joined bool) outcome {
 	start := boottime.Now()
 	c, err := s.look(ctx, a, joined)
@@ -229,7 +233,7 @@ func (s *Server) giveKeyUp(ctx context.Context, a *ask, joined bool) outcome {
 		return s.prolong(ctx, a, outcome{end: endHeld, claim: c, proven: start})
 	case c.State == engine.Gone && c.Revoked:
 		return outcome{end: endLost, claim: c}
-	case c.State == engine.Waiting && s.grants.Order != engine.OrderNone: // without order there is no place
+	case c.State == engine.Waiting && s.grants.Order != engine.OrderNone && !s.hub.waits(a.ID): // without order there is no place
 		bounded, cancel := s.afterwards(ctx)
 		defer cancel()
 		if err := s.eng.Revoke(bounded, a.Name, c.Ticket, false); err != nil && !errors.Is(err, engine.ErrNoClaim) {

@@ -132,3 +132,38 @@ func TestAConnectionThatIsNeverReadIsCutOff(t *testing.T) {
 		frame(8, 0, 0, "\x00\x00\x00\x01") // so no ping is due
 	}
 }
+
+// written is an answer that remembers whether its first byte had a deadline.
+type written struct {
+	*httptest.ResponseRecorder
+	deadline, first time.Time
+}
+
+func (w *written) SetWriteDeadline(at time.Time) error {
+	w.deadline = at
+	return nil
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	if w.first.IsZero() {
+		w.first = w.deadline
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func (w *written) WriteString(text string) (int, error) { return w.Write([]byte(text)) }
+
+// Over HTTP/2 a caller that grants no window, and answers pings, is cut off by nothing else.
+func TestEveryAnswerHasADeadline(t *testing.T) {
+	s, _ := plainly(t, store(t).Engine(), nil)
+	for _, at := range []string{
+		"GET /livez", "GET /openapi.json", "GET /metrics", "GET /ui/", "GET /nowhere", "PATCH /v1/locks/a", "POST /v1/locks/a", "GET /v1/queues", "POST " + remote.PathQueues,
+	} {
+		method, path, _ := strings.Cut(at, " ")
+		w := &written{ResponseRecorder: httptest.NewRecorder()}
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader("{}")))
+		if w.first.IsZero() {
+			t.Errorf("%s: %d with %d bytes, and no deadline", at, w.Code, w.Body.Len())
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -27,8 +28,13 @@ type RunOptions struct {
 	// its address.
 	Insecure bool
 
-	// Pprof adds /debug/pprof/ for callers on this machine.
+	// Pprof adds /debug/pprof/ for callers on this machine, without Access. A proxy on this
+	// machine passes on what all others ask for there: have it refuse that path.
 	Pprof bool
+
+	// Ready, unless nil, is called once Run has found no reason to refuse ln and begins to
+	// serve.
+	Ready func()
 
 	// Patience bounds how long Run waits for requests under way when ctx ends. Those that
 	// wait for a lock end at once, with their place. Default 10 s.
@@ -87,7 +93,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener, o RunOptions) error {
 	}
 	h.Protocols.SetHTTP1(true)
 	if o.Pprof {
-		h.Handler = withPprof(s)
+		h.Handler = s.withPprof()
 	}
 	if o.Cert != "" {
 		files, err := loadFiles(o.Cert, o.Key, o.ClientCA, func(err error) {
@@ -100,6 +106,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener, o RunOptions) error {
 		h.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.config}
 	} else {
 		h.Protocols.SetUnencryptedHTTP2(true)
+	}
+	if o.Ready != nil {
+		o.Ready()
 	}
 	served := make(chan error, 1)
 	go func() {
@@ -146,8 +155,16 @@ func (s *Server) exposed(addr net.Addr, o RunOptions) error {
 	return nil
 }
 
-// withPprof serves profiles to callers on this machine.
-func withPprof(s http.Handler) http.Handler {
+// embedded says why a page of others makes a request that reads, or nil: a profile takes time.
+func embedded(r *http.Request) error {
+	if from := r.Header.Get("Sec-Fetch-Site"); from != "" && from != "none" && from != "same-origin" {
+		return fmt.Errorf("a page of another origin makes this request (%s)", from)
+	}
+	return nil
+}
+
+// withPprof serves profiles to callers on this machine, and to no page of others in a browser.
+func (s *Server) withPprof() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -156,10 +173,14 @@ func withPprof(s http.Handler) http.Handler {
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		if strings.HasPrefix(r.URL.Path, "/debug/pprof/") && net.ParseIP(host).IsLoopback() {
-			mux.ServeHTTP(w, r)
+		if !strings.HasPrefix(r.URL.Path, "/debug/pprof/") || !net.ParseIP(host).IsLoopback() {
+			s.ServeHTTP(w, r)
 			return
 		}
-		s.ServeHTTP(w, r)
+		if err := cmp.Or(s.ofOthers(r), unnamed(r), embedded(r)); err != nil {
+			refuse(w, http.StatusForbidden, err)
+			return
+		}
+		mux.ServeHTTP(w, r)
 	})
 }

@@ -75,6 +75,7 @@ func TestAnExposedListenerIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.o.Ready = func() { t.Errorf("%s: it is said to be ready", c.what) }
 		if err := server(t, &Options{Access: c.access}).Run(t.Context(), ln, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.says)
 		}
@@ -245,5 +246,22 @@ func TestSlowCallersAreCutOff(t *testing.T) {
 	answer := make([]byte, 12)
 	if _, err := io.ReadFull(c, answer); err == nil && string(answer) != "HTTP/1.1 431" {
 		t.Errorf("a header of a million bytes: %s", answer)
+	}
+}
+
+// A page of others, in a browser on this machine, gets no profile: not by a name that it has made
+// for this machine, nor by an image in it.
+func TestProfilesAreForNoPageOfOthers(t *testing.T) {
+	at, _ := run(t, server(t, &Options{Access: access(t)}), "127.0.0.1:0", RunOptions{Pprof: true})
+	for _, c := range []struct {
+		header, value string
+		status        int
+	}{
+		{"Accept", "*/*", 200}, {"Sec-Fetch-Site", "none", 200}, {"Sec-Fetch-Site", "same-origin", 200},
+		{"Host", "evil.example", 403}, {"Sec-Fetch-Site", "cross-site", 403}, {"Sec-Fetch-Site", "same-site", 403},
+	} {
+		if r := send(t, "GET", "http://"+at.String()+"/debug/pprof/cmdline", "", c.header, c.value); r.status != c.status {
+			t.Errorf("%s %s: %d, want %d", c.header, c.value, r.status, c.status)
+		}
 	}
 }

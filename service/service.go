@@ -16,6 +16,7 @@ import (
 	"leasehold/internal/boottime"
 	"leasehold/internal/checked"
 	"leasehold/internal/coalesce"
+	"leasehold/internal/remote"
 )
 
 // Options are the choices of a Server. Nil means the defaults.
@@ -171,7 +172,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !probe {
-		done, err := s.usage.begin(who.name, s.limits)
+		done, err := s.usage.begin(who.name, s.limits, keeps(r))
 		if err != nil {
 			recorded.Header().Set("Retry-After", "1")
 			refuse(recorded, http.StatusTooManyRequests, err)
@@ -182,16 +183,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(recorded, r.WithContext(withCaller(r.Context(), who)))
 }
 
+// keeps reports whether a request keeps a claim, or makes room: no limit refuses it.
+func keeps(r *http.Request) bool {
+	return takesHandle(r) || r.URL.Path == remote.PathRenew || r.URL.Path == remote.PathLeave
+}
+
 // foreign says why a request comes from a web page of others, in a browser that reaches this
 // service, or nil. Where everybody may do everything, and only this machine is served, a Host
 // must mean this machine: a page of evil.example can have that name mean 127.0.0.1.
 func (s *Server) foreign(r *http.Request) error {
-	if err := s.pages.Check(r); err != nil {
-		return fmt.Errorf("a page of another origin makes this request: %w", err)
+	if err := s.ofOthers(r); err != nil {
+		return err
 	}
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); s.names || s.access != nil || !ok || !at.IP.IsLoopback() {
 		return nil
 	}
+	return unnamed(r)
+}
+
+// ofOthers says why a request comes from a page of another origin, or nil.
+func (s *Server) ofOthers(r *http.Request) error {
+	if err := s.pages.Check(r); err != nil {
+		return fmt.Errorf("a page of another origin makes this request: %w", err)
+	}
+	return nil
+}
+
+// unnamed says why the Host of a request may be a name that others have made, or nil.
+func unnamed(r *http.Request) error {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
