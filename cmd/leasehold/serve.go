@@ -108,8 +108,6 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		url = "https://" + ln.Addr().String()
 	}
 	err = untilAsked(ctx, func(ctx context.Context) error {
-		a.say("serving on %s", url)
-		daemon.SdNotify(false, daemon.SdNotifyReady) // nobody to notify is no error
 		said := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			defer close(said)
@@ -120,6 +118,10 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 				<-said // this process ends next
 			}
 		}()
+		o.run.Ready = func() {
+			a.say("serving on %s", url)
+			daemon.SdNotify(false, daemon.SdNotifyReady) // nobody to notify is no error
+		}
 		return s.Run(ctx, ln, o.run)
 	})
 	if err != nil {
@@ -207,6 +209,9 @@ once, and stored nowhere.`,
 			line := strings.Join(append([]string{args[0], credential, allow}, prefixes...), " ")
 			if err := service.CheckAccess(line); err != nil {
 				return usageError("%w", err)
+			}
+			if len(strings.Fields(line)) != 3+len(prefixes) { // "team a/" would be two prefixes
+				return usageError("a name, right or prefix is empty or has a space, and a space ends it in the list of callers: choose one without")
 			}
 			fmt.Fprintln(a.err, line)
 			if _, err := fmt.Fprintln(a.out, token); err != nil {

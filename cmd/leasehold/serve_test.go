@@ -111,3 +111,20 @@ func TestServeRefusesTheWrongSockets(t *testing.T) {
 		}
 	}
 }
+
+// The list of callers has words between spaces. A prefix with a space would be two, and the caller
+// could use names that nobody meant.
+func TestATokenHasNoWordThatIsTwo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, args := range [][]string{
+		{"token", "billing", "--prefix", "team a/"}, {"token", "billing", "--prefix", ""}, {"token", "billing", "--allow", "lock look"}, {"token", "bill ing"},
+	} {
+		if code, out, text := p.leasehold(args...); code != codeUsage || out != "" {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out, text)
+		}
+	}
+	if out := p.must("token", "billing", "--prefix", "team-a/", "--prefix", "team-b/"); out == "" {
+		t.Error("no token")
+	}
+}
