@@ -61,7 +61,9 @@ func (e *Engine) post(ctx context.Context, over *http.Client, path string, in an
 	if err == nil {
 		e.hears(at)
 	}
-	if err != nil && !errors.Is(ctx.Err(), context.Canceled) || err == nil && a.StatusCode >= 500 {
+	// A caller that had little time says nothing of a server that answers others.
+	hasty := errors.Is(ctx.Err(), context.DeadlineExceeded) && e.since(at) < silentAfter
+	if err != nil && !hasty && !errors.Is(ctx.Err(), context.Canceled) || err == nil && a.StatusCode >= 500 {
 		e.leave(at)
 	}
 	if err != nil {

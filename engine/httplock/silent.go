@@ -35,6 +35,7 @@ type course struct {
 func (e *Engine) newCourse(number int) *course {
 	c := &course{base: e.bases[number%len(e.bases)], number: number}
 	c.silent, c.give = context.WithCancelCause(context.Background())
+	e.hears(c) // it is given the time that every server has
 	return c
 }
 

@@ -198,3 +198,38 @@ func TestTheOnlyServerIsNotLeft(t *testing.T) {
 		t.Errorf("it was asked %d times whether it lives", n)
 	}
 }
+
+// A caller that had little time says nothing of a server that answers others.
+func TestAServerIsNotLeftForACallerInHaste(t *testing.T) {
+	late := make(chan struct{})
+	first := serve(t, map[string]http.HandlerFunc{
+		remote.PathQueue: says(remote.QueueAnswer{Name: "a"}),
+		remote.PathJoin:  func(http.ResponseWriter, *http.Request) { <-late },
+	})
+	defer close(late)
+	second := serve(t, nil)
+	e := of(t, first, second)
+	for range 3 {
+		if _, err := e.Queue(t.Context(), "a"); err != nil { // it answers
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if _, err := e.Join(ctx, request()); err == nil {
+			t.Error("a Join that nobody answers succeeds")
+		}
+		cancel()
+	}
+	if at := e.at.Load(); at.base != first.URL {
+		if e.since(at) < silentAfter {
+			t.Errorf("calls go to %s after three calls that had no time, and not to %s", at.base, first.URL)
+		}
+		return // this machine stood still for longer than a server may be silent
+	}
+	// For a server that has been silent meanwhile it is not the caller's haste.
+	e.at.Load().heard.Store(int64(-silentAfter))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := e.Join(ctx, request()); err == nil || e.at.Load().base != second.URL {
+		t.Errorf("calls go to %s, and not to %s: %v", e.at.Load().base, second.URL, err)
+	}
+}
