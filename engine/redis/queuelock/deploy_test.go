@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -323,6 +324,47 @@ func TestHeldNotificationIsBelievedOnlyWithTheReplicas(t *testing.T) {
 	})
 	if err != nil || c.State != engine.Held {
 		t.Errorf("when it is back: %+v %v", c, err)
+	}
+}
+
+// TestARenewalThatAsksReplicasWrites: from Redis 7.2 on, WAIT says of a connection that wrote
+// nothing that every replica has it.
+func TestARenewalThatAsksReplicasWrites(t *testing.T) {
+	t.Parallel()
+	s := servers.Sentinel(t, nil)
+	s.Patient(t, time.Minute)
+	other, e := open(t, sentinelURL(s)), open(t, sentinelURL(s)+"?replicas=1")
+	primary, err := s.Primary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := func() (n int) {
+		for _, line := range strings.Fields(do(t, primary, "INFO", "commandstats").(string)) {
+			for _, command := range []string{"hset", "pexpireat"} {
+				if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+					calls, _, _ := strings.Cut(rest, ",")
+					m, err := strconv.Atoi(calls)
+					if err != nil {
+						t.Fatal(err)
+					}
+					n += m
+				}
+			}
+		}
+		return n
+	}
+	alone := grants(t, e, long("alone"))
+	join(t, other, long("queue"))
+	behind := grants(t, e, long("queue"))
+	for _, c := range []engine.Claim{alone, behind} {
+		before := writes()
+		cs, err := e.Renew(within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: engine.MinTTL}}) // it has more
+		if err != nil || len(cs) != 1 || cs[0].State != c.State {
+			t.Fatalf("%+v, %v", cs, err)
+		}
+		if writes() == before {
+			t.Errorf("the renewal of %q, which is %v, writes nothing", c.Name, c.State)
+		}
 	}
 }
 

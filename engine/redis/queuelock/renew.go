@@ -38,6 +38,9 @@ func (e *Engine) renewal(rs []engine.Renewal) (c redisconn.Call) {
 		c.Keys = append(c.Keys, e.key(r.Name))
 		c.Args = append(c.Args, string(binary.BigEndian.AppendUint64(r.ID[:], uint64(r.Want.Microseconds()))))
 	}
+	if e.replicas > 0 {
+		c.Args = append(c.Args, "w")
+	}
 	return c
 }
 

@@ -2,12 +2,18 @@
 --
 --   KEYS[i]  a line; the same one may occur more than once
 --   ARGV[i]  ID, 16 bytes, then the lifetime wanted in microseconds
+--   behind   w: something is written for each claim, though nothing changes
+--
+-- A client that does not believe one server sends a WAIT behind it. From Redis 7.2 on
+-- that asks only for what the connection has written: of a call that wrote nothing it
+-- says at once that every replica has it.
 --
 -- Returns one piece of 33 bytes for each, as say() packs it. Where the key is
 -- somebody else's by now the claim is gone, and the others are renewed.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
+local writes = ARGV[#KEYS + 1] == 'w'
 
 -- A claim alone in its line, held, not marked, not told that somebody waits (who
 -- left since), and no clock that stepped back: as most are. Writing its deadline is all; only if that
@@ -17,6 +23,7 @@ local function alone(key, m, id, want)
 	local expiry, deadline, asked, ticket, flags, units, limit = struct.unpack('>I8I8I8I8BI4I4', m, 10)
 	if deadline <= now or deadline > now + asked or flags >= 4 or asked > 140737488355328 then return nil end
 	local later = now + want
+	if writes and later <= deadline then return nil end
 	if later > deadline then
 		if expiry < later + KEEP / 2 then return nil end
 		local done = redis.pcall('HSET', key, 'm', string.sub(m, 1, 17) .. struct.pack('>I8I8', later, math.max(asked, want)) .. string.sub(m, 34))
@@ -36,6 +43,7 @@ local function one(key, m, id, want)
 	if p and not p.evicted then extend(l, p, now, want) end
 	settle(l, now, id)
 	local r = reply(l, now, id)
+	if writes and not l.changed and l.first ~= NONE then redis.call('PEXPIREAT', key, math.ceil(l.expiry / 1000)) end
 	store(l, false)
 	return r
 end
