@@ -18,11 +18,12 @@ local now = t[1] * 1000000 + t[2]
 local want = tonumber(ARGV[2])
 
 if left and string.find(left, ARGV[1], 1, true) then return '3 0 0' end
+-- Also if its key is gone: a new one would be told of that at its first renewal.
+if evicted == ARGV[1] then return '3 ' .. (id == ARGV[1] and ticket or '0') .. ' 8' end
 if value == ARGV[1] and id == ARGV[1] then
 	-- A retry of a Join whose answer was lost. The key's expiry is never put
 	-- earlier, except where a clock that stepped back put it further away than
 	-- this claim ever asked for.
-	if evicted == ARGV[1] then return '3 ' .. ticket .. ' 8' end
 	asked = math.max(asked, want)
 	local ends = math.min(math.max(remaining(), want), asked)
 	redis.call('PEXPIRE', lock, ends)

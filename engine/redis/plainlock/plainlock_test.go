@@ -161,6 +161,24 @@ func TestRevokeWhoseAnswerWasLostDoesNotSayThatNobodyWasThere(t *testing.T) {
 	}
 }
 
+// TestARevokedClaimThatIsAskedForAgainIsGone: the answer to its Join was lost, so to speak.
+func TestARevokedClaimThatIsAskedForAgainIsGone(t *testing.T) {
+	e := open(t, "redis://"+servers.Redis(t, nil).Addr)
+	for name, now := range map[string]bool{"marked": false, "ended": true} {
+		r := exclusive(name)
+		c := join(t, e, r)
+		if err := e.Revoke(within(t), name, c.Ticket, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := join(t, e, r); got.State != engine.Gone || !got.Revoked {
+			t.Errorf("%s, and asked for again: %+v", name, got)
+		}
+	}
+	if got := join(t, e, exclusive("ended")); got.State != engine.Held { // which nobody has
+		t.Errorf("another claim: %+v", got)
+	}
+}
+
 // TestALeaveWhoseAnswerWasLostDoesNotSayThatNothingWasThere: who waited may have held, by
 // a Join whose answer was lost, and then that of its Leave was.
 func TestALeaveWhoseAnswerWasLostDoesNotSayThatNothingWasThere(t *testing.T) {

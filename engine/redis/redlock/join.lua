@@ -27,8 +27,9 @@ local value, b = both[1], unpacked(KEYS[2], both[2])
 local id, want, try = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 if not b then return foreign(2) end
 
+-- Also if its lock is gone: a new one would be told of that at its first renewal.
+if b.evicted == id then return {3, 0, 0, 0, now, 0} end
 if value == id then
-	if b.evicted == id then return {3, 0, 0, 0, now, 0} end
 	-- Another try of the same claim. The key's expiry is never put earlier,
 	-- except where a clock that stepped back put it further away than this claim
 	-- ever asked for. The number of the try only rises: what an earlier one gives

@@ -6,7 +6,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local both = redis.call('MGET', KEYS[1], KEYS[2])
 local s = both[2]
-if not both[1] and s and #s >= 98 and string.sub(s, 1, 2) == 'L1' then
+if not both[1] and s and #s >= 98 and string.sub(s, 1, 2) == 'L1' and string.sub(s, 67, 98) ~= ARGV[1] then
 	local ticket, stamp, try, asked = struct.unpack('>I8I8I8I8', s, 3)
 	if ticket < 9007199254740991 and stamp <= ticket and try <= 9007199254740991 and asked <= LONGEST
 		and redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then

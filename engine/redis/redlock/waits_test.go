@@ -78,14 +78,20 @@ func TestARevokedClaimThatIsAskedForAgainIsGone(t *testing.T) {
 	t.Parallel()
 	all := masters(t, 3, nil)
 	e := open(t, urlOf(easy, addrs(all)...))
-	r := long("a")
-	c := join(t, e, r)
-	settled(t, e)
-	if err := e.Revoke(within(t), "a", c.Ticket, false); err != nil {
-		t.Fatal(err)
+	for name, now := range map[string]bool{"marked": false, "ended": true} {
+		r := long(name)
+		c := join(t, e, r)
+		settled(t, e)
+		if err := e.Revoke(within(t), name, c.Ticket, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := join(t, e, r); got.State != engine.Gone || !got.Revoked {
+			t.Errorf("%s, and asked for again: %+v", name, got)
+		}
 	}
-	if got := join(t, e, r); got.State != engine.Gone || !got.Revoked {
-		t.Errorf("asked for again: %+v", got)
+	other := long("ended") // which nobody has
+	if got := join(t, e, other); got.State != engine.Held {
+		t.Errorf("another claim: %+v", got)
 	}
 }
 
