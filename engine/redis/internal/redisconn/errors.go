@@ -66,7 +66,8 @@ func Explain(err error, key string) error {
 	switch {
 	case strings.Contains(text, "WRONGTYPE"), strings.Contains(text, "FOREIGN"):
 		return Foreign(key)
-	case kind == "NOPERM" || strings.Contains(text, "NOPERM") || strings.Contains(text, "can't run this command or subcommand"):
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command or subcommand"),
+		strings.Contains(text, "ACL failure in script"): // in a script: Redis 7.0, and 7.2 or Valkey
 		return engine.Refuse("redis: this user may not do that (%s): grant the ACL in the package documentation", text)
 	case kind == "WRONGPASS" || kind == "NOAUTH":
 		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
