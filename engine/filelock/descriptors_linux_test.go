@@ -297,6 +297,8 @@ func TestCloseLeaksADescriptor(t *testing.T) {
 	}
 	life.Close()
 	mustLeave(t, a, held, engine.Held)
+	mustLeave(t, a, mustJoin(t, a, exclusive("z"), engine.Held), engine.Held)
+	mustJoin(t, b, exclusive("z"), engine.Held) // Close of a asks whether b lives
 	if err := errors.Join(a.Close(), b.Close()); err != nil {
 		t.Fatal(err)
 	}

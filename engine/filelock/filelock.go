@@ -239,6 +239,7 @@ func (s *store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	s.records.Close(ctx)
+	s.lives.Shed() // records.Close asked which clients live, and so opened their files again
 	s.clients.Close()
 	s.root.Close()
 	return nil

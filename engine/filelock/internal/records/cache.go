@@ -35,7 +35,7 @@ func (c *Records) unhold(r *record) {
 
 // begin lets as many calls work at the same time as there are descriptors for,
 // each in the turn of its record. From begin to end nobody else touches that;
-// outside, if it is open, it may be closed.
+// outside, if it is open, it may be closed, also while somebody has the turn.
 //
 // It comes after the turn: of a name whose lock somebody stopped holds, one
 // call of this engine waits here, and the rest where they bother nobody.
@@ -82,7 +82,7 @@ func (c *Records) end(r *record) {
 	if r.isOpen {
 		c.idles++
 		c.uses++
-		r.used = c.uses
+		r.used, r.last, r.empty = c.uses, r.state.queue.Last, len(r.state.queue.Places) == 0
 	}
 	c.mu.Unlock()
 	<-places
@@ -132,8 +132,8 @@ func (c *Records) spend(rs []*record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range rs {
-		if len(r.state.queue.Places) == 0 && c.records[r.name] == nil {
-			c.spent[r.name] = spent{r.file, r.state.queue.Last, r.used}
+		if r.empty && c.records[r.name] == nil {
+			c.spent[r.name] = spent{r.file, r.last, r.used}
 		}
 		r.shut()
 	}

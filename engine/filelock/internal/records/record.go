@@ -58,6 +58,8 @@ type record struct {
 	f      disk.File
 	number uint64
 	next   string // number + 1
+
+	// In the turn only.
 	buf    []byte // what was read
 	out    []byte // what is written
 	size   int64  // of the file when it was read
@@ -69,6 +71,8 @@ type record struct {
 	works  bool          // one of them is between begin and end
 	places chan struct{} // that one's: working or renewing
 	used   uint64        // when the last of them was done, in uses of the engine
+	last   uint64        // ticket of the queue then
+	empty  bool          // nobody was in the queue then
 }
 
 // fileName is the directory of a name: its SHA-256 in lower-case base32. Thus
@@ -117,6 +121,8 @@ func (r *record) take(ctx context.Context) error {
 	}
 }
 
+// give keeps no memory of a long queue. It comes after end, so another call may be in
+// detach meanwhile: what give writes belongs to the turn, and detach leaves it alone.
 func (r *record) give() {
 	if cap(r.buf) > maxKept {
 		r.buf, r.out, r.state, r.record = nil, nil, state{}, queuestore.Record{}
@@ -124,13 +130,16 @@ func (r *record) give() {
 	<-r.turn
 }
 
-// detach moves what is open to a record of its own.
+// detach moves what is open to a record of its own. The caller has Records.mu, but not
+// the turn: another call may be between end and give, which forgets a long queue. To
+// detach, that queue would be empty though it is full. So of the queue detach reads
+// only what end noted, under Records.mu.
 func (r *record) detach() *record {
 	own := newRecord(r.in, r.name, r.file)
-	own.isOpen, own.dir, own.f, own.state = true, r.dir, r.f, r.state
-	own.used = r.used
+	own.isOpen, own.dir, own.f = true, r.dir, r.f
+	own.used, own.last, own.empty = r.used, r.last, r.empty
 	own.setNumber(r.number)
-	r.isOpen, r.state = false, state{}
+	r.isOpen = false
 	return own
 }
 

@@ -54,7 +54,7 @@ type Records struct {
 
 	root, lines, fresh disk.Dir
 	highWater          *record
-	reserve            reserve
+	reserve            *reserve
 	made               uint64        // names of what is half made; under mu
 	most               int           // records open and idle, and as many in use
 	working            chan struct{} // has one from each call that may open files

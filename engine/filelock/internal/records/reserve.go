@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"leasehold/engine"
@@ -30,7 +32,9 @@ type reserve struct {
 	dir  disk.Dir
 	boot [16]byte
 	base uint64 // reserved by earlier boots: tickets of this one begin above it
-	most uint64 // tickets up to it may be granted; under Records.mu
+
+	most atomic.Uint64 // tickets up to it may be granted: it rises, under mu, once they are reserved
+	mu   sync.Mutex    // one call of this client reserves
 }
 
 // reserveStep is how many tickets are reserved at once: those of an hour, since
@@ -69,11 +73,11 @@ func parseMark(file string) (m mark, ok bool) {
 // openReserve reads what earlier boots have reserved. Where this boot is not known
 // it is taken for the newest there is: then tickets may fall after a power cut, and
 // the engine does not promise more.
-func openReserve(root disk.Dir, boot [16]byte) (r reserve, err error) {
+func openReserve(root disk.Dir, boot [16]byte) (r *reserve, err error) {
+	r = &reserve{boot: boot}
 	if !disk.Syncs {
 		return r, nil
 	}
-	r.boot = boot
 	if r.dir, err = root.MakeSub("reserve"); err != nil {
 		return r, err
 	}
@@ -117,14 +121,25 @@ func (r *reserve) close() {
 
 // reserveTicket makes sure that a ticket may be granted, in any boot to come. It
 // comes before the ticket is stored.
+//
+// A sync may take seconds. Under Records.mu every call of this client would wait for
+// it, no context would end that, and leases would end unrenewed. So reserve has a lock
+// of its own, and only calls with a ticket above the old reserve wait for it.
+//
+// A call that reads most without the lock may see an old one. That is lower, so the call
+// reads it again under the lock. Of several calls that find most too low, the first reserves for
+// the others. Other processes may reserve at the same time, as the loop expects.
 func (c *Records) reserveTicket(ticket uint64) error {
 	if !disk.Syncs {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := &c.reserve
-	if ticket <= r.most {
+	r := c.reserve
+	if ticket <= r.most.Load() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ticket <= r.most.Load() {
 		return nil
 	}
 	for range 1000 {
@@ -139,7 +154,7 @@ func (c *Records) reserveTicket(ticket uint64) error {
 			}
 		}
 		if last.number >= ticket {
-			r.most = last.number
+			r.most.Store(last.number)
 			return nil
 		}
 		next := mark{boot: r.boot, number: min(ticket+reserveStep, engine.MaxTicket)}
@@ -151,11 +166,12 @@ func (c *Records) reserveTicket(ticket uint64) error {
 			err = r.dir.Touch(next.String())
 		}
 		if err == nil {
+			c.step("reserving")
 			err = r.sync(next)
 		}
 		switch {
 		case err == nil:
-			r.most = next.number
+			r.most.Store(next.number)
 			r.tidy(marks)
 			return nil
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist): // somebody else reserves
@@ -179,8 +195,9 @@ func (r *reserve) sync(next mark) error {
 // tidy removes what says less than what is reserved now, and of earlier boots all
 // but the highest. What cannot be removed does no harm.
 func (r *reserve) tidy(marks []mark) {
+	most := r.most.Load()
 	for _, m := range marks {
-		if m.boot == r.boot && m.number < r.most || m.boot != r.boot && m.number < r.base {
+		if m.boot == r.boot && m.number < most || m.boot != r.boot && m.number < r.base {
 			_ = r.dir.Remove(m.file)
 		}
 	}

@@ -131,12 +131,46 @@ func TestNoTicketIsAboveTheReserve(t *testing.T) {
 	e.records.clock = func() time.Duration { return time.Second }
 	for range 2 {
 		c := mustJoin(t, e, exclusive("x"), engine.Held)
-		if c.Ticket > e.records.reserve.most {
-			t.Errorf("ticket %d was granted, and up to %d is reserved", c.Ticket, e.records.reserve.most)
+		if c.Ticket > e.records.reserve.most.Load() {
+			t.Errorf("ticket %d was granted, and up to %d is reserved", c.Ticket, e.records.reserve.most.Load())
 		}
 		mustLeave(t, e, c, engine.Held)
-		micros = e.records.reserve.most + 1
+		micros = e.records.reserve.most.Load() + 1
 	}
+}
+
+// A client that syncs a new reserve renews its leases of other names meanwhile.
+func TestALeaseIsRenewedWhileTicketsAreReserved(t *testing.T) {
+	e := openEngine(t, lay(t))
+	micros := uint64(1_000_000)
+	e.records.micros = func() uint64 { return micros }
+	held := mustJoin(t, e, exclusive("held"), engine.Held)
+	reserved := 0
+	e.records.step = func(step string) {
+		if step != "reserving" {
+			return
+		}
+		reserved++
+		done := make(chan error, 1)
+		go func() {
+			_, err := e.Renew(Renewing(t.Context()), []engine.Renewal{{Name: "held", ID: held.ID, Want: 2 * time.Hour}})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("a renewal waits until tickets are reserved")
+		}
+	}
+	micros = e.records.reserve.most.Load() + 1
+	mustLeave(t, e, mustJoin(t, e, exclusive("another"), engine.Held), engine.Held)
+	if reserved != 1 {
+		t.Errorf("tickets were reserved %d times; want once", reserved)
+	}
+	mustLeave(t, e, held, engine.Held)
 }
 
 // Where the wall clock began in the past, tickets rise with the time since this boot
