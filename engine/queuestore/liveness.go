@@ -2,7 +2,6 @@ package queuestore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -78,7 +77,7 @@ func (e *Engine) apply(c *Record, op *operation) (died bool) {
 // outcome of the operation.
 func (e *Engine) findDead(l *queue.Queue, op *operation, known map[string]bool) (dead []string) {
 	places := l.Places
-	refused := errors.Is(op.err, engine.ErrLimit) || op.join != nil && op.join.NoWait && !anyState(op.claims, engine.Held)
+	refused := op.join != nil && (op.err != nil || op.join.NoWait && !anyState(op.claims, engine.Held))
 	if len(op.notifications) == 0 && !refused && !op.polls && op.renews == nil && !anyState(op.claims, engine.Waiting) {
 		return nil
 	}

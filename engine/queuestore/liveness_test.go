@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/queue"
 	"leasehold/engine/queuestore"
 )
 
@@ -53,6 +54,26 @@ func TestADeadHolderKeepsTheName(t *testing.T) {
 			join(t, b, r, engine.Held)
 		})
 	}
+}
+
+// A process that is killed may leave as many claims as a queue can have.
+func TestTheDeadFillAQueue(t *testing.T) {
+	w := living()
+	a, b := w.open(), open(t, w)
+	client := w.of(a).name
+	full := queue.Queue{Last: engine.MaxQueue, Limit: engine.Max}
+	for i := range uint64(engine.MaxQueue) {
+		full.Places = append(full.Places, queue.Place{
+			ID: engine.NewID(), Ticket: i + 1, Client: client, Permits: engine.Max, Held: i == 0,
+			Deadline: w.now + time.Minute, Asked: time.Minute,
+		})
+	}
+	w.records["n"], _ = full.AppendBinary(nil)
+	if _, err := b.Join(t.Context(), want("n")); !errors.Is(err, engine.ErrRefused) {
+		t.Fatalf("a queue is full of the claims of the living, and Join says %v", err)
+	}
+	w.silently(a)
+	join(t, b, want("n"), engine.Held)
 }
 
 // A holder that knows that somebody wants the name is told nothing, so that is
