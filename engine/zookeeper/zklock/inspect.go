@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -140,39 +141,71 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 
 // Revoke implements [engine.Engine]. A holder's node is marked, which its client
 // sees, or removed at once. The mark for a node that Curator made is what its
-// revocable locks heed.
+// revocable locks heed. A waiter's node is removed.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	class, err := e.any(ctx)
 	if err != nil {
 		return err
 	}
 	defer e.done(class)
-	all, err := class.Session.inspect(ctx, name)
+	for { // those ahead only leave, and a holder of ours writes to its node but once
+		done, err := class.Session.revoke(ctx, name, ticket, now)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// revoke ends the claim with that ticket, unless the queue has changed under it.
+//
+// Who waited when the queue was read may hold since, and its client believes that:
+//
+//	Revoke   reads H, W, X ------------- removes W
+//	H               leaves
+//	W                      lists: it holds
+//	X                                        lists: it holds too
+//
+// So one step checks that those stand whom W waits for, and removes it. Where they are too many
+// for one step, W is marked like a holder.
+func (e *claimant) revoke(ctx context.Context, name string, ticket uint64, now bool) (done bool, err error) {
+	all, err := e.inspect(ctx, name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	line := queueOf(all)
-	for i, one := range all {
-		if uint64(one.stat.Czxid) != ticket {
-			continue
+	i := slices.IndexFunc(all, func(one shown) bool { return uint64(one.stat.Czxid) == ticket })
+	if i < 0 {
+		return false, engine.ErrNoClaim
+	}
+	one, parent := &all[i], e.parent(name)
+	path := parent + "/" + one.node.Name
+	var step []any
+	if blockers := queueOf(all).Blockers(i); len(blockers) < maxChecks && len(blockers)*(len(path)+32) < maxBytes {
+		for _, b := range blockers {
+			step = append(step, &zk.CheckVersionRequest{Path: parent + "/" + b.Name, Version: -1})
 		}
-		path := e.parent(name) + "/" + one.node.Name
-		_, err := ask(ctx, class.Session.link, func(conn *zk.Conn) (struct{}, error) {
-			if now || !line.Held(i) {
-				return struct{}{}, conn.Delete(path, -1)
-			}
-			mark := []byte(revoke)
-			if one.Claim != "" {
-				one.content.Revoked = true
-				mark = one.content.bytes()
-			}
-			_, err := conn.Set(path, mark, one.stat.Version)
+	}
+	waits := !now && len(step) > 0
+	_, err = ask(ctx, e.link, func(conn *zk.Conn) (struct{}, error) {
+		switch {
+		case now:
+			return struct{}{}, conn.Delete(path, -1)
+		case waits:
+			_, err := conn.Multi(append(step, &zk.DeleteRequest{Path: path, Version: -1})...)
 			return struct{}{}, err
-		})
-		if errors.Is(err, zk.ErrNoNode) {
-			return engine.ErrNoClaim
 		}
-		return explain(err, path)
+		mark := []byte(revoke)
+		if one.Claim != "" {
+			one.content.Revoked = true
+			mark = one.content.bytes()
+		}
+		_, err := conn.Set(path, mark, one.stat.Version)
+		return struct{}{}, err
+	})
+	switch {
+	case waits && errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		return false, nil // the queue says what became of it
+	case errors.Is(err, zk.ErrNoNode):
+		return false, engine.ErrNoClaim
 	}
-	return engine.ErrNoClaim
+	return err == nil, explain(err, path)
 }

@@ -78,6 +78,75 @@ func TestAWaiterInTheMiddleVanishes(t *testing.T) {
 	_ = second
 }
 
+// A claim that waits when Revoke reads the queue may hold by the time that its node is to go, and
+// its client believes that until it hears otherwise. Such a node is marked, not removed.
+func TestAWaiterHoldsByTheTimeItIsRevoked(t *testing.T) {
+	s := zooKeeper(t)
+	a, b, by := open(t, on(s)), open(t, on(s)), open(t, on(s))
+	received := b.notifications(t)
+	type kind struct{ permits, limit int32 }
+	writes, reads, permit := kind{engine.Max, engine.Max}, kind{1, engine.Max}, kind{1, 2}
+	for _, c := range []struct {
+		name    string
+		line    []kind
+		revoked int
+		leaves  int // by then
+		holds   bool
+	}{
+		{"a writer holds", []kind{writes, writes, writes}, 1, 0, true},
+		{"a reader holds", []kind{writes, reads, writes}, 1, 0, true},
+		{"a permit is free", []kind{permit, permit, permit, permit}, 2, 0, true},
+		{"a writer waits for another", []kind{writes, writes, writes, writes}, 2, 0, false},
+		{"another waiter leaves", []kind{permit, permit, permit, permit}, 3, 2, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var line []engine.Claim
+			for i, k := range c.line {
+				who := a
+				if i == c.revoked {
+					who = b
+				}
+				line = append(line, who.join(t, want(c.name, k.permits, k.limit)))
+			}
+			revoked := line[c.revoked]
+			struck := false
+			by.wire.before(func(op int32) {
+				if struck || op != opDelete && op != opMulti {
+					return
+				}
+				struck = true
+				a.leave1(t, line[c.leaves])
+				if c.holds {
+					receive(t, received, heldNotification(revoked.ID))
+				}
+			})
+			err := by.Revoke(within(t), c.name, revoked.Ticket, false)
+			if by.wire.before(nil); err != nil || !struck {
+				t.Fatalf("%v, struck: %v", err, struck)
+			}
+			l, err := by.Queue(within(t), c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stands := false
+			for _, got := range l.Claims {
+				switch {
+				case got.Ticket == revoked.Ticket:
+					stands = true
+					if got.State != engine.Held || !got.Revoked {
+						t.Errorf("it is %v, revoked: %v", got.State, got.Revoked)
+					}
+				case got.Ticket > revoked.Ticket && got.State != engine.Waiting:
+					t.Errorf("who is behind it is %v", got.State)
+				}
+			}
+			if stands != c.holds {
+				t.Errorf("its node stands: %v", stands)
+			}
+		})
+	}
+}
+
 func TestTryLockAndATimeOutLeaveNoNode(t *testing.T) {
 	s := zooKeeper(t)
 	a, b := open(t, on(s)), open(t, on(s))

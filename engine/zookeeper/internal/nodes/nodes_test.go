@@ -119,6 +119,47 @@ func TestHeldIsTheRule(t *testing.T) {
 	}
 }
 
+func TestWhileItsBlockersStandANodeDoesNotHold(t *testing.T) {
+	n := func(permits, limit int32) Node { return Node{Permits: permits, Limit: limit} }
+	x, r := n(engine.Max, engine.Max), n(1, engine.Max)
+	for _, c := range []struct {
+		line  Queue // the last of which is asked about
+		first int   // of its blockers
+		count int
+	}{
+		{Queue{x}, 0, 0}, {Queue{r, r}, 0, 0}, {Queue{n(1, 3), n(2, 3)}, 0, 0},
+		{Queue{x, x}, 0, 1}, {Queue{x, x, x}, 1, 1}, {Queue{x, r, x}, 1, 1},
+		{Queue{x, r}, 0, 1}, {Queue{x, r, r, r}, 0, 1}, {Queue{r, x, r, r}, 1, 1}, {Queue{x, x, r}, 1, 1},
+		{Queue{n(1, 3), n(3, 3), n(1, 3), n(1, 3)}, 1, 1},
+		{Queue{n(1, 2), n(1, 2), n(1, 2)}, 0, 2}, {Queue{n(1, 2), n(1, 2), n(1, 2), n(1, 2)}, 1, 2},
+		{Queue{n(1, 4), n(2, 4), n(1, 4), n(2, 4)}, 1, 2}, {Queue{n(2, 3), n(2, 3), n(1, 3)}, 0, 2},
+		{Queue{n(engine.Max-1, engine.Max), r, r}, 0, 2},
+		{Queue{n(1, 3), n(1, 4)}, 0, 1}, {Queue{n(1, 3), n(1, 4), n(1, 3)}, 1, 1}, {Queue{n(1, 4), n(1, 3), n(1, 3)}, 0, 1},
+	} {
+		for i := range c.line {
+			c.line[i].Name, c.line[i].Seq = fmt.Sprint("n", i), int64(i)
+		}
+		last := len(c.line) - 1
+		got := c.line.Blockers(last)
+		if want := c.line[c.first : c.first+c.count]; !slices.Equal(got, want) {
+			t.Errorf("%v: the last is blocked by %v, want %v", c.line, got, want)
+		}
+		if alone := append(slices.Clone(got), c.line[last]); alone.Held(len(alone)-1) != c.line.Held(last) {
+			t.Errorf("%v: void: with %v alone the last holds: %v", c.line, got, !c.line.Held(last))
+		}
+		for gone := range got {
+			left := append(slices.Delete(slices.Clone(got), gone, gone+1), c.line[last])
+			if !left.Held(len(left) - 1) {
+				t.Errorf("%v: the last is blocked by %v, and without %v too", c.line, got, got[gone])
+			}
+		}
+	}
+	under := Queue{{Name: "w", Seq: 7, Permits: engine.Max, Limit: engine.Max}, {Name: "r", Seq: 7, Permits: 1, Limit: engine.Max}}
+	if got := under.Blockers(1); got != nil {
+		t.Errorf("who reads under its own write is blocked by %v", got)
+	}
+}
+
 // A world in which clients only learn what their watches tell: nobody who has room
 // may be left unwoken, whatever order things happen in.
 type world struct {

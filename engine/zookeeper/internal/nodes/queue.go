@@ -89,6 +89,29 @@ func (l Queue) WaitsFor(i int) string {
 	return l[i-1].Name
 }
 
+// Blockers is nodes before place i of which at least one must go before i can hold: while all of
+// them stand, it waits. It is the last one that alone leaves no room for i, or that has another
+// limit; if there is none, it is those just before i that together leave none.
+//
+// It is nil for a node that holds. Who reads under its own write in Curator's layout has the
+// number of that write, and holds beside it.
+func (l Queue) Blockers(i int) Queue {
+	me := &l[i]
+	if l.Held(i) || l[i-1].Seq == me.Seq {
+		return nil
+	}
+	for j := i - 1; j >= 0; j-- {
+		if l[j].Limit != me.Limit || int64(l[j].Permits)+int64(me.Permits) > int64(me.Limit) {
+			return l[j : j+1]
+		}
+	}
+	first := i
+	for sum := int64(me.Permits); sum <= int64(me.Limit); sum += int64(l[first].Permits) {
+		first--
+	}
+	return l[first:i]
+}
+
 // Wakes reports whether the place behind i may wait for i to hold: when the client
 // of i learns that it holds, it must write to its node. That is so at its first
 // look too: the one behind may have looked earlier, and seen i wait.
