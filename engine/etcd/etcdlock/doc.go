@@ -97,7 +97,7 @@
 //   - note/ has the notifications between clients.
 //   - void/ has a key for each etcd lease of a client that ever gave up a Join without an
 //     answer, for as long as the lease lives. With that key etcd refuses the Join if it
-//     still arrives.
+//     still arrives. For some seconds it also has a key for each Revoke that marks a claim.
 //
 // A user who may read there can read claim IDs, and with them end claims: give the prefix
 // to nobody else. A name that nobody claims leaves no key. The engine refuses two kinds of

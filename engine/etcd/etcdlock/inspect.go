@@ -2,6 +2,7 @@ package etcdlock
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -122,8 +123,8 @@ func (e *Engine) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 }
 
 // Revoke implements [engine.Engine]. It puts a marked holder on an etcd lease of its own,
-// as long as the holder's, which nobody keeps alive. So its permits are free when it
-// leaves or when that lease has ended, which is after its own trust has.
+// which nobody keeps alive. So its permits are free when it leaves or when that lease has
+// ended, which is after its own trust has: see soon.
 func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now bool) error {
 	for unclear := false; ; {
 		r, err := e.read(ctx, e.look(name, 0))
@@ -138,10 +139,35 @@ func (e *Engine) Revoke(ctx context.Context, name string, ticket uint64, now boo
 		case i < 0:
 			return engine.ErrNoClaim
 		}
-		if done, err := e.revoke(ctx, l, i, now, &unclear); done || err != nil {
+		// A lease that has ended by the time that it is needed was granted long ago.
+		if done, err := e.revoke(ctx, l, i, now, &unclear); done || err != nil && !leaseGone(err) {
 			return e.explain(err)
 		}
 	}
+}
+
+// soon is a condition that holds for some seconds from now on: a key is there, which hangs on a
+// lease of its own. Only while it holds may a mark be made.
+//
+// The lease that a mark hangs on is granted before, and a holder may be trusted for five sixths
+// of its own lease from the moment of the mark on. This client may stand still in between, or a
+// member with its request. So that lease lasts longer than the holder's: by those seconds, and
+// by one more in which etcd notices that they have passed.
+//
+//	this key's lease   |--------|
+//	the mark's         |-----------------------------------|
+//	the holder's trust        ^ mark ---------------|
+func (e *Engine) soon(ctx context.Context, holders int64) (holds clientv3.Cmp, most int64, err error) {
+	lease, lasts, err := e.grant(ctx, (holders+renewalIntervals-1)/renewalIntervals, nil)
+	if err != nil {
+		return clientv3.Cmp{}, 0, err
+	}
+	key := fmt.Sprintf("%s/mark/%x", e.keys.void(e.name), lease)
+	err = e.again(ctx, one(func(ctx context.Context) error {
+		_, err := e.do(ctx, clientv3.OpPut(key, "", clientv3.WithLease(lease)))
+		return err
+	}))
+	return clientv3.Compare(clientv3.CreateRevision(key), ">", 0), int64(lasts/time.Second) + 1, err
 }
 
 // revoke ends the claim at i, unless the queue has changed under it: a waiting claim
@@ -164,19 +190,27 @@ func (e *Engine) revoke(ctx context.Context, l line, i int, now bool, unclear *b
 		// It has just expired, and then its key goes; or a former leader does not know it.
 		return false, e.pause(ctx, staleSoon)
 	}
-	lease, _, err := e.grant(ctx, granted, nil)
+	still := []clientv3.Cmp{stands(p.node())}
+	blockers := l.blockers(i)
+	marks := !now && (i < l.held || len(blockers) > maxOps) // too many to ask whether it still waits for them all
+	if marks {
+		holds, longer, err := e.soon(ctx, granted)
+		if err != nil {
+			return false, err
+		}
+		still, granted = append(still, holds), granted+longer
+	}
+	lease, _, err := e.grant(ctx, granted, nil) // after soon, so that it ends that much later
 	if err != nil {
 		return false, err
 	}
-	still := []clientv3.Cmp{stands(p.node())}
 	end := clientv3.OpDelete(p.key)
 	switch {
 	case now:
-	case i < l.held:
+	case marks:
 		end = clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(lease))
-	default: // it waits for as long as these stand, which are some of its semaphore's at least
-		blockers := l.blockers(i)
-		for _, b := range blockers[:min(len(blockers), maxOps)] {
+	default: // it waits for as long as these stand
+		for _, b := range blockers {
 			still = append(still, stands(b))
 		}
 	}

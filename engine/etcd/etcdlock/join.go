@@ -276,7 +276,10 @@ func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops 
 	if r.Replaces != (engine.ID{}) {
 		// One of this client's: if it was ever sent, its key is known.
 		if old := e.table.get(r.Replaces); old != nil {
-			ops = append(ops, clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.notification(e.name, old.key)))
+			// Should this be late, that claim may have left, and another may have its key.
+			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{old.mine()}, []clientv3.Op{
+				clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.notification(e.name, old.key)),
+			}, nil))
 		}
 	}
 	return append(ops, e.puts(c, lease)...)

@@ -65,6 +65,34 @@ func TestJoinThatArrivesAfterItsClaimHasLeft(t *testing.T) {
 	}
 }
 
+// A member is stopped with a Join in its hands that replaces a claim. That claim is left, and
+// another has its key by the time that the Join arrives.
+func TestALateReplacementEndsNoOtherClaim(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	old := joins(t, e, exclusive("a"), engine.Held)
+	key := e.table.get(old.ID).key
+	r := exclusive("a")
+	r.Replaces = old.ID
+	arrive := w.holdBack()
+	if _, err := e.Join(within(t), r); err == nil {
+		t.Fatal("void: the Join was answered")
+	}
+	leave(t, e, old)
+	other := joins(t, e, exclusive("a"), engine.Held)
+	if got := e.table.get(other.ID).key; got != key {
+		t.Fatalf("void: its key is %q, and %q is free", got, key)
+	}
+	if err := arrive(); err != nil {
+		t.Fatal(err)
+	}
+	if got := renew(t, e, other); got.State != engine.Held {
+		t.Errorf("a claim that nobody replaced is %v", got.State)
+	}
+}
+
 // A member stands still with a Renew in its hands. Another is asked before that one is given up:
 // a lease of the shortest TTL has no time for one after the other.
 func TestARenewIsAskedOfAnotherBeforeTheFirstIsGivenUp(t *testing.T) {
