@@ -58,10 +58,11 @@ func New(eng engine.Engine, o *Options) (*Client, error) {
 	if k.opts.IdleTimeout < 0 {
 		return nil, fmt.Errorf("leasehold: Options.IdleTimeout %v is negative: leave it out to give names back at once", k.opts.IdleTimeout)
 	}
+	_, longest := k.grants.TTLs()
 	config := claims.Config{
 		IdleTimeout: k.opts.IdleTimeout, NoLocalHandoff: k.opts.NoLocalHandoff, FailFast: k.opts.FailFast,
 		Detached: k.grants.Detach, Unordered: k.grants.Order == engine.OrderNone, Observed: k.opts.Observer != nil,
-		NewID: engine.NewID, Jitter: jitter,
+		Longest: longest, NewID: engine.NewID, Jitter: jitter,
 	}
 	if k.trace != nil {
 		config.Trace = k.stepLocked
@@ -227,8 +228,8 @@ func (c *Client) revoke(ctx context.Context, name string, ticket uint64, now boo
 func (c *Client) Guarantees() engine.Guarantees { return c.core.grants }
 
 // Close ends every lease and every waiting call with ErrClosed, gives every claim back
-// and closes the engine. It keeps claims that LockOptions.MinHold still keeps, and
-// those that Lease.Detach handed over.
+// and closes the engine. It keeps claims that LockOptions.MinHold still keeps (for the
+// engine's longest TTL at most), and those that Lease.Detach handed over.
 //
 // It waits a few seconds at most for an engine that does not answer. A claim that it
 // could not give back ends by its TTL. Close of a Client that With returned closes them

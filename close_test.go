@@ -164,3 +164,28 @@ func TestAJoinThatOutlivesCloseMakesAClaimOfOneWaitTTL(t *testing.T) {
 		}
 	})
 }
+
+// The Leave that makes room for a TryLock is no Unlock's: Close does not wait for it, so it
+// leaves the claim itself.
+func TestCloseLeavesWhatMakesRoomForATry(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.remembers(Options{IdleTimeout: time.Hour})
+		mustUnlock(t, mustLock(t, c, "x"))
+		f.set(func(f *faulty) {
+			f.leave = func(ctx context.Context, _ []engine.Claim, _ func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		})
+		try := async(func() (*Lease, error) { return c.TryRLock(context.Background(), "x") })
+		synctest.Wait()
+		f.set(func(f *faulty) { f.leave = nil })
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if o := <-try; !errors.Is(o.err, ErrClosed) {
+			t.Error(o.err)
+		}
+		w.empty("its client was closed")
+	})
+}

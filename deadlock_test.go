@@ -673,3 +673,76 @@ func TestACallerThatWaitsForItself(t *testing.T) {
 		}
 	})
 }
+
+// A call that is to ask anew, since what its claim names is not held any more, says that
+// it gave up if its context has ended by then.
+func TestACallThatEndsBeforeItAsksAnewGivesUp(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := &received{}
+		var end func()
+		trace := func(s door.Step) {
+			if s.Name == "b" && s.Text == "in: give up" {
+				end()
+			}
+		}
+		a, err := New(&door.Engine{Engine: w.store.Engine(), Clock: w.clock, Trace: trace}, &Options{Observer: h.observe})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.t.Cleanup(func() { a.Close() })
+		b, _ := w.client(nil)
+		la, lb := mustLock(t, a, "a"), mustLock(t, b, "b")
+		ctx, cancel := context.WithCancel(context.WithoutCancel(la.Context()))
+		defer cancel()
+		end = cancel
+		waits := async(func() (*Lease, error) { return a.Lock(ctx, "b") })
+		synctest.Wait()
+		mustUnlock(t, la)
+		if o := <-waits; !errors.Is(o.err, context.Canceled) {
+			t.Error(o.err)
+		}
+		began, gaveUp := h.of(EventWaiting), h.of(EventGaveUp)
+		if len(began) != 1 || len(gaveUp) != 1 || gaveUp[0].Call != began[0].Call || !errors.Is(gaveUp[0].Err, context.Canceled) ||
+			gaveUp[0].Name != "b" || gaveUp[0].Context == nil || gaveUp[0].Waited != deadlockAfter {
+			t.Errorf("got %+v and %+v, want that one call waits and gives up", began, gaveUp)
+		}
+		mustUnlock(t, lb)
+	})
+}
+
+// The engine of a closed client answers nobody any more. A lease of that client in the
+// context hides no deadlock.
+func TestAClosedClientInTheContextHidesNoDeadlock(t *testing.T) {
+	bubble(t, func(w *world) {
+		elsewhere := func(name string) (*Client, *Lease) {
+			c, err := New(w.timed(memlock.NewStore(&memlock.Options{Clock: w.clock}).Engine()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.t.Cleanup(func() { c.Close() })
+			return c, mustLock(t, c, name)
+		}
+		under := func(outer *Lease, name string) (*Client, *Lease) {
+			c, _ := w.client(nil)
+			l, err := c.Lock(outer.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c, l
+		}
+		closes, outerA := elsewhere("o")
+		_, outerB := elsewhere("p")
+		a, la := under(outerA, "a")
+		b, lb := under(outerB, "b")
+		closes.Close()
+		first := async(func() (*Lease, error) { return b.With(anHour).Lock(lb.Context(), "a") }) // says that it holds "p" elsewhere
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		if _, err := a.With(LockOptions{Wait: time.Minute}).Lock(la.Context(), "b"); !errors.Is(err, ErrDeadlock) {
+			t.Errorf("error %v, want ErrDeadlock", err)
+		}
+		mustUnlock(t, la)
+		mustUnlock(t, (<-first).l)
+		mustUnlock(t, lb)
+	})
+}

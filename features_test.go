@@ -253,6 +253,41 @@ func TestHoldOptions(t *testing.T) {
 			mustUnlock(t, next)
 		})
 	})
+	t.Run("MinHold beyond the engine's longest TTL lasts while its client is open", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			close    func(*Client, *Lease) error
+			from, to time.Duration
+		}{
+			"open":                 {func(_ *Client, l *Lease) error { return l.Unlock() }, 5 * time.Minute, 5*time.Minute + time.Second},
+			"closed after Unlock":  {func(c *Client, l *Lease) error { return errors.Join(l.Unlock(), c.Close()) }, time.Minute, time.Minute + time.Second},
+			"closed before Unlock": {func(c *Client, _ *Lease) error { return c.Close() }, time.Minute, time.Minute + time.Second},
+		} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(w *world) {
+					brief := promising{w.store.Engine(), func(g *engine.Guarantees) { g.MaxTTL = time.Minute }}
+					keeps, err := New(w.timed(brief), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.t.Cleanup(func() { keeps.Close() })
+					other, _ := w.client(nil)
+					l, err := keeps.With(LockOptions{MinHold: 5 * time.Minute}).Lock(ctx, "x")
+					if err != nil {
+						t.Fatal(err)
+					}
+					start := w.clock()
+					if err := c.close(keeps, l); err != nil {
+						t.Error(err)
+					}
+					next := mustLock(t, other, "x")
+					if d := w.clock() - start; d < c.from || d > c.to {
+						t.Errorf("free after %v, want from %v to %v", d, c.from, c.to)
+					}
+					mustUnlock(t, next)
+				})
+			})
+		}
+	})
 	t.Run("a hold longer than MinHold ends at Unlock", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			c, _ := w.client(nil)

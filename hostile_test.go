@@ -27,11 +27,40 @@ func TestAKeptNameIsFreeForItsOwnClient(t *testing.T) {
 			}
 			return all.Leases()[0], nil
 		},
+		// These ask for themselves, beside the queue in which the claim is kept.
+		"TryLock with MinHold": func(ctx context.Context, c *Client) (*Lease, error) {
+			return c.With(LockOptions{MinHold: time.Second}).TryLock(ctx, "x")
+		},
+		"Lock with MinHold": func(ctx context.Context, c *Client) (*Lease, error) {
+			return c.With(LockOptions{MinHold: time.Second}).Lock(ctx, "x")
+		},
+		"TryLock without local handoff": func(ctx context.Context, c *Client) (*Lease, error) {
+			return c.With(LockOptions{NoLocalHandoff: true}).TryLock(ctx, "x")
+		},
+		"Lock under another lease": func(ctx context.Context, c *Client) (*Lease, error) {
+			outer, err := c.Lock(ctx, "outer")
+			if err != nil {
+				return nil, err
+			}
+			defer outer.Unlock()
+			bound, cancel := outer.Bind(ctx)
+			defer cancel()
+			return c.Lock(bound, "x")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
 				c, f := w.client(&Options{IdleTimeout: time.Minute})
-				f.set(func(f *faulty) { f.deaf = true }) // an engine that sends no notifications
+				f.set(func(f *faulty) { // an engine that does not say that somebody waits
+					f.deaf = true
+					f.renew = func(_ context.Context, _ []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+						got, err := real()
+						for i := range got {
+							got[i].Contended = false
+						}
+						return got, err
+					}
+				})
 				mustUnlock(t, mustLock(t, c, "x"))
 				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 				defer cancel()

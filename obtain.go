@@ -65,11 +65,7 @@ func (c *Client) obtain(ctx context.Context, a ask) (*Lease, error) {
 func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) (*Lease, error) {
 	k, op, name := c.core, a.op, a.name
 	if ctx.Err() != nil {
-		cause := context.Cause(ctx)
-		if cause == errWaited { // it asks anew (below), just as its time was up
-			cause = ErrHeld
-		}
-		return nil, wrap(op, name, cause)
+		return nil, k.endedBefore(ctx, a)
 	}
 	if err := engine.CheckName(name); err != nil {
 		return nil, wrap(op, name, err)
@@ -170,6 +166,23 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 		return nil, k.gaveUp(op, w, held)
 	}
 	return nil, k.gaveUp(op, w, cause(w.why, w.err))
+}
+
+// endedBefore is the error of a call whose ctx has ended before it asks. One that asks anew
+// found the name held by somebody, and the Observer may know that it waited.
+func (k *core) endedBefore(ctx context.Context, a ask) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == errWaited:
+		cause = ErrHeld
+	case a.began > 0 && ctx.Err() == context.DeadlineExceeded:
+		cause = fmt.Errorf("%w (%w)", ErrHeld, cause)
+	}
+	err := wrap(a.op, a.name, cause)
+	if a.waits != 0 {
+		k.opts.Observer(Event{Kind: EventGaveUp, Name: a.name, Permits: a.permits, Limit: a.limit, Call: a.waits, Context: ctx, Waited: k.now() - a.began, Err: err})
+	}
+	return err
 }
 
 // releaseIdle gives back the claims that this client keeps of the name for nobody, if they
@@ -342,11 +355,14 @@ func (k *core) heldError(ctx context.Context, w *waiter) *HeldError {
 	}
 	held.free = len(queue.Claims) == 0
 	for _, c := range queue.Claims {
+		if w.Ticket != 0 && c.Ticket == w.Ticket && !k.has(c.Ticket) {
+			continue // this caller's own claim, which is being left, and may have got its turn
+		}
 		if c.State == engine.Held {
 			held.By = append(held.By, c)
 			held.Own = held.Own || c.Owner.Host == k.host && c.Owner.PID == k.pid && k.has(c.Ticket)
 		} else if w.Ticket == 0 || c.Ticket < w.Ticket {
-			held.Ahead++ // not this caller's own claim, which is being left
+			held.Ahead++
 		}
 	}
 	return held

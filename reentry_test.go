@@ -268,3 +268,44 @@ func TestALostLeaseIsNotReentered(t *testing.T) {
 		})
 	}
 }
+
+// A handle that was unlocked while another kept its hold says nothing of how the hold was
+// lost after that.
+func TestAHoldThatWasLostIsNotEnteredAgainThroughAnEndedHandle(t *testing.T) {
+	asks := map[string]func(context.Context, *Client) (*Lease, error){
+		"Lock":    func(ctx context.Context, c *Client) (*Lease, error) { return c.Lock(ctx, "x") },
+		"TryLock": func(ctx context.Context, c *Client) (*Lease, error) { return c.TryLock(ctx, "x") },
+		"RLock":   func(ctx context.Context, c *Client) (*Lease, error) { return c.RLock(ctx, "x") },
+		"Do": func(ctx context.Context, c *Client) (*Lease, error) {
+			return nil, c.Do(ctx, "x", func(context.Context, *Lease) error { t.Error("it runs"); return nil })
+		},
+	}
+	for name, ask := range asks {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, _ := w.client(nil)
+				first := mustLock(t, c, "x")
+				other, err := c.Lock(first.Context(), "other") // its context says that x is held, whoever unlocks first
+				if err != nil {
+					t.Fatal(err)
+				}
+				second, err := reentrant(c).Lock(first.Context(), "x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustUnlock(t, first)
+				revokeNow(second)
+				<-second.Context().Done()
+				for _, c := range []*Client{c, reentrant(c)} {
+					if l, err := ask(other.Context(), c); l != nil || !errors.Is(err, ErrRevoked) {
+						t.Errorf("lease %v, error %v, want none and ErrRevoked", l, err)
+					}
+				}
+				if err := second.Unlock(); !errors.Is(err, ErrRevoked) {
+					t.Error(err)
+				}
+				mustUnlock(t, other)
+			})
+		})
+	}
+}

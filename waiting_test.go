@@ -449,3 +449,65 @@ func TestRefusalsAreFinal(t *testing.T) {
 		}
 	})
 }
+
+// Where only the renewal is missing that proves what was granted, nobody else holds the
+// name, and the engine did not answer in time.
+func TestAGrantThatTheEngineDoesNotProveIsNoHolder(t *testing.T) {
+	for name, o := range map[string]LockOptions{
+		"NoRenew":  {NoRenew: true},
+		"Detached": {Detached: true},
+		"MinHold":  {MinHold: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, f := w.client(nil)
+				f.set(func(f *faulty) { f.renew = hangRenew })
+				o.Wait = 2 * time.Second
+				if _, err := c.With(o).Lock(context.Background(), "x"); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrHeld) {
+					t.Errorf("error %v, want ErrUnavailable", err)
+				}
+			})
+		})
+	}
+	t.Run("handed over", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			c, f := w.client(nil)
+			l := mustLock(t, c, "x")
+			f.set(func(f *faulty) { f.renew = hangRenew })
+			next := async(func() (*Lease, error) {
+				return c.With(LockOptions{Wait: claims.FirstTTL * 5 / 6}).Lock(context.Background(), "x")
+			})
+			time.Sleep(claims.FirstTTL * 2 / 3) // too little is left of the first TTL to begin with
+			mustUnlock(t, l)
+			if o := <-next; !errors.Is(o.err, ErrUnavailable) || errors.Is(o.err, ErrHeld) {
+				t.Errorf("error %v, want ErrUnavailable", o.err)
+			}
+		})
+	})
+}
+
+// A claim whose caller gave up may get its turn before it is left.
+func TestACallerThatGaveUpIsNotNamedAsTheHolder(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, _ := w.client(nil)
+		b, f := w.client(nil)
+		l := mustLock(t, a, "x")
+		left := make(chan struct{})
+		f.set(func(f *faulty) {
+			f.leave = func(_ context.Context, _ []engine.Claim, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				<-left
+				return real()
+			}
+			f.line = func(_ context.Context, real func() (engine.Queue, error)) (engine.Queue, error) {
+				mustUnlock(t, l)
+				return real()
+			}
+		})
+		_, err := b.With(LockOptions{Wait: time.Second}).Lock(context.Background(), "x")
+		close(left)
+		held, ok := errors.AsType[*HeldError](err)
+		if !ok || len(held.By) != 0 || held.Own {
+			t.Errorf("%v, want an ErrHeld that names nobody", err)
+		}
+	})
+}

@@ -285,12 +285,12 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	cmd.letGo()
 	end := cmd.status()
 	k.logEnd(end, boottime.Now()-obtained, why)
-	if !locks.Guarantees().Detach {
-		// The engine cannot keep the name without us.
-		k.linger(lease, obtained+k.order.MinHold, wake)
-	}
+	k.linger(lease, k.stays(locks.Guarantees(), obtained), wake)
+	keeps := boottime.Now() < obtained+k.order.MinHold
 	if err := lease.Unlock(); why == nil && errors.Is(err, leasehold.ErrLost) {
 		why = err // between its last renewal and its end
+	} else if errors.Is(err, leasehold.ErrUnknown) && keeps {
+		k.say("%s: the engine did not confirm the rest of --min-hold: others may obtain the name before its end", quoteName(k.order.Name))
 	} else if errors.Is(err, leasehold.ErrUnknown) {
 		k.say("%s: the engine did not confirm the release: others may wait up to %v", quoteName(k.order.Name), k.order.TTL)
 	}
@@ -450,6 +450,16 @@ func (k *keeper) waitForCapacity(locks *leasehold.Client, lease *leasehold.Lease
 		return
 	}
 	close(freed)
+}
+
+// stays is until when this process keeps the name for --min-hold. Without us the engine
+// keeps it for its longest TTL, or not at all if it has no detached claims.
+func (k *keeper) stays(g engine.Guarantees, obtained time.Duration) time.Duration {
+	until := obtained + k.order.MinHold
+	if _, longest := g.TTLs(); g.Detach {
+		until -= longest
+	}
+	return until
 }
 
 // linger keeps the lease until a moment, unless it is lost or somebody wants

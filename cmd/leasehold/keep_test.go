@@ -357,3 +357,22 @@ func TestSignalsReachTheCommand(t *testing.T) {
 		return slices.Equal(k.cmd.did, []string{syscall.SIGHUP.String()})
 	})
 }
+
+// Where the engine keeps the name for the rest of --min-hold, nobody stays for it; where it
+// does so for its longest TTL only, the keeper stays until that is enough.
+func TestTheKeeperStaysForWhatTheEngineDoesNotKeep(t *testing.T) {
+	const obtained = 48 * time.Hour
+	k := &keeper{order: &order{MinHold: 5 * time.Minute}}
+	for what, c := range map[string]struct {
+		promises engine.Guarantees
+		until    time.Duration
+	}{
+		"any TTL":                {engine.Guarantees{Detach: true}, obtained + 5*time.Minute - engine.MaxTTL},
+		"one minute":             {engine.Guarantees{Detach: true, MaxTTL: time.Minute}, obtained + 4*time.Minute},
+		"not without its client": {engine.Guarantees{MaxTTL: time.Minute}, obtained + 5*time.Minute},
+	} {
+		if got := k.stays(c.promises, obtained); got != c.until {
+			t.Errorf("%s: it stays until %v, want %v", what, got, c.until)
+		}
+	}
+}

@@ -39,7 +39,7 @@ type Caller struct {
 	Tag   any           // the shell's
 
 	// After GiveUp: the ticket of the claim it waited with, whether the engine
-	// has not said anything of that, and what it last answered instead.
+	// owes the answer that says who holds the name, and what it last answered instead.
 	Ticket uint64
 	Silent bool
 	Err    error
@@ -108,11 +108,12 @@ func (m *Machine) unfound(q *callers) {
 	}
 }
 
-// inTheWay are the claims of a name that this process has, for callers who ask for
-// something else, and beside which a claim like k is not held: another mode, limit or TTL.
-func (m *Machine) inTheWay(k key, yield func(*Claim)) {
+// inTheWay are the claims of a name that this process has for callers outside own, and
+// beside which a claim like k is not held. That may be one of the same key: a caller that
+// asks for itself is not in the queue that others of its key share.
+func (m *Machine) inTheWay(k key, own *callers, yield func(*Claim)) {
 	for q := m.callersOf[k.name]; q != nil; q = q.sibling {
-		if cl := q.current; q.key != k && cl != nil && (cl.limit != k.limit || int64(cl.permits)+int64(k.permits) > int64(k.limit)) {
+		if cl := q.current; q != own && cl != nil && (cl.limit != k.limit || int64(cl.permits)+int64(k.permits) > int64(k.limit)) {
 			yield(cl)
 		}
 	}

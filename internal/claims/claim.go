@@ -134,11 +134,12 @@ func (cl *Claim) fresh(now time.Duration) bool { return cl.trustedUntil()-now >=
 // process, begin with their full TTL.
 func (cl *Claim) needsRaise() bool { return (cl.noRenew || cl.detached) && !cl.raised }
 
-// want is what the next Renew asks for.
+// want is what the next Renew asks for, unless that is more than the engine grants
+// (Config.Longest).
 func (cl *Claim) want(now time.Duration) time.Duration {
 	switch {
 	case cl.phase == Lingering:
-		return min(max(cl.until-now, engine.MinTTL), engine.MaxTTL)
+		return max(cl.until-now, engine.MinTTL)
 	case cl.phase != Waiting:
 		return cl.TTL()
 	case now < cl.born+cl.waitTTL/3:

@@ -98,7 +98,8 @@ func (m *Machine) GiveUp(now time.Duration, c *Caller) bool {
 	if cl == nil {
 		return true
 	}
-	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.receivedHeld && (cl.born == 0 || q.err != nil)
+	c.Ticket, c.Silent = cl.ticket, cl.phase.unanswered() && !cl.receivedHeld && (cl.born == 0 || q.err != nil) ||
+		cl.phase.in(1<<Ready|1<<Proving) && cl.sent > 0 // the name is this claim's, and only the Renew that proves it is missing
 	switch cl.phase {
 	case Indeterminate:
 		switch {
@@ -131,7 +132,12 @@ func (m *Machine) ReleaseIdle(now time.Duration, c *Caller) {
 	if m.closed {
 		return
 	}
-	m.inTheWay(key{c.Name, c.Permits, c.Limit, c.TTL}, func(cl *Claim) {
+	k := key{c.Name, c.Permits, c.Limit, c.TTL}
+	var own *callers // whose idle claim Enter hands over
+	if !m.cfg.NoLocalHandoff && c.mayHandOff() {
+		own = m.find(k)
+	}
+	m.inTheWay(k, own, func(cl *Claim) {
 		if cl.phase == Idle {
 			m.traceInput(now, "make room", c.Name, cl.ticket)
 			m.giveUp(now, cl, Releasing, OK, nil)
@@ -225,7 +231,9 @@ func (m *Machine) reenter(now time.Duration, c *Caller) bool {
 		m.expire(now, cl)
 		switch {
 		case cl.phase == Lost:
-			m.fail(c, o.lost, errors.New("unlock it before asking again"))
+			// o may have been unlocked before the loss, and says OK then. A handle that
+			// was open at the loss is still on the claim: the hold counts it.
+			m.fail(c, cl.leases.lost, errors.New("unlock it before asking again"))
 		case cl.limit != c.Limit:
 			m.fail(c, Own, &engine.LimitError{Name: c.Name, Have: cl.limit, Want: c.Limit})
 		case c.lockLike() && c.Permits > cl.permits:

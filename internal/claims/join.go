@@ -65,7 +65,7 @@ func (m *Machine) ask(cl *Claim) {
 // a notification, which an engine without order may not send. Readers who wait for their
 // claim to be proven came before the writer, and are handed it first.
 func (m *Machine) makeWay(now time.Duration, q *callers) {
-	m.inTheWay(q.key, func(cl *Claim) {
+	m.inTheWay(q.key, q, func(cl *Claim) {
 		switch {
 		case cl.phase == Idle:
 			m.giveUp(now, cl, Leaving, OK, nil)

@@ -189,7 +189,8 @@ func (m *Machine) released(now time.Duration, cl *Claim, l *Lease, keep bool) bo
 }
 
 // linger keeps a claim for the rest of its MinHold. It asks for that in one
-// step, so that it stands even if this process exits now.
+// step, so that it stands even if this process exits now. Only what the engine does not
+// grant at once takes further steps.
 func (m *Machine) linger(now time.Duration, cl *Claim, l *Lease) {
 	m.to(cl, Lingering)
 	cl.until = cl.heldAt + cl.minHold

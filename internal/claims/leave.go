@@ -183,11 +183,13 @@ func (m *Machine) Close(now time.Duration) {
 			m.loseLeases(cl, Closed, nil)
 			m.to(cl, Lingering)
 			cl.until = now + left
-			want := cl.want(now)
+			want := min(cl.want(now), m.cfg.Longest)
 			m.emit(Output{Act: Renew, Claim: cl, Want: want, Bound: want})
 			continue
 		}
-		if cl.phase != Lingering && cl.phase != Releasing {
+		// The Leave of an Unlock goes on, and Close waits for it. That of ReleaseIdle may
+		// be cut off: it is sent once more.
+		if cl.phase != Lingering && (cl.phase != Releasing || cl.waiter == nil) {
 			if cl.phase.open() {
 				m.loseLeases(cl, Closed, nil)
 				m.to(cl, Lost)

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"time"
 
 	"leasehold/engine"
@@ -50,6 +51,7 @@ type Config struct {
 	Detached       bool          // the engine has detached claims
 	Unordered      bool          // the engine has no order: who waits asks anew instead of being renewed
 	Observed       bool          // Extend is wanted
+	Longest        time.Duration // the longest TTL that the engine grants; 0: engine.MaxTTL
 
 	// NewID draws the ID of a claim, and Jitter a part of d by chance, from 0
 	// to d. They are the only things that are not the same in two machines
@@ -89,6 +91,7 @@ type Machine struct {
 
 // New is a machine without claims.
 func New(cfg Config) *Machine {
+	cfg.Longest = cmp.Or(cfg.Longest, engine.MaxTTL)
 	return &Machine{
 		cfg:       cfg,
 		callersOf: map[string]*callers{},

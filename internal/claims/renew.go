@@ -61,7 +61,7 @@ func (m *Machine) Tick(now time.Duration) {
 
 // renew asks for one renewal, unless enough are under way.
 func (m *Machine) renew(now time.Duration, cl *Claim) {
-	want := cl.want(now)
+	want := min(cl.want(now), m.cfg.Longest)
 	cl.sent, cl.again = now, 0
 	if cl.inflight < attempts || cl.waiter != nil {
 		cl.inflight++

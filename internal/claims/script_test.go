@@ -69,7 +69,7 @@ type script struct {
 func newScript(t *testing.T, d *datadriven.TestData) *script {
 	s := &script{callers: map[string]*Caller{}, claims: map[uint64]*Claim{}, wants: map[*Claim]time.Duration{}, empty: true, shown: map[uint64]string{}}
 	cfg := Config{Detached: d.HasArg("detached"), Observed: d.HasArg("observed"), NoLocalHandoff: d.HasArg("no-local-handoff"),
-		FailFast: d.HasArg("fail-fast"), Unordered: d.HasArg("unordered"), IdleTimeout: s.duration(d, "idle-timeout", 0), Trace: s.step}
+		FailFast: d.HasArg("fail-fast"), Unordered: d.HasArg("unordered"), IdleTimeout: s.duration(d, "idle-timeout", 0), Longest: s.duration(d, "longest", 0), Trace: s.step}
 	s.rig = newRig(t, cfg)
 	s.begin = s.now
 	return s
