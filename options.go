@@ -86,7 +86,7 @@ type LockOptions struct {
 	// MinHold keeps the name taken at least this long after it was obtained, even if
 	// Unlock comes earlier. If the engine has detached claims, the name stays taken
 	// even if the process exits, but then for the engine's longest TTL at most
-	// (Guarantees.TTLs): the Client keeps the name for longer only while it is open.
+	// (Guarantees.TTLs). The Client keeps the name for longer only while it is open.
 	// MinHold is for jobs that must not run twice because one machine was fast. Such
 	// leases are not handed off.
 	MinHold time.Duration
