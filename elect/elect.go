@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func New(locks *leasehold.Client, name string, o Options) (*Election, error) {
 	}
 	e := &Election{name: name, o: o}
 	e.host, _ = os.Hostname() // as the Client shows it
-	e.locks = locks.With(leasehold.LockOptions{TTL: o.TTL, Label: o.Value, NoLocalHandoff: true})
+	e.locks = locks.With(leasehold.LockOptions{TTL: cmp.Or(o.TTL, locks.LockOptions().TTL), Label: o.Value, NoLocalHandoff: true})
 	return e, nil
 }
 
@@ -302,7 +303,8 @@ func (e *Election) stand(ctx context.Context) (*leasehold.Lease, error) {
 // crowded reports whether Standby candidates wait already: all that wait, or before the one
 // who began to stand at that time. If the queue cannot be read it is not: Lock says why.
 //
-// A candidate finds itself in the queue by its process, value and time. Another one of the
+// A candidate finds itself in the queue by its process, value and time: without a value by the
+// other two, since it has the label of its Client. Another one of the
 // same process with the same value may have come at the same moment; then the later of the two
 // counts, and one may leave too many. It looks again.
 func (e *Election) crowded(ctx context.Context, began time.Time) bool {
@@ -318,7 +320,7 @@ func (e *Election) crowded(ctx context.Context, began time.Time) bool {
 		if c.State != engine.Waiting {
 			continue
 		}
-		if o := c.Owner; o.PID == os.Getpid() && o.Host == e.host && o.Label == e.o.Value && !o.Since.Before(began) {
+		if o := c.Owner; o.PID == os.Getpid() && o.Host == e.host && (e.o.Value == "" || o.Label == e.o.Value) && !o.Since.Before(began) {
 			before = waiting
 		}
 		waiting++

@@ -243,6 +243,25 @@ func TestOnlyStandbyCandidatesWait(t *testing.T) {
 	})
 }
 
+// A candidate without a Value shows the label of its client, and finds itself all the same.
+func TestACandidateWithoutAValueMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.NewOptions(t, &leasehold.Options{Label: "billing"})
+		for i := range 3 { // a leader, and two who wait
+			runs(t, candidate(t, locks.Client, elect.Options{Value: fmt.Sprint("10.0.0.", i)}), untilEnd)
+			time.Sleep(10 * time.Second)
+		}
+		locks.FailEngine(errors.New("down")) // nobody can read the queue, and so it joins
+		runs(t, candidate(t, locks.Client, elect.Options{}), untilEnd)
+		synctest.Wait()
+		locks.FailEngine(nil)
+		time.Sleep(time.Minute)
+		if queue, err := locks.Queue(t.Context(), "mail"); err != nil || len(queue.Claims) != 3 {
+			t.Errorf("%d claims, %v", len(queue.Claims), err)
+		}
+	})
+}
+
 // It does not wait for its next look, which is in a minute or more.
 func TestARevokedCandidateStandsAgainSoon(t *testing.T) {
 	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
@@ -333,6 +352,21 @@ func TestTwoCandidatesOfOneClientPublishTheirOwnValues(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestATTLThatIsLeftOutIsTheClients(t *testing.T) {
+	bubble(t, func(t *testing.T, locks *leaseholdtest.Locks) {
+		lease, err := candidate(t, locks.With(leasehold.LockOptions{TTL: 5 * time.Minute}), elect.Options{}).Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lease.Unlock()
+		time.Sleep(time.Minute) // by then it was renewed
+		queue, err := locks.Queue(t.Context(), "mail")
+		if err != nil || len(queue.Claims) != 1 || queue.Claims[0].TTL < time.Minute {
+			t.Errorf("the queue: %+v, %v; want what is left of 5 min", queue.Claims, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package gooselock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -73,9 +74,10 @@ func New(locks *leasehold.Client, name string, o Options) (*Locker, error) {
 	if o.Wait == 0 {
 		o.Wait = 5 * time.Minute
 	}
+	own := locks.LockOptions() // With replaces them all
 	// Reentrant, because a Provider with this Locker locks once more inside of Run.
 	return &Locker{
-		locks: locks.With(leasehold.LockOptions{TTL: o.TTL, Wait: o.Wait, Label: o.Label, Reentrant: true}),
+		locks: locks.With(leasehold.LockOptions{TTL: cmp.Or(o.TTL, own.TTL), Wait: o.Wait, Label: cmp.Or(o.Label, own.Label), Reentrant: true}),
 		name:  name,
 		held:  map[any][]*leasehold.Lease{},
 	}, nil

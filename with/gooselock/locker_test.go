@@ -138,6 +138,22 @@ func TestOptionsAreThoseOfTheLease(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		own := locks.With(leasehold.LockOptions{TTL: 5 * time.Minute, Label: "billing"})
+		defaults, err := gooselock.New(own, "migrate", gooselock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = defaults.Run(t.Context(), func(ctx context.Context) error {
+			time.Sleep(time.Minute) // by then it was renewed
+			queue, err := locks.Queue(ctx, "migrate")
+			if err != nil || len(queue.Claims) != 1 || queue.Claims[0].Owner.Label != "billing" || queue.Claims[0].TTL < time.Minute {
+				t.Errorf("without options: %+v, %v; want the label and the TTL of the Client", queue.Claims, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
 		// Without a deadline of its own it waits for 5 minutes.
 		release := locks.Block("migrate")
 		defer release()

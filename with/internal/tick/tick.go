@@ -15,6 +15,7 @@
 package tick
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +66,9 @@ func New(locks *leasehold.Client, o Options) (*Ticks, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	own := locks.LockOptions() // With replaces them all
 	return &Ticks{
-		locks: locks.With(leasehold.LockOptions{TTL: o.TTL, MinHold: hold, Label: o.Label}),
+		locks: locks.With(leasehold.LockOptions{TTL: cmp.Or(o.TTL, own.TTL), MinHold: hold, Label: cmp.Or(o.Label, own.Label)}),
 		every: o.Every,
 		hold:  hold,
 		log:   o.Log,

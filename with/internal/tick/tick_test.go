@@ -166,6 +166,30 @@ func TestTheLabelIsShown(t *testing.T) {
 	}
 }
 
+func TestWhatOptionsLeaveOutIsTheClients(t *testing.T) {
+	locks := leaseholdtest.New(t)
+	own := locks.With(leasehold.LockOptions{TTL: 5 * time.Minute, Label: "billing"})
+	for job, o := range map[string]tick.Options{
+		"billing": {Every: every},
+		"shop":    {Every: every, TTL: 10 * time.Minute, Label: "shop"},
+	} {
+		p, err := tick.New(own, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := p.Take(t.Context(), job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lease.Unlock()
+		least := max(o.TTL, 5*time.Minute) - time.Minute // on a busy machine some of it is over
+		queue, err := locks.Queue(t.Context(), job)
+		if err != nil || len(queue.Claims) != 1 || queue.Claims[0].Owner.Label != job || queue.Claims[0].TTL < least {
+			t.Errorf("%s: %+v, %v; want its name as label, and %v or more", job, queue.Claims, err, least)
+		}
+	}
+}
+
 func TestTheNextTickOfAnotherProcessRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, start := processes(t, 2), time.Now()
