@@ -12,7 +12,8 @@ var (
 	// still waits.
 	ErrRunning = errors.New("the driver is locked already: make another Driver for another Migrate")
 
-	// ErrClosed is returned by a Do or Lock that still waited when the Driver was closed.
+	// ErrClosed is returned by a Do or Lock that still waited when the Driver was closed, and by a
+	// Lock that still waited for the wrapped driver when its Do ended.
 	ErrClosed = errors.New("the driver was closed")
 )
 
@@ -31,7 +32,7 @@ var (
 // anew.
 func (d *Driver) Do(ctx context.Context, fn func() error) error {
 	d.mu.Lock()
-	if d.held != nil {
+	if d.held != nil || d.taking {
 		d.mu.Unlock()
 		return d.wrap("do", ErrRunning)
 	}

@@ -25,7 +25,11 @@ type Options struct {
 
 	// OwnLock takes the lock of the wrapped driver too, after the lease. Choose it while
 	// processes without leasehold migrate the same database. It also stops the next process while
-	// a connection of the last one lives. Do not choose it through PgBouncer in transaction mode:
+	// a connection of the last one lives. The wrapped driver may wait without a bound, and migrate
+	// gives up after its LockTimeout. Do then gives the lease back. Without Do the lease stays
+	// until Close. Until the wrapped driver has answered, this Driver refuses the next Do or Lock.
+	//
+	// Do not choose it through PgBouncer in transaction mode:
 	// a lock of a session is taken and given back on different sessions there.
 	OwnLock bool
 }
@@ -39,8 +43,9 @@ type Driver struct {
 	o     Options
 
 	mu     sync.Mutex
-	stop   context.CancelCauseFunc // ends the waiting of a Do or Lock; nil: none waits
+	stop   context.CancelCauseFunc // ends a Do's or Lock's waiting for the lease; nil: none waits
 	held   *hold                   // nil: neither Do nor Lock goes on
+	taking bool                    // a Lock takes the wrapped driver's lock
 	locked bool                    // between Lock and Unlock
 	begun  bool                    // a migration was begun under held:
 	at     int                     // its version, which SetVersion marked dirty
@@ -98,7 +103,7 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 func (d *Driver) Lock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.locked {
+	if d.locked || d.taking {
 		return database.ErrLocked
 	}
 	if d.held == nil {
@@ -116,11 +121,34 @@ func (d *Driver) Lock() error {
 		return d.wrap("lock", err)
 	}
 	if d.o.OwnLock {
-		if err := d.Driver.Lock(); err != nil {
-			return errors.Join(err, d.release())
+		if err := d.take(); err != nil {
+			return err
 		}
 	}
 	d.locked = true
+	return nil
+}
+
+// take takes the wrapped driver's lock under d.held, with d.mu held, which it lets go while that
+// driver waits. Do and Close do not wait for it: the lock that comes after their end goes back.
+func (d *Driver) take() error {
+	under := d.held
+	d.taking = true
+	err := func() error {
+		d.mu.Unlock()
+		defer d.mu.Lock() // also after a panic of that driver
+		return d.Driver.Lock()
+	}()
+	d.taking = false
+	switch {
+	case d.held != under:
+		if err == nil {
+			err = d.Driver.Unlock()
+		}
+		return errors.Join(d.wrap("lock", ErrClosed), err)
+	case err != nil:
+		return errors.Join(err, d.release())
+	}
 	return nil
 }
 
@@ -164,7 +192,8 @@ func (d *Driver) Unlock() error {
 }
 
 // Close gives back a lease that nobody unlocked, and closes the wrapped driver. A Do or Lock that
-// waits returns ErrClosed.
+// waits for the lease returns ErrClosed. A wrapped driver that waits for its own lock may close
+// only after that: the lease is given back before.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	if d.stop != nil {

@@ -280,6 +280,77 @@ func TestCloseEndsTheWaitingOfLock(t *testing.T) {
 	}
 }
 
+// busy is a driver whose own lock somebody else has until free is closed.
+type busy struct {
+	database.Driver
+	asked, free, back chan struct{}
+}
+
+func (b *busy) Lock() error {
+	b.asked <- struct{}{}
+	<-b.free
+	return nil
+}
+
+func (b *busy) Unlock() error {
+	b.back <- struct{}{}
+	return nil
+}
+
+// migrate gives up on a Lock that waits for too long, and Lock goes on behind its back.
+func TestTheLockOfTheWrappedDriverKeepsNoLease(t *testing.T) {
+	for _, way := range []string{"Do", "Close"} {
+		t.Run(way, func(t *testing.T) {
+			locks := leaseholdtest.New(t)
+			inner := &busy{stubbed(t), make(chan struct{}, 9), make(chan struct{}), make(chan struct{}, 9)}
+			d := wrap(t, inner, locks.Client, &Options{OwnLock: true})
+			locked, ended := make(chan error, 1), make(chan error, 1)
+			lock := func() error {
+				go func() { locked <- d.Lock() }()
+				<-inner.asked
+				return migrate.ErrLockTimeout
+			}
+			go func() {
+				if way == "Do" {
+					ended <- d.Do(context.Background(), lock)
+					return
+				}
+				lock()
+				ended <- errors.Join(d.Close(), migrate.ErrLockTimeout)
+			}()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, migrate.ErrLockTimeout) {
+					t.Errorf("it ended with %v", err)
+				}
+			case <-time.After(15 * time.Second):
+				close(inner.free)
+				t.Fatal("it waits for the wrapped driver")
+			}
+			if locks.Held("migrate") {
+				t.Error("the name is held")
+			}
+			nothing := func() error { return nil }
+			if err := d.Do(t.Context(), nothing); !errors.Is(err, ErrRunning) {
+				t.Errorf("Do meanwhile: %v; want ErrRunning", err)
+			}
+			if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
+				t.Errorf("Lock meanwhile: %v; want ErrLocked", err)
+			}
+			close(inner.free)
+			if err := <-locked; !errors.Is(err, ErrClosed) {
+				t.Errorf("the Lock that waited: %v; want ErrClosed", err)
+			}
+			if len(inner.back) != 1 {
+				t.Errorf("the wrapped driver's lock was given back %d times", len(inner.back))
+			}
+			if err := d.Do(t.Context(), nothing); err != nil {
+				t.Errorf("Do after it: %v", err)
+			}
+		})
+	}
+}
+
 func TestAReleaseThatIsNotConfirmedIsNoError(t *testing.T) {
 	locks := leaseholdtest.New(t)
 	d := wrap(t, stubbed(t), locks.Client, nil)
