@@ -177,8 +177,8 @@ func explain(err error) error {
 		return fmt.Errorf("this server takes no more connections, in all or of this user: raise max_connections, or the limit of this user: %w", err)
 	case "22003", "22P02", "22021", "23502", "23514", "LH003":
 		return fmt.Errorf("%w: %w", sqllock.ErrRows, err)
-	case "57014", "55P03":
-		return fmt.Errorf("the server ended this call early: a statement_timeout or lock_timeout passed, or somebody cancelled it (pg_cancel_backend); let both time-outs be %v or more, or 0, and ask again: %w", leastPatience, err)
+	case "57014", "55P03", "25P04":
+		return fmt.Errorf("the server ended this call early: a statement_timeout, lock_timeout or transaction_timeout passed, or somebody cancelled it (pg_cancel_backend); let each time-out be %v or more, or 0, and ask again: %w", leastPatience, err)
 	case "25006":
 		return fmt.Errorf("this server only reads: it is a replica, or has become one; connect to the primary: %w", err)
 	case "42883", "42P01", "3F000", "42703", "42704", "42804", "42601":

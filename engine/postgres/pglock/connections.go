@@ -24,8 +24,16 @@ var _ sqllock.Source[*pgxpool.Conn] = source{}
 
 func (s source) Take(ctx context.Context) (*pgxpool.Conn, error) { return s.Acquire(ctx) }
 func (source) Give(c *pgxpool.Conn)                              { c.Release() }
-func (source) Sound(c *pgxpool.Conn, _ error) bool               { return !c.Conn().IsClosed() }
 func (source) Full(err error) bool                               { return code(err) == "53300" }
+
+// Sound implements [sqllock.Source]. It ends a connection to a server that only reads: the next
+// one may lead to the primary.
+func (source) Sound(c *pgxpool.Conn, err error) bool {
+	if code(err) == "25006" {
+		bye(c.Conn())
+	}
+	return !c.Conn().IsClosed()
+}
 
 // Stands implements [sqllock.Source], as pgxpool does it for its own.
 func (source) Stands(ctx context.Context, c *pgxpool.Conn, idle time.Duration) bool {
@@ -62,7 +70,7 @@ func onlyTLS(c *pgconn.Config) bool {
 const leastPatience = time.Second
 
 // patientFor is how long a statement may take, in milliseconds; 0: for ever.
-const patientFor = `(SELECT coalesce(min(setting::int), 0) FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout') AND setting <> '0')`
+const patientFor = `(SELECT coalesce(min(setting::int), 0) FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout') AND setting <> '0')`
 
 // settings are what sessions of a pool of ours begin with, once meet has found that they are
 // ours alone: behind a pooler they would stay in those of others.
@@ -73,7 +81,12 @@ type settings struct {
 
 // mayWait is whether the caller's URL leaves the bounds of statements to us.
 func (s *settings) mayWait(c *pgx.ConnConfig) bool {
-	return c.RuntimeParams["statement_timeout"] == "" && c.RuntimeParams["lock_timeout"] == "" && c.RuntimeParams["options"] == ""
+	for _, bound := range []string{"statement_timeout", "lock_timeout", "transaction_timeout", "options"} {
+		if c.RuntimeParams[bound] != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // begin sets them in one session, and from now on in new ones.
@@ -86,6 +99,9 @@ func (s *settings) begin(ctx context.Context, c *pgx.Conn) error {
 // ends one, or knows the setting: then this sets nothing.
 const neverIdleOut = `SELECT set_config('idle_session_timeout', '0', false) WHERE current_setting('idle_session_timeout', true) IS NOT NULL`
 
+// unbounded does the same with the bound of a transaction, which servers know from version 17 on.
+const unbounded = `SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL`
+
 // set is what a pool does with a new connection.
 func (s *settings) set(ctx context.Context, c *pgx.Conn) error {
 	if !s.ours.Load() {
@@ -93,7 +109,7 @@ func (s *settings) set(ctx context.Context, c *pgx.Conn) error {
 	}
 	sql := `SET jit = off; SET enable_seqscan = off; ` + neverIdleOut // the first two: else each call does, see ready in schema.sql
 	if s.patient.Load() {
-		sql += `; SET statement_timeout = 0; SET lock_timeout = 0`
+		sql += `; SET statement_timeout = 0; SET lock_timeout = 0; ` + unbounded
 	}
 	_, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	return err

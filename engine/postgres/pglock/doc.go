@@ -67,6 +67,11 @@
 // other names then have a connection all the same. Joins and Leaves of other names may find
 // none, and wait for one. Let a pool have three or more.
 //
+// Renewals that are due together go in one statement, up to 100, and it waits for each of their
+// rows. So where another program keeps the row of one name locked for longer than a TTL, the
+// leases of all names in that statement are lost. pg_stat_activity shows that program's
+// transaction: end it.
+//
 // In a pool of Open one connection is for renewals alone while there is a claim to renew. If a
 // server takes no more connections (53300), renewals wait for that one, and other calls
 // wait until one of this client's is free. A caller's pool reserves none, since several
@@ -74,7 +79,8 @@
 // client's calls.
 //
 // Sessions of a pool of Open set idle_session_timeout to 0. Without options in the URL they
-// do the same with statement_timeout and lock_timeout. Behind a pooler they set nothing.
+// do the same with statement_timeout, lock_timeout and transaction_timeout. Behind a pooler they
+// set nothing.
 //
 // Through PgBouncer in session mode all features work. In transaction mode LISTEN does
 // not. The client finds that out when it opens; ?poll declares it and saves a second. Then

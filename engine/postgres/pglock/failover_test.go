@@ -44,6 +44,29 @@ func (p *pair) fail(t *testing.T) {
 	}
 }
 
+// A connection to a server that only reads is not used again, and none is kept for renewals: the
+// next one may lead to the primary. One address that moves is what ?failover declares.
+func TestAConnectionThatLedToAReplicaIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	p := replicated(t)
+	front := servers.ProxyTo(t, p.primary.Addr)
+	e := open(t, strings.Replace(p.primary.URL("", ""), p.primary.Addr, front.Addr, 1)+"&failover")
+	front.Retarget(p.replica.Addr)
+	front.Reset()
+	again(t, func() error { // until a call has met the replica
+		if _, err := e.Join(within(t), exclusive("a")); code(err) != "25006" {
+			return fmt.Errorf("a Join at the replica: %w", err)
+		}
+		return nil
+	})
+	front.Retarget(p.primary.Addr) // what leads to the replica still does
+	for range 3 {
+		if leave(t, e, join(t, e, exclusive("a"))) != engine.Held {
+			t.Error("it did not hold")
+		}
+	}
+}
+
 // again makes a call until it is answered.
 func again(t *testing.T, call func() error) {
 	t.Helper()

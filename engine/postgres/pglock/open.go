@@ -253,7 +253,7 @@ func (c *client) meet(ctx context.Context) error {
 	case isolation != "read committed":
 		return fmt.Errorf("transactions are %s here, and queues need READ COMMITTED: ALTER ROLE ... SET default_transaction_isolation = 'read committed'", strings.ToUpper(isolation))
 	case hasty:
-		return fmt.Errorf("statement_timeout or lock_timeout is %d ms for this user here, which ends calls that wait for each other: let both be %v or more, or 0", patient, leastPatience)
+		return fmt.Errorf("statement_timeout, lock_timeout or transaction_timeout is %d ms for this user here, which ends calls that wait for each other: let each be %v or more, or 0", patient, leastPatience)
 	case !there && c.opts.NoCreate:
 		return errNoSchema(&c.opts, nil)
 	case !there:

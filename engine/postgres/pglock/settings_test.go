@@ -116,6 +116,7 @@ func TestSessionsThatDoNothingStay(t *testing.T) {
 		}
 	}
 	do(t, admin, strings.ReplaceAll(neverIdleOut, "idle_session_timeout", "no_such_setting"))
+	do(t, admin, strings.ReplaceAll(unbounded, "transaction_timeout", "no_such_setting"))
 }
 
 // Bounds that somebody sets later, for the server, a role or a database, end nothing either: a
@@ -137,7 +138,10 @@ func TestBoundsThatAreSetLaterEndNothing(t *testing.T) {
 	}
 	defer bye(listener)
 	for what, c := range map[string]*pgx.Conn{"a new connection": listener, "one that stood": conn.Conn()} {
-		for _, bound := range []string{"idle_session_timeout", "statement_timeout", "lock_timeout"} {
+		for _, bound := range []string{"idle_session_timeout", "statement_timeout", "lock_timeout", "transaction_timeout"} {
+			if bound == "transaction_timeout" && get[int](t, admin, `SELECT count(*) FROM pg_settings WHERE name = $1`, bound) == 0 {
+				continue // PostgreSQL before 17
+			}
 			var is string
 			if err := c.QueryRow(within(t), `SELECT setting || ' of the ' || source FROM pg_settings WHERE name = $1`, bound).Scan(&is); err != nil || is != "0 of the session" {
 				t.Errorf("%s: %s is %s: %v", what, bound, is, err)
@@ -186,10 +190,10 @@ func TestRenewalsHaveAConnectionThatNobodyTakes(t *testing.T) {
 // A timeout that is set after opening ends calls early: nothing is learned, and the error
 // says what to set.
 func TestATimeoutThatEndsACallIsNamed(t *testing.T) {
-	for _, state := range []string{"57014", "55P03"} {
+	for _, state := range []string{"57014", "55P03", "25P04"} {
 		cause := &pgconn.PgError{Code: state}
-		if err := explain(cause); !errors.Is(err, cause) || !strings.Contains(err.Error(), "statement_timeout") || errors.Is(err, engine.ErrRefused) {
-			t.Errorf("%s: %v; want one that names statement_timeout, and is no refusal", state, err)
+		if err := explain(cause); !errors.Is(err, cause) || !strings.Contains(err.Error(), "statement_timeout") || !strings.Contains(err.Error(), "transaction_timeout") || errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s: %v; want one that names the time-outs, and is no refusal", state, err)
 		}
 	}
 }
