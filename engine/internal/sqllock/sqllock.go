@@ -179,7 +179,8 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 	return e.batch(ctx, rs)
 }
 
-// Chunk is how many claims one call renews or leaves at most.
+// Chunk is how many claims one call renews or leaves at most. Where somebody else keeps the row of
+// one name locked, the whole call waits.
 const Chunk = 100
 
 // ErrRows is the error of a [Database] that could not read the rows of a name.

@@ -58,6 +58,7 @@ type bell struct {
 	mail   *mailbox.Box
 	wanted chan struct{} // capacity 1: something waits
 	waits  time.Duration // bellTime, but in tests
+	packet int           // how many digits of a look fit into a statement; 0: any number
 
 	mu      sync.Mutex
 	waiting map[engine.ID]waiter
@@ -240,7 +241,8 @@ func (b *bell) serve(ctx context.Context) error {
 	var mine sql.NullInt64
 	// In the text, so that what stands between sees it and keeps the connection for this
 	// client. It comes last: a proxy is left before any connection has the lock.
-	if err := conn.QueryRowContext(ctx, `SELECT CONNECTION_ID()`).Scan(&number); err != nil {
+	// (That of CONNECTION_ID() alone ProxySQL answers by itself, with the number of its greeting.)
+	if err := conn.QueryRowContext(ctx, `SELECT CONNECTION_ID() + 0`).Scan(&number); err != nil {
 		return err
 	}
 	if uint32(number) != b.number.Load() { // which has 32 bits
@@ -307,7 +309,8 @@ type numbered struct {
 	waiter
 }
 
-// look begins one: what it is to look at, up to a batch of those who are next.
+// look begins one: what it is to look at, up to a batch of those who are next, and what fits
+// into a statement.
 func (b *bell) look() (items []byte, all []numbered) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -324,11 +327,12 @@ func (b *bell) look() (items []byte, all []numbered) {
 	for id, w := range b.waiting {
 		all = append(all, numbered{id, w})
 	}
-	if len(all) > sqllock.Chunk {
-		slices.SortFunc(all, func(x, y numbered) int { return cmp.Compare(x.ahead, y.ahead) })
-		all = all[:sqllock.Chunk]
-	}
-	for _, w := range all {
+	slices.SortFunc(all, func(x, y numbered) int { return cmp.Compare(x.ahead, y.ahead) })
+	all = all[:min(len(all), sqllock.Chunk)]
+	for i, w := range all {
+		if size := 2 * (len(items) + 2 + len(w.name) + len(w.ID)); b.packet > 0 && size > b.packet { // the others poll
+			return items, all[:i]
+		}
 		items = append(binary.BigEndian.AppendUint16(items, uint16(len(w.name))), w.name...)
 		items = append(items, w.ID[:]...)
 	}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -325,6 +326,12 @@ func TestAClientWithOneCallerTakesFourConnections(t *testing.T) {
 	t.Errorf("%d clients take %d connections", clients, n)
 }
 
+// statement is the packet of one, the first that is sent in a row.
+func statement(text string) []byte {
+	const query = 3
+	return append([]byte{byte(len(text) + 1), 0, 0, 0, query}, text...)
+}
+
 // Behind what gives its clients connection numbers of its own there is no doorbell: its
 // connections to the server may be other clients' a moment later.
 func TestBehindAProxyThereIsNoBell(t *testing.T) {
@@ -347,7 +354,20 @@ func TestBehindAProxyThereIsNoBell(t *testing.T) {
 		if _, err := c.Write(first[:n]); err != nil {
 			return
 		}
-		go io.Copy(s, c)
+		go func() {
+			// ProxySQL answers this text by itself.
+			asked, said := statement(`SELECT CONNECTION_ID()`), statement(fmt.Sprint(`SELECT `, binary.LittleEndian.Uint32(number)))
+			sent := make([]byte, 1<<16)
+			for {
+				n, err := c.Read(sent)
+				if err != nil {
+					return
+				}
+				if _, err := s.Write(bytes.ReplaceAll(sent[:n], asked, said)); err != nil {
+					return
+				}
+			}
+		}()
 		io.Copy(c, s)
 	})
 	e, db := open(t, strings.Replace(url, shared.Server.Addr, addr, 1)), connect(t, url)
@@ -387,6 +407,24 @@ func TestAClaimThatALookMissedPolls(t *testing.T) {
 	<-ended
 	if len(heard) != 0 {
 		t.Errorf("and of %+v", <-heard)
+	}
+}
+
+// What a look of the doorbell asks fits into a statement: of those who wait, those who are next.
+func TestALookFitsIntoAPacket(t *testing.T) {
+	b := &bell{mail: mailbox.New(), wanted: make(chan struct{}, 1), waiting: map[engine.ID]waiter{}, packet: leastPacket - leastPacket/2}
+	for i := range 20 {
+		c := engine.Claim{Name: fmt.Sprintf("%0*d", engine.MaxName, i), ID: engine.NewID(), State: engine.Waiting, TTL: time.Minute}
+		b.learned(c, i, b.begun())
+	}
+	items, asked := b.look()
+	if len(asked) == 0 || 2*len(items) > b.packet {
+		t.Fatalf("a look at %d claims has %d digits, and %d fit", len(asked), 2*len(items), b.packet)
+	}
+	for i, c := range asked {
+		if c.ahead != i {
+			t.Errorf("number %d of a look has %d before it", i, c.ahead)
+		}
 	}
 }
 

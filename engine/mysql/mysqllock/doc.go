@@ -89,6 +89,11 @@
 // Renewals of other names then have a connection all the same. Joins and Leaves of other
 // names may find none, and wait for one. Let a pool have three or more.
 //
+// Renewals that are due together go in one statement, up to 100, and it waits for each of their
+// rows: for three times innodb_lock_wait_timeout at most, and then it fails for all. So where
+// another program keeps the row of one name locked for longer than a TTL, the leases of all names
+// in that statement are lost. information_schema.INNODB_TRX shows that program's transaction: end it.
+//
 // In a pool of Open one connection is for renewals alone while there is a claim to renew. If a
 // server takes no more connections (1040, 1203, 1226), renewals wait for that one, and
 // other calls wait until one of this client's is free. A caller's pool reserves none,

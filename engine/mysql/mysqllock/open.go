@@ -228,7 +228,7 @@ func start(ctx context.Context, db *sql.DB, o *Options, made <-chan struct{}, b 
 		return nil, err
 	}
 	if b != nil {
-		b.id, b.call, b.mail = c.id, c.calls.bell, c.mail
+		b.id, b.call, b.mail, b.packet = c.id, c.calls.bell, c.mail, c.packet-leastPacket/2
 		c.bell = b
 	}
 	var calls sqllock.Database = c

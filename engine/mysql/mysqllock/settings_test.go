@@ -35,6 +35,18 @@ func TestStatementsFitIntoAPacket(t *testing.T) {
 	if cs, err := e.Renew(within(t), all); err != nil || len(cs) != len(all) {
 		t.Errorf("%d of %d are renewed: %v", len(cs), len(all), err)
 	}
+	waits := open(t, s.URL("", ""))
+	heard := notifications(t, waits)
+	var held []engine.Claim
+	for _, r := range all {
+		testutil.Joins(t, waits, testutil.Lasting(r.Name, time.Minute), engine.Waiting)
+		held = append(held, engine.Claim{Name: r.Name, ID: r.ID})
+	}
+	if _, err := e.Leave(within(t), held); err != nil {
+		t.Error(err)
+	}
+	for notified(t, heard).State != engine.Held { // which a look of the doorbell has found
+	}
 	if _, err := s.Query("SET GLOBAL max_allowed_packet = 4096"); err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,8 @@ func (k Kit) WhoComesFirstToANameMeets(t *testing.T) {
 }
 
 // AStuckNameDoesNotKeepOthersFromRenewals: calls that wait for a row which somebody else
-// keeps locked leave renewals of other names a connection.
+// keeps locked leave renewals of other names a connection. (A renewal in one call with that of
+// the stuck name waits with it.)
 func (k Kit) AStuckNameDoesNotKeepOthersFromRenewals(t *testing.T) {
 	t.Parallel()
 	url := k.Database(t)
