@@ -304,8 +304,8 @@ func (e *Election) stand(ctx context.Context) (*leasehold.Lease, error) {
 // who began to stand at that time. If the queue cannot be read it is not: Lock says why.
 //
 // A candidate finds itself in the queue by its process, value and time: without a value by the
-// other two, since it has the label of its Client. Another one of the
-// same process with the same value may have come at the same moment; then the later of the two
+// other two, since it has the label of its Client. Another one of the same process, with the
+// same value or beside one without, may have come at the same moment. Then the later of the two
 // counts, and one may leave too many. It looks again.
 func (e *Election) crowded(ctx context.Context, began time.Time) bool {
 	if !e.locks.Guarantees().SeesWaiters {
