@@ -22,8 +22,8 @@ type hub struct {
 
 // route is where notifications of a claim go, and who asked for it.
 type route struct {
-	client string // of httplock, or
-	waiter *waiter
+	client string  // of httplock, or
+	waiter *waiter // the latest of the requests that wait for it
 	until  time.Duration
 	over   func() // counts the claim out
 }
@@ -69,27 +69,28 @@ func (h *hub) forget(ids ...engine.ID) {
 	}
 }
 
-// wait has notifications of a claim sent to a request, until stop is called. If two requests
-// wait for one claim, the later one is notified, and the other polls.
+// wait has notifications of a claim sent to a request, until stop is called. Several requests
+// may wait for one claim, by its key.
 func (h *hub) wait(w *waiter) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiters[w] = struct{}{}
 	r := h.by[w.id] // a client of httplock may have the claim too
-	r.waiter = w
+	w.older, r.waiter = r.waiter, w
 	h.by[w.id] = r
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.waiters, w)
 		r := h.by[w.id]
-		switch {
-		case r.waiter != w: // a later one has it
-		case r.over == nil:
+		for at := &r.waiter; *at != nil; at = &(*at).older {
+			if *at == w {
+				*at = w.older
+				break
+			}
+		}
+		if h.by[w.id] = r; r.waiter == nil && r.over == nil {
 			delete(h.by, w.id)
-		default:
-			r.waiter = nil
-			h.by[w.id] = r
 		}
 	}
 }
@@ -98,12 +99,7 @@ func (h *hub) wait(w *waiter) (stop func()) {
 func (h *hub) waits(id engine.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.waiters {
-		if w.id == id {
-			return true
-		}
-	}
-	return false
+	return h.by[id].waiter != nil
 }
 
 // open is the box of a client's Watch. The box of an earlier Watch of that client gets
@@ -136,8 +132,8 @@ func (h *hub) changed(c engine.Claim) {
 		return
 	}
 	r := h.by[c.ID]
-	if r.waiter != nil {
-		r.waiter.wake()
+	for w := r.waiter; w != nil; w = w.older {
+		w.wake()
 	}
 	if box := h.boxes[r.client]; box != nil {
 		box.Post(c)

@@ -33,6 +33,7 @@ type outcome struct {
 type waiter struct {
 	id    engine.ID
 	woken chan struct{} // capacity 1
+	older *waiter       // of the same claim; under hub.mu
 }
 
 func (w *waiter) wake() {
