@@ -257,8 +257,9 @@ func (a *Access) caller(r *http.Request) (*caller, error) {
 }
 
 // bearerOf is the token that a request has. Terraform can send one only as the password of HTTP
-// Basic, so on that path it may, with any username. Nowhere else: browsers keep such passwords,
-// and send them with requests that pages of others make.
+// Basic, so on that path it may, with any username. For pages the dashboard takes one itself. No
+// other request may: browsers keep such passwords, and send them with requests that pages of others
+// make.
 func bearerOf(r *http.Request) (token string, sent bool) {
 	if strings.HasPrefix(r.URL.Path+"/", PathTofu) {
 		if _, password, basic := r.BasicAuth(); basic {

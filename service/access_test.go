@@ -297,7 +297,13 @@ func TestNoLimitRefusesARenewal(t *testing.T) {
 	at := base + "/v1/locks/a"
 	held := send(t, "POST", at, `{"ttl": "1m"}`)
 	held.want(t, 200, "held")
-	go try(t.Context(), "POST", at, `{"wait": "20s"}`)
+	tofu := newTofuClient(t, base+"/v1/tofu/b", "aaaa")
+	tofu.lock(200)
+	go func() { // which the limit refuses while the request below is under way
+		for r := (reply{status: 429}); r.status == 429; {
+			r, _ = try(t.Context(), "POST", at, `{"wait": "25s"}`)
+		}
+	}()
 	until(t, "the limit is not reached", func() bool { return send(t, "GET", base+"/v1/queues/a", "").status == 429 })
 	kept := send(t, "PUT", at, "", bearer(held)...)
 	kept.want(t, 200, "held")
@@ -320,6 +326,7 @@ func TestNoLimitRefusesARenewal(t *testing.T) {
 	if known != 0 {
 		t.Errorf("%d claims that nobody has are kept", known)
 	}
+	tofu.unlock(200)
 	freed := send(t, "DELETE", at, "", bearer(held)...)
 	freed.want(t, 200, "released")
 }

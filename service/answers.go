@@ -96,7 +96,7 @@ func read(w http.ResponseWriter, r *http.Request, most int64, v any) bool {
 }
 
 // hurry bounds the reading of a body, until inTime is called: the deadline would end a request
-// that waits for a lock. After a body that did not come it stays, since the server reads on.
+// that waits for a lock. After the handler the server reads on, under a deadline again.
 func hurry(w http.ResponseWriter) (inTime func()) {
 	c := http.NewResponseController(w)
 	c.SetReadDeadline(time.Now().Add(bodyWithin))

@@ -195,6 +195,9 @@ func (s *Server) getWatch(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead { // its answer has no end that the caller could see
+		return
+	}
 	out := newStream(w, cancel)
 	out.line([]byte(": leasehold"))
 	defer s.feed.add(watching)()

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -355,6 +357,56 @@ func TestAWaitEndsWithTheRightToIt(t *testing.T) {
 	}
 	next := send(t, "POST", at, `{"wait": "20s"}`, second...)
 	next.want(t, 200, "held")
+}
+
+// Who loses the right while the engine is away obtains nothing when it comes back.
+func TestAWaitForAnEngineThatIsAwayEndsWithTheRight(t *testing.T) {
+	t.Parallel()
+	token, line := NewToken()
+	a := access(t, "a "+line+" lock *\n")
+	u := &unjoined{Engine: store(t).Engine()}
+	_, base := plainly(t, u, &Options{Access: a})
+	answer := make(chan reply, 1)
+	go func() {
+		r, err := try(t.Context(), "POST", base+"/v1/locks/n", `{"wait": "25s"}`, "Authorization", "Bearer "+token)
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- r
+	}()
+	until(t, "it does not ask", func() bool { return u.joins.Load() > 0 })
+	if err := os.WriteFile(a.file, []byte("# nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answer; r.status != http.StatusForbidden {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// A HEAD of what goes on for ever ends: the caller sees a whole answer, and sends the next request on
+// the same connection.
+func TestAHeadOfAStreamEnds(t *testing.T) {
+	t.Parallel()
+	at, _ := run(t, server(t, nil), "127.0.0.1:0", RunOptions{})
+	for _, path := range []string{"/v1/watch", "/ui/events"} {
+		c, err := net.Dial("tcp", at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(30 * time.Second))
+		answers := bufio.NewReader(c)
+		for _, request := range []string{"HEAD " + path, "GET /livez"} {
+			io.WriteString(c, request+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			r, err := http.ReadResponse(answers, &http.Request{Method: request[:strings.Index(request, " ")]})
+			if err != nil {
+				t.Fatalf("%s after HEAD %s: %v", request, path, err)
+			}
+			if r.StatusCode != 200 {
+				t.Errorf("%s: %s", request, r.Status)
+			}
+		}
+	}
 }
 
 // Names that a caller may neither look at nor lock are hidden where they are what another holds, too.

@@ -232,9 +232,10 @@ func (s *Server) lost(w http.ResponseWriter, name string, revoked bool) {
 
 // trusted is for how long a caller may trust a claim, from the moment at which it sent its
 // request: until the TTL has passed since the call that proved it, less 1 % for the rates
-// of two clocks and 7 ms to read them and to act.
+// of two clocks and 7 ms to read them and to act. The caller's clock measures both times.
 func trusted(elapsed, ttl time.Duration) float64 {
-	t := elapsed + ttl - ttl/100 - 7*time.Millisecond
+	t := elapsed + ttl
+	t -= t/100 + 7*time.Millisecond
 	return math.Floor(max(0, t.Seconds())*1000) / 1000
 }
 

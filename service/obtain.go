@@ -72,12 +72,12 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 	if a.NoWait {
 		draining = nil
 	}
-	for joined := false; ; {
+	for joined, asked := false, false; ; asked = true {
 		start := boottime.Now()
 		c, err := s.look(ctx, a, joined)
 		switch {
 		case errors.Is(err, engine.ErrRefused):
-			if joined {
+			if asked { // an answer that was lost may have been a place
 				s.abandon(ctx, a)
 			}
 			return outcome{err: err}
@@ -125,7 +125,7 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 // is asked for a place each time, as it is until it has answered once. A repeated Join finds
 // the claim that the first one made.
 func (s *Server) look(ctx context.Context, a *ask, joined bool) (engine.Claim, error) {
-	if joined && a.still != nil {
+	if a.still != nil { // also if no Join was answered yet: the engine may have been away for long
 		if err := a.still(); err != nil {
 			return engine.Claim{}, err
 		}

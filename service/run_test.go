@@ -210,6 +210,9 @@ func TestSlowCallersAreCutOff(t *testing.T) {
 		"what follows JSON":   "POST /v1/locks/c HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
 		"the body of a watch": "GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
 		"the body of a call":  "POST /v1/engine/open HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+		"what follows a call": "POST /v1/engine/open HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{}",
+		"the body of a LOCK":  "LOCK /v1/tofu/d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+		"a PUT by a stranger": "PUT /v1/locks/e HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + handlePrefix + "x\r\nContent-Length: 100\r\n\r\n{}",
 	}
 	ended := make(chan string, len(slow))
 	for what, begin := range slow {

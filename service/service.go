@@ -146,7 +146,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.counts.answers[min(recorded.code()/100, 5)].Add(1)
 	}()
 	if r.ContentLength != 0 {
-		hurry(recorded) // the server reads a body to its end, also one that no handler wants
+		hurry(recorded)       // the server reads a body to its end, also one that no handler wants
+		defer hurry(recorded) // and what the handler has left of it
 	}
 	who, err := s.access.caller(r)
 	s.list.note(s.log, "the list of callers cannot be read: the last good one counts", s.access.problem())
@@ -185,7 +186,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // keeps reports whether a request keeps a claim, or makes room: no limit refuses it.
 func keeps(r *http.Request) bool {
-	return takesHandle(r) || r.URL.Path == remote.PathRenew || r.URL.Path == remote.PathLeave
+	return takesHandle(r) || unlocksState(r) || r.URL.Path == remote.PathRenew || r.URL.Path == remote.PathLeave
 }
 
 // foreign says why a request comes from a web page of others, in a browser that reaches this

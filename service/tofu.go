@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"leasehold/engine"
@@ -48,6 +49,11 @@ func (s *Server) tofuRoutes(mux *http.ServeMux) {
 	}
 }
 
+// unlocksState reports whether a request is an UNLOCK.
+func unlocksState(r *http.Request) bool {
+	return (r.Method == "UNLOCK" || r.Method == http.MethodDelete) && strings.HasPrefix(r.URL.Path+"/", PathTofu)
+}
+
 // tofuCall is what a request says.
 type tofuCall struct {
 	name string
@@ -76,6 +82,11 @@ func (s *Server) tofuLock(w http.ResponseWriter, r *http.Request) {
 	owner, err := call.info.owner(who.name)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if err := s.grants.CheckTTL(call.ttl); err != nil {
+		// A shorter one in its place would end in the middle of a run that does not know of it.
+		refuse(w, http.StatusBadRequest, fmt.Errorf("the address has no ttl, and the engine does not have the %v of one without: give an address with a ttl that is longer than the longest run: %w", tofuTTL, err))
 		return
 	}
 	// The client sends the request again, with the same ID, if the answer was lost. It finds
@@ -227,15 +238,16 @@ func (c *tofuCall) address(r *http.Request, grants engine.Guarantees) (err error
 	if c.name, err = nameOf(r, query.Get("name")); err != nil {
 		return err
 	}
-	least, most := grants.TTLs()
-	c.ttl = min(max(tofuTTL, least), most)
-	if text := query.Get("ttl"); text != "" {
-		var d duration
-		if err := d.UnmarshalText([]byte(text)); err != nil {
-			return err
-		}
-		c.ttl = time.Duration(d)
+	text := query.Get("ttl")
+	if text == "" {
+		c.ttl = tofuTTL // UNLOCK needs none, and LOCK checks it
+		return nil
 	}
+	var d duration
+	if err := d.UnmarshalText([]byte(text)); err != nil {
+		return err
+	}
+	c.ttl = time.Duration(d)
 	return grants.CheckTTL(c.ttl)
 }
 

@@ -326,6 +326,24 @@ func TestTofuBadRequests(t *testing.T) {
 	}
 }
 
+// An address without a TTL has one of an hour, or the service refuses to lock: a run that is
+// protected for less than it was told would not learn of that before its end.
+func TestTofuHasAnHourOrIsRefused(t *testing.T) {
+	e := store(t).Engine()
+	short := e.Guarantees()
+	short.MaxTTL = time.Minute
+	_, base := plainly(t, &limping{Engine: e, grants: short}, nil)
+	good := `{"ID":"aaaa"}`
+	for at, status := range map[string]int{"/v1/tofu/a": 400, "/v1/tofu/a?ttl=2m": 400, "/v1/tofu/a?ttl=1m": 200} {
+		if r := send(t, "LOCK", base+at, good); r.status != status || status == 400 && !strings.Contains(r.Error, "above this engine's 1m0s") {
+			t.Errorf("LOCK %s: %d %s, want %d", at, r.status, r.text, status)
+		}
+	}
+	if r := send(t, "UNLOCK", base+"/v1/tofu/a", good); r.status != 200 { // it needs no TTL
+		t.Errorf("UNLOCK: %d %s", r.status, r.text)
+	}
+}
+
 // FuzzTofuInfo looks for a LockInfo that cannot be told to others.
 func FuzzTofuInfo(f *testing.F) {
 	f.Add("a", "apply", "ann@host", "more", "caller", "tofu {}")

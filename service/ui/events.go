@@ -21,6 +21,10 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if r.Method == http.MethodHead { // its answer has no end that the caller could see
+		w.Header().Set("Content-Type", "text/event-stream")
+		return
+	}
 	stop := h.feed.follow()
 	if stop == nil {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
