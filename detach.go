@@ -50,6 +50,8 @@ func (l *Lease) Detach() (Handle, error) {
 		k.unlock()
 		return "", wrap("detach", l.name, err)
 	}
+	k.unlocks.Add(1) // Close waits for the call below; the client is open, or the lease were lost
+	defer k.unlocks.Done()
 	cl := l.handle.Claim()
 	text, err := handle.Body{Name: l.name, ID: cl.ID(), Token: uint64(l.token), Permits: cl.Permits(), Limit: cl.Limit(), TTL: cl.TTL()}.Text()
 	k.machine.Detach(k.now(), &l.handle)

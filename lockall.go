@@ -120,10 +120,30 @@ func (c *Client) lockFree(ctx context.Context, outer *claims.Holding, names []st
 	k.unlock()
 	rest := slices.DeleteFunc(leases[n:], func(l *Lease) bool { return l == nil })
 	_ = k.unlockAll(false, rest) // nobody was given them: what Unlock says helps nobody
-	if hasEnded(ctx) {           // also if only its timer is late: another call would not say why
-		return leases[:n], errs[n]
+	if !hasEnded(ctx) {
+		return leases[:n], nil // the call goes on
 	}
-	return leases[:n], nil // the call goes on
+	// Also if only its timer is late: another call would not say why.
+	if r, early := errors.AsType[refusal](errs[n]); early {
+		return leases[:n], r.until(ctx, names[n])
+	}
+	return leases[:n], errs[n]
+}
+
+// refusal is why a probe ended while its context had not. It names no lock: the call goes on.
+type refusal struct{ error }
+
+// until is the error of a call whose context has ended since.
+func (r refusal) until(ctx context.Context, name string) error {
+	<-ctx.Done() // at most its timer is late
+	err, cause := r.error, context.Cause(ctx)
+	switch {
+	case ctx.Err() == context.Canceled:
+		err = cause
+	case cause != errWaited:
+		err = fmt.Errorf("%w (%w)", err, cause)
+	}
+	return wrap("lock", name, err)
 }
 
 // under says what else the caller of a lease holds, for callers under the lease.

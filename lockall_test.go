@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -201,4 +202,47 @@ func TestLockAllOfASilentEngine(t *testing.T) {
 			time.Sleep(2 * probePause) // the next call asks at once again
 		}
 	})
+}
+
+// A name that was refused before the context ended is part of the end: the error names it, and says
+// how the context ended.
+func TestLockAllSaysHowItsContextEnded(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		end  func(cancel context.CancelFunc)
+		is   error
+		held bool
+	}{
+		{"cancelled", func(cancel context.CancelFunc) { cancel() }, context.Canceled, false},
+		{"too late", func(context.CancelFunc) { time.Sleep(time.Minute) }, context.DeadlineExceeded, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				a, f := w.client(nil)
+				b, _ := w.client(nil)
+				held := mustLock(t, b, "1")
+				f.set(func(f *faulty) { // the second name's node is stopped
+					f.join = func(ctx context.Context, r engine.Request, real func() (engine.Claim, error)) (engine.Claim, error) {
+						if r.Name == "2" {
+							<-ctx.Done()
+							return engine.Claim{}, ctx.Err()
+						}
+						return real()
+					}
+				})
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				defer cancel()
+				done := async(func() (*Lease, error) {
+					_, err := a.LockAll(ctx, "1", "2")
+					return nil, err
+				})
+				synctest.Wait()
+				c.end(cancel)
+				if o := <-done; !errors.Is(o.err, c.is) || errors.Is(o.err, ErrHeld) != c.held || !strings.Contains(o.err.Error(), `"1"`) {
+					t.Error(o.err)
+				}
+				mustUnlock(t, held)
+			})
+		})
+	}
 }

@@ -143,7 +143,7 @@ func (c *Client) obtainUnder(ctx context.Context, outer *claims.Holding, a ask) 
 		<-w.ready // answered in the meantime: that counts
 	}
 	if a.probe && w.why != claims.OK && !hasEnded(ctx) {
-		return nil, cause(w.why, w.err)
+		return nil, refusal{cause(w.why, w.err)}
 	}
 	switch w.why {
 	case claims.OK:

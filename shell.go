@@ -33,7 +33,7 @@ type core struct {
 	joins    sync.WaitGroup // Joins under way
 
 	wg      sync.WaitGroup // every goroutine of this client
-	unlocks sync.WaitGroup // Unlocks that wait for the engine
+	unlocks sync.WaitGroup // Unlocks and Detaches that wait for the engine
 
 	waiters sync.Pool     // of *waiter
 	kick    chan struct{} // capacity 1: the keeper has something earlier to do

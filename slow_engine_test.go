@@ -75,3 +75,35 @@ func TestUnlockUnderMinHoldIsBoundedWhereTheEngineHangs(t *testing.T) {
 		})
 	}
 }
+
+// Close waits for a Detach that is under way: its handle is good, and an error that says otherwise
+// has the caller drop it.
+func TestCloseLeavesADetachItsEngine(t *testing.T) {
+	bubble(t, func(w *world) {
+		c, f := w.client(nil)
+		l := mustLock(t, c.With(LockOptions{Detached: true}), "x")
+		answer := make(chan struct{})
+		f.set(func(f *faulty) {
+			f.renew = func(_ context.Context, _ []engine.Renewal, real func() ([]engine.Claim, error)) ([]engine.Claim, error) {
+				<-answer
+				return real()
+			}
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Detach()
+			done <- err
+		}()
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close() }()
+		synctest.Wait()
+		close(answer)
+		if err := <-done; err != nil {
+			t.Errorf("Detach beside Close: %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
