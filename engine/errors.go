@@ -25,8 +25,9 @@ var (
 	ErrClosed = fmt.Errorf("engine closed (%w)", ErrRefused)
 )
 
-// ErrURL marks an error about a URL that is not an engine's: it cannot be parsed, or
-// has a parameter that the engine does not know. Asking again cannot help.
+// ErrURL marks an error about a URL that is not an engine's: it cannot be parsed, or has a
+// parameter that the engine does not know or a value that it does not take. Asking again
+// cannot help.
 var ErrURL = errors.New("no URL of an engine")
 
 // Refuse returns an error that is [ErrRefused].

@@ -32,7 +32,8 @@ import (
 const Default = "dir:"
 
 // ErrURL is returned for text that is no URL of an engine. Its scheme or one of its
-// parameters is unknown (the error lists the known ones), or the rest cannot be parsed.
+// parameters is unknown (the error lists the known ones), the rest cannot be parsed, or the
+// engine does not take a value.
 var ErrURL = engine.ErrURL
 
 // Scheme is one kind of URL.

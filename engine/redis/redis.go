@@ -45,6 +45,7 @@
 //	                         nothing unless it syncs every write (queues only)
 //	allow-eviction           accept a maxmemory-policy that may drop locks
 //	failover                 another server may take over behind this address: declared
+//	                         (not redlock, whose masters nothing may replace)
 //	layout=queues            queuelock: the default
 //	layout=plain             plainlock instead of queuelock: share locks with SET NX PX
 //	kind=lock                of redisson: lock, readwrite or fenced

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/redis"
 	"leasehold/engine/redis/internal/redistest"
+	"leasehold/engine/redis/plainlock"
+	"leasehold/engine/redis/queuelock"
 	"leasehold/lab/servers"
 )
 
@@ -140,6 +143,7 @@ func TestUserWithAPasswordFile(t *testing.T) {
 }
 
 func TestBadURLs(t *testing.T) {
+	long := strings.Repeat("x", 129)
 	for url, want := range map[string]string{
 		"":                                   "not a Redis URL",
 		"localhost:1234":                     "not a Redis URL",
@@ -168,14 +172,38 @@ func TestBadURLs(t *testing.T) {
 		"redis-cluster://h?ca=/absent":       "ca= is for TLS",
 		"redisson://h?ca=/absent":            "ca= is for TLS",
 		"redlock://a,b,c?ca=/absent":         "ca= is for TLS",
+		"redisson:h":                         "another scheme",
+
+		// Nobody listens there, so the error is of the URL.
+		"redis://" + servers.Nobody + "?replicas=101":                   "outside 0 to 100",
+		"redis://" + servers.Nobody + "?restart-delay=1ms":              "outside 1s to",
+		"redis://" + servers.Nobody + "?prefix=" + long:                 "129 bytes",
+		"redis://" + servers.Nobody + "?layout=plain&prefix=" + long:    "129 bytes",
+		"redis://" + servers.Nobody + "?layout=plain&prefix={x}":        "brace",
+		"redisson://" + servers.Nobody + "?kind=spin":                   "unknown",
+		"redisson://" + servers.Nobody + "?kind=readwrite&watchdog=1ms": "outside",
+		"redlock://a,b": "outside 3 to 15",
 	} {
 		_, err := redis.Open(within(t), url)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", url, err, want)
+		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an engine.ErrURL that says %q", url, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the password is shown: %v", err)
 		}
+	}
+}
+
+// New refuses what a URL may not say either, before it uses the client.
+func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
+	long := strings.Repeat("x", 129)
+	for _, o := range []queuelock.Options{{Prefix: long}, {Prefix: "{x}"}, {Replicas: -1}, {Replicas: 101}, {RestartDelay: time.Millisecond}} {
+		if _, err := queuelock.New(t.Context(), nil, &o); err == nil || errors.Is(err, engine.ErrURL) {
+			t.Errorf("queuelock, %+v: %v", o, err)
+		}
+	}
+	if _, err := plainlock.New(t.Context(), nil, &plainlock.Options{Prefix: long}); err == nil || errors.Is(err, engine.ErrURL) {
+		t.Errorf("plainlock: %v", err)
 	}
 }
 

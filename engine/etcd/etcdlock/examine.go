@@ -41,17 +41,13 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 	if err != nil {
 		return fmt.Errorf("etcdlock: %w: %w", engine.ErrURL, err)
 	}
-	checked, err := opts.check()
-	if err != nil {
-		return fmt.Errorf("%w: %w", engine.ErrURL, err)
-	}
 	config.Context = ctx
 	client, err := clientv3.New(config)
 	if err != nil {
 		return fmt.Errorf("etcdlock: %w", errors.Join(ctx.Err(), whoAnswers(ctx, &config), explain(err)))
 	}
 	defer client.Close()
-	x := examiner{List: findings.New(o), client: client, tls: config.TLS, keys: keys{checked.Prefix}}
+	x := examiner{List: findings.New(o), client: client, tls: config.TLS, keys: keys{opts.Prefix}}
 	if err := x.members(ctx); err != nil {
 		return fmt.Errorf("etcdlock: %w", errors.Join(whoAnswers(ctx, &config), err))
 	}

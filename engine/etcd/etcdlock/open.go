@@ -40,14 +40,14 @@ func (o *Options) check() (Options, error) {
 	}
 	c.Prefix = cmp.Or(c.Prefix, "leasehold/")
 	if len(c.Prefix) > 128 || strings.ContainsRune(c.Prefix, 0) {
-		return c, errors.New("etcdlock: the prefix has more than 128 bytes, or a NUL: choose another")
+		return c, errors.New("the prefix has more than 128 bytes, or a NUL: choose another")
 	}
 	if !strings.HasSuffix(c.Prefix, "/") {
-		return c, fmt.Errorf("etcdlock: the prefix %q does not end with a /: add one", c.Prefix)
+		return c, fmt.Errorf("the prefix %q does not end with a /: add one", c.Prefix)
 	}
 	for part := range strings.SplitSeq(c.Prefix, "/") {
 		if part == "line" || part == "note" || part == "void" {
-			return c, fmt.Errorf("etcdlock: the prefix %q has a part %q, which is among the keys of a shorter prefix: choose another", c.Prefix, part)
+			return c, fmt.Errorf("the prefix %q has a part %q, which is among the keys of a shorter prefix: choose another", c.Prefix, part)
 		}
 	}
 	return c, nil
@@ -120,7 +120,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Engine, err
 func newEngine(ctx context.Context, client *clientv3.Client, o *Options, b bounds) (*Engine, error) {
 	opts, err := o.check()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("etcdlock: %w", err)
 	}
 	if err := checkVersions(ctx, client, opts.AllowOld, true); err != nil {
 		return nil, fmt.Errorf("etcdlock: %w", explain(err))

@@ -216,10 +216,13 @@ func TestURLs(t *testing.T) {
 		"etcd://h?ca=/nowhere":  "use etcds://",
 		"etcd://h?cert=":        "use etcds://",
 		"etcd://h?key=/nowhere": "use etcds://",
+
+		"etcd://h/line/x":                      "a shorter prefix",
+		"etcd://h/" + strings.Repeat("x", 128): "more than 128 bytes",
 	} {
-		_, _, err := parseURL(url)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sesame") {
-			t.Errorf("%s: %v, want one that says %q", url, err, want)
+		_, err := Open(within(t), url)
+		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: %v, want an engine.ErrURL that says %q", url, err, want)
 		}
 	}
 	for _, o := range []Options{{Prefix: strings.Repeat("x", 129)}, {Prefix: "\x00"}} {

@@ -76,5 +76,10 @@ func readURL(raw string, c *clientv3.Config, o *Options) error {
 	for _, host := range hosts {
 		c.Endpoints = append(c.Endpoints, http+host)
 	}
-	return errors.Join(err, engineurl.Bool(u.Params, "allow-old", &o.AllowOld))
+	if err := errors.Join(err, engineurl.Bool(u.Params, "allow-old", &o.AllowOld)); err != nil {
+		return err
+	}
+	// A value that New refuses makes the URL a wrong one, which no retry mends.
+	*o, err = o.check()
+	return err
 }

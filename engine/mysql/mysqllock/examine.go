@@ -49,11 +49,8 @@ type examiner struct {
 }
 
 func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b bounds, found func(engine.Finding)) error {
-	config, _, opts, err := parse(rawURL)
+	config, _, _, err := parse(rawURL)
 	if err != nil {
-		return named(fmt.Errorf("%w: %w", engine.ErrURL, err))
-	}
-	if _, err = opts.withDefaults(); err != nil {
 		return named(fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
 	connector, err := mysql.NewConnector(config)

@@ -134,6 +134,10 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		}
 		q.Del(key)
 	}
+	// A value that New refuses makes the URL a wrong one, which no retry mends.
+	if _, err := o.withDefaults(); err != nil {
+		return nil, 0, nil, err
+	}
 	conns := maxConns
 	if v := take("max-conns"); v != "" {
 		if conns, err = strconv.Atoi(v); err != nil || conns < 1 {

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -260,6 +261,20 @@ func TestURLs(t *testing.T) {
 	}
 	if c, _, _, err := parse("mysql://me@/d?socket=/run/s"); err != nil || c.Net != "unix" || c.Addr != "/run/s" {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Nobody listens there, so the error is of the URL.
+func TestBadURLs(t *testing.T) {
+	t.Parallel()
+	for params, want := range map[string]string{
+		"prefix=" + strings.Repeat("x", 41): "may have 40", "prefix=a%3Fb": "may have 40",
+		"failover=perhaps": "true or false", "max-conns=0": "a number from 1", "prefx=a": "unknown parameter",
+	} {
+		_, err := Open(within(t), "mysql://root@"+servers.Nobody+"/test?"+params)
+		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an engine.ErrURL that says %q", params, err, want)
+		}
 	}
 }
 

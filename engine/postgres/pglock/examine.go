@@ -46,14 +46,11 @@ type examiner struct {
 }
 
 func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b bounds, found func(engine.Finding)) error {
-	config, opts, err := parse(rawURL)
+	config, _, err := parse(rawURL)
 	if err != nil {
 		return named(fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
 	x := examiner{List: findings.New(o), bounds: b}
-	if _, err = opts.withDefaults(); err != nil {
-		return named(fmt.Errorf("%w: %w", engine.ErrURL, err))
-	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // behind any pooler
 	if x.conn, err = pgx.ConnectConfig(ctx, config.ConnConfig); err != nil {
 		return named(unmet(explain(err)))

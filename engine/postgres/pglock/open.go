@@ -146,6 +146,10 @@ func parse(rawURL string) (*pgxpool.Config, *Options, error) {
 			return nil, nil, fmt.Errorf("unlogged=%q is not a duration: give one such as 1m", v)
 		}
 	}
+	// A value that New refuses makes the URL a wrong one, which no retry mends.
+	if _, err := o.withDefaults(); err != nil {
+		return nil, nil, err
+	}
 	if path := ours.Get("password-file"); path != "" {
 		if config.ConnConfig.Password, err = engineurl.Secret(path); err != nil {
 			return nil, nil, err

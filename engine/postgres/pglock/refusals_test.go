@@ -1,6 +1,7 @@
 package pglock
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,21 @@ func TestSeveralHostsMayGrantTwice(t *testing.T) {
 	}
 	if config, _, err := parse("postgres://a@h/d?sslmode=prefer"); err != nil || severalHosts(config.ConnConfig) {
 		t.Errorf("one host with and without TLS is two: %v", err)
+	}
+}
+
+// Nobody listens there, so the error is of the URL.
+func TestBadURLs(t *testing.T) {
+	t.Parallel()
+	for params, want := range map[string]string{
+		"schema=" + strings.Repeat("x", 41): "it may have 40", "prefix=a%24%24b": "it may have 40",
+		"unlogged=1ms": "outside 1s", "unlogged=25h": "outside 1s", "unlogged=long": "not a duration",
+		"failover=perhaps": "true or false", "shema=a": "unknown parameter",
+	} {
+		_, err := Open(within(t), "postgres://postgres@"+servers.Nobody+"/test?"+params)
+		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an engine.ErrURL that says %q", params, err, want)
+		}
 	}
 }
 

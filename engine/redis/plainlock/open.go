@@ -38,24 +38,25 @@ type Options struct {
 // one node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	return redisconn.Open(ctx, rawURL, "plainlock", "plain", func(t *redisconn.Target) (*Options, error) {
-		return &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}, nil
+		o := &Options{Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction, Failover: t.Failover}
+		return o, redisconn.CheckPrefix(o.Prefix)
 	}, start, "prefix")
 }
 
 // New returns an engine on the caller's own client, which the caller closes after the
 // engine. It asks the server whether it is fit. A nil o means the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if err := redisconn.CheckPrefix(o.Prefix); err != nil {
+		return nil, redisconn.Named("plainlock", err)
+	}
 	e, err := start(ctx, redisconn.New(client), o)
 	return e, redisconn.Named("plainlock", err)
 }
 
 func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error) {
-	if o == nil {
-		o = &Options{}
-	}
-	if err := redisconn.CheckPrefix(o.Prefix); err != nil {
-		return nil, err
-	}
 	if o.Failover {
 		c.MayFailOver()
 	}

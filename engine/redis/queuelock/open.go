@@ -69,7 +69,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 				return nil, fmt.Errorf("restart-delay=%q is not a duration: give one such as 1m", v)
 			}
 		}
-		return o, nil
+		return o, o.check()
 	}, start, "prefix", "replicas", "restart-delay")
 }
 
@@ -77,41 +77,49 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 // engine. It asks the server whether it can do all that the engine needs. A nil o means
 // the defaults.
 func New(ctx context.Context, client rueidis.Client, o *Options) (*Engine, error) {
-	e, err := start(ctx, redisconn.New(client), o)
-	return e, redisconn.Named("queuelock", err)
-}
-
-func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error) {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
-	opts.Prefix = cmp.Or(opts.Prefix, "leasehold:")
-	if err := redisconn.CheckPrefix(opts.Prefix); err != nil {
-		return nil, err
+	if err := opts.check(); err != nil {
+		return nil, redisconn.Named("queuelock", err)
 	}
-	if opts.Replicas < 0 || opts.Replicas > 100 {
-		return nil, fmt.Errorf("replicas %d is outside 0 to 100: give a number in between", opts.Replicas)
+	e, err := start(ctx, redisconn.New(client), &opts)
+	return e, redisconn.Named("queuelock", err)
+}
+
+// check fills in the defaults and refuses options out of bounds.
+func (o *Options) check() error {
+	o.Prefix = cmp.Or(o.Prefix, "leasehold:")
+	if err := redisconn.CheckPrefix(o.Prefix); err != nil {
+		return err
 	}
-	if d := opts.RestartDelay; d != 0 && (d < leastDelay || d > engine.MaxTTL) {
-		return nil, fmt.Errorf("the restart-delay %v is outside %v to %v: give a time in between", d, leastDelay, engine.MaxTTL)
+	if o.Replicas < 0 || o.Replicas > 100 {
+		return fmt.Errorf("replicas %d is outside 0 to 100: give a number in between", o.Replicas)
 	}
-	if opts.Failover {
+	if d := o.RestartDelay; d != 0 && (d < leastDelay || d > engine.MaxTTL) {
+		return fmt.Errorf("the restart-delay %v is outside %v to %v: give a time in between", d, leastDelay, engine.MaxTTL)
+	}
+	return nil
+}
+
+func start(ctx context.Context, c *redisconn.Client, o *Options) (*Engine, error) {
+	if o.Failover {
 		c.MayFailOver()
 	}
-	if err := c.Check(ctx, opts.AllowEviction); err != nil {
+	if err := c.Check(ctx, o.AllowEviction); err != nil {
 		return nil, err
 	}
-	if opts.RestartDelay > 0 {
-		if err := c.DelayRestarts(ctx, opts.RestartDelay, opts.Prefix+"run", nil); err != nil {
+	if o.RestartDelay > 0 {
+		if err := c.DelayRestarts(ctx, o.RestartDelay, o.Prefix+"run", nil); err != nil {
 			return nil, err
 		}
 	}
 	var id [12]byte
 	rand.Read(id[:])
 	e := &Engine{
-		wire: c, revokes: opts.AllowEviction, scripts: newScripts(opts.RestartDelay > 0), longest: opts.RestartDelay,
-		prefix: opts.Prefix, channel: opts.Prefix + "@" + hex.EncodeToString(id[:]), replicas: opts.Replicas,
+		wire: c, revokes: o.AllowEviction, scripts: newScripts(o.RestartDelay > 0), longest: o.RestartDelay,
+		prefix: o.Prefix, channel: o.Prefix + "@" + hex.EncodeToString(id[:]), replicas: o.Replicas,
 	}
 	e.groups.Many, e.groups.Most, e.groups.Alone, e.groups.Send = many, enough, e.alone, e.together
 	// Leaving a claim that cannot exist shows whether scripts may be run, and

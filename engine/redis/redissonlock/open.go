@@ -53,7 +53,7 @@ func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	form, isOurs := strings.CutPrefix(strings.ToLower(scheme), "redisson")
 	if !ok || !isOurs {
-		return nil, errors.New("redissonlock: the URL has another scheme: begin it with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://")
+		return nil, fmt.Errorf("redissonlock: %w: the URL has another scheme: begin it with redisson://, redissons://, redisson-sentinel:// or redisson-cluster://", engine.ErrURL)
 	}
 	return redisconn.Open(ctx, "redis"+form+"://"+rest, "redissonlock", "redisson", func(t *redisconn.Target) (*Options, error) {
 		o := &Options{Kind: Kind(t.Param("kind")), AllowEviction: t.AllowEviction, Failover: t.Failover}

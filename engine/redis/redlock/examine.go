@@ -46,11 +46,7 @@ type offset struct {
 // Errors: a malformed URL; that no master can be reached. A part that this user may not
 // read is a finding.
 func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found func(engine.Finding)) error {
-	opts, targets, names, err := parse(rawURL)
-	if err != nil {
-		return fmt.Errorf("redlock: %w: %w", engine.ErrURL, err)
-	}
-	e, err := prepare(names, opts) // it refuses what opening would; it reaches nobody yet
+	e, targets, names, err := fromURL(rawURL)
 	if err != nil {
 		return err
 	}

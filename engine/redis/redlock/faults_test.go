@@ -950,11 +950,16 @@ func TestBadURLs(t *testing.T) {
 		"redlock://h1,h2,h3?restart-delay=1s":  "neither on nor off",
 		"redlock://h1,h2,h3?replicas=1":        "unknown parameter",
 		"redlock://h1,h2,h3?prefix={x}":        "brace",
+		"redlock://h1,h2,h3?layout=foo":        "is unknown",
+		"redlock://h1,h2,h3?failover":          "no other may replace",
 		"redlocks://h1,h2,h3?ca=/absent":       "certificate authority",
 	} {
-		_, err := Open(within(t), url)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %v, want %q", url, err, want)
+		_, opened := Open(within(t), url)
+		examined := Examine(within(t), url, engine.ExamineOptions{}, func(engine.Finding) {})
+		for by, err := range map[string]error{"Open": opened, "Examine": examined} {
+			if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s of %q: %v, want an engine.ErrURL that says %q", by, url, err, want)
+			}
 		}
 	}
 }

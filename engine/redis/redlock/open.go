@@ -25,8 +25,8 @@ import (
 //	redlock://[user:password@]host:6379,host:6379,host:6379[/db]
 //
 // redlocks:// uses TLS. User, password, database and parameters are those of redis:// (see
-// package leasehold/engine/redis) and the same for every master. Besides prefix and
-// allow-eviction there are
+// package leasehold/engine/redis) and the same for every master, without failover. Besides
+// prefix and allow-eviction there are
 //
 //	layout=redisson      RedissonRedLock's locks, not redsync's
 //	timeout=20ms         how long a call waits for one master
@@ -42,11 +42,7 @@ import (
 // cannot be reached. It refuses any master that is not Redis, refuses the password, or is
 // unfit ([Options.AllowEviction], a replica, a node of a Cluster).
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
-	o, targets, names, err := parse(rawURL)
-	if err != nil {
-		return nil, fmt.Errorf("redlock: %w: %w", engine.ErrURL, err)
-	}
-	e, err := prepare(names, o)
+	e, targets, _, err := fromURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +59,22 @@ func New(ctx context.Context, clients []rueidis.Client, o *Options) (*Engine, er
 	}
 	e, err := prepare(names, o)
 	if err != nil {
-		return nil, err
+		return nil, redisconn.Named("redlock", err)
 	}
 	return e, e.start(ctx, func(_ context.Context, i int) (*redisconn.Client, error) { return redisconn.New(clients[i]), nil })
+}
+
+// fromURL prepares an engine on the masters that a URL names, and reaches nobody yet. What
+// it refuses is a wrong URL, which no retry mends.
+func fromURL(raw string) (e *Engine, targets []*redisconn.Target, names []string, err error) {
+	o, targets, names, err := parse(raw)
+	if err == nil {
+		e, err = prepare(names, o)
+	}
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("redlock: %w: %w", engine.ErrURL, err)
+	}
+	return e, targets, names, nil
 }
 
 // parse reads a URL as many of one server each.
@@ -89,6 +98,9 @@ func parse(raw string) (o *Options, targets []*redisconn.Target, names []string,
 		targets, names = append(targets, t), append(names, host)
 	}
 	t := targets[0]
+	if t.Failover {
+		return nil, nil, nil, errors.New("failover is not for redlock: each master is a server of its own, which no other may replace: leave it out")
+	}
 	o = &Options{Layout: Layout(t.Param("layout")), Prefix: t.Param("prefix"), AllowEviction: t.AllowEviction}
 	for name, d := range map[string]*time.Duration{"timeout": &o.Timeout, "max-ttl": &o.MaxTTL} {
 		if v := t.Param(name); v != "" {
@@ -113,7 +125,7 @@ func prepare(names []string, o *Options) (*Engine, error) {
 		return nil, err
 	}
 	if n := len(names); n < leastMasters || n > mostMasters {
-		return nil, fmt.Errorf("redlock: %d masters are outside %d to %d: five are usual, and two of five may be away", n, leastMasters, mostMasters)
+		return nil, fmt.Errorf("%d masters are outside %d to %d: five are usual, and two of five may be away", n, leastMasters, mostMasters)
 	}
 	var id [12]byte
 	rand.Read(id[:])
@@ -127,7 +139,7 @@ func prepare(names []string, o *Options) (*Engine, error) {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if seen[name] {
-			return nil, fmt.Errorf("redlock: %s is named twice: every vote must be another server's", name)
+			return nil, fmt.Errorf("%s is named twice: every vote must be another server's", name)
 		}
 		seen[name] = true
 		m := newMaster(name, max(opts.Timeout, mostTimeout))

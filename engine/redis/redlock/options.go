@@ -64,19 +64,19 @@ func (o *Options) check() (Options, error) {
 	c.MaxTTL = cmp.Or(c.MaxTTL, defaultMaxTTL)
 	switch {
 	case c.Layout != Redsync && c.Layout != Redisson:
-		return c, fmt.Errorf("redlock: the layout %q is unknown: use redsync (the default) or redisson", c.Layout)
+		return c, fmt.Errorf("the layout %q is unknown: use redsync (the default) or redisson", c.Layout)
 	case c.Layout == Redisson && c.Prefix != "":
-		return c, errors.New("redlock: Redisson's names are the keys: leave the prefix out")
+		return c, errors.New("the names of Redisson are the keys: leave the prefix out")
 	case c.MaxTTL < leastMaxTTL || c.MaxTTL > engine.MaxTTL:
-		return c, fmt.Errorf("redlock: the longest TTL %v is outside %v to %v: give a time in between", c.MaxTTL, leastMaxTTL, engine.MaxTTL)
+		return c, fmt.Errorf("the longest TTL %v is outside %v to %v: give a time in between", c.MaxTTL, leastMaxTTL, engine.MaxTTL)
 	case c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > longestPatience):
-		return c, fmt.Errorf("redlock: the time-out %v of a master is outside 1ms to %v: give a time in between", c.Timeout, longestPatience)
+		return c, fmt.Errorf("the time-out %v of a master is outside 1ms to %v: give a time in between", c.Timeout, longestPatience)
 	}
 	if err := redisconn.CheckPrefix(c.Prefix); err != nil {
-		return c, fmt.Errorf("redlock: %w", err)
+		return c, err
 	}
 	if strings.HasPrefix(c.Prefix, side) {
-		return c, fmt.Errorf("redlock: the prefix %q begins with %s as the keys beside the locks do: choose another", c.Prefix, side)
+		return c, fmt.Errorf("the prefix %q begins with %s as the keys beside the locks do: choose another", c.Prefix, side)
 	}
 	return c, nil
 }

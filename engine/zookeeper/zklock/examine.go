@@ -51,9 +51,6 @@ type examiner struct {
 
 func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b bounds, found func(engine.Finding)) error {
 	options, err := parseURL(rawURL)
-	if err == nil {
-		_, err = options.complete()
-	}
 	if err != nil {
 		return fmt.Errorf("zookeeper: %w: %w", engine.ErrURL, err)
 	}

@@ -52,14 +52,15 @@ func TestURLs(t *testing.T) {
 		"zookeeper://me:sesame@h/a//b":            "not the path of a node",
 		"zookeeper://me@h":                        "needs a password",
 		"zookeeper://me:sesame@h/%zz":             "written as %xx",
+		"zookeeper://m%3Ae:sesame@h":              "has a colon",
 		"zookeeper://h?password-file=/":           "password",
 	} {
 		_, err := Open(t.Context(), raw)
 		if strings.Contains(why, "written as") {
 			why = "write special characters as %xx"
 		}
-		if err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v does not say %q", raw, err, why)
+		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v does not say %q, or is not engine.ErrURL", raw, err, why)
 		}
 		if err != nil && strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: %v", raw, err)

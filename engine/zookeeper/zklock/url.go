@@ -33,6 +33,10 @@ func parseURL(raw string) (*Options, error) {
 			return nil, err
 		}
 	}
+	// A value that New refuses makes the URL a wrong one, which no retry mends.
+	if _, err := o.complete(); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 
