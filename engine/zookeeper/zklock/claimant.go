@@ -30,11 +30,11 @@ type claimant struct {
 	failed    error // started: why it never will be
 	connected bool  // it has had a session
 	m         session.Machine[*claim]
-	// Watches that were asked for and have not fired, and whether they were answered: see
-	// listen.
-	watches  map[watch]bool
-	listings map[string]*listings // by parent, while somebody waits for one
-	creating chan struct{}        // room for those that make nodes
+	watches   map[watch]*standing  // that were asked for and have not fired: see listen
+	looks     map[*claim]struct{}  // what Watch is to look at
+	lookers   int                  // how many goroutines do, atOnce at most
+	listings  map[string]*listings // by parent, while somebody waits for one
+	creating  chan struct{}        // room for those that make nodes
 
 	group coalesce.Group[*step, outcome]
 
@@ -44,12 +44,12 @@ type claimant struct {
 // newClaimant begins to connect.
 func (e *Engine) newClaimant(ttl time.Duration) *claimant {
 	of := &claimant{
-		Engine: e, ttl: ttl, started: make(chan struct{}), watches: map[watch]bool{},
-		listings: map[string]*listings{}, creating: make(chan struct{}, mostCreated),
+		Engine: e, ttl: ttl, started: make(chan struct{}), watches: map[watch]*standing{},
+		looks: map[*claim]struct{}{}, listings: map[string]*listings{}, creating: make(chan struct{}, mostCreated),
 		vacancies: map[string]*vacancy{},
 	}
 	of.m.Notify = e.mail.Post
-	of.m.PollAfter = func(c *claim) { e.look(of, c) }
+	of.m.PollAfter = of.lookSoon
 	of.m.Over = func(c *claim) {
 		select {
 		case <-c.removed: // its Leave was refused, and now its session has ended

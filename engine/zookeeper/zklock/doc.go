@@ -76,6 +76,11 @@
 // milliseconds; it then also sees earlier ones. A waiter watches for its own revocation
 // after three seconds.
 //
+// A claim that waits for permits behind another waiter relies on the client of that one, which
+// writes to its node when it comes to hold. A client that is stopped or cut off does not. So Renew lists the
+// queue for such a waiter: it holds with the first Renew after its turn has come. The core sends
+// one about every four seconds.
+//
 // Revoke marks a holder's node, which its client sees; with now it also removes it at
 // once. For Curator the mark is the one that its revocable locks obey. Without now a
 // holder that does not obey keeps its permits until its session ends.

@@ -32,13 +32,11 @@ type Engine struct {
 	end     context.CancelFunc
 	running sync.WaitGroup // what outlives its caller
 	mail    *mailbox.Box
-	more    chan struct{} // holds one thing when there is something to look at
 
 	mu       sync.Mutex
 	closed   bool // nothing new begins
 	classes  session.Classes[*claimant]
 	watching bool
-	looks    map[*claim]*claimant // what Watch is to look at
 }
 
 var (
@@ -190,65 +188,19 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 // Watch implements [engine.Engine]. ZooKeeper notifies that a node has changed. The engine
 // then reads what that means for its claims, many at a time, and reports it here.
 func (e *Engine) Watch(ctx context.Context, changed func(engine.Claim)) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	e.mu.Lock()
-	e.watching = e.spawn(func() { e.lookFor(ctx) })
+	e.watching = true
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.watching = false
-		clear(e.looks)
+		for _, one := range e.classes.Opened() {
+			clear(one.Session.looks)
+		}
 	}()
 	e.mail.PostAll() // it begins
 	return e.mail.Deliver(ctx, e.life.Done(), changed)
-}
-
-// look has Watch look at a claim. The caller holds the mutex.
-func (e *Engine) look(of *claimant, c *claim) {
-	if e.watching {
-		e.looks[c] = of
-		select {
-		case e.more <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// lookFor looks for a Watch.
-func (e *Engine) lookFor(ctx context.Context) {
-	room := make(chan struct{}, atOnce)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.life.Done():
-			return
-		case <-e.more:
-		}
-		e.mu.Lock()
-		looks := e.looks
-		e.looks = map[*claim]*claimant{}
-		e.mu.Unlock()
-		for c, of := range looks {
-			select {
-			case room <- struct{}{}:
-			case <-e.life.Done():
-				return
-			}
-			e.mu.Lock()
-			e.spawn(func() {
-				defer func() { <-room }()
-				// An error means that nothing was learned: Renew looks again.
-				_ = of.look(of.life, c)
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				of.m.News(c)
-			})
-			e.mu.Unlock()
-		}
-	}
 }
 
 // Close implements [engine.Engine]: it ends the sessions, and with them every claim, in

@@ -62,12 +62,15 @@ func queueOf(all []shown) (l nodes.Queue) {
 	return l
 }
 
-// any is a session to look with: one that claims live by, or the usual one.
+// any is a session to look with: one that a server serves, if there is one, else one that claims
+// live by, or the usual one.
 func (e *Engine) any(ctx context.Context) (*class, error) {
 	e.mu.Lock()
-	ttl := e.usual
+	ttl, served := e.usual, false
 	for _, c := range e.classes.Opened() {
-		ttl = c.TTL
+		if _, up := c.Session.link.current(); up || !served {
+			ttl, served = c.TTL, up
+		}
 	}
 	e.mu.Unlock()
 	return e.use(ctx, ttl)

@@ -288,3 +288,31 @@ func TestARevocationBeforeTheHolderListenedIsNotifiedOf(t *testing.T) {
 		a.leave1(t, held)
 	}
 }
+
+// Each session has room for its own looks: one whose server is silent keeps none of another's
+// waiting, and no more of its own under way than there is room for.
+func TestASilentSessionDelaysNoLookOfAnother(t *testing.T) {
+	s := zooKeeper(t)
+	a, b := open(t, on(s)), open(t, on(s))
+	received := a.notifications(t)
+	held := b.hold(t, exclusive("x"))
+	waits := a.wait(t, exclusive("x"))
+	class, err := a.use(within(t), 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.done(class)
+	silent := class.Session
+	a.mu.Lock()
+	for range 2 * atOnce {
+		c := newClaim(exclusive("y"), "/y", silent.ttl, class)
+		c.looking <- struct{}{} // a look is under way, whose answer does not come
+		silent.lookSoon(c)
+	}
+	if silent.lookers != atOnce {
+		t.Errorf("%d goroutines look at %d claims, want %d", silent.lookers, 2*atOnce, atOnce)
+	}
+	a.mu.Unlock()
+	b.leave1(t, held)
+	receive(t, received, heldNotification(waits.ID))
+}

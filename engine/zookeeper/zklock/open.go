@@ -87,7 +87,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		options: o, root: o.Root, layout: layout, acl: zk.WorldACL(zk.PermAll),
-		mail: mailbox.New(), more: make(chan struct{}, 1), looks: map[*claim]*claimant{},
+		mail: mailbox.New(),
 	}
 	if o.User != "" && !o.OpenACL {
 		e.acl = zk.AuthACL(zk.PermAll)

@@ -144,12 +144,12 @@ func TestAHolderIsContendedNoLongerThanSomebodyWaits(t *testing.T) {
 	}
 }
 
-// A watch that another asked for counts when it was answered: it may come to stand
-// after what was asked for beside it.
-func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
-	e := &claimant{Engine: &Engine{}, watches: map[watch]bool{}}
+// listening is a session without a connection: asks listens, and what becomes of the watch
+// meanwhile is up to the test, as when it fires.
+func listening(t *testing.T) (asks func(want bool, meanwhile func()), fires func()) {
+	e := &claimant{Engine: &Engine{}, watches: map[watch]*standing{}}
 	w := watch{"/x", true}
-	asks := func(want bool, meanwhile func()) {
+	asks = func(want bool, meanwhile func()) {
 		t.Helper()
 		err := e.listen(w, func(watch bool) error {
 			if watch != want {
@@ -162,17 +162,41 @@ func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	asks(true, func() { asks(true, func() {}) })
-	asks(false, func() {})
-	e.mu.Lock()
-	e.changed("/x", session.Listed)
-	e.mu.Unlock()
-	asks(true, func() { // and fires before it is answered
+	fires = func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.changed("/x", session.Listed)
+		e.changed(w.path, session.Listed)
+	}
+	return asks, fires
+}
+
+// A watch that another asked for counts when it was answered: it may come to stand
+// after what was asked for beside it.
+func TestAWatchThatIsOnItsWayIsNotReliedOn(t *testing.T) {
+	asks, fires := listening(t)
+	asks(true, func() { asks(true, func() {}) })
+	asks(false, func() {})
+	fires()
+	asks(true, fires) // before it is answered
+	asks(true, func() {})
+}
+
+// Where a watch fires before its answer is noted, another may have begun to ask for the next:
+// the answer says nothing of that one.
+func TestAnAnswerDoesNotCountForTheNextWatch(t *testing.T) {
+	asks, fires := listening(t)
+	begun, goOn, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	asks(true, func() {
+		fires()
+		go func() {
+			defer close(over)
+			asks(true, func() { close(begun); <-goOn }) // its request is not sent yet
+		}()
+		<-begun
 	})
 	asks(true, func() {})
+	close(goOn)
+	<-over
 }
 
 func TestCuratorsMarkIsRead(t *testing.T) {

@@ -56,6 +56,43 @@ func (e *claimant) look(ctx context.Context, c *claim) error {
 	}
 }
 
+// lookSoon has a Watch look at a claim, soon. The caller holds the mutex.
+//
+// Each session has its own room, since one whose server is silent is no other's affair: a look
+// there lasts until the connection breaks, up to two thirds of the session later. Claims wait for
+// room without a goroutine each, and each of them once, however often it is to be looked at.
+func (e *claimant) lookSoon(c *claim) {
+	if !e.watching {
+		return
+	}
+	e.looks[c] = struct{}{}
+	if e.lookers < atOnce && e.spawn(e.lookForWatch) {
+		e.lookers++
+	}
+}
+
+// lookForWatch looks at one claim after the other until there is none to look at, or until the
+// session is closed: from then on every look fails, and may ask for the next.
+func (e *claimant) lookForWatch() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() { e.lookers-- }()
+	for {
+		var next *claim
+		for next = range e.looks {
+			break
+		}
+		if next == nil || e.life.Err() != nil {
+			return
+		}
+		delete(e.looks, next)
+		e.mu.Unlock()
+		_ = e.look(e.life, next) // an error means that nothing was learned: Renew looks again
+		e.mu.Lock()
+		e.m.News(next)
+	}
+}
+
 // readOwn reads a claim's node, with a watch: whose it is, and whether somebody marked
 // it.
 func (e *claimant) readOwn(ctx context.Context, c *claim) error {
@@ -172,7 +209,7 @@ func (e *claimant) promoted(c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.m.Settle(c) {
-		e.Engine.look(e, c)
+		e.lookSoon(c)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/internal/session"
+	"leasehold/engine/zookeeper/internal/nodes"
 )
 
 // Bounds of one multi: a server takes less than a mebibyte in one request.
@@ -20,8 +21,8 @@ const (
 )
 
 // Renew implements [engine.Engine]. It is one request for two thousand claims of a
-// session, and one more for each claim whose queue has changed or behind which somebody
-// waits.
+// session. There is one more for each claim whose queue has changed or behind which somebody
+// waits, and for each queue in which claims wait for permits behind another waiter.
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	out := make([]engine.Claim, 0, len(rs))
 	var errs []error
@@ -53,6 +54,7 @@ func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 // renew proves claims of one session, and brings those up to date whose queues have changed.
 func (e *claimant) renew(ctx context.Context, cs []*claim) ([]engine.Claim, error) {
 	proven, first := e.prove(ctx, cs)
+	e.catchUp(ctx, proven)
 	errs := e.update(ctx, proven)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,6 +68,46 @@ func (e *claimant) renew(ctx context.Context, cs []*claim) ([]engine.Claim, erro
 		out = append(out, e.report(c))
 	}
 	return out, first
+}
+
+// catchUp has those look who wait for permits and whose turn came unheard. Such a claim relies on
+// the client of the claim before it, which writes to its node when that comes to hold. A client
+// that is stopped or cut off does not:
+//
+//	A                    leaves                 leaves
+//	B, stopped                  holds, unaware
+//	C, watches B's node                                has room, and hears nothing
+//
+// One list serves all claims of a queue. The first that does not hold looks too, and watches the
+// queue from then on. An error leaves all at what was last known: the next Renew lists again.
+func (e *claimant) catchUp(ctx context.Context, cs []*claim) {
+	relying := map[string][]*claim{} // by queue
+	e.mu.Lock()
+	for _, c := range cs {
+		n := nodes.Node{Permits: c.Permits, Limit: c.Limit}
+		if c.Phase == session.Waiting && n.Counted() && !slices.Contains(c.Ahead, session.Node{Key: c.Queue}) {
+			relying[c.Queue] = append(relying[c.Queue], c)
+		}
+	}
+	e.mu.Unlock()
+	queues := slices.Collect(maps.Keys(relying))
+	each(len(queues), func(i int) {
+		there, err := e.list(ctx, queues[i])
+		if err != nil {
+			return
+		}
+		next := map[string]bool{} // who holds, and who is the first that does not
+		for _, n := range there.line[:min(there.line.Holders()+1, len(there.line))] {
+			next[n.Name] = true
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, c := range relying[queues[i]] {
+			if next[c.node()] {
+				e.m.Owe(c, session.Queue)
+			}
+		}
+	})
 }
 
 // update looks at claims for which something is due.
@@ -89,7 +131,7 @@ func (e *claimant) update(ctx context.Context, cs []*claim) []error {
 	return errs
 }
 
-// atOnce bounds the requests that one call, or one Watch, has under way.
+// atOnce bounds the requests that one call has under way, and a Watch for each session.
 const atOnce = 64
 
 // prove asks the ensemble to commit that the nodes of these claims stand as they

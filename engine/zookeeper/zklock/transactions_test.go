@@ -69,7 +69,7 @@ func TestWhatIsLeftWhileItIsRead(t *testing.T) {
 	c := a.m.Claims[held.ID]
 	a.mu.Lock()
 	a.m.Owe(c, session.Own)
-	a.Engine.look(a.claimant, c)
+	a.lookSoon(c)
 	asked := make(chan struct{})
 	a.wire.before(func(op int32) {
 		if op == opGetData {

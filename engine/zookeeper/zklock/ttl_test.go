@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,49 @@ func TestASessionThatWasRefusedIsTriedAnew(t *testing.T) {
 	again, err := a.use(within(t), ttl)
 	if err != nil || again == c {
 		t.Errorf("asked for once more: %v, the same: %v; want another session", err, again == c)
+	}
+}
+
+// One session may be without a server while another has one, as behind a proxy. Whoever looks
+// does so by the other.
+func TestWhoLooksDoesSoByASessionThatIsServed(t *testing.T) {
+	a := open(t, on(zooKeeper(t)))
+	held := a.hold(t, exclusive("x"))
+	a.wire.mu.Lock()
+	before := maps.Clone(a.wire.conns)
+	a.wire.mu.Unlock()
+	class, err := a.use(within(t), 5*time.Second) // the latest
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.done(class)
+	a.wire.mu.Lock()
+	a.wire.dead = true // for those that connect
+	for c := range a.wire.conns {
+		if _, ok := before[c]; !ok {
+			c.Conn.Close()
+		}
+	}
+	a.wire.mu.Unlock()
+	defer a.wire.revive()
+	eventually(t, "a server serves it still", func() bool {
+		_, up := class.Session.link.current()
+		return !up
+	})
+	ctx := within(t)
+	if l, err := a.Queue(ctx, "x"); err != nil || len(l.Claims) != 1 {
+		t.Errorf("Queue: %v, %v", l.Claims, err)
+	}
+	for _, err := range a.Queues(ctx, "") {
+		if err != nil {
+			t.Errorf("Queues: %v", err)
+		}
+	}
+	if err := a.Check(ctx); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+	if err := a.Revoke(ctx, "x", held.Ticket, false); err != nil {
+		t.Errorf("Revoke: %v", err)
 	}
 }
 

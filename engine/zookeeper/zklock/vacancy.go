@@ -31,7 +31,7 @@ func (e *claimant) vacate(c *claim) {
 	if e.vacancies[c.Queue] == nil && !e.roomForVacancy() {
 		return
 	}
-	c.vacancy = &vacancy{last: e.number(c.node()), sure: c.follows && e.watches[watch{c.Queue, false}]}
+	c.vacancy = &vacancy{last: e.number(c.node()), sure: c.follows && e.stands(watch{c.Queue, false})}
 	e.vacancies[c.Queue] = c.vacancy
 }
 
@@ -79,7 +79,7 @@ func (e *claimant) occupy(v *vacancy, c *claim, node string) (listen bool) {
 	defer e.mu.Unlock()
 	c.follows = v != nil && e.vacancies[c.Queue] == v && e.number(node) == v.last+1
 	delete(e.vacancies, c.Queue)
-	return c.follows && !e.watches[watch{c.Queue, false}]
+	return c.follows && !e.stands(watch{c.Queue, false})
 }
 
 // alone is the list of a queue that has one node, made by that transaction.

@@ -173,11 +173,11 @@ func TestAJoinThatFailedLeavesItsVacancy(t *testing.T) {
 
 // A session remembers few vacancies, and prefers those that spare a list.
 func TestVacanciesAreBounded(t *testing.T) {
-	e := &claimant{Engine: &Engine{}, vacancies: map[string]*vacancy{}, watches: map[watch]bool{}}
+	e := &claimant{Engine: &Engine{}, vacancies: map[string]*vacancy{}, watches: map[watch]*standing{}}
 	left := func(queue string, sure bool) {
 		c := newClaim(exclusive(queue), queue, 0, nil)
 		c.Key, c.alone, c.follows = queue+"/lock-0000000007", true, sure
-		e.watches[watch{queue, false}] = sure
+		e.watches[watch{queue, false}] = &standing{sure}
 		e.vacate(c)
 	}
 	left("/sure", true)

@@ -18,20 +18,41 @@ type watch struct {
 	children bool
 }
 
+// standing is one watch, from when it is asked for until it fires.
+type standing struct {
+	answered bool // so it stands
+}
+
 // listens: it was asked for and has not fired. The caller holds the mutex.
 func (e *claimant) listens(w watch) bool {
 	_, ok := e.watches[w]
 	return ok
 }
 
+// stands: it was asked for and answered, and has not fired. The caller holds the mutex.
+func (e *claimant) stands(w watch) bool {
+	s := e.watches[w]
+	return s != nil && s.answered
+}
+
 // listen asks with a watch unless there is one. It is noted before it is asked for, so
 // that it cannot fire unnoted. Others may rely on it from then on: where it fails,
 // it counts as fired.
+//
+// An answer counts for the watch that was noted, and for none that was noted since:
+//
+//	one      notes it, asks --- answered                    sees that another is noted
+//	                                    fires
+//	other                                     notes the next, asks ...
+//
+// If one took the other's for answered, it would read again without a watch, perhaps before the
+// other's request is there. A change between the two would be told to nobody who needs it.
 func (e *claimant) listen(w watch, ask func(watch bool) error) error {
 	e.mu.Lock()
-	stands := e.watches[w]
-	if !stands {
-		e.watches[w] = false // there may be one; an answer from behind it is needed
+	noted, stands := e.watches[w], e.stands(w)
+	if noted == nil {
+		noted = &standing{} // there may be one; an answer from behind it is needed
+		e.watches[w] = noted
 	}
 	e.mu.Unlock()
 	err := ask(!stands)
@@ -41,8 +62,8 @@ func (e *claimant) listen(w watch, ask func(watch bool) error) error {
 	case stands:
 	case err != nil:
 		e.silent(w, err)
-	case e.listens(w):
-		e.watches[w] = true
+	case e.watches[w] == noted:
+		noted.answered = true
 	}
 	return err
 }
@@ -84,7 +105,7 @@ func (e *claimant) received(ev zk.Event) {
 			e.mail.PostAll()
 			clear(e.vacancies)
 			for w := range e.watches {
-				e.watches[w] = e.watches[w] && w.children // a vacancy needs an answer of this connection
+				e.watches[w] = &standing{e.stands(w) && w.children} // a vacancy needs an answer of this connection
 			}
 			// The library renews its watches and says since when, by the last answer
 			// it had: one that came on the new connection before it said so hides

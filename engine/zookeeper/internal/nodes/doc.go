@@ -24,5 +24,6 @@
 // waiters: see [WaitsFor]. Only a claim that takes some of the permits, neither one of Max
 // nor all, needs more than deletions: it can hold when any of several nodes before it
 // goes. The first such waiter watches the whole queue. Each other one watches the node
-// before it, which is written to when it becomes held ([Wakes]).
+// before it, which is written to when it becomes held ([Wakes]). A client that is stopped does
+// not write, so other clients list the queue from time to time.
 package nodes
