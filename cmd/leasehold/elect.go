@@ -90,7 +90,7 @@ func (o *order) campaign(ctx context.Context, locks *leasehold.Client) (*leaseho
 // the command to end. It does not mend an engine that could not be reached even once: then the
 // URL may be wrong.
 func (k *keeper) standsAgain(err error) bool {
-	if k.order.Term == 0 || err == nil || k.asked {
+	if k.order.Term == 0 || err == nil || k.wasAsked() {
 		return false
 	}
 	switch codeOf(err) {
@@ -100,6 +100,19 @@ func (k *keeper) standsAgain(err error) bool {
 		return k.order.Term > 1
 	}
 	return false
+}
+
+// wasAsked reports whether somebody asked the command to end. A signal counts that came when
+// the command had ended already, since nobody else reads it then.
+func (k *keeper) wasAsked() bool {
+	for {
+		select {
+		case sig := <-k.launcher.signals():
+			k.asked = k.asked || slices.Contains(asking, os.Signal(sig))
+		default:
+			return k.asked
+		}
+	}
 }
 
 // Pauses before a candidate stands again: they double while terms end at once.

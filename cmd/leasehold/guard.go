@@ -15,7 +15,7 @@ import "time"
 // It begins so much earlier that they are gone when trust ends.
 //
 // A renewal moves until; a command that survived its TERM and whose lease was
-// renewed after all goes on, and is told again the next time.
+// renewed after all goes on, and is told again the next time. Its end is no success.
 type guard struct {
 	until   time.Duration // the lease is trusted until then
 	granted time.Duration // how long that was when it was proven

@@ -372,7 +372,9 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 			if g.end != 0 && now >= g.end-g.lead {
 				ending(leasehold.ErrMaxHold)
 			}
-			ending(errNotRenewed) // unless a better reason is known
+			// Unless a better reason is known. It stays the reason if the lock is renewed after
+			// all: nobody can tell whether the command ends because of this TERM.
+			ending(errNotRenewed)
 			k.line(slog.LevelWarn, "command told to end", "name", k.order.Name, "why", why.Error(), "trusted", lease.Remaining())
 			cmd.notify()
 		case kill:
@@ -392,6 +394,11 @@ func (k *keeper) watch(locks *leasehold.Client, lease *leasehold.Lease, cmd comm
 		wake.at(again)
 		select {
 		case <-cmd.gone():
+			select {
+			case <-cmd.exited():
+			default:
+				ending(errOrphaned) // nobody told how it ended
+			}
 			return why
 		case <-exited:
 			if why == nil && !k.order.All {

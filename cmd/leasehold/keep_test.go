@@ -331,6 +331,31 @@ func TestLostBeforeTheStart(t *testing.T) {
 	}
 }
 
+// untold is a command whose reaper was killed, and of which nothing is left.
+type untold struct{ *stubCommand }
+
+func (untold) exited() <-chan struct{} { return nil }
+func (untold) status() status          { return status{} }
+
+func TestAnEndOfWhichNobodyToldIsNoSuccess(t *testing.T) {
+	locks, err := leasehold.New(memlock.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	lease, err := locks.Lock(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := &stubCommand{ended: make(chan struct{})}
+	cmd.end()
+	k := &keeper{app: &app{}, order: &order{Name: "name", Lost: 76, Command: []string{"command"}}, launcher: &stubLauncher{},
+		run: func(*order, []string, *os.File) (command, error) { return untold{cmd}, nil }}
+	if _, err := k.under(locks, lease); codeOf(err) != 76 || !errors.Is(err, errOrphaned) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestRevokedPolitelyHasItsTrust(t *testing.T) {
 	t.Parallel()
 	k := keepStub(t, order{TTL: 6 * time.Second}, false)

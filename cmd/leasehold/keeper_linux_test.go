@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -84,6 +86,52 @@ func TestCtrlCIsNotPassedOnToACommandThatGotIt(t *testing.T) {
 	}
 	if len(f.sigs) > 0 {
 		t.Errorf("passed on as well: %v", <-f.sigs)
+	}
+}
+
+// firstThread is set for a copy of this program whose first thread ends at once.
+const firstThread = "LEASEHOLD_TEST_FIRST_THREAD_ENDS"
+
+func init() {
+	if os.Getenv(firstThread) == "" {
+		return
+	}
+	go func() {
+		time.Sleep(time.Minute)
+		os.Exit(0)
+	}()
+	syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // this thread alone
+}
+
+// The kernel shows a process as a zombie when its first thread has ended, and its others run on.
+func TestAProcessWithoutItsFirstThreadLives(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), firstThread+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cmd.Wait()
+	}()
+	defer func() {
+		cmd.Process.Kill()
+		<-ended
+	}()
+	until(t, "its first thread has ended", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		return err == nil && strings.Contains(string(text), ") Z ")
+	})
+	p, lives := look(cmd.Process.Pid)
+	if !lives {
+		t.Fatal("it counts as ended, and would not be killed")
+	}
+	p.kill()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("it was not killed")
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -59,8 +58,12 @@ type starter struct {
 	continued chan os.Signal
 	messages  chan delivery           // closed when the keeper's end of the wire is
 	states    chan syscall.WaitStatus // of the keeper; the last is its end
-	childless chan struct{}           // closed when nothing is left below us
-	killing   sync.Once
+
+	// strangers ran below this process before the keeper did: what a shell had started when it
+	// became this process (exec), what this process had adopted as PID 1 of a container, or what
+	// an earlier command left in the background. They are neither killed nor waited for. Who is
+	// adopted later is no stranger, because it may be the command's.
+	strangers []proc
 
 	life      *os.File // keeps the claim alive as long as this process has it
 	ended     *status  // what the keeper said last
@@ -70,15 +73,6 @@ type starter struct {
 	asked     bool     // the keeper was told of a signal that asks to end
 }
 
-// killedHelp is what the help of run says of its own end.
-const killedHelp = `
-The same happens if leasehold itself is killed or stopped, as long as one of its
-three processes is left (the third is called lease-reaper). If all three are
-killed at once, COMMAND itself is killed, but the processes that it started go
-on, beside the next holder once the TTL has passed. leasehold may not kill
-processes of another user (sudo): it waits for them.
-`
-
 // runOrder does what "run" or "elect" was asked to do and returns the exit code.
 func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 	// The same for all terms of a candidate, so that no signal falls between two.
@@ -86,9 +80,8 @@ func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 	return a.candidacy(o, signals, func() (int, bool, error) {
 		f := &starter{
 			app: a, order: o, signals: signals, continued: continued,
-			messages:  make(chan delivery, 16),
-			states:    make(chan syscall.WaitStatus, 16),
-			childless: make(chan struct{}),
+			messages: make(chan delivery, 16),
+			states:   make(chan syscall.WaitStatus, 16),
 		}
 		return f.term()
 	})
@@ -105,21 +98,24 @@ func (f *starter) term() (code int, again bool, err error) {
 		return 0, false, err
 	}
 	code = f.watch(wake)
-	if f.ended != nil {
-		again = f.ended.Again
-	} else { // the keeper was killed
-		again = f.order.Term > 0 && !f.asked
-	}
-	if again {
+	if again = f.standsAgain(); again {
 		f.close()
 	}
 	return code, again, nil
 }
 
-// close waits until nothing is left of a term, because the next keeper is to be the only
-// child. What was lost was killed before; only processes of another user can take long.
+// standsAgain reports whether a candidate stands again after this term. A signal counts that came
+// after the loss, when the keeper ends and reads none any more.
+func (f *starter) standsAgain() bool {
+	if f.ended == nil { // the keeper was killed
+		return f.order.Term > 0 && !f.asked
+	}
+	return f.ended.Again && !f.asked
+}
+
+// close gives back what a term has used. It waits for nobody: a keeper that says how its term went
+// has seen the end of all that it had to end, and bury has where a keeper was killed.
 func (f *starter) close() {
-	<-f.childless
 	f.pipe.conn.Close()
 	f.page.close()
 	if f.tty != nil {
@@ -128,8 +124,11 @@ func (f *starter) close() {
 	if f.life != nil {
 		f.life.Close()
 	}
-	// It is ignored since the start (below), and would stay so in the next command.
-	signal.Reset(syscall.SIGTTOU)
+	// One is ignored since the start (below), the other since stopJob. Both would stay so in the
+	// next command. Catching undoes that, and signal.Reset does not (golang/go#46321).
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGTTOU, syscall.SIGTTIN)
+	signal.Stop(caught)
 }
 
 func (f *starter) start() error {
@@ -164,6 +163,10 @@ func (f *starter) start() error {
 	if err := inherit(theirs, page); err != nil {
 		return err
 	}
+	// Nearly always there is no child, and then /proc need not be read.
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		f.strangers = below(os.Getpid())
+	}
 	args := append([]string{"leasehold", "keep", strconv.Itoa(theirs), strconv.Itoa(page), "--", f.order.Name}, f.order.Command...)
 	f.keeper, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attr,
@@ -174,20 +177,31 @@ func (f *starter) start() error {
 	// In the background, only a process that ignores this may take the
 	// terminal back.
 	signal.Ignore(syscall.SIGTTOU)
-	go func() {
-		reap(func(pid int, ws syscall.WaitStatus) {
-			if pid == f.keeper {
-				f.states <- ws
-			}
-		})
-		close(f.childless)
-	}()
+	go f.attend()
 	go f.pipe.receiveAll(f.messages)
 	rest := *f.order
 	rest.Command = nil
 	// Failing means that it died at once, which its end reports.
 	_ = f.pipe.send(message{Order: &rest}, nil)
 	return nil
+}
+
+// attend tells what becomes of the keeper, and reaps whoever else ends. It stops at the keeper's end:
+// after that bury reaps, and then the next term.
+func (f *starter) attend() {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return
+		case pid == f.keeper:
+			if f.states <- ws; !ws.Stopped() {
+				return
+			}
+		}
+	}
 }
 
 // inherit lets descriptors stay open in what this process starts. It starts

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -19,9 +18,9 @@ import (
 func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 	f := &noLauncher{sigs: make(chan syscall.Signal, 16)}
 	caught := make(chan os.Signal, 16)
-	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	catchPipe := make(chan os.Signal, 1) // nobody may read our words, and what is ignored stays so in the command
-	signal.Notify(catchPipe, syscall.SIGPIPE)
+	catch(caught, asking)
+	// Nobody may read our words, and what is ignored stays so in the command.
+	catch(make(chan os.Signal, 1), []os.Signal{syscall.SIGPIPE})
 	go func() {
 		for sig := range caught {
 			select {
@@ -36,11 +35,6 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 		return end.code(), k.standsAgain(err), err
 	})
 }
-
-// killedHelp is what the help of run says of its own end.
-const killedHelp = `If leasehold itself is killed, COMMAND goes on beside the next holder: on this
-system no process is left to end it.
-`
 
 // noLauncher is a launcher that is this very process.
 type noLauncher struct{ sigs chan syscall.Signal }

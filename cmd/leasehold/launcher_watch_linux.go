@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -27,7 +28,9 @@ func (f *starter) watch(wake *alarm) int {
 		case <-wake.c():
 			if again, over := f.page.look(boottime.Now()); over {
 				f.overdue = true
-				f.killAll()
+				f.signalGroup(syscall.SIGKILL)
+				f.killLeft()
+				wake.at(boottime.Now() + 10*time.Millisecond) // and again, until the keeper's end is reported
 			} else if again != 0 {
 				wake.at(again)
 			}
@@ -69,10 +72,34 @@ func (f *starter) take(m delivery) {
 // to be given out anew to be wrong.
 func (f *starter) signalGroup(sig syscall.Signal) { _ = syscall.Kill(-f.keeper, sig) }
 
-// killAll ends the keeper, the command and everything it started.
-func (f *starter) killAll() {
-	f.signalGroup(syscall.SIGKILL)
-	f.killing.Do(func() { go killBelow(f.childless, 0) })
+// killLeft kills all that is left of this term. What is being started meanwhile is found the next time.
+func (f *starter) killLeft() {
+	for _, p := range below(os.Getpid(), f.strangers...) {
+		p.kill()
+	}
+}
+
+// bury kills what a keeper left behind until none of it lives: what may not be killed (another
+// user's) is waited for.
+func (f *starter) bury() {
+	for pause := time.Millisecond; !f.alone(); pause = min(2*pause, 200*time.Millisecond) {
+		f.killLeft()
+		time.Sleep(pause)
+	}
+}
+
+// alone reports whether nothing is left below this process but strangers. It reaps who has ended.
+func (f *starter) alone() bool {
+	for {
+		// Before the reaping: who is being reaped may have left children that were not seen here.
+		left := len(f.strangers) == 0 || len(below(os.Getpid(), f.strangers...)) > 0
+		switch pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); {
+		case err == syscall.ECHILD:
+			return true
+		case pid == 0:
+			return !left
+		}
+	}
 }
 
 // suspend follows a command that was stopped: the job must stop too, or the
@@ -145,7 +172,9 @@ func (f *starter) finish(ws syscall.WaitStatus) int {
 	f.giveBack()
 	if sig := f.ended.Signal; had && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
 		// A script that runs us in its own group would have got it as well,
-		// had the terminal not been the command's, and should end too.
+		// had the terminal not been the command's, and should end too. So should a
+		// candidate, even if it had lost before.
+		f.asked = true
 		signal.Ignore(sig)
 		_ = syscall.Kill(0, sig)
 	}
@@ -162,8 +191,7 @@ func (f *starter) giveBack() {
 // orphaned ends what a keeper left behind that did not say goodbye.
 func (f *starter) orphaned(ws syscall.WaitStatus) int {
 	signal.Reset(asking...) // whoever is tired of waiting for it may end us
-	f.killing.Do(func() { go killBelow(f.childless, 0) })
-	<-f.childless
+	f.bury()
 	f.giveBack()
 	name := quoteName(f.order.Name)
 	switch {

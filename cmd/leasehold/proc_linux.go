@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,8 +16,8 @@ type proc struct {
 	state       string // a letter, see proc(5)
 }
 
-// below lists the processes below root, at any depth.
-func below(root int) (found []proc) {
+// below lists the processes below root, at any depth, but not spared ones and what is below these.
+func below(root int, spared ...proc) (found []proc) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -39,7 +40,7 @@ func below(root int) (found []proc) {
 		next := todo[0]
 		todo = todo[1:]
 		for _, p := range children[next] {
-			if !seen[p.pid] {
+			if !seen[p.pid] && !slices.ContainsFunc(spared, p.same) {
 				seen[p.pid] = true
 				found = append(found, p)
 				todo = append(todo, p.pid)
@@ -58,12 +59,18 @@ func look(pid int) (p proc, ok bool) {
 	// pid (name) state ppid ... : the name may hold anything, so from its end.
 	_, rest, ok := cutLast(string(text), ") ")
 	fields := strings.Fields(rest)
-	if !ok || len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+	if !ok || len(fields) < 20 || fields[0] == "X" {
+		return p, false
+	}
+	// A process whose first thread has ended is shown as a zombie, while its other threads run on.
+	if threads := fields[17]; fields[0] == "Z" && (threads == "0" || threads == "1") {
 		return p, false
 	}
 	parent, err := strconv.Atoi(fields[1])
 	return proc{pid, parent, fields[19], fields[0]}, err == nil
 }
+
+func (p proc) same(other proc) bool { return p.pid == other.pid && p.started == other.started }
 
 func cutLast(s, sep string) (before, after string, found bool) {
 	if i := strings.LastIndex(s, sep); i >= 0 {
@@ -84,7 +91,7 @@ func (p proc) kill() {
 		return
 	}
 	defer unix.Close(fd)
-	if now, ok := look(p.pid); ok && now.started == p.started {
+	if now, ok := look(p.pid); ok && now.same(p) {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 }

@@ -265,6 +265,18 @@ func TestCtrlCEndsTheScriptToo(t *testing.T) {
 	}
 }
 
+// A Ctrl-C is for the candidate too, also when the lead is lost already.
+func TestCtrlCAfterTheLossEndsTheCandidate(t *testing.T) {
+	s := newPlace(t).session()
+	s.enter(`$leasehold elect tty -- sh -c 'trap "echo told" TERM; echo on; while :; do sleep 0.05; done'; echo "code=$?"`)
+	s.expect("on\r\n")
+	s.revoke("tty")
+	s.expect("told")
+	s.typed("\x03")
+	s.expect("code=76")
+	s.expect("ready> ")
+}
+
 // And it stops with it.
 func TestCtrlZStopsTheScriptToo(t *testing.T) {
 	s := newPlace(t).session()

@@ -41,6 +41,18 @@ type order struct {
 	Lost      int // exit code if lost
 }
 
+// killedHelp is what the help of run and elect says of leasehold's own end. It names every system:
+// a release has one manual for all, made on one of them.
+const killedHelp = `
+On Linux the same happens if leasehold itself is killed or stopped, as long as
+one of its three processes is left (the third is called lease-reaper). If all
+three are killed at once, COMMAND itself is killed, but the processes that it
+started go on, beside the next holder once the TTL has passed. leasehold may not
+kill processes of another user (sudo): it waits for them. On other systems, if
+leasehold itself is killed, COMMAND goes on beside the next holder: no process
+is left to end it.
+`
+
 func (a *app) runCommand() *cobra.Command {
 	o := &order{}
 	var nonblock bool

@@ -213,7 +213,10 @@ once, and stored nowhere.`,
 			if len(strings.Fields(line)) != 3+len(prefixes) { // "team a/" would be two prefixes
 				return usageError("a name, right or prefix is empty or has a space, and a space ends it in the list of callers: choose one without")
 			}
-			fmt.Fprintln(a.err, line)
+			// The line first: without it the token is of no use.
+			if _, err := fmt.Fprintln(a.err, line); err != nil {
+				return &exitError{codeFailed, err}
+			}
 			if _, err := fmt.Fprintln(a.out, token); err != nil {
 				return &exitError{codeFailed, err}
 			}

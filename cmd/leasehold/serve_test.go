@@ -128,3 +128,13 @@ func TestATokenHasNoWordThatIsTwo(t *testing.T) {
 		t.Error("no token")
 	}
 }
+
+// A token whose line nobody has is of no use, and there is no second chance to read the line.
+func TestATokenIsNotPrintedWithoutItsLine(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	x := p.startCmd(shell(`exec "$0" token billing 2> /dev/full`, program))
+	if code := x.wait(t); code != codeFailed || x.out.String() != "" {
+		t.Errorf("exit code %d, printed %q", code, x.out.String())
+	}
+}
