@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"leasehold"
 	"leasehold/engine"
@@ -111,12 +112,15 @@ func New(o Options) (*Metrics, error) {
 func (m *Metrics) Names() bool { return m.opts.NameOf != nil }
 
 // Client is leasehold.New with a Client that is counted. name is the value of
-// LabelEngine: "redis", or what tells two servers apart. Several Clients may have the
-// same: their numbers are added. Options.Observer goes on receiving all events. A closed
-// Client holds nothing and waits for nothing, but its counts stay.
+// LabelEngine, in UTF-8: "redis", or what tells two servers apart. Several Clients may
+// have the same: their numbers are added. Options.Observer goes on receiving all events. A
+// closed Client holds nothing and waits for nothing, but its counts stay.
 func (m *Metrics) Client(eng engine.Engine, name string, o *leasehold.Options) (*leasehold.Client, error) {
 	if name == "" {
 		return nil, errors.New("metrics: the name of the engine is empty: give what its label should say, such as redis")
+	}
+	if !utf8.ValidString(name) {
+		return nil, fmt.Errorf("metrics: the name of the engine, %q, is not valid UTF-8, as labels must be: give other text, such as redis", name)
 	}
 	var opts leasehold.Options
 	if o != nil {

@@ -230,9 +230,58 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	if _, err := newMetrics(t, metrics.Options{}).Client(memlock.New(), "", nil); err == nil {
-		t.Error("an engine without a name is taken")
+	// Prometheus refuses a label that is not UTF-8: with a panic, at the first scrape.
+	for _, name := range []string{"", "redis \xe4"} {
+		if _, err := newMetrics(t, metrics.Options{}).Client(memlock.New(), name, nil); err == nil {
+			t.Errorf("an engine with the name %q is taken", name)
+		}
 	}
+}
+
+// A cause says why the caller ended its call, and hides that it did. A deadline has its own
+// cause as well, and the name was held all the same.
+func TestACallThatItsCallerEndsIsCanceledWhateverItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics(t, metrics.Options{})
+		c := client(t, m, inBubble(memlock.New()), &leasehold.Options{NoLocalHandoff: true})
+		x, err := c.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := errors.New("terminated signal received")
+		canceled, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		expires, stop := context.WithTimeoutCause(t.Context(), time.Minute, cause)
+		defer stop()
+		for _, ctx := range []context.Context{canceled, expires} {
+			waits := make(chan error)
+			go func() { _, err := c.Lock(ctx, "x"); waits <- err }()
+			synctest.Wait()
+			if ctx == canceled {
+				cancel(cause)
+			}
+			if err := <-waits; !errors.Is(err, cause) {
+				t.Fatal(err)
+			}
+		}
+		// A Client that is closed under a call is another reason.
+		closed := make(chan error)
+		go func() { _, err := c.Lock(t.Context(), "x"); closed <- err }()
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-closed; !errors.Is(err, leasehold.ErrClosed) {
+			t.Error(err)
+		}
+		_ = x.Unlock() // it was closed
+		got := values(m)
+		for reason, want := range map[string]float64{"canceled": 1, "held": 1, "other": 1} {
+			if have := got["leasehold.gave_up memory "+reason]; have != want {
+				t.Errorf("%v calls gave up as %s, want %v", have, reason, want)
+			}
+		}
+	})
 }
 
 // A bucket has what is at its bound, as Prometheus has it.

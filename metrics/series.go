@@ -13,7 +13,9 @@ import (
 // Reasons why a call gave up.
 var gaveUpReasons = []string{"held", "unavailable", "canceled", "deadlock", "other"}
 
-func gaveUpReason(err error) int {
+// gaveUpReason finds the reason of an EventGaveUp, which has the context of the call.
+func gaveUpReason(e *leasehold.Event) int {
+	err := e.Err
 	switch {
 	case errors.Is(err, leasehold.ErrDeadlock):
 		return 3
@@ -21,10 +23,18 @@ func gaveUpReason(err error) int {
 		return 1
 	case errors.Is(err, leasehold.ErrHeld):
 		return 0
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), endedWith(e.Context, err):
 		return 2
 	}
 	return 4
+}
+
+// endedWith reports whether err says that ctx has ended. A call returns the cause of its
+// context, which need not be a context.Canceled. A context that has ended is no reason by
+// itself: the Client may have been closed first.
+func endedWith(ctx context.Context, err error) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && errors.Is(err, cause)
 }
 
 // Reasons why a lease was lost. That its Client was closed is a lease that its own
@@ -59,7 +69,7 @@ func (s *series) count(e *leasehold.Event) {
 		s.granted[e.Kind-leasehold.EventHeld].Add(1)
 	case leasehold.EventGaveUp:
 		s.wait[1].add(e.Waited)
-		s.gaveUp[gaveUpReason(e.Err)].Add(1)
+		s.gaveUp[gaveUpReason(e)].Add(1)
 	case leasehold.EventReleased:
 		s.hold.add(e.Held)
 	case leasehold.EventLost:

@@ -64,7 +64,7 @@ func (t *Telemetry) register(meter metric.Meter, o metrics.Options) error {
 
 func (t *Telemetry) record(r metrics.Record) {
 	// The context is for exemplars: the SDK takes the trace from it.
-	ctx, with := background(r.Event.Context), t.sets.of(r)
+	ctx, with := background(r.Event.Context), t.sets.of(r, t.metrics.Names())
 	if r.Outcome == "" {
 		t.hold.Record(ctx, r.Event.Held.Seconds(), with...)
 		return
@@ -78,7 +78,7 @@ type sets struct{ made sync.Map }
 
 type setKey struct{ engine, name, outcome string }
 
-func (s *sets) of(r metrics.Record) []metric.RecordOption {
+func (s *sets) of(r metrics.Record, names bool) []metric.RecordOption {
 	key := setKey{r.Engine, r.Name, r.Outcome}
 	if have, ok := s.made.Load(key); ok {
 		return have.([]metric.RecordOption)
@@ -87,7 +87,7 @@ func (s *sets) of(r metrics.Record) []metric.RecordOption {
 	if r.Outcome != "" {
 		attrs = append(attrs, attribute.String(metrics.LabelOutcome, r.Outcome))
 	}
-	if r.Name != "" {
+	if names { // also an empty one: observed metrics have it, too
 		attrs = append(attrs, attribute.String(metrics.LabelName, r.Name))
 	}
 	have, _ := s.made.LoadOrStore(key, []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrs...))})

@@ -310,6 +310,29 @@ func TestHostileNamesMakeNoAttributes(t *testing.T) {
 	}
 }
 
+// A NameOf that leaves a name empty is a NameOf: all metrics of an event have one set of
+// attributes.
+func TestAnEmptyNameIsAnAttributeOfAllMetrics(t *testing.T) {
+	s := see(t, metrics.Options{NameOf: func(string) string { return "" }})
+	l, err := s.client(memlock.New(), nil).Lock(t.Context(), "x")
+	if err == nil {
+		err = l.Unlock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.metrics()
+	for _, key := range []string{
+		"leasehold.granted{by=claim,engine=memory,name=}",
+		"leasehold.wait.duration{engine=memory,name=,outcome=held}",
+		"leasehold.hold.duration{engine=memory,name=}",
+	} {
+		if got[key] != 1 {
+			t.Errorf("%s is %v, want 1; all: %v", key, got[key], got)
+		}
+	}
+}
+
 func TestRecordIsTaken(t *testing.T) {
 	if _, err := otel.New(otel.Options{Metrics: metrics.Options{Record: func(metrics.Record) {}}}); err == nil {
 		t.Error("a Record of the program is dropped without a word")

@@ -2,8 +2,8 @@
 
     python3 resource.py PORT
 
-GET answers {"count": N}. PUT sets it, with the writer's token in Leasehold-Token: a token
-that is smaller than one it has seen is refused with 409.
+GET answers {"count": N}, and PUT sets it. Both take a token in Leasehold-Token: one that is
+smaller than one it has seen is refused with 409. A reader that only looks sends none, or 0.
 """
 
 import http.server
@@ -16,19 +16,31 @@ seen, count, both = 0, 0, threading.Lock()
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        with both:
-            self.answer(200, {"count": count})
+        token = self.token()
+        with both:  # from this read on, the writes of earlier holders are refused
+            if token == 0 or self.admits(token):
+                self.answer(200, {"count": count})
 
     def do_PUT(self):
-        global seen, count
+        global count
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        token = int(self.headers.get("Leasehold-Token", "0"))  # a number: text compares otherwise
+        token = self.token()
         with both:  # the check and the write are one step
-            if token < seen:
-                self.answer(409, {"error": "token %d is stale: %d was seen" % (token, seen)})
-                return
-            seen, count = token, body["count"]
-        self.answer(200, {"count": body["count"]})
+            if self.admits(token):
+                count = body["count"]
+                self.answer(200, {"count": count})
+
+    def token(self):
+        return int(self.headers.get("Leasehold-Token") or "0")  # a number: text compares otherwise
+
+    def admits(self, token):
+        """Remembers a token, or refuses one that is stale. The caller has the lock."""
+        global seen
+        if token < seen:
+            self.answer(409, {"error": "token %d is stale: %d was seen" % (token, seen)})
+            return False
+        seen = token
+        return True
 
     def answer(self, status, body):
         text = json.dumps(body).encode()

@@ -4,8 +4,8 @@
     python3 resource.py 7421 &
     python3 worker.py http://127.0.0.1:7420 counter http://127.0.0.1:7421
 
-It works only while it certainly holds the lock, and shows each write's token to the
-resource. It needs Python 3.9 and nothing else. Exit code 75: the lock was lost.
+It works only while it certainly holds the lock, and shows its token to the resource with
+each read and write. It needs Python 3.9 and nothing else. Exit code 75: the lock was lost.
 
 In the environment: ROUNDS, how often to add (default 1); SECONDS, how long the work of a
 round takes (default 0.01); TTL, of the lock (default 10s); LEASEHOLD_TOKEN, the token of
@@ -112,21 +112,28 @@ class Lease:
         request("DELETE", self._url, None, self._handle, 5)  # unanswered: it ends by its TTL
 
 
+def fenced(lease, method, resource, body=None):
+    """A request that shows the lease's token to the resource."""
+    status, answer = request(method, resource, body, {"Leasehold-Token": lease.token})
+    if status == 409:
+        raise Lost("the resource has seen a newer token")
+    if status != 200:
+        raise RuntimeError("%s failed: %d %s" % (method, status, answer))
+    return answer
+
+
 def add(lease, resource, seconds):
     """Adds 1, in many steps. Between a check and its step the lock can end: that is why
-    the resource looks at the token too."""
-    _, answer = request("GET", resource)
+    the resource looks at the token too. The read shows it as well: without that, an earlier
+    holder could still write between this read and this write."""
+    count = fenced(lease, "GET", resource)["count"]
     print("working", flush=True)
     end = now() + seconds
     while now() < end:
         lease.check()
         time.sleep(0.01)  # a step of the work
     lease.check()
-    status, answer = request("PUT", resource, {"count": answer["count"] + 1}, {"Leasehold-Token": lease.token})
-    if status == 409:
-        raise Lost("the resource has seen a newer token")
-    if status != 200:
-        raise RuntimeError("not written: %d %s" % (status, answer["error"]))
+    fenced(lease, "PUT", resource, {"count": count + 1})
 
 
 def main():

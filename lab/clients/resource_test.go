@@ -11,7 +11,8 @@ import (
 	"leasehold/lab/servers"
 )
 
-// The resource of examples/python refuses stale tokens, and compares them as numbers.
+// The resource of examples/python refuses stale tokens, and compares them as numbers. A read
+// that shows a token ends the writes of those before, and one without a token ends nothing.
 func TestPythonResource(t *testing.T) {
 	t.Parallel()
 	servers.Need(t, "python3")
@@ -41,6 +42,12 @@ func TestPythonResource(t *testing.T) {
 		{"PUT", "10", `{"count": 3}`, 200, "3"},
 		{"PUT", "9", `{"count": 4}`, 409, "stale"},
 		{"GET", "", "", 200, "3"},
+		{"PUT", "10", `{"count": 5}`, 200, "5"},
+		{"GET", "11", "", 200, "5"},
+		{"PUT", "10", `{"count": 6}`, 409, "stale"},
+		{"GET", "10", "", 409, "stale"},
+		{"GET", "0", "", 200, "5"},
+		{"PUT", "11", `{"count": 7}`, 200, "7"},
 	} {
 		q, err := http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1:"+strings.TrimSpace(port), strings.NewReader(c.body))
 		if err != nil {

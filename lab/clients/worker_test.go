@@ -20,7 +20,7 @@ import (
 	"leasehold/lab/servers"
 )
 
-// resource is the number to which workers add. It refuses stale tokens.
+// resource is the number to which workers add. It refuses stale tokens, of reads too.
 type resource struct {
 	slow chan chan struct{} // one for a write that is slow on its way: it receives twice before it goes on
 
@@ -35,7 +35,11 @@ func (r *resource) now() int {
 }
 
 func (r *resource) serve(t *testing.T) string {
-	write := fencehttp.Handler(&fence.Memory{}, func(*http.Request) string { return "counter" }, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	fenced := fencehttp.Handler(&fence.Memory{}, func(*http.Request) string { return "counter" }, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"count": %d}`, r.now())
+			return
+		}
 		var body struct{ Count int }
 		if err := json.NewDecoder(q.Body).Decode(&body); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -54,10 +58,8 @@ func (r *resource) serve(t *testing.T) string {
 				<-steps
 			default:
 			}
-			write.ServeHTTP(w, q)
-			return
 		}
-		fmt.Fprintf(w, `{"count": %d}`, r.now())
+		fenced.ServeHTTP(w, q)
 	}))
 	t.Cleanup(h.Close)
 	return h.URL
@@ -169,6 +171,25 @@ func works(t *testing.T, command ...string) {
 		if code, said := w.ends(t); code != 75 || !strings.Contains(said, "newer token") || r.now() != 1 {
 			t.Errorf("exit code %d, %d added, want 75 and 1: %s", code, r.now(), said)
 		}
+	})
+	t.Run("the resource refuses who comes after the next one's read", func(t *testing.T) {
+		t.Parallel()
+		s, r := serve(t), &resource{slow: make(chan chan struct{}, 1)}
+		arrived := make(chan struct{})
+		r.slow <- arrived
+		url := r.serve(t)
+		w := begin(t, s, url, []string{"TTL=1h"}, command...)
+		w.works(t)
+		step(t, arrived)  // its write is on the way
+		s.revoke(t, true) // which it learns in 20 minutes
+		next := begin(t, s, url, []string{long, "TTL=15s"}, command...)
+		next.works(t) // it has read 0, and would write 1 as well
+		step(t, arrived)
+		if code, said := w.ends(t); code != 75 || !strings.Contains(said, "newer token") || r.now() != 0 {
+			t.Errorf("exit code %d, %d added, want 75 and 0: %s", code, r.now(), said)
+		}
+		s.revoke(t, false)
+		stopped(t, next, r, "revoked")
 	})
 }
 

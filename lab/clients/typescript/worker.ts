@@ -92,19 +92,23 @@ export async function locked<T>(
 
 /** Adds 1 to the number of a resource, in many steps. */
 async function add(resource: string, seconds: number, signal: AbortSignal, token: string) {
-  const { count } = (await (await fetch(resource, { signal })).json()) as { count: number };
+  const { count } = (await (await fenced(resource, signal, token)).json()) as { count: number };
   console.log("working");
   for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
     await sleep(10, undefined, { signal }); // a step of the work
   }
-  const answer = await fetch(resource, {
-    method: "PUT",
-    headers: { "Leasehold-Token": token },
-    body: JSON.stringify({ count: count + 1 }),
-    signal,
-  });
+  await fenced(resource, signal, token, { method: "PUT", body: JSON.stringify({ count: count + 1 }) });
+}
+
+/**
+ * A request that shows the token to the resource. A read that leads to a write shows it, too:
+ * after it, the resource refuses the writes of earlier holders.
+ */
+async function fenced(resource: string, signal: AbortSignal, token: string, init: RequestInit = {}) {
+  const answer = await fetch(resource, { ...init, headers: { "Leasehold-Token": token }, signal });
   if (answer.status === 409) throw new Lost("the resource has seen a newer token");
-  if (!answer.ok) throw new Error(`not written: ${answer.status}`);
+  if (!answer.ok) throw new Error(`${init.method ?? "GET"} failed: ${answer.status}`);
+  return answer;
 }
 
 const [baseUrl, name, resource] = process.argv.slice(2);
