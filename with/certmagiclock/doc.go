@@ -15,8 +15,8 @@
 //   - Goroutines of one process exclude each other, too. After a loss the next one of this process
 //     begins when the one that lost the lock has unlocked; other processes do not wait for that.
 //   - While a process has lost the lock of a domain and has not unlocked it, [Storage.Store] and
-//     [Storage.Delete] refuse the certificate, the key and the ACME challenges of that domain with
-//     leasehold.ErrLost. So it neither overwrites nor deletes the files of the next holder.
+//     [Storage.Delete] refuse the certificate, the key and the challenges of that domain or address
+//     with leasehold.ErrLost. So it neither overwrites nor deletes the files of the next holder.
 //   - An issuer behind [Storage.Issuer] works with a context that ends with the lease: an order
 //     in progress stops.
 //

@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/certmagic"
@@ -15,14 +17,31 @@ import (
 // issuing begins the names of the locks under which CertMagic issues a certificate.
 const issuing = "issue_cert_"
 
-// siteOf returns the part of a storage's keys that belongs to the domain of an issuing lock, or
-// "" for other locks.
-func siteOf(lock string) string {
+// sitesOf returns the parts of a storage's keys that belong to the domain of an issuing lock. There
+// are none for other locks. An address has three: as the lock has it, as the certificate has it, and
+// the name under which CertMagic stores the token of a TLS-ALPN challenge.
+func sitesOf(lock string) []string {
 	domain, ok := strings.CutPrefix(lock, issuing)
 	if !ok {
-		return ""
+		return nil
 	}
-	return keyPart(domain)
+	sites := []string{keyPart(domain)}
+	if ip := net.ParseIP(domain); ip != nil {
+		sites = append(sites, keyPart(ip.String()), keyPart(reverse(ip)))
+	}
+	return sites
+}
+
+// reverse returns the name of an address in the DNS, without the last dot.
+func reverse(ip net.IP) string {
+	if v4 := ip.To4(); v4 != nil {
+		return fmt.Sprintf("%d.%d.%d.%d.in-addr.arpa", v4[3], v4[2], v4[1], v4[0])
+	}
+	var name strings.Builder
+	for _, b := range slices.Backward(ip) {
+		fmt.Fprintf(&name, "%x.%x.", b&0xf, b>>4)
+	}
+	return name.String() + "ip6.arpa"
 }
 
 // keyPart is how CertMagic names a domain in keys. It takes the domains from the certificate, where
@@ -37,14 +56,17 @@ func keyPart(domain string) string {
 // siteOfKey returns the domain to which a key belongs, in the same form:
 //
 //	certificates/ISSUER/DOMAIN/FILE
+//	certificates/ISSUER/DOMAIN           (Delete takes a folder too)
 //	acme/CA/challenge_tokens/DOMAIN.json
+//	zerossl/challenge_tokens/DOMAIN.json
 func siteOfKey(key string) string {
 	parts := strings.Split(key, "/")
+	n := len(parts)
 	switch {
-	case len(parts) == 4 && parts[0] == "certificates":
+	case n >= 3 && parts[0] == "certificates":
 		return parts[2]
-	case len(parts) == 4 && parts[0] == "acme" && parts[2] == "challenge_tokens":
-		return strings.TrimSuffix(parts[3], path.Ext(parts[3]))
+	case n >= 3 && parts[n-2] == "challenge_tokens":
+		return strings.TrimSuffix(parts[n-1], path.Ext(parts[n-1]))
 	}
 	return ""
 }
@@ -95,7 +117,7 @@ func (s *Storage) guard(site string) (lease binder, err error) {
 	defer s.mu.Unlock()
 	for _, h := range s.holds {
 		switch {
-		case h.site != site:
+		case !slices.Contains(h.sites, site):
 		case !h.lease.Valid():
 			return nil, lossOf(h.lease)
 		default:

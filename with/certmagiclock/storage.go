@@ -40,7 +40,7 @@ type Storage struct {
 
 // hold is a name between Lock and Unlock.
 type hold struct {
-	site     string        // of the domain whose certificate is locked: siteOf; "" for other locks
+	sites    []string      // of the domain whose certificate is locked: sitesOf; none for other locks
 	released chan struct{} // closed at Unlock
 
 	// Under Storage.mu.
@@ -50,7 +50,8 @@ type hold struct {
 
 // New wraps storage with the locks of a client, which stays the caller's to close. The locks of
 // storage itself are not used any more: every process that shares it must be wrapped. The
-// client's TTL, or that of its LockOptions, is how long a dead process keeps others waiting.
+// client's TTL, or that of its LockOptions, is how long a dead process keeps others waiting. The
+// other LockOptions of the client apply too, except for Wait.
 //
 // It returns engine.ErrName for a Prefix that no name may begin with, and an error if storage or
 // locks is nil.
@@ -68,7 +69,9 @@ func New(storage certmagic.Storage, locks *leasehold.Client, o *Options) (*Stora
 	if len(prefix) > maxPrefix {
 		return nil, fmt.Errorf("certmagiclock: Prefix has %d bytes, more than %d: %w", len(prefix), maxPrefix, engine.ErrName)
 	}
-	return &Storage{Storage: storage, locks: locks, prefix: prefix, holds: map[string]*hold{}}, nil
+	lo := locks.LockOptions()
+	lo.Wait = 0 // CertMagic waits as long as its context lasts
+	return &Storage{Storage: storage, locks: locks.With(lo), prefix: prefix, holds: map[string]*hold{}}, nil
 }
 
 // Lock obtains the name and waits as long as ctx lasts. It returns the errors of
@@ -118,7 +121,7 @@ func (s *Storage) obtain(ctx context.Context, name string, lock func(context.Con
 	if err != nil {
 		return nil, err
 	}
-	h := &hold{site: siteOf(name), released: make(chan struct{}), lease: lease}
+	h := &hold{sites: sitesOf(name), released: make(chan struct{}), lease: lease}
 	s.mu.Lock()
 	earlier := s.holds[name]
 	if earlier == nil {

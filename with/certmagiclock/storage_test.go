@@ -42,14 +42,18 @@ func TestAfterALossTheFilesOfTheDomainAreLeftAlone(t *testing.T) {
 	key := certmagic.StorageKeys.SiteCert("ca", "a.example.com")
 	other := certmagic.StorageKeys.SiteCert("ca", "b.example.com")
 	challenge := "acme/ca/challenge_tokens/a.example.com.json"
+	validation := "zerossl/challenge_tokens/a.example.com.json"
 	lock(t, s, lockName)
-	for _, k := range []string{key, other, challenge} {
+	for _, k := range []string{key, other, challenge, validation} {
 		if err := s.Store(t.Context(), k, []byte("ours")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	locks.Lose("certmagic:" + lockName)
-	for _, k := range []string{key, challenge} {
+	if err := s.Delete(t.Context(), certmagic.StorageKeys.CertsSitePrefix("ca", "a.example.com")); !errors.Is(err, leasehold.ErrLost) {
+		t.Errorf("Delete of the folder: %v", err)
+	}
+	for _, k := range []string{key, challenge, validation} {
 		if err := s.Store(t.Context(), k, []byte("late")); !errors.Is(err, leasehold.ErrLost) {
 			t.Errorf("Store %s: %v", k, err)
 		}
@@ -89,6 +93,37 @@ func TestTheFilesOfAnInternationalDomainAreItsOwn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := s.Unlock(t.Context(), "issue_cert_"+name); !errors.Is(err, leasehold.ErrLost) {
+			t.Error(err)
+		}
+	}
+}
+
+// CertMagic names the files of an address as net.IP does, and the token of its TLS-ALPN challenge by
+// the address in reverse: the name under which the ACME server asks for it.
+func TestTheFilesOfAnAddressAreItsOwn(t *testing.T) {
+	for _, c := range []struct{ name, file, reverse string }{
+		{"203.0.113.7", "203.0.113.7", "7.113.0.203.in-addr.arpa"},
+		{"::ffff:203.0.113.7", "203.0.113.7", "7.113.0.203.in-addr.arpa"},
+		{"2001:0DB8::1a", "2001:db8::1a", "a.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa"},
+	} {
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.Client)
+		lock(t, s, "issue_cert_"+c.name)
+		locks.Lose("certmagic:issue_cert_" + c.name)
+		for _, key := range []string{
+			certmagic.StorageKeys.SiteCert("ca", c.name),
+			certmagic.StorageKeys.SiteCert("ca", c.file),
+			"acme/ca/challenge_tokens/" + certmagic.StorageKeys.Safe(c.file) + ".json",
+			"acme/ca/challenge_tokens/" + c.reverse + ".json",
+		} {
+			if err := s.Store(t.Context(), key, nil); !errors.Is(err, leasehold.ErrLost) {
+				t.Errorf("Store %s: %v", key, err)
+			}
+			if err := s.Delete(t.Context(), key); !errors.Is(err, leasehold.ErrLost) {
+				t.Errorf("Delete %s: %v", key, err)
+			}
+		}
+		if err := s.Unlock(t.Context(), "issue_cert_"+c.name); !errors.Is(err, leasehold.ErrLost) {
 			t.Error(err)
 		}
 	}
@@ -273,6 +308,24 @@ func TestRenewLockLeaseWaitsNoLongerThanItWasTold(t *testing.T) {
 			t.Errorf("the second call: %v after %v; want ErrHeld after a minute", err, time.Since(began))
 		}
 		if err := s.Unlock(t.Context(), lockName); !errors.Is(err, leasehold.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTheWaitOfTheClientDoesNotMatter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.With(leasehold.LockOptions{Wait: time.Second}))
+		release := locks.Block("certmagic:" + lockName)
+		locked := make(chan error, 1)
+		go func() { locked <- s.Lock(t.Context(), lockName) }()
+		time.Sleep(time.Hour)
+		release()
+		if err := <-locked; err != nil {
+			t.Fatalf("Lock: %v; want it to wait as long as its context lasts", err)
+		}
+		if err := s.Unlock(t.Context(), lockName); err != nil {
 			t.Error(err)
 		}
 	})

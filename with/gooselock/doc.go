@@ -19,6 +19,15 @@
 // lock.SessionLocker (goose.WithSessionLocker). The provider then locks in each of its own
 // calls. A provider with the Locker can be given to Up too: its calls share the lease of Up.
 //
+// # A provider's calls beside Run
+//
+// A provider keeps its mutex while it waits for its locker, and the function of Run needs that
+// mutex. So a call of the provider with another context than Run's does not wait for Run. It fails
+// with leasehold.ErrHeld when Run has the lease. Call it again later. For a readiness check ask
+// Provider.HasPending, which does not lock.
+//
+// A Locker knows only of its own Runs: give a provider to no other Locker than that which it has.
+//
 // # What goose cannot know
 //
 // goose cannot learn from a locker that the lock was lost: Lock returns nil, and the migration

@@ -18,6 +18,7 @@ import (
 	"github.com/pressly/goose/v3/lock/locktesting"
 	"go.uber.org/goleak"
 	"leasehold"
+	"leasehold/engine/memlock"
 	"leasehold/engine/redis"
 	"leasehold/internal/child"
 	"leasehold/lab/servers"
@@ -369,6 +370,60 @@ func TestALostEngineCancelsTheMigrationBeforeTheNextOneBegins(t *testing.T) {
 func cut(p *servers.Proxy) {
 	p.Refuse(true)
 	p.Reset()
+}
+
+// goose keeps the mutex of a Provider while that waits for its locker.
+func TestACallOfTheProviderDoesNotKeepUpWaiting(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open(driver("postgres"), servers.Postgres(t, nil).URL("", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	locks, locker := inMemory(t, memlock.NewStore(nil))
+	p, err := provider("postgres", db, nil, goose.WithLocker(locker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := func(n int) {
+		for locks.Stats().Waiting < n {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	other, err := locks.Lock(t.Context(), "migrate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied []*goose.MigrationResult
+	up, asked := make(chan error, 1), make(chan error, 1)
+	go func() {
+		var err error
+		applied, err = locker.Up(t.Context(), p)
+		up <- err
+	}()
+	waits(1)
+	go func() {
+		_, err := p.Status(t.Context())
+		asked <- err
+	}()
+	waits(2)
+	if err := other.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-up:
+		if err != nil || len(applied) != 3 {
+			t.Errorf("%d migrations applied, %v; want 3", len(applied), err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("Up waits for the Provider, which waits for the lease of Up")
+	}
+	if err := <-asked; !errors.Is(err, leasehold.ErrHeld) {
+		t.Errorf("Status: %v; want ErrHeld", err)
+	}
+	if _, err := p.Status(t.Context()); err != nil {
+		t.Errorf("Status after Up: %v", err)
+	}
 }
 
 // goose cannot be told of a loss (the package's documentation): its migration goes on beside

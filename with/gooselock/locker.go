@@ -41,8 +41,10 @@ type Locker struct {
 	locks *leasehold.Client
 	name  string
 
-	mu   sync.Mutex
-	held map[any][]*leasehold.Lease // by *sql.DB or *sql.Conn, the oldest first
+	mu      sync.Mutex
+	held    map[any][]*leasehold.Lease            // by *sql.DB or *sql.Conn, the oldest first
+	running int                                   // functions of Run
+	waiting map[*context.CancelCauseFunc]struct{} // ends the waiting of lock, one for each
 }
 
 var (
@@ -77,9 +79,10 @@ func New(locks *leasehold.Client, name string, o Options) (*Locker, error) {
 	own := locks.LockOptions() // With replaces them all
 	// Reentrant, because a Provider with this Locker locks once more inside of Run.
 	return &Locker{
-		locks: locks.With(leasehold.LockOptions{TTL: cmp.Or(o.TTL, own.TTL), Wait: o.Wait, Label: cmp.Or(o.Label, own.Label), Reentrant: true}),
-		name:  name,
-		held:  map[any][]*leasehold.Lease{},
+		locks:   locks.With(leasehold.LockOptions{TTL: cmp.Or(o.TTL, own.TTL), Wait: o.Wait, Label: cmp.Or(o.Label, own.Label), Reentrant: true}),
+		name:    name,
+		held:    map[any][]*leasehold.Lease{},
+		waiting: map[*context.CancelCauseFunc]struct{}{},
 	}, nil
 }
 
@@ -97,6 +100,8 @@ func New(locks *leasehold.Client, name string, o Options) (*Locker, error) {
 //   - those of leasehold.Client.Lock, with fn not called: leasehold.ErrHeld after Wait.
 func (l *Locker) Run(ctx context.Context, fn func(ctx context.Context) error) error {
 	return l.wrap(l.locks.Do(ctx, l.name, func(ctx context.Context, _ *leasehold.Lease) error {
+		l.begin()
+		defer l.end()
 		return fn(ctx)
 	}))
 }
@@ -112,7 +117,9 @@ func (l *Locker) Up(ctx context.Context, p *goose.Provider) (applied []*goose.Mi
 }
 
 // Lock locks for a Provider. goose calls it if the Provider has WithLocker. The errors are
-// those of leasehold.Client.Lock. goose learns nothing of a loss: use Run.
+// those of leasehold.Client.Lock. It returns leasehold.ErrHeld before Wait has passed when the
+// function of a Run begins, and at once while that runs, unless ctx comes from that Run. goose
+// learns nothing of a loss: use Run.
 func (l *Locker) Lock(ctx context.Context, db *sql.DB) error { return l.lock(ctx, db) }
 
 // Unlock ends what Lock began. It returns leasehold.ErrLost if the lock was lost before, so that
@@ -128,8 +135,51 @@ func (l *Locker) SessionLock(ctx context.Context, conn *sql.Conn) error { return
 // SessionUnlock is Unlock for a Provider that has WithSessionLocker.
 func (l *Locker) SessionUnlock(_ context.Context, conn *sql.Conn) error { return l.unlock(conn) }
 
+const besideRun = "a Run of this Locker goes on and may need the Provider (give the Provider the context of Run, or call it again later)"
+
+// begin ends the waiting of every lock when Run has the lease. A Provider keeps its mutex while it
+// waits for its locker, and the function of Run needs that mutex: each would wait for the other.
+func (l *Locker) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running++
+	for stop := range l.waiting {
+		(*stop)(fmt.Errorf("%s: %w", besideRun, leasehold.ErrHeld))
+	}
+}
+
+func (l *Locker) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running--
+}
+
+// obtain waits for the lease, but not beside the function of a Run. A lock with the context of that
+// Run does not have to wait: it shares the lease.
+func (l *Locker) obtain(ctx context.Context) (*leasehold.Lease, error) {
+	l.mu.Lock()
+	if l.running > 0 {
+		l.mu.Unlock()
+		lease, err := l.locks.TryLock(ctx, l.name)
+		if errors.Is(err, leasehold.ErrHeld) {
+			err = fmt.Errorf("%s: %w", besideRun, err)
+		}
+		return lease, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	l.waiting[&stop] = struct{}{}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		delete(l.waiting, &stop)
+		l.mu.Unlock()
+		stop(nil)
+	}()
+	return l.locks.Lock(ctx, l.name)
+}
+
 func (l *Locker) lock(ctx context.Context, on any) error {
-	lease, err := l.locks.Lock(ctx, l.name)
+	lease, err := l.obtain(ctx)
 	if err != nil {
 		return l.wrap(err)
 	}

@@ -70,6 +70,89 @@ func TestALockerInsideOfRunSharesItsLease(t *testing.T) {
 	}
 }
 
+// A Provider keeps its mutex while it waits for its locker, and the function of Run needs that mutex.
+func TestALockBesideARunDoesNotKeepItWaiting(t *testing.T) {
+	for _, c := range []struct {
+		way    string
+		beside func(ctx context.Context, locker *gooselock.Locker, provider chan struct{}) error
+	}{
+		{"both wait", nil},
+		{"Run has begun", func(ctx context.Context, locker *gooselock.Locker, provider chan struct{}) error {
+			failed := make(chan error)
+			go func() { failed <- besideRun(ctx, locker, provider) }()
+			return <-failed
+		}},
+		{"in its function", besideRun},
+	} {
+		t.Run(c.way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locks := leaseholdtest.New(t)
+				locker, err := gooselock.New(locks.Client, "migrate", gooselock.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				provider := make(chan struct{}, 1) // its mutex
+				ran, failed := make(chan error, 1), make(chan error, 1)
+				release := locks.Block("migrate")
+				go func() {
+					ran <- locker.Run(t.Context(), func(context.Context) error {
+						if c.beside != nil {
+							failed <- c.beside(t.Context(), locker, provider)
+						}
+						provider <- struct{}{}
+						<-provider
+						return nil
+					})
+				}()
+				synctest.Wait() // Run waits
+				if c.beside == nil {
+					go func() { failed <- besideRun(t.Context(), locker, provider) }()
+					synctest.Wait() // behind Run
+				}
+				began := time.Now()
+				release()
+				if err := <-ran; err != nil || time.Since(began) != 0 {
+					t.Errorf("Run: %v after %v; want its end at once", err, time.Since(began))
+				}
+				if err := <-failed; !errors.Is(err, leasehold.ErrHeld) {
+					t.Errorf("the call beside it: %v; want ErrHeld", err)
+				}
+			})
+		})
+	}
+}
+
+// besideRun is a call of a Provider that has the Locker, with a context that is not Run's.
+func besideRun(ctx context.Context, locker *gooselock.Locker, provider chan struct{}) error {
+	provider <- struct{}{}
+	defer func() { <-provider }()
+	if err := locker.Lock(ctx, nil); err != nil {
+		return err
+	}
+	return locker.Unlock(ctx, nil)
+}
+
+// The lease comes to whoever waits first. A Run that waits has nothing that the other one needs.
+func TestALockBeforeARunGetsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		locker, err := gooselock.New(locks.Client, "migrate", gooselock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := locks.Block("migrate")
+		provider, locked, ran := make(chan struct{}, 1), make(chan error, 1), make(chan error, 1)
+		go func() { locked <- besideRun(t.Context(), locker, provider) }()
+		synctest.Wait()
+		go func() { ran <- locker.Run(t.Context(), func(context.Context) error { return nil }) }()
+		synctest.Wait()
+		release()
+		if err := errors.Join(<-locked, <-ran); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestUnlockAfterALossDoesNotEndTheNextLease(t *testing.T) {
 	store := memlock.NewStore(nil)
 	locks, locker := inMemory(t, store)

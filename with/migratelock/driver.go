@@ -71,7 +71,9 @@ func New(d database.Driver, locks *leasehold.Client, name string, o *Options) (*
 	if err := engine.CheckName(name); err != nil {
 		return nil, fmt.Errorf("migratelock: %q: %w", name, err)
 	}
-	w := &Driver{Driver: d, locks: locks, name: name}
+	lo := locks.LockOptions()
+	lo.Wait = 0 // Lock has its own, and Do waits as long as its context lasts
+	w := &Driver{Driver: d, locks: locks.With(lo), name: name}
 	if o != nil {
 		w.o = *o
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4"
@@ -278,6 +279,25 @@ func TestCloseEndsTheWaitingOfLock(t *testing.T) {
 	if err := l.Unlock(); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestTheWaitOfTheClientDoesNotMatter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := leaseholdtest.New(t)
+		d := wrap(t, stubbed(t), locks.With(leasehold.LockOptions{Wait: time.Second}), &Options{Wait: time.Minute})
+		release := locks.Block("migrate")
+		began := time.Now()
+		if err := d.Lock(); !errors.Is(err, leasehold.ErrHeld) || time.Since(began) != time.Minute {
+			t.Errorf("Lock: %v after %v; want ErrHeld after Options.Wait", err, time.Since(began))
+		}
+		done := make(chan error, 1)
+		go func() { done <- d.Do(t.Context(), func() error { return nil }) }()
+		time.Sleep(time.Hour)
+		release()
+		if err := <-done; err != nil {
+			t.Errorf("Do: %v; want it to wait as long as its context lasts", err)
+		}
+	})
 }
 
 // busy is a driver whose own lock somebody else has until free is closed.
