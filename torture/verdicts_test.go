@@ -42,28 +42,35 @@ func TestWhatATrialSaysOfItself(t *testing.T) {
 				servers.LeftOut(t, fmt.Sprintf("it takes up to %v", c.length))
 			}
 			t.Parallel()
-			w, url := serve(t, broken.Fault{})
-			x := wrong{client: c.client, nemeses: c.nemesis}
-			o := x.options(t, w, url)
-			o.For, o.Names = c.length, 8
-			ctx, enough := context.WithCancel(t.Context())
-			defer enough()
-			if c.length >= time.Minute { // it is to be seen, and has a while for it
-				o.Judged = func(r *check.Result) {
-					if v := r.Of(check.Exclusion); v.Word == c.word && strings.Contains(v.Why, c.why) {
-						enough()
+			trial := func() *check.Result {
+				w, url := serve(t, broken.Fault{})
+				x := wrong{client: c.client, nemeses: c.nemesis}
+				o := x.options(t, w, url)
+				o.For, o.Names = c.length, 8
+				ctx, enough := context.WithCancel(t.Context())
+				defer enough()
+				if c.length >= time.Minute { // it is to be seen, and has a while for it
+					o.Judged = func(r *check.Result) {
+						if v := r.Of(check.Exclusion); v.Word == c.word && strings.Contains(v.Why, c.why) {
+							enough()
+						}
 					}
 				}
+				if c.word == check.AsDeclared || c.word == check.Violated { // two hold sooner if leases are short and names few
+					o.TTL, o.Names = time.Second, 2
+				}
+				if _, err := torture.Run(ctx, o); err != nil {
+					t.Fatal(err)
+				}
+				r, err := torture.Judge(o.Dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
 			}
-			if c.word == check.AsDeclared || c.word == check.Violated { // two hold sooner if leases are short and names few
-				o.TTL, o.Names = time.Second, 2
-			}
-			if _, err := torture.Run(ctx, o); err != nil {
-				t.Fatal(err)
-			}
-			r, err := torture.Judge(o.Dir)
-			if err != nil {
-				t.Fatal(err)
+			r := trial()
+			for try := 2; try <= 3 && c.why == "did not show it" && strings.Contains(r.Of(check.Exclusion).Why, "there was no failover"); try++ {
+				r = trial() // its clients came so late that nothing struck
 			}
 			if v := r.Of(check.Exclusion); v.Word != c.word || !strings.Contains(v.Why, c.why) || v.Bound != 0 {
 				t.Errorf("exclusion: %+v, want %s because of %q", v, c.word, c.why)

@@ -119,6 +119,52 @@ func TestACandidateStandsAgainAfterItsKeeperWasKilled(t *testing.T) {
 	}
 }
 
+// What a shell had started when it became leasehold, and what leasehold has adopted since, as
+// PID 1 of a container does, is no part of a term: a candidate that lost does not wait for it.
+func TestACandidateStandsAgainBesideStrangers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	before, adopted, leads := p.file("before"), p.file("adopted"), p.file("leads")
+	x := p.startCmd(shell(`exec 3>&1 > /dev/null
+sleep 60 2>&1 3>&- & echo $! > "$1"
+(until [ -e "$3" ]; do sleep 0.05; done; sleep 60 & echo $! > "$2") 2>&1 3>&- &
+exec "$0" elect a -- sh -c 'echo term; while :; do sleep 0.05; done' >&3 3>&-`, program, before, adopted, leads))
+	var strangers []int
+	stranger := func(file string) {
+		pid, err := strconv.Atoi(p.content(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if p, lives := look(pid); lives {
+				p.kill()
+			}
+		})
+		until(t, "it is a child of leasehold", func() bool { p, lives := look(pid); return lives && p.parent == x.Process.Pid })
+		strangers = append(strangers, pid)
+	}
+	stranger(before)
+	until(t, "it leads", func() bool { return terms(x) == 1 })
+	if err := os.WriteFile(leads, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stranger(adopted)
+
+	p.must("revoke", "a", "--ticket", strconv.FormatUint(p.held("a").Ticket, 10), "--now", "--yes")
+	until(t, "it leads again after a loss", func() bool { return terms(x) == 2 })
+	syscall.Kill(p.held("a").Owner.PID, syscall.SIGKILL)
+	until(t, "it leads again after its keeper was killed", func() bool { return terms(x) == 3 })
+	for i, pid := range strangers {
+		if _, lives := look(pid); !lives {
+			t.Errorf("stranger %d of %d was killed", i+1, len(strangers))
+		}
+	}
+	x.Process.Signal(syscall.SIGTERM)
+	if code := x.wait(t); code != 143 {
+		t.Errorf("exit code %d: %s", code, x.err.String())
+	}
+}
+
 // The end of a server ends the command. The candidate leads again when the server is back.
 func TestACandidateOutlivesItsServer(t *testing.T) {
 	t.Parallel()
@@ -130,10 +176,11 @@ func TestACandidateOutlivesItsServer(t *testing.T) {
 	}
 	// The second time because the engine could not be opened.
 	until(t, "it has tried in vain", func() bool { return strings.Count(x.err.String(), "stands for election again") >= 2 })
+	led := terms(x) // a machine that stood still may have ended a term before
 	if err := s.Restart(false); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it leads again", func() bool { return terms(x) == 2 })
+	until(t, "it leads again", func() bool { return terms(x) > led })
 }
 
 func TestNobodyStandsAgainWhoWasAskedToEnd(t *testing.T) {

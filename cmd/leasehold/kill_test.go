@@ -167,7 +167,7 @@ func (p *place) trusted(name string, ttl time.Duration) {
 }
 
 // unlessItStood plays a round in which a family must be gone in time. Half a second is set aside
-// for killing it: if somebody was left, and the machine has just stood still for a part of that,
+// for killing it: if somebody was left, and the machine has stood still around that time,
 // the round shows nothing and is played once more.
 func unlessItStood(t *testing.T, round func() (left string)) {
 	t.Helper()
@@ -185,7 +185,7 @@ func unlessItStood(t *testing.T, round func() (left string)) {
 // standstills watches whether this process runs. The result reports whether it did not for a
 // while, a moment ago.
 func standstills(t *testing.T) (stood func() bool) {
-	const long, recent = 150 * time.Millisecond, 2 * time.Second
+	const long, recent = 150 * time.Millisecond, 10 * time.Second // who looks for the family is slow, too
 	var mu sync.Mutex
 	last, late := time.Now(), time.Time{}
 	look := func() {

@@ -90,9 +90,7 @@ func TestLogOfALoss(t *testing.T) {
 		logged{"msg": "leasehold: command ended", "signal": "terminated", "why": "*"},
 		logged{"msg": "leasehold: failed", "level": "ERROR", "exit_code": codeLost, "error": "*"},
 	)
-	text := p.start("run", "b", "--nonblock", "--log", "text", "--", "true")
-	text.wait(t)
-	if got := text.err.String(); !strings.Contains(got, `level=DEBUG msg="leasehold: held" name=b token=`) {
+	if _, _, got := p.answered("run", "b", "--nonblock", "--log", "text", "--", "true"); !strings.Contains(got, `level=DEBUG msg="leasehold: held" name=b token=`) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"leasehold/engines"
 	"leasehold/lab/servers"
@@ -78,6 +79,9 @@ func TestNobodySpeaks(t *testing.T) {
 	}
 }
 
+// shortestOpening is the least time after which an engine gives up a server that never speaks.
+const shortestOpening = 3 * time.Second
+
 // And so do the signals that ask to end.
 func TestSignalsWhileOpening(t *testing.T) {
 	t.Parallel()
@@ -94,23 +98,34 @@ func TestSignalsWhileOpening(t *testing.T) {
 					if testing.Short() && (what == "acquire" || (what == "run") != (sig == syscall.SIGTERM)) {
 						continue // each signal once, of a command with a lock and of one without
 					}
-					rawURL, called := silent(t, scheme) // of its own: some call twice
-					q := *p
-					q.T, q.env = t, append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
-					y := q.start(args...) // before, and nobody asks this one to end
-					<-called
-					rawURL, called = silent(t, scheme)
-					q.env = append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
-					x := q.start(args...)
-					<-called
-					x.Process.Signal(sig)
-					if code := x.wait(t); code != 128+int(sig) || x.out.String() != "" || x.err.Len() > 0 {
-						t.Errorf("%s, %v: exit code %d, printed %q and %q", what, sig, code, x.out.String(), x.err.String())
-					}
-					select {
-					case <-y.done:
-						t.Errorf("%s, %v: it took as long as without a signal", what, sig)
-					default:
+					for try := 1; ; try++ {
+						rawURL, called := silent(t, scheme) // of its own: some call twice
+						q := *p
+						q.T, q.env = t, append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
+						began := time.Now()
+						y := q.start(args...) // before, and nobody asks this one to end
+						<-called
+						rawURL, called = silent(t, scheme)
+						q.env = append(os.Environ(), "LEASEHOLD_ENGINE="+rawURL)
+						x := q.start(args...)
+						<-called
+						x.Process.Signal(sig)
+						code, over := x.wait(t), false
+						select {
+						case <-y.done:
+							over = true
+						default:
+						}
+						if over && time.Since(began) > shortestOpening && try < 3 {
+							continue // this machine was as late as an engine that nobody answers
+						}
+						if code != 128+int(sig) || x.out.String() != "" || x.err.Len() > 0 {
+							t.Errorf("%s, %v: exit code %d, printed %q and %q", what, sig, code, x.out.String(), x.err.String())
+						}
+						if over {
+							t.Errorf("%s, %v: it took as long as without a signal", what, sig)
+						}
+						break
 					}
 				}
 			}

@@ -333,6 +333,10 @@ func TestWhoListensWaits(t *testing.T) {
 // listener on a master that has answered so, whatever another one has not.
 func TestASilentMasterHidesNobodyOnTheOthers(t *testing.T) {
 	t.Parallel()
+	redistest.Rounds(t, silentMasterHidesNobody)
+}
+
+func silentMasterHidesNobody(t *testing.T) (void bool) {
 	const channel = "redisson_lock__channel:{a}"
 	all := masters(t, 3, nil)
 	p := servers.ProxyTo(t, all[2].Addr)
@@ -341,6 +345,7 @@ func TestASilentMasterHidesNobodyOnTheOthers(t *testing.T) {
 	enters(t, all, "a", 0, 1, 2)
 	c := join(t, e, long("a"))
 	listeners(t, all, channel, 1)
+	held := time.Now()
 	p.HoldReply("UNSUBSCRIBE")
 	exits(t, all, "a", 0, 1, 2)
 	redistest.Until(t, "it can be had", func() bool {
@@ -362,10 +367,14 @@ func TestASilentMasterHidesNobodyOnTheOthers(t *testing.T) {
 		t.Errorf("somebody listens: %+v", c)
 	}
 	if !silent() {
+		if redistest.GivenUp(held) {
+			return true
+		}
 		t.Error("contended only after a master that was silent was given up")
 	}
 	p.ReleaseReply()
 	redistest.Until(t, "it listens to nothing", func() bool { return !silent() })
+	return false
 }
 
 // TestWhatIsNoRLockStays: a master where it is has no say, and where all have it the

@@ -38,7 +38,8 @@ func soon(t *testing.T, expiries time.Duration) context.Context {
 }
 
 func client(t *testing.T, addr string) rueidis.Client {
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
+		ConnWriteTimeout: patience}) // for an answer, too, which a proxy may hold back
 	if err != nil {
 		t.Fatal(err)
 	}

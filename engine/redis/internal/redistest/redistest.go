@@ -132,6 +132,26 @@ func Eventually(t testing.TB, f func(context.Context) (engine.Claim, error)) (c 
 	return c, err
 }
 
+// Rounds plays a round, and twice more at most if it is void: it needs a server that is silent
+// and not yet given up for that, and the machine was late.
+func Rounds(t *testing.T, round func(t *testing.T) (void bool)) {
+	t.Helper()
+	for n := 1; ; n++ {
+		void := false
+		t.Run("round "+strconv.Itoa(n), func(t *testing.T) { void = round(t) })
+		if !void {
+			return
+		}
+		if n == 3 {
+			t.Fatalf("each of %d rounds is void: a silent server may have been given up", n)
+		}
+	}
+}
+
+// GivenUp reports whether a server that is silent since then may have been given up: rueidis
+// does that five seconds after, at the earliest.
+func GivenUp(silent time.Time) bool { return time.Since(silent) > 4*time.Second }
+
 // Lasting counts keys that do not go by themselves within a day.
 func (k Kit) Lasting(t testing.TB, r *servers.RedisServer) (n int) {
 	t.Helper()
