@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -307,10 +308,19 @@ func TestHeldNotificationIsBelievedOnlyWithTheReplicas(t *testing.T) {
 	if err := other.Revoke(within(t), "b", later.Ticket, false); err != nil {
 		t.Fatal(err)
 	}
-	// Notifications are handed on in order.
+	// What asks no replica is passed on in order.
 	c := expect(t, received, func(c engine.Claim) bool { return c.ID == second.ID || c.ID == later.ID })
 	if c.ID == second.ID {
 		t.Errorf("without a replica's word it is believed: %+v", c)
+	}
+	// A replica is waited for as long as here.
+	if _, err := e.Renew(within(t), []engine.Renewal{{Name: "a", ID: second.ID, Want: time.Minute}}); err == nil {
+		t.Fatal("void: a replica acknowledges")
+	}
+	for len(received) > 0 {
+		if c := <-received; c.ID == second.ID {
+			t.Errorf("without a replica's word it is believed in the end: %+v", c)
+		}
 	}
 	if err := replica.Cont(); err != nil {
 		t.Fatal(err)
@@ -338,34 +348,47 @@ func TestARenewalThatAsksReplicasWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes := func() (n int) {
-		for _, line := range strings.Fields(do(t, primary, "INFO", "commandstats").(string)) {
-			for _, command := range []string{"hset", "pexpireat"} {
-				if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
-					calls, _, _ := strings.Cut(rest, ",")
-					m, err := strconv.Atoi(calls)
-					if err != nil {
-						t.Fatal(err)
-					}
-					n += m
-				}
-			}
-		}
-		return n
-	}
+	writes := func() int { return calls(t, primary, "hset", "pexpireat") }
 	alone := grants(t, e, long("alone"))
 	join(t, other, long("queue"))
 	behind := grants(t, e, long("queue"))
 	for _, c := range []engine.Claim{alone, behind} {
 		before := writes()
-		cs, err := e.Renew(within(t), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: engine.MinTTL}}) // it has more
-		if err != nil || len(cs) != 1 || cs[0].State != c.State {
-			t.Fatalf("%+v, %v", cs, err)
+		got, err := eventually(t, func(ctx context.Context) (engine.Claim, error) {
+			cs, err := e.Renew(ctx, []engine.Renewal{{Name: c.Name, ID: c.ID, Want: engine.MinTTL}}) // it has more
+			if err != nil {
+				return engine.Claim{}, err // no replica has answered within a second
+			}
+			if len(cs) != 1 {
+				t.Fatalf("%+v", cs)
+			}
+			return cs[0], nil
+		})
+		if err != nil || got.State != c.State {
+			t.Fatalf("%+v, %v", got, err)
 		}
 		if writes() == before {
 			t.Errorf("the renewal of %q, which is %v, writes nothing", c.Name, c.State)
 		}
 	}
+}
+
+// calls are how often a server has carried out some commands.
+func calls(t *testing.T, r *servers.RedisServer, commands ...string) (n int) {
+	t.Helper()
+	for _, line := range strings.Fields(do(t, r, "INFO", "commandstats").(string)) {
+		for _, command := range commands {
+			if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+				calls, _, _ := strings.Cut(rest, ",")
+				m, err := strconv.Atoi(calls)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += m
+			}
+		}
+	}
+	return n
 }
 
 // TestEveryShardsReplicasMustAcknowledge: those of one say nothing of another.
@@ -407,4 +430,58 @@ func TestEveryShardsReplicasMustAcknowledge(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestAShardWithoutItsReplicaDelaysNoNotificationOfAnother: each of its own notifications
+// waits a second for the replica, in vain.
+func TestAShardWithoutItsReplicaDelaysNoNotificationOfAnother(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
+	other, e := open(t, clusterURL(c)), open(t, clusterURL(c)+"?replicas=1")
+	received, over := make(chan engine.Claim, 1000), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { over <- e.Watch(ctx, func(c engine.Claim) { received <- c }) }()
+	defer cancel()
+	expect(t, received, func(c engine.Claim) bool { return c.Name == "" })
+	listens := slices.IndexFunc(c.Nodes, func(n *servers.RedisServer) bool {
+		return len(do(t, n, "PUBSUB", "CHANNELS", e.channel).([]any)) > 0
+	})
+	sick := (listens + 1) % 3 // a primary, of a shard that does not pass on what is published
+
+	const many = 100 // seconds, if one waited for the other: more than the patience of expect
+	var held []engine.Claim
+	var healthy engine.Claim // of e, on another shard
+	for i := 0; len(held) <= many; i++ {
+		r := testutil.Lasting(fmt.Sprint("lease ", i), time.Hour)
+		primary, err := c.NodeOf(e.key(r.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (primary == c.Nodes[sick]) != (len(held) < many) {
+			continue // the healthy one is the last
+		}
+		held = append(held, join(t, other, r))
+		r.ID = engine.NewID()
+		healthy = grants(t, e, r)
+	}
+	if err := c.Nodes[sick+3].Stop(); err != nil { // its replica
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Nodes[sick+3].Cont() })
+	before := calls(t, c.Nodes[sick], "eval", "evalsha")
+	for _, h := range held[:many] {
+		leave(t, other, h) // tells e that its claim holds
+	}
+	// The first Leave may teach the script.
+	until(t, "no replica is asked", func() bool { return calls(t, c.Nodes[sick], "eval", "evalsha") > before+many+1 })
+	leave(t, other, held[many])
+	if n := expect(t, received, func(c engine.Claim) bool { return c.Name != "" }); n.ID != healthy.ID || n.State != engine.Held {
+		t.Errorf("on a shard without its replica it is believed: %+v", n)
+	}
+	// Nor does the end of the subscription wait for what is not confirmed: nobody would listen.
+	do(t, c.Nodes[listens], "CLIENT", "KILL", "TYPE", "pubsub")
+	if err := ended(t, over); err == nil {
+		t.Error("Watch says nothing of the end of its subscription")
+	}
 }

@@ -90,8 +90,10 @@
 // nothing.
 //
 // An engine uses the client's shared connections and one more for its subscription; with
-// ?replicas, one more for each call under way. Open makes one shared connection to a
-// server. From 16 calls at a time on, uncontended locks share requests (not in a Cluster).
+// ?replicas, one more for each call under way. There a notification that a claim is held
+// is such a call too: one at a time, on a Cluster one for each {xx} of the keys. Open makes
+// one shared connection to a server. From 16 calls at a time on, uncontended locks share
+// requests (not in a Cluster).
 //
 // # Keys
 //

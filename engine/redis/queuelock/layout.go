@@ -35,6 +35,15 @@ func bucket(name string) byte {
 	return byte(h ^ h>>8 ^ h>>16 ^ h>>24)
 }
 
+// slot tells apart names whose keys may be on different servers: one script call may not
+// touch two slots of a Cluster.
+func (e *Engine) slot(name string) byte {
+	if e.wire.Cluster() {
+		return bucket(name)
+	}
+	return 0
+}
+
 // nameOf returns the name in a key of this layout.
 func (e *Engine) nameOf(key string) (string, bool) {
 	_, name, _ := strings.Cut(key, "}:") // a prefix has no braces

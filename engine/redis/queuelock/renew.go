@@ -18,10 +18,7 @@ const batch = 128
 func (e *Engine) Renew(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	together := map[byte][]engine.Renewal{}
 	for _, r := range rs {
-		var slot byte // one script call may not touch two of a Cluster
-		if e.wire.Cluster() {
-			slot = bucket(r.Name)
-		}
+		slot := e.slot(r.Name)
 		together[slot] = append(together[slot], r)
 	}
 	var some [][]engine.Renewal
