@@ -113,11 +113,9 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	var ops []clientv3.Op
 	var asked []*left
-	var name string // of the only one, if it is
 	for _, l := range all {
 		if l.key != "" {
 			ops, asked = append(ops, e.leaveOp(l)), append(asked, l)
-			name = l.got.Name
 		}
 	}
 	var answers []answer
@@ -125,7 +123,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	err := e.propose(ctx, func(ctx context.Context, patience time.Duration) (err error) {
 		// A second attempt cannot tell how the first found the claim, if that was
 		// carried out; and no trust hangs on when a Leave is answered.
-		answers, err = e.txns(ctx, name, ops, max(patience, e.bounds.most))
+		answers, err = e.txns(ctx, asked, ops, max(patience, e.bounds.most))
 		before = before || indeterminate(err)
 		return err
 	})
@@ -157,7 +155,7 @@ func (e *Engine) leaveAll(ctx context.Context, all []*left) error {
 	}
 	before = false
 	return e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
-		answers, err := e.txns(ctx, name, marked, patience)
+		answers, err := e.txns(ctx, changed, marked, patience)
 		for i := range answers {
 			if err == nil && answers[i].succeeded {
 				changed[i].found(e.keys.read(answers[i].first()))
@@ -183,15 +181,15 @@ func (l *left) found(in line) {
 	}
 }
 
-// txns are the answers to some transactions in one: to a lone one, which is about
-// that name, with those of other callers.
-func (e *Engine) txns(ctx context.Context, name string, ops []clientv3.Op, patience time.Duration) ([]answer, error) {
+// txns are the answers to some transactions in one, each about the claim at its place: to
+// a lone one, with those of other callers.
+func (e *Engine) txns(ctx context.Context, of []*left, ops []clientv3.Op, patience time.Duration) ([]answer, error) {
 	if len(ops) != 1 {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		return e.inOne(ctx, ops)
 	}
-	a := e.commit(ctx, &call{name: name, op: ops[0], leaves: true, patience: patience})
+	a := e.commit(ctx, &call{name: of[0].got.Name, op: ops[0], leaves: true, patience: patience})
 	return []answer{a}, a.err
 }
 

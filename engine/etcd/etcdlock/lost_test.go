@@ -409,3 +409,37 @@ func TestALeaveOfARevokedHolderSaysSo(t *testing.T) {
 		joins(t, other, exclusive(held[0].Name), engine.Held)
 	}
 }
+
+// Calls of one name are kept apart by it: a Leave that finds one of its claims marked asks
+// about that one once more, and under no other's name.
+func TestWhatIsLeftAsMarkedIsAskedForUnderItsName(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	e := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	var asked []string
+	e.group.Many = 0 // as if many callers were about
+	e.group.Key = func(c *call) string {
+		asked = append(asked, c.name)
+		return c.name
+	}
+	for _, names := range [][]string{{"marked"}, {"marked", "b", "c"}, {"a", "marked", "c"}, {"a", "b", "marked"}} {
+		var held []engine.Claim
+		for _, name := range names {
+			c := joins(t, e, exclusive(name), engine.Held)
+			if held = append(held, c); name != "marked" {
+				continue
+			}
+			if err := other.Revoke(within(t), name, c.Ticket, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asked = nil
+		if got, err := e.Leave(within(t), held); err != nil || len(got) != len(held) {
+			t.Fatalf("Leave of %q: %v, %v", names, got, err)
+		}
+		if len(asked) == 0 || asked[len(asked)-1] != "marked" {
+			t.Errorf("the Leave of %q asks for %q", names, asked)
+		}
+	}
+}
