@@ -74,6 +74,7 @@ var wrongs = []wrong{
 
 	// How long.
 	{lock: "a shorter Renew shortens", found: answers},
+	{lock: "Renew grants half of what it was asked for", unseen: "a client trusts no more than it was granted, and renews in time: it costs requests"},
 	{lock: "Renew forgets permits and limit", unseen: "nobody relies on what a renewal says of permits: the client knows what it asked for"},
 	{lock: "an expired claim is revived", found: answers, nemeses: "stop"},
 	{lock: "an expired claim is passed over and not removed", found: answers, nemeses: "stop"},

@@ -54,25 +54,32 @@ func (t *trial) honesty(name string) {
 		if t.full(Honesty) {
 			return
 		}
-		other := t.rival(h, open)
-		liar, victim := h, other
+		liar, victim := h, t.rival(h, open)
 		if !liar.said.exists() {
-			liar, victim = other, h
+			liar, victim = t.liar(h, open), h
 		}
-		if !liar.said.exists() {
-			return // neither was unlocked with OK
+		if liar == nil {
+			return // none of them was unlocked with OK
 		}
 		from := max(wide(liar).start, wide(victim).start)
 		what := "was valid"
 		if victim.said.exists() {
 			what = "was valid too, as its own Unlock says,"
 		}
-		t.report(Finding{
+		f := Finding{
 			Property: Honesty, At: from, Declared: t.cause(from),
-			Lines: lines(liar.said.from, liar.said.to, liar.unlocked(), wide(victim).from, wide(victim).to),
 			Text: fmt.Sprintf("Unlock says that %s was valid until %s, but %s %s from %s to %s",
 				liar.describe(), clock(liar.said.end), victim.describe(), what, clock(wide(victim).start), clock(wide(victim).end)),
-		}, name)
+		}
+		proof := []int{liar.said.from, liar.said.to, liar.unlocked(), wide(victim).from, wide(victim).to}
+		if !conflict(liar.op, victim.op) {
+			f.Text += fmt.Sprintf(": %d permits of %d", permits(h, open), h.limit)
+			for _, o := range open {
+				proof = append(proof, wide(o).from, wide(o).to)
+			}
+		}
+		f.Lines = lines(proof...)
+		t.report(f, name)
 	})
 }
 
@@ -95,6 +102,18 @@ func (t *trial) rival(h *hold, open []*hold) *hold {
 		}
 	}
 	return open[len(open)-1]
+}
+
+// liar is one of the open holds whose Unlock says what h disproves. Nil: there is none. Where
+// one of them alone conflicts with h, such a one, and else any: together they are too many.
+func (t *trial) liar(h *hold, open []*hold) *hold {
+	pair := conflict(h.op, t.rival(h, open).op)
+	for _, o := range open {
+		if o.said.exists() && (!pair || conflict(h.op, o.op)) {
+			return o
+		}
+	}
+	return nil
 }
 
 func permits(h *hold, open []*hold) int64 {

@@ -355,6 +355,54 @@ func TestHonesty(t *testing.T) {
 			31 A! ok
 			32 B unlock
 			33 B! ok`},
+		{name: "of three that fill the semaphore, only the first was unlocked", lines: []int{6, 9, 10, 14, 15, 16, 17, 18, 19}, text: `
+			0 c1 A lock n 1/3
+			0 c2 B lock n 1/3
+			0 c3 C lock n 1/3
+			0 c4 D lock n 1/3
+			1 A ok 1
+			2 B ok 2
+			3 C ok 3
+			10 B mark
+			10 C mark
+			11 A mark
+			12 A mark
+			20 D ok 4
+			20 D mark
+			30 D mark
+			50 B mark
+			50 C mark
+			50 A unlock
+			51 A! ok`, want: "Unlock says that lease 1 of c1 (1 of 3 permits) was valid until 0.050 s, but lease 4 of c4 (1 of 3 permits) was valid from 0.020 s to 0.030 s: 4 permits of 3"},
+		{name: "of two readers, only the later was unlocked", want: "Unlock says that lease 2 of c2 (shared) was valid until 0.050 s, but lease 3 of c3 (exclusive) was valid from", text: `
+			0 c1 A lock n shared
+			0 c2 B lock n shared
+			0 c3 C lock n
+			1 A ok 1
+			2 B ok 2
+			10 A mark
+			12 A mark
+			11 B mark
+			12 B mark
+			20 C ok 3
+			20 C mark
+			30 C mark
+			50 A mark
+			50 B unlock
+			51 B! ok`},
+		{name: "one that was unlocked has room beside one that was not", text: `
+			0 c1 A lock n 2/3
+			0 c2 B lock n 1/3
+			0 c3 C lock n 2/3
+			1 A ok 1
+			2 B ok 2
+			10 A mark
+			20 C ok 3
+			20 C mark
+			30 C mark
+			40 A mark
+			50 B unlock
+			51 B! ok`},
 		{name: "nobody says anything", text: `
 			0 c1 A lock n
 			5 A ok 1

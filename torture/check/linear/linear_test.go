@@ -88,7 +88,7 @@ func TestARightEngineIsBlamedForTheDead(t *testing.T) {
 }
 
 // Each of these faults shows itself in answers to calls like these. The others are in
-// notifications, in permits and limits, or after a crash.
+// notifications, in permits, limits and TTLs, or after a crash.
 func TestABrokenEngineIsNotFound(t *testing.T) {
 	visible := []string{
 		"a race lets two hold", "readers overtake a waiting writer", "grant out of order", "a third reader waits",
