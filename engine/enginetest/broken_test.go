@@ -31,6 +31,7 @@ var caught = map[string][]string{
 
 	// How long.
 	"a shorter Renew shortens":                        {"renewal"},
+	"Renew grants half of what it was asked for":      {"renewal"},
 	"Renew forgets permits and limit":                 {"renewal"},
 	"an expired claim is revived":                     {"expiry is one-way"},
 	"an expired claim is passed over and not removed": {"expiry is one-way"},

@@ -1,15 +1,29 @@
 package enginetest
 
-import "leasehold/engine"
+import (
+	"time"
+
+	"leasehold/engine"
+)
 
 func renewal() promise {
-	return promise{"renewal", "no call moves a deadline earlier, and Renew says what the claim is", []kase{
+	return promise{"renewal", "no call moves a deadline earlier; Renew grants what it is asked for and says what the claim is", []kase{
 		{"Renew answers with permits and limit", func(t *trial) {
 			// Whoever adopts a claim compares them with what the handle says.
 			a := t.client()
 			c := a.hold(t.exclusive(t.name()))
 			if got := a.renew(c, t.long()); got.Permits != c.Permits || got.Limit != c.Limit {
 				t.Fatalf("Join says %v, Renew of the same claim %v", c, got)
+			}
+		}},
+		{"Renew grants what it is asked for", func(t *trial) {
+			a, name := t.client(), t.name()
+			c := a.hold(t.brief(t.exclusive(name)))
+			t.granted(c, a.renew(c, t.long()), t.long())
+			if t.g.Order == engine.FIFO { // where there is no order, Renew is for holders
+				b := t.client()
+				c = b.wait(t.brief(t.exclusive(name)))
+				t.granted(c, b.renew(c, t.long()), t.long())
 			}
 		}},
 		{"a shorter Renew does not shorten a held claim", func(t *trial) {
@@ -48,4 +62,16 @@ func renewal() promise {
 			}
 		}},
 	}}
+}
+
+// granted checks what a Renew that wanted so much made of c. A claim that lives by a session has
+// the TTL of its Join, whatever Renew wants.
+func (t *trial) granted(c, renewed engine.Claim, want time.Duration) {
+	t.Helper()
+	if t.g.CrashRelease == engine.CrashSession {
+		want = c.TTL
+	}
+	if renewed.State != c.State || renewed.TTL < want {
+		t.Fatalf("Renew granted %v (%v), less than the %v it was asked for", renewed.TTL, renewed.State, want)
+	}
 }

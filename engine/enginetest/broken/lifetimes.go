@@ -15,6 +15,10 @@ func lifetimes() []Fault {
 			c.Permits, c.Limit = 0, 0
 			return c, err
 		}},
+		{Name: "Renew grants half of what it was asked for", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
+			r.Want = max(engine.MinTTL, r.Want/2)
+			return e.renew(ctx, r)
+		}},
 		{Name: "a shorter Renew shortens", renew: func(e *Engine, ctx context.Context, r engine.Renewal) (engine.Claim, error) {
 			c, err := e.renew(ctx, r)
 			if k := e.w.claims[r.ID]; k != nil && err == nil {
