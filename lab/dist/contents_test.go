@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
@@ -89,10 +92,7 @@ func TestTheImageIsWhole(t *testing.T) {
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
-	list, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index, list := platformsOf(t, index)
 	for _, m := range list.Manifests {
 		if m.Platform.Architecture != runtime.GOARCH {
 			continue
@@ -133,6 +133,64 @@ func TestTheImageIsWhole(t *testing.T) {
 		return
 	}
 	t.Errorf("no image for this machine: %+v", list.Manifests)
+}
+
+// platformsOf is the only image of a layout: programs that copy one refuse a layout of several.
+func platformsOf(t *testing.T, layout v1.ImageIndex) (v1.ImageIndex, *v1.IndexManifest) {
+	t.Helper()
+	top, err := layout.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "0.9.0" {
+		t.Fatalf("index.json lists %+v, want one image, of the version", top.Manifests)
+	}
+	index, err := layout.ImageIndex(top.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index, list
+}
+
+func TestTheImageIsOneForAllPlatforms(t *testing.T) {
+	r := &release{version: "v0.9.0", time: time.Unix(1800000000, 0).UTC(), work: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(r.work, "common"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	built := filepath.Join(r.work, "built")
+	for _, file := range []string{built, filepath.Join(r.work, "common", "LICENSE"), filepath.Join(r.work, "common", "THIRD-PARTY-LICENSES.txt")} {
+		if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var programs []program
+	for _, arch := range []string{"amd64", "arm64"} {
+		programs = append(programs, program{platform: platform{"linux", arch}, path: built})
+	}
+	to, dir := t.TempDir(), t.TempDir()
+	if err := r.image(to, programs); err != nil {
+		t.Fatal(err)
+	}
+	unpack(t, filepath.Join(to, "leasehold_0.9.0_image.oci.tar"), dir)
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	_, list := platformsOf(t, index)
+	var platforms []string
+	for _, m := range list.Manifests {
+		platforms = append(platforms, m.Platform.String())
+	}
+	if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(platforms, want) {
+		t.Errorf("the image is for %q, want %q", platforms, want)
+	}
 }
 
 func unpack(t *testing.T, file, dir string) {

@@ -73,7 +73,11 @@ func TestSystemdReadsTheUnits(t *testing.T) {
 	var units []string
 	for _, name := range []string{"backup.service", "backup.timer", "leasehold.service", "leasehold.socket"} {
 		units = append(units, filepath.Join(dir, name))
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(deploy(t, name, job)), 0o644); err != nil {
+		text := deploy(t, name, job)
+		if strings.Contains(text, "%d") {
+			t.Errorf("%s has %%d, which only systemd 251 and later know: give ${CREDENTIALS_DIRECTORY}", name)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +91,7 @@ func TestSystemdReadsTheUnits(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(credentials, "engine"), []byte("dir://"+t.TempDir()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	words := strings.Fields(strings.ReplaceAll(line, "%d", credentials)) // it has no quotes
+	words := strings.Fields(strings.ReplaceAll(line, "${CREDENTIALS_DIRECTORY}", credentials)) // it has no quotes
 	codes := twice(t, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, words[0], words[1:]...) })
 	if !one(codes, 75) || runs() != 1 || !strings.Contains(unit, "\nSuccessExitStatus=75\n") {
 		t.Errorf("two machines ended with %v, and the job ran %d times", codes, runs())

@@ -29,16 +29,20 @@ func (r *release) image(to string, programs []program) error {
 			return err
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
-			Platform:    &v1.Platform{OS: p.system, Architecture: p.arch},
-			Annotations: map[string]string{"org.opencontainers.image.ref.name": r.number()},
+			Platform: &v1.Platform{OS: p.system, Architecture: p.arch},
 		}})
 		images++
 	}
 	if images == 0 {
 		return nil
 	}
+	// index.json lists images, and all platforms are one of them. skopeo and podman refuse an
+	// archive of several unless one is named, and of one name they take the first alone.
+	whole := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{
+		Add: index, Descriptor: v1.Descriptor{Annotations: map[string]string{"org.opencontainers.image.ref.name": r.number()}},
+	})
 	dir := filepath.Join(r.work, "image")
-	if _, err := layout.Write(dir, index); err != nil {
+	if _, err := layout.Write(dir, whole); err != nil {
 		return err
 	}
 	all, err := entries(dir, "")
