@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -60,6 +61,9 @@ func (a *app) keepFor(cmd *cobra.Command, o *order, w *pipe, page *sharedDeadlin
 		return f.start(g, o, env, life)
 	}}
 	end, err := k.keep(cmd.Context())
+	// Nothing is started any more. Caught, it would have what is said in the background of a
+	// terminal that has tostop set written again and again.
+	signal.Ignore(syscall.SIGTTOU)
 	return end, k.standsAgain(err), err
 }
 

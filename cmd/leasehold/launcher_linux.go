@@ -56,6 +56,7 @@ type starter struct {
 
 	signals   chan os.Signal // all but SIGCONT
 	continued chan os.Signal
+	stops     []os.Signal             // of a terminal, that the command is not to ignore
 	messages  chan delivery           // closed when the keeper's end of the wire is
 	states    chan syscall.WaitStatus // of the keeper; the last is its end
 
@@ -77,9 +78,10 @@ type starter struct {
 func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 	// The same for all terms of a candidate, so that no signal falls between two.
 	signals, continued := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	stops := slices.DeleteFunc([]os.Signal{syscall.SIGTTOU, syscall.SIGTTIN}, signal.Ignored)
 	return a.candidacy(o, signals, func() (int, bool, error) {
 		f := &starter{
-			app: a, order: o, signals: signals, continued: continued,
+			app: a, order: o, signals: signals, continued: continued, stops: stops,
 			messages: make(chan delivery, 16),
 			states:   make(chan syscall.WaitStatus, 16),
 		}
@@ -124,11 +126,16 @@ func (f *starter) close() {
 	if f.life != nil {
 		f.life.Close()
 	}
-	// One is ignored since the start (below), the other since stopJob. Both would stay so in the
-	// next command. Catching undoes that, and signal.Reset does not (golang/go#46321).
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGTTOU, syscall.SIGTTIN)
-	signal.Stop(caught)
+}
+
+// unignore has what is started next not ignore signals that this process does. Catching undoes
+// that, and signal.Reset does not (golang/go#46321).
+func unignore(sigs []os.Signal) {
+	if len(sigs) > 0 { // none would be all
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, sigs...)
+		signal.Stop(caught)
+	}
 }
 
 func (f *starter) start() error {
@@ -168,15 +175,18 @@ func (f *starter) start() error {
 		f.strangers = below(os.Getpid())
 	}
 	args := append([]string{"leasehold", "keep", strconv.Itoa(theirs), strconv.Itoa(page), "--", f.order.Name}, f.order.Command...)
+	// One is ignored since an earlier term (below), the other perhaps since stopJob. Nothing is
+	// written to the terminal before the first is ignored again.
+	unignore(f.stops)
 	f.keeper, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attr,
 	})
+	// In the background, only a process that ignores this may take the terminal back, or
+	// write to one that has tostop set: each write would be begun again for ever.
+	signal.Ignore(syscall.SIGTTOU)
 	if err != nil {
 		return fmt.Errorf("start the process that keeps the lease: %w", err)
 	}
-	// In the background, only a process that ignores this may take the
-	// terminal back.
-	signal.Ignore(syscall.SIGTTOU)
 	go f.attend()
 	go f.pipe.receiveAll(f.messages)
 	rest := *f.order

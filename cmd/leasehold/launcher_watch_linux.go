@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -92,7 +96,7 @@ func (f *starter) bury() {
 func (f *starter) alone() bool {
 	for {
 		// Before the reaping: who is being reaped may have left children that were not seen here.
-		left := len(f.strangers) == 0 || len(below(os.Getpid(), f.strangers...)) > 0
+		left := len(f.strangers) == 0 || len(below(os.Getpid(), f.strangers...)) > 0 || !f.onlyStrangers()
 		switch pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); {
 		case err == syscall.ECHILD:
 			return true
@@ -100,6 +104,27 @@ func (f *starter) alone() bool {
 			return !left
 		}
 	}
+}
+
+// onlyStrangers reports whether every child of this process is a stranger. It goes by what the
+// kernel shows to a parent: with hidepid /proc shows no processes of another user (sudo).
+func (f *starter) onlyStrangers() bool {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		return false // it is not known, as on a kernel without these lists
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // a thread that has ended has none
+			return false
+		}
+		for _, child := range strings.Fields(string(text)) {
+			if !slices.ContainsFunc(f.strangers, func(p proc) bool { return strconv.Itoa(p.pid) == child }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // suspend follows a command that was stopped: the job must stop too, or the

@@ -277,6 +277,29 @@ func TestCtrlCAfterTheLossEndsTheCandidate(t *testing.T) {
 	s.expect("ready> ")
 }
 
+// A candidate in the background says that it has lost, also on a terminal that stops who writes in
+// the background, and stands again.
+func TestACandidateInTheBackgroundStandsAgain(t *testing.T) {
+	t.Parallel()
+	s := newPlace(t).session()
+	s.enter("stty tostop")
+	s.enter(`$leasehold elect tty -- sh -c 'while :; do sleep 0.05; done' &`)
+	led := s.held("tty")
+	for what, lose := range map[string]func(){
+		"revoked":               func() { s.revoke("tty") },
+		"its keeper was killed": func() { syscall.Kill(led.Owner.PID, syscall.SIGKILL) },
+	} {
+		lose()
+		until(t, what+": it stands again", func() bool {
+			cs := s.line("tty").Claims
+			return len(cs) == 1 && cs[0].Ticket > led.Ticket
+		})
+		led = s.held("tty")
+	}
+	s.enter(`kill %1; wait %1; echo "code=$?"`)
+	s.expect("code=143")
+}
+
 // And it stops with it.
 func TestCtrlZStopsTheScriptToo(t *testing.T) {
 	s := newPlace(t).session()

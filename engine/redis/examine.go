@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,6 +30,12 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 	if scheme == "redlock" || scheme == "redlocks" {
 		return redlock.Examine(ctx, rawURL, o, found)
 	}
+	// What Open refuses before it reaches anybody is a wrong URL here, too.
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := Open(over, rawURL); errors.Is(err, engine.ErrURL) {
+		return err
+	}
 	form, isRedissons := strings.CutPrefix(scheme, "redisson")
 	if isRedissons {
 		rawURL = "redis" + form + "://" + rest
@@ -44,11 +51,7 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 	if t.Param("layout") != "plain" {
 		s.Ours = t.Param("prefix") // in the plain layout it begins the keys of others, too
 	}
-	if v := t.Param("replicas"); v != "" {
-		if s.Replicas, err = strconv.Atoi(v); err != nil {
-			return fmt.Errorf("redis: %w: replicas=%q is not a number", engine.ErrURL, v)
-		}
-	}
+	s.Replicas, _ = strconv.Atoi(t.Param("replicas")) // Open has read it
 	dial, cancel := context.WithTimeout(ctx, examineBound)
 	defer cancel()
 	if s.Client, err = redisconn.Dial(dial, t); err != nil {

@@ -184,12 +184,15 @@ func TestBadURLs(t *testing.T) {
 		"redisson://" + servers.Nobody + "?kind=readwrite&watchdog=1ms": "outside",
 		"redlock://a,b": "outside 3 to 15",
 	} {
-		_, err := redis.Open(within(t), url)
-		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want an engine.ErrURL that says %q", url, err, want)
-		}
-		if err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the password is shown: %v", err)
+		_, opened := redis.Open(within(t), url)
+		examined := redis.Examine(within(t), url, engine.ExamineOptions{}, func(engine.Finding) {})
+		for by, err := range map[string]error{"Open": opened, "Examine": examined} {
+			if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %q: %v, want an engine.ErrURL that says %q", by, url, err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the password is shown: %v", err)
+			}
 		}
 	}
 }

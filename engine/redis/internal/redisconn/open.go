@@ -29,6 +29,9 @@ func Open[O any, E engine.Engine](
 	if err != nil {
 		return nil, Named(name, fmt.Errorf("%w: %w", engine.ErrURL, err))
 	}
+	if err := ctx.Err(); err != nil { // so nobody is reached, as Examine wants it
+		return nil, Named(name, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, openBound)
 	defer cancel()
 	c, err := Dial(ctx, t)
