@@ -146,8 +146,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.counts.answers[min(recorded.code()/100, 5)].Add(1)
 	}()
 	if r.ContentLength != 0 {
-		hurry(recorded)       // the server reads a body to its end, also one that no handler wants
-		defer hurry(recorded) // and what the handler has left of it
+		hurry(recorded)                    // the server reads a body to its end, also one that no handler wants
+		defer func() { hurry(recorded) }() // and what the handler has left of it
 	}
 	who, err := s.access.caller(r)
 	s.list.note(s.log, "the list of callers cannot be read: the last good one counts", s.access.problem())
