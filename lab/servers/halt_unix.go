@@ -5,8 +5,11 @@ package servers
 import "syscall"
 
 func (p *Process) halt(stop bool) error {
-	if stop {
-		return p.cmd.Process.Signal(syscall.SIGSTOP)
+	if !stop {
+		return p.cmd.Process.Signal(syscall.SIGCONT)
 	}
-	return p.cmd.Process.Signal(syscall.SIGCONT)
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStop(p.PID())
 }

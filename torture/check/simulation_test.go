@@ -105,7 +105,7 @@ func (s *simulation) run(steps int) []history.Event {
 	}
 	s.now += time.Second
 	s.overdue()
-	s.now += 4 * time.Second
+	s.now += notice // after that a client that knows nothing of its loss is late
 	if s.plant == Liveness {
 		s.stuck()
 	}
