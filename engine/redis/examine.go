@@ -49,6 +49,7 @@ func Examine(ctx context.Context, rawURL string, o engine.ExamineOptions, found 
 		Elected: strings.Contains(scheme, "-"),
 	}
 	if t.Param("layout") != "plain" {
+		s.Queues = !isRedissons
 		s.Ours = t.Param("prefix") // in the plain layout it begins the keys of others, too
 	}
 	s.Replicas, _ = strconv.Atoi(t.Param("replicas")) // Open has read it

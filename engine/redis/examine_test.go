@@ -307,6 +307,17 @@ func TestExamineSentinelAndCluster(t *testing.T) {
 	}
 	f.None(t, "the server is a replica")
 	examined(t, "redis://"+c.Nodes[0].Addr, engine.ExamineOptions{}).Want(t, problem, "the server is one node of a Cluster", c.Nodes[0].Addr)
+
+	// Nodes that tell no host are where they were asked.
+	for _, n := range c.Nodes {
+		if _, err := n.Do("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint"); err != nil {
+			t.Logf("a Redis before 7 always tells its host: %v", err)
+			return
+		}
+	}
+	f = examined(t, redistest.ClusterURL(c), engine.ExamineOptions{})
+	f.None(t, "not read")
+	f.Want(t, warning, "a lock key has no expiry", "and 35 more")
 }
 
 // TestExamineWithoutRights: each part that may not be read is a note, and names the right.

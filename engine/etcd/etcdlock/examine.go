@@ -77,6 +77,9 @@ type said struct {
 	err      error
 }
 
+// errNeverStarted is of a member that nobody can ask.
+var errNeverStarted = errors.New("it tells clients no address: it was added and has never been started")
+
 // statuses asks members side by side what they are.
 func (x *examiner) statuses(ctx context.Context, endpoints []string) []said {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -136,16 +139,21 @@ func (x *examiner) members(ctx context.Context) error {
 	}
 	voters := 0
 	var others []string
+	var rest []said
 	for _, m := range list.Members {
 		if m.IsLearner {
 			continue
 		}
 		voters++
-		if len(m.ClientURLs) > 0 && !asked[m.ID] && !slices.Contains(x.client.Endpoints(), m.ClientURLs[0]) {
+		switch {
+		case asked[m.ID]:
+		case len(m.ClientURLs) == 0: // it counts for the majority, and cannot be asked
+			rest = append(rest, said{endpoint: strings.Join(m.PeerURLs, ", "), err: errNeverStarted})
+		case !slices.Contains(x.client.Endpoints(), m.ClientURLs[0]):
 			others = append(others, m.ClientURLs[0])
 		}
 	}
-	rest := x.statuses(ctx, others)
+	rest = append(rest, x.statuses(ctx, others)...)
 	for _, m := range rest {
 		x.member(ctx, m)
 	}

@@ -46,7 +46,7 @@ func state(t testing.TB, c *clientv3.Client) (revision int64, leases int) {
 
 func TestExamineCluster(t *testing.T) {
 	t.Parallel()
-	s := servers.EtcdCluster(t, nil)
+	s := servers.EtcdCluster(t, &servers.EtcdOptions{Args: []string{"--strict-reconfig-check=false"}}) // members may be added at once
 	url := "etcd://" + strings.Join(s.Addrs(), ",")
 	var found testutil.Findings
 	testutil.Until(t, "a healthy cluster has findings", func() bool { // a member that was late may be behind, or without a leader
@@ -57,6 +57,17 @@ func TestExamineCluster(t *testing.T) {
 	})
 	one := servers.Etcd(t, nil)
 	testutil.Examined(t, Examine, url+","+one.Addr, engine.ExamineOptions{}).Want(t, problem, "the URL names two clusters", one.Addr)
+	c := examinee(t, s.Members[0].Addr)
+	added, err := c.MemberAdd(testutil.Within(t), []string{"http://" + servers.Nobody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := testutil.Examined(t, Examine, url, engine.ExamineOptions{})
+	f.Want(t, warning, "a member cannot be reached", servers.Nobody, "has never been started")
+	f.Want(t, note, "the number of members is even", "4")
+	if _, err := c.MemberRemove(testutil.Within(t), added.Member.ID); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Members[2].Kill(); err != nil {
 		t.Fatal(err)
 	}

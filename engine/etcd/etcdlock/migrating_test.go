@@ -37,6 +37,13 @@ func TestBothAreHeldWhileAFleetChangesOver(t *testing.T) {
 	older := concurrency.NewMutex(session(), "/locks/import")
 	ctx := within(t)
 
+	if err := older.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := older.Header().Revision // what it sends to the resource
+	if err := older.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
 	old := concurrency.NewMutex(session(), "/locks/import")
 	if err := old.Lock(ctx); err != nil {
 		t.Fatal(err)
@@ -51,13 +58,24 @@ func TestBothAreHeldWhileAFleetChangesOver(t *testing.T) {
 	if _, err := newer.TryLock(ctx, "import"); !errors.Is(err, leasehold.ErrHeld) {
 		t.Errorf("who has the new one alone gets it: %v", err)
 	}
-	if int64(l.Token()) <= old.Header().Revision {
-		t.Errorf("the token %v is not above the revision %d that was sent before", l.Token(), old.Header().Revision)
+	sent := int64(l.Token().Ticket()) // the token is too large, and a revision too old
+	if sent <= before {
+		t.Errorf("who holds both sends %d, not above the revision %d that was sent before", sent, before)
 	}
 	if err := errors.Join(l.Unlock(), old.Unlock(context.WithoutCancel(ctx))); err != nil {
 		t.Error(err)
 	}
 	if err := older.TryLock(ctx); err != nil {
-		t.Errorf("both were given up: %v", err)
+		t.Fatalf("both were given up: %v", err)
+	}
+	if after := older.Header().Revision; after <= sent {
+		t.Errorf("who has the old lock alone sends the revision %d, and the resource has seen %d", after, sent)
+	}
+	l, err = newer.Lock(ctx, "import")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := int64(l.Token().Ticket()); last <= sent {
+		t.Errorf("who has the new one alone sends %d, and the resource has seen %d", last, sent)
 	}
 }

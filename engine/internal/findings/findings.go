@@ -51,6 +51,7 @@ func New(o engine.ExamineOptions) *List {
 	}
 	var any []string
 	for _, name := range names {
+		name = string([]rune(name)) // a regexp must be UTF-8; the rune for another byte matches any such byte
 		any = append(any, strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(name)))
 	}
 	l := &List{Limit: cmp.Or(max(o.Limit, 0), DefaultLimit)}

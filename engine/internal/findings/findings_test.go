@@ -12,10 +12,11 @@ import (
 
 func TestNamesThatCount(t *testing.T) {
 	byDefault := New(engine.ExamineOptions{})
-	chosen := New(engine.ExamineOptions{Names: []string{"job:?.*", "[x]"}})
+	chosen := New(engine.ExamineOptions{Names: []string{"job:?.*", "[x]", "\xff*"}}) // the last one is not UTF-8
 	for name, want := range map[string][2]bool{
 		"order:LOCK:7": {true, false}, "mutex": {true, false}, "a\nlease": {true, false}, "order": {false, false},
 		"job:1.a": {false, true}, "job:12a": {false, false}, "[x]": {false, true}, "x": {false, false},
+		"\xff\x01": {false, true}, "a\xff": {false, false}, "\xff lock": {true, true},
 	} {
 		if got := [2]bool{byDefault.Counts(name), chosen.Counts(name)}; got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)

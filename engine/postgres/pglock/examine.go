@@ -181,7 +181,9 @@ func (x *examiner) connections(ctx context.Context) error {
 	var used, most int
 	err := x.read(ctx, "the connections", "", func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `SELECT coalesce(sum(numbackends), 0)::int,
-			current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int FROM pg_stat_database`).Scan(&used, &most)
+			current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+				- coalesce(current_setting('reserved_connections', true)::int, 0) -- PostgreSQL 16 has it
+			FROM pg_stat_database`).Scan(&used, &most)
 	})
 	if err == nil && float64(used) >= x.nearly*float64(most) && most > 0 {
 		x.Add(engine.Finding{
@@ -231,12 +233,25 @@ func (x *examiner) transactions(ctx context.Context) error {
 func (x *examiner) replicas(ctx context.Context) error {
 	return x.read(ctx, "the replicas", "the role pg_read_all_stats", func(ctx context.Context, tx pgx.Tx) error {
 		var waits string
-		if err := tx.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names')`).Scan(&waits); err != nil {
+		var alone bool
+		// A client of logical replication may be a synchronous one. Without the right to see
+		// which ones are, sync_state is NULL.
+		if err := tx.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names'), NOT pg_is_in_recovery() AND NOT EXISTS (
+			SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') OR sync_state IS NULL)`).Scan(&waits, &alone); err != nil {
 			return err
+		}
+		if waits != "" && alone {
+			x.Add(engine.Finding{
+				Severity: engine.SeverityProblem, What: "no synchronous replica is there",
+				Means: "Every commit waits for a replica that is not there, so no lock is granted, renewed or given back.",
+				Do:    "Start the replica, let its application_name be one of those in synchronous_standby_names, or take it out of them.",
+			}, "synchronous_standby_names is %q", waits)
 		}
 		rows, err := tx.Query(ctx, `SELECT application_name || coalesce(' at ' || host(client_addr), ''), coalesce(state, '?'), coalesce(extract(epoch FROM replay_lag), 0)::float8,
 			coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, replay_lsn), 0)::bigint
-			FROM pg_stat_replication LIMIT 100`)
+			FROM pg_stat_replication r
+			WHERE NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical') -- nobody promotes its reader
+			LIMIT 100`)
 		if err != nil {
 			return err
 		}

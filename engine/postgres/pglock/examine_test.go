@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"leasehold/engine"
 	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
@@ -135,6 +137,41 @@ func TestExamineReplicas(t *testing.T) {
 		_, lags := examined(t, url, engine.ExamineOptions{}, b)["a replica of the database lags"]
 		return lags
 	})
+}
+
+// TestExamineReadersOfChanges: a client of logical replication is no replica. Where only such
+// a one is connected, nobody acknowledges a commit that waits for a replica.
+func TestExamineReadersOfChanges(t *testing.T) {
+	t.Parallel()
+	s := server(t, "-c", "wal_level=logical")
+	if _, err := s.Query(`CREATE ROLE plain LOGIN`); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := pgconn.Connect(within(t), s.URL("", "")+"&replication=database&application_name=reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close(context.Background())
+	if _, err := reader.Exec(within(t), `CREATE_REPLICATION_SLOT reads TEMPORARY LOGICAL pgoutput`).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if f := examined(t, s.URL("", ""), engine.ExamineOptions{}, usualBounds()); len(f) > 0 {
+		t.Errorf("a server without replicas has %s", f)
+	}
+
+	const heading = "no synchronous replica is there"
+	for _, q := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'absent'`, `SELECT pg_reload_conf()`} {
+		if _, err := s.Query(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var f testutil.Findings
+	until(t, "it does not miss the replica", func() bool {
+		f = examined(t, s.URL("", ""), engine.ExamineOptions{}, usualBounds())
+		return f[heading].What != ""
+	})
+	f.Want(t, problem, heading, `synchronous_standby_names is "absent"`)
+	examined(t, s.URL("plain", "postgres"), engine.ExamineOptions{}, usualBounds()).None(t, heading) // it may not see whether the reader is one
 }
 
 func TestExamineTables(t *testing.T) {

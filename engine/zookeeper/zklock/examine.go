@@ -135,10 +135,10 @@ func (x *examiner) server(ctx context.Context, server string) {
 			Means: "Each server that is down is a failure less that the rest survives.",
 			Do:    "Start it, or correct the URL.",
 		}, "%s: %v", server, err)
-	case strings.Contains(says, "not currently serving"):
+	case strings.Contains(says, "not currently serving"), strings.Contains(says, "Mode: read-only"): // the latter with readonlymode.enabled
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "a server is not in the quorum",
-			Means: "It serves nobody, so the rest survives one failure less.",
+			Means: "It takes no locks, so the rest survives one failure less.",
 			Do:    "Look into its log, and at its connections to the other servers.",
 		}, "%s", server)
 	case !strings.Contains(says, "Mode: "):

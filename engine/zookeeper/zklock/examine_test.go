@@ -200,8 +200,12 @@ func TestExamineClosedWords(t *testing.T) {
 		_, _ = io.WriteString(c, "This ZooKeeper instance is not currently serving requests\n")
 		c.Close()
 	})
-	f := examined(t, "zookeeper://"+s.Addr+","+closed+","+away, engine.ExamineOptions{}, patientBounds())
-	f.Want(t, warning, "a server is not in the quorum", away)
+	apart := servers.Impostor(t, "tcp", func(c net.Conn) { // with readonlymode.enabled
+		_, _ = io.WriteString(c, "Zookeeper version: 3.9.3\nMode: read-only\nNode count: 5\n")
+		c.Close()
+	})
+	f := examined(t, "zookeeper://"+s.Addr+","+closed+","+away+","+apart, engine.ExamineOptions{}, patientBounds())
+	f.Want(t, warning, "a server is not in the quorum", away, apart)
 	f.Want(t, note, "four-letter words are closed", closed)
 	f.Want(t, problem, "no session is long enough", "from 3s to 4s")
 }

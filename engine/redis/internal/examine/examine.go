@@ -25,6 +25,7 @@ type Store struct {
 	Where        string // follows the name of a key, where there are several stores: " on host"
 	Ours         string // begins leasehold's own keys, beside those that always do; may be empty
 	Redisson     bool   // the names are Redisson's
+	Queues       bool   // the URL is one of queuelock, which alone has ?replicas= and ?restart-delay=
 	Replicas     int    // that must acknowledge a hold
 	RestartDelay bool   // a server that was restarted grants nothing for a while
 	Elected      bool   // Sentinel or Cluster chooses the primary
@@ -66,7 +67,7 @@ func (s *Store) server(ctx context.Context, n redisconn.Node, info map[string]st
 	s.version(n.Addr, info)
 	s.memory(n.Addr, info)
 	config := map[string]string{}
-	for _, pattern := range []string{"append*", "no-appendfsync*", "save", "min-*-to-write"} {
+	for _, pattern := range []string{"append*", "no-appendfsync*", "save", "min-*-to-write", "min-*-max-lag"} {
 		part, err := n.Ask(ctx, "CONFIG", "GET", pattern).AsStrMap()
 		if err != nil {
 			s.Unread("CONFIG GET of "+n.Addr, redisconn.Explain(err, ""), "+config|get")
@@ -155,7 +156,7 @@ func (s *Store) disk(addr string, info, config map[string]string) {
 	restart := engine.Finding{
 		Severity: severity, What: "a restart forgets locks",
 		Means: "After a crash or a restart the server grants a name again that somebody still holds.",
-		Do:    "Set appendonly yes and appendfsync always, or use ?restart-delay= longer than every TTL, and check fencing tokens.",
+		Do:    "Set appendonly yes and appendfsync always" + s.queues(", or use ?restart-delay= longer than every TTL") + ", and check fencing tokens.",
 	}
 	switch aof := info["aof_enabled"] == "1"; {
 	case !aof && config == nil:
@@ -215,16 +216,27 @@ func (s *Store) replication(addr string, info, config map[string]string) {
 		s.List.Add(engine.Finding{
 			Severity: engine.SeverityNote, What: "a failover may grant twice",
 			Means: "Replicas receive a grant after its holder has the answer. A replica that is promoted without it grants the name again.",
-			Do:    "Use ?replicas=1 to narrow this, check fencing tokens, or take an engine with consensus.",
+			Do:    s.queues("Use ?replicas=1 to narrow this. ") + "Check fencing tokens, or take an engine with consensus.",
 		}, "%s has %d replicas", addr, replicas)
 	}
-	if config != nil && replicas > 0 && number(config["min-replicas-to-write"])+number(config["min-slaves-to-write"]) == 0 {
+	least := cmp.Or(config["min-replicas-to-write"], config["min-slaves-to-write"], "0") // the second as older servers call it
+	lag := cmp.Or(config["min-replicas-max-lag"], config["min-slaves-max-lag"])
+	unbound := number(least) == 0 || lag == "0" // a 0 in either of them switches both off
+	if config != nil && replicas > 0 && s.Replicas == 0 && unbound {
 		s.List.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "a primary that is cut off goes on granting",
 			Means: "Its clients renew for as long as the network is cut, while the promoted replica grants the same names.",
-			Do:    "Set min-replicas-to-write 1 and min-replicas-max-lag to less than the shortest TTL, or use ?replicas=1.",
-		}, "%s has min-replicas-to-write 0", addr)
+			Do:    "Set min-replicas-to-write 1 and min-replicas-max-lag to less than the shortest TTL" + s.queues(", or use ?replicas=1") + ".",
+		}, "%s has min-replicas-to-write %s and min-replicas-max-lag %s", addr, least, lag)
 	}
+}
+
+// queues is advice that only a URL of queuelock can follow. Others refuse these parameters.
+func (s *Store) queues(advice string) string {
+	if !s.Queues {
+		return ""
+	}
+	return advice
 }
 
 var lags = engine.Finding{

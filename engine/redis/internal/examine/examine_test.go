@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,13 +86,26 @@ func TestDisks(t *testing.T) {
 
 func TestReplicas(t *testing.T) {
 	online := func(lag string) string { return "ip=h,port=1,state=online,offset=1,lag=" + lag }
-	safe := map[string]string{"min-replicas-to-write": "1"}
-	const twice = "note a failover may grant twice: a has "
+	of := func(n string) map[string]string {
+		return map[string]string{"role": "master", "connected_slaves": n, "slave0": online("1")}
+	}
+	needs := func(n, lag string) map[string]string {
+		return map[string]string{"min-replicas-to-write": n, "min-slaves-to-write": n, "min-replicas-max-lag": lag, "min-slaves-max-lag": lag}
+	}
+	safe := needs("1", "10")
+	const (
+		twice  = "note a failover may grant twice: a has "
+		cutOff = "warning a primary that is cut off goes on granting: a has "
+	)
 	for _, c := range []struct {
 		elected      bool
 		info, config map[string]string
 		want         []string
 	}{
+		{false, of("1"), needs("0", "10"), []string{cutOff + "min-replicas-to-write 0 and min-replicas-max-lag 10", twice + "1 replicas"}},
+		{false, of("1"), needs("1", "0"), []string{cutOff + "min-replicas-to-write 1 and min-replicas-max-lag 0", twice + "1 replicas"}},
+		{false, of("1"), map[string]string{"min-slaves-to-write": "1", "min-slaves-max-lag": "9"}, []string{twice + "1 replicas"}},
+		{false, of("1"), nil, []string{twice + "1 replicas"}},
 		{false, map[string]string{"role": "master", "connected_slaves": "0"}, nil, nil},
 		{true, map[string]string{"role": "master", "connected_slaves": "0"}, nil, []string{twice + "0 replicas"}},
 		{true, map[string]string{"role": "master", "connected_slaves": "1", "slave0": online("1")}, safe, []string{twice + "1 replicas"}},
@@ -102,6 +116,41 @@ func TestReplicas(t *testing.T) {
 		got := found(&Store{Elected: c.elected}, func(s *Store) { s.replication("a", c.info, c.config) })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%v, %v: %q", c.info, c.config, got)
+		}
+	}
+}
+
+// TestWhatIsAdvisedFitsTheURL: ?replicas= and ?restart-delay= are of queuelock alone. With
+// ?replicas= a primary that is cut off grants nothing.
+func TestWhatIsAdvisedFitsTheURL(t *testing.T) {
+	for _, c := range []struct {
+		store Store
+		want  []string // headings and parameters
+	}{
+		{Store{Queues: true}, []string{
+			"a restart forgets locks ?restart-delay=", "a primary that is cut off goes on granting ?replicas=", "a failover may grant twice ?replicas=",
+		}},
+		{Store{}, []string{"a restart forgets locks", "a primary that is cut off goes on granting", "a failover may grant twice"}},
+		{Store{Queues: true, Replicas: 1}, []string{"a restart forgets locks ?restart-delay="}},
+	} {
+		s := c.store
+		s.List = findings.New(engine.ExamineOptions{})
+		info := map[string]string{"role": "master", "connected_slaves": "1", "slave0": "state=online,lag=0"}
+		config := map[string]string{"min-replicas-to-write": "0"}
+		s.disk("a", info, config)
+		s.replication("a", info, config)
+		var got []string
+		s.List.Report(func(f engine.Finding) {
+			heading, _, _ := strings.Cut(f.What, ":")
+			for _, param := range []string{"?replicas=", "?restart-delay="} {
+				if strings.Contains(f.Do, param) {
+					heading += " " + param
+				}
+			}
+			got = append(got, heading)
+		})
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c.store, got)
 		}
 	}
 }

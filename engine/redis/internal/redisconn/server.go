@@ -188,9 +188,12 @@ func (c *Client) primaries(ctx context.Context) ([]rueidis.Client, error) {
 		if err != nil || len(node) < 2 {
 			return nil, fmt.Errorf("redis: unreadable CLUSTER SLOTS: %w", err)
 		}
-		host, _ := node[0].ToString()
+		host, _ := node[0].ToString() // null is empty
 		port, _ := node[1].AsInt64()
 		addr := net.JoinHostPort(host, fmt.Sprint(port))
+		if host == "" {
+			addr = withPort(nodes, addr)
+		}
 		primary, ok := nodes[addr]
 		if !ok {
 			return nil, fmt.Errorf("redis: the Cluster just gained the node %s: list again", addr)
@@ -202,4 +205,20 @@ func (c *Client) primaries(ctx context.Context) ([]rueidis.Client, error) {
 		list = append(list, primary)
 	}
 	return list, nil
+}
+
+// withPort is the address of the only node with the port of addr. A node tells no host if it
+// does not know its own (it never met another), or was told to tell none: rueidis takes the
+// one at which it asked. Of several it cannot be told which one is meant: addr.
+func withPort(nodes map[string]rueidis.Client, addr string) string {
+	found := addr
+	for known := range nodes {
+		if strings.HasSuffix(known, addr) { // ":6379"
+			if found != addr {
+				return addr
+			}
+			found = known
+		}
+	}
+	return found
 }
