@@ -80,6 +80,7 @@ func checkListen(listen string, remote bool) error {
 // export answers scrapes until ctx ends. Only an engine that can never be opened ends it:
 // one that does not answer yet is what an exporter is there to show.
 func (a *app) export(ctx context.Context, o exporter.Options, listen string) (err error) {
+	o.Failed = a.sayReadings
 	x, err := exporter.New(o)
 	if err != nil {
 		return err
@@ -94,10 +95,20 @@ func (a *app) export(ctx context.Context, o exporter.Options, listen string) (er
 		if codeOf(err) == codeUsage {
 			return errors.Join(err, listener.Close())
 		}
-		a.say("the engine does not answer, scrapes try again: %v", err)
+		a.sayReadings(err)
 	}
 	a.say("answers scrapes at http://%s/metrics", listener.Addr())
 	return x.Serve(ctx, listener, log.New(sayer{a}, "", 0))
+}
+
+// sayReadings says why the engine cannot be read, which the figures do not show. nil is
+// that it can be read again.
+func (a *app) sayReadings(err error) {
+	if err == nil {
+		a.say("the engine can be read again")
+		return
+	}
+	a.say("the engine cannot be read, scrapes try again: %v", err)
 }
 
 // sayer says what a logger writes.

@@ -75,9 +75,12 @@ func TestExporterOfAnEngineThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, scrape := p.exporter("--within", "500ms")
-	if !strings.Contains(x.err.String(), "the engine does not answer, scrapes try again: ") {
-		t.Errorf("it said %q", x.err.String())
+	said := func(what string, times int) {
+		t.Helper()
+		until(t, fmt.Sprintf("%q %d times", what, times), func() bool { return strings.Count(x.err.String(), what) == times })
 	}
+	const fails, works = "leasehold: the engine cannot be read, scrapes try again: ", "leasehold: the engine can be read again\n"
+	said(fails, 1)
 	up := func(n int) {
 		t.Helper()
 		until(t, fmt.Sprintf("engine_up is %d", n), func() bool {
@@ -89,14 +92,17 @@ func TestExporterOfAnEngineThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	up(1)
+	said(works, 1)
 	if err := s.Stop(); err != nil { // it accepts connections and says nothing
 		t.Fatal(err)
 	}
 	up(0)
+	said(fails, 2)
 	if err := s.Cont(); err != nil {
 		t.Fatal(err)
 	}
 	up(1)
+	said(works, 2)
 }
 
 // An engine that no waiting makes right is an error, and nothing listens.

@@ -60,6 +60,31 @@ func TestThePictureHasEveryHoldAndWait(t *testing.T) {
 	}
 }
 
+// A trial that was cut short may end with a call that hangs: that is what to look at.
+func TestACallThatNeverReturnedWaitsToTheEnd(t *testing.T) {
+	for what, c := range map[string]struct {
+		more []history.Event
+		to   float64
+		text string
+	}{
+		"open":             {nil, 9000, "lock: no answer"},
+		"answered":         {[]history.Event{{At: at(8.5), Kind: history.Answer, Client: "c3", Op: 6, Result: history.Gave}}, 8500, "lock: gave up"},
+		"its client ended": {[]history.Event{{At: at(8.5), Kind: history.Exit, Client: "c3"}}, 8500, "its client ended"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			events := append(told(),
+				history.Event{At: at(8.1), Kind: history.Call, Client: "c3", Op: 6, What: history.Lock, Name: "c", Permits: 1, Limit: 1},
+				history.Event{At: at(8.2), Kind: history.Call, Client: "c3", Op: 7, What: history.Try, Name: "c", Permits: 1, Limit: 1})
+			events = append(events, c.more...)
+			p := draw(append(events, history.Event{At: at(9), Kind: history.Start, Client: "c4"}))
+			want := Span{From: 8100, To: c.to, Client: "c3", Text: c.text}
+			if r := p.Rows[len(p.Rows)-1]; r.Name != "c" || len(r.Waits) != 1 || r.Waits[0] != want {
+				t.Errorf("got %+v, want one wait, %+v", r, want)
+			}
+		})
+	}
+}
+
 func TestThePageIsOneFileAndEscapesWhatOthersWrote(t *testing.T) {
 	var page bytes.Buffer
 	err := Write(&page, told(), &check.Result{

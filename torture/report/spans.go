@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -135,6 +136,12 @@ func draw(events []history.Event) picture {
 			if s := faults[e.Fault]; s != nil {
 				s.To = at
 			}
+		}
+	}
+	// These calls never returned: the history was cut short, perhaps because they hang.
+	for _, op := range slices.Sorted(maps.Keys(calls)) {
+		if call := calls[op]; call.What == history.Lock {
+			row(call.Name).Waits = append(row(call.Name).Waits, Span{From: ms(call.At), To: last, Client: call.Client, Text: call.What + ": no answer"})
 		}
 	}
 	for _, op := range order {

@@ -52,7 +52,8 @@ const (
 	MaxWithin   = time.Minute
 )
 
-// Options say what is read and shown. Every field but Prefixes, ByName and Show is needed.
+// Options say what is read and shown. Every field but Prefixes, ByName, Show and Failed is
+// needed.
 type Options struct {
 	// Open opens the engine. A reading calls it if no call has succeeded yet.
 	Open func(context.Context) (Engine, error)
@@ -78,6 +79,11 @@ type Options struct {
 	// Show is a name as a value of a label: UTF-8, and different for different names. nil
 	// is strconv.Quote.
 	Show func(name string) string
+
+	// Failed is told when a reading fails and the one before did not, and of nil when one
+	// is good again. It is not told of the first reading, whose error Read returns. No two
+	// calls of it overlap, and scrapes do not wait for it. nil is nobody.
+	Failed func(error)
 }
 
 // Check says what is wrong with options, if anything is.
@@ -127,7 +133,7 @@ func New(o Options) (*Exporter, error) {
 		o.Show = strconv.Quote
 	}
 	src := &source{open: o.Open}
-	x := &Exporter{engine: src, readings: &readings{every: o.Every, within: o.Within, read: func(ctx context.Context) (*figures, error) {
+	x := &Exporter{engine: src, readings: &readings{every: o.Every, within: o.Within, failed: o.Failed, read: func(ctx context.Context) (*figures, error) {
 		eng, err := src.engine(ctx)
 		if err != nil {
 			return nil, err

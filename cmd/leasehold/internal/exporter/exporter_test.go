@@ -266,6 +266,75 @@ func TestAReadingThatFails(t *testing.T) {
 	})
 }
 
+// The log has each change, and no line for each scrape of an engine that stays away.
+func TestWhatHasChangedIsToldOnce(t *testing.T) {
+	for what, c := range map[string]struct{ readings, told string }{
+		"one that works":          {"good good", ""},
+		"one that fails":          {"good cut cut", "cut"},
+		"another reason":          {"good cut refused good", "cut good"},
+		"again and again":         {"good cut good good refused good", "cut good refused good"},
+		"away from the beginning": {"cut cut", ""},
+		"away at the beginning":   {"cut good cut", "good cut"},
+		"one that hangs":          {"good hung good", "late good"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				now := ""
+				eng := &fake{queues: slices.Values([]engine.Queue{}), before: func(context.Context) error {
+					switch now {
+					case "good":
+						return nil
+					case "hung":
+						time.Sleep(7 * time.Second) // and it does not heed its context
+						return nil
+					}
+					return errors.New(now)
+				}}
+				var told []string
+				var x *Exporter
+				x = newExporter(t, eng, func(o *Options) {
+					o.Failed = func(err error) {
+						x.Read() // nor does a log that takes its time hold up a scrape
+						switch {
+						case err == nil:
+							told = append(told, "good")
+						case errors.Is(err, errLate):
+							told = append(told, "late")
+						default:
+							told = append(told, err.Error())
+						}
+					}
+				})
+				for now = range strings.FieldsSeq(c.readings) {
+					x.Read()
+					time.Sleep(10 * time.Second)
+				}
+				synctest.Wait()
+				if got := strings.Join(told, " "); got != c.told {
+					t.Errorf("told %q, want %q", got, c.told)
+				}
+			})
+		})
+	}
+}
+
+// A reading that the end cuts short says nothing about the engine.
+func TestTheEndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := &fake{queues: slices.Values([]engine.Queue{})}
+		x := newExporter(t, eng, func(o *Options) { o.Failed = func(err error) { t.Errorf("told %v", err) } })
+		x.Read()
+		eng.before = func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		time.Sleep(6 * time.Second)
+		go x.Read()
+		synctest.Wait()
+		x.readings.close()
+	})
+}
+
 // An exporter may be there before its engine.
 func TestTheEngineIsOpenedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 type readings struct {
 	every, within time.Duration
 	read          func(context.Context) (*figures, error)
+	failed        func(error) // see Options.Failed; nil: nobody wants to know
 
 	mu       sync.Mutex
 	closed   bool
@@ -22,6 +23,8 @@ type readings struct {
 	done     int            // readings that ended
 	failures int            // those of them that failed
 	good     time.Time      // when the last one began that did not fail
+	failing  bool           // what failed was told last, or what the first reading found
+	telling  bool           // failed is being called
 }
 
 // outcome is what a reading found, or why it failed, and how it stood then.
@@ -65,6 +68,9 @@ func (r *readings) beginLocked() {
 		} else {
 			r.good = began
 		}
+		if r.done == 1 {
+			r.failing = err != nil
+		}
 		now := time.Now()
 		r.last = outcome{f, err, now.Sub(began), r.done, r.failures, r.good}
 		r.expires = now.Add(r.every)
@@ -77,6 +83,7 @@ func (r *readings) beginLocked() {
 		defer r.mu.Unlock()
 		r.overdue = r.running == running
 		settle(nil, context.Cause(ctx))
+		r.tellLocked()
 	})
 	r.reader.Go(func() {
 		f, err := r.read(ctx)
@@ -89,7 +96,21 @@ func (r *readings) beginLocked() {
 		defer r.mu.Unlock()
 		settle(f, err)
 		r.overdue = false
+		r.tellLocked()
 	})
+}
+
+// tellLocked says whether readings fail, each time that this has changed. It lets go of mu
+// meanwhile: a log may block, and scrapes do not wait for it. One call says it all in turn.
+func (r *readings) tellLocked() {
+	for r.failed != nil && !r.telling && !r.closed && r.failing != (r.last.err != nil) {
+		err := r.last.err
+		r.telling, r.failing = true, err != nil
+		r.mu.Unlock()
+		r.failed(err)
+		r.mu.Lock()
+		r.telling = false
+	}
 }
 
 // close ends a reading that goes on and waits for it. No other one begins.
