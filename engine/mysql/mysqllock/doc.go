@@ -34,9 +34,9 @@
 // replica without read_only looks like any server, and must not be used.
 //
 // A crash of the machine may forget the last second if innodb_flush_log_at_trx_commit is
-// not 1, or there is a binary log and sync_binlog is not 1 (MariaDB's default is 0). The
-// engine then declares fencing until the server forgets. A restored backup is a server
-// that forgot.
+// neither 1 nor MariaDB's 3, or there is a binary log and sync_binlog is not 1 (MariaDB's
+// default is 0). The engine then declares fencing until the server forgets. A restored
+// backup is a server that forgot.
 //
 // On a Galera cluster or with Group Replication, calls for one name to two servers at once
 // change one row. One of them fails at its commit and is made again, by design. The tests

@@ -81,7 +81,9 @@ func (x *examiner) read(ctx context.Context, part, right string, f func(context.
 	defer cancel()
 	tx, err := x.db.BeginTx(bounded, &sql.TxOptions{ReadOnly: true})
 	if err == nil {
-		err = f(bounded, tx)
+		if err = bound(bounded, tx); err == nil {
+			err = f(bounded, tx)
+		}
 		_ = tx.Rollback() // nothing was written
 	}
 	switch {
@@ -92,11 +94,24 @@ func (x *examiner) read(ctx context.Context, part, right string, f func(context.
 	case code(err) == 0 && !errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	if c := code(err); c < 1044 || c > 1045 && c != 1142 && c != 1143 && c != 1227 && c != 1370 {
+	if c := code(err); c < 1044 || c > 1045 && c != 1142 && c != 1143 && c != 1227 && c != 1370 && c != 1401 {
 		right = "" // it did not refuse the user
 	}
 	x.Unread(part, err, right)
 	return nil
+}
+
+// bound has the server end a statement that takes too long: it works on for a client that
+// has given up. MariaDB and MySQL have each a variable that the other does not know.
+func bound(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`SET SESSION max_statement_time = %d`, statementBound/time.Second))
+	if code(err) == 1193 {
+		_, err = tx.ExecContext(ctx, fmt.Sprintf(`SET SESSION max_execution_time = %d`, statementBound/time.Millisecond)) // of a SELECT
+	}
+	if code(err) == 1193 {
+		return nil
+	}
+	return err
 }
 
 // each calls f for every row, with its columns as text by their names in lower case.
@@ -152,7 +167,8 @@ func (x *examiner) settings(ctx context.Context) error {
 			Do:    "Connect to the primary, or set read_only to OFF if this is the primary.",
 		}, "read_only is %s", reads)
 	}
-	if logs := binlog == "1" || binlog == "ON"; flush != "1" || logs && sync != "1" {
+	// MariaDB's 3 syncs as 1 does, and once more.
+	if logs := binlog == "1" || binlog == "ON"; flush != "1" && flush != "3" || logs && sync != "1" {
 		x.Add(engine.Finding{
 			Severity: engine.SeverityWarning, What: "a crash takes back commits",
 			Means: "The server answers a commit before it is on the disk. After a crash it lacks the last grants, and names are granted again.",
@@ -184,10 +200,15 @@ func (x *examiner) connections(ctx context.Context) error {
 
 // transactions examines those that are open for long.
 func (x *examiner) transactions(ctx context.Context) error {
-	return x.read(ctx, "open transactions", "PROCESS", func(ctx context.Context, tx *sql.Tx) error {
+	var orphans [][2]string // without a connection, and their ages
+	err := x.read(ctx, "open transactions", "PROCESS", func(ctx context.Context, tx *sql.Tx) error {
 		return each(ctx, tx, func(row map[string]string) error {
 			seconds, _ := strconv.ParseInt(row["age"], 10, 64)
-			if age := time.Duration(seconds) * time.Second; age >= x.transaction {
+			switch age := time.Duration(seconds) * time.Second; {
+			case age < x.transaction:
+			case row["id"] == "0":
+				orphans = append(orphans, [2]string{row["trx"], age.String()})
+			default:
 				x.Add(engine.Finding{
 					Severity: engine.SeverityWarning, What: "a transaction of InnoDB is open for long",
 					Means: "It keeps the rows that it locked, and keeps InnoDB from removing old versions, so that locks get slower.",
@@ -196,32 +217,55 @@ func (x *examiner) transactions(ctx context.Context) error {
 			}
 			return nil
 			// trx_started is in the system's zone, whatever the zone of the session is.
-		}, `SELECT trx_mysql_thread_id AS id, TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS age FROM information_schema.INNODB_TRX
-			WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY age DESC LIMIT 100`)
+		}, `SELECT trx_mysql_thread_id AS id, trx_id AS trx, TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS age FROM information_schema.INNODB_TRX
+			WHERE trx_mysql_thread_id <> CONNECTION_ID() AND (trx_mysql_thread_id <> 0 OR trx_state = 'RUNNING') ORDER BY age DESC LIMIT 100`)
+	})
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	// InnoDB has some of its own. XA RECOVER lists only prepared ones, also those of a client.
+	return x.read(ctx, "prepared transactions", "XA_RECOVER_ADMIN", func(ctx context.Context, tx *sql.Tx) error {
+		prepared := 0
+		if err := each(ctx, tx, func(map[string]string) error { prepared++; return nil }, `XA RECOVER`); err != nil {
+			return err
+		}
+		for _, o := range orphans[:min(len(orphans), prepared)] {
+			x.Add(engine.Finding{
+				Severity: engine.SeverityWarning, What: "a prepared transaction has no client",
+				Means: "Its client is gone, or the server was started again. It keeps the rows that it locked, and there is no connection to KILL.",
+				Do:    "Find it with XA RECOVER, ask its transaction manager, and run XA COMMIT or XA ROLLBACK on the primary.",
+			}, "transaction %s for %s", o[0], o[1])
+		}
+		return nil
 	})
 }
 
 // replica examines how far this server is behind the one that it follows.
 func (x *examiner) replica(ctx context.Context) error {
 	return x.read(ctx, "the status of replication", "REPLICATION CLIENT, or on MariaDB REPLICA MONITOR", func(ctx context.Context, tx *sql.Tx) error {
-		status := func(row map[string]string) error {
-			late, io, sql := oneOf(row, "seconds_behind_source", "seconds_behind_master"), oneOf(row, "replica_io_running", "slave_io_running"), oneOf(row, "replica_sql_running", "slave_sql_running")
-			seconds, err := strconv.ParseInt(late, 10, 64)
-			if err != nil || io != "Yes" || sql != "Yes" || time.Duration(seconds)*time.Second >= x.lag {
-				x.Add(engine.Finding{
-					Severity: engine.SeverityWarning, What: "this MySQL lags behind its primary",
-					Means: "If it is promoted now, it lacks the newest locks, and grants these names again.",
-					Do:    "Look at its error log and the network. Do not promote it before it has caught up.",
-				}, "IO thread %s, SQL thread %s, %q seconds behind", io, sql, late)
-			}
-			return nil
-		}
-		err := each(ctx, tx, status, `SHOW SLAVE STATUS`)
+		err := each(ctx, tx, x.follows, `SHOW SLAVE STATUS`)
 		if code(err) == 1064 { // since MySQL 8.4 it has another name
-			err = each(ctx, tx, status, `SHOW REPLICA STATUS`)
+			err = each(ctx, tx, x.follows, `SHOW REPLICA STATUS`)
 		}
 		return err
 	})
+}
+
+// follows examines one row of the status.
+func (x *examiner) follows(row map[string]string) error {
+	if row["channel_name"] == "group_replication_recovery" {
+		return nil // it stays, and stands, when a member has joined its group
+	}
+	late, io, sql := oneOf(row, "seconds_behind_source", "seconds_behind_master"), oneOf(row, "replica_io_running", "slave_io_running"), oneOf(row, "replica_sql_running", "slave_sql_running")
+	seconds, err := strconv.ParseInt(late, 10, 64)
+	if err != nil || io != "Yes" || sql != "Yes" || time.Duration(seconds)*time.Second >= x.lag {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityWarning, What: "this MySQL lags behind its primary",
+			Means: "If it is promoted now, it lacks the newest locks, and grants these names again.",
+			Do:    "Look at its error log and the network. Do not promote it before it has caught up.",
+		}, "IO thread %s, SQL thread %s, %q seconds behind", io, sql, late)
+	}
+	return nil
 }
 
 func oneOf(row map[string]string, names ...string) string {

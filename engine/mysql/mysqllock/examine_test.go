@@ -2,12 +2,16 @@ package mysqllock
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/findings"
 	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
@@ -61,7 +65,7 @@ func TestExamineSettings(t *testing.T) {
 	f.Want(t, warning, "a crash takes back commits", "innodb_flush_log_at_trx_commit is 2")
 	f.Want(t, problem, "this MySQL only reads")
 	f.None(t, "the connections of MySQL are nearly used up")
-	ask(t, s, `SET GLOBAL read_only = OFF; SET GLOBAL innodb_flush_log_at_trx_commit = 1`)
+	ask(t, s, `SET GLOBAL read_only = OFF; SET GLOBAL innodb_flush_log_at_trx_commit = `+synced())
 	for range 10 { // besides the examination's
 		if err := connect(t, s.URL("", "")).PingContext(within(t)); err != nil {
 			t.Fatal(err)
@@ -104,6 +108,63 @@ func TestExamineTransactions(t *testing.T) {
 	}
 	if !strings.Contains(f["not read"].Do, "PROCESS") {
 		t.Errorf("no right is named: %+v", f["not read"])
+	}
+}
+
+// A client that is gone leaves what it prepared, without a connection that could be killed.
+func TestExamineFindsPreparedTransactionsWithoutAClient(t *testing.T) {
+	t.Parallel()
+	s := servers.MariaDB(t, nil)
+	const heading = "a prepared transaction has no client"
+	b := usualBounds()
+	b.transaction = 0
+	examined(t, s.URL("", ""), b).None(t, heading)
+	ask(t, s, `CREATE TABLE test.t (i INT) ENGINE = InnoDB; INSERT INTO test.t VALUES (1)`)
+	ask(t, s, `XA START 'lost'; UPDATE test.t SET i = 2; XA END 'lost'; XA PREPARE 'lost'`)
+	testutil.Until(t, heading+", and nothing says so", func() bool { // the server may not have seen yet that the client is gone
+		time.Sleep(120 * time.Millisecond) // it shows again what it found less than a tenth of a second ago
+		_, lost := examined(t, s.URL("", ""), b)[heading]
+		return lost
+	})
+	f := examined(t, s.URL("", ""), b)
+	f.Want(t, warning, heading, "transaction ")
+	f.None(t, "a transaction of InnoDB is open for long")
+	examined(t, s.URL("", ""), usualBounds()).None(t, heading) // it is young
+	ask(t, s, `XA ROLLBACK 'lost'`)
+	examined(t, s.URL("", ""), b).None(t, heading)
+}
+
+// A client that gives up ends no statement: the server has to.
+func TestExamineBoundsStatementsOnTheServer(t *testing.T) {
+	t.Parallel()
+	x := examiner{findings.New(engine.ExamineOptions{}), usualBounds(), connect(t, database(t))}
+	var bound float64
+	if err := x.read(within(t), "the bound", "", func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT @@SESSION.`+statementTime()).Scan(&bound)
+	}); err != nil || bound < 10 {
+		t.Errorf("a statement may take the server %v (0: for ever): %v", bound, err)
+	}
+}
+
+func TestExamineReadsTheStatusOfReplication(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		row  map[string]string
+		lags bool
+	}{
+		"follows":        {map[string]string{"slave_io_running": "Yes", "slave_sql_running": "Yes", "seconds_behind_master": "0"}, false},
+		"late":           {map[string]string{"replica_io_running": "Yes", "replica_sql_running": "Yes", "seconds_behind_source": "60"}, true},
+		"stopped":        {map[string]string{"slave_io_running": "No", "slave_sql_running": "No", "seconds_behind_master": ""}, true},
+		"a channel":      {map[string]string{"replica_io_running": "No", "replica_sql_running": "No", "seconds_behind_source": "", "channel_name": "other"}, true},
+		"joined a group": {map[string]string{"replica_io_running": "No", "replica_sql_running": "No", "seconds_behind_source": "", "channel_name": "group_replication_recovery"}, false},
+	} {
+		x := examiner{findings.New(engine.ExamineOptions{}), usualBounds(), nil}
+		x.follows(c.row)
+		lags := false
+		x.Report(func(engine.Finding) { lags = true })
+		if lags != c.lags {
+			t.Errorf("%s: it lags: %v", name, lags)
+		}
 	}
 }
 
@@ -161,10 +222,19 @@ func TestExamineTables(t *testing.T) {
 		CREATE TABLE shedlock (name VARCHAR(64), lock_until DATETIME, locked_at DATETIME) ENGINE = InnoDB; INSERT INTO shedlock VALUES ('job', '2020-01-01', '2020-01-01');
 		CREATE TABLE orders (name VARCHAR(64), at DATETIME) ENGINE = InnoDB; INSERT INTO orders VALUES ('old', '2020-01-01');
 		CREATE TABLE my_mutex (name VARCHAR(64)) ENGINE = MyISAM`)
+	if servers.MySQLD() == "" { // MySQL has no such files
+		broken := filepath.Join(strings.TrimSpace(ask(t, s, `SELECT @@datadir`)), "test", "broken_lock.frm")
+		if err := os.WriteFile(broken, []byte("no table"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	f := testutil.Examined(t, Examine, s.URL("", ""), engine.ExamineOptions{Limit: 50})
 	f.Want(t, warning, "rows of locks in MySQL that look dead", "`test`.`method_lock` has 2, the newest is 3h0m", "`test`.`zero_lock` has 1, the newest is more than ten years old")
 	f.Want(t, note, "stopped at the limit", "50 rows of `test`.`Old ``Locks` were read, the newest of these is 30h0m", "50 rows of `test`.`half_lock` were read")
 	f.Want(t, problem, "a table of locks is not InnoDB", "`test`.`my_mutex` is MyISAM")
+	if servers.MySQLD() == "" {
+		f.Want(t, problem, "a table of locks cannot be opened", "`test`.`broken_lock`: ", "broken_lock.frm")
+	}
 	for _, wrong := range []string{"live", "free", "empty", "shedlock", "orders"} {
 		if strings.Contains(f.String(), wrong) {
 			t.Errorf("%s is reported: %s", wrong, f)
@@ -172,6 +242,29 @@ func TestExamineTables(t *testing.T) {
 	}
 	testutil.Examined(t, Examine, s.URL("", ""), engine.ExamineOptions{Names: []string{"ORD*"}}).
 		Want(t, warning, "rows of locks in MySQL that look dead", "`test`.`orders` has 1")
+}
+
+func TestExamineJudgesAnEngineByItsTransactions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		table lockTable
+		want  string
+	}{
+		"InnoDB":   {lockTable{engine: "InnoDB", transactions: "YES"}, ""},
+		"RocksDB":  {lockTable{engine: "ROCKSDB", transactions: "YES"}, ""},
+		"NDB":      {lockTable{engine: "ndbcluster", transactions: "YES"}, ""},
+		"unlisted": {lockTable{engine: "of tomorrow"}, ""},
+		"MyISAM":   {lockTable{engine: "MyISAM", transactions: "NO"}, "a table of locks is not InnoDB"},
+		"damaged":  {lockTable{comment: "Incorrect information in file"}, "a table of locks cannot be opened"},
+	} {
+		x := examiner{findings.New(engine.ExamineOptions{}), usualBounds(), nil}
+		x.judge(&c.table)
+		got := ""
+		x.Report(func(f engine.Finding) { got = f.What })
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }
 
 func TestExamineErrors(t *testing.T) {

@@ -16,8 +16,9 @@ const mostTables = 100
 
 // lockTable is one that counts as a table of locks, with its columns that are times.
 type lockTable struct {
-	schema, name, engine string
-	times                []string
+	schema, name, engine  string
+	transactions, comment string // what the server says of the engine, and of the table
+	times                 []string
 }
 
 func (t *lockTable) String() string { return quoted(t.schema) + "." + quoted(t.name) }
@@ -37,13 +38,7 @@ func (x *examiner) tables(ctx context.Context) error {
 		all = all[:mostTables]
 	}
 	for _, t := range all {
-		if !strings.EqualFold(t.engine, "InnoDB") {
-			x.Add(engine.Finding{
-				Severity: engine.SeverityProblem, What: "a table of locks is not InnoDB",
-				Means: "Such a table has no transactions: a lock that is part of one is taken at once and stays after a rollback, and a crash may damage it.",
-				Do:    "Run ALTER TABLE ... ENGINE = InnoDB while nobody locks.",
-			}, "%s is %s", t, t.engine)
-		}
+		x.judge(t)
 		// Of ShedLock a row stays when its lock is free.
 		if len(t.times) == 0 || slices.Contains(t.times, "lock_until") {
 			continue
@@ -55,6 +50,24 @@ func (x *examiner) tables(ctx context.Context) error {
 	return nil
 }
 
+// judge examines the engine of one table. RocksDB and NDB have transactions too.
+func (x *examiner) judge(t *lockTable) {
+	switch {
+	case t.engine == "": // the comment is the server's error
+		x.Add(engine.Finding{
+			Severity: engine.SeverityProblem, What: "a table of locks cannot be opened",
+			Means: "The server knows its name and cannot read it: it is damaged, or its engine is not loaded. Who locks there gets an error.",
+			Do:    "Look at the server's error log, and repair the table or load its engine.",
+		}, "%s: %s", t, t.comment)
+	case t.transactions == "NO":
+		x.Add(engine.Finding{
+			Severity: engine.SeverityProblem, What: "a table of locks is not InnoDB",
+			Means: "Such a table has no transactions: a lock that is part of one is taken at once and stays after a rollback, and a crash may damage it.",
+			Do:    "Run ALTER TABLE ... ENGINE = InnoDB while nobody locks.",
+		}, "%s is %s", t, t.engine)
+	}
+}
+
 // lockTables lists them, without those of leasehold.
 func (x *examiner) lockTables(ctx context.Context) (all []*lockTable, err error) {
 	err = x.read(ctx, "the list of tables", "", func(ctx context.Context, tx *sql.Tx) error {
@@ -63,13 +76,14 @@ func (x *examiner) lockTables(ctx context.Context) (all []*lockTable, err error)
 				return nil
 			}
 			if last := len(all) - 1; last < 0 || all[last].schema != row["in_schema"] || all[last].name != row["name"] {
-				all = append(all, &lockTable{schema: row["in_schema"], name: row["name"], engine: row["of_engine"]})
+				all = append(all, &lockTable{schema: row["in_schema"], name: row["name"], engine: row["of_engine"], transactions: row["transactions"], comment: row["comment"]})
 			}
 			if column := row["of_column"]; column != "" {
 				all[len(all)-1].times = append(all[len(all)-1].times, column)
 			}
 			return nil
-		}, `SELECT t.TABLE_SCHEMA AS in_schema, t.TABLE_NAME AS name, t.ENGINE AS of_engine, c.COLUMN_NAME AS of_column FROM information_schema.TABLES t
+		}, `SELECT t.TABLE_SCHEMA AS in_schema, t.TABLE_NAME AS name, t.ENGINE AS of_engine, t.TABLE_COMMENT AS comment, e.TRANSACTIONS AS transactions, c.COLUMN_NAME AS of_column FROM information_schema.TABLES t
+			LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
 			LEFT JOIN information_schema.COLUMNS c ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME AND c.DATA_TYPE IN ('timestamp', 'datetime')
 			WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
 			ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME, c.ORDINAL_POSITION`)

@@ -165,6 +165,7 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		}
 		c.Net, c.Addr = "tcp", hosts[0]
 	}
+	c.TLS = nil // it names the host of a URL without one: the connector makes it again from TLSConfig and Addr
 	switch {
 	case passwordFile != "":
 		if c.Passwd, err = engineurl.Secret(passwordFile); err != nil {
@@ -248,8 +249,8 @@ const leastPacket = 8 << 10
 
 // settings are whether a server only reads, whether it answers before it stores, and the
 // most bytes in a statement. With a binary log it is that log which says what was
-// committed: InnoDB takes back what is not in it.
-const settings = `@@read_only NOT IN ('0', 'OFF'), @@innodb_flush_log_at_trx_commit <> 1 OR @@log_bin AND @@sync_binlog <> 1, @@max_allowed_packet`
+// committed: InnoDB takes back what is not in it. MariaDB's 3 syncs as 1 does, and once more.
+const settings = `@@read_only NOT IN ('0', 'OFF'), @@innodb_flush_log_at_trx_commit NOT IN (1, 3) OR @@log_bin AND @@sync_binlog <> 1, @@max_allowed_packet`
 
 // meet asks the server what it is, and makes sure that it will do.
 func (c *client) meet(ctx context.Context) error {

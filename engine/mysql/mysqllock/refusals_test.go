@@ -210,6 +210,12 @@ func TestWhatIsDeclared(t *testing.T) {
 	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory || g.Failover != engine.FailoverNone {
 		t.Errorf("of a server that stores later than it answers: %+v", g)
 	}
+	if servers.MySQLD() == "" { // MySQL has no 3
+		ask(t, s, `SET GLOBAL innodb_flush_log_at_trx_commit = 3`)
+		if g := open(t, s.URL("", "")).Guarantees(); g != sqllock.Guarantees(false, false) {
+			t.Errorf("of a server that syncs twice: %+v", g)
+		}
+	}
 	s = servers.MariaDB(t, &servers.MariaDBOptions{Args: []string{"--log-bin=log", "--server-id=1", "--sync-binlog=0"}})
 	if g := open(t, s.URL("", "")).Guarantees(); g.Fencing != engine.FencingMemory {
 		t.Errorf("of a server that stores its log later than it answers: %+v", g)
@@ -248,6 +254,12 @@ func TestURLs(t *testing.T) {
 	if c.User != "me" || c.Passwd != "a/b" || c.Addr != "h:3306" || c.DBName != "d" || c.TLSConfig != "true" || conns != 3 ||
 		o.Prefix != "x" || !o.Failover || o.NoCreate || c.Params["innodb_lock_wait_timeout"] != "7" || c.Params["lock_wait_timeout"] != "9" {
 		t.Errorf("%+v %d %+v", c, conns, o)
+	}
+	for tls, verifies := range map[string]bool{"true": true, "1": true, "skip-verify": false, "preferred": false} {
+		c, _, _, err := parse("mysql://me@h/d?tls=" + tls)
+		if err != nil || c.TLSConfig == "" || verifies && c.TLS != nil || c.AllowFallbackToPlaintext != (tls == "preferred") {
+			t.Errorf("tls=%s: the connector does not take the name from the address: %+v, %v", tls, c, err)
+		}
 	}
 	if c, _, _, err := parse("mysql://me@[::1]:33/d"); err != nil || c.Addr != "[::1]:33" {
 		t.Errorf("%+v, %v", c, err)

@@ -78,6 +78,7 @@ func TestWhomTLSBelieves(t *testing.T) {
 		u = strings.Replace(u, "127.0.0.1", "127.0.0.2", 1)
 		open(t, with(u, "tls", "skip-verify"))
 		refused(t, with(u, "ca", c.CA), "not 127.0.0.2")
+		refused(t, with(u, "tls", "true"), "not 127.0.0.2") // the name is looked at before the authority
 	}
 }
 
