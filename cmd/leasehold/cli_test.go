@@ -336,6 +336,45 @@ func TestRevokeAsks(t *testing.T) {
 	until(t, "it is free", func() bool { return len(p.line("a").Claims) == 0 })
 }
 
+// Who agrees to end a wait has not agreed to end a hold.
+func TestRevokeOfAWaitEndsNoHold(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.start("run", "a", "--", "sleep", "60")
+	p.held("a")
+	p.start("run", "a", "--", "sleep", "60")
+	until(t, "it waits", func() bool { return len(p.line("a").Claims) == 2 })
+	ticket := fmt.Sprint(p.line("a").Claims[1].Ticket)
+	cmd := exec.Command(program, "revoke", "a", "--ticket", ticket)
+	cmd.Env = p.env
+	tty, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	var said strings.Builder
+	b := make([]byte, 1024)
+	read := func() bool {
+		n, err := tty.Read(b)
+		said.Write(b[:n])
+		return err == nil
+	}
+	for !strings.Contains(said.String(), "[y/N]") && read() {
+	}
+	holder.Process.Signal(syscall.SIGTERM)
+	until(t, "it is granted", func() bool { return fmt.Sprint(p.held("a").Ticket) == ticket })
+	tty.WriteString("y\n")
+	for read() {
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "nothing was revoked") {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
+	if c := p.held("a"); fmt.Sprint(c.Ticket) != ticket || c.Revoked {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -526,7 +565,7 @@ func TestManualPages(t *testing.T) {
 		}
 	}
 	run, err := os.ReadFile(filepath.Join(dir, "leasehold-run.1"))
-	for _, want := range []string{"max-hold", "hold-descendants", "LEASEHOLD", "On Linux", "On other systems"} {
+	for _, want := range []string{"max-hold", "hold-descendants", "LEASEHOLD", "On Linux", "On other systems", "On Windows COMMAND gets no", "only on Linux"} {
 		if err != nil || !strings.Contains(strings.ReplaceAll(string(run), `\-`, "-"), want) {
 			t.Errorf("the page of run does not say %s, %v", want, err)
 		}

@@ -29,7 +29,8 @@ holder that has not noticed yet may still use it.
 revoke asks on the terminal before it does anything. If standard input is no
 terminal, as in a script, it needs --yes; otherwise it does nothing and the exit
 code is 64. The ticket names one claim: if that has ended by now, no other claim
-ends, and the exit code is 1.`,
+ends, and the exit code is 1. It is 1, too, and nothing is revoked, if a claim that
+was waiting when revoke asked holds the name when you answer.`,
 		Args:              arguments(1, 1, "one name"),
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,18 +53,9 @@ ends, and the exit code is 1.`,
 }
 
 func (a *app) revoke(ctx context.Context, locks *leasehold.Client, name string, ticket uint64, now, yes bool) error {
-	l, err := locks.Queue(ctx, name)
+	whose, state, err := claimOf(ctx, locks, name, ticket)
 	if err != nil {
 		return err
-	}
-	whose, state := "somebody who left the queue", ""
-	for _, c := range l.Claims {
-		if c.Ticket == ticket {
-			whose, state = printable(c.Owner.String()), c.State.String()
-		}
-	}
-	if state == "" {
-		return &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d, or not any more: %w", quoteName(name), ticket, engine.ErrNoClaim)}
 	}
 	if !yes {
 		question := fmt.Sprintf("Revoke %s (%s, ticket %d) from %s?", whose, state, ticket, quoteName(name))
@@ -72,6 +64,14 @@ func (a *app) revoke(ctx context.Context, locks *leasehold.Client, name string, 
 		}
 		if ok, err := a.ask(ctx, question); err != nil || !ok {
 			return err
+		}
+		// An answer takes its time. Who agreed to end a wait has not agreed to end a hold.
+		_, by, err := claimOf(ctx, locks, name, ticket)
+		if err != nil {
+			return err
+		}
+		if by != state {
+			return &exitError{codeFailed, fmt.Errorf("%s: nothing was revoked: ticket %d was %s when you were asked and is %s by now: look again with \"leasehold show\"", quoteName(name), ticket, state, by)}
 		}
 	}
 	revoke := locks.Revoke
@@ -83,6 +83,20 @@ func (a *app) revoke(ctx context.Context, locks *leasehold.Client, name string, 
 	}
 	a.say("%s: revoked %s (%s, ticket %d) at %s", quoteName(name), whose, state, ticket, time.Now().Format(time.RFC3339))
 	return nil
+}
+
+// claimOf is whose claim has the ticket, and what that claim does.
+func claimOf(ctx context.Context, locks *leasehold.Client, name string, ticket uint64) (whose, state string, err error) {
+	l, err := locks.Queue(ctx, name)
+	if err != nil {
+		return "", "", err
+	}
+	for _, c := range l.Claims {
+		if c.Ticket == ticket {
+			return printable(c.Owner.String()), c.State.String(), nil
+		}
+	}
+	return "", "", &exitError{codeFailed, fmt.Errorf("%s: nobody has the ticket %d, or not any more: %w", quoteName(name), ticket, engine.ErrNoClaim)}
 }
 
 // ask asks a person, and nobody else.

@@ -214,6 +214,9 @@ func (s *Search) Verdict() Verdict {
 	return Other
 }
 
+// Bounded reports whether a bound was reached: there may be a cycle that was not found.
+func (s *Search) Bounded() bool { return s.bound }
+
 // Cycle is the shortest way round from the claim that the search is about back to
 // itself, after a Verdict other than Wait. The claim itself is first. A claim that was
 // read through two clients of one engine is one step.

@@ -9,7 +9,7 @@ import (
 type Circles struct {
 	In     map[Key]bool // the waiting claims
 	Cycles []Cycle      // one for each victim
-	Cut    bool         // the bound was reached: there may be more
+	Cut    bool         // a bound was reached, of all searches or of one: there may be more
 }
 
 // Cycle is one way round.
@@ -38,6 +38,7 @@ func (s *Snapshot) Circles(most int) *Circles {
 			}
 			search, n := s.search(c)
 			claims += n
+			found.Cut = found.Cut || search.Bounded()
 			verdict := search.Verdict()
 			if verdict == deadlock.Wait {
 				continue

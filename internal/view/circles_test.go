@@ -1,11 +1,13 @@
 package view
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/internal/deadlock"
 )
 
 // Circles looks only where a circle can go through, and finds what a search for each claim
@@ -87,5 +89,22 @@ func TestABoundOfSearchesIsSaid(t *testing.T) {
 	got := s.Circles(100)
 	if got.Cut || len(got.In) != 2 || len(got.Cycles) != 1 || got.Cycles[0].Victim.Ticket != 4 || len(got.Cycles[0].Steps) != 2 {
 		t.Errorf("with enough: %+v", got)
+	}
+}
+
+// So is the bound of one search, which then finds nothing.
+func TestABoundOfOneSearchIsSaid(t *testing.T) {
+	const members = deadlock.MaxDepth + 6
+	var queues []engine.Queue
+	for i := range members {
+		name, next := fmt.Sprint("n", i), (i+1)%members
+		claim := engine.Claim{Name: name, Ticket: uint64(i + 1), State: engine.Held, Permits: engine.Max, Limit: engine.Max, TTL: time.Minute}
+		wait := claim
+		wait.Ticket, wait.State = uint64(1000+i), engine.Waiting
+		wait.Owner.Holds = []engine.Hold{{Name: fmt.Sprint("n", next), Ticket: uint64(next + 1)}}
+		queues = append(queues, engine.Queue{Name: name, Limit: engine.Max, Claims: []engine.Claim{claim, wait}})
+	}
+	if got := NewSnapshot(queues).Circles(0); !got.Cut || len(got.In) > 0 {
+		t.Errorf("of %d members: cut %v, %d found", members, got.Cut, len(got.In))
 	}
 }

@@ -11,12 +11,17 @@ import (
 
 // advice is what to do, in a sentence or two.
 func advice(p *picture) string {
-	if circles := p.circles(); len(circles.Cycles) > 0 {
+	circles := p.circles()
+	if len(circles.Cycles) > 0 {
 		return ofCycle(circles.Cycles[0])
 	}
 	if rows := p.rows(); len(rows) > 0 && rows[0].Waiting > 0 { // the longest wait is first
 		r := rows[0]
-		return fmt.Sprintf("Nobody waits in a circle. The longest wait is for %s, for %s. ", view.QuoteName(r.Name), age(r.Waits, time.Now())) + adviceFor(p, r.Name)
+		circle := "Nobody waits in a circle."
+		if circles.Cut || p.cut {
+			circle = "No circle was found, but not all could be looked for."
+		}
+		return fmt.Sprintf("%s The longest wait is for %s, for %s. ", circle, view.QuoteName(r.Name), age(r.Waits, time.Now())) + adviceFor(p, r.Name)
 	}
 	return "Nobody waits."
 }
@@ -33,14 +38,19 @@ func adviceFor(p *picture, name string) string {
 	at, seen := name, map[string]bool{}
 	for !seen[at] {
 		seen[at] = true
-		holder, found := engine.Claim{}, false
+		var holder engine.Claim
+		held := 0
 		for _, c := range p.snap.ByName[at].Claims {
-			if holder, found = c, c.State == engine.Held; found {
-				break
+			if c.State == engine.Held {
+				holder = c
+				held++
 			}
 		}
-		if !found {
+		switch {
+		case held == 0:
 			return fmt.Sprintf("Nobody holds %s: it is free.", view.QuoteName(at))
+		case held > 1: // each may wait for something else, and one may be enough
+			return fmt.Sprintf("%s callers hold %s: look at each of them below.", thousands(held), view.QuoteName(at))
 		}
 		under := p.snap.Under[view.Key{Name: at, Ticket: holder.Ticket}]
 		if len(under) == 0 {

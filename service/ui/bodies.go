@@ -18,9 +18,12 @@ func (b *overviewBody) write(m *markup, s *stateView) {
 	m.put("<li><b>%s</b> %s\n<li><b>%s</b> %s\n", thousands(n.Names), plural(n.Names, "name", "names"), thousands(n.Held), plural(n.Held, "holder", "holders"))
 	m.put("<li%s><b>%s</b> %s\n", when(n.Waiting > 0, ` class="warm"`), thousands(n.Waiting), plural(n.Waiting, "waiter", "waiters"))
 	m.put("<li><b>%s</b> grants seen a second\n", b.Rate)
-	if s.Away.IsZero() {
+	switch {
+	case s.Over:
+		m.put(`<li class="bad">engine <b>not read</b>`)
+	case s.Away.IsZero():
 		m.put(`<li class="good">engine <b>answers</b>`)
-	} else {
+	default:
 		m.put(`<li class="bad">engine <b>away</b>`)
 	}
 	if !s.At.IsZero() {
@@ -63,7 +66,7 @@ func (b *overviewBody) writeRows(m *markup) {
 		m.put("%s to %s of %s names", thousands(b.From), thousands(b.To), thousands(b.Found))
 	}
 	m.put(`%s</caption>
-<thead><tr><th scope="col">Name</th><th scope="col">Longest wait</th><th scope="col">Waiting</th><th scope="col">Held</th><th scope="col">Mode</th><th scope="col">First</th><th scope="col">Held since</th><th scope="col">Lost in %s</th></tr></thead>
+<thead><tr><th scope="col">Name</th><th scope="col">Longest wait</th><th scope="col">Waiting</th><th scope="col">Held</th><th scope="col">Mode</th><th scope="col">First</th><th scope="col">Holder asked</th><th scope="col">Lost in %s</th></tr></thead>
 <tbody>
 `, begin, b.Lately)
 	for _, r := range b.Rows {
@@ -202,10 +205,14 @@ func (b *graphBody) write(m *markup, _ *stateView) {
 	around := when(b.Name != "", ", around "+bdi(b.Name))
 	m.put("<h1>Who waits for whom%s</h1>\n<p class=\"do%s\" id=\"do\">%s</p>\n", around, when(b.Cycles > 0, " bad"), b.Do)
 	if b.CyclesCut {
-		m.put("<p class=\"banner\">There are too many waiters to look for every circle: there may be more.</p>\n")
+		m.put("<p class=\"banner\">Not every circle could be looked for: there may be more.</p>\n")
 	}
 	if len(b.Drawing.Nodes) == 0 {
-		m.put("<p class=\"none\">No name is held or waited for%s.</p>\n", when(b.Prefix != "", " that begins with "+bdi(b.Prefix)))
+		if b.Name != "" {
+			m.put("<p class=\"none\">Nobody holds %s or waits for it.</p>\n", bdi(b.Name))
+		} else {
+			m.put("<p class=\"none\">No name is held or waited for%s.</p>\n", when(b.Prefix != "", " that begins with "+bdi(b.Prefix)))
+		}
 		return
 	}
 	m.put(`<div class="scroll" id="scroll" tabindex="0" role="region" aria-label="Graph">` + "\n")
@@ -267,6 +274,19 @@ func (b *whyBody) write(m *markup, _ *stateView) {
 	m.put("<p class=\"note\">This follows what callers said that they held when they asked. The address of this page can be sent to others: it shows them the reason of then.</p>\n")
 }
 
+// part is what comes free when a holder has let go.
+func (b *revokeBody) part() safe {
+	if b.Others > 0 {
+		return "Its part"
+	}
+	return "The name"
+}
+
+// others says who else holds the name.
+func (b *revokeBody) others() safe {
+	return when(b.Others > 0, sprint("; %s %s it too", thousands(b.Others), plural(b.Others, "other holds", "others hold")))
+}
+
 func (b *revokeBody) write(m *markup, _ *stateView) {
 	if b.Done {
 		m.put("<h1>What came of it</h1>\n")
@@ -284,7 +304,7 @@ func (b *revokeBody) write(m *markup, _ *stateView) {
 		case b.Claim == nil:
 			m.put("Nobody has the ticket %d on %s, or not any more. There is nothing to revoke.", b.Ticket, bdi(b.Name))
 		case b.Claim.Revoked:
-			m.put("Ticket %d on %s is revoked, and <bdi>%s</bdi> has been notified. The name is free when it has let go, or in %s.", b.Ticket, bdi(b.Name), ownerText(b.Claim.Owner), ttl(b.Claim.TTL))
+			m.put("Ticket %d on %s is revoked, and <bdi>%s</bdi> has been notified. %s is free when it has let go, or in %s%s.", b.Ticket, bdi(b.Name), ownerText(b.Claim.Owner), b.part(), ttl(b.Claim.TTL), b.others())
 		default:
 			m.put("Ticket %d on %s is there and is not revoked.", b.Ticket, bdi(b.Name))
 		}
@@ -294,16 +314,19 @@ func (b *revokeBody) write(m *markup, _ *stateView) {
 	m.put("<dl class=\"facts\">\n<div><dt>Name</dt><dd>%s</dd></div>\n<div><dt>Of</dt><dd><bdi>%s</bdi></dd></div>\n<div><dt>State</dt><dd>%s, %s</dd></div>\n<div><dt>Asked</dt><dd>%s ago</dd></div>\n</dl>\n",
 		bdi(b.Name), ownerText(b.Claim.Owner), view.StateText(*b.Claim), view.ModeText(*b.Claim), ago(b.Claim.Owner.Since))
 	if b.Holder {
-		m.put("<p>It is notified and loses the name. The name is free when it has let go, or when its TTL has passed, in %s.\n", ttl(b.Claim.TTL))
-		if b.Next != nil {
-			m.put("Then <bdi>%s</bdi> is next, ticket %d.</p>\n", ownerText(b.Next.Owner), b.Next.Ticket)
-		} else {
-			m.put("Nobody waits behind it.</p>\n")
+		m.put("<p>It is notified and loses the name. %s is free when it has let go, or when its TTL has passed, in %s%s.\n", b.part(), ttl(b.Claim.TTL), b.others())
+		switch {
+		case b.Next == nil:
+			m.put("Nobody waits behind it.")
+		case b.Others == 0: // or what the others hold may still be in its way
+			m.put("Then <bdi>%s</bdi> is next, ticket %d.", ownerText(b.Next.Owner), b.Next.Ticket)
 		}
+		m.put("</p>\n")
 	} else {
 		m.put("<p>Its place in the queue goes at once, and its call fails. The holders keep what they have.</p>\n")
 	}
 	m.put(`<form method="post" action="revoke?%s">`+"\n"+`<input type="hidden" name="ticket" value="%d">`+"\n", query("name", b.Name), b.Ticket)
+	m.put(`<input type="hidden" name="was" value="%s">`+"\n", b.Claim.State.String())
 	if b.Holder {
 		m.put(`<p><label><input type="checkbox" name="now"%s> at once, while it may still be at work: only a fenced resource is safe then</label></p>`+"\n", when(b.Now, " checked"))
 	}

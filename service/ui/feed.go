@@ -45,7 +45,6 @@ type feed struct {
 	tried   time.Time // when the last reading that ended began
 	running time.Time // when the reading that goes on began; zero: none does
 	slept   bool      // nobody looked since the last picture
-	over    bool
 	past    history
 	asked   map[string]*single
 }
@@ -56,6 +55,7 @@ type shot struct {
 	version  uint64    // rises whenever pages should look again
 	away     time.Time // since when the engine does not answer; zero: it does
 	why      string    // it does not
+	over     bool      // run has ended: nothing is read any more
 }
 
 // single is the queue of one name that is in no picture.
@@ -79,7 +79,7 @@ func (f *feed) run(ctx context.Context) {
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.over = true
+		f.shot.over = true
 		f.tell(true)
 	}()
 	pause := time.NewTimer(0)
@@ -212,7 +212,7 @@ func (f *feed) fresh(ctx context.Context) shot {
 	for asked := time.Now(); ; {
 		f.want()
 		switch {
-		case time.Since(f.tried) <= 2*max(f.every, f.shot.took), f.tried.After(asked), f.over,
+		case time.Since(f.tried) <= 2*max(f.every, f.shot.took), f.tried.After(asked), f.shot.over,
 			!f.shot.away.IsZero() && !f.running.IsZero(): // it hangs
 			return f.shot
 		}
@@ -254,7 +254,7 @@ func (f *feed) follow() (stop func()) {
 func (f *feed) latest() (version uint64, news <-chan struct{}, over bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.shot.version, f.news, f.over
+	return f.shot.version, f.news, f.shot.over
 }
 
 // one reads a name that is in no picture: a free one, or one where somebody else's data is,
@@ -262,7 +262,7 @@ func (f *feed) latest() (version uint64, news <-chan struct{}, over bool) {
 func (f *feed) one(ctx context.Context, name string) (engine.Queue, error) {
 	f.mu.Lock()
 	s := f.asked[name]
-	if f.over {
+	if f.shot.over {
 		f.mu.Unlock()
 		return engine.Queue{}, errors.New("this program is ending")
 	}
@@ -290,6 +290,13 @@ func (f *feed) one(ctx context.Context, name string) (engine.Queue, error) {
 	}
 }
 
+// forget has the queue of a name read anew, by whoever asks for it next.
+func (f *feed) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.asked, name)
+}
+
 // revokes notes that somebody is about to end a claim here.
 func (f *feed) revokes(name string, ticket uint64) {
 	f.mu.Lock()
@@ -306,11 +313,15 @@ func (f *feed) revoked(name string, ticket uint64, worked bool) {
 	f.want()
 }
 
-// history is a copy of what was seen of a name, the newest first.
+// history is a copy of what was seen of a name since it began: events, the newest first, and
+// gaps, the oldest first.
 func (f *feed) history(keep func(*event) bool, most int) (events []event, gaps []gap, began time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.past.last(keep, most), slices.Clone(f.past.gaps), f.past.began
+	began = f.past.since()
+	events = f.past.last(func(e *event) bool { return !e.At.Before(began) && keep(e) }, most)
+	gaps = slices.DeleteFunc(slices.Clone(f.past.gaps), func(g gap) bool { return !g.To.After(began) })
+	return events, gaps, began
 }
 
 // lost is a copy of what was lost, the newest first.

@@ -38,6 +38,9 @@ type tie struct {
 // graph draws who holds what and who waits for what.
 func (h *Handler) graph(r *http.Request, v *visit) (*answer, error) {
 	b := &graphBody{Name: r.URL.Query().Get("name"), Prefix: r.URL.Query().Get("prefix")}
+	if err := h.showsWaiters(); err != nil {
+		return nil, err
+	}
 	p := v.shot.only(&v.Rights)
 	if b.Name != "" {
 		q, err := h.queueOf(r, v, b.Name) // or nothing is known, and the name may be taken

@@ -161,6 +161,75 @@ func TestANameWithALineBreakCanBeRevoked(t *testing.T) {
 	}
 }
 
+// mayRevoke is a site whose caller may revoke everything, and what was revoked.
+func mayRevoke(t *testing.T) (s *site, ended *[]uint64) {
+	ended = &[]uint64{}
+	s = open(t, Options{
+		Every: time.Hour, // what was read once stays
+		Rights: func(*http.Request) (Rights, error) {
+			return Rights{All: true, Revoke: func(string) bool { return true }}, nil
+		},
+		Revoke: func(ctx context.Context, name string, ticket uint64, now bool) error {
+			*ended = append(*ended, ticket)
+			return s.Revoke(ctx, name, ticket, now)
+		},
+	})
+	return s, ended
+}
+
+// fields are those of the form of a page that nobody sees.
+func fields(page string) url.Values {
+	form := url.Values{}
+	for _, f := range regexp.MustCompile(`type="hidden" name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		form.Set(f[1], html.UnescapeString(f[2]))
+	}
+	return form
+}
+
+// Who confirms that a wait ends was told that the holders keep what they have.
+func TestAConfirmationOfTheEndOfAWaitEndsNoHold(t *testing.T) {
+	s, ended := mayRevoke(t)
+	a, w := s.join("a", "holder", false), s.join("a", "waiter", true)
+	path := "/revoke?" + query("name", "a", "ticket", strconv.FormatUint(w.Ticket, 10))
+	form := fields(s.shows(path, "Its place in the queue goes at once"))
+	s.Leave(t.Context(), []engine.Claim{a})
+	form.Set("typed", "a")
+	status, page := s.send("POST", path, form, "Sec-Fetch-Site", "same-origin")
+	if status != http.StatusConflict || len(*ended) > 0 || !strings.Contains(seen(page), "It holds the name by now. Nothing was revoked: look again.") {
+		t.Errorf("status %d, revoked %v:\n%s", status, *ended, seen(page))
+	}
+	form = fields(page)
+	form.Set("typed", "a")
+	if status, page := s.send("POST", path, form, "Sec-Fetch-Site", "same-origin"); len(*ended) != 1 {
+		t.Errorf("after a second look: status %d, revoked %v:\n%s", status, *ended, seen(page))
+	}
+}
+
+// What one of several holders lets go is a part, and says nothing of who is next.
+func TestTheRevocationOfOneOfSeveralHoldersFreesItsPart(t *testing.T) {
+	s, _ := mayRevoke(t)
+	shared := func(label string) engine.Claim {
+		c, err := s.Join(t.Context(), engine.Request{Name: "a", ID: engine.NewID(), Permits: 1, Limit: engine.Max, WaitTTL: time.Hour, TTL: time.Hour, Owner: engine.Owner{Label: label}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := shared("first")
+	shared("second")
+	shared("third")
+	s.join("a", "waiter", true)
+	path := "/revoke?" + query("name", "a", "ticket", strconv.FormatUint(first.Ticket, 10))
+	page := s.shows(path, "Its part is free when it has let go", "; 2 others hold it too.")
+	if strings.Contains(page, "is next") || strings.Contains(page, "The name is free") {
+		t.Error(seen(page))
+	}
+	form := fields(page)
+	form.Set("typed", "a")
+	s.send("POST", path, form, "Sec-Fetch-Site", "same-origin")
+	s.shows(path+"&done=", "Its part is free when it has let go, or in", "; 2 others hold it too.")
+}
+
 func TestAFormThatDoesNotComeEndsItsRequest(t *testing.T) {
 	s := open(t, Options{})
 	s.h.formWithin = 50 * time.Millisecond

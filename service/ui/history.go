@@ -80,6 +80,9 @@ func (r *ring) add(e event) {
 	r.next = (r.next + 1) % len(r.all)
 }
 
+// full reports whether older events may be gone.
+func (r *ring) full() bool { return len(r.all) > 0 && len(r.all) >= r.most }
+
 // newest goes from the newest event to the oldest, while f says so.
 func (r *ring) newest(f func(*event) bool) {
 	for i := range r.all {
@@ -128,11 +131,22 @@ func (h *history) revoked(k view.Key, worked bool) {
 func (h *history) gap(from, to time.Time) {
 	h.grants = nil
 	if h.gaps = append(h.gaps, gap{from, to}); len(h.gaps) > maxGaps {
+		h.began = h.gaps[0].To // nobody could tell any more that it is one
 		h.gaps = h.gaps[1:]
 	}
 }
 
-// note compares two pictures.
+// since is when the history begins: its events and gaps are all that there were since.
+func (h *history) since() time.Time {
+	if h.events.full() {
+		if oldest := h.events.all[h.events.next].At; oldest.After(h.began) {
+			return oldest
+		}
+	}
+	return h.began
+}
+
+// note compares two pictures. What is beyond the names of one that is cut may be there or not.
 func (h *history) note(before, now *picture) {
 	h.events.most, h.losses.most = maxEvents, maxLosses
 	var names []string
@@ -147,12 +161,12 @@ func (h *history) note(before, now *picture) {
 		}
 	}
 	for _, q := range now.snap.Queues {
-		if old := before.snap.ByName[q.Name]; !same(old, q) {
+		if old, there := before.snap.ByName[q.Name]; (there || !before.cut) && !same(old, q) {
 			h.compare(before, now, old, q, add)
 		}
 	}
 	for _, q := range before.snap.Queues {
-		if _, there := now.snap.ByName[q.Name]; !there {
+		if _, there := now.snap.ByName[q.Name]; !there && !now.cut {
 			h.compare(before, now, q, engine.Queue{}, add)
 		}
 	}

@@ -42,12 +42,30 @@ const (
 	laneFirst = 26
 )
 
-// lanesOf draws events, the newest of which is first, and the claims of now.
-func lanesOf(events []event, q engine.Queue, began, now time.Time) *lanes {
+// lanesOf draws events, the newest of which is first, and the claims of now. All changes
+// since began are among the events, but for those in the gaps, the oldest of which is first.
+//
+// What happened in a gap has no event. So a claim that came or went in one is drawn only for
+// the time in which it was seen: or two that followed each other would hold at one time.
+func lanesOf(events []event, q engine.Queue, began time.Time, gaps []gap, now time.Time) *lanes {
 	type span struct {
 		claim            engine.Claim
 		waits, held, end time.Time
+		last             time.Time // of its events
 		lost             bool
+	}
+	// from is since when all changes up to t were seen.
+	from := func(t time.Time) time.Time {
+		since := began
+		for _, g := range gaps {
+			if g.To.After(since) && !g.To.After(t) {
+				since = g.To
+			}
+		}
+		if since.After(t) {
+			return t
+		}
+		return since
 	}
 	spans := map[uint64]*span{}
 	var order []uint64
@@ -62,6 +80,7 @@ func lanesOf(events []event, q engine.Queue, began, now time.Time) *lanes {
 	}
 	for _, e := range slices.Backward(events) {
 		s := of(e.Claim)
+		s.last = e.At
 		switch e.Kind {
 		case waits:
 			s.waits = e.At
@@ -69,22 +88,38 @@ func lanesOf(events []event, q engine.Queue, began, now time.Time) *lanes {
 			s.held = e.At
 		case released, expired, revoked, left:
 			s.end, s.lost = e.At, e.Lost()
-			if s.waits.IsZero() && s.held.IsZero() { // it was there when this process began
-				if e.Kind == left {
-					s.waits = began
-				} else {
-					s.held = began
-				}
-			}
+		}
+		switch { // it was there already when it was first seen
+		case e.Kind == left && s.waits.IsZero():
+			s.waits = from(e.At)
+		case e.Kind != left && e.Kind != waits && s.held.IsZero():
+			s.held = from(e.At)
 		}
 	}
-	for _, c := range q.Claims[:min(len(q.Claims), maxLanes)] {
+	there := make(map[uint64]bool, len(q.Claims))
+	for i, c := range q.Claims {
+		there[c.Ticket] = true
+		if i >= maxLanes && spans[c.Ticket] == nil {
+			continue
+		}
 		s := of(c)
 		switch {
 		case c.State == engine.Held && s.held.IsZero():
-			s.held = began
+			s.held = from(now)
 		case c.State == engine.Waiting && s.waits.IsZero():
-			s.waits = began
+			s.waits = from(now)
+		}
+	}
+	for t, s := range spans {
+		if !s.end.IsZero() || there[t] {
+			continue
+		}
+		s.end = s.last
+		for _, g := range gaps { // it went in the first of those after it was last seen
+			if !g.From.Before(s.last) {
+				s.end = g.From
+				break
+			}
 		}
 	}
 	if len(order) == 0 || now.IsZero() {
@@ -103,7 +138,8 @@ func lanesOf(events []event, q engine.Queue, began, now time.Time) *lanes {
 	}
 	whole := now.Sub(first)
 	x := func(t time.Time) int {
-		return laneLeft + int(int64(laneWide)*int64(min(max(0, t.Sub(first)), whole))/int64(whole))
+		// As whole numbers the product is too large after 195 days.
+		return laneLeft + int(laneWide*(float64(min(max(0, t.Sub(first)), whole))/float64(whole)))
 	}
 	for i, t := range order {
 		s := spans[t]

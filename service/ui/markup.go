@@ -142,6 +142,14 @@ func (f *frame) page() string {
 // write says what is wrong with the engine, if anything is.
 func (s *stateView) write(m *markup) {
 	switch {
+	case s.Over:
+		m.put("<p class=\"banner bad\" data-say>The engine is not read any more: this program is ending. ")
+		if s.At.IsZero() {
+			m.put("Nothing is known.")
+		} else {
+			m.put("What stands here is old: it was read at %s.", moment(s.At))
+		}
+		m.put("</p>\n")
 	case !s.Away.IsZero():
 		m.put(`<p class="banner bad" data-say>The engine does not answer since %s: %s. `, moment(s.Away), short(s.Why, 60))
 		if s.At.IsZero() {

@@ -106,7 +106,14 @@ func (h *Handler) name(r *http.Request, v *visit) (*answer, error) {
 		b.Next = strconv.Itoa(to)
 	}
 	b.Events, b.Gaps, b.Began = h.feed.history(func(e *event) bool { return e.Claim.Name == name }, 4*maxShown)
-	b.Lanes = lanesOf(b.Events, q, b.Began, v.shot.at)
+	began := b.Began
+	if len(b.Events) == 4*maxShown { // older ones are left out
+		began = b.Events[len(b.Events)-1].At
+	}
+	if _, there := v.shot.snap.ByName[name]; !there && v.shot.cut { // it may have changed unseen
+		began = v.shot.at
+	}
+	b.Lanes = lanesOf(b.Events, q, began, b.Gaps, v.shot.at)
 	b.Events = b.Events[:min(len(b.Events), maxShown)]
 	slices.Reverse(b.Gaps)
 	return &answer{page: "name", title: view.QuoteName(name), body: b}, nil

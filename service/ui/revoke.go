@@ -25,6 +25,7 @@ type revokeBody struct {
 	Ticket uint64
 	Claim  *engine.Claim // nil: it has ended
 	Holder bool
+	Others int           // who hold the name too
 	Next   *engine.Claim // who waits first behind a holder
 	Done   bool          // it was asked for
 	Wrong  string        // with what was typed
@@ -50,12 +51,19 @@ func (h *Handler) doRevoke(r *http.Request, v *visit) (*answer, error) {
 	}
 	v.out.SetReadDeadline(time.Time{}) // it would end the call to the engine
 	form := r.PostForm
+	h.feed.forget(r.Form.Get("name")) // the form may have been shown from the same reading
 	// The name stands in the address: a browser changes line breaks in fields.
 	b, err := h.revokeOf(r, v, r.Form.Get("name"), form.Get("ticket"))
 	if err != nil {
 		return nil, err
 	}
 	b.Now = form.Has("now")
+	// Who confirmed was told that the holders keep what they have. A grant between this
+	// reading and the revocation goes unseen: no engine revokes a claim only while it waits.
+	if form.Get("was") == engine.Waiting.String() && b.Holder {
+		b.Wrong, b.Now = "It holds the name by now. Nothing was revoked: look again.", false
+		return &answer{page: "revoke", title: "Revoke", body: b, still: true, status: http.StatusConflict}, nil
+	}
 	if strings.TrimSpace(form.Get("typed")) != strings.TrimSpace(view.QuoteName(b.Name)) && form.Get("typed") != b.Name {
 		b.Wrong = "What you typed is not the name. Nothing was revoked."
 		return &answer{page: "revoke", title: "Revoke", body: b, still: true, status: http.StatusUnprocessableEntity}, nil
@@ -93,8 +101,11 @@ func (h *Handler) revokeOf(r *http.Request, v *visit, name, number string) (*rev
 	}
 	b := &revokeBody{Name: name, Ticket: ticket}
 	for i, c := range q.Claims {
-		if c.Ticket == ticket {
+		switch {
+		case c.Ticket == ticket:
 			b.Claim, b.Holder = &q.Claims[i], c.State == engine.Held
+		case c.State == engine.Held:
+			b.Others++
 		}
 		if b.Next == nil && c.State == engine.Waiting && c.Ticket != ticket {
 			b.Next = &q.Claims[i]

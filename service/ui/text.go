@@ -71,6 +71,7 @@ type stateView struct {
 	At    time.Time // of the picture; zero: there is none
 	Took  string
 	Away  time.Time // since when it does not answer; zero: it does
+	Over  bool      // it is not read any more
 	Why   string
 	Cut   bool
 	Names int // that a picture has at most
@@ -80,5 +81,5 @@ func (s *shot) view() stateView {
 	if s.picture == nil {
 		return stateView{}
 	}
-	return stateView{At: s.at, Took: s.took.Round(100 * time.Microsecond).String(), Away: s.away, Why: view.Printable(s.why), Cut: s.cut, Names: maxNames}
+	return stateView{At: s.at, Took: s.took.Round(100 * time.Microsecond).String(), Away: s.away, Over: s.over, Why: view.Printable(s.why), Cut: s.cut, Names: maxNames}
 }

@@ -217,7 +217,9 @@ func (h *Handler) page(f func(*http.Request, *visit) (*answer, error)) http.Hand
 		if err != nil {
 			a = &answer{page: "problem", title: "Not shown", status: http.StatusInternalServerError, body: problem(err.Error()), still: true}
 			if no, is := errors.AsType[*refusal](err); is {
-				a.status, a.still = no.status, no.status != http.StatusServiceUnavailable
+				// What the engine did not answer it may answer later. A form is sent once.
+				later := no.status == http.StatusServiceUnavailable || no.status == http.StatusBadGateway
+				a.status, a.still = no.status, r.Method == http.MethodPost || !later
 			}
 		}
 		if a.to != "" {

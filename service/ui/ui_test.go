@@ -170,7 +170,7 @@ func TestPagesShowHoldersAndWaiters(t *testing.T) {
 	s.shows("/", "No name is held or waited for", "0 names")
 	a := s.join("a", "first", true)
 	w := s.join("a", "second", true)
-	s.shows("/", "1 name", "1 holder", "1 waiter", "host pid 7 (first)", "exclusive")
+	s.shows("/", "1 name", "1 holder", "1 waiter", "host pid 7 (first)", "exclusive", "Holder asked")
 	page := s.shows("/name?name=a", "host pid 7 (first)", "host pid 7 (second)", "held, wanted", "waiting",
 		fmt.Sprint(a.Ticket), fmt.Sprint(w.Ticket), fmt.Sprint(w.Ticket<<engine.HandoffBits), "1 holds it")
 	if strings.Contains(page, "revoke?") {
@@ -337,7 +337,7 @@ func TestANameBeyondThoseThatAreReadIsNotDrawn(t *testing.T) {
 	s := open(t, Options{Every: time.Hour})
 	s.join("a", "x", true)
 	s.shows("/", "host pid 7 (x)")
-	s.shows("/graph?name=free", "Nobody holds free: it is free")
+	s.shows("/graph?name=free", "Nobody holds free: it is free", "Nobody holds free or waits for it")
 	s.h.feed.mu.Lock()
 	s.h.feed.shot.cut = true
 	s.h.feed.mu.Unlock()
@@ -355,6 +355,63 @@ func TestAnEngineThatHangsIsSaid(t *testing.T) {
 	s.shows("/", "host pid 7 (x)")
 	s.hangs.Store(true)
 	s.shows("/", "does not answer since", "has not ended within 2s", "host pid 7 (x)")
+}
+
+// A page that could not be read goes on by itself. What came of a form must stay.
+func TestAPageThatCouldNotBeReadGoesOn(t *testing.T) {
+	s, _ := mayRevoke(t)
+	c := s.join("a", "x", true)
+	s.shows("/", "host pid 7 (x)")
+	s.away.Store(true)
+	if status, page := s.get("/name?name=unread"); status != http.StatusBadGateway || !strings.Contains(page, `id="live"`) {
+		t.Errorf("%d\n%s", status, page)
+	}
+	form := url.Values{"ticket": {fmt.Sprint(c.Ticket)}, "typed": {"a"}}
+	if status, page := s.send("POST", "/revoke?name=a", form, "Sec-Fetch-Site", "same-origin"); status != http.StatusBadGateway || strings.Contains(page, `id="live"`) {
+		t.Errorf("of a form: %d\n%s", status, page)
+	}
+}
+
+// After Run nobody reads the engine, and pages say so.
+func TestAPageAfterTheEndIsSaidToBeOld(t *testing.T) {
+	source := &counted{Engine: memlock.New()}
+	defer source.Close()
+	h := New(Options{Source: source})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { h.Run(ctx) })
+	overview := func() string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		return seen(w.Body.String())
+	}
+	if page := overview(); !strings.Contains(page, "engine answers") || strings.Contains(page, "not read") {
+		t.Error(page)
+	}
+	cancel()
+	running.Wait()
+	if page := overview(); !strings.Contains(page, "The engine is not read any more") || !strings.Contains(page, "What stands here is old") || strings.Contains(page, "engine answers") {
+		t.Error(page)
+	}
+}
+
+// blind is an engine that does not show who waits.
+type blind struct{ engine.Engine }
+
+func (b *blind) Guarantees() engine.Guarantees {
+	g := b.Engine.Guarantees()
+	g.SeesWaiters = false
+	return g
+}
+
+func TestAnEngineThatHidesWaitersHasNoGraph(t *testing.T) {
+	s := open(t, Options{})
+	s.counted.Engine = &blind{s.counted.Engine}
+	for _, path := range []string{"/graph", "/graph?name=a", "/why?name=a"} {
+		if status, page := s.get(path); status != http.StatusNotImplemented || !strings.Contains(page, "does not show who waits") || strings.Contains(page, "Nobody waits") {
+			t.Errorf("%s: %d\n%s", path, status, seen(page))
+		}
+	}
 }
 
 // What clients wrote is text, and shows what it is.

@@ -26,8 +26,8 @@ func (h *Handler) why(r *http.Request, v *visit) (*answer, error) {
 	if name == "" {
 		return nil, &refusal{http.StatusBadRequest, errors.New("the address has no name: add ?name=NAME, or begin at the overview")}
 	}
-	if !h.o.Source.Guarantees().SeesWaiters {
-		return nil, &refusal{http.StatusNotImplemented, errors.New("this engine does not show who waits: choose one that does")}
+	if err := h.showsWaiters(); err != nil {
+		return nil, err
 	}
 	q, err := h.queueOf(r, v, name)
 	if err != nil {
@@ -48,4 +48,12 @@ func (h *Handler) why(r *http.Request, v *visit) (*answer, error) {
 	}
 	b.Text = strings.Join(lines, "")
 	return &answer{page: "why", title: "Why is " + view.QuoteName(name) + " not free?", body: b}, nil
+}
+
+// showsWaiters says why nobody can tell who waits for whom, or nil.
+func (h *Handler) showsWaiters() error {
+	if h.o.Source.Guarantees().SeesWaiters {
+		return nil
+	}
+	return &refusal{http.StatusNotImplemented, errors.New("this engine does not show who waits: choose one that does")}
 }

@@ -22,8 +22,9 @@
   };
   const restore = (root, m) => {
     if (!m) return;
-    const found = m.id ? document.getElementById(m.id) :
-      [...root.querySelectorAll("a, button, input, select")].find((e) => e.tagName === m.tag && e.getAttribute("href") === m.href && e.textContent === m.text);
+    const alike = [...root.querySelectorAll("a, button, input, select")].filter((e) => e.tagName === m.tag && e.getAttribute("href") === m.href);
+    // A link may say another number now, such as "7 more".
+    const found = m.id ? document.getElementById(m.id) : alike.find((e) => e.textContent === m.text) || m.href && alike[0];
     if (found) found.focus({ preventScroll: true });
   };
 
@@ -37,7 +38,11 @@
   const swap = (html) => {
     const next = new DOMParser().parseFromString(html, "text/html").getElementById("live");
     const old = live();
-    if (!next || next.dataset.version === old.dataset.version && selecting(old)) return;
+    if (!next) { // the page that stands here now is not one that follows changes, such as a form
+      location.reload();
+      return;
+    }
+    if (next.dataset.version === old.dataset.version && selecting(old)) return;
     document.title = next.dataset.title;
     if (next.innerHTML === old.innerHTML) {
       old.dataset.version = next.dataset.version;
