@@ -215,11 +215,13 @@ modules: ## each module as its users build it, without go.work; and go.work.sum,
 	[ -z "$$failed" ]
 
 .PHONY: cross
-cross: ## go vet for macOS and Windows, but for what drives Linux: the benchmark and the soak
+cross: ## go vet for macOS and Windows, but for what drives Linux: the benchmark and the soak; for FreeBSD the library and the command line
 	@failed=; for os in darwin windows; do \
 		echo "GOOS=$$os"; \
 		export GOOS=$$os CGO_ENABLED=0; go vet $$(go list work | grep -Ev '/lab/(bench|soak)') || failed=1; \
-	done; [ -z "$$failed" ]
+	done; \
+	echo "GOOS=freebsd"; GOOS=freebsd CGO_ENABLED=0 go vet ./... ./cmd/leasehold/... || failed=1; \
+	[ -z "$$failed" ]
 
 .PHONY: dependencies
 dependencies: ## compare every go.mod with docs/dependencies.txt

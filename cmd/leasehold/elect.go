@@ -65,7 +65,7 @@ tries again and again.`,
 	f.StringVar(&o.Label, "value", "", "text that this process publishes while it leads, such as its address")
 	f.DurationVar(&o.TTL, "ttl", 0, fmt.Sprintf("how long the lead outlives the last sign of life of this process (default %v, or the engine's longest)", leasehold.DefaultTTL))
 	f.StringVar(&o.Log, "log", "", logHelp)
-	f.BoolVar(&o.All, "hold-descendants", false, "lead, and wait, until all processes that COMMAND started have ended")
+	f.BoolVar(&o.All, "hold-descendants", false, "lead, and wait, until all processes that COMMAND started have ended; only on Linux")
 	return cmd
 }
 

@@ -16,6 +16,9 @@ import (
 // and KILL as everywhere; what left the group is not found, and a command that
 // is stopped from the terminal does not stop leasehold.
 func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
+	if o.All {
+		return 0, usageError("--hold-descendants needs Linux: here leasehold does not learn when what COMMAND started has ended: leave it out, and have COMMAND wait for what it starts")
+	}
 	f := &noLauncher{sigs: make(chan syscall.Signal, 16)}
 	caught := make(chan os.Signal, 16)
 	catch(caught, asking)

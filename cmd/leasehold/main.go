@@ -12,8 +12,8 @@
 //
 // A command never runs on a lost lock. While renewals fail, leasehold sends the command
 // TERM in the last third of the time that its lease is trusted. At the end of that time it
-// kills the command with everything it started. It does the same if leasehold itself is
-// killed.
+// kills the command with everything it started. On Linux it does the same if leasehold
+// itself is killed.
 //
 // # What it cannot promise
 //
@@ -23,7 +23,9 @@
 //
 // On Linux a second process, in the command's process group, keeps the lease (see
 // launcher_linux.go). Elsewhere leasehold keeps the lease itself, and no process is left
-// to end the command if leasehold is killed.
+// to end the command if leasehold is killed. It ends the command and its process group
+// there, but nothing that left the group. On Windows, and in a session with a terminal,
+// it ends the command alone.
 package main
 
 import (

@@ -51,6 +51,11 @@ started go on, beside the next holder once the TTL has passed. leasehold may not
 kill processes of another user (sudo): it waits for them. On other systems, if
 leasehold itself is killed, COMMAND goes on beside the next holder: no process
 is left to end it.
+
+On other systems leasehold also ends less after a loss: COMMAND and its process
+group, but not what has left the group. On Windows, and in a session with a
+terminal on macOS and BSD, it ends COMMAND alone. On Windows COMMAND gets no
+TERM before it is killed.
 `
 
 func (a *app) runCommand() *cobra.Command {
@@ -103,7 +108,7 @@ leasehold exits with the code of COMMAND, or with one of these:
 	f.DurationVar(&o.MinHold, "min-hold", 0, "keep NAME at least this long (or the TTL, if longer), even if COMMAND ends sooner")
 	f.DurationVar(&o.MaxHold, "max-hold", 0, "kill COMMAND when it has held NAME this long; it gets TERM 5s earlier, or after two thirds of a time shorter than 15s")
 	f.BoolVar(&o.Reentrant, "reentrant", false, "if a run above this one holds NAME, run COMMAND under that hold and its bounds")
-	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until all processes that COMMAND started have ended (as flock does)")
+	f.BoolVar(&o.All, "hold-descendants", false, "hold NAME, and wait, until all processes that COMMAND started have ended (as flock does); only on Linux")
 	f.IntVar(&o.Lost, "lost-exit-code", codeLost, "exit code if NAME was lost, 1 to 255 (not 0: COMMAND was ended, which is no success)")
 	return cmd
 }

@@ -13,6 +13,8 @@ import (
 // with the processes of that boot. So there are no detached claims.
 const knowsBoot = false
 
+const minTTL = 0 // the clock has no steps to speak of
+
 // bootClock is CLOCK_MONOTONIC, which every process of the machine shares. On
 // macOS it goes on while the machine sleeps; on FreeBSD it does not, so that
 // there claims last longer by that time. That is safe: a holder's own clock

@@ -21,6 +21,8 @@ import (
 // earlier boot may stand for up to its TTL once more, and never ends early.)
 const knowsBoot = true
 
+const minTTL = 0 // the clock has no steps to speak of
+
 // bootClock is the kernel's identity since it started, zero if that is not
 // known, and the clock of deadlines: CLOCK_BOOTTIME, the same in every process of
 // the machine. A time namespace shifts it, which is undone here, so that a

@@ -39,8 +39,12 @@
 // On macOS and FreeBSD, and on Windows, exclusion, order and crash release are the same,
 // but clients do not wake each other. The core polls every ten milliseconds for the first
 // waiter, and less often for others (Claim.PollAfter). There are no detached claims there.
-// On Windows a record goes only when no process has it open any more, and filelock does
-// not check who may write in the directory: put it where only its user may.
+//
+// On Windows the shortest TTL is 2 s, since the clock of deadlines has steps of 16 ms.
+// Records stay there: each name that was ever used keeps its file, since nobody can remove
+// a file that is open. Who uses ever new names removes the directory while no process uses
+// it. filelock does not check there who may write in the directory: put it where only its
+// user may.
 //
 // # How
 //

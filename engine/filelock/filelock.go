@@ -185,6 +185,7 @@ func (s *store) Guarantees() engine.Guarantees {
 		Scope:        engine.ScopeMachine,
 		CrashRelease: engine.CrashAtOnce,
 		Detach:       knowsBoot,
+		MinTTL:       minTTL,
 	}
 }
 

@@ -1,31 +1,22 @@
-//go:build !linux
+//go:build !linux && !darwin && !windows
 
 package boottime
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
 var (
 	start = time.Now()
-	most  atomic.Int64
+
+	mu   sync.Mutex
+	seen suspensions
 )
 
-// now takes the larger of two clocks: the monotonic one may stop during
-// suspension, the wall clock may be stepped. A step forward ends leases early,
-// which is safe; a step back is hidden by the monotonic clock and by most.
 func now() time.Duration {
+	mu.Lock() // also for the reading: who reads first is counted first
+	defer mu.Unlock()
 	t := time.Now()
-	wall := t.Round(0).Sub(start.Round(0))
-	d := int64(max(t.Sub(start), wall))
-	for {
-		m := most.Load()
-		if d <= m {
-			return time.Duration(m)
-		}
-		if most.CompareAndSwap(m, d) {
-			return time.Duration(d)
-		}
-	}
+	return seen.elapsed(t.Sub(start), t.Round(0).Sub(start.Round(0)))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -165,7 +166,17 @@ func TooMany(err error) error {
 
 func openDir(path string) (Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
-	return Dir{fd: fd}, err
+	return Dir{fd: fd}, notFollowed(runtime.GOOS, err)
+}
+
+// notFollowed is the error of an open that may have met a symbolic link: ELOOP is
+// for that, on every system. FreeBSD says EMLINK, which means from any other call
+// that a directory is full.
+func notFollowed(system string, err error) error {
+	if system == "freebsd" && err == unix.EMLINK {
+		return unix.ELOOP
+	}
+	return err
 }
 
 // FD is the descriptor, for paths through /proc/self/fd.
@@ -175,12 +186,12 @@ func (d Dir) Close() { unix.Close(d.fd) }
 
 func (d Dir) Sub(name string) (Dir, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|openFlags, 0)
-	return Dir{fd, d.Wrap}, err
+	return Dir{fd, d.Wrap}, notFollowed(runtime.GOOS, err)
 }
 
 func (d Dir) Open(name string) (File, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDWR|openFlags, 0)
-	return d.wrapped(osFile{fd}, err)
+	return d.wrapped(osFile{fd}, notFollowed(runtime.GOOS, err))
 }
 
 // Create makes a file that must not exist yet.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/windows"
 )
@@ -202,20 +201,45 @@ func MakeRoot(path string) (Dir, error) {
 
 func (d Dir) mine(string) error { return nil }
 
-// Local refuses a drive that is not one of this machine.
+// Local refuses a drive that is not one of this machine. It asks where the open
+// directory is, since a part of its path may be a link to another machine.
 func (d Dir) Local(path string) error {
-	root := filepath.VolumeName(path) + `\`
-	p, err := windows.UTF16PtrFromString(root)
+	final, err := d.final()
 	if err != nil {
-		return err
+		return fmt.Errorf("on which drive %s is cannot be learned, so locks may exclude nobody: use another directory or a server, or force it if only processes of one machine use it: %w", path, err)
 	}
-	switch windows.GetDriveType(p) {
-	case windows.DRIVE_FIXED, windows.DRIVE_RAMDISK, windows.DRIVE_REMOVABLE:
-		if !strings.HasPrefix(root, `\\`) {
+	if root := driveOf(final); root != "" {
+		p, err := windows.UTF16PtrFromString(root)
+		if err != nil {
+			return err
+		}
+		switch windows.GetDriveType(p) {
+		case windows.DRIVE_FIXED, windows.DRIVE_RAMDISK, windows.DRIVE_REMOVABLE:
 			return nil
 		}
 	}
 	return fmt.Errorf("%s is not on a local drive, so locks may exclude nobody: use a local directory or a server, or force it if only processes of one machine use it", path)
+}
+
+// final is the directory's path without links.
+func (d Dir) final() (string, error) {
+	p, err := windows.UTF16PtrFromString(d.path)
+	if err != nil {
+		return "", err
+	}
+	h, err := windows.CreateFile(p, windows.FILE_READ_ATTRIBUTES,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return "", os.NewSyscallError("CreateFile", err)
+	}
+	defer windows.CloseHandle(h)
+	b := make([]uint16, 1<<15) // no path is longer
+	n, err := windows.GetFinalPathNameByHandle(h, &b[0], uint32(len(b)), 0)
+	if err != nil {
+		return "", os.NewSyscallError("GetFinalPathNameByHandle", err)
+	}
+	return windows.UTF16ToString(b[:min(int(n), len(b))]), nil
 }
 
 func IsFull(err error) bool { return errors.Is(err, windows.ERROR_DISK_FULL) }

@@ -65,9 +65,9 @@ func (v *Liveness) tryLife() (_ *life, err error) {
 	}
 	defer func() {
 		if err != nil {
+			l.file.Close() // first: Windows removes no open file
 			v.clients.Remove(tmp)
 			v.removeClient(v.client)
-			l.file.Close()
 		}
 	}()
 	if err := l.file.WriteAt([]byte{0}, 0); err != nil {
@@ -98,6 +98,11 @@ func (v *Liveness) listen(l *life) {
 func (v *Liveness) endLife() {
 	v.living.Lock()
 	defer v.living.Unlock()
+	if !disk.MovesOpenFiles {
+		v.living.end() // nor is an open file removed; nobody makes another one of this name
+		v.removeClient(v.client)
+		return
+	}
 	v.removeClient(v.client)
 	if v.living.life != nil {
 		v.living.file.Unlock() // a descriptor that LifeFile gave away would keep the life going

@@ -6,7 +6,7 @@
 // A change of a queue is one step for all processes of this kernel, even if a process is
 // stopped or killed at any instruction meanwhile. A killed process delays no other; a
 // stopped one delays others of the same name by about Patience. The files of a name go
-// within minutes of its last use, and its tickets rise all the same.
+// within minutes of its last use, and its tickets rise all the same. On Windows they stay.
 //
 // # What it cannot promise
 //

@@ -158,6 +158,9 @@ func (c *Records) transact(ctx context.Context, r *record, change func(*queuesto
 			shed = true
 			c.closeIdle()
 		case disk.IsStranger(err), errors.Is(err, disk.ErrMoved):
+			if r == c.highWater { // no record goes that it does not cover
+				return fmt.Errorf("%w: %w", ErrHighWater, err)
+			}
 			if adds, err := c.onNobody(r.name, change); err != nil || !adds {
 				return err // nobody is in the queue in what is no record, or where nobody comes
 			}

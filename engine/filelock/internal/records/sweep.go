@@ -34,12 +34,11 @@ func (c *Records) SweepLoop(ctx context.Context, clients func(context.Context) e
 	from := queuestore.NewClient() // as good a place as any
 	for {
 		// An error means that it is left to another time, or to others: what
-		// matters about it every other call says too.
+		// matters about it every other call says too. Nor does a record that cannot be
+		// removed keep what dead clients left.
 		begin := time.Now()
 		done, err := c.Sweep(ctx, from)
-		if err == nil {
-			err = clients(ctx)
-		}
+		err = errors.Join(err, clients(ctx))
 		pause := every
 		if err == nil && done.removed*sweepMuch > done.looked {
 			pause = time.Since(begin) // and leave half of a processor to others
@@ -64,6 +63,11 @@ type Swept struct {
 // Sweep goes through at most sweepPart records whose files come after from.
 func (c *Records) Sweep(ctx context.Context, from string) (done Swept, err error) {
 	done.last = from
+	if !disk.MovesOpenFiles {
+		// Records stay: whoever may remove one has it open. Closed first, it may have
+		// a claim by the time it is removed.
+		return done, c.sweepFresh(ctx)
+	}
 	part, next, err := c.part(from, sweepPart)
 	if err != nil {
 		return done, err

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -244,5 +245,36 @@ func TestATornReadIsBelieved(t *testing.T) {
 				t.Errorf("sequence %d says %q", seq, payload)
 			}
 		})
+	}
+}
+
+// A sweep may fail each time. No record goes then, but what dead clients left does.
+func TestASweepThatFailsStillLooksForDeadClients(t *testing.T) {
+	dir := t.TempDir()
+	e := sweeper(t, dir)
+	mustLeave(t, e, mustJoin(t, e, exclusive("x"), engine.Held), engine.Held)
+	if err := os.Symlink("/nowhere", filepath.Join(dir, "floor")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.records.Sweep(t.Context(), ""); !errors.Is(err, ErrHighWater) || recordsIn(t, dir) != 1 {
+		t.Fatalf("a high-water mark that is none was raised: %v, %d records", err, recordsIn(t, dir))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	looks, clock := 0, e.records.clock
+	e.records.clock = func() time.Duration {
+		if looks++; looks == 10 { // as many sweeps at most
+			cancel()
+		}
+		return clock()
+	}
+	called := false
+	e.records.SweepLoop(ctx, func(context.Context) error {
+		called = true
+		cancel()
+		return nil
+	})
+	if !called {
+		t.Error("nobody looked for dead clients")
 	}
 }
