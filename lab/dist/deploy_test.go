@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -59,8 +60,64 @@ func twice(t *testing.T, start func(context.Context) *exec.Cmd) (codes []int) {
 	return codes
 }
 
+var minHold = regexp.MustCompile(`--min-hold (\w+)`)
+
 // quick shortens the time that a job keeps its name: its end is not what is tested.
-func quick(text string) string { return strings.ReplaceAll(text, "--min-hold 1m", "--min-hold 6s") }
+func quick(text string) string { return minHold.ReplaceAllString(text, "--min-hold 6s") }
+
+// keeps is how long a command keeps its name at least.
+func keeps(t *testing.T, command string) time.Duration {
+	t.Helper()
+	found := minHold.FindStringSubmatch(command)
+	if found == nil {
+		t.Fatalf("no --min-hold in %q", command)
+	}
+	d, err := time.ParseDuration(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// setting is what a unit says, or what systemd takes where it says nothing.
+func setting(unit, name, otherwise string) string {
+	_, value, found := strings.Cut(unit, "\n"+name+"=")
+	if !found {
+		return otherwise
+	}
+	value, _, _ = strings.Cut(value, "\n")
+	return value
+}
+
+// A short job is over before the last machine asks. Only --min-hold keeps it from a second run.
+func TestTheNameIsKeptUntilEveryMachineHasAsked(t *testing.T) {
+	const clocks = 20 * time.Second // how far those of the machines may differ
+	timer := deploy(t, "backup.timer", "")
+	spread := clocks
+	for _, s := range []string{setting(timer, "RandomizedDelaySec", "0s"), setting(timer, "AccuracySec", "1m")} {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spread += d
+	}
+	if kept := keeps(t, deploy(t, "backup.service", "")); kept <= spread {
+		t.Errorf("systemd starts the job on two machines up to %v apart, and the name is kept for %v", spread, kept)
+	}
+	if s := setting(timer, "Persistent", "false"); s != "false" {
+		t.Errorf("Persistent=%s: a machine that was off runs the job again at its boot", s)
+	}
+
+	var c batch.CronJob
+	if err := yaml.UnmarshalStrict([]byte(deploy(t, "cronjob.yaml", "")), &c); err != nil {
+		t.Fatal(err)
+	}
+	late := time.Duration(*c.Spec.StartingDeadlineSeconds) * time.Second
+	command := strings.Join(c.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Command, " ")
+	if kept := keeps(t, command); kept <= late+clocks {
+		t.Errorf("a cluster starts the Job up to %v late, and the name is kept for %v", late, kept)
+	}
+}
 
 func one(codes []int, code int) bool {
 	return codes[0]+codes[1] == code && codes[0]*codes[1] == 0

@@ -102,5 +102,9 @@ func (r release) check() error {
 	if _, major, ok := module.SplitPathVersion(r.Module); !ok || !module.MatchPathMajor(r.Version, major) {
 		return fmt.Errorf("-version %s: Go wants /%s at the end of the path %s", r.Version, semver.Major(r.Version), r.Module)
 	}
+	// Go wants the major version at the end of each module's path, and public puts it in the middle.
+	if major := semver.Major(r.Version); major != "v0" && major != "v1" {
+		return fmt.Errorf("-version %s: the nested modules would have no /%s at the end of their paths, which Go refuses: give a version below v2, or write public for it first", r.Version, major)
+	}
 	return nil
 }

@@ -267,6 +267,7 @@ func TestWhatCannotBePublishedIsRefused(t *testing.T) {
 		{public, "0.9.0", "not a version"},
 		{public, "v0.9", "not a version"},
 		{public, "v2.0.0", "/v2"},
+		{public + "/v2", "v2.0.0", "nested modules"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		err := run([]string{"-module", c.module, "-version", c.version, "-out", out})
