@@ -71,7 +71,7 @@ func (a *app) revoke(ctx context.Context, locks *leasehold.Client, name string, 
 			return err
 		}
 		if by != state {
-			return &exitError{codeFailed, fmt.Errorf("%s: nothing was revoked: ticket %d was %s when you were asked and is %s by now: look again with \"leasehold show\"", quoteName(name), ticket, state, by)}
+			return &exitError{codeFailed, fmt.Errorf("%s: nothing was revoked: ticket %d was %s when you were asked and is %s by now: see \"leasehold show\", and decide anew", quoteName(name), ticket, state, by)}
 		}
 	}
 	revoke := locks.Revoke

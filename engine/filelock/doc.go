@@ -42,7 +42,7 @@
 //
 // On Windows the shortest TTL is 2 s, since the clock of deadlines has steps of 16 ms.
 // Records stay there: each name that was ever used keeps its file, since nobody can remove
-// a file that is open. Who uses ever new names removes the directory while no process uses
+// a file that is open. A program of ever new names removes the directory while no process uses
 // it. filelock does not check there who may write in the directory: put it where only its
 // user may.
 //

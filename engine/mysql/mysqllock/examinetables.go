@@ -56,7 +56,7 @@ func (x *examiner) judge(t *lockTable) {
 	case t.engine == "": // the comment is the server's error
 		x.Add(engine.Finding{
 			Severity: engine.SeverityProblem, What: "a table of locks cannot be opened",
-			Means: "The server knows its name and cannot read it: it is damaged, or its engine is not loaded. Who locks there gets an error.",
+			Means: "The server knows its name and cannot read it: it is damaged, or its engine is not loaded. A client that locks there gets an error.",
 			Do:    "Look at the server's error log, and repair the table or load its engine.",
 		}, "%s: %s", t, t.comment)
 	case t.transactions == "NO":
