@@ -279,16 +279,17 @@ func TestWhatHasChangedIsToldOnce(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				now := ""
+				var now atomic.Value
 				eng := &fake{queues: slices.Values([]engine.Queue{}), before: func(context.Context) error {
-					switch now {
+					switch now := now.Load().(string); now {
 					case "good":
 						return nil
 					case "hung":
 						time.Sleep(7 * time.Second) // and it does not heed its context
 						return nil
+					default:
+						return errors.New(now)
 					}
-					return errors.New(now)
 				}}
 				var told []string
 				var x *Exporter
@@ -305,7 +306,8 @@ func TestWhatHasChangedIsToldOnce(t *testing.T) {
 						}
 					}
 				})
-				for now = range strings.FieldsSeq(c.readings) {
+				for next := range strings.FieldsSeq(c.readings) {
+					now.Store(next)
 					x.Read()
 					time.Sleep(10 * time.Second)
 				}

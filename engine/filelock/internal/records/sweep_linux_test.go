@@ -252,11 +252,14 @@ func TestATornReadIsBelieved(t *testing.T) {
 func TestASweepThatFailsStillLooksForDeadClients(t *testing.T) {
 	dir := t.TempDir()
 	e := sweeper(t, dir)
-	mustLeave(t, e, mustJoin(t, e, exclusive("x"), engine.Held), engine.Held)
+	const names = 200 // a sweep begins anywhere, and meets at least one of them
+	for i := range names {
+		mustLeave(t, e, mustJoin(t, e, exclusive(fmt.Sprint("x", i)), engine.Held), engine.Held)
+	}
 	if err := os.Symlink("/nowhere", filepath.Join(dir, "floor")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.records.Sweep(t.Context(), ""); !errors.Is(err, ErrHighWater) || recordsIn(t, dir) != 1 {
+	if _, err := e.records.Sweep(t.Context(), ""); !errors.Is(err, ErrHighWater) || recordsIn(t, dir) != names {
 		t.Fatalf("a high-water mark that is none was raised: %v, %d records", err, recordsIn(t, dir))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
