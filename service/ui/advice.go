@@ -18,7 +18,7 @@ func advice(p *picture) string {
 	if rows := p.rows(); len(rows) > 0 && rows[0].Waiting > 0 { // the longest wait is first
 		r := rows[0]
 		circle := "Nobody waits in a circle."
-		if circles.Cut || p.cut {
+		if circles.Cut || p.cut || p.partial {
 			circle = "No circle was found, but not all could be looked for."
 		}
 		return fmt.Sprintf("%s The longest wait is for %s, for %s. ", circle, view.QuoteName(r.Name), age(r.Waits, time.Now())) + adviceFor(p, r.Name)

@@ -160,7 +160,7 @@ func (f *feed) look(ctx context.Context) {
 		case p.first:
 			f.past.began = p.at
 		case f.slept:
-			f.past.gap(f.shot.picture.at, p.at)
+			f.past.gap(f.shot.picture, p)
 		default:
 			f.past.note(f.shot.picture, p)
 		}
@@ -315,13 +315,13 @@ func (f *feed) revoked(name string, ticket uint64, worked bool) {
 
 // history is a copy of what was seen of a name since it began: events, the newest first, and
 // gaps, the oldest first.
-func (f *feed) history(keep func(*event) bool, most int) (events []event, gaps []gap, began time.Time) {
+func (f *feed) history(keep func(*event) bool, most int) (events []event, gaps []gap, began, whole time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	began = f.past.since()
 	events = f.past.last(func(e *event) bool { return !e.At.Before(began) && keep(e) }, most)
 	gaps = slices.DeleteFunc(slices.Clone(f.past.gaps), func(g gap) bool { return !g.To.After(began) })
-	return events, gaps, began
+	return events, gaps, began, f.past.whole
 }
 
 // lost is a copy of what was lost, the newest first.

@@ -127,7 +127,7 @@ func TestASecondRevocationTakesNothingBack(t *testing.T) {
 			if !between {
 				f.past.note(held, free)
 			}
-			if events, _, _ := f.history(func(*event) bool { return true }, 1); len(events) != 1 || events[0].Kind != revoked {
+			if events, _, _, _ := f.history(func(*event) bool { return true }, 1); len(events) != 1 || events[0].Kind != revoked {
 				t.Errorf("ended for the first (%v), read between (%v): %+v", first, between, events)
 			}
 			if len(f.past.ended) > 0 {

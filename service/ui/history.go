@@ -52,6 +52,7 @@ type gap struct{ From, To time.Time }
 // history is what this process saw.
 type history struct {
 	began  time.Time
+	whole  time.Time // until then a name may have changed beyond a picture that was cut
 	events ring
 	losses ring
 	gaps   []gap
@@ -128,7 +129,9 @@ func (h *history) revoked(k view.Key, worked bool) {
 }
 
 // gap notes that nobody looked. What was there before is not compared.
-func (h *history) gap(from, to time.Time) {
+func (h *history) gap(before, now *picture) {
+	from, to := before.at, now.at
+	h.seen(before, now)
 	h.grants = nil
 	if h.gaps = append(h.gaps, gap{from, to}); len(h.gaps) > maxGaps {
 		h.began = h.gaps[0].To // nobody could tell any more that it is one
@@ -146,9 +149,17 @@ func (h *history) since() time.Time {
 	return h.began
 }
 
+// seen notes until when a name may have changed beyond a picture that was cut.
+func (h *history) seen(before, now *picture) {
+	if before.cut || now.cut {
+		h.whole = now.at
+	}
+}
+
 // note compares two pictures. What is beyond the names of one that is cut may be there or not.
 func (h *history) note(before, now *picture) {
 	h.events.most, h.losses.most = maxEvents, maxLosses
+	h.seen(before, now)
 	var names []string
 	add := func(k kind, c engine.Claim) {
 		e := event{From: before.at, At: now.at, Kind: k, Claim: c}

@@ -88,7 +88,7 @@ func TestAHistoryBeginsWithWhatIsKept(t *testing.T) {
 	all := func(*event) bool { return true }
 	f := newFeed(nil, time.Second, slog.New(slog.DiscardHandler))
 	f.past.began = at(0)
-	f.past.gap(at(1), at(2))
+	f.past.gap(&picture{at: at(1)}, &picture{at: at(2)})
 	before := newPicture(nil, nil)
 	for i := range 3 { // each has half of the events that are kept
 		var queues []engine.Queue
@@ -100,7 +100,7 @@ func TestAHistoryBeginsWithWhatIsKept(t *testing.T) {
 		before.at, now.at = at(10*i), at(10*i+10)
 		f.past.note(before, now)
 		before = now
-		_, gaps, began := f.history(all, 1)
+		_, gaps, began, _ := f.history(all, 1)
 		if want := at(10 * max(1, i)); i > 0 && !began.Equal(want) || i == 0 && !began.Equal(at(0)) {
 			t.Errorf("after %d pictures it begins at %v", i+1, began.Sub(base))
 		}
@@ -110,9 +110,9 @@ func TestAHistoryBeginsWithWhatIsKept(t *testing.T) {
 	}
 	f = newFeed(nil, time.Second, slog.New(slog.DiscardHandler))
 	for i := range maxGaps + 1 {
-		f.past.gap(at(10*i), at(10*i+5))
+		f.past.gap(&picture{at: at(10 * i)}, &picture{at: at(10*i + 5)})
 	}
-	if _, gaps, began := f.history(all, 1); len(gaps) != maxGaps || !began.Equal(at(5)) {
+	if _, gaps, began, _ := f.history(all, 1); len(gaps) != maxGaps || !began.Equal(at(5)) {
 		t.Errorf("%d gaps, and it begins at %v", len(gaps), began.Sub(base))
 	}
 }
@@ -133,8 +133,12 @@ func TestWhatIsBeyondACutPictureIsNoEvent(t *testing.T) {
 	} {
 		before, now := newPicture([]engine.Queue{of("a"), of("c")}, nil), newPicture([]engine.Queue{of("b"), of("c")}, nil)
 		before.cut, now.cut = c.before, c.now
+		before.at, now.at = time.Unix(1, 0), time.Unix(2, 0)
 		h := &history{}
 		h.note(before, now)
+		if since := h.whole == now.at; since != (c.before || c.now) {
+			t.Errorf("cut before (%v), now (%v): all of it was seen since %v", c.before, c.now, h.whole)
+		}
 		var got []string
 		for _, e := range h.last(func(*event) bool { return true }, 10) {
 			got = append([]string{string(e.Kind) + " " + e.Claim.Name}, got...)

@@ -105,13 +105,14 @@ func (h *Handler) name(r *http.Request, v *visit) (*answer, error) {
 	if b.More = len(q.Claims) - to; b.More > 0 {
 		b.Next = strconv.Itoa(to)
 	}
-	b.Events, b.Gaps, b.Began = h.feed.history(func(e *event) bool { return e.Claim.Name == name }, 4*maxShown)
+	var whole time.Time
+	b.Events, b.Gaps, b.Began, whole = h.feed.history(func(e *event) bool { return e.Claim.Name == name }, 4*maxShown)
 	began := b.Began
 	if len(b.Events) == 4*maxShown { // older ones are left out
 		began = b.Events[len(b.Events)-1].At
 	}
-	if _, there := v.shot.snap.ByName[name]; !there && v.shot.cut { // it may have changed unseen
-		began = v.shot.at
+	if whole.After(began) { // before, the name may have changed unseen
+		began = whole
 	}
 	b.Lanes = lanesOf(b.Events, q, began, b.Gaps, v.shot.at)
 	b.Events = b.Events[:min(len(b.Events), maxShown)]

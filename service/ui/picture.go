@@ -20,6 +20,7 @@ type picture struct {
 	at      time.Time // when the reading ended; zero: there was none
 	took    time.Duration
 	cut     bool // there are more names
+	partial bool // some are hidden from who looks
 	first   bool // nothing was known before
 	changed bool // since the one before
 	lost    map[string]int
@@ -124,6 +125,7 @@ func (p *picture) part(v *Rights) *picture {
 		}
 	}
 	part := *p
+	part.partial = len(queues) < len(p.snap.Queues)
 	part.snap = view.NewSnapshot(queues)
 	part.lazy()
 	return &part

@@ -158,6 +158,9 @@ func parse(rawURL string) (*mysql.Config, int, *Options, error) {
 		return nil, 0, nil, err
 	}
 	c.User, c.Passwd, c.DBName = u.User, u.Password, u.Path
+	if socket != "" && (c.TLSConfig == "true" || files.Get("ca") != "" || files.Get("cert") != "" || files.Get("key") != "") {
+		return nil, 0, nil, errors.New("a socket has no host that TLS could verify: leave tls, ca, cert and key out")
+	}
 	if c.Net, c.Addr = "unix", socket; socket == "" {
 		hosts, err := u.Hosts("3306")
 		if err != nil || len(hosts) > 1 {

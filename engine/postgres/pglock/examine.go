@@ -235,16 +235,19 @@ func (x *examiner) replicas(ctx context.Context) error {
 		var waits string
 		var alone bool
 		// A client of logical replication may be a synchronous one. Without the right to see
-		// which ones are, sync_state is NULL.
-		if err := tx.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names'), NOT pg_is_in_recovery() AND NOT EXISTS (
-			SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') OR sync_state IS NULL)`).Scan(&waits, &alone); err != nil {
+		// which ones are, sync_state is NULL. The names may begin with how many of them a commit
+		// waits for: FIRST 2 (a, b).
+		if err := tx.QueryRow(ctx, `SELECT current_setting('synchronous_standby_names'),
+			NOT pg_is_in_recovery() AND NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IS NULL)
+			AND (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'))
+				< coalesce(substring(lower(current_setting('synchronous_standby_names')) FROM '^\s*(?:(?:first|any)\s+)?(\d+)\s*\(')::int, 1)`).Scan(&waits, &alone); err != nil {
 			return err
 		}
 		if waits != "" && alone {
 			x.Add(engine.Finding{
-				Severity: engine.SeverityProblem, What: "no synchronous replica is there",
-				Means: "Every commit waits for a replica that is not there, so no lock is granted, renewed or given back.",
-				Do:    "Start the replica, let its application_name be one of those in synchronous_standby_names, or take it out of them.",
+				Severity: engine.SeverityProblem, What: "too few synchronous replicas",
+				Means: "Every commit waits for replicas that are not there, so no lock is granted, renewed or given back.",
+				Do:    "Start them, let their application_name be one of those in synchronous_standby_names, or take them out of it.",
 			}, "synchronous_standby_names is %q", waits)
 		}
 		rows, err := tx.Query(ctx, `SELECT application_name || coalesce(' at ' || host(client_addr), ''), coalesce(state, '?'), coalesce(extract(epoch FROM replay_lag), 0)::float8,

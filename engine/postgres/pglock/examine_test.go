@@ -159,7 +159,7 @@ func TestExamineReadersOfChanges(t *testing.T) {
 		t.Errorf("a server without replicas has %s", f)
 	}
 
-	const heading = "no synchronous replica is there"
+	const heading = "too few synchronous replicas"
 	for _, q := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'absent'`, `SELECT pg_reload_conf()`} {
 		if _, err := s.Query(q); err != nil {
 			t.Fatal(err)

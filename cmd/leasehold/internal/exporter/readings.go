@@ -96,12 +96,18 @@ func (r *readings) beginLocked() {
 		defer r.mu.Unlock()
 		settle(f, err)
 		r.overdue = false
-		r.tellLocked()
+		go r.tell() // close waits for readings, and not for a log
 	})
 }
 
+func (r *readings) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tellLocked()
+}
+
 // tellLocked says whether readings fail, each time that this has changed. It lets go of mu
-// meanwhile: a log may block, and scrapes do not wait for it. One call says it all in turn.
+// meanwhile: a log may block, and neither scrapes nor close wait for it. One call says it all in turn.
 func (r *readings) tellLocked() {
 	for r.failed != nil && !r.telling && !r.closed && r.failing != (r.last.err != nil) {
 		err := r.last.err
