@@ -43,7 +43,7 @@ func openShelf(ctx context.Context, kind, url string) (shelf, error) {
 		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{url}, ForceSingleClient: true, DisableCache: true})
 		return &redisShelf{c}, err
 	case "http":
-		return &httpShelf{url}, nil
+		return &httpShelf{url: url}, nil
 	}
 	return nil, fmt.Errorf("no store %q", kind)
 }
@@ -141,7 +141,12 @@ func (s *redisShelf) fenced(ctx context.Context, n int, p fence.Pass) error {
 
 func (s *redisShelf) close() { s.c.Close() }
 
-type httpShelf struct{ url string }
+// httpShelf has connections of its own: the end of a test server closes those that are idle of
+// all that share the default ones.
+type httpShelf struct {
+	url         string
+	connections http.Transport
+}
 
 func (s *httpShelf) read(ctx context.Context) (int, error) {
 	text, err := s.do(ctx, "GET", "/", "")
@@ -162,7 +167,7 @@ func (s *httpShelf) fenced(ctx context.Context, n int, p fence.Pass) error {
 }
 
 func (s *httpShelf) do(ctx context.Context, method, path, body string) (string, error) {
-	client := http.Client{Transport: &fencehttp.Transport{}}
+	client := http.Client{Transport: &fencehttp.Transport{Base: &s.connections}}
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
@@ -182,4 +187,4 @@ func (s *httpShelf) do(ctx context.Context, method, path, body string) (string, 
 	return string(text), err
 }
 
-func (s *httpShelf) close() { http.DefaultClient.CloseIdleConnections() }
+func (s *httpShelf) close() { s.connections.CloseIdleConnections() }
