@@ -45,7 +45,7 @@ var (
 	deadlocks = Metric{Name: "leasehold.deadlocks", Unit: "{call}", Kind: Counter, Labels: []string{LabelEngine},
 		Help: "Calls that gave up as the victim of a cycle."}
 	outages = Metric{Name: "leasehold.engine.outages", Unit: "{outage}", Kind: Counter, Labels: []string{LabelEngine},
-		Help: "Times the engine stopped to answer a client."}
+		Help: "Times the engine stopped answering a client."}
 
 	failedCalls = Metric{Name: "leasehold.engine.failed_calls", Unit: "{call}", Kind: Counter, Labels: []string{LabelEngine},
 		Help: "Calls that the engine did not answer."}

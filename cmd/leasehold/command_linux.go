@@ -154,15 +154,20 @@ func statusOf(ws syscall.WaitStatus) status {
 
 // reap waits for children, adopted ones too, until there are none.
 func reap(changed func(pid int, ws syscall.WaitStatus)) {
+	reapUntil(func(pid int, ws syscall.WaitStatus) bool {
+		changed(pid, ws)
+		return false
+	})
+}
+
+// reapUntil also stops when changed says that this is enough.
+func reapUntil(changed func(pid int, ws syscall.WaitStatus) (enough bool)) {
 	for {
 		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil)
-		switch {
+		switch pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil); {
 		case err == syscall.EINTR:
-		case err != nil:
+		case err != nil, changed(pid, ws):
 			return
-		default:
-			changed(pid, ws)
 		}
 	}
 }

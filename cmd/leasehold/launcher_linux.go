@@ -199,19 +199,13 @@ func (f *starter) start() error {
 // attend tells what becomes of the keeper, and reaps whoever else ends. It stops at the keeper's end:
 // after that bury reaps, and then the next term.
 func (f *starter) attend() {
-	for {
-		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil)
-		switch {
-		case err == syscall.EINTR:
-		case err != nil:
-			return
-		case pid == f.keeper:
-			if f.states <- ws; !ws.Stopped() {
-				return
-			}
+	reapUntil(func(pid int, ws syscall.WaitStatus) bool {
+		if pid != f.keeper {
+			return false
 		}
-	}
+		f.states <- ws
+		return !ws.Stopped()
+	})
 }
 
 // inherit lets descriptors stay open in what this process starts. It starts

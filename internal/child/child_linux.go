@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopped waits until a child stands still, or has ended. What it finds is left for the Wait
-// of os/exec.
-func stopped(pid int) error {
+// AwaitStop waits until a child that was told to stop stands still, or has ended. One thread takes
+// the signal in and stops the others: on a busy machine these go on until that one gets to run.
+// What it finds is left for the Wait of os/exec. Other systems do not show it: there it does not wait.
+func AwaitStop(pid int) error {
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)

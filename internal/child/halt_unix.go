@@ -13,7 +13,7 @@ func Halt(p *os.Process) error {
 	if err := signal(p, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return stopped(p.Pid)
+	return AwaitStop(p.Pid)
 }
 
 // Proceed lets a stopped child go on, and what it has started.

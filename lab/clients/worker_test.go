@@ -156,14 +156,7 @@ func works(t *testing.T, command ...string) {
 	})
 	t.Run("the resource refuses who comes too late", func(t *testing.T) {
 		t.Parallel()
-		s, r := serve(t), &resource{slow: make(chan chan struct{}, 1)}
-		arrived := make(chan struct{})
-		r.slow <- arrived
-		url := r.serve(t)
-		w := begin(t, s, url, []string{"TTL=1h"}, command...)
-		w.works(t)
-		step(t, arrived)  // its write is on the way
-		s.revoke(t, true) // which it learns in 20 minutes
+		s, r, url, w, arrived := late(t, command...)
 		if code, said := begin(t, s, url, nil, command...).ends(t); code != 0 {
 			t.Errorf("the next one: exit code %d: %s", code, said)
 		}
@@ -174,14 +167,7 @@ func works(t *testing.T, command ...string) {
 	})
 	t.Run("the resource refuses who comes after the next one's read", func(t *testing.T) {
 		t.Parallel()
-		s, r := serve(t), &resource{slow: make(chan chan struct{}, 1)}
-		arrived := make(chan struct{})
-		r.slow <- arrived
-		url := r.serve(t)
-		w := begin(t, s, url, []string{"TTL=1h"}, command...)
-		w.works(t)
-		step(t, arrived)  // its write is on the way
-		s.revoke(t, true) // which it learns in 20 minutes
+		s, r, url, w, arrived := late(t, command...)
 		next := begin(t, s, url, []string{long, "TTL=15s"}, command...)
 		next.works(t) // it has read 0, and would write 1 as well
 		step(t, arrived)
@@ -191,6 +177,21 @@ func works(t *testing.T, command ...string) {
 		s.revoke(t, false)
 		stopped(t, next, r, "revoked")
 	})
+}
+
+// late is a worker that has lost its lock, without notice, while its write is on the way. Two steps
+// of arrived let it arrive: the first is done.
+func late(t *testing.T, command ...string) (s *live, r *resource, url string, w *worker, arrived chan struct{}) {
+	t.Helper()
+	s, r = serve(t), &resource{slow: make(chan chan struct{}, 1)}
+	arrived = make(chan struct{})
+	r.slow <- arrived
+	url = r.serve(t)
+	w = begin(t, s, url, []string{"TTL=1h"}, command...)
+	w.works(t)
+	step(t, arrived)
+	s.revoke(t, true) // which it learns in 20 minutes
+	return s, r, url, w, arrived
 }
 
 // step lets a slow write go one step on.

@@ -2,7 +2,11 @@
 
 package servers
 
-import "syscall"
+import (
+	"syscall"
+
+	"leasehold/internal/child"
+)
 
 func (p *Process) halt(stop bool) error {
 	if !stop {
@@ -11,5 +15,5 @@ func (p *Process) halt(stop bool) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return awaitStop(p.PID())
+	return child.AwaitStop(p.PID())
 }

@@ -282,6 +282,7 @@ func TestBadURLs(t *testing.T) {
 	for params, want := range map[string]string{
 		"prefix=" + strings.Repeat("x", 41): "may have 40", "prefix=a%3Fb": "may have 40",
 		"failover=perhaps": "true or false", "max-conns=0": "a number from 1", "prefx=a": "unknown parameter",
+		"socket=/run/s&tls=true": "no host that TLS could verify", "socket=/run/s&ca=/etc/ca": "no host that TLS could verify",
 	} {
 		_, err := Open(within(t), "mysql://root@"+servers.Nobody+"/test?"+params)
 		if !errors.Is(err, engine.ErrURL) || !strings.Contains(err.Error(), want) {

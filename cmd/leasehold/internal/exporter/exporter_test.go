@@ -337,6 +337,21 @@ func TestTheEndIsNoFailure(t *testing.T) {
 	})
 }
 
+// A log that nobody reads, as on a terminal after Ctrl-S, does not hold up the end.
+func TestTheEndWaitsForNoLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng, read := &fake{queues: slices.Values([]engine.Queue{})}, make(chan struct{})
+		x := newExporter(t, eng, func(o *Options) { o.Failed = func(error) { <-read } })
+		x.Read()
+		eng.before = func(context.Context) error { return errors.New("cut") }
+		time.Sleep(6 * time.Second)
+		x.Read()
+		synctest.Wait()
+		x.readings.close()
+		close(read)
+	})
+}
+
 // An exporter may be there before its engine.
 func TestTheEngineIsOpenedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -76,6 +76,7 @@ func (r *readings) beginLocked() {
 		r.expires = now.Add(r.every)
 		r.running = nil
 		close(running)
+		go r.tell() // neither scrapes nor close wait for a log
 	}
 	// An engine that does not heed its context holds up nobody but the next reading.
 	late := context.AfterFunc(ctx, func() {
@@ -83,7 +84,6 @@ func (r *readings) beginLocked() {
 		defer r.mu.Unlock()
 		r.overdue = r.running == running
 		settle(nil, context.Cause(ctx))
-		r.tellLocked()
 	})
 	r.reader.Go(func() {
 		f, err := r.read(ctx)
@@ -96,19 +96,14 @@ func (r *readings) beginLocked() {
 		defer r.mu.Unlock()
 		settle(f, err)
 		r.overdue = false
-		go r.tell() // close waits for readings, and not for a log
 	})
 }
 
+// tell says whether readings fail, each time that this has changed. It lets go of mu meanwhile,
+// since a log may block. One call says it all in turn.
 func (r *readings) tell() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tellLocked()
-}
-
-// tellLocked says whether readings fail, each time that this has changed. It lets go of mu
-// meanwhile: a log may block, and neither scrapes nor close wait for it. One call says it all in turn.
-func (r *readings) tellLocked() {
 	for r.failed != nil && !r.telling && !r.closed && r.failing != (r.last.err != nil) {
 		err := r.last.err
 		r.telling, r.failing = true, err != nil
