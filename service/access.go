@@ -238,7 +238,7 @@ func (a *Access) caller(r *http.Request) (*caller, error) {
 		for _, c := range known {
 			if c.hash != nil && subtle.ConstantTimeCompare(c.hash, hash[:]) == 1 {
 				with := *c
-				with.secret = hash[:]
+				with.secret = secretOf(token)
 				return &with, nil
 			}
 		}
@@ -254,6 +254,13 @@ func (a *Access) caller(r *http.Request) (*caller, error) {
 		return nobody, fmt.Errorf("the service does not know the certificate of %q: ask its owner for access", common)
 	}
 	return nobody, errors.New("this request says nobody who makes it: send a token (Authorization: Bearer ...) or a client's certificate")
+}
+
+// secretOf is of what the IDs of a caller's claims are made: not the hash of its token, which every
+// reader of the list knows.
+func secretOf(token string) []byte {
+	secret := sha256.Sum256([]byte("leasehold claims\x00" + strings.TrimSpace(token)))
+	return secret[:]
 }
 
 // bearerOf is the token that a request has. Terraform can send one only as the password of HTTP

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +146,23 @@ func TestAKeyIsItsCallersOwn(t *testing.T) {
 	for i, token := range []string{one, two} {
 		r := send(t, "POST", base+"/v1/locks/a", `{}`, append(keyed("the same"), "Authorization", "Bearer "+token)...)
 		r.want(t, []int{200, 409}[i], []string{"held", "busy"}[i])
+	}
+}
+
+// The list shows the hash of each token, and a lock of OpenTofu its name and ID.
+func TestTheListDoesNotSayTheIDsOfClaims(t *testing.T) {
+	token, line := NewToken()
+	list := access(t, "one "+line+" lock *")
+	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+token)
+	who, err := list.caller(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name, key = "prod/network", "tofu\x00 of an ID that all see"
+	reader := &caller{secret: list.known[0].hash}
+	if idOf(reader, name, key) == idOf(who, name, key) {
+		t.Error("whoever reads the list can compute the ID of a caller's claim, and end it")
 	}
 }
 
