@@ -12,6 +12,7 @@ round takes (default 0.01); TTL, of the lock (default 10s); LEASEHOLD_TOKEN, the
 this caller, if the service asks for one.
 """
 
+import http.client
 import json
 import os
 import secrets
@@ -35,21 +36,27 @@ def now():
 
 
 def request(method, url, body=None, headers={}, timeout=35):
-    """Returns the status and the answer. Status 0: nobody answered."""
+    """Returns the status and the answer. Status 0: no answer came, or a part of one."""
     data = None if body is None else json.dumps(body).encode()
     req = urllib.request.Request(url, data, headers, method=method)
     try:
-        with urllib.request.urlopen(req, timeout=timeout) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as answer:
-        with answer:
-            text = answer.read()
         try:
-            return answer.code, json.loads(text)
-        except ValueError:
-            return answer.code, {"error": text.decode(errors="replace")}
-    except (OSError, ValueError) as err:
+            answer = urllib.request.urlopen(req, timeout=timeout)
+        except urllib.error.HTTPError as refused:
+            answer = refused
+        with answer:
+            status, text = answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as err:
         return 0, {"error": str(err)}
+    try:
+        return status, json.loads(text)
+    except ValueError:
+        return 0 if status == 200 else status, {"error": text.decode(errors="replace")}
+
+
+def unknown(status):
+    """Whether nothing was learned: no answer, one of a balancer (502, 504), or no engine."""
+    return status == 0 or status >= 500 and status != 501
 
 
 class Lease:
@@ -73,7 +80,7 @@ class Lease:
             status, answer = request("POST", self._url, dict(self._ask, wait="%dms" % left), headers)
             if status == 200:
                 break
-            if status in (0, 503) and sent < end:
+            if unknown(status) and sent < end:
                 time.sleep(0.5)
             elif status != 202:
                 raise RuntimeError("no lock: %d %s" % (status, answer["error"]))
@@ -93,8 +100,8 @@ class Lease:
             pause = self._every
             if status == 200:
                 self._until = sent + answer["trusted_seconds"]
-            elif status in (0, 429, 503):
-                pause = self._every / 5  # nothing was learned: ask again soon
+            elif unknown(status) or status == 429:
+                pause = self._every / 5  # ask again soon
             else:
                 self._lost = answer["error"]
                 return

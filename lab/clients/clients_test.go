@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -26,11 +27,13 @@ type live struct {
 	*httptest.Server
 	app, operator string      // tokens: who may lock and look, and who may revoke too
 	away          atomic.Bool // it answers as if its engine were
+	unreached     sync.Map    // methods: a balancer before it reaches no server at the next request
+	renewed       chan struct{}
 }
 
 func serve(t *testing.T) *live {
 	t.Helper()
-	s := &live{}
+	s := &live{renewed: make(chan struct{}, 1)}
 	var app, operator string
 	s.app, app = service.NewToken()
 	s.operator, operator = service.NewToken()
@@ -51,7 +54,17 @@ func serve(t *testing.T) *live {
 			http.Error(w, `{"error": "away"}`, http.StatusServiceUnavailable)
 			return
 		}
+		if _, is := s.unreached.LoadAndDelete(r.Method); is {
+			http.Error(w, "<html>", http.StatusBadGateway)
+			return
+		}
 		h.ServeHTTP(w, r)
+		if r.Method == http.MethodPut {
+			select {
+			case s.renewed <- struct{}{}:
+			default:
+			}
+		}
 	}))
 	t.Cleanup(func() {
 		h.Drain()

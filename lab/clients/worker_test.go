@@ -154,6 +154,21 @@ func works(t *testing.T, command ...string) {
 		s.away.Store(true)
 		stopped(t, w, r, "no renewal has succeeded in time")
 	})
+	t.Run("it asks again when a balancer reached no server", func(t *testing.T) {
+		t.Parallel()
+		s, r := serve(t), &resource{}
+		s.unreached.Store(http.MethodPost, true)
+		s.unreached.Store(http.MethodPut, true)
+		w := begin(t, s, r.serve(t), []string{long, "TTL=15s"}, command...)
+		w.works(t)
+		select {
+		case <-s.renewed:
+		case <-time.After(within):
+			t.Error("no renewal comes after one that a balancer answered")
+		}
+		s.revoke(t, false)
+		stopped(t, w, r, "revoked")
+	})
 	t.Run("the resource refuses who comes too late", func(t *testing.T) {
 		t.Parallel()
 		s, r, url, w, arrived := late(t, command...)

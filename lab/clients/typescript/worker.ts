@@ -8,6 +8,9 @@ export class Lost extends Error {}
 
 type Client = ReturnType<typeof createClient<paths>>;
 
+/** Whether nothing was learned: a balancer answered (502, 504), or the engine is away. */
+const unknown = (status: number) => status >= 500 && status !== 501;
+
 /**
  * Runs work while the lock is held. The signal ends when the lock is lost, or when no
  * renewal has succeeded in time. Pass it to all that takes time, and the token to the resource.
@@ -29,15 +32,17 @@ export async function locked<T>(
       const { data, error, response } = await service.POST("/v1/locks/{name}", {
         params: { path, header: key },
         body: { ttl, wait: `${Math.max(1, Math.floor(end - sent))}ms`, label: "worker.ts" },
+        signal: AbortSignal.timeout(45_000), // the service answers within 30 s if its engine does
       });
       if (data?.state === "held") {
         lock = data;
         break;
       }
       if (data) continue; // it waits, and keeps its place
-      if (response.status !== 503) throw new Error(`no lock: ${response.status} ${error?.error}`);
+      if (!unknown(response.status)) throw new Error(`no lock: ${response.status} ${error?.error}`);
     } catch (problem) {
-      if (!(problem instanceof TypeError)) throw problem; // fetch throws it if nobody answers
+      // fetch throws these if nobody answers
+      if (!(problem instanceof TypeError) && (problem as Error).name !== "TimeoutError") throw problem;
     }
     if (sent > end) throw new Error("no lock: the service does not answer");
     await sleep(500);
@@ -65,7 +70,7 @@ export async function locked<T>(
           clearTimeout(alarm);
           alarm = trust(sent + data.trusted_seconds * 1000 - performance.now());
           pause = every;
-        } else if (response.status !== 503 && response.status !== 429) {
+        } else if (!unknown(response.status) && response.status !== 429) {
           return lose(error?.error ?? "it waits again");
         }
       } catch {
