@@ -123,7 +123,7 @@ const (
 
 // candidacy does one term after the other, or the one run of what is no candidate. A signal
 // that asks to end counts between two terms too.
-func (a *app) candidacy(o *order, signals <-chan os.Signal, term func() (code int, again bool, err error)) (int, error) {
+func candidacy[S os.Signal](a *app, o *order, signals <-chan S, term func() (code int, again bool, err error)) (int, error) {
 	for pause := firstPause; ; {
 		began := time.Now()
 		code, again, err := term()
@@ -143,7 +143,7 @@ func (a *app) candidacy(o *order, signals <-chan os.Signal, term func() (code in
 			case <-over:
 				over = nil
 			case sig := <-signals:
-				if slices.Contains(asking, sig) {
+				if sig := os.Signal(sig); slices.Contains(asking, sig) {
 					return codeSignal + int(sig.(syscall.Signal)), nil
 				}
 			}

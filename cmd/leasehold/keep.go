@@ -190,11 +190,22 @@ func (k *keeper) obtain(ctx context.Context, locks *leasehold.Client) (*leasehol
 	}
 	if why := asked(); why != nil {
 		if err == nil {
-			lease.Unlock()
+			k.unused(locks, lease)
 		}
 		return nil, why
 	}
 	return lease, err
+}
+
+// unused gives back a lease under which nothing ran, at once: there is nothing from which
+// --min-hold would have to keep others. How it went concerns nobody.
+func (k *keeper) unused(locks *leasehold.Client, lease *leasehold.Lease) {
+	if k.order.MinHold > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = locks.RevokeNow(ctx, k.order.Name, lease.Token().Ticket())
+	}
+	lease.Unlock()
 }
 
 // await waits for the lease.
@@ -218,11 +229,7 @@ func (k *keeper) await(ctx context.Context, locks *leasehold.Client) (*leasehold
 // A launcher that is stopped when its command runs is another thing: that goes on.
 func (k *keeper) pass(ctx context.Context, locks *leasehold.Client, lease *leasehold.Lease) (*leasehold.Lease, error) {
 	k.say("%s: its turn came while this job was stopped, and goes to the next waiter; the job waits anew when it is continued", quoteName(k.order.Name))
-	if k.order.MinHold > 0 {
-		// Nothing ran that others would have to be kept from.
-		_ = locks.RevokeNow(ctx, k.order.Name, lease.Token().Ticket())
-	}
-	lease.Unlock() // how that went concerns nobody: the lease was never used
+	k.unused(locks, lease)
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for k.launcher.asleep() {
@@ -244,7 +251,7 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	}
 	held, err := outerHolds()
 	if err != nil {
-		lease.Unlock()
+		k.unused(locks, lease)
 		return status{}, err
 	}
 	env := environ(k.order.Name, lease.Token(), append(held, outerHold{k.order.Name, lease.Token()}))
@@ -263,20 +270,21 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	g.trust(now, left)
 	wake, err := newAlarm() // without it there is no watching, and without watching no command
 	if err != nil {
-		lease.Unlock()
+		k.unused(locks, lease)
 		return status{}, err
 	}
 	defer wake.stop()
 	k.launcher.deadline(g.lastResort())
 	cmd, err := k.run(k.order, env, k.life)
-	if err != nil {
+	switch {
+	case errors.Is(err, errTooLate):
 		lease.Unlock()
-		switch {
-		case errors.Is(err, errTooLate):
-			return status{}, k.lostBefore(err)
-		case errors.Is(err, errOrphaned):
-			return status{}, fmt.Errorf("%s: %w", quoteName(k.order.Name), err)
-		}
+		return status{}, k.lostBefore(err)
+	case errors.Is(err, errOrphaned):
+		lease.Unlock() // and not at once: the command may have begun
+		return status{}, fmt.Errorf("%s: %w", quoteName(k.order.Name), err)
+	case err != nil:
+		k.unused(locks, lease)
 		return status{}, notRunnable(k.order.Command[0], err)
 	}
 	k.line(slog.LevelInfo, "command started", "name", k.order.Name)

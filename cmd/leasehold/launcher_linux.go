@@ -79,7 +79,7 @@ func (a *app) runOrder(_ context.Context, o *order) (int, error) {
 	// The same for all terms of a candidate, so that no signal falls between two.
 	signals, continued := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	stops := slices.DeleteFunc([]os.Signal{syscall.SIGTTOU, syscall.SIGTTIN}, signal.Ignored)
-	return a.candidacy(o, signals, func() (int, bool, error) {
+	return candidacy(a, o, signals, func() (int, bool, error) {
 		f := &starter{
 			app: a, order: o, signals: signals, continued: continued, stops: stops,
 			messages: make(chan delivery, 16),

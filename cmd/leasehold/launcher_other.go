@@ -32,7 +32,7 @@ func (a *app) runOrder(ctx context.Context, o *order) (int, error) {
 			}
 		}
 	}()
-	return a.candidacy(o, nil, func() (int, bool, error) {
+	return candidacy(a, o, f.sigs, func() (int, bool, error) {
 		k := &keeper{app: a, order: o, launcher: f, run: startChild}
 		end, err := k.keep(ctx)
 		return end.code(), k.standsAgain(err), err

@@ -380,6 +380,16 @@ func TestMinHold(t *testing.T) {
 	}
 }
 
+// A command that could not be started keeps nobody from the name.
+func TestMinHoldIsOfACommandThatRan(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if code, _, stderr := p.leasehold("run", "cron", "--min-hold", "1h", "--", notAProgram(t)); code != 126 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	p.must("run", "cron", "--nonblock", "--", "true")
+}
+
 func TestSignalsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
