@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,30 @@ func TestATTLThatIsNotGivenIsNoReasonToRefuse(t *testing.T) {
 			locks.Close()
 		}
 	})
+}
+
+// The longest time there is means for ever, and must not overflow into the past.
+func TestAHoldForEverLasts(t *testing.T) {
+	for name, o := range map[string]LockOptions{
+		"MaxHold": {MaxHold: math.MaxInt64},
+		"MinHold": {MinHold: math.MaxInt64},
+		"both":    {MinHold: math.MaxInt64, MaxHold: math.MaxInt64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				c, _ := w.client(&Options{Label: "c"})
+				l := mustLock(t, c.With(o), "x")
+				time.Sleep(time.Hour)
+				mustUnlock(t, l)
+				time.Sleep(time.Hour)
+				var held []string
+				if o.MinHold > 0 {
+					held = []string{"c"}
+				}
+				w.wantQueue("x", held, nil)
+			})
+		})
+	}
 }
 
 func TestNoLocalHandoffMakesEveryLeaseAClaim(t *testing.T) {

@@ -203,8 +203,10 @@ func (c *Client) Queues(ctx context.Context, prefix string) iter.Seq2[engine.Que
 
 // Revoke ends the claim with that ticket (as Queue shows it). A waiting claim is
 // removed at once. A holder is notified and loses its lease; the name is free when it
-// unlocks or when its TTL has passed. Revoke returns engine.ErrNoClaim if there is no
-// such claim, and errors.ErrUnsupported if the engine cannot notify a holder.
+// unlocks or when its TTL has passed. On an engine with sessions (Guarantees.CrashRelease
+// is engine.CrashSession) the TTL ends no claim of a process that lives: the name is free
+// when the holder unlocks. Revoke returns engine.ErrNoClaim if there is no such claim, and
+// errors.ErrUnsupported if the engine cannot notify a holder.
 func (c *Client) Revoke(ctx context.Context, name string, ticket uint64) error {
 	return c.revoke(ctx, name, ticket, false)
 }

@@ -324,6 +324,13 @@ func TestDetachAndAdopt(t *testing.T) {
 				t.Error("the handle is in a log line")
 			}
 		}
+		var log strings.Builder
+		for _, to := range []slog.Handler{slog.NewJSONHandler(&log, nil), slog.NewTextHandler(&log, nil)} {
+			slog.New(to).Info("detached", "handle", h, slog.Group("group", "handle", h))
+		}
+		if strings.Contains(log.String(), string(h)) || strings.Count(log.String(), "handle (secret)") != 4 {
+			t.Errorf("logs have the handle: %s", log.String())
+		}
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"leasehold/engine"
@@ -209,6 +210,10 @@ func (k *core) releaseIdle(ctx context.Context, w *waiter) {
 	}
 }
 
+// longestHold bounds MinHold and MaxHold. No process lives that long, and a moment that is
+// farther away could overflow into the past.
+const longestHold = math.MaxInt64 / 2
+
 // want is what the machine is asked for.
 func (c *Client) want(name string, permits, limit int32) (claims.Want, error) {
 	k, o := c.core, &c.lock
@@ -226,7 +231,8 @@ func (c *Client) want(name string, permits, limit int32) (claims.Want, error) {
 	case o.MaxHold > 0 && o.MaxHold < o.MinHold:
 		return claims.Want{}, fmt.Errorf("MaxHold %v ends the lease before MinHold %v has passed: ask for no less", o.MaxHold, o.MinHold)
 	}
-	return claims.Want{Name: name, Permits: permits, Limit: limit, TTL: ttl, MinHold: o.MinHold, MaxHold: o.MaxHold,
+	return claims.Want{Name: name, Permits: permits, Limit: limit, TTL: ttl,
+		MinHold: min(o.MinHold, longestHold), MaxHold: min(o.MaxHold, longestHold),
 		NoRenew: o.NoRenew, Detached: o.Detached, Alone: o.NoLocalHandoff, Reentrant: o.Reentrant}, nil
 }
 

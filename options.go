@@ -93,10 +93,13 @@ type LockOptions struct {
 
 	// MaxHold ends the lease this long after it was obtained, with the cause
 	// ErrMaxHold, although renewals succeed. It must not be less than MinHold. Such
-	// leases are not handed off.
+	// leases are not handed off. The name is free at Unlock, or when the TTL has passed:
+	// see NoRenew.
 	MaxHold time.Duration
 
-	// NoRenew grants the lease for one TTL and never renews it.
+	// NoRenew grants the lease for one TTL and never renews it. On an engine with sessions
+	// (Guarantees.CrashRelease is engine.CrashSession) the claim outlives the lease while
+	// the process lives, unless it is Detached: the name is free at Unlock.
 	NoRenew bool
 
 	// Detached lets the claim outlive this process and end by its TTL alone, so that

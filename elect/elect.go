@@ -214,12 +214,23 @@ func (e *Election) set(t *term) {
 // IsLeader returns nil if this candidate leads: its function runs, has not been asked to
 // return, and its lease is proven (leasehold.Lease.Valid). Otherwise it returns ErrNotLeader.
 func (e *Election) IsLeader() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.now == nil || e.now.ctx.Err() != nil || !e.now.lease.Valid() {
+	t := e.proven()
+	if t == nil || t.ctx.Err() != nil {
 		return e.wrap(ErrNotLeader)
 	}
 	return nil
+}
+
+// proven returns the present term, or nil if there is none or its lease is not proven. It does
+// not hold mu over Valid, which may call the Observer of the Client: that may ask this Election.
+func (e *Election) proven() *term {
+	e.mu.Lock()
+	t := e.now
+	e.mu.Unlock()
+	if t == nil || !t.lease.Valid() {
+		return nil
+	}
+	return t
 }
 
 // Resign ends the context of the function that leads, with the cause ErrResigned. When the
@@ -227,12 +238,11 @@ func (e *Election) IsLeader() error {
 // that wait: if nobody does, it leads again. Resign does not wait for that, and the function
 // itself may call it. It returns ErrNotLeader if this candidate does not lead.
 func (e *Election) Resign() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.now == nil || !e.now.lease.Valid() {
+	t := e.proven()
+	if t == nil {
 		return e.wrap(ErrNotLeader)
 	}
-	e.now.end(ErrResigned)
+	t.end(ErrResigned)
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"leasehold"
 	"leasehold/elect"
 	"leasehold/engine"
+	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 	"leasehold/leaseholdtest"
 )
 
@@ -134,6 +136,59 @@ func TestALossEndsTheFunctionAndTheCandidateStandsAgain(t *testing.T) {
 			t.Fatal("it did not stand again")
 		}
 	})
+}
+
+// The call that finds the lease over calls the Observer itself, as on a machine that slept.
+func TestTheObserverOfALossMayAskTheElection(t *testing.T) {
+	for name, ask := range map[string]func(*elect.Election) error{"IsLeader": (*elect.Election).IsLeader, "Resign": (*elect.Election).Resign} {
+		t.Run(name, func(t *testing.T) {
+			var slept atomic.Int64
+			start := time.Now()
+			clock := func() time.Duration { return time.Since(start) + time.Hour + time.Duration(slept.Load()) }
+			var e *elect.Election
+			told := make(chan error, 9)
+			observe := func(event leasehold.Event) {
+				if event.Kind == leasehold.EventLost {
+					told <- ask(e)
+				}
+			}
+			store := memlock.NewStore(&memlock.Options{Clock: clock})
+			locks, err := leasehold.New(&door.Engine{Engine: store.Engine(), Clock: clock}, &leasehold.Options{Observer: observe})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locks.Close()
+			e = candidate(t, locks, elect.Options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			leads, end, over := make(chan bool), make(chan bool), make(chan error, 1)
+			go func() {
+				over <- e.Run(ctx, func(context.Context, leasehold.Token) error {
+					leads <- true
+					<-end // the lead lasts until the answers are there
+					return nil
+				})
+			}()
+			<-leads
+			slept.Store(int64(time.Hour))
+			go func() { told <- ask(e) }()
+			for range 2 {
+				select {
+				case err := <-told:
+					if !errors.Is(err, elect.ErrNotLeader) {
+						t.Errorf("%v; want ErrNotLeader", err)
+					}
+				case <-time.After(30 * time.Second): // a mutex that waits for itself: nothing else takes so long
+					t.Fatal("the Observer waits for the call that called it")
+				}
+			}
+			cancel()
+			close(end)
+			if err := <-over; !errors.Is(err, context.Canceled) {
+				t.Errorf("Run ended with %v", err)
+			}
+		})
+	}
 }
 
 func TestAnEngineThatFailsIsTriedAgain(t *testing.T) {

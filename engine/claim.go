@@ -56,6 +56,10 @@ func (id ID) String() string {
 // GoString hides the ID from %#v too.
 func (id ID) GoString() string { return id.String() }
 
+// MarshalText hides the ID from JSON, which logs are often written in. [ID.Secret] is the
+// text that [ParseID] reads.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
 // State is what is known of a claim. It only rises: of two reports about one ID the
 // larger counts.
 type State uint8

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,10 @@ func TestIDsAreNotPrinted(t *testing.T) {
 	}
 	if id.String() == id.Secret() || id.GoString() == id.Secret() {
 		t.Error("an ID prints itself")
+	}
+	text, err := json.Marshal(engine.Claim{ID: id})
+	if err != nil || !strings.Contains(string(text), `"ID":"ID (secret)"`) {
+		t.Errorf("a claim in JSON: %s, %v", text, err)
 	}
 	for _, bad := range []string{"", "00", id.Secret()[:31], id.Secret() + "0", "zz" + id.Secret()[2:]} {
 		if _, err := engine.ParseID(bad); err == nil {

@@ -13,7 +13,9 @@
 //   - Locks of a killed process are free when the TTL has passed. There is no lock file that
 //     could stay behind empty, and none that could stay for ever.
 //   - Goroutines of one process exclude each other, too. After a loss the next one of this process
-//     begins when the one that lost the lock has unlocked; other processes do not wait for that.
+//     begins when the one that lost the lock has unlocked. Other processes do not wait for that.
+//     On zklock and etcdlock they wait until [Storage.RenewLockLease] has reported the loss, or
+//     until Unlock.
 //   - While a process has lost the lock of a domain and has not unlocked it, [Storage.Store] and
 //     [Storage.Delete] refuse the certificate, the key and the challenges of that domain or address
 //     with leasehold.ErrLost. So it neither overwrites nor deletes the files of the next holder.

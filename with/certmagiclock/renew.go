@@ -13,7 +13,8 @@ import (
 // A lease renews itself for as long as its process lives, so there is nothing to renew and
 // d does not matter: a longer lease would only keep others waiting after a crash.
 //
-// After a loss the first call returns leasehold.ErrLost, so CertMagic logs it and ends the attempt.
+// After a loss the first call gives the lost claim back and returns leasehold.ErrLost, so CertMagic
+// logs it and ends the attempt.
 // CertMagic then tries again, for 30 days, and never locks again by itself. So the next call
 // obtains the lock anew, within d at most, and returns the errors of Lock if it cannot. CertMagic
 // looks in the storage after that, and issues nothing that another process has issued.
@@ -34,7 +35,12 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, d time.Durati
 	case !lost:
 		return nil
 	case !told:
-		return s.wrap("renewing", name, lossOf(lease))
+		loss := lossOf(lease)
+		// The attempt that worked under it ends with this answer. On engines whose claims end
+		// with a session, the lost claim would otherwise stand before everybody until Unlock,
+		// also before the next claim of this process.
+		lease.Unlock()
+		return s.wrap("renewing", name, loss)
 	}
 	if d > 0 {
 		var cancel context.CancelFunc

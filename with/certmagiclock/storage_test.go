@@ -179,6 +179,44 @@ func TestRenewLockLeaseReportsALossOnceAndLocksAnew(t *testing.T) {
 	}
 }
 
+// A claim that is marked stands until its client gives it up, as every lost claim does on an engine
+// whose claims end with a session.
+func TestALossThatWasToldKeepsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name = "certmagic:" + lockName
+		locks := leaseholdtest.New(t)
+		s := newStorage(t, locks.Client)
+		lock(t, s, lockName)
+		queue, err := locks.Queue(t.Context(), name)
+		if err != nil || len(queue.Claims) != 1 {
+			t.Fatalf("the queue: %+v, %v", queue, err)
+		}
+		if err := locks.Other().Revoke(t.Context(), name, queue.Claims[0].Ticket); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !locks.Held(name) {
+			t.Fatal("the claim went before its client gave it up: this shows nothing")
+		}
+		if err := s.RenewLockLease(t.Context(), lockName, 0); !errors.Is(err, leasehold.ErrLost) {
+			t.Errorf("the first call after a loss: %v", err)
+		}
+		synctest.Wait()
+		if locks.Held(name) {
+			t.Error("the loss was told, and the lost claim still keeps others out")
+		}
+		if got, err := s.TryLock(t.Context(), lockName); got || err != nil {
+			t.Errorf("TryLock before the Unlock of the one that lost: %v, %v", got, err)
+		}
+		if err := s.RenewLockLease(t.Context(), lockName, time.Second); err != nil {
+			t.Errorf("the second call after a loss waits behind its own lost claim: %v", err)
+		}
+		if err := s.Unlock(t.Context(), lockName); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // CertMagic unlocks by name: with two holds of one name that would end the wrong one.
 func TestTheNextOfTheProcessWaitsForTheOneThatLost(t *testing.T) {
 	locks := leaseholdtest.New(t)

@@ -24,7 +24,7 @@ type Elector struct {
 type term struct {
 	ctx   context.Context
 	token leasehold.Token
-	tasks sync.WaitGroup // none is added after ctx has ended
+	tasks sync.WaitGroup // none is added once this is not Elector.term
 }
 
 // NewElector returns the candidate of one scheduler. Its errors are those of elect.New.
@@ -59,12 +59,20 @@ func (e *Elector) set(t *term) {
 // IsLeader returns nil if this scheduler leads, and elect.ErrNotLeader otherwise. gocron calls
 // it before each job.
 func (e *Elector) IsLeader(context.Context) error {
+	_, err := e.leading()
+	return err
+}
+
+// leading returns the present term, or an error. It does not hold mu over the call of the
+// election, which may call the Observer of the Client: that may ask this Elector.
+func (e *Elector) leading() (*term, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.term == nil {
-		return fmt.Errorf("gocronlock: %w", elect.ErrNotLeader)
+	t := e.term
+	e.mu.Unlock()
+	if t == nil {
+		return nil, fmt.Errorf("gocronlock: %w", elect.ErrNotLeader)
 	}
-	return e.election.IsLeader()
+	return t, e.election.IsLeader()
 }
 
 // Resign has another scheduler lead: see elect.Election.Resign.
@@ -90,11 +98,15 @@ func (e *Elector) Task(fn func(ctx context.Context, token leasehold.Token) error
 
 // enter counts a task of the term, unless it has ended: Run waits for those that are counted.
 func (e *Elector) enter() *term {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.term == nil || e.election.IsLeader() != nil {
+	t, err := e.leading()
+	if err != nil {
 		return nil
 	}
-	e.term.tasks.Add(1)
-	return e.term
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term != t { // it ended meanwhile
+		return nil
+	}
+	t.tasks.Add(1)
+	return t
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"leasehold"
 	"leasehold/elect"
 	"leasehold/engine"
+	"leasehold/engine/memlock"
+	"leasehold/internal/door"
 	"leasehold/leaseholdtest"
 	"leasehold/with/gocronlock"
 )
@@ -244,5 +247,55 @@ func TestRunOfAnElectorReturnsAfterItsTasks(t *testing.T) {
 	}
 	if err := e.IsLeader(t.Context()); !errors.Is(err, elect.ErrNotLeader) {
 		t.Error(err)
+	}
+}
+
+// The call that finds the lease over calls the Observer itself, as on a machine that slept.
+func TestTheObserverOfALossMayAskTheElector(t *testing.T) {
+	for name, ask := range map[string]func(*testing.T, *gocronlock.Elector){
+		"IsLeader": func(t *testing.T, e *gocronlock.Elector) { _ = e.IsLeader(t.Context()) },
+		"a task": func(t *testing.T, e *gocronlock.Elector) {
+			_ = once(t, e.Task(func(context.Context, leasehold.Token) error { return nil }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var slept atomic.Int64
+			start := time.Now()
+			clock := func() time.Duration { return time.Since(start) + time.Hour + time.Duration(slept.Load()) }
+			var e *gocronlock.Elector
+			observe := func(event leasehold.Event) {
+				if event.Kind == leasehold.EventLost {
+					_ = e.IsLeader(t.Context())
+				}
+			}
+			store := memlock.NewStore(&memlock.Options{Clock: clock})
+			locks, err := leasehold.New(&door.Engine{Engine: store.Engine(), Clock: clock}, &leasehold.Options{Observer: observe})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locks.Close()
+			if e, err = gocronlock.NewElector(locks, "leader", elect.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			over := make(chan error, 1)
+			go func() { over <- e.Run(ctx) }()
+			for e.IsLeader(ctx) != nil {
+				time.Sleep(time.Millisecond)
+			}
+			slept.Store(int64(time.Hour))
+			answered := make(chan bool)
+			go func() { ask(t, e); close(answered) }()
+			select {
+			case <-answered: // whatever it says: the Elector may lead again by then
+			case <-time.After(30 * time.Second): // a mutex that waits for itself: nothing else takes so long
+				t.Fatal("the Observer waits for the call that called it")
+			}
+			cancel()
+			if err := <-over; !errors.Is(err, context.Canceled) {
+				t.Errorf("Run ended with %v", err)
+			}
+		})
 	}
 }
