@@ -2,9 +2,9 @@
 // the same crontab and a clock that is a little off. The first machine takes
 // the tick's name without waiting. The others find it held and go on.
 //
-//	go run ./examples/cron               # with the lock: once per tick
-//	go run ./examples/cron -min-hold=0   # the job is short, the clocks differ: again and again
-//	go run ./examples/cron -lock=false   # without: once per machine
+//	go run -C examples ./cron               # with the lock: once per tick
+//	go run -C examples ./cron -min-hold=0   # the job is short, the clocks differ: again and again
+//	go run -C examples ./cron -lock=false   # without: once per machine
 //
 // The second line shows why MinHold exists. The job is done before the machine
 // with the slowest clock asks, and that machine would find the name free. MinHold
@@ -16,7 +16,7 @@
 // reaches several machines, those that run this command at the same time are
 // one fleet, and each tick runs on one of them:
 //
-//	LEASEHOLD_ENGINE=redis://host go run ./examples/cron
+//	LEASEHOLD_ENGINE=redis://host go run -C examples ./cron
 //
 // It prints what happened, and fails if a tick ran twice, or nowhere.
 package main

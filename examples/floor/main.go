@@ -3,8 +3,8 @@
 // thread's lock. A reader holds the same lock shared, so readers do not wait for each
 // other. Each thread has a name of its own, so two threads never wait for each other.
 //
-//	go run ./examples/floor              # with the lock: 1, 2, 3, ...
-//	go run ./examples/floor -lock=false  # without: two replies on one floor
+//	go run -C examples ./floor              # with the lock: 1, 2, 3, ...
+//	go run -C examples ./floor -lock=false  # without: two replies on one floor
 //
 // It prints what happened, and fails if a floor was given twice or a page was
 // read half written.

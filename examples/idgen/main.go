@@ -2,8 +2,8 @@
 // ids from one shared store: each reads the last, computes the next and
 // writes it back, with no pause.
 //
-//	go run ./examples/idgen              # with the lock: no id twice
-//	go run ./examples/idgen -lock=false  # without: stops at the first duplicate
+//	go run -C examples ./idgen              # with the lock: no id twice
+//	go run -C examples ./idgen -lock=false  # without: stops at the first duplicate
 //
 // It prints what happened, and fails if an id was drawn twice.
 package main

@@ -2,14 +2,14 @@
 // many. A process reads the number, charges the customer and writes the new number
 // under one lock.
 //
-//	go run ./examples/stock              # with the lock: sold out, exactly
-//	go run ./examples/stock -way none    # without: oversold
+//	go run -C examples ./stock              # with the lock: sold out, exactly
+//	go run -C examples ./stock -way none    # without: oversold
 //
 // A database can do it without a lock, if the process takes the piece first and charges
 // afterwards:
 //
-//	go run ./examples/stock -way version   -database postgres://...  # package optimistic
-//	go run ./examples/stock -way statement -database postgres://...  # one UPDATE ... WHERE n > 0
+//	go run -C examples ./stock -way version   -database postgres://...  # package optimistic
+//	go run -C examples ./stock -way statement -database postgres://...  # one UPDATE ... WHERE n > 0
 //
 // It prints what happened, and fails if more was sold than there was.
 package main

@@ -57,6 +57,11 @@ func (r release) changes(name string) []change {
 			"Once leasehold has a public path, `go install PATH/cmd/leasehold@v0.9.0` installs the command without a clone.",
 			"`go install " + command + "` installs the command without a clone.",
 		}}
+	case "docs/roadmap.md":
+		return []change{{
+			"1. v0.9.0 under a public path: `make publish-as` and `make dist` write all of it. A person chooses the path.",
+			"1. v0.9.0 under a public path: done.",
+		}}
 	case "SECURITY.md":
 		return []change{{
 			"The project has no release yet. It supports the newest commit of the main branch, built with\n" +
