@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
 
 	"leasehold/engine"
 	"leasehold/internal/coalesce"
@@ -180,7 +182,7 @@ func (e *Engine) Leave(ctx context.Context, cs []engine.Claim) ([]engine.Claim, 
 }
 
 // Chunk is how many claims one call renews or leaves at most. Where somebody else keeps the row of
-// one name locked, the whole call waits.
+// one name locked, the whole call waits, and the calls after it for a part of their time: see part.
 const Chunk = 100
 
 // ErrRows is the error of a [Database] that could not read the rows of a name.
@@ -197,16 +199,23 @@ func sound(c *engine.Claim) error {
 	return nil
 }
 
-// batch answers for those claims of which it learned something, and the first error.
+// batch answers for those claims of which it learned something, and the first error. Its calls
+// come one after the other. One that waits for a row must not cost the claims of the others their
+// leases: their answers are handed over with the last.
 func (e *Engine) batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim, error) {
 	out := make([]engine.Claim, 0, len(rs))
 	var first error
-	for some := range e.calls(rs) {
-		cs, err := e.db.Batch(ctx, some)
+	calls := slices.Collect(e.calls(rs))
+	bound := part(ctx, len(calls))
+	for i, some := range calls {
+		if i == len(calls)-1 && len(out) == 0 {
+			bound = 0 // nobody waits for the last
+		}
+		cs, err := e.bounded(ctx, bound, some)
 		switch {
 		case errors.Is(err, ErrRows) && len(some) > 1: // the rows of one name must not cost others their leases
 			for i := range some {
-				cs, err := e.db.Batch(ctx, some[i:i+1])
+				cs, err := e.bounded(ctx, bound, some[i:i+1])
 				out, first = learned(out, first, cs, err)
 			}
 		default:
@@ -214,6 +223,34 @@ func (e *Engine) batch(ctx context.Context, rs []engine.Renewal) ([]engine.Claim
 		}
 	}
 	return out, first
+}
+
+const leastPart, mostParts = time.Second, 6
+
+// part is how long one of n calls may take that others wait for; 0: as long as ctx. A renewal
+// begins when two thirds of a lease are left. A server that is evenly slow, and answers n calls in
+// two thirds of ctx, is not cut off. A Leave that was cut off is tried again, and costs no lease.
+func part(ctx context.Context, n int) time.Duration {
+	until, bounded := ctx.Deadline()
+	if n == 1 || !bounded {
+		return 0
+	}
+	return max(leastPart, time.Until(until)/time.Duration(min(n+1, mostParts)))
+}
+
+// bounded makes one call, which is cut off after bound; 0: with ctx.
+func (e *Engine) bounded(ctx context.Context, bound time.Duration, some []engine.Renewal) ([]engine.Claim, error) {
+	if bound == 0 {
+		return e.db.Batch(ctx, some)
+	}
+	own, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	cs, err := e.db.Batch(own, some)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no answer in %v to a statement for %d claims, while others waited: somebody keeps the row of a name locked, or the server hangs; look for an open transaction: %w",
+			bound.Round(time.Millisecond), len(some), err)
+	}
+	return cs, err
 }
 
 // learned is what is known after a call: those of its answers that can be, and the first

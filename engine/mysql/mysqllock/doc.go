@@ -89,10 +89,12 @@
 // Renewals of other names then have a connection all the same. Joins and Leaves of other
 // names may find none, and wait for one. Let a pool have three or more.
 //
-// Renewals that are due together go in one statement, up to 100, and it waits for each of their
-// rows: for three times innodb_lock_wait_timeout at most, and then it fails for all. So where
-// another program keeps the row of one name locked for longer than a TTL, the leases of all names
-// in that statement are lost. information_schema.INNODB_TRX shows that program's transaction: end it.
+// Renewals that are due together go in statements of up to 100, one after the other. Each waits
+// for each of its rows: for three times innodb_lock_wait_timeout at most, and then it fails for
+// all. So where another program keeps the row of one name locked for longer than a TTL, the leases
+// of all names in that statement are lost. Other statements wait for it for a sixth to a third of
+// the longest TTL, and a second at least. Then its connection is ended, and they go on.
+// information_schema.INNODB_TRX shows that program's transaction: end it.
 //
 // In a pool of Open one connection is for renewals alone while there is a claim to renew. If a
 // server takes no more connections (1040, 1203, 1226), renewals wait for that one, and
@@ -122,6 +124,11 @@
 //
 // Names are bytes (VARBINARY): no collation makes two of them one. Later Joins remove a
 // name that nobody used for a day.
+//
+// With another prefix a database has a second set of these, whose locks are others. Names of
+// procedures differ neither by case nor by accents, and those of tables do. So a client refuses
+// a prefix that differs from one in use by these alone: app_ and App_. Where an older version did
+// not, let one of the two have another prefix, and run the SQL of the other.
 //
 // Claim IDs are secret, since with one a claim can be ended. A user sees them who may read
 // the claims table, the general log, or other users' statements (PROCESS).

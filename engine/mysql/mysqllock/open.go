@@ -25,7 +25,9 @@ import (
 // parameters of the same name.
 type Options struct {
 	// Prefix begins the name of every table and procedure: ?prefix=. Clients share locks
-	// only if they agree on it and on the database. Default "leasehold_"; up to 40 bytes.
+	// only if they agree on it and on the database. Default "leasehold_"; up to 40 bytes. [New]
+	// refuses one that differs from a prefix in use by case or accents alone: names of
+	// procedures do not.
 	Prefix string
 
 	// NoCreate makes [New] refuse a database without the tables, instead of creating them:
@@ -79,6 +81,7 @@ const (
 //   - a wrong password, or a user without the rights that the engine needs;
 //   - a database without the tables that the user may not create, or with other objects of
 //     their names;
+//   - a prefix that differs from another one in the database by case or accents alone;
 //   - a server that only reads, or sessions that do not commit by themselves.
 func Open(ctx context.Context, rawURL string) (engine.Engine, error) {
 	config, conns, o, err := parse(rawURL)
@@ -276,18 +279,22 @@ func (c *client) meet(ctx context.Context) error {
 		return errReads
 	}
 	c.skips = skips(version)
+	if err := c.apart(ctx, c.db); err != nil {
+		return err
+	}
 	is, err := c.layout(ctx, c.db)
 	if errors.Is(err, errNoSchema) {
 		if c.opts.NoCreate {
 			return fmt.Errorf(todoSchema, c.opts.Prefix)
 		}
-		switch err := c.install(ctx); code(err) {
-		case 1054, 1136, 1347: // a column that is not there, or too many; no view
+		err = c.install(ctx)
+		switch n := code(err); {
+		case n == 1054 || n == 1136 || n == 1347: // a column that is not there, or too many; no view
 			return fmt.Errorf("something else has a name with prefix %q: choose another prefix: %w", c.opts.Prefix, err)
-		default:
-			if err != nil {
-				return fmt.Errorf(todoSchema+": %w", c.opts.Prefix, err)
-			}
+		case errors.Is(err, errNotApart): // to run the SQL would be the harm
+			return err
+		case err != nil:
+			return fmt.Errorf(todoSchema+": %w", c.opts.Prefix, err)
 		}
 		is, err = c.layout(ctx, c.db)
 	}

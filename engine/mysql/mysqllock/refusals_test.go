@@ -11,6 +11,7 @@ import (
 	"leasehold/engine"
 	"leasehold/engine/internal/sqllock"
 	"leasehold/engine/internal/sqllock/sqltest"
+	"leasehold/engine/internal/testutil"
 	"leasehold/lab/servers"
 )
 
@@ -301,4 +302,35 @@ func TestManyCreateTheSchemaAtOnce(t *testing.T) { rows.ManyCreateTheSchemaAtOnc
 
 func TestPrefix(t *testing.T) {
 	rows.ClientsMeetWhoseTablesAreTheSame(t, "prefix=x", "prefix=a%22b%40c%24d")
+}
+
+// Names of tables differ by case and by accents, and names of procedures do not: clients of one
+// such prefix would call what decides by the tables of another.
+func TestPrefixesThatWouldShareProceduresAreRefused(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	const asked, other = "app_", "App_"
+	e := open(t, url+"?prefix="+asked)
+	held := join(t, e, testutil.Lasting("a", engine.MaxTTL))
+	for _, prefix := range []string{other, "%C3%84pp_"} {
+		refused(t, url+"?prefix="+prefix, `are those of prefix "app_"`)
+		refused(t, url+"?no-create&prefix="+prefix, `are those of prefix "app_"`) // and does not say that the SQL should be run
+	}
+	// What a client does that looked before the other made them.
+	late := &client{db: connect(t, url), opts: Options{Prefix: other}}
+	if err := late.install(within(t)); !errors.Is(err, errNotApart) {
+		t.Errorf("a client that comes at the same time installs: %v", err)
+	}
+	if c := renew(t, e, held, engine.MinTTL); c.State != engine.Held {
+		t.Errorf("the holder's claim is %v", c.State)
+	}
+	open(t, url+"?prefix="+asked+"&no-create") // they are its own still
+	open(t, url+"?prefix=my"+asked)
+
+	// Somebody runs the SQL all the same: then the tables of the first prefix have no procedures.
+	made := Options{Prefix: other}
+	for _, statement := range made.statements() {
+		do(t, connect(t, url), statement)
+	}
+	refused(t, url+"?prefix="+asked, `are those of prefix "App_"`)
 }

@@ -38,7 +38,8 @@ const mode = "SET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 // mariadb or a migration. Run it once in a database, and again for a version of this
 // package with newer procedures. The command "leasehold schema mysql" prints it. It may
 // run while locks are held. [Open] and [New] run it themselves if it is needed and the
-// user may. A nil o means the defaults.
+// user may. A nil o means the defaults. It does not look for a prefix that differs from this
+// one by case or accents alone, and would replace its procedures: see [Options].
 func Schema(o *Options) (string, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -64,13 +65,18 @@ func (c *client) install(ctx context.Context) error {
 	defer discard(conn) // its sql_mode is not what its pool expects
 	var mine sql.NullInt64
 	// A lock's name may have 64 characters in MySQL, and MySQL 9.7 has no SHA1 by itself.
-	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), ?), 224), 30)", []byte(c.opts.Prefix))).Scan(&mine); err != nil {
+	// In lower case: prefixes that share procedures are installed one after the other.
+	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), ?), 224), 30)", []byte(strings.ToLower(c.opts.Prefix)))).Scan(&mine); err != nil {
 		return err
 	}
 	if mine.Int64 != 1 {
 		return errors.New("another client has been creating it for half a minute: try again")
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_ALL_LOCKS()") }() // or its end does
+	// Not only before: a client of another prefix may have made them meanwhile.
+	if err := c.apart(ctx, conn); err != nil {
+		return err
+	}
 	if _, err := c.layout(ctx, conn); err == nil {
 		if newest, _, err := c.edition(ctx, conn); err != nil || newest >= edition {
 			return err
@@ -110,6 +116,31 @@ func (c *client) edition(ctx context.Context, db querier) (newest, oldest int, e
 	}
 	return newest, oldest, err
 }
+
+// apart refuses a prefix whose procedures are those of another one. Their names differ neither by
+// case nor by accents on any server, and names of tables do. So who installs the second prefix
+// would have running programs of the first decide by other tables, and two would hold.
+func (c *client) apart(ctx context.Context, db querier) error {
+	const one = "join" // every edition has it
+	var is string
+	var folds int // not 0: neither does case make two tables of one
+	err := db.QueryRowContext(ctx, literal(`SELECT CAST(ROUTINE_NAME AS BINARY), @@lower_case_table_names FROM information_schema.ROUTINES
+		WHERE ROUTINE_SCHEMA = DATABASE() AND CAST(ROUTINE_SCHEMA AS BINARY) = CAST(DATABASE() AS BINARY) AND ROUTINE_TYPE = 'PROCEDURE'
+		AND CONVERT(ROUTINE_NAME USING utf8mb4) COLLATE utf8mb4_general_ci = CONVERT(? USING utf8mb4) COLLATE utf8mb4_general_ci`,
+		[]byte(c.opts.Prefix+one))).Scan(&is, &folds)
+	switch want := c.opts.Prefix + one; {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return explain(err)
+	case is == want, folds != 0 && strings.EqualFold(is, want):
+		return nil
+	}
+	return fmt.Errorf("%w %q, and this program's is %q: their names differ neither by case nor by accents, and those of tables do; let one of the two have a prefix that differs by more",
+		errNotApart, strings.TrimSuffix(is, one), c.opts.Prefix)
+}
+
+var errNotApart = errors.New("the procedures in this database are those of prefix")
 
 var errNoSchema = errors.New("no tables of leasehold")
 

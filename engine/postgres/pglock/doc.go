@@ -22,6 +22,12 @@
 // round trip. If the server ends in between, the notification is lost: the next waiter
 // polls every second, so it holds about a second later.
 //
+// The server keeps notifications in one queue (8 GB) until every session that listens has read
+// them, in any database. A session that listens and keeps a transaction open fills it. With a full
+// queue each transaction that notifies fails at its commit. A renewal that lets another claim
+// hold is then rolled back, with all renewals of its statement, and leases are lost.
+// "leasehold doctor" warns of a queue that is half full.
+//
 // # What it promises
 //
 //   - At most the limit hold, as long as the server keeps what it committed and its clock
@@ -67,10 +73,11 @@
 // other names then have a connection all the same. Joins and Leaves of other names may find
 // none, and wait for one. Let a pool have three or more.
 //
-// Renewals that are due together go in one statement, up to 100, and it waits for each of their
-// rows. So where another program keeps the row of one name locked for longer than a TTL, the
-// leases of all names in that statement are lost. pg_stat_activity shows that program's
-// transaction: end it.
+// Renewals that are due together go in statements of up to 100, one after the other, and each waits
+// for each of its rows. So where another program keeps the row of one name locked for longer than a
+// TTL, the leases of all names in that statement are lost. Other statements wait for it for a sixth
+// to a third of the longest TTL, and a second at least. Then it is cancelled, its connection is ended,
+// and they go on. pg_stat_activity shows that program's transaction: end it.
 //
 // In a pool of Open one connection is for renewals alone while there is a claim to renew. If a
 // server takes no more connections (53300), renewals wait for that one, and other calls

@@ -20,11 +20,12 @@ type bounds struct {
 	behind      int64         // bytes, of a replica
 	dead        time.Duration // nobody wrote a table of locks
 	nearly      float64       // of the connections
+	unheard     float64       // of the queue of notifications
 	silent      time.Duration // the server has answered nothing about one part
 }
 
 func usualBounds() bounds {
-	return bounds{transaction: 5 * time.Minute, lag: 10 * time.Second, behind: 64 << 20, dead: time.Hour, nearly: 0.9, silent: 25 * time.Second}
+	return bounds{transaction: 5 * time.Minute, lag: 10 * time.Second, behind: 64 << 20, dead: time.Hour, nearly: 0.9, unheard: 0.5, silent: 25 * time.Second}
 }
 
 // Examine reports what is dangerous for locks in the database that a URL names, in the
@@ -60,7 +61,7 @@ func examine(ctx context.Context, rawURL string, o engine.ExamineOptions, b boun
 		defer cancel()
 		_ = x.conn.Close(ctx) // nothing was written
 	}()
-	for _, part := range []func(context.Context) error{x.settings, x.connections, x.transactions, x.replicas, x.tables} {
+	for _, part := range []func(context.Context) error{x.settings, x.connections, x.transactions, x.notifications, x.replicas, x.tables} {
 		if err := part(ctx); errors.Is(err, errSilent) || x.Late(ctx, err) {
 			break
 		} else if err != nil {
@@ -226,6 +227,28 @@ func (x *examiner) transactions(ctx context.Context) error {
 		})
 		return err
 	})
+	return err
+}
+
+// notifications examines how many wait for a session that listens and does not read them. Who that
+// is the server does not show: it is one with a transaction, which a session that writes to a
+// client that does not read has too.
+func (x *examiner) notifications(ctx context.Context) error {
+	var full float64
+	var who string
+	err := x.read(ctx, "the queue of notifications", "", func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT pg_notification_queue_usage(), coalesce((
+			SELECT ', and the oldest transaction is that of process ' || pid || ' (' || coalesce(application_name, '') || ', ' || coalesce(state, '') || ')'
+			FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY xact_start LIMIT 1), '')`).
+			Scan(&full, &who)
+	})
+	if err == nil && full >= x.unheard {
+		x.Add(engine.Finding{
+			Severity: engine.SeverityWarning, What: "the queue of notifications fills up",
+			Means: "A session that listens keeps a transaction open, or its client does not read. When the queue is full, calls that notify fail, renewals among them, and leases are lost.",
+			Do:    "Find that program and end its transaction, or pg_terminate_backend it. The server's log names its process too.",
+		}, "%.0f %% full%s", 100*full, who)
+	}
 	return err
 }
 

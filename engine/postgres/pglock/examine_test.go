@@ -114,6 +114,32 @@ func TestExamineTransactions(t *testing.T) {
 	}
 }
 
+// TestExamineNotifications: a session that listens in an open transaction keeps what was notified
+// since. A page of it is enough for the test.
+func TestExamineNotifications(t *testing.T) {
+	t.Parallel()
+	const heading = "the queue of notifications fills up"
+	s := server(t)
+	c, err := pgconn.Connect(within(t), s.URL("", "")+"&application_name=sleeper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	for _, q := range []string{`LISTEN news`, `BEGIN`, `SELECT 1`} {
+		if _, err := c.Exec(within(t), q).ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := usualBounds()
+	b.unheard = 1e-9
+	examined(t, s.URL("", ""), engine.ExamineOptions{}, b).None(t, heading)
+	if _, err := s.Query(`SELECT pg_notify('news', repeat('a', 7000) || i) FROM generate_series(1, 5) i`); err != nil {
+		t.Fatal(err)
+	}
+	examined(t, s.URL("", ""), engine.ExamineOptions{}, b).Want(t, warning, heading, "% full", "(sleeper, idle in transaction)")
+	examined(t, s.URL("", ""), engine.ExamineOptions{}, usualBounds()).None(t, heading)
+}
+
 func TestExamineReplicas(t *testing.T) {
 	t.Parallel()
 	p := replicated(t)
