@@ -67,6 +67,30 @@ func TestAServerWithReplicasMayDouble(t *testing.T) {
 	}
 }
 
+// A server behind one address is demoted, and the address leads to another. Who was connected
+// locks there.
+func TestAClientFollowsItsAddressToTheNewPrimary(t *testing.T) {
+	t.Parallel()
+	old, next := servers.Redis(t, nil), servers.Redis(t, nil)
+	p := servers.ProxyTo(t, old.Addr)
+	clients := map[string]engine.Engine{}
+	for layout := range layouts {
+		clients[layout] = open(t, urlOf(layout, p.Addr))
+	}
+	do(t, old, "REPLICAOF", "127.0.0.1", "1") // nobody is there: it never loads, and always answers
+	for layout, e := range clients {
+		if _, err := e.Join(within(t), redistest.Exclusive("a"+layout)); err == nil || errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "READONLY") {
+			t.Errorf("%s, at the replica: %v", layout, err)
+		}
+	}
+	p.Retarget(next.Addr)
+	for layout, e := range clients {
+		if c := redistest.Join(t, e, redistest.Exclusive("b"+layout)); c.State != engine.Held {
+			t.Errorf("%s, at the new primary: %+v", layout, c)
+		}
+	}
+}
+
 // TestSettingsAreLookedAtAgain: they change under a client that lives.
 func TestSettingsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()

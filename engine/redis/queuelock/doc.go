@@ -95,6 +95,10 @@
 // one shared connection to a server. From 16 calls at a time on, uncontended locks share
 // requests (not in a Cluster).
 //
+// After a failover behind one address that connection may still lead to the old primary.
+// When its server answers that it is a replica, an engine of Open ends it and dials anew.
+// The caller's own client keeps it until the server ends it: use Open there.
+//
 // # Keys
 //
 // A name has one key, {prefix}{xx}:name with xx from the name alone, so that braces in

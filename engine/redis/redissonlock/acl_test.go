@@ -57,7 +57,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-const aclOfCluster = " +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards"
+const aclOfCluster = " +exists +spublish +ssubscribe +sunsubscribe +cluster|slots +cluster|shards"
 
 func TestLeastPrivilegeOnCluster(t *testing.T) {
 	t.Parallel()
@@ -80,6 +80,16 @@ func TestLeastPrivilegeOnCluster(t *testing.T) {
 			}
 			leave(t, b, second)
 		}
+	}
+	home, err := c.NodeOf("dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := of(ReadWrite, "").Opened(t, "redis-cluster://app:secret@"+strings.TrimPrefix(redistest.ClusterURL(c), "redis-cluster://"))
+	dead := join(t, e, reader("dead"))
+	do(t, home, "DEL", "{dead}:"+holder(dead.ID)+":rwlock_timeout:1")
+	if w := join(t, e, exclusive("dead")); w.State != engine.Held {
+		t.Errorf("only a dead reader holds, and a writer is %+v", w)
 	}
 	for _, n := range c.Nodes[:3] {
 		if log := do(t, n, "ACL", "LOG").([]any); len(log) > 0 {

@@ -1,6 +1,7 @@
 package redissonlock
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -119,6 +120,87 @@ func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
 	expect(t, received, func(n engine.Claim) bool { return n.ID == q.ID })
 	if q = renew(t, e, q, time.Minute); q.State != engine.Held {
 		t.Errorf("told, and renewed as %+v", q)
+	}
+}
+
+// A reader lives while its slot moves: the node that takes the slot in has the lock before the
+// key with that reader's deadline. Nothing is judged then, and nothing is given up.
+func TestAReaderLivesWhileItsSlotMoves(t *testing.T) {
+	t.Parallel()
+	c := servers.RedisCluster(t, nil)
+	c.Patient(t, time.Minute)
+	const name = "a"
+	from, err := c.NodeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	kit := readWrite
+	kit.Open = func(ctx context.Context, url string) (engine.Engine, error) {
+		return Open(ctx, "redisson"+strings.TrimPrefix(url, "redis")+"?kind=readwrite&watchdog=1h")
+	}
+	e := kit.Opened(t, redistest.ClusterURL(c))
+	asks := func(r engine.Request) engine.Request { r.WaitTTL = time.Hour; return r }
+	one, two := join(t, e, asks(reader(name))), join(t, e, asks(reader(name)))
+
+	slot := strconv.FormatInt(do(t, from, "CLUSTER", "KEYSLOT", name).(int64), 10)
+	toID, fromID := do(t, to, "CLUSTER", "MYID").(string), do(t, from, "CLUSTER", "MYID").(string)
+	do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	host, port, _ := strings.Cut(to.Addr, ":")
+	move := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			do(t, from, "MIGRATE", host, port, key, "0", "5000")
+		}
+	}
+	deadline := func(c engine.Claim) string { return "{a}:" + holder(c.ID) + ":rwlock_timeout:1" }
+	fails := func(what string, err error) {
+		t.Helper()
+		if err == nil || errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s while the keys are apart: %v, want an error after which it is asked again", what, err)
+		}
+	}
+	judge := func() {
+		t.Helper()
+		for what, old := range map[string]engine.ID{"a writer": {}, "a writer in place of a reader": one.ID} {
+			w := asks(exclusive(name))
+			w.NoWait, w.Replaces = true, old
+			_, err := e.Join(within(t), w)
+			fails(what, err)
+		}
+		_, err := e.Renew(within(t), []engine.Renewal{{Name: name, ID: two.ID, Want: time.Hour}})
+		fails("a renewal", err)
+		_, err = e.Leave(within(t), []engine.Claim{one})
+		fails("a Leave", err)
+		fails("a revocation", e.Revoke(within(t), name, one.Ticket, true))
+		_, err = e.Queue(within(t), name)
+		fails("a look", err)
+	}
+	move(name, redisconn.KeyBeside(beside, name))
+	judge()
+	move(deadline(one))
+	judge()
+	if one = renew(t, e, one, time.Hour); one.State != engine.Held {
+		t.Errorf("all keys of one reader are together, and it is renewed as %+v", one)
+	}
+	move(deadline(two))
+	for _, n := range []*servers.RedisServer{to, from} {
+		do(t, n, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
+	if two = renew(t, e, two, time.Hour); two.State != engine.Held {
+		t.Errorf("renewed as %+v", two)
+	}
+	for _, c := range []engine.Claim{one, two} {
+		if s := leave(t, e, c); s != engine.Held {
+			t.Errorf("left as %v", s)
+		}
+	}
+	if w := join(t, e, exclusive(name)); w.State != engine.Held {
+		t.Errorf("a writer after both readers: %+v", w)
 	}
 }
 

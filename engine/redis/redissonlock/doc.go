@@ -54,6 +54,10 @@
 // the last lease of the same lock object. With them, let no thread give a reader's lock a
 // shorter one.
 //
+// Each reader's deadline is a key of its own. While a Cluster moves a slot, these keys may be
+// at another node than the lock. Then nobody's deadline is judged: a call fails and is tried
+// again. So a lock with a dead reader is free for a writer only when the slot has moved.
+//
 // # Turns
 //
 // Callers of one Go program that want the same name queue in it, and a claim passes from
@@ -98,6 +102,6 @@
 //	+info +ping +hello +auth +select
 //
 // Without +info the engine does not check the eviction policy. Without +pubsub a busy Go
-// program does not see that Java programs wait. Cluster also needs +spublish +ssubscribe
-// +sunsubscribe +cluster|slots +cluster|shards.
+// program does not see that Java programs wait. Cluster also needs +exists +spublish
+// +ssubscribe +sunsubscribe +cluster|slots +cluster|shards.
 package redissonlock

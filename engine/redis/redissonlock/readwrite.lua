@@ -32,10 +32,21 @@ end
 local function timeout(h, n) return ARGV[1] .. h .. ':rwlock_timeout:' .. n end
 
 -- The milliseconds a reader has left; -1: no deadline; -2: it is past.
+--
+-- The key is not among KEYS: nobody knows it before. So while a Cluster moves the slot,
+-- a node reads one that is still at the other node as if it had expired, and a living
+-- reader would be dead. A command of two keys is an error there, unless the node has
+-- both: then nothing is learned, and the caller asks again. That it is none tells that
+-- the slot stands, so it is asked once.
+local stands = ARGV[3] ~= '1'
 local function left(h, count)
 	local most = -2
 	for n = 1, count do
 		local one = redis.call('PTTL', timeout(h, n))
+		if one == -2 and not stands then
+			redis.call('EXISTS', lock, timeout(h, n))
+			stands = true
+		end
 		if one == -1 then return -1 end
 		most = math.max(most, one)
 	end
@@ -43,6 +54,14 @@ local function left(h, count)
 end
 
 local function writer(field) return field:match('^(.*):write$') end
+
+-- Looks at every deadline, so that one at another node is an error before anything is
+-- changed.
+local function together(holds)
+	for field, count in pairs(stands and {} or holds) do
+		if not writer(field) then left(field, count) end
+	end
+end
 
 local function out(holds, field)
 	for n = 1, writer(field) and 0 or holds[field] do redis.call('DEL', timeout(field, n)) end

@@ -7,6 +7,7 @@ for field in pairs(holds or {}) do
 	if (record(writer(field) or field) or '0') == ARGV[5] then found[#found + 1] = field end
 end
 if #found == 0 then return 0 end
+if ARGV[6] == '1' then together(holds) end
 if ARGV[5] ~= '0' then
 	evict(writer(found[1]) or found[1])
 elseif ARGV[6] ~= '1' then

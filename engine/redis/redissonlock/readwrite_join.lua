@@ -29,6 +29,7 @@ local replaced = holds[old] ~= nil
 if replaced then
 	local ticket, why = following()
 	if not ticket then return {0, why, 0} end -- refused, so nothing is given up for it
+	if not reads then together(holds) end -- nor for an error
 	out(holds, old)
 end
 if mode and next(holds) == nil and not nobody then

@@ -14,6 +14,7 @@ else
 	held = holds[field] ~= nil
 end
 if holds[field] then
+	together(holds)
 	out(holds, field)
 	settle(holds, field == h and '0' or '1')
 end

@@ -3,10 +3,11 @@
 // which does connections, pipelining, pools and reconnecting. The package knows calls and
 // not claims; the engines know claims and not connections.
 //
-// It adds three rules. A call returns when its context ends, even if the library still
+// It adds four rules. A call returns when its context ends, even if the library still
 // works ([Client.Call]). A call is sent again only if its connection broke, and its answer
 // then says so ([Answer]). A write that replicas must have is not believed before they
-// acknowledged it ([Client.CallSynced]).
+// acknowledged it ([Client.CallSynced]). Where Dial was given one address, a connection to a
+// server that has become a replica is ended: the address may lead to its successor by now.
 package redisconn
 
 import (

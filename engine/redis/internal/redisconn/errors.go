@@ -18,12 +18,23 @@ func Foreign(key string) error {
 	return engine.Refuse("the key %q %w: choose another prefix (?prefix=) or name, or move that data", key, ErrForeign)
 }
 
+// moving is what it means that the keys of a name are at two nodes.
+const moving = "its keys are on the way to another node of the Cluster"
+
 // means is what an error of that kind says of the server.
 var means = map[string]string{
 	"READONLY":   "this server is a replica now and takes no writes; after a failover the client finds the new primary",
 	"OOM":        "its memory is full (maxmemory)",
 	"MISCONF":    "it cannot save and refuses writes",
 	"NOREPLICAS": "fewer replicas are linked than it demands",
+	"TRYAGAIN":   moving,
+}
+
+// demoted reports whether an answer says that its server is a replica by now. Before Redis 7.0 the
+// error of a script has that inside.
+func demoted(err error) bool {
+	re, ok := rueidis.IsRedisErr(err)
+	return ok && (strings.Contains(re.Error(), "READONLY ") || strings.Contains(re.Error(), "MASTERDOWN "))
 }
 
 // Passing reports whether a server answered that it cannot serve now, and may later: it
@@ -73,6 +84,8 @@ func Explain(err error, key string) error {
 		return engine.Refuse("redis: user or password is wrong or missing (%s)", kind)
 	case full(text):
 		return fmt.Errorf("redis: the server takes no more connections: raise its maxclients, or find the program that opens so many with CLIENT LIST: %w", err)
+	case strings.Contains(text, "non local key"): // in a script
+		return fmt.Errorf("redis: %s: %w", moving, err)
 	case means[kind] != "":
 		return fmt.Errorf("redis: %s: %w", means[kind], err)
 	}

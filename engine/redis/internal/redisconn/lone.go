@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,9 @@ type link struct {
 // eighth of the client's time for a lock and unlock.)
 type lone struct {
 	options rueidis.ClientOption
-	bound   time.Duration // renewal, or longer in a test
-	stands  atomic.Bool   // a call was answered, and none failed since
+	bound   time.Duration            // renewal, or longer in a test
+	stands  atomic.Bool              // a call was answered, and none failed since
+	ended   atomic.Pointer[net.Conn] // the last connection that led to a replica
 
 	mu      sync.Mutex
 	link    *link            // by which calls go
@@ -76,16 +78,20 @@ func (l *lone) close() {
 }
 
 // enter begins a call that may be alone, and returns what makes it: node, or what stands for
-// it where there is one server.
-func (c *Client) enter(ctx context.Context, node rueidis.Client) rueidis.Client {
+// it where there is one server. Then it returns the connection too, or nil if one has to be made.
+func (c *Client) enter(ctx context.Context, node rueidis.Client) (rueidis.Client, *net.Conn) {
 	if c.lone == nil {
-		return node
+		return node, nil
 	}
 	by, again := c.lone.enter()
 	if again {
 		by = c.renew(ctx, by)
 	}
-	return by.redis
+	conn := by.conn.Load()
+	if conn == c.lone.ended.Load() {
+		conn = nil
+	}
+	return by.redis, conn
 }
 
 func (c *Client) leave() {
@@ -123,6 +129,40 @@ func (c *Client) renew(ctx context.Context, old *link) *link {
 	(*old.conn.Load()).Close() // and no more: what Dial made keeps the connections of the others
 	c.lone.link = by
 	return by
+}
+
+// endDemoted ends the connection of a call that was answered by a replica. Its server was the
+// primary, and keeps its connections; another has taken its place behind the address perhaps, and
+// only a new connection leads there. conn is what enter returned: a call that began before the
+// last connection was made says nothing of that.
+func (c *Client) endDemoted(conn *net.Conn, answers ...rueidis.RedisResult) {
+	if c.lone == nil || !slices.ContainsFunc(answers, func(r rueidis.RedisResult) bool { return demoted(r.Error()) }) {
+		return
+	}
+	redis := c.lone.breakOff(conn)
+	if redis == nil {
+		return
+	}
+	// The library sees only by a call that its connection has ended. Without this one the next
+	// might be a batch, and each call of it, repeated alone, would dial.
+	ctx, cancel := context.WithTimeout(c.life, c.lone.bound)
+	defer cancel()
+	redis.Do(ctx, redis.B().Arbitrary("PING").Build())
+}
+
+// breakOff ends the connection, and returns the client of the library that had it; nil if conn
+// is an earlier one.
+func (l *lone) breakOff(conn *net.Conn) rueidis.Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.link.conn.Load()
+	if now == nil || conn != nil && conn != now {
+		return nil
+	}
+	(*now).Close()
+	l.ended.Store(now)
+	l.stands.Store(false)
+	return l.link.redis
 }
 
 // calling is in the context of calls: what is dialed with it, or first, is theirs.

@@ -53,7 +53,7 @@ func (c *Client) AskMany(ctx context.Context, questions []Question) []rueidis.Re
 	answers, err := await(ctx, c, func() []rueidis.RedisResult {
 		bounded, cancel := c.bounded() // see ask
 		defer cancel()
-		redis := c.enter(bounded, c.redis)
+		redis, _ := c.enter(bounded, c.redis)
 		defer c.leave()
 		return redis.DoMulti(bounded, cmds...)
 	}, nil)

@@ -87,9 +87,11 @@ func (c *Client) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if c.lone == nil || !c.lone.stands.Load() {
 		return c.answered(ctx, c.ask(ctx, c.redis, cmd))
 	}
-	redis := c.enter(ctx, c.redis)
+	redis, conn := c.enter(ctx, c.redis)
 	defer c.leave()
-	return c.answered(ctx, c.lone.do(ctx, redis, cmd))
+	r := c.lone.do(ctx, redis, cmd)
+	c.endDemoted(conn, r)
+	return c.answered(ctx, r)
 }
 
 // ask sends one command to one node, or by the client that knows them all.
@@ -99,9 +101,11 @@ func (c *Client) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Compl
 		// connection for good, and every call goes by that.
 		bounded, cancel := c.bounded()
 		defer cancel()
-		node := c.enter(bounded, node) // and not left before the library is done with it, whoever waits
+		node, conn := c.enter(bounded, node) // and not left before the library is done with it, whoever waits
 		defer c.leave()
-		return unlessCutOff(bounded, func() rueidis.RedisResult { return node.Do(bounded, cmd) })
+		r := unlessCutOff(bounded, func() rueidis.RedisResult { return node.Do(bounded, cmd) })
+		c.endDemoted(conn, r)
+		return r
 	}, nil)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
@@ -114,7 +118,7 @@ func (c *Client) ask(ctx context.Context, node rueidis.Client, cmd rueidis.Compl
 func (c *Client) answered(ctx context.Context, r rueidis.RedisResult) rueidis.RedisResult {
 	failed := r.NonRedisError() != nil
 	if c.lone != nil {
-		c.lone.stands.Store(!failed)
+		c.lone.stands.Store(!failed && !demoted(r.Error()))
 	}
 	switch {
 	case failed && ctx.Err() != nil:
@@ -158,9 +162,10 @@ func (c *Client) callMany(ctx context.Context, s *Script, calls []Call) []Answer
 	results, err := await(ctx, c, func() []rueidis.RedisResult {
 		ctx, cancel := c.bounded()
 		defer cancel()
-		redis := c.enter(ctx, c.redis)
+		redis, conn := c.enter(ctx, c.redis)
 		defer c.leave()
 		results := redis.DoMulti(ctx, cmds...)
+		c.endDemoted(conn, results...)
 		for i, r := range results {
 			if cutOff(ctx, r) {
 				results[i] = rueidis.NewErrorResult(errCutOff)

@@ -68,7 +68,7 @@ func (c *Client) synced(ctx context.Context, replicas int, s *Script, calls []Ca
 			cmds = append(cmds, conn.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.FormatInt(syncBound.Milliseconds(), 10)).Blocking())
 			o.results = conn.DoMulti(ctx, cmds...)
 			if o.acks, o.err = o.results[len(calls)].AsInt64(); o.err != nil {
-				conn.Close() // what is left on the wire is unknown
+				conn.Close() // what is left on the wire is unknown; or it leads to a replica, which refuses WAIT
 				return o
 			}
 			if !unknown(o.results[0].Error()) {
