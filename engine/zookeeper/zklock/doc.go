@@ -28,6 +28,7 @@
 // session meanwhile. So Renew has the ensemble commit that the nodes of all claims stand
 // as they were (one multi of checks, which changes nothing). An ended session commits
 // nothing, and a removed node fails its check. It is one request for two thousand claims.
+// If the client may not read one of their nodes, that claim alone is not proven.
 // Trust counts from when that request was sent, for half of the session's time. The core
 // asks for a new proof every third of that.
 //
@@ -71,6 +72,8 @@
 // Beside the nodes of names each session has one ephemeral node of its own,
 // <root>/%session-<16 digits>. A claim is made in one step with a write to it, whose
 // answer has the number of the transaction, the token. No other client reads it.
+// In the layout nodes a claim is removed in one step with such a write: others may make a node
+// of the same name later, and the step of a session that has ended fails.
 //
 // A holder watches for waiters behind it, and for its revocation, once it has held for ten
 // milliseconds; it then also sees earlier ones. A waiter watches for its own revocation

@@ -69,6 +69,26 @@ func greets(late time.Duration) fare {
 	}
 }
 
+// answers is one that greets, and answers every request with nothing.
+func answers(c net.Conn) error {
+	go func() {
+		_, _ = c.Read(make([]byte, maxGreeting))
+		var p packet
+		p.int32(0).int32(2000).int64(7).string(make([]byte, 16))
+		_, _ = c.Write(p.framed())
+		for {
+			request, err := unframed(c, 8, 1<<10)
+			if err != nil {
+				return
+			}
+			p := packet(request[:4]) // its number
+			p.int64(0).int32(0)
+			_, _ = c.Write(p.framed())
+		}
+	}()
+	return nil
+}
+
 func (g *greeter) Dial(context.Context, string, string) (net.Conn, error) {
 	fare := g.each[min(g.came, len(g.each)-1)]
 	g.came++
@@ -212,4 +232,47 @@ func TestWatchesAreSentBeforeAnAnswerIsRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// tongueTied is a connection on which no user can be named.
+type tongueTied struct{ net.Conn }
+
+func (c tongueTied) Write(b []byte) (int, error) {
+	if operation(b) == setAuth {
+		return 0, errors.New("broken pipe")
+	}
+	return c.Conn.Write(b)
+}
+
+// A connection may break just when the library names its user again. The library makes the next
+// one all the same.
+func TestAConnectionThatBreaksBeforeItsUserIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &greeter{each: []fare{answers}}
+		var first net.Conn
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := g.Dial(ctx, network, address)
+			switch g.came {
+			case 1:
+				first = c
+			case 2:
+				c = tongueTied{c}
+			}
+			return c, err
+		}
+		l := connect(t.Context(), &Options{Servers: []string{"a"}, Dial: dial}, time.Minute, func(zk.Event) {})
+		defer l.close()
+		if _, err := l.await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.conn.AddAuth("digest", []byte("me:secret")); err != nil {
+			t.Fatal(err)
+		}
+		_ = first.Close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, up := l.current(); g.came < 3 || !up {
+			t.Errorf("after %d connections it is served: %v", g.came, up)
+		}
+	})
 }

@@ -2,6 +2,8 @@ package zklock
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -23,6 +25,8 @@ import (
 type step struct {
 	queue string
 	op    any // *zk.CreateRequest or *zk.DeleteRequest
+
+	session int64 // whose node is removed; 0 of a creation, which is of any
 }
 
 // outcome is what became of a step.
@@ -63,6 +67,11 @@ func (e *claimant) commit(s *step) outcome {
 }
 
 // steps carries out steps of different queues in one request.
+//
+// A node goes with its session, and in the plain layout another client's may have its name
+// later. So no removal is carried out in a session that began after it was asked for. The
+// library may send a request in the next session. There the write to the node of the session
+// fails, and the removal with it. Names with a uuid do not come again: they need no write.
 func (e *claimant) steps(all []*step) []outcome {
 	out := make([]outcome, len(all))
 	failed := func(err error) []outcome {
@@ -75,7 +84,12 @@ func (e *claimant) steps(all []*step) []outcome {
 	if err != nil {
 		return failed(err)
 	}
-	if d, ok := all[0].op.(*zk.DeleteRequest); ok && len(all) == 1 {
+	if slices.ContainsFunc(all, func(one *step) bool { return one.session != 0 && one.session != s.id }) {
+		return failed(zk.ErrNoNode) // which went with its session
+	}
+	d, leaves := all[0].op.(*zk.DeleteRequest)
+	lone := leaves && len(all) == 1
+	if lone && e.layout.Protected() {
 		return failed(e.link.conn.Delete(d.Path, d.Version))
 	}
 	ops := []any{e.writing(s)}
@@ -83,6 +97,9 @@ func (e *claimant) steps(all []*step) []outcome {
 		ops = append(ops, one.op)
 	}
 	got, err := e.link.conn.Multi(ops...)
+	if lone && errors.Is(err, zk.ErrNoNode) && failedAt(got) == 0 && e.link.lasts(s) {
+		err = e.link.conn.Delete(d.Path, d.Version) // somebody has removed the session's node
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -98,6 +115,11 @@ func (e *claimant) steps(all []*step) []outcome {
 // writing is the write to the node of a session.
 func (e *claimant) writing(s grant) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: e.root + "/" + nodes.Session(s.id), Version: -1}
+}
+
+// failedAt is which of a multi's operations has failed, or -1.
+func failedAt(got []zk.MultiResponse) int {
+	return slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
 }
 
 // written is what that write answered, or nil: it was somebody else's node, or another
@@ -118,7 +140,7 @@ func (e *claimant) creation(c *claim) *zk.CreateRequest {
 // createOrShare is create, with the steps of others if the queue is known to be vacant.
 func (e *claimant) createOrShare(c *claim, vacant bool, oldOf *claimant, old *claim) (node string, by *zk.Stat, err error) {
 	if vacant && old == nil {
-		o := e.commit(&step{c.Queue, e.creation(c)})
+		o := e.commit(&step{queue: c.Queue, op: e.creation(c)})
 		switch {
 		case o.err == nil:
 			return o.node, o.by, nil

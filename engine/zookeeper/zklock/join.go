@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,8 +38,9 @@ func (e *claimant) join(ctx context.Context, r engine.Request, ttl time.Duration
 		return e.joinAgain(ctx, first)
 	}
 	e.m.Begin(c)
-	if old != nil && !old.Phase.Stands() {
-		// It is being made or removed: what comes of it is removed anyway.
+	if old != nil && (!old.Phase.Stands() || old.Session == 0 && !e.layout.Protected()) {
+		// It is being made or removed: what comes of it is removed anyway. Or it is not
+		// known whose its node is: it is looked at before it is removed.
 		oldOf.drop(old)
 		old = nil
 	}
@@ -224,15 +224,17 @@ func (e *claimant) create(c *claim, oldOf *claimant, old *claim) (node string, b
 		write := e.writing(s)
 		ops := []any{write, e.creation(c)}
 		if old != nil {
-			ops = append(ops, &zk.DeleteRequest{Path: old.Key, Version: -1})
+			ops = append(ops, e.replacing(old)...)
 		}
 		got, err := e.link.conn.Multi(ops...)
 		if err == nil {
 			oldOf.replaced(old)
 			return got[1].String[len(c.Queue)+1:], written(got[0].Stat, s), nil
 		}
-		failed := slices.IndexFunc(got, func(one zk.MultiResponse) bool { return one.Error != nil })
+		failed := failedAt(got)
 		switch missing := errors.Is(err, zk.ErrNoNode); {
+		case missing && failed == 0 && !e.link.lasts(s):
+			err = nil // the library has sent it in the next session
 		case missing && failed == 0:
 			if _, err = e.link.conn.Create(write.Path, nil, zk.FlagEphemeral, e.acl); errors.Is(err, zk.ErrNoAuth) {
 				return "", nil, explain(err, e.rootPath()+", which "+c.Queue+" needs")
@@ -241,6 +243,11 @@ func (e *claimant) create(c *claim, oldOf *claimant, old *claim) (node string, b
 			_, err = e.link.conn.CreateContainer(c.Queue, nil, zk.FlagContainer, e.acl)
 		case missing && failed == 2:
 			oldOf.replaced(old)
+			old, err = nil, nil
+		case missing && failed == 3:
+			e.mu.Lock()
+			oldOf.drop(old) // unless it has ended with its session
+			e.mu.Unlock()
 			old, err = nil, nil
 		case indeterminate(err):
 			node, err := e.recover(c, oldOf, old, err)
@@ -254,6 +261,18 @@ func (e *claimant) create(c *claim, oldOf *claimant, old *claim) (node string, b
 		}
 	}
 	return "", nil, errVanishes
+}
+
+// replacing removes what a claim takes the place of. In the plain layout it also checks that
+// the session of that lasts: else another client's node may have its name (see steps).
+func (e *claimant) replacing(old *claim) []any {
+	ops := []any{&zk.DeleteRequest{Path: old.Key, Version: -1}}
+	if e.layout.Protected() {
+		return ops
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append(ops, &zk.CheckVersionRequest{Path: e.root + "/" + nodes.Session(old.Session), Version: -1})
 }
 
 // replaced: what went in the step that made another.

@@ -127,13 +127,14 @@ func (e *claimant) remove(c *claim) {
 			err = errNotThere
 			break
 		}
-		err = e.commit(&step{c.Queue, &zk.DeleteRequest{Path: c.Key, Version: -1}}).err
+		var sent bool
+		sent, err = e.removeIn(s, c, before)
 		if errors.Is(err, zk.ErrNoNode) && before {
 			err = errPerhapsRemoved
 		} else if errors.Is(err, zk.ErrNoNode) {
 			err = errNotThere
 		} else if err != nil && indeterminate(err) {
-			before = true
+			before = before || sent
 			continue
 		}
 		break
@@ -152,4 +153,45 @@ func (e *claimant) remove(c *claim) {
 	}
 	e.m.Abandon(c) // it stays known: whoever asks again is told the same
 	close(c.removed)
+}
+
+// removeIn deletes the node of a claim, in a session. again: that may have been done before.
+//
+// In the plain layout a path does not say whose node it is. The servers remove the node of a
+// name that nobody uses, and the numbers in the next one begin anew:
+//
+//	A   Delete 0, whose answer is lost                              Delete 0, again
+//	                                    name removed, made anew
+//	B                                                       makes 0
+//
+// So the node is looked at before a repetition, and where it is not known which session made it.
+func (e *claimant) removeIn(s grant, c *claim, again bool) (sent bool, err error) {
+	if (again || c.Session == 0) && !e.layout.Protected() {
+		if err := e.ownStands(s, c); err != nil {
+			return false, err
+		}
+	}
+	return true, e.commit(&step{c.Queue, &zk.DeleteRequest{Path: c.Key, Version: -1}, s.id}).err
+}
+
+// ownStands returns an error if the node of a claim does not stand in that session, or if it
+// is not known. An earlier Delete is done or refused before it looks: see recover.
+func (e *claimant) ownStands(s grant, c *claim) error {
+	if err := e.barrier(e.life); err != nil {
+		return err
+	}
+	stat, err := ask(e.life, e.link, func(conn *zk.Conn) (*zk.Stat, error) {
+		_, stat, err := conn.Exists(c.Key) // which needs no permission
+		return stat, err
+	})
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if stat.EphemeralOwner != s.id || c.Ticket != 0 && c.Ticket != uint64(stat.Czxid) {
+		return zk.ErrNoNode
+	}
+	c.Ticket = uint64(stat.Czxid) // for the next repetition
+	return nil
 }

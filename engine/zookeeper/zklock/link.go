@@ -205,6 +205,13 @@ func (l *link) current() (s grant, up bool) {
 	return l.session, l.up
 }
 
+// lasts reports whether a session is the current one. Whoever has an answer of a later
+// session sees that one here: see receive.
+func (l *link) lasts(s grant) bool {
+	now, _ := l.current()
+	return now.id == s.id
+}
+
 // expired is the session that the library was told of last that it has ended.
 func (l *link) expired() int64 {
 	l.mu.Lock()

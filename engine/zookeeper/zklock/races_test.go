@@ -445,6 +445,92 @@ func TestADeleteThatArrivedUnansweredSaysNothing(t *testing.T) {
 	b.hold(t, exclusive("x"))
 }
 
+// A name of the plain layout comes again: the servers remove the node of a name that nobody
+// uses, and in the next one the numbers begin anew. A removal that is repeated, or was asked
+// for in an earlier session, leaves the node that has the name by then.
+func TestARemovalLeavesTheNodeOfAnotherThatHasItsName(t *testing.T) {
+	s := zooKeeper(t)
+	o := on(s)
+	o.Layout = "nodes"
+	a, b, conn := open(t, o), open(t, o), peer(t, s)
+	now, _ := a.link.current()
+	earlier := grant{now.id - 1, now.timeout} // a session that has ended
+	// at has f called before the nth request from now on.
+	at := func(nth int32, f func()) {
+		var n atomic.Int32
+		a.wire.before(func(int32) {
+			if n.Add(1) == nth {
+				f()
+			}
+		})
+	}
+	// leave may fail: an answer that was lost, or a claim that ended with its session.
+	leave := func(t *testing.T, held engine.Claim) { _, _ = a.Leave(within(t), []engine.Claim{held}) }
+	for name, remove := range map[string]func(t *testing.T, held engine.Claim, c *claim, another func()){
+		"made again": func(t *testing.T, held engine.Claim, _ *claim, another func()) {
+			lost := a.wire.loseReply()
+			at(2, another)
+			leave(t, held)
+			if !lost() {
+				t.Error("no answer was lost")
+			}
+		},
+		"asked for before its session ended": func(_ *testing.T, _ engine.Claim, c *claim, another func()) {
+			another()
+			a.steps([]*step{{c.Queue, &zk.DeleteRequest{Path: c.Key, Version: -1}, earlier.id}})
+		},
+		"sent after its session ended": func(t *testing.T, held engine.Claim, c *claim, another func()) {
+			a.mu.Lock()
+			c.Session = earlier.id
+			a.mu.Unlock()
+			a.link.set(func() { a.link.session = earlier })
+			at(1, func() {
+				another()
+				a.link.set(func() { a.link.session = now })
+			})
+			leave(t, held)
+		},
+		"of what is replaced": func(t *testing.T, held engine.Claim, c *claim, another func()) {
+			a.mu.Lock()
+			c.Session = earlier.id
+			a.mu.Unlock()
+			a.wire.before(func(op int32) {
+				if op == opMulti {
+					a.wire.before(nil)
+					another()
+				}
+			})
+			r := exclusive(held.Name)
+			r.Replaces = held.ID
+			a.wait(t, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := a.hold(t, exclusive(name))
+			a.mu.Lock()
+			c := a.m.Claims[held.ID]
+			a.mu.Unlock()
+			var theirs engine.Claim
+			remove(t, held, c, func() {
+				_ = conn.Delete(c.Key, -1) // unless that is done
+				if err := conn.Delete(c.Queue, -1); err != nil {
+					t.Error(err)
+				}
+				theirs = b.hold(t, exclusive(name))
+			})
+			a.wire.before(nil)
+			b.mu.Lock()
+			if other := b.m.Claims[theirs.ID]; other == nil || other.Key != c.Key {
+				t.Errorf("another has no node of the same name: %+v", other)
+			}
+			b.mu.Unlock()
+			if got := b.renew(t, theirs); got.State != engine.Held {
+				t.Errorf("the claim of another is %v", got.State)
+			}
+		})
+	}
+}
+
 func TestAnOperatorsDeleteIsNoticed(t *testing.T) {
 	s := zooKeeper(t)
 	a := open(t, on(s))

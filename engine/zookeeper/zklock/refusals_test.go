@@ -3,9 +3,11 @@ package zklock
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -312,6 +314,50 @@ func TestWhoIsRefusedInQueueLeavesIt(t *testing.T) {
 	}
 	if children, _, err := conn.Children("/x"); err != nil || len(children) != 1 {
 		t.Errorf("refused, and the queue is %q, %v", children, err)
+	}
+}
+
+// One request proves the claims of a session. A node that its client may not read keeps no other
+// claim from being proven, and the refusal names it.
+func TestANodeThatMayNotBeReadIsRenewedForNoOther(t *testing.T) {
+	s := zooKeeper(t)
+	a, conn := open(t, on(s)), peer(t, s)
+	var asked []engine.Renewal
+	var keys []string
+	for i := range 7 {
+		held := a.hold(t, exclusive("x"+itoa(i)))
+		a.mu.Lock()
+		keys = append(keys, a.m.Claims[held.ID].Key)
+		a.mu.Unlock()
+		asked = append(asked, engine.Renewal{Name: held.Name, ID: held.ID, Want: a.usual})
+	}
+	const closed = 2
+	removed := []int{0, 5} // before it, and behind it
+	if _, err := conn.SetACL(keys[closed], zk.DigestACL(zk.PermAll, "somebody", "secret"), -1); err != nil {
+		t.Fatal(err)
+	}
+	want := map[engine.ID]engine.State{}
+	for i, r := range asked {
+		switch {
+		case slices.Contains(removed, i):
+			if err := conn.Delete(keys[i], -1); err != nil {
+				t.Fatal(err)
+			}
+			want[r.ID] = engine.Gone
+		case i != closed:
+			want[r.ID] = engine.Held
+		}
+	}
+	got, err := a.Renew(within(t), asked)
+	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), keys[closed]) {
+		t.Errorf("%v does not name %s", err, keys[closed])
+	}
+	states := map[engine.ID]engine.State{}
+	for _, c := range got {
+		states[c.ID] = c.State
+	}
+	if !maps.Equal(states, want) {
+		t.Errorf("renewed: %v, want %v", states, want)
 	}
 }
 
