@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 )
@@ -56,9 +57,9 @@ func (id ID) String() string {
 // GoString hides the ID from %#v too.
 func (id ID) GoString() string { return id.String() }
 
-// MarshalText hides the ID from JSON, which logs are often written in. [ID.Secret] is the
-// text that [ParseID] reads.
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+// LogValue hides the ID from every handler of log/slog, also from those that write JSON. In a
+// struct it is in the open: encoding/json writes its bytes, for whoever sends a claim on.
+func (id ID) LogValue() slog.Value { return slog.StringValue(id.String()) }
 
 // State is what is known of a claim. It only rises: of two reports about one ID the
 // larger counts.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -71,9 +72,10 @@ func TestIDsAreNotPrinted(t *testing.T) {
 	if id.String() == id.Secret() || id.GoString() == id.Secret() {
 		t.Error("an ID prints itself")
 	}
-	text, err := json.Marshal(engine.Claim{ID: id})
-	if err != nil || !strings.Contains(string(text), `"ID":"ID (secret)"`) {
-		t.Errorf("a claim in JSON: %s, %v", text, err)
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("joined", "id", id)
+	if !strings.Contains(log.String(), `"id":"ID (secret)"`) {
+		t.Errorf("a log in JSON: %s", log.String())
 	}
 	for _, bad := range []string{"", "00", id.Secret()[:31], id.Secret() + "0", "zz" + id.Secret()[2:]} {
 		if _, err := engine.ParseID(bad); err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -257,7 +258,8 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 	env := environ(k.order.Name, lease.Token(), append(held, outerHold{k.order.Name, lease.Token()}))
 	g := &guard{}
 	if k.order.MaxHold > 0 {
-		g.end, g.lead = obtained+k.order.MaxHold, min(k.order.MaxHold/3, 5*time.Second)
+		most := min(k.order.MaxHold, math.MaxInt64/2) // for ever must not overflow into the past
+		g.end, g.lead = obtained+most, min(most/3, 5*time.Second)
 	}
 	// Trust goes out before the command is started: from then on two processes
 	// watch its end.

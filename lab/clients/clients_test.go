@@ -140,7 +140,7 @@ func TestThePageHasTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ file, language, from, to string }{
-		{"../../examples/python/worker.py", "python", "class Lost", "\n\ndef main"},
+		{"../../examples/python/worker.py", "python", "import http.client", "\n\ndef main"},
 		{"typescript/worker.ts", "ts", "import", "\n/** Adds 1"},
 	} {
 		text, err := os.ReadFile(c.file)

@@ -65,8 +65,8 @@ func (c *client) install(ctx context.Context) error {
 	defer discard(conn) // its sql_mode is not what its pool expects
 	var mine sql.NullInt64
 	// A lock's name may have 64 characters in MySQL, and MySQL 9.7 has no SHA1 by itself.
-	// In lower case: prefixes that share procedures are installed one after the other.
-	if err := conn.QueryRowContext(ctx, literal("SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), ?), 224), 30)", []byte(strings.ToLower(c.opts.Prefix)))).Scan(&mine); err != nil {
+	// One for all prefixes of a database: two of them may share procedures.
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(SHA2(CONCAT(DATABASE(), ' leasehold'), 224), 30)").Scan(&mine); err != nil {
 		return err
 	}
 	if mine.Int64 != 1 {
