@@ -35,7 +35,8 @@
 //
 // After a write with token t was admitted, no write with a lower token is, as long as the
 // mark is kept. A mark in the same store as the data, written by the same transaction, is
-// lost only together with the data.
+// lost only together with the data. A cluster that writes on several nodes needs the care that
+// package fencesql describes.
 //
 // # What it cannot promise
 //

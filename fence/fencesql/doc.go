@@ -54,6 +54,13 @@
 //     names in opposite orders, or that both check first as shared and then as exclusive.
 //
 // A check lasts as long as its transaction. A rollback to an earlier savepoint undoes it.
+// In MySQL and MariaDB a statement that commits by itself (ALTER, CREATE, DROP, TRUNCATE, LOCK
+// TABLES) ends the check before it runs, without an error. No fence guards what follows.
+//
+// A check locks a row of one server. A cluster that writes on several nodes (Galera, Group
+// Replication with several primaries) can admit a stale write through another node. Send all
+// that a name guards to one node.
+//
 // A check locks a row, so it fails in a read-only transaction and on a replica.
 //
 // A row stays until you delete it. Deleting it forgets the mark: do that when the resource

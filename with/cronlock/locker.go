@@ -25,8 +25,9 @@ type Options struct {
 	// Label is shown to anybody who inspects the queue. Default: that of the Client.
 	Label string
 
-	// Log receives an error for each tick that failed, and at Debug a line for each that
-	// another process runs. By default both are dropped.
+	// Log receives an error for each tick that failed, a warning for a job that is called again
+	// within its tick, and at Debug a line for each tick that another process runs. By default
+	// all are dropped.
 	Log *slog.Logger
 }
 

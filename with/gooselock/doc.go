@@ -50,5 +50,6 @@
 //
 // A process that was stopped, and goes on after its lease was lost, may send one more statement
 // before it sees the end of its context. No lock can prevent that (package leasehold). In a
-// migration of its own, a transaction can refuse it: package fence.
+// migration of its own, a transaction can refuse it: package fence. It cannot refuse DDL on MySQL
+// and MariaDB, nor what follows it: DDL first commits the transaction, and so ends the check.
 package gooselock

@@ -3,6 +3,7 @@ package migratelock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"leasehold"
 )
@@ -15,6 +16,9 @@ var (
 	// ErrClosed is returned by a Do or Lock that still waited when the Driver was closed, and by a
 	// Lock that still waited for the wrapped driver when its Do ended.
 	ErrClosed = errors.New("the driver was closed")
+
+	// errOver is what migrate gets that goes on after the end of its Do.
+	errOver = fmt.Errorf("%w: Do gave it back; fn must return after the calls of migrate that it began", leasehold.ErrLost)
 )
 
 // Do calls fn under the lease, with a context that migrate has no place for: it bounds the
@@ -24,9 +28,13 @@ var (
 //	err := d.Do(ctx, m.Up)
 //	err := d.Do(ctx, func() error { return m.Steps(2) })
 //
+// fn must return after the calls of migrate that it began. One that goes on begins no further
+// migration, and returns leasehold.ErrLost.
+//
 // Errors: those of leasehold.Client.Lock, and nothing was done; what fn returned, such as
 // migrate.ErrNoChange; leasehold.ErrLost and leasehold.ErrUnknown as leasehold.Lease.Unlock
 // returns them; the cause of ctx if that kept a migration from beginning; ErrRunning; ErrClosed.
+// With Options.OwnLock also that of the wrapped driver's Unlock, if migrate did not call it.
 //
 // After a loss or the end of ctx the migrate.Migrate counts as locked: close it, and make it
 // anew.
@@ -43,14 +51,22 @@ func (d *Driver) Do(ctx context.Context, fn func() error) error {
 	}
 	bound, cancel := lease.Bind(ctx)
 	defer cancel()
-	d.hold(&hold{lease: lease, ctx: bound})
+	h := &hold{lease: lease, ctx: bound}
+	d.held = h
 	d.mu.Unlock()
 
-	over := func() error {
+	over := func() (own, unlocked error) {
 		d.mu.Lock()
-		d.held, d.locked = nil, false
+		locked := d.locked // migrate gave up on its Lock before it came, fn panicked, or migrate goes on
+		if locked {
+			d.gone = h
+		}
+		h.over, d.held, d.locked = true, nil, false
 		d.mu.Unlock()
-		return lease.Unlock()
+		if locked && d.o.OwnLock { // nobody else gives it back any more
+			own = d.Driver.Unlock() // without d.mu: it waits for a migration that goes on
+		}
+		return own, lease.Unlock()
 	}
 	returned := false
 	defer func() {
@@ -60,9 +76,9 @@ func (d *Driver) Do(ctx context.Context, fn func() error) error {
 	}()
 	err = fn()
 	returned = true
-	// Every step that was refused says why already.
-	if unlocked := over(); !errors.Is(err, leasehold.ErrLost) {
-		err = errors.Join(err, unlocked)
+	own, unlocked := over()
+	if errors.Is(err, leasehold.ErrLost) {
+		unlocked = nil // every step that was refused says why already
 	}
-	return err
+	return errors.Join(err, own, unlocked)
 }

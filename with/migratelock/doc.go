@@ -10,7 +10,7 @@
 //   - No migration begins after the lease was lost, with [Driver.Do] and with m.Up alone: the
 //     driver refuses to mark it as begun, and m.Up returns leasehold.ErrLost.
 //   - Do gives m.Up what it lacks, a context: it bounds the waiting, and no migration begins
-//     after it has ended.
+//     after it has ended. None begins after Do has returned either.
 //   - A process that was killed delays the others by the TTL at most. A
 //     stale lock does not block anybody. The mark of a version that it had begun (dirty) stays, as migrate wants it.
 //   - The lock needs no session of the database, so it holds through PgBouncer in transaction

@@ -26,8 +26,9 @@ type Options struct {
 	// OwnLock takes the lock of the wrapped driver too, after the lease. Choose it while
 	// processes without leasehold migrate the same database. It also stops the next process while
 	// a connection of the last one lives. The wrapped driver may wait without a bound, and migrate
-	// gives up after its LockTimeout. Do then gives the lease back. Without Do the lease stays
-	// until Close. Until the wrapped driver has answered, this Driver refuses the next Do or Lock.
+	// gives up after its LockTimeout. Do then gives the lease back, and this lock, even if it
+	// comes after that. Without Do they stay until Close. Until the wrapped driver has answered,
+	// this Driver refuses the next Do or Lock.
 	//
 	// Do not choose it through PgBouncer in transaction mode:
 	// a lock of a session is taken and given back on different sessions there.
@@ -45,10 +46,9 @@ type Driver struct {
 	mu     sync.Mutex
 	stop   context.CancelCauseFunc // ends a Do's or Lock's waiting for the lease; nil: none waits
 	held   *hold                   // nil: neither Do nor Lock goes on
+	gone   *hold                   // of a Do that ended between Lock and Unlock, until the next Lock
 	taking bool                    // a Lock takes the wrapped driver's lock
 	locked bool                    // between Lock and Unlock
-	begun  bool                    // a migration was begun under held:
-	at     int                     // its version, which SetVersion marked dirty
 }
 
 // hold is a lease, and until when migrations may begin under it.
@@ -56,6 +56,9 @@ type hold struct {
 	lease *leasehold.Lease
 	ctx   context.Context // ends with the lease, and with the context of Do
 	own   bool            // Lock took it, and Unlock gives it back; otherwise Do does
+	over  bool            // Do has ended
+	begun bool            // a migration was begun under it:
+	at    int             // its version, which SetVersion marked dirty
 }
 
 var _ database.Driver = (*Driver)(nil)
@@ -118,7 +121,7 @@ func (d *Driver) Lock() error {
 		case err != nil:
 			return err
 		}
-		d.hold(&hold{lease: lease, ctx: lease.Context(), own: true})
+		d.held = &hold{lease: lease, ctx: lease.Context(), own: true}
 	} else if err := d.held.lost(); err != nil {
 		return d.wrap("lock", err)
 	}
@@ -127,7 +130,7 @@ func (d *Driver) Lock() error {
 			return err
 		}
 	}
-	d.locked = true
+	d.locked, d.gone = true, nil
 	return nil
 }
 
@@ -224,16 +227,16 @@ func (d *Driver) Run(migration io.Reader) error {
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.held != nil {
-		if lost := d.held.lost(); lost != nil {
-			if dirty || !d.begun || d.at != version {
+	if h := d.under(); h != nil {
+		if lost := h.lost(); lost != nil {
+			if dirty || !h.begun || h.at != version {
 				return d.wrap("set version", lost)
 			}
 			if at, still, err := d.Driver.Version(); err != nil || at != version || !still {
 				return errors.Join(d.wrap("set version", lost), err)
 			}
 		}
-		d.begun, d.at = dirty, version
+		h.begun, h.at = dirty, version
 	}
 	return d.Driver.SetVersion(version, dirty)
 }
@@ -250,14 +253,21 @@ func (d *Driver) Drop() error {
 func (d *Driver) lost(what string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.held == nil {
+	h := d.under()
+	if h == nil {
 		return nil
 	}
-	return d.wrap(what, d.held.lost())
+	return d.wrap(what, h.lost())
 }
 
-// hold begins one, with d.mu held.
-func (d *Driver) hold(h *hold) { d.held, d.begun, d.at = h, false, 0 }
+// under returns the hold that migrate works under, with d.mu held. A migrate that outlived its Do
+// does not work under the next Do, whose Migrate has not locked yet.
+func (d *Driver) under() *hold {
+	if d.gone != nil {
+		return d.gone
+	}
+	return d.held
+}
 
 // release ends what Lock began, with d.mu held. It returns a loss.
 func (d *Driver) release() error {
@@ -275,11 +285,13 @@ func (d *Driver) release() error {
 	return nil
 }
 
-// lost returns why nothing may begin under the lease: it was lost, or the context of Do has
+// lost returns why nothing may begin under the lease: it was lost, or Do or its context has
 // ended. It asks the lease too: a process that was stopped may come here before a timer has
 // ended the context.
 func (h *hold) lost() error {
 	switch {
+	case h.over:
+		return errOver
 	case h.ctx.Err() != nil:
 		return context.Cause(h.ctx)
 	case !h.lease.Valid():

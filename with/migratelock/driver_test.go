@@ -371,6 +371,71 @@ func TestTheLockOfTheWrappedDriverKeepsNoLease(t *testing.T) {
 	}
 }
 
+// Nobody calls Unlock after a Lock that migrate gave up on, nor after a panic.
+func TestDoGivesTheLockOfTheWrappedDriverBackOnce(t *testing.T) {
+	for way, fn := range map[string]func(d *Driver) error{
+		"migrate gave up":  func(d *Driver) error { return errors.Join(d.Lock(), migrate.ErrLockTimeout) },
+		"fn panicked":      func(d *Driver) error { panic(d.Lock()) },
+		"migrate unlocked": func(d *Driver) error { return errors.Join(d.Lock(), d.Unlock()) },
+	} {
+		t.Run(way, func(t *testing.T) {
+			locks := leaseholdtest.New(t)
+			inner := &busy{stubbed(t), make(chan struct{}, 9), make(chan struct{}), make(chan struct{}, 9)}
+			close(inner.free)
+			d := wrap(t, inner, locks.Client, &Options{OwnLock: true})
+			func() {
+				defer func() { _ = recover() }()
+				_ = d.Do(t.Context(), func() error { return fn(d) })
+			}()
+			if asked, back := len(inner.asked), len(inner.back); asked != 1 || back != 1 {
+				t.Errorf("the lock was taken %d times, and given back %d times; want one each", asked, back)
+			}
+			if locks.Held("migrate") {
+				t.Error("the name is held")
+			}
+		})
+	}
+}
+
+// fn gives m.Up a context in the usual way: it does not wait for its end.
+func TestWhatFnLeftRunningBeginsNoMigration(t *testing.T) {
+	for _, way := range []string{"after Do", "during the next Do"} {
+		t.Run(way, func(t *testing.T) {
+			runs, running, goOn := 0, make(chan struct{}, 9), make(chan struct{})
+			inner := &hooked{Driver: stubbed(t), before: func() { runs++; running <- struct{}{}; <-goOn }}
+			d := wrap(t, inner, client(t, memlock.NewStore(nil)), nil)
+			m, done := migrator(t, d), make(chan error, 1)
+			err := d.Do(t.Context(), func() error {
+				go func() { done <- m.Up() }()
+				<-running
+				return context.Canceled
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Do: %v; want what fn returned", err)
+			}
+			end := func() error {
+				close(goOn)
+				if err := <-done; !errors.Is(err, leasehold.ErrLost) {
+					t.Errorf("Up: %v; want ErrLost", err)
+				}
+				return nil
+			}
+			if way == "after Do" {
+				_ = end()
+			} else if err := d.Do(t.Context(), end); err != nil {
+				t.Errorf("the next Do: %v", err)
+			}
+			// The one that ran has ended, and says so.
+			if at, dirty, err := d.Version(); runs != 1 || at != 1 || dirty || err != nil {
+				t.Errorf("%d migrations ran, version %d, dirty %v, %v; want one, version 1, clean", runs, at, dirty, err)
+			}
+			if err := d.Do(t.Context(), migrator(t, d).Up); err != nil || runs != 3 {
+				t.Errorf("another Migrate: %v, %d migrations ran in all; want three", err, runs)
+			}
+		})
+	}
+}
+
 func TestAReleaseThatIsNotConfirmedIsNoError(t *testing.T) {
 	locks := leaseholdtest.New(t)
 	d := wrap(t, stubbed(t), locks.Client, nil)

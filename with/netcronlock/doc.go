@@ -28,6 +28,12 @@
 // the scheduler's and with the lease. A plain cron.Job under Wrapper is not notified. cron
 // takes no error from a job, so both log errors.
 //
-// A wrapper that does not pass the context on, such as cron.SkipIfStillRunning may be, must
-// stand outside of this one in the chain.
+// A wrapper that does not pass the context on, such as cron.SkipIfStillRunning or cron.Recover,
+// must stand outside of this one in the chain. The job's context then ends with the lease, but not
+// with the scheduler: go-cron gives its context to the outermost wrapper alone.
+//
+// cron.RetryWithBackoff outside of this one does not repeat a job that failed. The name stays
+// held after the first attempt, so a second within the tick does not run, and cron takes that for
+// a success. Options.Log gets a warning. Repeat inside of the job. cron.CircuitBreaker outside of this one
+// counts the ticks of other processes as successes.
 package netcronlock

@@ -25,8 +25,9 @@ type Options struct {
 	// Label is shown to anybody who inspects the queue. Default: that of the Client.
 	Label string
 
-	// Log receives an error for each tick that failed, and at Debug a line for each that
-	// another process runs. By default both are dropped.
+	// Log receives an error for each tick that failed, a warning for a job that is called again
+	// within its tick, and at Debug a line for each tick that another process runs. By default
+	// all are dropped.
 	Log *slog.Logger
 }
 
@@ -45,9 +46,10 @@ func New(locks *leasehold.Client, o Options) (*Locker, error) {
 
 // Job returns a job that locks the name for each tick and runs fn if no other process has.
 // The context of fn ends with that of the scheduler or with the lease, whichever ends first,
-// and after a loss with the cause leasehold.ErrLost. An error of fn is logged, as is a lock
-// that failed or was lost. A name that cannot be locked (engine.ErrName) is an error at each
-// tick.
+// and after a loss with the cause leasehold.ErrLost. Under a wrapper that does not pass the
+// scheduler's context on, such as cron.Recover, it ends with the lease alone. An error of fn is
+// logged, as is a lock that failed or was lost. A name that cannot be locked (engine.ErrName) is
+// an error at each tick.
 func (l *Locker) Job(name string, fn func(ctx context.Context, token leasehold.Token) error) cron.Job {
 	return cron.FuncJobWithContext(func(ctx context.Context) { l.ticks.Run(ctx, name, fn) })
 }

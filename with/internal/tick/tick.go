@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -45,8 +46,9 @@ type Ticks struct {
 	hold  time.Duration // of a name, at least
 	log   *slog.Logger
 
-	mu  sync.Mutex
-	own map[string]time.Time // until when this process's last hold of a name lasts at least
+	mu    sync.Mutex
+	own   map[string]time.Time // until when this process's last hold of a name lasts at least
+	clean int                  // at how many names of own those go that have no effect any more
 }
 
 // New returns an error for options out of their bounds.
@@ -93,16 +95,25 @@ func (t *Ticks) Take(ctx context.Context, name string) (*leasehold.Lease, error)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.own) >= t.clean { // names may be those of jobs that run once
+		maps.DeleteFunc(t.own, func(_ string, until time.Time) bool { return time.Until(until) < -t.every/2 })
+		t.clean = 2*len(t.own) + 64
+	}
 	t.own[name] = time.Now().Add(t.hold)
 	return lease, nil
 }
 
 // Run takes the name and calls fn, whose context ends with ctx or with the lease. It is for
 // hosts that know no errors: it logs what went wrong, and at Debug that another process runs.
+// It warns that it does not run a name again within one tick.
 func (t *Ticks) Run(ctx context.Context, name string, fn func(ctx context.Context, token leasehold.Token) error) {
 	lease, err := t.Take(ctx, name)
 	switch {
 	case errors.Is(err, leasehold.ErrHeld):
+		if t.ran(name) { // the host repeats a job that failed, and takes this for a success
+			t.log.Warn("not run again: this process has run it within this tick", "name", name)
+			return
+		}
 		t.log.Debug("the tick is another process's", "name", name)
 		return
 	case err != nil:
@@ -142,6 +153,13 @@ func (t *Ticks) wait(name string) time.Duration {
 		return min(late, time.Second)
 	}
 	return 0
+}
+
+// ran reports whether this process began the tick of a name that still goes on.
+func (t *Ticks) ran(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.own[name]) > t.every/2
 }
 
 // Gap returns the least time between two of the next hundred ticks of a schedule, or 0 if it

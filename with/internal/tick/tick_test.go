@@ -1,8 +1,10 @@
 package tick_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -148,6 +150,40 @@ func TestTheSameTickOfTheProcessDoesNotWait(t *testing.T) {
 		}
 	})
 }
+
+// A host that repeats a job that failed calls it again within its tick.
+func TestALineTellsOnesOwnTickFromThatOfAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := leaseholdtest.New(t)
+		runs := 0
+		run := func(locks *leasehold.Client) (lines string) {
+			var log bytes.Buffer
+			p, err := tick.New(locks, tick.Options{Every: every, Log: slog.New(slog.NewTextHandler(&log, debug))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				func() {
+					defer func() { _ = recover() }()
+					p.Run(t.Context(), "job", func(context.Context, leasehold.Token) error { runs++; panic("job") })
+				}()
+			}
+			return log.String()
+		}
+		own, others := run(store.Client), run(store.Other())
+		if runs != 1 {
+			t.Errorf("it ran %d times", runs)
+		}
+		if strings.Count(own, "level=WARN") != 1 || strings.Contains(own, "another process") {
+			t.Errorf("its own tick: %s", own)
+		}
+		if strings.Contains(others, "level=WARN") || strings.Count(others, "another process") != 2 {
+			t.Errorf("the tick of another process: %s", others)
+		}
+	})
+}
+
+var debug = &slog.HandlerOptions{Level: slog.LevelDebug}
 
 func TestTheLabelIsShown(t *testing.T) {
 	locks := leaseholdtest.New(t)
