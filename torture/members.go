@@ -119,8 +119,9 @@ func (w *witness) bury(c *client, err error) {
 
 // keep keeps one client running, each with a name of its own, until ctx ends. Then it
 // tells the last one to end, and waits for that for as long as patience. It calls begun when
-// the first one runs, or cannot.
+// the first one runs, or cannot. Whoever cannot begin later is missing: see place.
 func (w *witness) keep(ctx context.Context, next func() job, begun func(), patience time.Duration) error {
+	p := w.place()
 	for first := true; ; first = false {
 		c, err := w.startClient(ctx, next())
 		if first {
@@ -132,11 +133,14 @@ func (w *witness) keep(ctx context.Context, next func() job, begun func(), patie
 		case first && err != nil:
 			return err
 		case err != nil:
+			w.fill(p, false, err)
 			wait(ctx, again) // a fault keeps it from the engine
 			continue
 		}
+		w.fill(p, true, nil)
 		select {
 		case <-c.process.Ended():
+			w.fill(p, false, nil)
 			w.gone(c)
 		case <-ctx.Done():
 			return w.end(c, patience)

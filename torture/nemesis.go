@@ -160,8 +160,12 @@ func (w *witness) torment(ctx context.Context, nemeses []Nemesis, rng *rand.Rand
 		}
 		at := rng.IntN(len(nemeses))
 		s := &Strike{Rand: rng, TTL: ttl, w: w, fault: n, named: nemeses[at].Name()}
+		w.stirs()
 		err := nemeses[at].Strike(ctx, s)
 		s.Heal()
+		if err == nil || !s.begun { // else what it broke may stay so
+			w.calms()
+		}
 		if err != nil && ctx.Err() == nil {
 			note(fmt.Sprintf("%s was left out: %v", s.named, err))
 			nemeses = slices.Delete(slices.Clone(nemeses), at, at+1)

@@ -70,7 +70,7 @@ type Result struct {
 	Seed   uint64
 	Status Status
 	Left   []string // claims that could not be ended; empty: nothing is left
-	Notes  []string // what was left out, and why
+	Notes  []string // what was left out, or was missing for a while, and why
 }
 
 // History is the name of the history in the directory of a trial.

@@ -141,6 +141,9 @@ func (r *raw) answered(op int64, c *rawClaim, method string, got *engine.Claim, 
 		e.Result = history.Gone
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, errors.ErrUnsupported):
 		e.Result, e.Error = history.Refused, err.Error()
+		if limit, ok := errors.AsType[*engine.LimitError](err); ok {
+			e.Limit = limit.Have
+		}
 	case err != nil:
 		e.Result, e.Error = history.Failed, err.Error()
 	case got != nil:

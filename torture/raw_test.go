@@ -59,7 +59,7 @@ func TestCallsOfTheEngineItselfSayWhatTheyAskFor(t *testing.T) {
 		}
 		r.one(t.Context(), rng)
 	}
-	calls, names, marked := map[string]int{}, map[string]int{}, 0
+	calls, names, marked, refused := map[string]int{}, map[string]int{}, 0, 0
 	tickets := map[string]uint64{}
 	asked := map[int64]history.Event{}
 	for i, e := range events() {
@@ -70,6 +70,11 @@ func TestCallsOfTheEngineItselfSayWhatTheyAskFor(t *testing.T) {
 			}
 			if e.Engine.Revoked {
 				marked++
+			}
+			if e.Result == history.Refused {
+				if refused++; e.Limit == 0 || e.Limit == call.Limit {
+					t.Errorf("line %d: %+v does not say which limit the queue has", i, e)
+				}
 			}
 			if call.Op == 0 {
 				t.Fatalf("line %d: %+v answers nothing", i, e)
@@ -90,6 +95,9 @@ func TestCallsOfTheEngineItselfSayWhatTheyAskFor(t *testing.T) {
 	}
 	if len(names) != 4 || names["raw-0.3"] == 0 || names["raw-1.4"] == 0 || marked == 0 {
 		t.Errorf("the names are %v, and %d answers say that a claim was revoked", names, marked)
+	}
+	if refused == 0 {
+		t.Error("no call was refused for its limit")
 	}
 	// What was revoked and not left yet would keep its room.
 	for _, c := range slices.Clone(r.claims) {

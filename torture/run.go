@@ -154,6 +154,7 @@ func (t *trial) play(ctx context.Context) {
 	t.watch(ctx, until)
 	endFaults()
 	faulty.Wait()
+	t.noteMissing()
 	endClients()
 	locking.Wait()
 	if t.o.Status != nil {
@@ -220,6 +221,7 @@ func (t *trial) watch(ctx context.Context, until time.Time) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			t.miss()
 			if t.o.Status != nil || t.o.Judged != nil {
 				j.look()
 			}

@@ -28,6 +28,14 @@ type witness struct {
 	offers  []adoption
 
 	rawNames, rawCalls int // for calls of the engine itself, and how many of those there were
+
+	// Who is missing, and for how long without a fault: see place.
+	places    []*place
+	stirred   int           // faults that may be under way
+	calm      time.Duration // without one, before calmed
+	calmed    time.Time
+	missed    time.Duration // the longest
+	missedFor error
 }
 
 // entry is an event that waits until it is known whether the marks before it count.
@@ -39,7 +47,7 @@ type entry struct {
 
 func newWitness(out *bufio.Writer, fail func(error)) *witness {
 	return &witness{
-		began: boottime.Now(), fail: fail, resources: map[string]*resource{}, out: history.NewWriter(out), flush: out.Flush, clients: map[string]*client{},
+		began: boottime.Now(), calmed: time.Now(), fail: fail, resources: map[string]*resource{}, out: history.NewWriter(out), flush: out.Flush, clients: map[string]*client{},
 	}
 }
 

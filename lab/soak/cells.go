@@ -94,8 +94,8 @@ func (o options) chosen(engine, fault string) bool {
 	return o.only.MatchString(engine) && o.faults.MatchString(fault)
 }
 
-// of adds up the trials of an engine and a fault. One that failed counts only if no other
-// was made.
+// of adds up the trials of an engine and a fault. What one that failed has seen counts, and that
+// it failed only if no other was made.
 func (all cells) of(engine, fault string) (sum cell, made bool) {
 	sum = cell{Engine: engine, Fault: fault, Found: map[string]int{}}
 	failed := ""
@@ -105,10 +105,10 @@ func (all cells) of(engine, fault string) (sum cell, made bool) {
 		}
 		if x.Failed != "" {
 			failed = x.Failed
-			continue
+		} else {
+			made = true
+			sum.Absent = x.Absent
 		}
-		made = true
-		sum.Absent = x.Absent
 		sum.Leases += x.Leases
 		sum.Struck += x.Struck
 		sum.Doubled += x.Doubled
@@ -134,20 +134,27 @@ func (all cells) trials(engine, fault string) (n uint64) {
 }
 
 // enough is whether a cell needs no more trials.
-func (x cell) enough(strikes int) bool { return x.Absent != "" || x.Struck >= strikes }
+func (x cell) enough(strikes int) bool {
+	return x.Absent != "" || x.Failed == "" && x.Struck >= strikes
+}
+
+// void is whether the trials saw nobody hold twice, and could not have.
+func (x cell) void() bool {
+	return x.Doubled == 0 && (x.Struck < enoughStrikes || x.Leases < enoughLeases)
+}
 
 // String is what the table says of exclusion. The bound is with 95 % confidence.
 func (x cell) String() string {
 	switch {
 	case x.Absent != "":
 		return "does not come"
-	case x.Failed != "":
-		return "failed"
 	case x.Doubled > 0 && x.Declared:
 		return fmt.Sprintf("%d of %d, as declared", x.Doubled, x.Struck)
 	case x.Doubled > 0:
 		return fmt.Sprintf("**%d of %d**", x.Doubled, x.Struck)
-	case x.Struck < enoughStrikes || x.Leases < enoughLeases:
+	case x.Failed != "":
+		return "failed"
+	case x.void():
 		return fmt.Sprintf("void: %d of %d leases", x.Struck, x.Leases)
 	}
 	return fmt.Sprintf("0 of %d: below %.2g", x.Struck, 3/float64(x.Struck))
@@ -188,14 +195,26 @@ func (all cells) table() string {
 	return b.String()
 }
 
-// code is the exit code: codeViolated if something was seen that an engine does not declare.
-func (all cells) code() int {
+// code is the exit code: codeViolated if something was seen that an engine does not declare, or a
+// trial of this run or every one of a cell failed. It is codeVoid if a chosen cell says nothing.
+func (all cells) code(o options, failed bool) (code int) {
 	for _, x := range all {
-		if len(x.Found) > 0 {
-			return codeViolated
+		failed = failed || len(x.Found) > 0
+	}
+	for _, d := range deployments() {
+		for _, fault := range cellFaults {
+			switch sum, made := all.of(d.engine, fault); {
+			case sum.Failed != "":
+				failed = true
+			case o.chosen(d.engine, fault) && (!made || sum.Absent == "" && sum.void()):
+				code = codeVoid
+			}
 		}
 	}
-	return 0
+	if failed {
+		return codeViolated
+	}
+	return code
 }
 
 // What the table stands between in the page.
@@ -221,28 +240,29 @@ func (all cells) write(page string) error {
 // strike makes the trials that the cells of the chosen engines still need, those of several cells
 // at once. Each is a line of the file when it is over, so a run that is ended goes on in the next
 // one. A trial is too short for all strikes of a slow fault, so a cell has one after the other, and
-// each has a seed of its own.
-func (o options) strike(ctx context.Context, out io.Writer) (err error) {
+// each has a seed of its own. It reports whether one of its trials failed, which ends its cell
+// for this run.
+func (o options) strike(ctx context.Context, out io.Writer) (failed bool, err error) {
 	all, err := readCells(o.results)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
-		return err
+		return false, err
 	}
 	if o.again {
 		all = slices.DeleteFunc(all, func(x cell) bool { return o.chosen(x.Engine, x.Fault) })
 		if err := all.save(o.results); err != nil {
-			return err
+			return false, err
 		}
 	}
 	log, err := os.OpenFile(o.results, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	var mu sync.Mutex
-	var failed error
+	var unwritten error
 	var busy sync.WaitGroup
 	room := make(chan struct{}, o.parallel)
 	for _, fault := range cellFaults {
@@ -267,21 +287,22 @@ func (o options) strike(ctx context.Context, out io.Writer) (err error) {
 					}
 					struck += x.Struck
 					mu.Lock()
-					failed = errors.Join(failed, json.NewEncoder(log).Encode(x))
+					failed = failed || x.Failed != ""
+					unwritten = errors.Join(unwritten, json.NewEncoder(log).Encode(x))
 					fmt.Fprintf(out, "%s, %s: %d leases, %v %v %s\n", d.engine, fault, x.Leases, x, x.Found, x.Failed)
 					for _, f := range x.Findings {
 						fmt.Fprintf(out, "  %s\n", f)
 					}
 					mu.Unlock()
-					if x.Struck == 0 {
-						return // it cannot come, or a trial more would be as weak
+					if x.Struck == 0 || x.Failed != "" {
+						return // it cannot come, or a trial more would be as weak, or fail too
 					}
 				}
 			})
 		}
 	}
 	busy.Wait()
-	return failed
+	return failed, unwritten
 }
 
 // try makes a trial, until it has struck often enough.
@@ -289,12 +310,12 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 	x = cell{Engine: d.engine, Fault: fault, Seed: seed}
 	s := &site{fault: fault}
 	defer func() {
-		if err := s.close(); err != nil && x.Failed == "" {
-			x.Failed = err.Error()
+		if err := s.close(); err != nil {
+			x.fail(err)
 		}
 	}()
 	if err := d.start(s); err != nil {
-		x.Failed = err.Error()
+		x.fail(err)
 		return x
 	}
 	nemesis := ofClients(fault)
@@ -309,7 +330,7 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 	}
 	dir := filepath.Join(o.dir, strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", d.engine, fault, seed), " ", "-"))
 	if err := os.RemoveAll(dir); err != nil {
-		x.Failed = err.Error()
+		x.fail(err)
 		return x
 	}
 	trial, enough := context.WithCancel(ctx)
@@ -323,28 +344,52 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 			}
 		},
 	})
-	if err != nil {
-		x.Failed = err.Error()
-		return x
-	}
-	if i := slices.IndexFunc(r.Notes, func(note string) bool { return strings.HasPrefix(note, fault+" was left out") }); i >= 0 {
-		if r.Status.Strikes > 0 {
-			x.Failed = r.Notes[i] // it came, and could not go on
-		} else {
-			x.Absent = r.Notes[i]
-		}
-		return x
-	}
-	if err := x.judge(dir); err != nil {
-		x.Failed = err.Error()
-	}
+	x.ended(dir, r, err)
 	return x
+}
+
+// failedTrial is what cells find, like a property, if a trial did not come to its end: a client
+// crashed, or a call hung. The engine and the library may do neither.
+const failedTrial = "failed"
+
+// ended takes in what a trial came to. One that failed is judged too, for what it saw before.
+func (x *cell) ended(dir string, r *torture.Result, err error) {
+	if err != nil {
+		x.fail(err)
+	}
+	if r == nil {
+		return // it did not begin
+	}
+	leftOut := slices.IndexFunc(r.Notes, func(note string) bool { return strings.HasPrefix(note, x.Fault+" was left out") })
+	pieces := leftOut >= 0 && r.Status.Strikes > 0 // it came, and could not go on
+	switch {
+	case pieces:
+		x.fail(errors.New(r.Notes[leftOut]))
+	case leftOut >= 0 && err == nil:
+		x.Absent = r.Notes[leftOut]
+		return
+	}
+	x.Found = map[string]int{}
+	if err := x.judge(dir); err != nil {
+		x.fail(err)
+	}
+	if err != nil && !pieces { // else the servers are why
+		x.Found[failedTrial]++
+	}
+}
+
+// fail notes why the trial failed.
+func (x *cell) fail(err error) {
+	if x.Failed != "" {
+		x.Failed += "; "
+	}
+	x.Failed += err.Error()
 }
 
 // listed bounds the findings that a result has in words: a lock that is wrong has hundreds.
 const listed = 5
 
-// judge reads the history of the trial, and removes it if nothing was found.
+// judge reads the history of the trial, and removes it if nothing was found and nothing failed.
 func (x *cell) judge(dir string) error {
 	r, err := torture.Judge(dir)
 	if err != nil {
@@ -370,7 +415,6 @@ func (x *cell) judge(dir string) error {
 		}
 	}
 	x.Declared = r.Of(check.Exclusion).Declared > 0
-	x.Found = map[string]int{}
 	for _, v := range r.Verdicts {
 		if v.Found > v.Declared {
 			x.Found[string(v.Property)] = v.Found - v.Declared
@@ -381,7 +425,7 @@ func (x *cell) judge(dir string) error {
 			x.Findings = append(x.Findings, fmt.Sprintf("%s: %s", f.Property, f.Text))
 		}
 	}
-	if len(x.Found) > 0 {
+	if len(x.Found) > 0 || x.Failed != "" {
 		return nil
 	}
 	return os.Remove(file)

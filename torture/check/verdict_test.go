@@ -70,6 +70,39 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// Hours under a fault for which the engine promises nothing have thousands of findings that it
+// declares. One before the fault, of a later name, is what counts.
+func TestWhatIsDeclaredHidesAViolation(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`
+		0 c1 A lock a
+		0 A ok 1
+		1 c1 B lock b
+		1 c2 C lock b
+		2 B ok 1
+		2 C ok 2
+		3 B mark
+		4 C mark
+		5 B mark
+		6 C mark
+		10 strike 1 cut server breaks failover
+		20 A mark
+`)
+	for i := range enough {
+		fmt.Fprintf(&b, "%d c2 T%d try a\n%d T%d ok %d\n%d T%d mark\n", 30+i, i, 30+i, i, i+2, 30+i, i)
+	}
+	fmt.Fprintf(&b, "%d A mark\n", 30+enough)
+	d := declares()
+	mayDouble(&d)
+	got, err := History(build(t, d, b.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := got.Of(Exclusion); v.Word != Violated || v.Declared != enough || v.Found != enough+1 {
+		t.Fatalf("the verdict is %s: %d findings, of which %d are declared", v.Word, v.Found, v.Declared)
+	}
+}
+
 // A short trial can say what it is worth.
 func TestAShortTrialIsNotJudgedByItsOwnNumbers(t *testing.T) {
 	got, err := History(build(t, declares(), good(30, 6)), Options{Grants: 30, Strikes: 6})

@@ -94,7 +94,7 @@ type Event struct {
 	What    string `json:"what,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Permits int32  `json:"permits,omitempty"` // of Lock and Try
-	Limit   int32  `json:"limit,omitempty"`   // Permits == Limit: exclusive
+	Limit   int32  `json:"limit,omitempty"`   // Permits == Limit: exclusive. Of the Answer Refused to a Raw: that of the queue, if it is the reason
 	Under   int64  `json:"under,omitempty"`   // of Lock and Try: the acquisition that it is re-entrant in (the same claim, the same token)
 	Now     bool   `json:"now,omitempty"`     // of Revoke
 

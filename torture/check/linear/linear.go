@@ -12,6 +12,8 @@
 //     was answered does not any more, though an engine may have sent it twice: nothing of a
 //     connection that package wire has cut reaches the server once the client knows.
 //   - An engine without order may forget who waits.
+//   - A refusal is right at any time, unless it says that the limits disagree: then somebody must
+//     stand there with another limit. Engines refuse for reasons that no queue knows.
 //   - An engine that lives by sessions may take several steps for a call: see steps.go.
 //
 // So an engine is blamed only if no possibility explains its answers. The calls of a name are
@@ -118,6 +120,7 @@ type call struct {
 	now             bool
 	ask             *history.EngineCall
 	result          string
+	have            int32 // why a Join was refused: the limit of the queue; 0: the history has another reason, or none
 	got             history.EngineCall
 }
 
@@ -199,6 +202,9 @@ func (n *name) answered(c *call, i int, e *history.Event) error {
 		return fmt.Errorf("the answer of the call %d does not say what it is", e.Op)
 	}
 	c.answer, c.end = i, e.At
+	if e.Result == history.Refused && c.ask.Method == join {
+		c.have = e.Limit
+	}
 	if e.Engine != nil {
 		c.got = *e.Engine
 	}

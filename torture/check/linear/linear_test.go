@@ -38,7 +38,7 @@ func record(t testing.TB, f broken.Fault, seed uint64, clients, calls, lose int,
 
 func check(t testing.TB, events []history.Event) *Result {
 	t.Helper()
-	r, err := Check(events, Options{})
+	r, err := Check(events, Options{For: time.Minute}) // of a busy machine
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +85,67 @@ func TestARightEngineIsBlamedForTheDead(t *testing.T) {
 	if found < int(seeds+1)/2 {
 		t.Errorf("clients died and their claims ended in %d histories, and that is found in %d names", seeds, found)
 	}
+}
+
+// Clients that disagree about a limit are refused, also by claims that nobody was told of. An
+// engine that keeps a limit when nobody is left refuses as well.
+func TestARightEngineIsBlamedForRefusals(t *testing.T) {
+	refused, found, undecided := 0, 0, 0
+	seeds := histories(4)
+	for seed := range seeds {
+		for _, keeps := range []bool{false, true} {
+			w := broken.New(broken.Fault{})
+			defer w.Close()
+			r := &recorder{rng: rand.New(rand.NewPCG(seed, 0)), sleep: w.Sleep, lose: 25, differ: 3, names: few}
+			limits := map[string]int32{}
+			for range 4 {
+				eng := w.Engine(t)
+				if keeps {
+					eng = &stubborn{eng, limits}
+				}
+				r.engines = append(r.engines, eng)
+			}
+			events := r.run(150, ordered)
+			got, err := Check(events, Options{For: time.Minute}) // of a busy machine
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keeps {
+				found += len(got.Findings)
+				continue
+			}
+			undecided += got.Undecided
+			for _, f := range got.Findings {
+				t.Errorf("seed %d: %s, lines %v", seed, f.Text, f.Lines)
+			}
+			for _, e := range events {
+				if e.Result == history.Refused && e.Limit != 0 {
+					refused++
+				}
+			}
+		}
+	}
+	if refused < 3*int(seeds) || found == 0 {
+		t.Errorf("%d histories have %d refusals, and of as many with a kept limit it is found in %d names", seeds, refused, found)
+	}
+	t.Logf("%d histories have %d refusals, %d calls are undecided; of as many with a kept limit it is found in %d names", seeds, refused, undecided, found)
+}
+
+// stubborn is an engine that keeps the first limit of a name for ever.
+type stubborn struct {
+	engine.Engine
+	limits map[string]int32
+}
+
+func (e *stubborn) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	if have := e.limits[r.Name]; have != 0 && have != r.Limit {
+		return engine.Claim{}, &engine.LimitError{Name: r.Name, Have: have, Want: r.Limit}
+	}
+	c, err := e.Engine.Join(ctx, r)
+	if err == nil {
+		e.limits[r.Name] = r.Limit
+	}
+	return c, err
 }
 
 // Each of these faults shows itself in answers to calls like these. The others are in

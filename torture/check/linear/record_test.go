@@ -23,6 +23,7 @@ type recorder struct {
 	die     int                 // one step in so many is the death of a client; 0: none
 	kill    func(old engine.Engine) (of engine.Engine)
 	names   func(call int) string
+	differ  int // one Join in so many of a semaphore has another limit; 0: none
 
 	now    time.Duration
 	events []history.Event
@@ -134,6 +135,9 @@ func (a *actor) join() {
 	switch {
 	case a.name[0] == 'p':
 		a.ask.Permits, a.ask.Limit = int32(1+r.rng.IntN(3)), 3
+		if r.differ > 0 && r.rng.IntN(r.differ) == 0 {
+			a.ask.Limit++
+		}
 	case r.rng.IntN(3) == 0:
 		a.ask.Permits = 1
 	}
@@ -244,6 +248,9 @@ func (a *actor) answer(e history.Event, c engine.Claim, err error, answered func
 		out.Result = history.Gone
 	case errors.Is(err, engine.ErrRefused):
 		out.Result = history.Refused
+		if limit, ok := errors.AsType[*engine.LimitError](err); ok {
+			out.Limit = limit.Have
+		}
 		if e.Engine.Method == join {
 			a.claim = ""
 		}

@@ -14,7 +14,7 @@ import (
 //	0 1 join A            the call 1, for the claim A of the name n: exclusive, for 1 s
 //	0 1 join A 2/3        or some permits; then also: nowait, for B (in place of it)
 //	5 1 held 7            answered: the state and the ticket; 1 s is granted, or: held 7 for 100
-//	5 1 failed            or refused, gone
+//	5 1 failed            or refused, gone; refused 4: since the limit is 4
 //	9 2 renew A           or leave A, revoke 7, revoke 7 now
 //	10 b3 join B          the call 3 is of the client b; without a letter the client is c
 //	11 b4 lock            a call of the client library; answered ok. mark after that is a mark
@@ -87,7 +87,9 @@ func build(t *testing.T, text string) []history.Event {
 			e = history.Event{Kind: history.Answer, At: e.At, Op: e.Op, Client: client, Result: history.OK}
 			switch {
 			case w[2] == history.Failed || w[2] == history.Refused || methods[w[1]] == revoke || methods[w[1]] == history.Lock:
-				e.Result = w[2]
+				if e.Result = w[2]; w[2] == history.Refused && len(w) > 3 {
+					e.Limit = int32(number(w[3]))
+				}
 			default:
 				e.Engine = &history.EngineCall{State: w[2], Granted: time.Second}
 				if w[2] == gone { // with a ticket, if somebody revoked it
@@ -122,6 +124,17 @@ func inTwoSteps(release string) string {
 			3 a3 join B for A
 			4 a3 waiting 9
 			5 c2 held 8`
+}
+
+// keptLimit is an engine that keeps a limit when the queue is empty.
+func keptLimit(declares string) string {
+	return declares + `
+			0 1 join A 1/4
+			1 1 held 7
+			2 2 leave A
+			3 2 held
+			4 3 join B 1/3
+			5 3 refused 4`
 }
 
 func TestRules(t *testing.T) {
@@ -474,6 +487,72 @@ func TestRules(t *testing.T) {
 			1 1 refused
 			2 2 join B
 			3 2 held 8`, ""},
+		{"refused for its limit", `
+			0 1 join A 1/4
+			1 1 held 7
+			2 2 join B 1/3
+			3 2 refused 4`, ""},
+		{"refused for its limit, and nobody is left to disagree with", keptLimit(""),
+			"join of B by c (1 of 3) was answered refused, since the limit is 4: before this answer the queue was []"},
+		{"an engine of several steps may still have somebody to disagree with", keptLimit("release session"), ""},
+		{"and so may one without order", keptLimit("order none"), ""},
+		{"refused for its limit by one whose Leave was lost", `
+			0 1 join A 1/4
+			1 1 held 7
+			2 2 leave A
+			3 2 failed
+			4 3 join B 1/3
+			5 3 refused 4`, ""},
+		{"refused for its limit by a lost Join", `
+			0 a1 join A 1/4
+			1 a1 failed
+			2 2 join B 1/3
+			3 2 refused 4`, ""},
+		{"refused for its limit by a lost Join that came once the first was over", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			1200 c3 join C 3/3
+			1201 c3 refused 4`, ""},
+		{"that came once the first had left", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			4 a3 leave A
+			5 a3 failed
+			6 c4 join C 3/3
+			7 c4 refused 4`, ""},
+		{"a lost Join cannot stand there while the first is proven", `
+			0 a1 join A 1/3
+			1 a1 held 7
+			2 b2 join B 2/4
+			3 b2 failed
+			900 c3 join C 3/3
+			901 c3 refused 4`, "join of C"},
+		{"refused for its limit by a lost Join besides the claim that it was to replace", `
+			0 1 join A 1/4
+			1 1 held 7
+			2 b2 join B 1/4
+			3 b2 failed
+			4 3 join C 1/3 for A
+			5 3 refused 4`, ""},
+		{"refused for the limit of the claim that it was to replace", `
+			0 1 join A 1/4
+			1 1 held 7
+			4 3 join C 1/3 for A
+			5 3 refused 4`, "join of C"},
+		{"refused for its limit by a Join that came while it was under way", `
+			0 a1 join A 1/3
+			1 b2 join B 1/4
+			2 b2 held 7
+			3 a1 refused 4`, ""},
+		{"refused for its limit by a Join that came later", `
+			0 a1 join A 1/3
+			1 a1 refused 4
+			2 b2 join B 1/4
+			3 b2 held 7`, "join of A"},
 		{"permits", `
 			0 1 join A 2/3
 			1 1 held 7

@@ -147,6 +147,9 @@ func (n *name) describe(c *call) string {
 		}
 	}
 	answer := c.result
+	if c.have != 0 {
+		answer += fmt.Sprintf(", since the limit is %d", c.have)
+	}
 	if c.got.State != "" {
 		answer = c.got.State
 	}

@@ -163,6 +163,9 @@ func (w *world) allows(v *world) bool {
 func (n *name) apply(w *world, i int) *world {
 	c := &n.calls[i]
 	if c.result == history.Refused {
+		if !n.disagrees(w, c) {
+			return nil
+		}
 		return w
 	}
 	w = w.clone()
@@ -193,6 +196,14 @@ func (n *name) apply(w *world, i int) *world {
 		}
 	}
 	return w.settle()
+}
+
+// disagrees is whether the Join c may be refused in w. One that is refused for its limit needs
+// somebody besides the claim that it replaces, who has another limit. Of an engine of several
+// steps or without order, w does not have all who may be there.
+func (n *name) disagrees(w *world, c *call) bool {
+	return c.have == 0 || n.steps || n.forgets || w.queue.Limit != c.limit &&
+		slices.ContainsFunc(w.queue.Places, func(p queue.Place) bool { return p.ID != id(c.replaces) })
 }
 
 func (n *name) joins(w *world, i int, there bool) *world {

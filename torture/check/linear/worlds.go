@@ -155,12 +155,13 @@ func (n *name) holds(w *world, own int, c *call) bool {
 // have to arrive before that one: it then stands in front of it, and has a smaller ticket.
 // So either all lost Joins may arrive, or none. There is one exception. Whoever stands in front
 // of a claim that joins and holds does so too, and only takes room. So one of which no later
-// answer tells that it stood there may as well arrive behind, unless it replaces a claim.
+// answer tells that it stood there may as well arrive behind, unless it replaces a claim. And a
+// Join that is refused for its limit may need a lost one to disagree with.
 //
 // The end of a claim is none of these: a lost Leave arrives as that.
 func (n *name) arrivals(w *world, c *call) (calls []int) {
 	now := n.joinsNow(w, c)
-	joins := now || c.ask.Method == revoke || slices.ContainsFunc(w.pending, func(p int) bool {
+	joins := now || c.ask.Method == revoke || c.result == history.Refused && !n.disagrees(w, c) || slices.ContainsFunc(w.pending, func(p int) bool {
 		return n.makesRoom(w, &n.calls[p], c)
 	})
 	for _, p := range w.pending {
