@@ -2,7 +2,8 @@
 --
 --   ticket   the counter: the highest ticket stamped on this master
 --   stamp    the ticket that its claim was given here, or 0
---   try      the latest try of its claim, a number that rises
+--   try      the latest try of its claim, a number that rises; the highest that
+--            there is once the claim was renewed, which no try gives up any more
 --   asked    the longest lifetime that its claim asked for, in milliseconds
 --   id       its claim: who took the lock here last
 --   evicted  a claim that was evicted, or NONE

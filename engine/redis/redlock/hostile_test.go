@@ -144,6 +144,33 @@ func TestHostileData(t *testing.T) {
 	}
 }
 
+// TestAnEmptyValueIsAHold: of another program, which need not give its lock a value. A name
+// that was held before has a script of its own to begin with, string_join.lua.
+func TestAnEmptyValueIsAHold(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	leave(t, e, join(t, e, long("held before")))
+	settled(t, e)
+	for _, name := range []string{"held before", "never held"} {
+		for _, r := range all {
+			do(t, r, "SET", name, "")
+		}
+		if l, err := e.Queue(within(t), name); err != nil || len(l.Claims) != 1 {
+			t.Errorf("%s: it is shown as %+v %v", name, l, err)
+		}
+		if c := join(t, e, long(name)); c.State != engine.Waiting {
+			t.Errorf("%s: beside another program's hold: %+v", name, c)
+		}
+		settled(t, e)
+		for _, r := range all {
+			if v := valueOf(t, r, name); v != "" {
+				t.Errorf("%s: the other program's lock is %q by now", name, v)
+			}
+		}
+	}
+}
+
 // TestHostileAnswers: a server that says what no script of ours says is not believed, and
 // nothing panics.
 func TestHostileAnswers(t *testing.T) {

@@ -93,11 +93,11 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 		if x.err != nil {
 			return false
 		}
-		value, c, err := e.holding(name, x.answer)
+		value, c, taken, err := e.holding(name, x.answer)
 		if err != nil {
 			return false
 		}
-		if answered++; value != "" {
+		if answered++; taken {
 			known := value
 			if c.Ticket == 0 {
 				known = e.opts.Layout.same(value)
@@ -129,15 +129,15 @@ func (e *Engine) Queue(ctx context.Context, name string) (engine.Queue, error) {
 	return l, err
 }
 
-// holding reads what read.lua answers: the value of the lock and who it is; "" if
-// it is free.
-func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engine.Claim, err error) {
+// holding reads what read.lua answers: whether the lock is taken, its value, which another
+// program may have left empty, and who it is.
+func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engine.Claim, taken bool, err error) {
 	list, err := a.ToArray()
 	if err != nil || len(list) == 0 {
-		return "", c, err
+		return "", c, false, err
 	}
 	if len(list) != 5 {
-		return "", c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values", len(list))
+		return "", c, false, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %d values", len(list))
 	}
 	value, err1 := list[0].ToString()
 	left, err2 := list[1].AsInt64()
@@ -145,7 +145,7 @@ func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engin
 	owner, err4 := list[3].ToString()
 	revoked, err5 := list[4].AsInt64()
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return "", c, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
+		return "", c, false, fmt.Errorf("unexpected answer (is the server Redis or Valkey?): %w", err)
 	}
 	c = engine.Claim{
 		Name: name, Ticket: ticket, Owner: engine.ParseOwner(owner), Permits: engine.Max, Limit: engine.Max,
@@ -157,7 +157,7 @@ func (e *Engine) holding(name string, a redisconn.Answer) (value string, c engin
 	if left < 0 {
 		c.TTL = 0 // it has no expiry
 	}
-	return value, c, nil
+	return value, c, true, nil
 }
 
 // Queues implements [engine.Engine]. It finds the names that leasehold has used within the
@@ -209,14 +209,12 @@ func (e *Engine) walk(ctx context.Context, m *master, prefix string, seen map[st
 			if !ok || seen[name] || !strings.HasPrefix(name, prefix) || engine.CheckName(name) != nil {
 				continue
 			}
-			seen[name] = true
 			l, err := e.Queue(ctx, name)
-			switch {
-			case errors.Is(err, redisconn.ErrForeign):
-				continue
-			case err != nil:
-				return false, err
-			case len(l.Claims) > 0 && !yield(l, nil):
+			if err != nil && !errors.Is(err, redisconn.ErrForeign) {
+				return false, err // not seen: another master that knows the name has it read again
+			}
+			seen[name] = true
+			if err == nil && len(l.Claims) > 0 && !yield(l, nil) {
 				return false, nil
 			}
 		}

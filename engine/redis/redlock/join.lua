@@ -41,7 +41,9 @@ if value == id then
 	put(KEYS[2], b)
 	return {2, b.stamp, b.ticket, left, now, wanted(KEYS[1], ARGV[9])}
 end
-if value and value ~= ARGV[4] then
+-- An empty ARGV[4] names no claim. Another program's lock may have the empty value, and
+-- is held like any other.
+if value and (value == '' or value ~= ARGV[4]) then
 	local left, ours = redis.call('PTTL', KEYS[1]), value == b.id
 	if ours and left > b.asked then
 		left = b.asked -- the clock stepped back, and its holder may be dead

@@ -6,8 +6,8 @@
 --                                ARGV[4]  the name
 --
 -- Returns how it was found: held (2), or gone (3) and 1 if it was evicted. A try
--- that failed gives up nothing that a later one of the same claim relies on, and
--- tells none of ours: those who wait are about to try as well, at different times.
+-- that failed gives up nothing that a later one of the same claim, or a renewal, relies
+-- on. It tells none of ours: those who wait are about to try as well, at different times.
 --
 -- A claim that is left for good is not noted any more, or the next release would
 -- be announced to it: one that tried at its own time may hold, noted as waiting. If

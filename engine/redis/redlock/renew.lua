@@ -24,6 +24,9 @@ for i = 1, #KEYS, 2 do
 		local left = want
 		if b.id == id then
 			b.asked = math.max(b.asked, want)
+			-- This vote counts. The lock here may be that of an earlier try, which failed.
+			-- What that gives up may come after this, and must not take the vote back.
+			b.try = 9007199254740991
 			left = math.min(math.max(redis.call('PTTL', lock), want), b.asked)
 			put(KEYS[i + 1], b)
 		end

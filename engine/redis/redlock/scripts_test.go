@@ -86,6 +86,24 @@ func TestTheNumberOfATryOnlyRises(t *testing.T) {
 	}
 }
 
+// TestNoTryGivesUpWhatWasRenewed: a master took the lock late, for a try that had failed. A
+// later try was granted by the others, and its renewal counted this master before what the
+// first try gives up came.
+func TestNoTryGivesUpWhatWasRenewed(t *testing.T) {
+	t.Parallel()
+	a, id := oneMaster(t), engine.NewID()
+	a.join(id, time.Minute, 1, 0)
+	if got := a.on(a.e.scripts.renew, a.keys[:2], id.Secret(), "60000"); engine.State(got[0]) != engine.Held {
+		t.Fatalf("void: it is renewed as %v", got)
+	}
+	if a.giveUp(id, 1); a.value() != id.Secret() {
+		t.Error("a try that failed has taken a vote back that a renewal relies on")
+	}
+	if a.call(a.e.scripts.leave, id.Secret(), "", "", "a"); a.value() != nil {
+		t.Error("it is left for good, and stands")
+	}
+}
+
 // TestARevokedClaimIsNotStamped, nor extended, nor taken again: its second phase comes
 // after it was revoked.
 func TestARevokedClaimIsNotStamped(t *testing.T) {

@@ -96,6 +96,27 @@ func TestOpenCountsWhoIsThere(t *testing.T) {
 	}
 }
 
+// TestAListMissesNoNameThatOneReadFailedOf: the next master that knows it has it read again.
+func TestAListMissesNoNameThatOneReadFailedOf(t *testing.T) {
+	t.Parallel()
+	all := masters(t, 3, nil)
+	e := open(t, urlOf(easy, addrs(all)...))
+	c := join(t, e, long("a"))
+	until(t, "a master does not take it", func() bool { return standsOn(t, all, c) == len(all) })
+	// On each master the first one fails.
+	e.scripts.read = redisconn.NewScript("if redis.call('INCR', 'reads') == 1 then return redis.error_reply('ERR no') end\n" + e.scripts.read.Text())
+	var names []string
+	for l, err := range e.Queues(within(t), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, l.Name)
+	}
+	if len(names) != 1 || names[0] != "a" {
+		t.Errorf("the list has %q", names)
+	}
+}
+
 // TestWhoWaitsForMastersToVoteIsToldUntilWhen: by the error of a context that ends.
 func TestWhoWaitsForMastersToVoteIsToldUntilWhen(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,10 @@ type restarts struct {
 type server struct {
 	looking chan struct{} // capacity 1: who looks has put in a value
 
+	// Of who looks.
+	found string        // the run that was looked at last
+	since time.Duration // when it was found first, by boottime
+
 	mu     sync.Mutex
 	run    string        // its run_id; "": not looked at, or over
 	grants time.Duration // since when it grants, by boottime
@@ -78,7 +82,8 @@ type server struct {
 
 // DelayRestarts has guarded scripts carried out only by servers that can have
 // forgotten no claim of at most the longest TTL. They do not grant for so long after
-// their start, unless they sync every write and have lost none; that is asked of a
+// their start, or after the first look at them if their clock was set back since. Those
+// that sync every write and have lost none grant at once. That is asked of a
 // single server only, and the mark by which it is known is kept there under a key.
 // judge, if not nil, is told of each run that is found, and may refuse it by an error.
 // DelayRestarts is called before anything else.
@@ -216,7 +221,7 @@ func (c *Client) standing(ctx context.Context, key string) (string, error) {
 			return "", ctx.Err()
 		}
 		if run, left, stale = s.known(); stale { // else somebody else has looked meanwhile
-			found, grants, err := c.lookAtRun(ctx, key)
+			found, grants, err := c.lookAtRun(ctx, s, key)
 			if err != nil {
 				return "", err
 			}
@@ -254,24 +259,14 @@ func (s *server) over(run string) {
 }
 
 // lookAtRun asks the server that has a key which run it is, and since when that grants.
-func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants time.Duration, err error) {
+func (c *Client) lookAtRun(ctx context.Context, s *server, key string) (run string, grants time.Duration, err error) {
 	text, err := c.Call(ctx, c.restarts.info, Call{Keys: []string{key}}).ToString()
 	answered := boottime.Now()
 	if err != nil {
 		return "", 0, fmt.Errorf("find out whether the server was restarted: %w", Explain(err, ""))
 	}
-	uptime := int64(-1)
-	for l := range strings.Lines(text) {
-		switch k, v, _ := strings.Cut(strings.TrimSpace(l), ":"); k {
-		case "run_id":
-			run = v
-		case "uptime_in_seconds":
-			if uptime, err = strconv.ParseInt(v, 10, 64); err != nil {
-				uptime = -1
-			}
-		}
-	}
-	if len(run) != 40 || uptime < 0 {
+	run, uptime, ok := runIn(text)
+	if !ok {
 		return "", 0, engine.Refuse("find out whether the server was restarted: its INFO has no run_id and uptime_in_seconds; do without the restart delay")
 	}
 	if c.restarts.judge != nil {
@@ -279,9 +274,7 @@ func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants 
 			return "", 0, err
 		}
 	}
-	// It started at the latest so long before the answer came. What it says is the
-	// difference of two whole seconds.
-	grants = answered - max(time.Duration(uptime)*time.Second-uptimeUnit, 0) + c.restarts.delay
+	grants = s.started(run, answered, uptime) + c.restarts.delay
 	if c.FailsOver() {
 		return run, grants, nil
 	}
@@ -297,6 +290,33 @@ func (c *Client) lookAtRun(ctx context.Context, key string) (run string, grants 
 		grants = max(grants, boottime.Now()+off)
 	}
 	return run, grants, nil
+}
+
+// runIn reads which run a server is, and for how long it is up by its wall clock. That is
+// below 0 where the clock was set back since the start. ok: both are there.
+func runIn(info string) (run string, uptime time.Duration, ok bool) {
+	for l := range strings.Lines(info) {
+		switch k, v, _ := strings.Cut(strings.TrimSpace(l), ":"); k {
+		case "run_id":
+			run = v
+		case "uptime_in_seconds":
+			n, err := strconv.ParseInt(v, 10, 64)
+			uptime, ok = time.Duration(n)*time.Second, err == nil
+		}
+	}
+	return run, uptime, ok && len(run) == 40
+}
+
+// started is when a run started at the latest, by boottime, which answered at a moment with
+// its uptime. An uptime is the difference of two whole seconds.
+//
+// A clock that was set back makes the uptime too short. But the first look at the run has
+// proven that it had started by then. So the delay does not begin anew at each look.
+func (s *server) started(run string, answered, uptime time.Duration) time.Duration {
+	if s.found != run {
+		s.found, s.since = run, answered
+	}
+	return min(answered-max(uptime-uptimeUnit, 0), s.since)
 }
 
 // kept reports whether a server, in this run and in the one before, had every write

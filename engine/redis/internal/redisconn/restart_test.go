@@ -130,6 +130,50 @@ func TestManyWhoFindARunOverLookOnce(t *testing.T) {
 	}
 }
 
+// TestAClockThatWasSetBackRefusesNoServer: Redis says then that it is up for less than nothing.
+func TestAClockThatWasSetBackRefusesNoServer(t *testing.T) {
+	run := strings.Repeat("0", 40)
+	for name, c := range map[string]struct {
+		info   string
+		uptime time.Duration
+		ok     bool
+	}{
+		"up for a minute":            {"# Server\r\nrun_id:" + run + "\r\nuptime_in_seconds:60\r\n", time.Minute, true},
+		"set back by two hours":      {"uptime_in_seconds:-7190\r\nrun_id:" + run + "\r\n", -7190 * time.Second, true},
+		"no uptime":                  {"run_id:" + run + "\r\n", 0, false},
+		"an uptime in words":         {"run_id:" + run + "\r\nuptime_in_seconds:long\r\n", 0, false},
+		"no run":                     {"uptime_in_seconds:60\r\n", time.Minute, false},
+		"a run of another program's": {"run_id:7\r\nuptime_in_seconds:60\r\n", time.Minute, false},
+	} {
+		got, uptime, ok := runIn(c.info)
+		if ok != c.ok || uptime != c.uptime || ok && got != run {
+			t.Errorf("%s: %q, up for %v, %v", name, got, uptime, ok)
+		}
+	}
+}
+
+// TestTheDelayDoesNotBeginAnewAtEachLook: not of one run, whatever its wall clock does.
+func TestTheDelayDoesNotBeginAnewAtEachLook(t *testing.T) {
+	s := &server{}
+	for i, c := range []struct {
+		run                    string
+		answered, uptime, want time.Duration // in seconds
+	}{
+		{"a", 1000, 60, 941}, // of whole seconds, one may not be over
+		{"a", 1001, 61, 941},
+		{"a", 1002, -7190, 1000}, // set back: there since the first look
+		{"a", 1003, 0, 1000},
+		{"a", 1004, 64, 941},
+		{"b", 1100, -7190, 1100},
+		{"b", 1101, -7189, 1100},
+		{"a", 1200, 0, 1200}, // and back: a server of several that take turns
+	} {
+		if got := s.started(c.run, c.answered*time.Second, c.uptime*time.Second); got != c.want*time.Second {
+			t.Errorf("look %d: it started at %v, not %v s", i+1, got, int(c.want))
+		}
+	}
+}
+
 // TestALateRefusalEndsNoLaterRun: it was of the run before.
 func TestALateRefusalEndsNoLaterRun(t *testing.T) {
 	s := &server{run: "later"}
