@@ -10,11 +10,12 @@
 // microseconds, and the tickets that an earlier boot had reserved. Deadlines count in
 // CLOCK_BOOTTIME, so that no wall clock decides anything but tokens.
 //
-// A process that ends, in any way, gives up its claims at once: its life is a kernel lock
-// on a file. Claims joined as Detached stay until their TTL. A process that is stopped at
-// any instruction of this package delays others on the same name by about a second, or two
-// if a process that was about to help is also stopped. A killed process delays no other.
-// Neither costs the others a claim.
+// A process that ends, in any way, gives up its claims at once: its life is a kernel
+// lock on a file. Where more than 16 processes hold one name, a waiter finds one that
+// ended within about a second for each 16. Claims joined as Detached stay until their
+// TTL. A process that is stopped at any instruction of this package delays others on
+// the same name by about a second, or two if a process that was about to help is also
+// stopped. A killed process delays no other. Neither costs the others a claim.
 //
 // # What it cannot promise
 //

@@ -41,7 +41,8 @@ type Engine struct {
 	mail *mailbox.Box
 
 	mu      sync.Mutex
-	polling map[string]bool // names that pollSoon is about to poll
+	polling map[string]bool   // names that pollSoon is about to poll
+	asked   map[string]uint64 // by name, the ticket after whose client it asked last: see findDead
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -53,7 +54,7 @@ func New(client string, s Store, o *Options) *Engine {
 	g := s.Guarantees()
 	g.Order, g.SeesWaiters = engine.FIFO, true
 	g.Modes = engine.Exclusive | engine.Shared | engine.Permits
-	e := &Engine{client: client, store: s, guarantees: g, polling: map[string]bool{}}
+	e := &Engine{client: client, store: s, guarantees: g, polling: map[string]bool{}, asked: map[string]uint64{}}
 	e.lives, _ = s.(Liveness)
 	if o != nil {
 		e.poll = o.Poll

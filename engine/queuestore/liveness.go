@@ -16,15 +16,18 @@ import (
 //   - of every client that a change is about to notify: a new holder must be alive,
 //     and so must a holder that is notified that it is contended;
 //   - of those ahead of a claim that has to wait: holders by the first waiter,
-//     the next ahead by the others, more of them by renewals;
+//     the next ahead by the others, more of them by renewals. They are a few at a
+//     time, and each renewal goes on where the last one ended;
 //   - of everybody, before a request is refused because of them.
 //
-// A client that waits also awaits the end of those. So every claim of a dead
-// client is noticed by the next live one behind it.
+// A client that waits also awaits the end of a few of those. So every claim of a
+// dead client is noticed by the next live one behind it. With more than askFew ahead
+// that can take several renewals.
 
 const (
-	askFew  = 16   // clients asked about for one claim that waits
-	askMany = 1024 // clients asked about before refusing, or after a death
+	askFew   = 16   // clients asked about for one claim that waits
+	askMany  = 1024 // clients asked about before refusing, or after a death
+	maxAsked = 1024 // names of which a client knows where its questions ended; all are forgotten then
 )
 
 // death says until when a claim has to learn of a client's death.
@@ -118,8 +121,12 @@ func (e *Engine) findDead(l *queue.Queue, op *operation, known map[string]bool) 
 				askOf(&places[j])
 			}
 		case op.renews != nil || at == 0 || places[at-1].Held:
-			for j := 0; j < at && len(asked) < askFew; j++ {
-				askOf(&places[j])
+			from, n := e.askedUpTo(c.Name, places[:at]), 0
+			for ; n < at && len(asked) < askFew; n++ {
+				askOf(&places[(from+n)%at])
+			}
+			if 0 < n && n < at {
+				e.endedAt(c.Name, places[(from+n-1)%at].Ticket)
 			}
 			fallthrough
 		default:
@@ -129,6 +136,26 @@ func (e *Engine) findDead(l *queue.Queue, op *operation, known map[string]bool) 
 		}
 	}
 	return dead
+}
+
+// askedUpTo is how many of the places were asked after when the last questions of a name
+// ended. Without it each renewal would ask after the same few, and the rest be neither
+// asked after nor awaited. A stale answer only changes where the questions begin.
+func (e *Engine) askedUpTo(name string, places []queue.Place) int {
+	e.mu.Lock()
+	last := e.asked[name]
+	e.mu.Unlock()
+	return max(0, slices.IndexFunc(places, func(p queue.Place) bool { return p.Ticket > last }))
+}
+
+// endedAt notes the ticket that was asked after last.
+func (e *Engine) endedAt(name string, ticket uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.asked) >= maxAsked {
+		clear(e.asked)
+	}
+	e.asked[name] = ticket
 }
 
 func (e *Engine) isDead(client string) bool { return client != e.client && e.lives.Dead(client) }

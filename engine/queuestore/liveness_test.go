@@ -431,3 +431,50 @@ func TestWhoIsFoundDeadByARefusedRequestIsFoundAgain(t *testing.T) {
 		t.Errorf("asked after it %d times; want once", n)
 	}
 }
+
+// The renewals of a waiter ask after a few of many holders at a time, and go on where the
+// last one ended, in each name by itself.
+func TestOneOfManyHoldersIsNeverAskedAfter(t *testing.T) {
+	const holders, renewals = 40, 3 // 16 at a time
+	permit := func(name string) engine.Request {
+		r := want(name)
+		r.Permits, r.Limit = 1, holders
+		return r
+	}
+	w := living()
+	var all []*queuestore.Engine
+	for range holders {
+		e := open(t, w)
+		join(t, e, permit("m"), engine.Held)
+		join(t, e, permit("n"), engine.Held)
+		all = append(all, e)
+	}
+	a := open(t, w)
+	waits := []engine.Claim{join(t, a, permit("m"), engine.Waiting), join(t, a, permit("n"), engine.Waiting)}
+	w.silently(all[29]) // none of the first, whose ends are awaited
+	for range renewals {
+		for i, c := range waits {
+			if c.State == engine.Held {
+				continue
+			}
+			w.mu.Lock()
+			clear(w.asked)
+			w.mu.Unlock()
+			cs, err := a.Renew(t.Context(), []engine.Renewal{{Name: c.Name, ID: c.ID, Want: time.Minute}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits[i] = cs[0]
+			w.mu.Lock()
+			if n := len(w.asked); n > 20 && cs[0].State == engine.Waiting {
+				t.Errorf("a renewal asked after %d", n)
+			}
+			w.mu.Unlock()
+		}
+	}
+	for _, c := range waits {
+		if c.State != engine.Held {
+			t.Errorf("%s: one of %d holders is dead, and after %d renewals who waits is %v", c.Name, holders, renewals, c.State)
+		}
+	}
+}

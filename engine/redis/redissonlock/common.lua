@@ -4,7 +4,7 @@
 --   KEYS[1]  the lock as Redisson keeps it, a hash
 --   KEYS[2]  beside it, ours alone: a hash. Of each holder of ours
 --            "ticket asked owner" (asked: the longest lifetime in milliseconds);
---            last: the last ticket; evicted: the holders that were evicted last;
+--            last: the last ticket; evicted: the holders that were evicted: see evict;
 --            left: holders that were left while a try of theirs might arrive yet
 --            It may hold something else (answer: BESIDE)
 --   KEYS[3]  for who joins a fenced lock: Redisson's counter
@@ -38,15 +38,18 @@ local function note(h, ticket, asked, owner)
 	redis.call('PEXPIRE', side, asked + KEEP)
 end
 
--- The evicted are remembered so that they can be told, the last 64 of them.
+-- The evicted are remembered so that they can be told.
 local function evicted(h)
 	return (redis.call('HGET', side, 'evicted') or ''):find(h, 1, true) ~= nil
 end
 
-local function evict(h)
+-- A holder keeps its mark, which alone ends it, and thousands may read at once.
+-- Of those that are gone the last 64 keep theirs. others are the fields of who may hold
+-- besides h.
+local function evict(h, others)
 	local marks = {h}
 	for m in (redis.call('HGET', side, 'evicted') or ''):gmatch('%S+') do
-		if #marks < 64 then marks[#marks + 1] = m end
+		if m ~= h and (#marks < 64 or others[m]) then marks[#marks + 1] = m end
 	end
 	redis.call('HSET', side, 'evicted', table.concat(marks, ' '))
 end

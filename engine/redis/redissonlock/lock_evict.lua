@@ -11,7 +11,7 @@ local ok, who = holding()
 if not ok then return 3 end
 if not who or (record(who) or '0') ~= ARGV[5] then return 0 end
 if ARGV[5] ~= '0' then
-	evict(who)
+	evict(who, {})
 elseif ARGV[6] ~= '1' then
 	return 2
 end

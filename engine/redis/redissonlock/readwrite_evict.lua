@@ -9,7 +9,7 @@ end
 if #found == 0 then return 0 end
 if ARGV[6] == '1' then together(holds) end
 if ARGV[5] ~= '0' then
-	evict(writer(found[1]) or found[1])
+	evict(writer(found[1]) or found[1], holds)
 elseif ARGV[6] ~= '1' then
 	return 2
 end

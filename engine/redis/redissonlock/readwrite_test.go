@@ -3,10 +3,13 @@ package redissonlock
 import (
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"leasehold/engine"
+	"leasehold/engine/internal/testutil"
+	"leasehold/engine/redis/internal/redisconn"
 	"leasehold/engine/redis/internal/redistest"
 	"leasehold/internal/checked"
 	"leasehold/lab/servers"
@@ -225,6 +228,48 @@ func TestRevocationOfReaders(t *testing.T) {
 	only(t, r, received, rwChannel, rwChannel+" 0")
 	if n := do(t, r, "KEYS", "*rwlock_timeout*").([]any); len(n) != 0 {
 		t.Errorf("left: %v", n)
+	}
+}
+
+// TestEveryRevokedReaderIsTold however many others were revoked after it, and how often.
+// Its mark is all that ends it.
+func TestEveryRevokedReaderIsTold(t *testing.T) {
+	t.Parallel()
+	r := servers.Redis(t, nil)
+	e, err := Open(within(t), "redisson://"+r.Addr+"?kind=readwrite&watchdog=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	q := testutil.Lasting("a", time.Hour) // none may be over before the test is
+	q.Permits = 1
+	revoke := func(c engine.Claim) {
+		t.Helper()
+		if err := e.Revoke(within(t), "a", c.Ticket, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var readers []engine.Claim
+	for range 66 { // the last 64 marks are kept of whoever left
+		q.ID = engine.NewID()
+		readers = append(readers, join(t, e, q))
+	}
+	for _, c := range readers {
+		revoke(c)
+	}
+	for range 65 {
+		revoke(readers[65])
+	}
+	for i, c := range readers {
+		if c = renew(t, e, c, time.Hour); c.State != engine.Gone || !c.Revoked {
+			t.Errorf("reader %d of %d that were revoked is renewed as %v, revoked: %v", i, len(readers), c.State, c.Revoked)
+		}
+		leave(t, e, readers[i])
+	}
+	last := join(t, e, reader("a"))
+	revoke(last)
+	if marks := strings.Fields(do(t, r, "HGET", redisconn.KeyBeside(beside, "a"), "evicted").(string)); len(marks) != 64 {
+		t.Errorf("%d marks are kept after all but one of 67 readers have left; want 64", len(marks))
 	}
 }
 

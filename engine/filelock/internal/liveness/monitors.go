@@ -6,7 +6,8 @@ import (
 )
 
 // monitor is the wait for another client's end. Beyond this engine's share the
-// ends of others are found by renewals, within about a second. Under Liveness.mu.
+// ends of others are found by renewals: within about a second, or, of more than 16
+// clients that hold one name, a second for each 16. Under Liveness.mu.
 type monitor struct {
 	names   map[string]time.Duration // where it matters, and until when
 	conn    net.Conn
