@@ -65,7 +65,7 @@
 //     notifies each holder at most once between two of its Renews. Replaces: the call
 //     leaves that claim in the same step (never together with NoWait); the turn is lost
 //     exactly when another claim waits. A repeated call leaves nothing. Detached: the claim outlives its client and ends
-//     by its TTL alone.
+//     by its TTL alone. Every client finds, renews, leaves and replaces it by its ID.
 //  8. Leave returns the state in which it found the claim: Held, Waiting, or Gone if it
 //     was absent, expired or marked. Revoke removes a waiting claim at once, and marks a
 //     holder. From then on every call returns Gone and Revoked for it and nothing extends
@@ -95,7 +95,8 @@
 //     session inherits none. Watch reports each as Gone as soon as the client learns of
 //     it. A client that is cut off does not, but its trust ends first.
 //   - An ID has a meaning only for the client that joined it; any other client gets Gone.
-//     Claims end with their client, so none are detached.
+//     Claims end with their client. Where an engine has detached ones, rule 7 holds for them: each
+//     lives for its own TTL, and every client may call for it by its ID.
 //   - The store reports the end of a holder's session, so PollAfter may be 0. TTL in a
 //     Queue is what the session has left, or what a proof grants if the store hides that.
 //   - A Join may take two steps: a claim has its place before it is known whether it

@@ -22,7 +22,7 @@ var caught = map[string][]string{
 	"the sum of permits overflows":                    {"permits"},
 	"a reused token":                                  {"tokens"},
 	"tokens start again after a restart":              {"tokens"},
-	"a second Join of one ID stands behind the first": {"idempotence"},
+	"a second Join of one ID stands behind the first": {"idempotence", "detached"},
 	"NoWait leaves a claim":                           {"no wait"},
 	"NoWait refuses a free name":                      {"no wait"},
 	"Replaces loses the turn":                         {"replaces"},

@@ -39,6 +39,30 @@ func detached() promise {
 			t.h.Sleep(2 * c.TTL)
 			b.awaits(second)
 		}},
+		{"a repeated Join of another client finds it", func(t *trial) {
+			a, b := t.client(), t.client()
+			c := t.detach(a, t.long())
+			again := b.join(t.again(c))
+			if again.State != engine.Held || again.Ticket != c.Ticket {
+				t.Fatalf("Join said held, ticket %d; repeated by another client it says %v, ticket %d", c.Ticket, again.State, again.Ticket)
+			}
+			if l := b.line(c.Name); len(l.Claims) != 1 {
+				t.Fatalf("one claim joined by two clients, the queue has %d", len(l.Claims))
+			}
+			b.leave(c)
+			a.free(c.Name, "the only claim left")
+		}},
+		{"a Join of another client replaces it", func(t *trial) {
+			a, b := t.client(), t.client()
+			old := t.detach(a, t.long())
+			r := t.replacing(old)
+			r.Detached = true
+			c := b.awaits(b.join(r))
+			a.is(old, engine.Gone, "it was replaced")
+			b.is(c, engine.Held, "nothing ended it")
+			b.leave(c)
+			a.free(c.Name, "everybody left")
+		}},
 	}}
 }
 

@@ -177,6 +177,16 @@ func (t *table) get(id engine.ID) *claim {
 	return t.m.Claims[id]
 }
 
+// known is get of a claim whose key is known too, with the mutex held. That of a detached one is
+// not until it was seen to stand: its owner may have gone on by another client, and made it there.
+func (t *table) known(name string, id engine.ID) *claim {
+	c := t.m.Claims[id]
+	if c == nil || c.Name != name || c.Detached && !c.Phase.Stands() {
+		return nil
+	}
+	return c
+}
+
 // doubtful: a Join of the claim was not answered.
 func (t *table) indeterminate(c *claim) {
 	t.mu.Lock()

@@ -71,7 +71,8 @@
 // at most; the engine refuses a ninth. The shortest TTL is five sixths of the shortest
 // lease that etcd grants, which is one and a half of its election time-outs; the engine
 // refuses less. A detached claim has an etcd lease of its own; one more request renews a
-// hundred of those.
+// hundred of those. It cannot be made longer, nor shorter while the claim waits: Renew grants a
+// detached claim the TTL of its Join.
 //
 // # What it costs
 //
@@ -79,7 +80,9 @@
 // share some when they are many. A hand-over is five, with any number of waiters. The cost
 // of a waiter's renewal does not depend on the length of the queue. A Join reads the keys
 // of its queue, some hundred bytes for each claim. It reads none if the client's last claim
-// left the queue vacant; if it is not any more, the Join costs one request more. In a
+// left the queue vacant; if it is not any more, the Join costs one request more. So does each
+// detached Join of a name that is not vacant: another client may have made its claim, or the one
+// that it replaces, and it looks for both by their IDs. In a
 // crowd of one client many Joins share a reading, and few are under way at once. A client
 // sends one keep-alive and one read for each sixth of each of its etcd leases, however many
 // claims it has. After a change of the leader it writes the key of each claim once more. A

@@ -33,6 +33,10 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 		}
 		return engine.Claim{}, e.explain(err)
 	}
+	if j.queue.elsewhere(c) {
+		e.forgo(ctx, c)
+		return e.asItStands(ctx, &r)
+	}
 	if j.refused {
 		e.forgo(ctx, c)
 		e.begun(func(ctx context.Context) { e.notifyHolders(ctx, j.queue) })
@@ -69,6 +73,19 @@ func (e *Engine) Join(ctx context.Context, r engine.Request) (engine.Claim, erro
 	return got, nil
 }
 
+// asItStands is a claim that another client made: another server of a service, or the same one
+// before it was started anew. Its owner asks here now.
+func (e *Engine) asItStands(ctx context.Context, r *engine.Request) (engine.Claim, error) {
+	got, err := e.Renew(ctx, []engine.Renewal{{Name: r.Name, ID: r.ID, Want: r.WaitTTL}})
+	switch {
+	case err != nil:
+		return engine.Claim{}, err
+	case got[0].State == engine.Gone && !got[0].Revoked: // since it was seen
+		return engine.Claim{}, errEndedMeanwhile
+	}
+	return got[0], nil
+}
+
 // joined is what a Join found.
 type joined struct {
 	queue    line
@@ -85,7 +102,10 @@ const maxTries = 100
 // wait if the queue was not as it looked.
 func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined, error) {
 	seen := int64(0) // NoWait: there was room at this revision
-	vacant := e.table.occupy(c) && r.Replaces == (engine.ID{})
+	// A detached claim may stand already by another client's key, and replace what another client
+	// made. A vacant queue has neither, so that is tried first. Any other is read by that.
+	vacant := e.table.occupy(c) && r.Replaces == (engine.ID{}) || r.Detached
+	var old *place // which it replaces, as it was read
 	for range maxTries {
 		lease, err := e.leaseOf(ctx, c)
 		if err != nil {
@@ -97,7 +117,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		if vacant {
 			op = e.occupying(c, lease, s.void)
 		} else {
-			op = e.joining(c, r, lease, s.void, seen, crowded)
+			op = e.joining(c, r, old, lease, s.void, seen, crowded)
 		}
 		var answer answer
 		err = e.propose(ctx, func(ctx context.Context, patience time.Duration) error {
@@ -118,7 +138,7 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 			return e.joined(ctx, c, answer, e.only(c, lease, answer.revision), false)
 		case answer.succeeded:
 			return e.joined(ctx, c, answer, line{}, crowded)
-		case vacant:
+		case vacant && !r.Detached:
 			vacant = false
 			continue
 		}
@@ -126,6 +146,8 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		j := joined{queue: now.queue, at: now.queue.at(c), revision: answer.revision}
 		other := slices.IndexFunc(now.queue.places, func(p place) bool { return p.limit != r.Limit })
 		switch {
+		case now.queue.elsewhere(c):
+			return j, nil
 		case now.mine && now.queue.places[j.at].ticket > c.Floor: // by a call whose answer was lost
 			return j, nil
 		case now.key != nil: // of a claim that had the slot, or of this one, before a backup was put back
@@ -137,6 +159,11 @@ func (e *Engine) join(ctx context.Context, c *claim, r *engine.Request) (joined,
 		case r.NoWait && !now.queue.fits(r.Permits, r.Limit):
 			j.refused = true
 			return j, nil
+		case vacant:
+			vacant = false
+			if i := now.queue.with(r.Replaces); i >= 0 && r.Replaces != (engine.ID{}) {
+				old = &now.queue.places[i]
+			}
 		case now.void == s.void && !(r.NoWait && now.newest > seen):
 			// Only keys that are no claims stand against it.
 			return joined{}, engine.Refuse("below %q are keys of another program: delete them: %q", e.keys.line(r.Name), now.foreign)
@@ -197,23 +224,38 @@ func (e *Engine) deleteOld(ctx context.Context, c *claim, kv *mvccpb.KeyValue) e
 
 // joining is the transaction of one Join. In a crowd the queue is read after it, for
 // many together.
-func (e *Engine) joining(c *claim, r *engine.Request, lease clientv3.LeaseID, void, seen int64, crowded bool) clientv3.Op {
-	then := e.take(c, r, lease)
+func (e *Engine) joining(c *claim, r *engine.Request, old *place, lease clientv3.LeaseID, void, seen int64, crowded bool) clientv3.Op {
+	then := e.take(c, r, old, lease)
 	if !crowded {
-		then = append(then, e.look(r.Name, 0))
+		then = append(then, e.beside(c))
 	}
-	return clientv3.OpTxn(e.may(c, r, void, seen), then, []clientv3.Op{
-		clientv3.OpGet(c.class.Session.voidKey), clientv3.OpGet(c.key), e.look(r.Name, 0),
-	})
+	return clientv3.OpTxn(e.may(c, r, void, seen), then, e.against(c))
+}
+
+// against reads what may stand against a Join: see refusal.
+func (e *Engine) against(c *claim) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpGet(c.class.Session.voidKey), clientv3.OpGet(c.key), e.beside(c)}
+}
+
+// beside reads the queue of a claim, with IDs where another client may have made it.
+func (e *Engine) beside(c *claim) clientv3.Op {
+	if c.Detached {
+		return e.inspect(c.Name)
+	}
+	return e.look(c.Name, 0)
 }
 
 // occupying is the transaction of a Join that expects to find nobody. Then it asks nothing
-// else, and its answer is known.
+// else, and its answer is known. A detached one that finds somebody learns whom.
 func (e *Engine) occupying(c *claim, lease clientv3.LeaseID, void int64) clientv3.Op {
+	var others []clientv3.Op
+	if c.Detached {
+		others = e.against(c)
+	}
 	return clientv3.OpTxn([]clientv3.Cmp{
 		clientv3.Compare(clientv3.CreateRevision(e.keys.line(c.Name)), "=", 0).WithPrefix(),
 		clientv3.Compare(clientv3.ModRevision(c.class.Session.voidKey), "=", void),
-	}, e.puts(c, lease), nil)
+	}, e.puts(c, lease), others)
 }
 
 // only is the queue that such a Join has made.
@@ -271,15 +313,20 @@ func (e *Engine) may(c *claim, r *engine.Request, void, seen int64) []clientv3.C
 	return may
 }
 
-// take makes the claim, in the place of the one it replaces.
-func (e *Engine) take(c *claim, r *engine.Request, lease clientv3.LeaseID) (ops []clientv3.Op) {
-	if r.Replaces != (engine.ID{}) {
+// take makes the claim, in the place of the one it replaces: old, if that was read.
+func (e *Engine) take(c *claim, r *engine.Request, old *place, lease clientv3.LeaseID) (ops []clientv3.Op) {
+	// Should this be late, that claim may have left, and another may have its key.
+	leave := func(there clientv3.Cmp, client, key string) {
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{there}, []clientv3.Op{
+			clientv3.OpDelete(key), clientv3.OpDelete(e.keys.notification(client, key)),
+		}, nil))
+	}
+	if old != nil {
+		leave(stands(old.node()), old.client, old.key)
+	} else if r.Replaces != (engine.ID{}) {
 		// One of this client's: if it was ever sent, its key is known.
-		if old := e.table.get(r.Replaces); old != nil {
-			// Should this be late, that claim may have left, and another may have its key.
-			ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{old.mine()}, []clientv3.Op{
-				clientv3.OpDelete(old.key), clientv3.OpDelete(e.keys.notification(e.name, old.key)),
-			}, nil))
+		if known := e.table.get(r.Replaces); known != nil {
+			leave(known.mine(), e.name, known.key)
 		}
 	}
 	return append(ops, e.puts(c, lease)...)

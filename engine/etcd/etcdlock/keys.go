@@ -169,6 +169,15 @@ func (l line) with(id engine.ID) int {
 	return slices.IndexFunc(l.places, func(p place) bool { return p.id == id })
 }
 
+// elsewhere reports whether a detached claim stands by another client's key, before its own.
+func (l line) elsewhere(c *claim) bool {
+	if !c.Detached { // in a crowd there are many of these
+		return false
+	}
+	i := l.with(c.ID)
+	return i >= 0 && l.places[i].key != c.key
+}
+
 // contended reports whether somebody waits.
 func (l line) contended() bool { return l.more || l.held < len(l.places) }
 

@@ -81,8 +81,8 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 // client's, as after Lease.Detach, is in its queue.
 func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error) {
 	l := &left{got: engine.Claim{Name: asked.Name, ID: asked.ID, State: engine.Gone}, client: e.name}
-	if c := e.table.get(asked.ID); c != nil && c.Name == asked.Name {
-		e.table.mu.Lock()
+	e.table.mu.Lock()
+	if c := e.table.known(asked.Name, asked.ID); c != nil {
 		defer e.table.mu.Unlock()
 		c.givenUp, l.claim = true, c
 		l.key, l.ticket, l.written, l.value, l.held = c.key, c.Ticket, c.lastWritten(), c.value, c.Phase.Holds()
@@ -95,6 +95,7 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		c.unattend()
 		return l, nil
 	}
+	e.table.mu.Unlock()
 	r, err := e.read(ctx, e.inspect(asked.Name))
 	if err != nil {
 		return nil, err
@@ -103,6 +104,9 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 	if i := in.with(asked.ID); i >= 0 {
 		p := &in.places[i]
 		l.key, l.ticket, l.written, l.client = p.key, p.ticket, int64(p.ticket), p.client
+		if !isSession(p.lease) { // a detached one's, on which nothing else hangs
+			l.lease = p.lease
+		}
 	}
 	return l, nil
 }

@@ -87,14 +87,13 @@ func (e *Engine) renew(ctx context.Context, all []*asked, start time.Duration) (
 
 // question is what has to be asked for one renewal.
 func (e *Engine) question(r *engine.Renewal) *asked {
-	a := &asked{id: r.ID, name: r.Name, claim: e.table.get(r.ID)}
-	if a.claim == nil || a.claim.Name != r.Name {
-		a.claim = nil
-		return a
-	}
 	e.table.mu.Lock()
 	defer e.table.mu.Unlock()
-	c := a.claim
+	c := e.table.known(r.Name, r.ID)
+	a := &asked{id: r.ID, name: r.Name, claim: c}
+	if c == nil {
+		return a
+	}
 	if c.Phase == session.Waiting && len(c.Ahead) > 0 && c.attended != nil {
 		a.stand, a.lease = append([]session.Node{c.node()}, c.Ahead...), c.lease()
 	}
