@@ -109,9 +109,9 @@ func (p Pass) String() string {
 	return p.Token.String()
 }
 
-// Parse reads what String wrote, or a bare token such as LEASEHOLD_TOKEN of `leasehold
-// run`. It returns ErrPass for any other text, and does not repeat the text, which is
-// untrusted.
+// Parse reads what String wrote. LEASEHOLD_TOKEN of `leasehold run` is such a text, and so is
+// "token" of an answer of `leasehold serve`; where they are empty or missing there is no
+// pass. It returns ErrPass for any other text, and does not repeat it, since it is untrusted.
 func Parse(name, text string) (Pass, error) {
 	p := Pass{Name: name, Mode: engine.Exclusive}
 	digits, isShared := strings.CutSuffix(text, shared)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"sync"
@@ -68,7 +69,8 @@ func (s *Server) join(ctx context.Context, call *remote.JoinCall) (engine.Claim,
 	if err := q.Check(); err != nil { // before it counts
 		return engine.Claim{}, err
 	}
-	if err := s.expect(who, call.Client, q.ID, max(q.WaitTTL, q.TTL)); err != nil {
+	at, old := place{q.Name, q.ID}, place{q.Name, q.Replaces}
+	if err := s.expect(who, call.Client, at, max(q.WaitTTL, q.TTL), s.hub.knows(old)); err != nil {
 		return engine.Claim{}, err
 	}
 	q.Detached = true // it outlives this Server
@@ -76,30 +78,36 @@ func (s *Server) join(ctx context.Context, call *remote.JoinCall) (engine.Claim,
 	defer cancel()
 	c, err := s.eng.Join(ctx, q)
 	if errors.Is(err, engine.ErrRefused) || err == nil && c.State == engine.Gone {
-		s.hub.forget(q.ID)
+		s.hub.forget(at)
 	}
-	if err == nil && q.Replaces != (engine.ID{}) {
-		s.hub.forget(q.Replaces)
+	if err == nil {
+		s.hub.forget(old)
 	}
 	return c, err
 }
 
-// expect counts a claim and has its notifications go to the client.
-func (s *Server) expect(who *caller, client string, id engine.ID, ttl time.Duration) error {
-	over, err := s.usage.claim(who.name, s.limits)
+// expect counts a claim and has its notifications go to the client. One that replaces
+// another is no more than there was, so the limit does not refuse it. Until the engine has
+// answered both count: callers whose calls do not end have twice the limit, and no more.
+func (s *Server) expect(who *caller, client string, at place, ttl time.Duration, replaces bool) error {
+	limits := s.limits
+	if replaces {
+		limits.Claims = 2 * min(limits.Claims, math.MaxInt/2)
+	}
+	over, err := s.usage.claim(who.name, limits)
 	if err != nil {
-		if !s.hub.knows(id) {
+		if !s.hub.knows(at) {
 			return err
 		}
 		over = func() {}
 	}
-	s.route(who, client, id, ttl, over)
+	s.route(who, client, at, ttl, over)
 	return nil
 }
 
 // route has a claim's notifications go to the client. over counts the claim out.
-func (s *Server) route(who *caller, client string, id engine.ID, ttl time.Duration, over func()) {
-	if !s.hub.expect(id, who.name+"\x00"+client, ttl, over) {
+func (s *Server) route(who *caller, client string, at place, ttl time.Duration, over func()) {
+	if !s.hub.expect(at, who.name+"\x00"+client, ttl, over) {
 		over() // it was counted when the hub learned of it
 	}
 }
@@ -134,7 +142,7 @@ func (s *Server) callRenew(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		// A lease that came here from a server that has ended is held: no limit refuses it.
-		s.route(who, call.Client, id, item.Want, s.usage.kept(who.name))
+		s.route(who, call.Client, place{item.Name, id}, item.Want, s.usage.kept(who.name))
 		rs = append(rs, engine.Renewal{Name: item.Name, ID: id, Want: item.Want})
 	}
 	s.batch(w, r, refused, len(rs), func(ctx context.Context) ([]engine.Claim, error) { return s.eng.Renew(ctx, rs) }, false)
@@ -173,7 +181,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, refused error, n 
 	}
 	for _, c := range got {
 		if left || c.State == engine.Gone {
-			s.hub.forget(c.ID)
+			s.hub.forget(place{c.Name, c.ID})
 		}
 	}
 	if err == nil {

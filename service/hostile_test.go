@@ -276,7 +276,7 @@ func TestAClaimOfTwoWaysIsForgotten(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		if first {
-			s.expect(&caller{name: "127.0.0.1"}, "x", id, time.Hour)
+			s.expect(&caller{name: "127.0.0.1"}, "x", place{"a", id}, time.Hour, false)
 		}
 		all.Go(func() { try(t.Context(), "POST", base+"/v1/locks/a", `{"wait": "8s"}`, keyed(fmt.Sprint(i))...) })
 		until(t, "it does not wait", func() bool { return s.Stats().Waiting == 1 })
@@ -285,8 +285,8 @@ func TestAClaimOfTwoWaysIsForgotten(t *testing.T) {
 			renew()
 		}
 		all.Wait()
-		s.hub.forget(id) // as its end does
-		if s.hub.knows(id) {
+		s.hub.forget(place{"a", id}) // as its end does
+		if s.hub.knows(place{"a", id}) {
 			t.Errorf("%v: it is known", first)
 		}
 		until(t, "it still counts", func() bool {

@@ -15,9 +15,16 @@ type hub struct {
 	now func() time.Duration
 
 	mu      sync.Mutex
-	by      map[engine.ID]route
+	by      map[place]route
 	boxes   map[string]*mailbox.Box // of the clients of httplock whose Watch is open
 	waiters map[*waiter]struct{}    // requests that wait here
+}
+
+// place is a claim in the queue of its name. An ID alone is none: a caller may use one ID
+// under many names, and each is a claim.
+type place struct {
+	name string
+	id   engine.ID
 }
 
 // route is where notifications of a claim go, and who asked for it.
@@ -29,35 +36,35 @@ type route struct {
 }
 
 func newHub(now func() time.Duration) *hub {
-	return &hub{now: now, by: map[engine.ID]route{}, boxes: map[string]*mailbox.Box{}, waiters: map[*waiter]struct{}{}}
+	return &hub{now: now, by: map[place]route{}, boxes: map[string]*mailbox.Box{}, waiters: map[*waiter]struct{}{}}
 }
 
 // expect has notifications of a claim sent to a client for as long as the claim may last.
 // over is called once, when it may have ended, and not if the hub knows the claim already.
-func (h *hub) expect(id engine.ID, client string, ttl time.Duration, over func()) (fresh bool) {
+func (h *hub) expect(at place, client string, ttl time.Duration, over func()) (fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	old := h.by[id]
+	old := h.by[at]
 	r := route{client: client, waiter: old.waiter, until: max(old.until, h.now()+ttl), over: over}
 	fresh = old.over == nil // a request that waits is counted elsewhere
 	if !fresh {
 		r.over = old.over
 	}
-	h.by[id] = r
+	h.by[at] = r
 	return fresh
 }
 
 // forget ends what expect began.
-func (h *hub) forget(ids ...engine.ID) {
+func (h *hub) forget(places ...place) {
 	var over []func()
 	h.mu.Lock()
-	for _, id := range ids {
-		if r, ok := h.by[id]; ok {
+	for _, at := range places {
+		if r, ok := h.by[at]; ok {
 			over = append(over, r.over)
 			if r.over = nil; r.waiter == nil {
-				delete(h.by, id)
+				delete(h.by, at)
 			} else {
-				h.by[id] = route{waiter: r.waiter}
+				h.by[at] = route{waiter: r.waiter}
 			}
 		}
 	}
@@ -75,31 +82,31 @@ func (h *hub) wait(w *waiter) (stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiters[w] = struct{}{}
-	r := h.by[w.id] // a client of httplock may have the claim too
+	r := h.by[w.at] // a client of httplock may have the claim too
 	w.older, r.waiter = r.waiter, w
-	h.by[w.id] = r
+	h.by[w.at] = r
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.waiters, w)
-		r := h.by[w.id]
+		r := h.by[w.at]
 		for at := &r.waiter; *at != nil; at = &(*at).older {
 			if *at == w {
 				*at = w.older
 				break
 			}
 		}
-		if h.by[w.id] = r; r.waiter == nil && r.over == nil {
-			delete(h.by, w.id)
+		if h.by[w.at] = r; r.waiter == nil && r.over == nil {
+			delete(h.by, w.at)
 		}
 	}
 }
 
 // waits reports whether a request waits here for a claim.
-func (h *hub) waits(id engine.ID) bool {
+func (h *hub) waits(at place) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.by[id].waiter != nil
+	return h.by[at].waiter != nil
 }
 
 // open is the box of a client's Watch. The box of an earlier Watch of that client gets
@@ -131,7 +138,7 @@ func (h *hub) changed(c engine.Claim) {
 		}
 		return
 	}
-	r := h.by[c.ID]
+	r := h.by[place{c.Name, c.ID}]
 	for w := r.waiter; w != nil; w = w.older {
 		w.wake()
 	}
@@ -150,12 +157,12 @@ func (h *hub) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		var ended []engine.ID
+		var ended []place
 		h.mu.Lock()
 		now := h.now()
-		for id, r := range h.by {
+		for at, r := range h.by {
 			if r.over != nil && now >= r.until { // what only a waiting request has ends with that
-				ended = append(ended, id)
+				ended = append(ended, at)
 			}
 		}
 		h.mu.Unlock()
@@ -168,9 +175,9 @@ func (h *hub) sweep(ctx context.Context) {
 const sweepEvery = 2 * time.Second
 
 // knows reports whether the hub has learned of a claim.
-func (h *hub) knows(id engine.ID) bool {
+func (h *hub) knows(at place) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, ok := h.by[id]
+	_, ok := h.by[at]
 	return ok
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"leasehold"
 	"leasehold/engine"
+	"leasehold/fence"
 	"leasehold/internal/boottime"
 	"leasehold/internal/handle"
 	"leasehold/internal/view"
@@ -53,7 +55,7 @@ type lockAnswer struct {
 
 	// Of one that is held, or waits.
 	Handle  string   `json:"handle,omitempty"`
-	Token   uint64   `json:"token,string,omitempty"`
+	Token   string   `json:"token,omitempty"` // see shown
 	TTL     float64  `json:"ttl_seconds,omitempty"`
 	Trusted *float64 `json:"trusted_seconds,omitempty"` // from the moment at which the caller sent the request; there whenever it is held
 
@@ -174,7 +176,7 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, a *ask, o outcome)
 			refuse(w, http.StatusInternalServerError, err)
 			return
 		}
-		v := lockAnswer{Name: a.Name, State: o.claim.State.String(), Handle: h, Token: o.claim.Ticket << engine.HandoffBits}
+		v := lockAnswer{Name: a.Name, State: o.claim.State.String(), Handle: h, Token: s.shown(a.Name, o.claim.Ticket<<engine.HandoffBits, a.Permits, a.Limit)}
 		if o.end == endHeld {
 			v.Contended = o.claim.Contended
 			v.TTL, v.Trusted = o.claim.TTL.Seconds(), new(trusted(o.proven-a.arrived, o.claim.TTL))
@@ -198,6 +200,17 @@ func (s *Server) tell(w http.ResponseWriter, r *http.Request, a *ask, o outcome)
 	default:
 		failed(w, o.err)
 	}
+}
+
+// shown is what the owner of a lock shows to a resource: the text of its pass. It is empty
+// where a resource cannot tell who is late: for permits, and where tokens need not rise. A
+// bare number would be taken for the token of an exclusive lock there, too.
+func (s *Server) shown(name string, token uint64, permits, limit int32) string {
+	p := fence.Pass{Name: name, Token: leasehold.Token(token), Mode: engine.ModeOf(permits, limit)}
+	if s.grants.Fencing == engine.FencingNone || p.Valid() != nil {
+		return ""
+	}
+	return p.String()
 }
 
 // others fills in who holds the name, if the caller learns that in a moment.
@@ -268,7 +281,7 @@ func (s *Server) putLock(w http.ResponseWriter, r *http.Request) {
 	case c.State == engine.Gone || c.Ticket != h.Token>>engine.HandoffBits: // another incarnation is another lock
 		s.lost(w, h.Name, c.Revoked)
 	default:
-		v := lockAnswer{Name: h.Name, State: c.State.String(), Token: h.Token, TTL: c.TTL.Seconds()}
+		v := lockAnswer{Name: h.Name, State: c.State.String(), Token: s.shown(h.Name, h.Token, h.Permits, h.Limit), TTL: c.TTL.Seconds()}
 		if c.State != engine.Held {
 			s.others(r.Context(), &v, c.Ticket)
 			answer(w, http.StatusAccepted, v)

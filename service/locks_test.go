@@ -15,6 +15,7 @@ import (
 
 	"leasehold/engine"
 	"leasehold/engine/memlock"
+	"leasehold/fence"
 	"leasehold/internal/boottime"
 )
 
@@ -48,7 +49,7 @@ type reply struct {
 	text   string
 
 	Name, State, Handle, Reason, Error, Text string
-	Token                                    json.Number
+	Token                                    string
 	Trusted                                  float64 `json:"trusted_seconds"`
 	TTL                                      float64 `json:"ttl_seconds"`
 	Contended, Cycle                         bool
@@ -162,6 +163,49 @@ func TestSharedAndPermits(t *testing.T) {
 	third.want(t, 409, "busy")
 	if other := send(t, "POST", base+"/v1/locks/mail", `{"permits": 1, "of": 5}`); other.status != 409 || !strings.Contains(other.Error, "limit") {
 		t.Errorf("another limit: %s", other.text)
+	}
+}
+
+// unfenced is an engine whose tokens need not rise.
+type unfenced struct{ engine.Engine }
+
+func (u unfenced) Guarantees() engine.Guarantees {
+	g := u.Engine.Guarantees()
+	g.Fencing = engine.FencingNone
+	return g
+}
+
+// What a resource takes is what the answer has: it never takes readers, or permits, for
+// writers that come one after the other.
+func TestTheTokenIsThePassOfTheLock(t *testing.T) {
+	_, fenced := plainly(t, store(t).Engine(), nil)
+	_, without := plainly(t, unfenced{store(t).Engine()}, nil)
+	for _, c := range []struct {
+		what, base, body string
+		mode             engine.Modes // 0: there is no pass
+	}{
+		{"exclusive", fenced, `{}`, engine.Exclusive},
+		{"shared", fenced, `{"shared": true}`, engine.Shared},
+		{"permits", fenced, `{"permits": 1, "of": 3}`, 0},
+		{"all permits", fenced, `{"permits": 3, "of": 3}`, engine.Exclusive},
+		{"an engine without fencing", without, `{}`, 0},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			url := c.base + "/v1/locks/" + strings.ReplaceAll(c.what, " ", "-")
+			held := send(t, "POST", url, c.body)
+			held.want(t, 200, "held")
+			kept := send(t, "PUT", url, ``, bearer(held)...)
+			kept.want(t, 200, "held")
+			if held.Token != kept.Token {
+				t.Errorf("obtained with the token %q, and kept with %q", held.Token, kept.Token)
+			}
+			if pass, err := fence.Parse("x", held.Token); pass.Mode != c.mode || (err == nil) != (c.mode != 0) {
+				t.Errorf("the token %q is taken as %v (%v), want %v", held.Token, pass.Mode, err, c.mode)
+			}
+			if c.mode == 0 && held.Token != "" {
+				t.Errorf("the token is %q, and no resource can judge it", held.Token)
+			}
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ type outcome struct {
 
 // waiter is a request that waits.
 type waiter struct {
-	id    engine.ID
+	at    place
 	woken chan struct{} // capacity 1
 	older *waiter       // of the same claim; under hub.mu
 }
@@ -61,7 +61,7 @@ func (s *Server) obtain(ctx context.Context, a *ask) (o outcome) {
 		return outcome{err: err}
 	}
 	defer over()
-	w := &waiter{id: a.ID, woken: make(chan struct{}, 1)}
+	w := &waiter{at: place{a.Name, a.ID}, woken: make(chan struct{}, 1)}
 	gone := s.hub.wait(w) // before the claim is there: a notification may come before the answer
 	defer gone()
 
@@ -234,7 +234,7 @@ func (s *Server) giveKeyUp(ctx context.Context, a *ask, joined bool) outcome {
 		return s.prolong(ctx, a, outcome{end: endHeld, claim: c, proven: start})
 	case c.State == engine.Gone && c.Revoked:
 		return outcome{end: endLost, claim: c}
-	case c.State == engine.Waiting && s.grants.Order != engine.OrderNone && !s.hub.waits(a.ID): // without order there is no place
+	case c.State == engine.Waiting && s.grants.Order != engine.OrderNone && !s.hub.waits(place{a.Name, a.ID}): // without order there is no place
 		bounded, cancel := s.afterwards(ctx)
 		defer cancel()
 		if err := s.eng.Revoke(bounded, a.Name, c.Ticket, false); err != nil && !errors.Is(err, engine.ErrNoClaim) {

@@ -70,7 +70,7 @@ func TestAWaitOutlivesAnEngineThatIsAway(t *testing.T) {
 func TestEveryWaiterLooksAfterABreak(t *testing.T) {
 	t.Parallel()
 	h := newHub(boottime.Now)
-	w := &waiter{id: engine.NewID(), woken: make(chan struct{}, 1)}
+	w := &waiter{at: place{"a", engine.NewID()}, woken: make(chan struct{}, 1)}
 	defer h.wait(w)()
 	box, stop := h.open("client")
 	defer stop()

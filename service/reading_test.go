@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -52,6 +53,90 @@ func TestNoLimitEndsALeaseOfAnotherServer(t *testing.T) {
 	// They count there: a new claim is refused.
 	if _, err := other.Join(t.Context(), engine.Request{Name: "more", ID: engine.NewID(), Permits: 1, Limit: 1, WaitTTL: time.Minute}); err == nil {
 		t.Error("a claim beyond the limit was accepted")
+	}
+}
+
+// A claim that takes the place of another of its name is no more than there was. What ends no
+// claim gives nothing back: a name that the claim does not have, and an ID that has another.
+func TestTheLimitCountsClaimsAsTheyEnd(t *testing.T) {
+	s, base := plainly(t, store(t).Engine(), &Options{Limits: Limits{Claims: 1}})
+	e := client(t, base)
+	defer e.Close()
+	ids := [5]engine.ID{}
+	for i := range ids {
+		ids[i] = engine.NewID()
+	}
+	join := func(name string, id, replaces engine.ID) error {
+		_, err := e.Join(t.Context(), engine.Request{Name: name, ID: id, Replaces: replaces, Permits: 1, Limit: 1, WaitTTL: time.Minute})
+		return err
+	}
+	for _, step := range []struct {
+		what    string
+		do      func() error
+		refused bool
+	}{
+		{"the first", func() error { return join("n", ids[0], engine.ID{}) }, false},
+		{"a second", func() error { return join("m", ids[1], engine.ID{}) }, true},
+		{"a hand-over", func() error { return join("n", ids[2], ids[0]) }, false},
+		{"the next hand-over", func() error { return join("n", ids[3], ids[2]) }, false},
+		{"one in place of a claim that is over", func() error { return join("n", ids[4], ids[0]) }, true},
+		{"one in place of a claim of another name", func() error { return join("m", ids[1], ids[3]) }, true},
+		{"after a Renew of another name", func() error {
+			if got, err := e.Renew(t.Context(), []engine.Renewal{{Name: "m", ID: ids[3], Want: time.Minute}}); err != nil || got[0].State != engine.Gone {
+				return fmt.Errorf("renewed: %v, %w", got, err)
+			}
+			return join("m", ids[1], engine.ID{})
+		}, true},
+		{"after a Leave of another name", func() error {
+			if _, err := e.Leave(t.Context(), []engine.Claim{{Name: "m", ID: ids[3]}}); err != nil {
+				return err
+			}
+			return join("m", ids[1], engine.ID{})
+		}, true},
+		{"the same ID for another name", func() error { return join("m", ids[3], engine.ID{}) }, true},
+		{"after its Leave", func() error {
+			if _, err := e.Leave(t.Context(), []engine.Claim{{Name: "n", ID: ids[3]}}); err != nil {
+				return err
+			}
+			return join("m", ids[1], engine.ID{})
+		}, false},
+	} {
+		err := step.do()
+		if (err != nil) != step.refused || err != nil && !strings.Contains(err.Error(), "1 claims here, which is its limit") {
+			t.Errorf("%s: refused %v, want %v (%v)", step.what, err != nil, step.refused, err)
+		}
+		if n := s.Stats().Claims; n != 1 {
+			t.Errorf("%s: %d claims are known, want 1", step.what, n)
+		}
+	}
+}
+
+// unanswered is an engine whose Joins are carried out, and not answered, if they replace a claim.
+type unanswered struct{ engine.Engine }
+
+func (u unanswered) Join(ctx context.Context, r engine.Request) (engine.Claim, error) {
+	c, err := u.Engine.Join(ctx, r)
+	if err == nil && r.Replaces != (engine.ID{}) {
+		return engine.Claim{}, errors.New("the answer is lost")
+	}
+	return c, err
+}
+
+// Of a hand-over that is not answered both claims may be there. Who asks for one after the
+// other gets no more than twice the limit.
+func TestHandOversHaveALimitToo(t *testing.T) {
+	_, base := plainly(t, unanswered{store(t).Engine()}, &Options{Limits: Limits{Claims: 2}})
+	e := client(t, base)
+	defer e.Close()
+	first := engine.NewID()
+	if _, err := e.Join(t.Context(), engine.Request{Name: "n", ID: first, Permits: 1, Limit: 1, WaitTTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		_, err := e.Join(t.Context(), engine.Request{Name: "n", ID: engine.NewID(), Replaces: first, Permits: 1, Limit: 1, WaitTTL: time.Minute})
+		if refused := errors.Is(err, engine.ErrRefused); err == nil || refused != (i >= 3) {
+			t.Errorf("hand-over %d: %v", i, err)
+		}
 	}
 }
 

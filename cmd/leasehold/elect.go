@@ -24,7 +24,8 @@ func (a *app) electCommand() *cobra.Command {
 		Short: "Run a command where this process leads, and again after a loss",
 		Long: `Stand for election to NAME and run COMMAND while this process leads. Of all that
 stand for one NAME, one runs its COMMAND at a time. COMMAND finds LEASEHOLD_NAME
-and LEASEHOLD_TOKEN in its environment.
+and LEASEHOLD_TOKEN in its environment. The token is empty on an engine without
+fencing.
 
 If the lead is lost, or somebody revokes it, leasehold ends COMMAND as "run" does,
 stands again behind all others, and runs COMMAND anew when it leads. When COMMAND

@@ -13,6 +13,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/fence"
 	"leasehold/internal/boottime"
 	"leasehold/internal/door"
 )
@@ -255,7 +256,7 @@ func (k *keeper) under(locks *leasehold.Client, lease *leasehold.Lease) (status,
 		k.unused(locks, lease)
 		return status{}, err
 	}
-	env := environ(k.order.Name, lease.Token(), append(held, outerHold{k.order.Name, lease.Token()}))
+	env := environ(fence.Of(lease), append(held, outerHold{k.order.Name, lease.Token()}))
 	g := &guard{}
 	if k.order.MaxHold > 0 {
 		most := min(k.order.MaxHold, math.MaxInt64/2) // for ever must not overflow into the past

@@ -10,6 +10,7 @@ import (
 
 	"leasehold"
 	"leasehold/engine"
+	"leasehold/fence"
 	"leasehold/internal/view"
 )
 
@@ -50,10 +51,16 @@ func asHolds(held []outerHold) (holds []engine.Hold) {
 }
 
 // environ is this process's environment with what a command under a lease
-// finds in it.
-func environ(name string, token leasehold.Token, held []outerHold) []string {
+// finds in it. The token is what a resource takes: the text of the pass, and
+// empty where no resource could judge it (permits, an engine without fencing).
+// The token of an outer run must not stand there instead.
+func environ(pass fence.Pass, held []outerHold) []string {
 	text, _ := json.Marshal(held) // plain values always marshal
-	ours := []string{"LEASEHOLD_NAME=" + name, "LEASEHOLD_TOKEN=" + token.String(), heldVariable + "=" + string(text)}
+	shown := ""
+	if pass.Valid() == nil {
+		shown = pass.String()
+	}
+	ours := []string{"LEASEHOLD_NAME=" + pass.Name, "LEASEHOLD_TOKEN=" + shown, heldVariable + "=" + string(text)}
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return slices.ContainsFunc(ours, func(our string) bool {
 			key, _, _ := strings.Cut(our, "=")
@@ -97,12 +104,16 @@ func (a *app) nested(ctx context.Context, o *order) (env []string, err error) {
 				"ask for more in the run above", quoteName(o.Name), view.ModeText(c), c.Ticket)}
 		case o.Command == nil: // acquire, which has nothing to run under it
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
-				"continue under that hold; its token is in LEASEHOLD_TOKEN", quoteName(o.Name), view.ModeText(c), c.Ticket)}
+				"continue under that hold", quoteName(o.Name), view.ModeText(c), c.Ticket)}
 		case !o.Reentrant:
 			return nil, &exitError{o.Conflict, fmt.Errorf("%s is held by the run above this one, as %s (ticket %d), and would wait for itself: "+
 				"give run --reentrant to run under that hold", quoteName(o.Name), view.ModeText(c), c.Ticket)}
 		default:
-			return environ(o.Name, token, held), nil
+			pass := fence.Pass{Name: o.Name, Token: token, Mode: engine.ModeOf(c.Permits, c.Limit)}
+			if locks.Guarantees().Fencing == engine.FencingNone {
+				pass.Token = 0 // as fence.Of
+			}
+			return environ(pass, held), nil
 		}
 	}
 	return nil, nil

@@ -27,7 +27,7 @@ func TestRunInsideItself(t *testing.T) {
 		{"its own exit code", nil, `$L run x --conflict-exit-code 9 -- echo in`, 9, "would wait for itself", ""},
 		{"nonblock", nil, `$L run x --nonblock -- echo in`, 75, "would wait for itself", ""},
 		{"acquire", nil, `$L acquire x`, 75, "would wait for itself", ""},
-		{"acquire has nothing to run under a hold", nil, `$L acquire x --shared`, 75, "LEASEHOLD_TOKEN", ""},
+		{"acquire has nothing to run under a hold", nil, `$L acquire x --shared`, 75, "continue under that hold", ""},
 		{"nothing helps who wants more", []string{"--shared"}, `$L run x -- echo in`, 75, "less than this run asks for: ask for more in the run above", ""},
 		{"shared in shared, behind a writer it would wait", []string{"--shared"}, `$L run x --shared -- echo in`, 75, "as shared", ""},
 		{"a chain", nil, `$L run y -- $L run x -- echo in`, 75, "x is held by the run above", ""},
@@ -48,6 +48,10 @@ func TestRunInsideItself(t *testing.T) {
 		{"exclusive within shared", []string{"--shared"}, `$L run x --reentrant -- echo in`, 75, "less than", ""},
 		{"permits", []string{"--permits", "2", "--of", "3"}, `$L run x --reentrant --permits 1 --of 3 -- echo in`, 0, "", "in\n"},
 		{"more permits", []string{"--permits", "1", "--of", "3"}, `$L run x --reentrant --permits 2 --of 3 -- echo in`, 75, "less than", ""},
+		{"the pass of a shared hold", []string{"--shared"}, `o=$LEASEHOLD_TOKEN $L run x --reentrant --shared -- sh -c '[ "$o" = "$LEASEHOLD_TOKEN" ] && echo "${o#*;}"'`, 0, "", "shared\n"},
+		{"shared under an exclusive hold is exclusive", nil, `o=$LEASEHOLD_TOKEN $L run x --reentrant --shared -- sh -c '[ "$o" = "$LEASEHOLD_TOKEN" ] && echo in'`, 0, "", "in\n"},
+		{"permits have no pass", []string{"--permits", "2", "--of", "3"}, `echo "[$LEASEHOLD_TOKEN]"; $L run x --reentrant --permits 1 --of 3 -- sh -c 'echo "[$LEASEHOLD_TOKEN]"'`, 0, "", "[]\n[]\n"},
+		{"nor that of the run above", nil, `$L run y --permits 1 --of 3 -- sh -c 'echo "[$LEASEHOLD_TOKEN]"'`, 0, "", "[]\n"},
 		{"one variable of each name", nil, `$L run y -- env | grep -c ^LEASEHOLD_NAME=`, 0, "", "1\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,6 +66,17 @@ func TestRunInsideItself(t *testing.T) {
 				one(t, stderr, c.says)
 			}
 		})
+	}
+}
+
+// An engine whose tokens need not rise gives none to show, and none of a run above stays.
+func TestNoTokenWithoutFencing(t *testing.T) {
+	t.Parallel()
+	p, s := redisPlace(t)
+	p.env = append(os.Environ(), "L="+program, "LEASEHOLD_ENGINE=redisson://"+s.Addr+"?kind=lock", "LEASEHOLD_TOKEN=7")
+	out := p.must("run", "x", "--", "sh", "-c", `echo "[$LEASEHOLD_TOKEN]"; LEASEHOLD_TOKEN=7 $L run x --reentrant --nonblock -- sh -c 'echo "[$LEASEHOLD_TOKEN]"'`)
+	if out != "[]\n[]\n" {
+		t.Errorf("LEASEHOLD_TOKEN is %q", out)
 	}
 }
 

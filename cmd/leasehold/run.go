@@ -67,7 +67,9 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Obtain NAME, run COMMAND, and give NAME back when COMMAND itself has ended.
 Processes that COMMAND left in the background go on without the lock, unless
 --hold-descendants is given. COMMAND finds LEASEHOLD_NAME and LEASEHOLD_TOKEN in
-its environment.
+its environment. The token is what a resource takes: it ends in ";shared" with
+--shared. It is empty with --permits that are not all of --of, and on an engine
+without fencing.
 
 COMMAND never runs on a lost lock. While leasehold cannot renew the lock, it
 sends TERM to COMMAND and its process group, in the last third of the time that

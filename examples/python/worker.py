@@ -121,6 +121,8 @@ class Lease:
 
 def fenced(lease, method, resource, body=None):
     """A request that shows the lease's token to the resource."""
+    if not lease.token:
+        raise RuntimeError("the lock has no token: no resource can refuse its late holder")
     status, answer = request(method, resource, body, {"Leasehold-Token": lease.token})
     if status == 409:
         raise Lost("the resource has seen a newer token")
