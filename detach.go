@@ -22,8 +22,8 @@ func (h Handle) String() string { return "handle (secret)" }
 // GoString hides the handle from %#v too.
 func (h Handle) GoString() string { return h.String() }
 
-// LogValue hides the handle from every handler of log/slog, also from those that write JSON. In
-// a struct it is in the open: encoding/json writes the handle, for whoever passes it on.
+// LogValue hides the handle from every handler of log/slog, also from those that write JSON. A
+// struct shows it: encoding/json writes the handle, so that programs can pass it on.
 func (h Handle) LogValue() slog.Value { return slog.StringValue(h.String()) }
 
 // Detach ends the lease here and keeps the name taken. It returns the handle with which

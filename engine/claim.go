@@ -57,8 +57,8 @@ func (id ID) String() string {
 // GoString hides the ID from %#v too.
 func (id ID) GoString() string { return id.String() }
 
-// LogValue hides the ID from every handler of log/slog, also from those that write JSON. In a
-// struct it is in the open: encoding/json writes its bytes, for whoever sends a claim on.
+// LogValue hides the ID from every handler of log/slog, also from those that write JSON. A
+// struct shows it: encoding/json writes its bytes, so that engines can send a claim.
 func (id ID) LogValue() slog.Value { return slog.StringValue(id.String()) }
 
 // State is what is known of a claim. It only rises: of two reports about one ID the
