@@ -70,7 +70,7 @@ func (s *Server) join(ctx context.Context, call *remote.JoinCall) (engine.Claim,
 		return engine.Claim{}, err
 	}
 	at, old := place{q.Name, q.ID}, place{q.Name, q.Replaces}
-	if err := s.expect(who, call.Client, at, max(q.WaitTTL, q.TTL), s.hub.knows(old)); err != nil {
+	if err := s.expect(who, call.Client, at, max(q.WaitTTL, q.TTL), old.id != (engine.ID{}) && s.hub.knows(old)); err != nil {
 		return engine.Claim{}, err
 	}
 	q.Detached = true // it outlives this Server

@@ -16,8 +16,9 @@ type Limits struct {
 	Requests int
 
 	// Claims are those that wait, and those of package httplock until they end. A new one
-	// beyond the limit is refused. No renewal is, and none that replaces another claim of the
-	// same name. A lock that a request has obtained is known to its handle alone. Default 100,000
+	// beyond the limit is refused. No renewal is. One that replaces another claim of the same
+	// name, which this Server knows, is refused beyond twice the limit. A lock that a request
+	// has obtained is known to its handle alone. Default 100,000
 	Claims int
 }
 

@@ -18,7 +18,7 @@ type place struct {
 const mostMissing = time.Minute
 
 // worthNoting is from when on the result says that a client was missing.
-const worthNoting = mostMissing / 4
+const worthNoting = mostMissing / 2
 
 // stirs says that a fault may be under way, until calms is called as often.
 func (w *witness) stirs() {

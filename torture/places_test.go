@@ -37,13 +37,13 @@ func TestAClientIsMissedThatDoesNotComeBack(t *testing.T) {
 			time.Sleep(time.Hour)
 		}, 0, "", ""},
 		"it is away for so long, and back": {func(w *witness, p *place) {
-			time.Sleep(16 * time.Second)
+			time.Sleep(31 * time.Second)
 			w.fill(p, false, cannot)
 			w.fill(p, true, nil)
 			time.Sleep(time.Hour)
 			w.fill(p, false, nil)
-			time.Sleep(14 * time.Second)
-		}, 16 * time.Second, "", "a client was missing for 16s without a fault: no engine"},
+			time.Sleep(29 * time.Second)
+		}, 31 * time.Second, "", "a client was missing for 31s without a fault: no engine"},
 		"it is away between faults": {func(w *witness, p *place) {
 			for range 6 {
 				time.Sleep(10 * time.Second)

@@ -31,7 +31,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.answer(200, {"count": count})
 
     def token(self):
-        return int(self.headers.get("Leasehold-Token") or "0")  # a number: text compares otherwise
+        text = self.headers.get("Leasehold-Token") or ""
+        return int(text) if text.isdecimal() else 0  # a number: text compares otherwise
 
     def admits(self, token):
         """Remembers a token, or refuses one that is stale. The caller has the lock."""

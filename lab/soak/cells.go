@@ -280,8 +280,9 @@ func (o options) strike(ctx context.Context, out io.Writer) (failed bool, err er
 			}
 			busy.Go(func() {
 				defer func() { <-room }()
-				for struck, seed := sum.Struck, o.seed+all.trials(d.engine, fault); struck < o.strikes; seed++ {
-					x := o.try(ctx, d, fault, seed, o.strikes-struck)
+				// Of a cell that failed one more is made, though it may have enough strikes.
+				for struck, seed := sum.Struck, o.seed+all.trials(d.engine, fault); struck < o.strikes || sum.Failed != ""; seed++ {
+					x := o.try(ctx, d, fault, seed, max(1, o.strikes-struck))
 					if ctx.Err() != nil {
 						return // it was cut off, and says nothing
 					}
@@ -297,6 +298,7 @@ func (o options) strike(ctx context.Context, out io.Writer) (failed bool, err er
 					if x.Struck == 0 || x.Failed != "" {
 						return // it cannot come, or a trial more would be as weak, or fail too
 					}
+					sum.Failed = ""
 				}
 			})
 		}
@@ -348,8 +350,8 @@ func (o options) try(ctx context.Context, d deployment, fault string, seed uint6
 	return x
 }
 
-// failedTrial is what cells find, like a property, if a trial did not come to its end: a client
-// crashed, or a call hung. The engine and the library may do neither.
+// failedTrial is what cells find, like a property, if a trial did not come to its end. Most often a
+// client crashed, or a call hung: the engine and the library may do neither.
 const failedTrial = "failed"
 
 // ended takes in what a trial came to. One that failed is judged too, for what it saw before.

@@ -29,7 +29,8 @@ var (
 //	err := d.Do(ctx, func() error { return m.Steps(2) })
 //
 // fn must return after the calls of migrate that it began. One that goes on begins no further
-// migration, and returns leasehold.ErrLost.
+// migration, and returns leasehold.ErrLost. With Options.OwnLock Do waits for the migration that
+// it is at. Close the Driver then: it cannot tell that call from one of another migrate.Migrate.
 //
 // Errors: those of leasehold.Client.Lock, and nothing was done; what fn returned, such as
 // migrate.ErrNoChange; leasehold.ErrLost and leasehold.ErrUnknown as leasehold.Lease.Unlock

@@ -32,8 +32,9 @@
 // must stand outside of this one in the chain. The job's context then ends with the lease, but not
 // with the scheduler: go-cron gives its context to the outermost wrapper alone.
 //
-// cron.RetryWithBackoff outside of this one does not repeat a job that failed. The name stays
-// held after the first attempt, so a second within the tick does not run, and cron takes that for
-// a success. Options.Log gets a warning. Repeat inside of the job. cron.CircuitBreaker outside of this one
+// cron.RetryWithBackoff outside of this one does not repeat a job that failed, since the name stays
+// held. An attempt in the first 0.4 of Every after the job began does not run, and cron takes that
+// for a success. Options.Log gets a warning. A later one waits, and runs in the place of the next
+// tick. Repeat inside of the job. cron.CircuitBreaker outside of this one
 // counts the ticks of other processes as successes.
 package netcronlock

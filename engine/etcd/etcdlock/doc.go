@@ -83,7 +83,7 @@
 // left the queue vacant; if it is not any more, the Join costs one request more. So does each
 // detached Join of a name that is not vacant: another client may have made its claim, or the one
 // that it replaces, and it looks for both by their IDs. In a
-// crowd of one client many Joins share a reading, and few are under way at once. A client
+// crowd of one client many other Joins share a reading, and few are under way at once. A client
 // sends one keep-alive and one read for each sixth of each of its etcd leases, however many
 // claims it has. After a change of the leader it writes the key of each claim once more. A
 // renewal reads the keys of a hundred claims with each request.

@@ -28,6 +28,7 @@ type left struct {
 	held          bool             // known to be
 	ahead         []session.Node   // while all of these stand it waits
 	lease         clientv3.LeaseID // of a detached claim
+	unused        clientv3.LeaseID // of a Join here that was not answered
 	indeterminate bool             // it was not there, which an attempt before may have done
 }
 
@@ -67,8 +68,10 @@ func (e *Engine) leaveEach(ctx context.Context, cs []engine.Claim) ([]engine.Cla
 				e.table.vacate(l.claim)
 			}
 			e.drop(l.got.ID)
-			if l.lease != 0 {
-				e.discard(ctx, l.lease)
+			for _, lease := range []clientv3.LeaseID{l.lease, l.unused} {
+				if lease != 0 {
+					e.discard(ctx, lease)
+				}
 			}
 			out = append(out, l.got)
 		}
@@ -95,6 +98,9 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		c.unattend()
 		return l, nil
 	}
+	if c := e.table.m.Claims[asked.ID]; c != nil && c.Name == asked.Name && c.Detached {
+		l.unused = c.lease()
+	}
 	e.table.mu.Unlock()
 	r, err := e.read(ctx, e.inspect(asked.Name))
 	if err != nil {
@@ -106,6 +112,9 @@ func (e *Engine) leaving(ctx context.Context, asked *engine.Claim) (*left, error
 		l.key, l.ticket, l.written, l.client = p.key, p.ticket, int64(p.ticket), p.client
 		if !isSession(p.lease) { // a detached one's, on which nothing else hangs
 			l.lease = p.lease
+		}
+		if l.lease == l.unused {
+			l.unused = 0
 		}
 	}
 	return l, nil

@@ -80,7 +80,8 @@ export async function locked<T>(
   })().catch(() => {}); // the work is over
 
   try {
-    const result = await work(ended.signal, lock.token ?? "0");
+    if (!lock.token) throw new Error("the lock has no token: no resource can refuse its late holder");
+    const result = await work(ended.signal, lock.token);
     ended.signal.throwIfAborted();
     return result;
   } catch (problem) {

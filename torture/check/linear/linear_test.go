@@ -38,7 +38,7 @@ func record(t testing.TB, f broken.Fault, seed uint64, clients, calls, lose int,
 
 func check(t testing.TB, events []history.Event) *Result {
 	t.Helper()
-	r, err := Check(events, Options{For: time.Minute}) // of a busy machine
+	r, err := Check(events, Options{For: 10 * time.Second}) // of a busy machine
 	if err != nil {
 		t.Fatal(err)
 	}

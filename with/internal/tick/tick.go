@@ -105,13 +105,13 @@ func (t *Ticks) Take(ctx context.Context, name string) (*leasehold.Lease, error)
 
 // Run takes the name and calls fn, whose context ends with ctx or with the lease. It is for
 // hosts that know no errors: it logs what went wrong, and at Debug that another process runs.
-// It warns that it does not run a name again within one tick.
+// It warns of a name that this process ran a moment ago, and does not run again.
 func (t *Ticks) Run(ctx context.Context, name string, fn func(ctx context.Context, token leasehold.Token) error) {
 	lease, err := t.Take(ctx, name)
 	switch {
 	case errors.Is(err, leasehold.ErrHeld):
 		if t.ran(name) { // the host repeats a job that failed, and takes this for a success
-			t.log.Warn("not run again: this process has run it within this tick", "name", name)
+			t.log.Warn("not run: this process ran it less than half a tick ago", "name", name)
 			return
 		}
 		t.log.Debug("the tick is another process's", "name", name)
