@@ -27,7 +27,7 @@
 // the TTL, or that check their lock elsewhere. [Locker.Job] gives the job a context that ends
 // with the lease, and the token. Both log errors, as cron takes none.
 //
-// A wrapper of your own that repeats a job that failed has no use outside of this one: the name
+// A wrapper of your own that repeats a job that failed has no use outside of this one. The name
 // stays held after the first attempt, and a late one runs in the place of the next tick. Repeat
 // inside of the job.
 //
