@@ -18,6 +18,17 @@ import (
 func TestAClientIsMissedThatDoesNotComeBack(t *testing.T) {
 	cannot := errors.New("no engine")
 	const fault = time.Hour
+	between := func(faults int) func(w *witness, p *place) {
+		return func(w *witness, p *place) {
+			for range faults {
+				time.Sleep(10 * time.Second)
+				w.fill(p, false, cannot)
+				w.stirs()
+				time.Sleep(fault)
+				w.calms()
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		play   func(w *witness, p *place)
 		long   time.Duration
@@ -44,24 +55,8 @@ func TestAClientIsMissedThatDoesNotComeBack(t *testing.T) {
 			w.fill(p, false, nil)
 			time.Sleep(29 * time.Second)
 		}, 31 * time.Second, "", "a client was missing for 31s without a fault: no engine"},
-		"it is away between faults": {func(w *witness, p *place) {
-			for range 6 {
-				time.Sleep(10 * time.Second)
-				w.fill(p, false, cannot)
-				w.stirs()
-				time.Sleep(fault)
-				w.calms()
-			}
-		}, time.Minute, "", "missing for 1m0s"},
-		"for longer": {func(w *witness, p *place) {
-			for range 7 {
-				time.Sleep(10 * time.Second)
-				w.fill(p, false, cannot)
-				w.stirs()
-				time.Sleep(fault)
-				w.calms()
-			}
-		}, 70 * time.Second, "a client was missing for 1m10s without a fault: no engine", "missing for 1m10s"},
+		"it is away between faults": {between(6), time.Minute, "", "missing for 1m0s"},
+		"for longer":                {between(7), 70 * time.Second, "a client was missing for 1m10s without a fault: no engine", "missing for 1m10s"},
 		"it hangs": {func(w *witness, p *place) {
 			time.Sleep(62 * time.Second)
 		}, 62 * time.Second, "it did not open the engine", "it did not open the engine"},

@@ -132,6 +132,34 @@ func TestTheLeaseOfADetachedClaimGoesWithIt(t *testing.T) {
 	}
 }
 
+// A Join that was not answered has a lease already. Its claim may stand by another client's key.
+func TestTheLeaseOfALostJoinGoesWithItsLeave(t *testing.T) {
+	t.Parallel()
+	server := servers.Etcd(t, nil)
+	other := start(t, dial(t, clientv3.Config{}, server.Addr).Client, nil)
+	w := dial(t, clientv3.Config{}, server.Addr)
+	e := start(t, w.Client, nil)
+	for name, state := range map[string]engine.State{"a": engine.Gone, "b": engine.Held} {
+		r := detached(name, time.Minute)
+		w.refuse.Store(true)
+		_, err := e.Join(within(t), r)
+		w.refuse.Store(false)
+		own := e.table.get(r.ID).lease()
+		if err == nil || own == 0 {
+			t.Fatalf("void: the Join has lease %d, %v", own, err)
+		}
+		if state == engine.Held {
+			joins(t, other, r, state)
+		}
+		if got := leave(t, e, engine.Claim{Name: name, ID: r.ID}); got != state {
+			t.Errorf("it was found %v, want %v", got, state)
+		}
+		if r, err := e.client.TimeToLive(within(t), own); err != nil || r.TTL >= 0 {
+			t.Errorf("a claim that was %v has left, and the lease of its lost Join has %d s left, %v", state, r.TTL, err)
+		}
+	}
+}
+
 // However a claim goes, or does not come to be, what it used of its class goes with it: else
 // the etcd lease would be kept alive, and in the way of other TTLs, for as long as the client
 // lives.

@@ -23,14 +23,7 @@ func TestClusterIsNotifiedInBothWays(t *testing.T) {
 	c := servers.RedisCluster(t, nil)
 	c.Patient(t, time.Minute)
 	const name, channel = "a", "redisson_lock__channel:{a}"
-	home, err := c.NodeOf(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	away := c.Nodes[0]
-	if away == home {
-		away = c.Nodes[1]
-	}
+	home, away := homeOf(t, c, name)
 	e := locks.Opened(t, redistest.ClusterURL(c))
 	received := watch(t, e)
 	j := program(t, home)
@@ -85,14 +78,7 @@ func TestShardSubscriptionFollowsItsSlot(t *testing.T) {
 	c := servers.RedisCluster(t, nil)
 	c.Patient(t, time.Minute)
 	const name, channel = "a", "redisson_lock__channel:{a}"
-	from, err := c.NodeOf(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	from, to := homeOf(t, c, name)
 	e := locks.Opened(t, redistest.ClusterURL(c))
 	received := watch(t, e)
 	program(t, from).lock(name, 10*time.Minute)
@@ -130,14 +116,7 @@ func TestAReaderLivesWhileItsSlotMoves(t *testing.T) {
 	c := servers.RedisCluster(t, nil)
 	c.Patient(t, time.Minute)
 	const name = "a"
-	from, err := c.NodeOf(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	from, to := homeOf(t, c, name)
 	kit := readWrite
 	kit.Open = func(ctx context.Context, url string) (engine.Engine, error) {
 		return Open(ctx, "redisson"+strings.TrimPrefix(url, "redis")+"?kind=readwrite&watchdog=1h")
@@ -409,4 +388,17 @@ func onlyShardSubscriptionsCount(t *testing.T) (void bool) {
 	home.Cont()
 	until(t, "it is said to listen for ever", func() bool { return !e.listens(name) })
 	return false
+}
+
+// homeOf is the node that has a name, and another one.
+func homeOf(t *testing.T, c *servers.ClusterSetup, name string) (home, away *servers.RedisServer) {
+	t.Helper()
+	home, err := c.NodeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if away = c.Nodes[0]; away == home {
+		away = c.Nodes[1]
+	}
+	return home, away
 }
